@@ -1,0 +1,87 @@
+//! Python's rules for words, whitespace and case.
+//!
+//! Official evaluation scripts and published retrieval baselines are Python programs, so the last digit of a figure
+//! depends on what `re`'s `\w`, `str.split` and `str.lower` do beyond ASCII. Rust's `char` methods differ: combining
+//! marks are alphabetic to Rust and not to Python, `²` is a word character to Python's `\w` and U+001C..U+001F
+//! separate words in `str.split`. This crate has Python's answers as tables; it depends on nothing.
+
+mod tables;
+
+pub use tables::UNICODE_VERSION;
+use tables::{ALNUM, SPACE};
+
+fn within(table: &[(u32, u32)], code: u32) -> bool {
+    let after = table.partition_point(|&(first, _)| first <= code);
+    after > 0 && code <= table[after - 1].1
+}
+
+/// Whether `re` counts `c` as `\w`: `c.isalnum() or c == "_"`.
+#[inline]
+pub fn is_word(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_alphanumeric() || c == '_' } else { within(&ALNUM, c as u32) }
+}
+
+/// Whether `str.isspace` holds for `c`, which is where `str.split()` without arguments splits.
+#[inline]
+pub fn is_space(c: char) -> bool {
+    if c.is_ascii() {
+        matches!(c, '\t'..='\r' | '\x1c'..='\x1f' | ' ')
+    } else {
+        within(&SPACE, c as u32)
+    }
+}
+
+/// `text.split()`: the non-empty runs between whitespace.
+pub fn split(text: &str) -> impl Iterator<Item = &str> {
+    text.split(is_space).filter(|word| !word.is_empty())
+}
+
+/// `re.findall(r"\w+", text)`.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c| !is_word(c)).filter(|word| !word.is_empty())
+}
+
+/// Appends `text.lower()` to `out`.
+///
+/// Python and Rust agree on it, the final sigma and `İ` included; ASCII takes a short way.
+pub fn lower_into(text: &str, out: &mut String) {
+    if text.is_ascii() {
+        out.extend(text.bytes().map(|b| char::from(b.to_ascii_lowercase())));
+    } else {
+        out.push_str(&text.to_lowercase());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn combining_marks_are_not_words_and_superscripts_are() {
+        assert!(!is_word('\u{301}'));
+        assert!(is_word('²') && is_word('é') && is_word('_') && is_word('京'));
+        assert!(!is_word('-') && !is_word('’'));
+    }
+
+    #[test]
+    fn information_separators_split() {
+        assert_eq!(split("x\u{1c}y\u{a0}z\u{2028}w  v").collect::<Vec<_>>(), ["x", "y", "z", "w", "v"]);
+        assert!(!is_space('\u{200b}'));
+    }
+
+    #[test]
+    fn ascii_shortcuts_agree_with_the_tables() {
+        for code in 0..128u8 {
+            let c = char::from(code);
+            assert_eq!(is_word(c), within(&ALNUM, code.into()) || c == '_', "{code}");
+            assert_eq!(is_space(c), within(&SPACE, code.into()), "{code}");
+        }
+    }
+
+    #[test]
+    fn lower_case_has_final_sigma() {
+        let mut out = String::new();
+        lower_into("ΑΣ ΣΑ İ", &mut out);
+        assert_eq!(out, "ας σα i\u{307}");
+    }
+}
