@@ -1,1 +1,23 @@
-//! Being written.
+//! The protocol of methods, and the methods.
+//!
+//! A method is a deterministic state machine without I/O ([`Machine`]): it starts with a question, asks for things
+//! ([`Request`]), is driven on by what comes back ([`Response`]) and ends with an [`Outcome`]. This crate knows no
+//! dataflow, no model, no index, no dataset, no clock and no random source; it depends on `std` and serde alone, and
+//! everything in the protocol is plain data that crosses a process boundary as JSON.
+//!
+//! ```text
+//!   question --> start --> step --Ask([Request; n])--> ... --[Response; n]--> step --Done(Outcome)-->
+//! ```
+//!
+
+mod machine;
+pub mod outcome;
+pub mod prompt;
+pub mod request;
+pub mod response;
+
+pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
+pub use outcome::{Outcome, Path, RankedPassage, Status, SupportingSentence};
+pub use prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+pub use request::{Affinity, Ask, Kind, PassageId, Request, ServiceName};
+pub use response::{Answer, Failure, FailureKind, PassageText, PromptReport, Response, Work};

@@ -1,0 +1,153 @@
+//! The face of a method: [`Method`] holds the parameters of one configuration, [`Machine`] works on one question.
+//!
+//! # Contract
+//! * A machine is a pure function of its method's parameters, its question and the responses so far. It reads no clock,
+//!   no random source, no environment and no global state; two machines that are given the same do the same.
+//! * It moves in rounds: `step` gets *all* responses of the last round, in the order of its requests, so the order of
+//!   arrival cannot change anything. The first call gets none.
+//! * `Step::Ask` holds at least one request; a machine is never stepped after `Step::Done`.
+//! * A request that failed is a response like any other. The machine decides; if it cannot go on, it ends with
+//!   [`crate::Status::Failed`].
+//! * It never asks without end: whatever the answers are, it is done after a bounded number of rounds.
+
+use crate::outcome::Outcome;
+use crate::request::{Kind, PassageId, Request, ServiceName};
+use crate::response::Response;
+use serde::{Deserialize, Serialize};
+
+/// A question as a machine sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// The dataset's id.
+    pub id: String,
+    /// The question.
+    pub text: String,
+    /// The dataset's type of question, where it has one.
+    pub kind: Option<String>,
+    /// The passages that the dataset gives with the question, in its order.
+    pub candidates: Vec<PassageId>,
+    /// Gold passages in path order, each with the passages that satisfy it. For controls; a method that reads it says
+    /// so in [`Method::reads_gold`].
+    pub gold: Vec<Vec<PassageId>>,
+    /// Gold answers. For controls.
+    pub answers: Vec<String>,
+}
+
+/// What a step leads to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Step {
+    /// More is needed.
+    Ask(Vec<Request>),
+    /// The end.
+    Done(Outcome),
+}
+
+/// One question under one configuration. The module's contract holds.
+pub trait Machine {
+    /// Takes the responses of the last round (none at the start), in request order; asks again or is done.
+    fn step(&mut self, responses: Vec<Response>) -> Step;
+}
+
+/// What every method of a run may know about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Passages in the corpus.
+    pub passages: u32,
+}
+
+/// Where a configuration's passages come from; recorded with every figure, and never ranked together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContextMode {
+    /// The dataset's candidates.
+    Given,
+    /// Gold.
+    Oracle,
+    /// Given and retrieved.
+    Mixed,
+    /// Retrieval.
+    Open,
+}
+
+impl ContextMode {
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::Oracle => "oracle",
+            Self::Mixed => "mixed",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// A service that a configuration uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceUse {
+    /// The parameter that names it.
+    pub parameter: &'static str,
+    /// The service.
+    pub service: ServiceName,
+    /// What it must be able to answer.
+    pub kind: Kind,
+}
+
+/// One configuration of a method: its parameters, fixed.
+pub trait Method: Send + Sync {
+    /// The method's kind, as a job names it.
+    fn kind(&self) -> &'static str;
+
+    /// Rises with every change of a transition or of a prompt.
+    fn version(&self) -> u32;
+
+    /// Where its passages come from.
+    fn context_mode(&self) -> ContextMode;
+
+    /// Whether its outcomes hold answers.
+    fn answers(&self) -> bool;
+
+    /// Whether its machines read the question's gold, so that an edit of gold changes its outcomes.
+    fn reads_gold(&self) -> bool {
+        false
+    }
+
+    /// The services it asks, in a fixed order.
+    fn services(&self) -> Vec<ServiceUse>;
+
+    /// A machine for one question.
+    fn start(&self, question: &Question) -> Box<dyn Machine>;
+}
+
+/// Why a method could not be configured.
+#[derive(Debug, thiserror::Error)]
+pub enum MethodError {
+    /// No such method.
+    #[error("unknown method kind `{found}`; allowed are {allowed}")]
+    UnknownKind {
+        /// What the job says.
+        found: String,
+        /// All kinds, joined.
+        allowed: String,
+    },
+    /// A parameter is unknown, missing or of the wrong type.
+    #[error("method kind `{kind}`: {source}")]
+    Parameters {
+        /// The method's kind.
+        kind: &'static str,
+        /// What is wrong, with the names allowed.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A parameter's value makes no sense.
+    #[error("method kind `{kind}`: `{parameter}` = {found}: {allowed}")]
+    Value {
+        /// The method's kind.
+        kind: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// What the job says.
+        found: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+}

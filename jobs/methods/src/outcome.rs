@@ -1,0 +1,84 @@
+//! How one question ended under one configuration.
+
+use crate::request::PassageId;
+use crate::response::{Failure, FailureKind};
+use serde::{Deserialize, Serialize};
+
+/// The end of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Whether the method could do its work.
+    pub status: Status,
+    /// The answer, for methods that answer.
+    pub answer: Option<String>,
+    /// Passages, best first, each once; ties are already broken by the method.
+    pub ranked: Vec<RankedPassage>,
+    /// Ordered passages that were considered together, best first, for methods that build paths.
+    pub paths: Vec<Path>,
+    /// Sentences given as support.
+    pub supporting: Vec<SupportingSentence>,
+    /// Evidence triples (subject, relation, object).
+    pub evidences: Vec<[String; 3]>,
+    /// Rounds of the method's own loop (hops, iterations), as its paper counts them.
+    pub iterations: u32,
+}
+
+/// Whether a question was worked through.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// Yes.
+    #[default]
+    Ok,
+    /// No: a request failed and the method could not go on.
+    Failed(Failure),
+}
+
+impl Status {
+    /// The name in tables: `ok` or the kind of failure.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Failed(failure) => failure.kind.name(),
+        }
+    }
+}
+
+/// A ranked passage.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankedPassage {
+    /// Which.
+    pub passage: PassageId,
+    /// The method's score, higher is better.
+    pub score: f64,
+}
+
+/// A reasoning path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// First hop first.
+    pub passages: Vec<PassageId>,
+    /// Higher is better.
+    pub score: f64,
+}
+
+/// A sentence given as support.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SupportingSentence {
+    /// Which passage.
+    pub passage: PassageId,
+    /// Index of the sentence, from 0.
+    pub sentence: u32,
+}
+
+impl Outcome {
+    /// The outcome of a method that could not go on.
+    pub fn failed(failure: Failure) -> Self {
+        Self { status: Status::Failed(failure), ..Self::default() }
+    }
+
+    /// The outcome of a method that got an answer of another kind than it asked for: a fault of the service.
+    pub fn wrong_kind(asked: crate::Kind, got: crate::Kind) -> Self {
+        let message = format!("asked for {}, got {}", asked.name(), got.name());
+        Self::failed(Failure { kind: FailureKind::ParseFailure, message })
+    }
+}

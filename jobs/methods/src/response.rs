@@ -1,0 +1,261 @@
+//! What comes back: an answer of the request's kind or a failure, and the work that it took.
+
+use crate::request::{Ask, Kind, PassageId, Request};
+use serde::{Deserialize, Serialize};
+
+/// The response to one request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// The answer, or why there is none.
+    pub result: Result<Answer, Failure>,
+    /// Work the request needs alone, cached or not; the same in every run.
+    pub work: Work,
+    /// What became of the prompt, where there was one.
+    pub prompt: Option<PromptReport>,
+    /// Texts of the passages that the answer names, in its order, if the request wanted to read them. They come from
+    /// the mapped corpus on delivery and are never journalled.
+    pub passages: Vec<PassageText>,
+}
+
+/// An answer, by kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    /// To [`Ask::Retrieve`]: best first; a total order.
+    Retrieve(Vec<Hit>),
+    /// To [`Ask::Passages`]: those found, in the order asked, and for titles in corpus order.
+    Passages(Vec<PassageId>),
+    /// To [`Ask::Links`].
+    Links(Vec<PassageId>),
+    /// To [`Ask::Score`].
+    Score(Scores),
+    /// To [`Ask::Label`].
+    Label(Labels),
+    /// To [`Ask::Filter`]: the next query; may be empty.
+    Filter(String),
+    /// To [`Ask::Rerank`]: a relevance per item.
+    Rerank(Vec<f64>),
+    /// To [`Ask::Entail`]: the probability of entailment, or 0 or 1 where the model only decides.
+    Entail(f64),
+    /// To [`Ask::Read`]: best first.
+    Read(Vec<Span>),
+    /// To [`Ask::Embed`].
+    Embed(Vec<f32>),
+    /// To [`Ask::Generate`].
+    Generate(Generation),
+}
+
+/// A retrieved passage.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    /// Which.
+    pub passage: PassageId,
+    /// The retriever's score.
+    pub score: f64,
+}
+
+/// Rows of a scored target, from which sums, means and ensembles are plain arithmetic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// For each target token its logit.
+    pub logits: Vec<f32>,
+    /// For each temperature, and for each target token, the log-sum-exp of logits / temperature.
+    pub log_sum_exps: Vec<(f64, Vec<f32>)>,
+    /// Whether the last target token is the end of the sequence.
+    pub ends: bool,
+}
+
+impl Scores {
+    /// Log-probability of each target token at a temperature, if it was computed.
+    pub fn logprobs(&self, temperature: f64) -> Option<impl Iterator<Item = f64> + '_> {
+        let (_, sums) = self.log_sum_exps.iter().find(|(t, _)| *t == temperature)?;
+        Some(self.logits.iter().zip(sums).map(move |(&logit, &sum)| f64::from(logit) / temperature - f64::from(sum)))
+    }
+}
+
+/// What the labeler found in one chunk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Labels {
+    /// The kept tokens as text.
+    pub information: String,
+    /// Logits of the chunk's tag, in the checkpoint's order.
+    pub tag_logits: Vec<f32>,
+}
+
+/// An extracted answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// The text of the answer.
+    pub text: String,
+    /// Score of the span.
+    pub score: f64,
+    /// Score of the context as a whole, where the model has such a head.
+    pub rank: Option<f64>,
+    /// Index of the prompt part that holds the span, and its bytes there.
+    pub at: Option<(u32, u32, u32)>,
+}
+
+/// A generated text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generation {
+    /// Without the stop string.
+    pub text: String,
+    /// Why it ended.
+    pub finish: Finish,
+    /// Log-probability of each token, if asked for.
+    pub logprobs: Vec<f32>,
+}
+
+/// Why a generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// A stop string or the end of the sequence.
+    Stop,
+    /// `max_tokens`.
+    Length,
+}
+
+/// Work that an answer needs, deterministic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Tokens written.
+    pub completion_tokens: u64,
+    /// Target tokens scored.
+    pub scored_tokens: u64,
+    /// Operations of the device: floating-point operations of a model, postings of an index.
+    pub operations: u64,
+}
+
+impl std::ops::AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt_tokens += other.prompt_tokens;
+        self.completion_tokens += other.completion_tokens;
+        self.scored_tokens += other.scored_tokens;
+        self.operations += other.operations;
+    }
+}
+
+/// What became of a prompt when it was put together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptReport {
+    /// Tokens of the whole, special ones included.
+    pub tokens: u32,
+    /// Parts left out.
+    pub dropped: Vec<u32>,
+    /// Parts cut, each with the tokens it lost.
+    pub cut: Vec<(u32, u32)>,
+}
+
+/// The text of a passage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassageText {
+    /// Which.
+    pub passage: PassageId,
+    /// Its title.
+    pub title: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What happened, by meaning.
+    pub kind: FailureKind,
+    /// For people.
+    pub message: String,
+}
+
+/// What happened to a failed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The service will not answer this payload (content filter, invalid request).
+    Refused,
+    /// The prompt does not fit, whatever the overflow rules allow.
+    ContextOverflow,
+    /// The answer is not of the form asked for.
+    ParseFailure,
+    /// No answer in time.
+    TimedOut,
+    /// The service is down or answered with an error of its own.
+    Unavailable,
+    /// The device was lost.
+    DeviceLost,
+    /// The service dropped the request without an answer.
+    Dropped,
+}
+
+impl FailureKind {
+    /// Whether the same request would fail again: such failures are journalled. The others are kept for this run only,
+    /// and a new run asks again.
+    pub fn is_determinate(self) -> bool {
+        matches!(self, Self::Refused | Self::ContextOverflow | Self::ParseFailure)
+    }
+
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::ContextOverflow => "context_overflow",
+            Self::ParseFailure => "parse_failure",
+            Self::TimedOut => "timed_out",
+            Self::Unavailable => "unavailable",
+            Self::DeviceLost => "device_lost",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+impl Answer {
+    /// The kind of request that this answers.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Answer::Retrieve(_) => Kind::Retrieve,
+            Answer::Passages(_) => Kind::Passages,
+            Answer::Links(_) => Kind::Links,
+            Answer::Score(_) => Kind::Score,
+            Answer::Label(_) => Kind::Label,
+            Answer::Filter(_) => Kind::Filter,
+            Answer::Rerank(_) => Kind::Rerank,
+            Answer::Entail(_) => Kind::Entail,
+            Answer::Read(_) => Kind::Read,
+            Answer::Embed(_) => Kind::Embed,
+            Answer::Generate(_) => Kind::Generate,
+        }
+    }
+
+    /// The passages that the answer names, in its order.
+    pub fn passages(&self) -> Vec<PassageId> {
+        match self {
+            Answer::Retrieve(hits) => hits.iter().map(|hit| hit.passage).collect(),
+            Answer::Passages(ids) | Answer::Links(ids) => ids.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Response {
+    /// An answer and the work it needs.
+    pub fn answer(answer: Answer, work: Work) -> Self {
+        Self { result: Ok(answer), work, prompt: None, passages: Vec::new() }
+    }
+
+    /// A failure.
+    pub fn failure(kind: FailureKind, message: impl Into<String>) -> Self {
+        let failure = Failure { kind, message: message.into() };
+        Self { result: Err(failure), work: Work::default(), prompt: None, passages: Vec::new() }
+    }
+
+    /// Whether this stored response holds all that `request`, whose key it has, wants: a score may lack a temperature.
+    pub fn satisfies(&self, request: &Request) -> bool {
+        match (&request.ask, &self.result) {
+            (Ask::Score(wanted), Ok(Answer::Score(found))) => {
+                wanted.temperatures.iter().all(|t| found.log_sum_exps.iter().any(|(have, _)| have == t))
+            }
+            _ => true,
+        }
+    }
+}
