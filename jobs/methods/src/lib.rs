@@ -9,15 +9,22 @@
 //!   question --> start --> step --Ask([Request; n])--> ... --[Response; n]--> step --Done(Outcome)-->
 //! ```
 //!
+//! [`registry`] lists the methods and builds them; [`transcript`] replays a question; [`testing`] has a scripted machine
+//! and scripted services that use every part of the protocol, and runs scenario files.
 
 mod machine;
+mod methods;
 pub mod outcome;
 pub mod prompt;
+mod ranking;
+pub mod registry;
 pub mod request;
 pub mod response;
+mod take;
 
 pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
 pub use outcome::{Outcome, Path, RankedPassage, Status, SupportingSentence};
 pub use prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+pub use registry::{MethodInfo, ParameterInfo, build, kinds, resolve};
 pub use request::{Affinity, Ask, Kind, PassageId, Request, ServiceName};
 pub use response::{Answer, Failure, FailureKind, PassageText, PromptReport, Response, Work};

@@ -1,7 +1,7 @@
 //! How one question ended under one configuration.
 
 use crate::request::PassageId;
-use crate::response::{Failure, FailureKind};
+use crate::response::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The end of a machine.
@@ -78,7 +78,6 @@ impl Outcome {
 
     /// The outcome of a method that got an answer of another kind than it asked for: a fault of the service.
     pub fn wrong_kind(asked: crate::Kind, got: crate::Kind) -> Self {
-        let message = format!("asked for {}, got {}", asked.name(), got.name());
-        Self::failed(Failure { kind: FailureKind::ParseFailure, message })
+        Self::failed(Failure::wrong_kind(asked, got))
     }
 }

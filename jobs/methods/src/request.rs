@@ -24,6 +24,13 @@ impl From<&str> for ServiceName {
     }
 }
 
+impl ServiceName {
+    /// The service that answers [`Kind::Passages`] and [`Kind::Links`] unless a job names another.
+    pub fn corpus() -> Self {
+        Self::from("corpus")
+    }
+}
+
 impl std::fmt::Display for ServiceName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -340,7 +347,39 @@ impl Ask {
     }
 }
 
+/// Each payload is an [`Ask`].
+macro_rules! ask_from {
+    ($($payload:ident),*) => {
+        $(
+            impl From<$payload> for Ask {
+                fn from(payload: $payload) -> Self {
+                    Ask::$payload(payload)
+                }
+            }
+        )*
+    };
+}
+
+ask_from!(Retrieve, Passages, Links, Score, Label, Filter, Rerank, Entail, Read, Embed, Generate);
+
+impl Retrieve {
+    /// Asks for the best `k` passages of the whole corpus, without their texts.
+    pub fn new(query: impl Into<String>, k: u32) -> Self {
+        Self { query: query.into(), k, within: None, read: false }
+    }
+
+    /// Restricts it to `passages`; give them sorted and each once, so that equal sets make equal keys.
+    pub fn within(self, passages: Vec<PassageId>, statistics: Statistics) -> Self {
+        Self { within: Some(Within { passages: PassageSet::Ids(passages), statistics }), ..self }
+    }
+}
+
 impl Request {
+    /// The first draw of a payload.
+    pub fn new(service: &ServiceName, ask: impl Into<Ask>) -> Self {
+        Self { service: service.clone(), draw: 0, ask: ask.into() }
+    }
+
     /// Appends the canonical payload to `out`: JSON in declaration order, less what is not part of the key.
     ///
     /// # Panics

@@ -1,0 +1,388 @@
+//! `iterative_title`: hops by following the links of the best passages, and ranks what the paths lead to.
+//!
+//! A retriever-only relative of PromptRank's path expansion (section 2.1: the most promising paths are expanded by the
+//! links of their last passage, of which the best few are kept): it needs no language model and asks up to
+//! 2 * `hops` - 1 dependent rounds for each question.
+//!
+//! ```text
+//! state    | responses                   | next     | asks or ends with
+//! ---------+-----------------------------+----------+-----------------------------------------------------------
+//! Start    | none                        | Hits     | Retrieve(question, pool)
+//! Hits     | hits                        | expand   | the pool begins: each hit is a path of one passage
+//! Linked   | links, one list per passage | Linked   | no links at all: expand
+//! Linked   | links, one list per passage | Followed | Retrieve(query, width, within links) for each that has links
+//! Followed | hits, one list per passage  | expand   | each hit extends the path of the passage it is linked from
+//! (expand) |                             | Linked   | Links(passage) for the `beam` best passages not yet expanded
+//! (expand) | `hops` are used up, or none | end      | ranked and paths
+//! ```
+//!
+//! # Merge
+//! A hit's own score is the retriever's; the score of a path is the mean of its passages' own scores. A passage is
+//! ranked by its best path (PromptRank's "document scores", section 3), be it the path of it alone: so a link of a good
+//! passage rises, and nothing falls. Ties go to the smaller passage id.
+//!
+//! The query of a hop is the question, or the question and the title of the passage whose links are ranked. A failed
+//! retrieval ends in that failure, and so does a failure of links that another run might not meet; links that
+//! fail in every run are no links.
+
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
+use crate::outcome::{Outcome, Path, RankedPassage};
+use crate::ranking;
+use crate::registry::{Configured, MethodInfo, ParameterInfo, at_least_one};
+use crate::request::{Direction, Kind, Links, PassageId, Request, Retrieve, ServiceName, Statistics};
+use crate::response::{Failure, Hit, PassageText, Response};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One configuration.
+pub(crate) struct IterativeTitle {
+    parameters: Arc<Parameters>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    retriever: ServiceName,
+    #[serde(default = "ServiceName::corpus")]
+    links: ServiceName,
+    #[serde(default = "default_hops")]
+    hops: u32,
+    #[serde(default = "default_beam")]
+    beam: u32,
+    #[serde(default = "default_pool")]
+    pool: u32,
+    #[serde(default = "default_width")]
+    width: u32,
+    #[serde(default = "default_query")]
+    query: Query,
+    #[serde(default = "default_statistics")]
+    statistics: Statistics,
+    #[serde(default = "default_k")]
+    k: u32,
+}
+
+/// What the links of a passage are ranked by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Query {
+    #[serde(rename = "question")]
+    Question,
+    #[serde(rename = "question+title")]
+    QuestionAndTitle,
+}
+
+fn default_hops() -> u32 {
+    3
+}
+
+fn default_beam() -> u32 {
+    1
+}
+
+fn default_pool() -> u32 {
+    20
+}
+
+fn default_width() -> u32 {
+    3
+}
+
+fn default_query() -> Query {
+    Query::Question
+}
+
+fn default_statistics() -> Statistics {
+    Statistics::Corpus
+}
+
+fn default_k() -> u32 {
+    20
+}
+
+impl Configured for IterativeTitle {
+    const INFO: MethodInfo = MethodInfo {
+        kind: "iterative_title",
+        description: "Hops by following the links of the best passages",
+        paper: "the project's own, after the path expansion of PromptRank (Khalifa et al., 2023), section 2.1",
+        parameters: &[
+            ParameterInfo {
+                name: "retriever",
+                values: "name of a retriever",
+                default: None,
+                documentation: "Finds the first passages and ranks links.",
+            },
+            ParameterInfo {
+                name: "links",
+                values: "name of a service",
+                default: Some("\"corpus\""),
+                documentation: "Knows the links of passages.",
+            },
+            ParameterInfo {
+                name: "hops",
+                values: "integer, at least 1",
+                default: Some("3"),
+                documentation: "Passages on the longest path; 1 is one_step.",
+            },
+            ParameterInfo {
+                name: "beam",
+                values: "integer, at least 1",
+                default: Some("1"),
+                documentation: "Passages expanded at each hop, the best ones.",
+            },
+            ParameterInfo {
+                name: "pool",
+                values: "integer, at least 1",
+                default: Some("20"),
+                documentation: "Passages found by the first retrieval.",
+            },
+            ParameterInfo {
+                name: "width",
+                values: "integer, at least 1",
+                default: Some("3"),
+                documentation: "Links kept of each expanded passage, the best ones (L in PromptRank).",
+            },
+            ParameterInfo {
+                name: "query",
+                values: "\"question\" or \"question+title\"",
+                default: Some("\"question\""),
+                documentation: "What links are ranked by; the title is that of the passage that has the links.",
+            },
+            ParameterInfo {
+                name: "statistics",
+                values: "\"corpus\" or \"restriction\"",
+                default: Some("\"corpus\""),
+                documentation: "Whether links are ranked with the corpus's statistics or those of the links alone.",
+            },
+            ParameterInfo {
+                name: "k",
+                values: "integer, at least 1",
+                default: Some("20"),
+                documentation: "Passages ranked, the best ones.",
+            },
+        ],
+    };
+
+    type Parameters = Parameters;
+
+    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+        let Parameters { hops, beam, pool, width, k, .. } = parameters;
+        for (name, value) in [("hops", hops), ("beam", beam), ("pool", pool), ("width", width), ("k", k)] {
+            at_least_one(Self::INFO.kind, name, value)?;
+        }
+        Ok(Self { parameters: Arc::new(parameters) })
+    }
+}
+
+impl Method for IterativeTitle {
+    fn kind(&self) -> &'static str {
+        Self::INFO.kind
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn context_mode(&self) -> ContextMode {
+        ContextMode::Open
+    }
+
+    fn answers(&self) -> bool {
+        false
+    }
+
+    fn services(&self) -> Vec<ServiceUse> {
+        let parameters = &self.parameters;
+        vec![
+            ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: Kind::Retrieve },
+            ServiceUse { parameter: "links", service: parameters.links.clone(), kind: Kind::Links },
+        ]
+    }
+
+    fn start(&self, question: &Question) -> Box<dyn Machine> {
+        Box::new(Hopping {
+            parameters: Arc::clone(&self.parameters),
+            question: question.text.clone(),
+            pool: BTreeMap::new(),
+            titles: BTreeMap::new(),
+            hop: 0,
+            state: State::Start,
+        })
+    }
+}
+
+struct Hopping {
+    parameters: Arc<Parameters>,
+    question: String,
+    pool: BTreeMap<PassageId, Entry>,
+    /// Titles of the pool's passages, read only where queries need them.
+    titles: BTreeMap<PassageId, String>,
+    /// Hops begun so far.
+    hop: u32,
+    state: State,
+}
+
+/// A passage of the pool with its best path.
+struct Entry {
+    /// First hop first; ends with the passage itself.
+    path: Vec<PassageId>,
+    /// Sum of the own scores along the path.
+    sum: f64,
+    expanded: bool,
+}
+
+impl Entry {
+    fn score(&self) -> f64 {
+        self.sum / self.path.len() as f64
+    }
+}
+
+enum State {
+    Start,
+    Hits,
+    /// Waits for the links of these passages.
+    Linked(Vec<PassageId>),
+    /// Waits for the ranked links of these passages.
+    Followed(Vec<PassageId>),
+}
+
+impl Machine for Hopping {
+    fn step(&mut self, responses: Vec<Response>) -> Step {
+        let stepped = match std::mem::replace(&mut self.state, State::Start) {
+            State::Start => Ok(self.retrieve()),
+            State::Hits => self.found(responses),
+            State::Linked(parents) => self.linked(&parents, responses),
+            State::Followed(parents) => self.followed(&parents, responses),
+        };
+        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+    }
+}
+
+impl Hopping {
+    fn retrieve(&mut self) -> Step {
+        self.state = State::Hits;
+        let ask = Retrieve { read: self.reads(), ..Retrieve::new(&self.question, self.parameters.pool) };
+        Step::Ask(vec![Request::new(&self.parameters.retriever, ask)])
+    }
+
+    fn found(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let mut response = Response::only(responses)?;
+        self.remember(std::mem::take(&mut response.passages));
+        let hits = response.hits()?;
+        for RankedPassage { passage, score } in ranking::from_hits(&hits, self.parameters.pool) {
+            self.pool.insert(passage, Entry { path: vec![passage], sum: score, expanded: false });
+        }
+        self.hop = 1;
+        Ok(self.expand())
+    }
+
+    /// Asks for the links of the best passages that were not expanded yet, or ends.
+    fn expand(&mut self) -> Step {
+        if self.hop >= self.parameters.hops {
+            return self.end();
+        }
+        let mut open: Vec<(PassageId, f64)> =
+            self.pool.iter().filter(|(_, entry)| !entry.expanded).map(|(&id, entry)| (id, entry.score())).collect();
+        best_first(&mut open);
+        let parents: Vec<PassageId> = open.into_iter().take(self.parameters.beam as usize).map(|(id, _)| id).collect();
+        if parents.is_empty() {
+            return self.end();
+        }
+        self.hop += 1;
+        for parent in &parents {
+            if let Some(entry) = self.pool.get_mut(parent) {
+                entry.expanded = true;
+            }
+        }
+        let links = |&passage| Links { passage, direction: Direction::Outgoing, read: false };
+        let requests = parents.iter().map(links).map(|ask| Request::new(&self.parameters.links, ask)).collect();
+        self.state = State::Linked(parents);
+        Step::Ask(requests)
+    }
+
+    fn linked(&mut self, parents: &[PassageId], responses: Vec<Response>) -> Result<Step, Failure> {
+        let mut followed = Vec::new();
+        let mut requests = Vec::new();
+        for (&parent, response) in parents.iter().zip(responses) {
+            let mut links = ranking::as_set(response.links_if_any()?);
+            // A path does not come back to where it has been.
+            links.retain(|passage| self.pool.get(&parent).is_none_or(|entry| !entry.path.contains(passage)));
+            if !links.is_empty() {
+                followed.push(parent);
+                let ask = Retrieve::new(self.query(parent), self.parameters.width);
+                let ask = Retrieve { read: self.reads(), ..ask.within(links, self.parameters.statistics) };
+                requests.push(Request::new(&self.parameters.retriever, ask));
+            }
+        }
+        if requests.is_empty() {
+            return Ok(self.expand());
+        }
+        self.state = State::Followed(followed);
+        Ok(Step::Ask(requests))
+    }
+
+    fn followed(&mut self, parents: &[PassageId], responses: Vec<Response>) -> Result<Step, Failure> {
+        // All paths are extended from what they were before this hop, so the order of parents does not matter.
+        let mut extended = Vec::new();
+        for (parent, mut response) in parents.iter().zip(responses) {
+            self.remember(std::mem::take(&mut response.passages));
+            let hits = response.hits()?;
+            let Some(entry) = self.pool.get(parent) else { continue };
+            for Hit { passage, score } in hits.into_iter().take(self.parameters.width as usize) {
+                if !entry.path.contains(&passage) {
+                    let path = entry.path.iter().copied().chain([passage]).collect();
+                    extended.push((passage, Entry { path, sum: entry.sum + score, expanded: false }));
+                }
+            }
+        }
+        for (passage, path) in extended {
+            self.admit(passage, path);
+        }
+        Ok(self.expand())
+    }
+
+    /// Keeps the better path of a passage; of two equally good ones, the one it has.
+    fn admit(&mut self, passage: PassageId, mut path: Entry) {
+        match self.pool.get_mut(&passage) {
+            Some(known) if path.score().total_cmp(&known.score()).is_gt() => {
+                path.expanded = known.expanded;
+                *known = path;
+            }
+            Some(_) => {}
+            None => {
+                self.pool.insert(passage, path);
+            }
+        }
+    }
+
+    fn end(&self) -> Step {
+        let mut scored: Vec<(PassageId, f64)> = self.pool.iter().map(|(&id, entry)| (id, entry.score())).collect();
+        best_first(&mut scored);
+        scored.truncate(self.parameters.k as usize);
+        let ranked = scored.iter().map(|&(passage, score)| RankedPassage { passage, score }).collect();
+        let path = |&(id, score): &(PassageId, f64)| {
+            let path = &self.pool.get(&id)?.path;
+            (path.len() > 1).then(|| Path { passages: path.clone(), score })
+        };
+        let paths = scored.iter().filter_map(path).collect();
+        Step::Done(Outcome { ranked, paths, iterations: self.hop, ..Outcome::default() })
+    }
+
+    fn reads(&self) -> bool {
+        self.parameters.query == Query::QuestionAndTitle
+    }
+
+    fn remember(&mut self, passages: Vec<PassageText>) {
+        self.titles.extend(passages.into_iter().map(|text| (text.passage, text.title)));
+    }
+
+    fn query(&self, parent: PassageId) -> String {
+        match self.titles.get(&parent) {
+            Some(title) if self.reads() => format!("{} {title}", self.question),
+            _ => self.question.clone(),
+        }
+    }
+}
+
+fn best_first(scored: &mut [(PassageId, f64)]) {
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+}

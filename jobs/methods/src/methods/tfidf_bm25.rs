@@ -1,0 +1,241 @@
+//! `tfidf_bm25`: a TF-IDF pool, widened by the links of its passages, re-ranked by BM25.
+//!
+//! The baseline "TF-IDF + BM25" of PromptRank (section 3, "Baselines", and table 1): "retrieved documents and their
+//! hyperlinks are reranked using BM25". The pool is the paper's F = 100. Its code ranks with BM25Okapi (k1 2, b .75) and
+//! fits it on just the passages that are ranked, hence `statistics = "restriction"`; which BM25 it is, and which TF-IDF,
+//! the services say.
+//!
+//! ```text
+//! state   | responses                   | next    | asks or ends with
+//! --------+-----------------------------+---------+------------------------------------------------------------
+//! Start   | none                        | Pooled  | retriever: Retrieve(question, pool)
+//! Pooled  | hits                        | Linked  | Links(passage) for the best `expand` of the pool
+//! Pooled  | no hits                     | end     | ranked: nothing
+//! Pooled  | hits, and `expand` is 0     | Ranked  | reranker: Retrieve(question, k, within the pool)
+//! Linked  | links, one list per passage | Ranked  | reranker: Retrieve(question, k, within pool and links)
+//! Ranked  | hits                        | end     | ranked: the hits
+//! ```
+//!
+//! A failed retrieval ends in that failure, and so does a failure of links that another run might not meet; links
+//! that fail in every run (a corpus without links refuses) are no links. A passage that BM25 does not return is not
+//! ranked.
+
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
+use crate::outcome::Outcome;
+use crate::ranking;
+use crate::registry::{Configured, MethodInfo, ParameterInfo, at_least_one};
+use crate::request::{Direction, Kind, Links, PassageId, Request, Retrieve, ServiceName, Statistics};
+use crate::response::{Failure, Response};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One configuration.
+pub(crate) struct TfidfBm25 {
+    parameters: Arc<Parameters>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    retriever: ServiceName,
+    reranker: ServiceName,
+    #[serde(default = "ServiceName::corpus")]
+    links: ServiceName,
+    #[serde(default = "default_pool")]
+    pool: u32,
+    #[serde(default)]
+    expand: Option<u32>,
+    #[serde(default)]
+    links_per_passage: Option<u32>,
+    #[serde(default = "default_statistics")]
+    statistics: Statistics,
+    #[serde(default = "default_k")]
+    k: u32,
+}
+
+fn default_pool() -> u32 {
+    100
+}
+
+fn default_statistics() -> Statistics {
+    Statistics::Restriction
+}
+
+fn default_k() -> u32 {
+    100
+}
+
+impl Configured for TfidfBm25 {
+    const INFO: MethodInfo = MethodInfo {
+        kind: "tfidf_bm25",
+        description: "A TF-IDF pool and the passages it links to, re-ranked by BM25",
+        paper: "PromptRank (Khalifa et al., 2023), section 3: baseline TF-IDF + BM25",
+        parameters: &[
+            ParameterInfo {
+                name: "retriever",
+                values: "name of a retriever",
+                default: None,
+                documentation: "Finds the pool: TF-IDF in the paper.",
+            },
+            ParameterInfo {
+                name: "reranker",
+                values: "name of a retriever",
+                default: None,
+                documentation: "Ranks the widened pool: BM25 in the paper.",
+            },
+            ParameterInfo {
+                name: "links",
+                values: "name of a service",
+                default: Some("\"corpus\""),
+                documentation: "Knows the links of passages.",
+            },
+            ParameterInfo {
+                name: "pool",
+                values: "integer, at least 1",
+                default: Some("100"),
+                documentation: "Passages in the pool (F in the paper).",
+            },
+            ParameterInfo {
+                name: "expand",
+                values: "integer, or nothing for all",
+                default: Some("null"),
+                documentation: "How many passages of the pool, the best ones, have their links followed.",
+            },
+            ParameterInfo {
+                name: "links_per_passage",
+                values: "integer, or nothing for all",
+                default: Some("null"),
+                documentation: "How many links of a passage are followed, the first ones.",
+            },
+            ParameterInfo {
+                name: "statistics",
+                values: "\"corpus\" or \"restriction\"",
+                default: Some("\"restriction\""),
+                documentation: "Whether BM25's statistics are the corpus's or those of the widened pool alone.",
+            },
+            ParameterInfo {
+                name: "k",
+                values: "integer, at least 1",
+                default: Some("100"),
+                documentation: "Passages ranked, the best ones.",
+            },
+        ],
+    };
+
+    type Parameters = Parameters;
+
+    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+        at_least_one(Self::INFO.kind, "pool", parameters.pool)?;
+        at_least_one(Self::INFO.kind, "k", parameters.k)?;
+        Ok(Self { parameters: Arc::new(parameters) })
+    }
+}
+
+impl Method for TfidfBm25 {
+    fn kind(&self) -> &'static str {
+        Self::INFO.kind
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn context_mode(&self) -> ContextMode {
+        ContextMode::Open
+    }
+
+    fn answers(&self) -> bool {
+        false
+    }
+
+    fn services(&self) -> Vec<ServiceUse> {
+        let parameters = &self.parameters;
+        vec![
+            ServiceUse { parameter: "retriever", service: parameters.retriever.clone(), kind: Kind::Retrieve },
+            ServiceUse { parameter: "links", service: parameters.links.clone(), kind: Kind::Links },
+            ServiceUse { parameter: "reranker", service: parameters.reranker.clone(), kind: Kind::Retrieve },
+        ]
+    }
+
+    fn start(&self, question: &Question) -> Box<dyn Machine> {
+        Box::new(Widening {
+            parameters: Arc::clone(&self.parameters),
+            query: question.text.clone(),
+            pool: Vec::new(),
+            state: State::Start,
+        })
+    }
+}
+
+struct Widening {
+    parameters: Arc<Parameters>,
+    query: String,
+    pool: Vec<PassageId>,
+    state: State,
+}
+
+enum State {
+    Start,
+    Pooled,
+    Linked,
+    Ranked,
+}
+
+impl Machine for Widening {
+    fn step(&mut self, responses: Vec<Response>) -> Step {
+        let stepped = match self.state {
+            State::Start => Ok(self.retrieve()),
+            State::Pooled => self.pooled(responses),
+            State::Linked => self.linked(responses),
+            State::Ranked => self.ranked(responses),
+        };
+        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+    }
+}
+
+impl Widening {
+    fn retrieve(&mut self) -> Step {
+        self.state = State::Pooled;
+        let ask = Retrieve::new(&self.query, self.parameters.pool);
+        Step::Ask(vec![Request::new(&self.parameters.retriever, ask)])
+    }
+
+    fn pooled(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let hits = Response::only(responses)?.hits()?;
+        let ranked = ranking::from_hits(&hits, self.parameters.pool);
+        self.pool = ranked.into_iter().map(|entry| entry.passage).collect();
+        if self.pool.is_empty() {
+            return Ok(Step::Done(Outcome { iterations: 1, ..Outcome::default() }));
+        }
+        let expand = self.parameters.expand.unwrap_or(u32::MAX) as usize;
+        if expand == 0 {
+            return Ok(self.rerank(self.pool.clone()));
+        }
+        self.state = State::Linked;
+        let links = |&passage| Links { passage, direction: Direction::Outgoing, read: false };
+        let asks = self.pool.iter().take(expand).map(links);
+        Ok(Step::Ask(asks.map(|ask| Request::new(&self.parameters.links, ask)).collect()))
+    }
+
+    fn linked(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let most = self.parameters.links_per_passage.unwrap_or(u32::MAX) as usize;
+        let mut widened = self.pool.clone();
+        for response in responses {
+            widened.extend(response.links_if_any()?.into_iter().take(most));
+        }
+        Ok(self.rerank(widened))
+    }
+
+    fn rerank(&mut self, passages: Vec<PassageId>) -> Step {
+        self.state = State::Ranked;
+        let allowed = ranking::as_set(passages);
+        let ask = Retrieve::new(&self.query, self.parameters.k).within(allowed, self.parameters.statistics);
+        Step::Ask(vec![Request::new(&self.parameters.reranker, ask)])
+    }
+
+    fn ranked(&self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let hits = Response::only(responses)?.hits()?;
+        let ranked = ranking::from_hits(&hits, self.parameters.k);
+        Ok(Step::Done(Outcome { ranked, iterations: 1, ..Outcome::default() }))
+    }
+}

@@ -1,0 +1,60 @@
+//! Ranked lists of passages: each passage once, in a total order.
+
+use crate::outcome::RankedPassage;
+use crate::request::PassageId;
+use crate::response::Hit;
+use std::collections::BTreeSet;
+
+/// The first `k` hits in the retriever's order, each passage once.
+pub(crate) fn from_hits(hits: &[Hit], k: u32) -> Vec<RankedPassage> {
+    let mut seen = BTreeSet::new();
+    hits.iter()
+        .filter(|hit| seen.insert(hit.passage))
+        .map(|hit| RankedPassage { passage: hit.passage, score: hit.score })
+        .take(k as usize)
+        .collect()
+}
+
+/// Passages in an order that has no scores of its own: each once, scored by its reciprocal rank.
+pub(crate) fn by_position(passages: impl IntoIterator<Item = PassageId>) -> Vec<RankedPassage> {
+    let mut seen = BTreeSet::new();
+    let once = passages.into_iter().filter(|&passage| seen.insert(passage));
+    (1u32..).zip(once).map(|(rank, passage)| RankedPassage { passage, score: 1.0 / f64::from(rank) }).collect()
+}
+
+/// Appends what is missing of `passages`, in their order, with a score not above any other: a retriever may leave out
+/// what shares no term with the query, but a list of given passages ranks all of them.
+pub(crate) fn complete(ranked: &mut Vec<RankedPassage>, passages: &[PassageId]) {
+    let mut seen: BTreeSet<PassageId> = ranked.iter().map(|entry| entry.passage).collect();
+    let score = ranked.last().map_or(0.0, |last| last.score.min(0.0));
+    let missing = passages.iter().filter(|&&passage| seen.insert(passage));
+    ranked.extend(missing.map(|&passage| RankedPassage { passage, score }));
+}
+
+/// Passages in ascending order, each once: sets that are equal make requests with equal keys.
+pub(crate) fn as_set(passages: impl IntoIterator<Item = PassageId>) -> Vec<PassageId> {
+    passages.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hit(passage: u32, score: f64) -> Hit {
+        Hit { passage: PassageId(passage), score }
+    }
+
+    #[test]
+    fn a_repeated_hit_counts_once_and_does_not_use_up_k() {
+        let ranked = from_hits(&[hit(3, 2.0), hit(3, 2.0), hit(1, 1.0), hit(2, 0.5)], 2);
+        assert_eq!(ranked.iter().map(|entry| entry.passage.0).collect::<Vec<_>>(), [3, 1]);
+    }
+
+    #[test]
+    fn completion_keeps_scores_descending() {
+        let mut ranked = from_hits(&[hit(3, 2.0), hit(1, -1.0)], 10);
+        complete(&mut ranked, &[PassageId(7), PassageId(1), PassageId(7), PassageId(0)]);
+        let list: Vec<(u32, f64)> = ranked.iter().map(|entry| (entry.passage.0, entry.score)).collect();
+        assert_eq!(list, [(3, 2.0), (1, -1.0), (7, -1.0), (0, -1.0)]);
+    }
+}

@@ -1,0 +1,190 @@
+//! The methods by kind: what a job may name, and how its parameters become a [`Method`].
+//!
+//! A method's parameters are a serde struct that refuses unknown fields and knows the paper's defaults. What
+//! [`MethodInfo`] says about them is checked against that struct by this file's tests.
+
+use crate::machine::{Method, MethodError, Setting};
+use crate::methods::{given, iterative_title, one_step, oracle, random, tfidf_bm25};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A method, as `--show-settings` and the documentation present it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MethodInfo {
+    /// What a job's `kind` says.
+    pub kind: &'static str,
+    /// One line.
+    pub description: &'static str,
+    /// Where it comes from: paper and section, or that it is a control.
+    pub paper: &'static str,
+    /// In the order of documentation.
+    pub parameters: &'static [ParameterInfo],
+}
+
+/// A parameter of a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterInfo {
+    /// Its name in a job.
+    pub name: &'static str,
+    /// What it may be, for people: `integer, at least 1`, `"corpus" or "restriction"`, `name of a service`.
+    pub values: &'static str,
+    /// Its default as JSON; `None` if it must be given.
+    pub default: Option<&'static str>,
+    /// One line.
+    pub documentation: &'static str,
+}
+
+/// What a method offers to the registry.
+pub(crate) trait Configured: Method + Sized + 'static {
+    /// Its documentation.
+    const INFO: MethodInfo;
+
+    /// Its parameters, with defaults for all that need not be given.
+    type Parameters: DeserializeOwned + Serialize;
+
+    /// Checks the values.
+    fn new(parameters: Self::Parameters, setting: &Setting) -> Result<Self, MethodError>;
+}
+
+const KINDS: &[MethodInfo] = &[
+    given::Given::INFO,
+    iterative_title::IterativeTitle::INFO,
+    one_step::OneStep::INFO,
+    oracle::Oracle::INFO,
+    random::Random::INFO,
+    tfidf_bm25::TfidfBm25::INFO,
+];
+
+/// All methods, by kind in alphabetical order.
+pub fn kinds() -> &'static [MethodInfo] {
+    KINDS
+}
+
+/// A configuration of the method `kind`; `parameters` is an object (or null, for none).
+///
+/// # Errors
+/// Unknown kinds and parameters, with those that exist; missing parameters; values that make no sense.
+pub fn build(kind: &str, parameters: &Value, setting: &Setting) -> Result<Box<dyn Method>, MethodError> {
+    Ok(dispatch(kind, parameters, setting)?.0)
+}
+
+/// `parameters` with every default filled in: what a configuration really is, for its record and `--show-settings`.
+///
+/// # Errors
+/// As [`build`].
+pub fn resolve(kind: &str, parameters: &Value, setting: &Setting) -> Result<Value, MethodError> {
+    Ok(dispatch(kind, parameters, setting)?.1)
+}
+
+type Built = (Box<dyn Method>, Value);
+
+fn dispatch(kind: &str, parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
+    match kind {
+        "given" => configure::<given::Given>(parameters, setting),
+        "iterative_title" => configure::<iterative_title::IterativeTitle>(parameters, setting),
+        "one_step" => configure::<one_step::OneStep>(parameters, setting),
+        "oracle" => configure::<oracle::Oracle>(parameters, setting),
+        "random" => configure::<random::Random>(parameters, setting),
+        "tfidf_bm25" => configure::<tfidf_bm25::TfidfBm25>(parameters, setting),
+        _ => {
+            let allowed = KINDS.iter().map(|info| info.kind).collect::<Vec<_>>().join(", ");
+            Err(MethodError::UnknownKind { found: kind.to_owned(), allowed })
+        }
+    }
+}
+
+fn configure<M: Configured>(parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
+    let wrong = |source| MethodError::Parameters { kind: M::INFO.kind, source };
+    let none = Value::Object(serde_json::Map::new());
+    let given = if parameters.is_null() { &none } else { parameters };
+    let parsed = M::Parameters::deserialize(given).map_err(wrong)?;
+    let resolved = serde_json::to_value(&parsed).map_err(wrong)?;
+    Ok((Box::new(M::new(parsed, setting)?), resolved))
+}
+
+/// Refuses a `parameter` that is 0.
+pub(crate) fn at_least_one(kind: &'static str, parameter: &'static str, value: u32) -> Result<(), MethodError> {
+    if value > 0 {
+        return Ok(());
+    }
+    Err(MethodError::Value { kind, parameter, found: "0".to_owned(), allowed: "must be at least 1" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const SETTING: Setting = Setting { passages: 10 };
+
+    /// The parameters that must be given, with an example.
+    fn required(info: &MethodInfo) -> Value {
+        let names = info.parameters.iter().filter(|parameter| parameter.default.is_none());
+        names.map(|parameter| (parameter.name.to_owned(), json!("sparse"))).collect::<serde_json::Map<_, _>>().into()
+    }
+
+    #[test]
+    fn documentation_and_parameters_agree() {
+        for info in kinds() {
+            let resolved = resolve(info.kind, &required(info), &SETTING)
+                .unwrap_or_else(|error| panic!("{}: documented as optional, but: {error}", info.kind));
+            let documented: serde_json::Map<String, Value> = info
+                .parameters
+                .iter()
+                .map(|parameter| {
+                    let default = parameter.default.unwrap_or("\"sparse\"");
+                    (parameter.name.to_owned(), serde_json::from_str(default).expect("a default is JSON"))
+                })
+                .collect();
+            assert_eq!(resolved, Value::Object(documented), "{}", info.kind);
+            assert_eq!(resolve(info.kind, &resolved, &SETTING).unwrap(), resolved, "resolving again changes nothing");
+            assert_eq!(build(info.kind, &required(info), &SETTING).unwrap().kind(), info.kind);
+        }
+    }
+
+    #[test]
+    fn kinds_are_in_order() {
+        assert!(kinds().is_sorted_by_key(|info| info.kind));
+    }
+
+    #[test]
+    fn errors_say_what_is_allowed() {
+        let message = |kind: &str, parameters: Value| match build(kind, &parameters, &SETTING) {
+            Ok(_) => panic!("{kind} {parameters} was accepted"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(
+            message("bm42", json!({})),
+            "unknown method kind `bm42`; allowed are given, iterative_title, one_step, oracle, random, tfidf_bm25"
+        );
+        assert_eq!(
+            message("one_step", json!({"retriever": "s", "n": 3})),
+            "method kind `one_step`: unknown field `n`, expected `retriever` or `k`"
+        );
+        assert_eq!(message("one_step", json!({"k": 3})), "method kind `one_step`: missing field `retriever`");
+        assert_eq!(
+            message("one_step", json!({"retriever": "s", "k": 0})),
+            "method kind `one_step`: `k` = 0: must be at least 1"
+        );
+        assert_eq!(
+            message("given", json!({"retriever": "s", "order": "best"})),
+            "method kind `given`: unknown variant `best`, expected `retriever` or `dataset`"
+        );
+        assert_eq!(
+            message("one_step", json!([1])),
+            "method kind `one_step`: invalid type: integer `1`, expected a string"
+        );
+    }
+
+    #[test]
+    fn every_service_is_named_by_a_parameter_and_asked_for_one_kind() {
+        for info in kinds() {
+            let method = build(info.kind, &required(info), &SETTING).unwrap();
+            for service in method.services() {
+                assert!(info.parameters.iter().any(|parameter| parameter.name == service.parameter), "{service:?}");
+            }
+            assert!(method.version() > 0);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Takes the answer of the kind that was asked for out of a response.
+//!
+//! Every method has the same three cases: the answer is there, the request failed, or a faulty service answered with
+//! another kind. The last two are a [`Failure`], so a machine ends with [`crate::Outcome::failed`] or decides otherwise.
+
+use crate::request::{Kind, PassageId};
+use crate::response::{Answer, Failure, FailureKind, Generation, Hit, Labels, Response, Scores, Span};
+
+impl Failure {
+    /// A service answered with another kind than it was asked for.
+    pub fn wrong_kind(asked: Kind, got: Kind) -> Self {
+        let message = format!("asked for {}, got {}", asked.name(), got.name());
+        Self { kind: FailureKind::ParseFailure, message }
+    }
+}
+
+/// One function per kind: the payload of the answer, or the failure.
+macro_rules! take {
+    ($($(#[$doc:meta])* $name:ident: $kind:ident -> $payload:ty;)*) => {
+        impl Response {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// The request's failure, or [`Failure::wrong_kind`].
+                pub fn $name(self) -> Result<$payload, Failure> {
+                    match self.result? {
+                        Answer::$kind(payload) => Ok(payload),
+                        other => Err(Failure::wrong_kind(Kind::$kind, other.kind())),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+take! {
+    /// The hits of a retrieval.
+    hits: Retrieve -> Vec<Hit>;
+    /// The passages of a look-up.
+    found: Passages -> Vec<PassageId>;
+    /// The links of a passage.
+    links: Links -> Vec<PassageId>;
+    /// The rows of a scored target.
+    scores: Score -> Scores;
+    /// What the labeler found.
+    labels: Label -> Labels;
+    /// The next query.
+    next_query: Filter -> String;
+    /// A relevance per item.
+    relevances: Rerank -> Vec<f64>;
+    /// The probability of entailment.
+    entailment: Entail -> f64;
+    /// Answer spans, best first.
+    spans: Read -> Vec<Span>;
+    /// A vector.
+    vector: Embed -> Vec<f32>;
+    /// A generated text.
+    generation: Generate -> Generation;
+}
+
+impl Response {
+    /// The response of a round that asked for one thing.
+    ///
+    /// # Errors
+    /// [`FailureKind::Dropped`] if there is none: whoever drives the machine broke the contract.
+    pub fn only(responses: Vec<Response>) -> Result<Response, Failure> {
+        let lost = || Failure { kind: FailureKind::Dropped, message: "a request has no response".to_owned() };
+        responses.into_iter().next().ok_or_else(lost)
+    }
+
+    /// The links of a passage for methods that can go on without: a failure that the same request would meet in every
+    /// run means "no links"; any other is returned, for a figure must not depend on luck.
+    ///
+    /// # Errors
+    /// An indeterminate failure (see [`FailureKind::is_determinate`]), or [`Failure::wrong_kind`].
+    pub fn links_if_any(self) -> Result<Vec<PassageId>, Failure> {
+        match &self.result {
+            Err(failure) if failure.kind.is_determinate() => Ok(Vec::new()),
+            _ => self.links(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::Work;
+
+    #[test]
+    fn another_kind_is_a_failure_that_names_both() {
+        let response = Response::answer(Answer::Links(vec![PassageId(1)]), Work::default());
+        assert_eq!(response.clone().links(), Ok(vec![PassageId(1)]));
+        let failure = response.hits().unwrap_err();
+        assert_eq!(failure.kind, FailureKind::ParseFailure);
+        assert_eq!(failure.message, "asked for retrieve, got links");
+    }
+
+    #[test]
+    fn only_determinate_failures_mean_no_links() {
+        assert_eq!(Response::failure(FailureKind::Refused, "").links_if_any(), Ok(Vec::new()));
+        assert!(Response::failure(FailureKind::TimedOut, "").links_if_any().is_err());
+        let wrong = Response::answer(Answer::Entail(1.0), Work::default());
+        assert_eq!(wrong.links_if_any(), Err(Failure::wrong_kind(Kind::Links, Kind::Entail)));
+    }
+}
