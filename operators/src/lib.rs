@@ -1,1 +1,43 @@
-//! Being written.
+//! Dataflow operators: admit, drive, route, serve, persist, tally, commit.
+//!
+//! This crate knows timely and differential dataflow; it knows no method, no model, no dataset and no storage. What
+//! the operators host comes in through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] that answers,
+//! a [`persist::Writer`] that makes things durable, a [`commit::Committer`].
+//!
+//! ```text
+//!            credits                        loop: Product<chunk, round>
+//!   admit <------------+   +-----------------------------------------------------------+
+//!     | questions      |   |                                                           |
+//!     +------------> drive +--requests--> exchange by bucket --> serve --replies--+    |
+//!                      |   ^                                       |              |    |
+//!                      |   +------------- exchange by asker <------|--------------+    |
+//!                      | outcomes                                  | records           |
+//!                      +-------------------------------------------|-------------------+
+//!                      v                                           v
+//!              tally (differential)      persist(outcomes)   persist(journal)
+//!                      |                          \             /
+//!                      +-------- live ------------> commit (worker 0)
+//! ```
+//!
+//! # Time
+//! A timestamp outside the loop is a *chunk*: a slice of the dataset, fixed in the run's record. Inside the loop it is
+//! `Product<chunk, round>` as timely requires; machines count their rounds themselves, so `drive` emits everything at
+//! the chunk's own capability and the number of open timestamps is the number of open chunks, not chunks times rounds.
+//!
+//! # Durability
+//! A capability says "results at this time may still come". `persist` holds one for everything that it has not made
+//! durable, so when the frontier at `commit` has passed a chunk, its outcomes and *all* journal entries that any of
+//! them can have seen are durable, wherever they were computed.
+
+pub mod admit;
+pub mod commit;
+pub mod counters;
+pub mod drive;
+pub mod message;
+pub mod persist;
+pub mod serve;
+pub mod tally;
+pub mod ticket;
+
+pub use counters::Counters;
+pub use message::{BUCKETS, Envelope, Key, Reply, worker_of};

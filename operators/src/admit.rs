@@ -1,0 +1,117 @@
+//! Admits questions while there are credits.
+//!
+//! Every worker feeds its own share of the dataset, in dataset order. A question takes a credit when it is admitted
+//! and `drive` returns it when all its configurations are done, so the number of questions in flight is bounded,
+//! one slow question holds up nothing else, and memory is flat in the size of the dataset.
+
+use crate::counters::Counters;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::operators::generic::operator::source;
+use timely::dataflow::{Scope, Stream};
+use timely::scheduling::{Activator, SyncActivator};
+
+/// A worker's share of the dataset.
+pub trait Feed: 'static {
+    /// A question.
+    type Question: 'static;
+
+    /// The next question with its chunk; chunks never fall.
+    fn poll(&mut self) -> Poll<Self::Question>;
+
+    /// Whom to wake after [`Poll::Pending`]. Called once, before the first poll.
+    fn wake_with(&mut self, activator: SyncActivator);
+}
+
+/// What a [`Feed`] has.
+#[derive(Debug)]
+pub enum Poll<Q> {
+    /// A question.
+    Ready {
+        /// Its chunk.
+        chunk: u64,
+        /// The question.
+        question: Q,
+    },
+    /// None now; the activator will be woken.
+    Pending,
+    /// No more.
+    Finished,
+}
+
+/// The credits of one worker.
+#[derive(Clone)]
+pub struct Credits {
+    free: Rc<Cell<usize>>,
+    admit: Rc<RefCell<Option<Activator>>>,
+}
+
+impl Credits {
+    /// `limit` questions may be in flight on this worker; at least one.
+    pub fn new(limit: usize) -> Self {
+        Self { free: Rc::new(Cell::new(limit.max(1))), admit: Rc::default() }
+    }
+
+    fn take(&self) -> bool {
+        let free = self.free.get();
+        self.free.set(free.saturating_sub(1));
+        free > 0
+    }
+
+    /// Gives back `n` credits and wakes the admission.
+    pub(crate) fn give_back(&self, n: usize) {
+        if n > 0 {
+            self.free.set(self.free.get() + n);
+            if let Some(activator) = self.admit.borrow().as_ref() {
+                activator.activate();
+            }
+        }
+    }
+}
+
+/// The stream of admitted questions, each at the time of its chunk.
+pub fn admit<'scope, F: Feed>(
+    scope: Scope<'scope, u64>,
+    mut feed: F,
+    credits: &Credits,
+    counters: &Arc<Counters>,
+) -> Stream<'scope, u64, Vec<F::Question>> {
+    let (credits, counters) = (credits.clone(), Arc::clone(counters));
+    source::<_, CapacityContainerBuilder<Vec<F::Question>>, _, _>(scope, "admit", move |capability, info| {
+        feed.wake_with(scope.worker().sync_activator_for(info.address.to_vec()));
+        *credits.admit.borrow_mut() = Some(scope.activator_for(Rc::clone(&info.address)));
+        let mut capability = Some(capability);
+        move |output| {
+            let Some(held) = capability.as_mut() else { return };
+            let mut admitted = Vec::new();
+            let finished = loop {
+                if !credits.take() {
+                    break false;
+                }
+                match feed.poll() {
+                    Poll::Ready { chunk, question } => {
+                        if chunk > *held.time() {
+                            output.session(held).give_container(&mut admitted);
+                            held.downgrade(&chunk);
+                        }
+                        admitted.push(question);
+                        Counters::add(&counters.admitted, 1);
+                    }
+                    Poll::Pending => {
+                        credits.free.set(credits.free.get() + 1);
+                        break false;
+                    }
+                    Poll::Finished => break true,
+                }
+            };
+            if !admitted.is_empty() {
+                output.session(held).give_container(&mut admitted);
+            }
+            if finished {
+                capability = None;
+            }
+        }
+    })
+}

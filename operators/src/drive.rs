@@ -1,0 +1,276 @@
+//! Hosts machines: steps them with the responses of their last round and sends what they ask.
+//!
+//! All configurations of a question are opened together on one worker. A key is sent once per worker while it is in
+//! flight, and once per question for as long as any of its configurations is open: the response fans out locally. A
+//! machine is stepped only with *all* responses of its round, in the order of its requests, so no order of arrival can
+//! show.
+//!
+//! ```text
+//!   question --> open --> step --Ask--> known to the question? --> in flight here? --> send
+//!                          ^  \                 |                        |
+//!                          |   Done --> outcome |                        v
+//!                          +------ all there ---+<------------------- response
+//! ```
+
+use crate::admit::Credits;
+use crate::counters::Counters;
+use crate::message::{Envelope, Key, Reply};
+use crate::ticket::Slab;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::{Exchange, Pipeline};
+use timely::dataflow::operators::Capability;
+use timely::dataflow::operators::generic::OutputBuilder;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::order::Product;
+
+/// Time inside the loop.
+pub type Inner = Product<u64, u32>;
+
+/// One machine: one question under one configuration.
+pub trait Hosted {
+    /// What it asks.
+    type Request;
+    /// What comes back.
+    type Response;
+    /// How it ends.
+    type Outcome;
+
+    /// Takes the responses of the last round, in the order of its requests (none at the start).
+    fn step(&mut self, responses: Vec<Rc<Self::Response>>) -> Turn<Self::Request, Self::Outcome>;
+}
+
+/// What a step leads to.
+pub enum Turn<R, O> {
+    /// More is needed: at least one request.
+    Ask(Vec<Asked<R>>),
+    /// The end.
+    Done(O),
+}
+
+/// A request with its identity and route.
+pub struct Asked<R> {
+    /// Its identity.
+    pub key: Key,
+    /// Its route.
+    pub bucket: u16,
+    /// The request.
+    pub request: R,
+}
+
+/// Opens the machines of a question, one per configuration.
+pub trait Opener: 'static {
+    /// The question as it was admitted.
+    type Question: 'static;
+    /// The machine.
+    type Machine: Hosted + 'static;
+
+    /// The machines, in the order of the configurations.
+    fn open(&mut self, question: Self::Question) -> Vec<Self::Machine>;
+}
+
+type Request<P> = <<P as Opener>::Machine as Hosted>::Request;
+type Response<P> = <<P as Opener>::Machine as Hosted>::Response;
+type Outcome<P> = <<P as Opener>::Machine as Hosted>::Outcome;
+
+/// A machine that waits for the rest of its round.
+struct Running<M: Hosted> {
+    machine: M,
+    round: Vec<Option<Rc<M::Response>>>,
+    missing: usize,
+}
+
+/// A question with its machines.
+struct Open<M: Hosted> {
+    chunk: u64,
+    machines: Vec<Option<Running<M>>>,
+    open: usize,
+    known: FxHashMap<Key, Rc<M::Response>>,
+}
+
+/// One place that waits for a key: (question's slot, machine, position in its round).
+type Waiter = (usize, usize, usize);
+
+/// Holds a chunk open on both outputs while any of its questions is.
+struct Chunk {
+    requests: Capability<Inner>,
+    outcomes: Capability<Inner>,
+    open: usize,
+}
+
+struct Driver<P: Opener> {
+    opener: P,
+    questions: Slab<Open<P::Machine>>,
+    waiting: FxHashMap<Key, Vec<Waiter>>,
+    chunks: BTreeMap<u64, Chunk>,
+    ready: Vec<(usize, usize)>,
+    sent: BTreeMap<u64, Vec<Envelope<Request<P>>>>,
+    done: BTreeMap<u64, Vec<Outcome<P>>>,
+    worker: u32,
+    counters: Arc<Counters>,
+}
+
+impl<P: Opener> Driver<P> {
+    fn admit(&mut self, chunk: u64, question: P::Question) {
+        let machines: Vec<_> = self
+            .opener
+            .open(question)
+            .into_iter()
+            .map(|machine| Some(Running { machine, round: Vec::new(), missing: 0 }))
+            .collect();
+        let open = machines.len();
+        let slot = self.questions.insert(Open { chunk, machines, open, known: FxHashMap::default() });
+        self.ready.extend((0..open).map(|machine| (slot, machine)));
+    }
+
+    fn deliver(&mut self, key: Key, response: Response<P>) {
+        let response = Rc::new(response);
+        for (slot, machine, position) in self.waiting.remove(&key).unwrap_or_default() {
+            let Some(question) = self.questions.get_mut(slot) else { continue };
+            question.known.entry(key).or_insert_with(|| Rc::clone(&response));
+            if let Some(running) = question.machines[machine].as_mut() {
+                running.round[position] = Some(Rc::clone(&response));
+                running.missing -= 1;
+                if running.missing == 0 {
+                    self.ready.push((slot, machine));
+                }
+            }
+        }
+    }
+
+    /// Steps every machine whose round is complete; returns how many questions were finished.
+    fn work(&mut self) -> usize {
+        let mut finished = 0;
+        while let Some((slot, index)) = self.ready.pop() {
+            let Some(question) = self.questions.get_mut(slot) else { continue };
+            let Some(running) = question.machines[index].as_mut() else { continue };
+            let round = std::mem::take(&mut running.round).into_iter().flatten().collect();
+            match running.machine.step(round) {
+                Turn::Done(outcome) => {
+                    let chunk = question.chunk;
+                    question.machines[index] = None;
+                    question.open -= 1;
+                    let last = question.open == 0;
+                    self.done.entry(chunk).or_default().push(outcome);
+                    Counters::add(&self.counters.outcomes, 1);
+                    if last {
+                        self.questions.remove(slot);
+                        Counters::add(&self.counters.finished, 1);
+                        finished += 1;
+                        if let Some(held) = self.chunks.get_mut(&chunk) {
+                            held.open -= 1;
+                        }
+                    }
+                }
+                Turn::Ask(asked) => self.ask(slot, index, asked),
+            }
+        }
+        finished
+    }
+
+    fn ask(&mut self, slot: usize, index: usize, asked: Vec<Asked<Request<P>>>) {
+        assert!(!asked.is_empty(), "a machine asked for nothing and is not done: this is a bug in its method");
+        Counters::add(&self.counters.asked, asked.len());
+        let Some(question) = self.questions.get_mut(slot) else { return };
+        let Open { chunk, machines, known, .. } = question;
+        let Some(running) = machines[index].as_mut() else { return };
+        running.round.resize_with(asked.len(), || None);
+        running.missing = 0;
+        for (position, Asked { key, bucket, request }) in asked.into_iter().enumerate() {
+            if let Some(response) = known.get(&key) {
+                running.round[position] = Some(Rc::clone(response));
+                continue;
+            }
+            running.missing += 1;
+            let waiters = self.waiting.entry(key).or_default();
+            waiters.push((slot, index, position));
+            if waiters.len() == 1 {
+                let envelope = Envelope { key, bucket, from: self.worker, request };
+                self.sent.entry(*chunk).or_default().push(envelope);
+                Counters::add(&self.counters.sent, 1);
+            }
+        }
+        if running.missing == 0 {
+            self.ready.push((slot, index));
+        }
+    }
+}
+
+/// Requests and outcomes of the machines that `opener` opens for `questions`.
+///
+/// Replies are exchanged to the worker that asked; requests and outcomes leave at the time of their question's chunk.
+pub fn drive<'scope, P>(
+    questions: Stream<'scope, Inner, Vec<P::Question>>,
+    replies: Stream<'scope, Inner, Vec<Reply<Response<P>>>>,
+    opener: P,
+    credits: &Credits,
+    counters: &Arc<Counters>,
+) -> (Stream<'scope, Inner, Vec<Envelope<Request<P>>>>, Stream<'scope, Inner, Vec<Outcome<P>>>)
+where
+    P: Opener,
+    Request<P>: 'static,
+    Response<P>: serde::Serialize + for<'a> serde::Deserialize<'a> + Send + Clone + 'static,
+    Outcome<P>: 'static,
+{
+    let scope = questions.scope();
+    let mut builder = OperatorBuilder::new("drive".to_owned(), scope);
+    let mut questions = builder.new_input(questions, Pipeline);
+    let mut replies = builder.new_input(replies, Exchange::new(|reply: &Reply<Response<P>>| u64::from(reply.to)));
+    let (requests, request_stream) = builder.new_output();
+    let (outcomes, outcome_stream) = builder.new_output();
+    let (mut requests, mut outcomes) = (
+        OutputBuilder::<_, timely::container::CapacityContainerBuilder<Vec<_>>>::from(requests),
+        OutputBuilder::<_, timely::container::CapacityContainerBuilder<Vec<_>>>::from(outcomes),
+    );
+    let credits = credits.clone();
+    let mut driver = Driver {
+        opener,
+        questions: Slab::new(),
+        waiting: FxHashMap::default(),
+        chunks: BTreeMap::new(),
+        ready: Vec::new(),
+        sent: BTreeMap::new(),
+        done: BTreeMap::new(),
+        worker: u32::try_from(scope.index()).unwrap_or(u32::MAX),
+        counters: Arc::clone(counters),
+    };
+    builder.build(move |capabilities| {
+        drop(capabilities);
+        move |_frontiers| {
+            questions.for_each(|capability, batch| {
+                let time = capability.stamp().iter().next().cloned().unwrap_or_default();
+                let held = driver.chunks.entry(time.outer).or_insert_with(|| Chunk {
+                    requests: capability.delayed(&time, 0),
+                    outcomes: capability.delayed(&time, 1),
+                    open: 0,
+                });
+                held.open += batch.len();
+                for question in batch.drain(..) {
+                    driver.admit(time.outer, question);
+                }
+            });
+            replies.for_each(|_, batch| {
+                for reply in batch.drain(..) {
+                    driver.deliver(reply.key, reply.response);
+                }
+            });
+            let finished = driver.work();
+            let mut requests = requests.activate();
+            for (chunk, mut batch) in std::mem::take(&mut driver.sent) {
+                requests.session(&driver.chunks[&chunk].requests).give_container(&mut batch);
+            }
+            let mut outcomes = outcomes.activate();
+            for (chunk, mut batch) in std::mem::take(&mut driver.done) {
+                outcomes.session(&driver.chunks[&chunk].outcomes).give_container(&mut batch);
+            }
+            if finished > 0 {
+                driver.chunks.retain(|_, chunk| chunk.open > 0);
+                credits.give_back(finished);
+            }
+        }
+    });
+    (request_stream, outcome_stream)
+}

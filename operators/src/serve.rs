@@ -1,0 +1,159 @@
+//! Hosts services: answers each key once, however often it is asked, and never blocks the worker.
+//!
+//! Requests are exchanged to the worker that owns their bucket. A key that is being answered collects further askers;
+//! the others are handed to the [`Backend`] in one batch per activation, each with a [`Ticket`]. The operator keeps a
+//! capability for each open key and is woken when tickets are answered. What the backend wants journalled leaves as a
+//! record in the same activation as the reply, so that a record always arrives before any effect of its reply can.
+
+use crate::counters::Counters;
+use crate::message::{Envelope, Key, Reply};
+use crate::ticket::{Mailbox, Slab, Ticket};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::Exchange;
+use timely::dataflow::operators::generic::OutputBuilder;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::dataflow::operators::{Capability, InputCapability};
+use timely::progress::Timestamp;
+
+/// What answers requests on one worker.
+pub trait Backend: 'static {
+    /// What is asked.
+    type Request: 'static;
+    /// What comes back.
+    type Response: Clone + 'static;
+    /// What is journalled.
+    type Record: 'static;
+
+    /// Takes requests, each with the ticket that must be answered, at once or later, from any thread. Does not block.
+    fn submit(&mut self, batch: Vec<Submission<Self::Request, Self::Response, Self::Record>>);
+
+    /// The response for a request whose ticket was dropped without an answer.
+    fn dropped(&self) -> Self::Response;
+}
+
+/// One request on its way to a service.
+pub struct Submission<R, S, E> {
+    /// Its identity.
+    pub key: Key,
+    /// Its route.
+    pub bucket: u16,
+    /// The request.
+    pub request: R,
+    /// To be answered exactly once.
+    pub ticket: Ticket<Answered<S, E>>,
+}
+
+/// A response, and what is to be journalled of it.
+pub struct Answered<S, E> {
+    /// The response.
+    pub response: S,
+    /// What is journalled; `None` where the response came from the journal or is not worth it.
+    pub record: Option<E>,
+}
+
+/// An asker that waits: its worker, and capabilities for its time at the two outputs.
+struct Asker<T: Timestamp> {
+    from: u32,
+    reply: Capability<T>,
+    record: Capability<T>,
+}
+
+struct InFlight<T: Timestamp> {
+    key: Key,
+    askers: Vec<Asker<T>>,
+}
+
+/// One activation's output, grouped by time so that a container holds more than one record.
+struct Grouped<T: Timestamp, D> {
+    groups: Vec<(Capability<T>, Vec<D>)>,
+}
+
+impl<T: Timestamp, D> Grouped<T, D> {
+    fn push(&mut self, capability: &Capability<T>, item: D) {
+        match self.groups.iter_mut().rev().find(|(held, _)| held.time() == capability.time()) {
+            Some((_, items)) => items.push(item),
+            None => self.groups.push((capability.clone(), vec![item])),
+        }
+    }
+}
+
+fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> Asker<T> {
+    let time = capability.stamp().iter().next().cloned().unwrap_or_else(T::minimum);
+    Asker { from, reply: capability.delayed(&time, 0), record: capability.delayed(&time, 1) }
+}
+
+/// The replies to `requests`, and the records of what was computed.
+#[expect(clippy::type_complexity, reason = "two streams, each spelled out once")]
+pub fn serve<'scope, T, B>(
+    requests: Stream<'scope, T, Vec<Envelope<B::Request>>>,
+    mut backend: B,
+    counters: &Arc<Counters>,
+) -> (Stream<'scope, T, Vec<Reply<B::Response>>>, Stream<'scope, T, Vec<B::Record>>)
+where
+    T: Timestamp,
+    B: Backend,
+    B::Request: serde::Serialize + for<'a> serde::Deserialize<'a> + Send + Clone,
+{
+    let scope = requests.scope();
+    let mut builder = OperatorBuilder::new("serve".to_owned(), scope);
+    // Worker b mod W owns bucket b; timely takes the number modulo the workers.
+    let route = Exchange::new(|envelope: &Envelope<B::Request>| u64::from(envelope.bucket));
+    let mut input = builder.new_input(requests, route);
+    let (replies, reply_stream) = builder.new_output();
+    let (records, record_stream) = builder.new_output();
+    let (mut replies, mut records) = (
+        OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(replies),
+        OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(records),
+    );
+    let mailbox = Mailbox::new(scope.worker().sync_activator_for(builder.operator_info().address.to_vec()));
+    let counters = Arc::clone(counters);
+    let mut slots: Slab<InFlight<T>> = Slab::new();
+    let mut in_flight: FxHashMap<Key, usize> = FxHashMap::default();
+    builder.build(move |capabilities| {
+        drop(capabilities);
+        move |_frontiers| {
+            let mut batch = Vec::new();
+            input.for_each(|capability, envelopes| {
+                for Envelope { key, bucket, from, request } in envelopes.drain(..) {
+                    let asker = asker(&capability, from);
+                    if let Some(open) = in_flight.get(&key).and_then(|&slot| slots.get_mut(slot)) {
+                        open.askers.push(asker);
+                        continue;
+                    }
+                    let slot = slots.insert(InFlight { key, askers: vec![asker] });
+                    in_flight.insert(key, slot);
+                    batch.push(Submission { key, bucket, request, ticket: mailbox.ticket(slot) });
+                }
+            });
+            if !batch.is_empty() {
+                backend.submit(batch);
+            }
+            let mut out_replies = Grouped { groups: Vec::new() };
+            let mut out_records = Grouped { groups: Vec::new() };
+            while let Some((slot, answer)) = mailbox.take() {
+                let Some(InFlight { key, askers }) = slots.remove(slot) else { continue };
+                in_flight.remove(&key);
+                let Answered { response, record } =
+                    answer.unwrap_or_else(|| Answered { response: backend.dropped(), record: None });
+                if let (Some(record), Some(first)) = (record, askers.first()) {
+                    out_records.push(&first.record, record);
+                }
+                Counters::add(&counters.served, askers.len());
+                for Asker { from, reply, .. } in askers {
+                    out_replies.push(&reply, Reply { key, to: from, response: response.clone() });
+                }
+            }
+            let (mut replies, mut records) = (replies.activate(), records.activate());
+            for (capability, mut items) in out_replies.groups {
+                replies.session(&capability).give_container(&mut items);
+            }
+            for (capability, mut items) in out_records.groups {
+                records.session(&capability).give_container(&mut items);
+            }
+        }
+    });
+    (reply_stream, record_stream)
+}

@@ -1,0 +1,101 @@
+//! Keeps sums per key live, with differential dataflow.
+//!
+//! Scores come as (key, change) with integer changes, so a tally is the same whatever the order, the workers and the
+//! batches; a correction is one more change. Changes of a chunk are folded before they are arranged, because a chunk
+//! of questions touches each key many times.
+
+use differential_dataflow::operators::count::CountTotal;
+use differential_dataflow::{AsCollection, ExchangeData, Hashable};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::Pipeline;
+use timely::dataflow::operators::generic::operator::Operator;
+
+/// Changes of a tally: outcomes, outcomes that are ok, sum of scores and of their squares in fixed point.
+pub type Change = (i64, i64, i64, i64);
+
+/// One update of the live table: the tally of a key from a chunk on (`diff` 1), or no longer (`diff` -1).
+pub type Update<K> = ((K, Change), u64, isize);
+
+/// Distinct keys that are folded before they are let go early.
+const FOLDED_KEYS: usize = 1 << 16;
+
+fn add(into: &mut Change, change: Change) {
+    into.0 += change.0;
+    into.1 += change.1;
+    into.2 += change.2;
+    into.3 += change.3;
+}
+
+/// The changes of each chunk, folded by key until the chunk is complete here.
+fn fold<'scope, K: ExchangeData + std::hash::Hash>(
+    changes: Stream<'scope, u64, Vec<(K, Change)>>,
+) -> Stream<'scope, u64, Vec<(K, u64, Change)>> {
+    changes.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(Pipeline, "fold", |capability, _| {
+        drop(capability);
+        let mut folded = BTreeMap::new();
+        move |(input, frontier), output| {
+            input.for_each(|time, batch| {
+                let Some(held) = time.retain_least(0) else { return };
+                let chunk = *held.time();
+                let (_, sums) = folded.entry(chunk).or_insert_with(|| (held, FxHashMap::<K, Change>::default()));
+                for (key, change) in batch.drain(..) {
+                    add(sums.entry(key).or_default(), change);
+                }
+            });
+            let keys: usize = folded.values().map(|(_, sums)| sums.len()).sum();
+            let complete = folded.keys().filter(|chunk| keys > FOLDED_KEYS || !frontier.less_equal(chunk));
+            for chunk in complete.copied().collect::<Vec<_>>() {
+                if let Some((held, sums)) = folded.remove(&chunk) {
+                    output.session(&held).give_iterator(sums.into_iter().map(|(key, change)| (key, chunk, change)));
+                }
+            }
+        }
+    })
+}
+
+/// The live tally per key of `changes`, as updates.
+pub fn tally<'scope, K: ExchangeData + Hashable + std::hash::Hash>(
+    changes: Stream<'scope, u64, Vec<(K, Change)>>,
+) -> Stream<'scope, u64, Vec<Update<K>>> {
+    fold(changes).as_collection().count_total().inner
+}
+
+/// A live table: the tallies as of a chunk.
+#[derive(Clone, Debug, Default)]
+pub struct Table<K> {
+    tallies: BTreeMap<K, Change>,
+    ahead: Vec<Update<K>>,
+}
+
+impl<K: Ord + Clone> Table<K> {
+    /// Starts from tallies of before.
+    pub fn starting_from(tallies: impl IntoIterator<Item = (K, Change)>) -> Self {
+        Self { tallies: tallies.into_iter().collect(), ahead: Vec::new() }
+    }
+
+    /// Takes updates, of any chunk.
+    pub(crate) fn take(&mut self, updates: &mut Vec<Update<K>>) {
+        self.ahead.append(updates);
+    }
+
+    /// Applies the updates of all chunks below `complete`.
+    pub(crate) fn advance(&mut self, complete: u64) {
+        let mut due: Vec<_> = self.ahead.extract_if(.., |(_, chunk, _)| *chunk < complete).collect();
+        due.sort_by(|a, b| (a.1, a.2).cmp(&(b.1, b.2)));
+        for ((key, tally), _, diff) in due {
+            if diff > 0 {
+                self.tallies.insert(key, tally);
+            } else if self.tallies.get(&key) == Some(&tally) {
+                self.tallies.remove(&key);
+            }
+        }
+    }
+
+    /// The tallies, by key.
+    pub fn tallies(&self) -> &BTreeMap<K, Change> {
+        &self.tallies
+    }
+}
