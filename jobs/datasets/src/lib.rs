@@ -1,1 +1,32 @@
-//! Being written.
+//! Readers of questions and passages: every dataset becomes one question model, every corpus source one passage record.
+//!
+//! ```text
+//!  file -> input (gzip, zstd, bzip2) -> records (array, lines, …) -> value -> formats::* -> Question
+//!                                                                         \-> passages::* -> PassageRecord
+//! ```
+//!
+//! Everything streams: memory does not grow with a file, but for a set of the ids seen (to refuse duplicates) and for
+//! BEIR's judgements. Nothing here knows a method, a measure, an index or a dataflow; nothing prints.
+//!
+//! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages, [`check`] says what a file holds.
+//! * A wrong row is a [`RowError`] that names file, line, record and field and says what is allowed; [`Policy`] decides
+//!   whether it stops the reading or is set aside.
+
+mod columns;
+mod error;
+mod format;
+mod formats;
+pub mod input;
+mod literal;
+mod passage;
+mod question;
+mod questions;
+pub mod records;
+mod table;
+mod value;
+
+pub use error::{DatasetError, Position, RowError};
+pub use format::{Format, FormatError, detect};
+pub use passage::{Link, PassageRecord};
+pub use question::{GoldPassage, Question, SubQuestion};
+pub use questions::{DatasetSpec, Policy, Quarantined, Questions};

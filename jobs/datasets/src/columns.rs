@@ -1,0 +1,69 @@
+//! A list of objects, or the same as an object of lists: Hugging Face dumps nested tables by column.
+
+use crate::error::FieldError;
+use crate::value::{Field, Value};
+
+/// Rows with named cells, however they are written.
+pub(crate) enum Columns<'v, 'a> {
+    /// `[{"title": …}, …]`
+    Rows(&'v [Value<'a>]),
+    /// `{"title": […], …}`
+    Columns(&'v Value<'a>, usize),
+}
+
+impl<'v, 'a> Columns<'v, 'a> {
+    /// Reads `value` by rows or by columns; all columns must have one length.
+    pub(crate) fn of(value: &'v Value<'a>) -> Field<Self> {
+        match value {
+            Value::List(rows) => Ok(Self::Rows(rows)),
+            Value::Object(columns) => {
+                let mut length = None;
+                for (key, column) in columns {
+                    let items = column.items().map_err(|error| error.under(key))?.len();
+                    let expected = *length.get_or_insert(items);
+                    if items != expected {
+                        let allowed = format!("a list of {expected}, like the columns before");
+                        return Err(FieldError::new(column.describe(), allowed).under(key));
+                    }
+                }
+                Ok(Self::Columns(value, length.unwrap_or(0)))
+            }
+            _ => Err(FieldError::new(value.describe(), "a list of objects, or an object of lists")),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.len(),
+            Self::Columns(_, length) => *length,
+        }
+    }
+
+    /// Reads the cell `key` of row `index`, which must be there.
+    pub(crate) fn required<T>(&self, index: usize, key: &str, read: impl FnOnce(&Value<'a>) -> Field<T>) -> Field<T> {
+        match self {
+            Self::Rows(rows) => rows[index].required(key, read).map_err(|error| error.at(index)),
+            Self::Columns(columns, _) => {
+                columns.required(key, |column| read(&column.items()?[index]).map_err(|error| error.at(index)))
+            }
+        }
+    }
+
+    /// Reads the cell `key` of row `index` where it is there and not null.
+    pub(crate) fn optional<T>(
+        &self,
+        index: usize,
+        key: &str,
+        read: impl FnOnce(&Value<'a>) -> Field<T>,
+    ) -> Field<Option<T>> {
+        match self {
+            Self::Rows(rows) => rows[index].optional(key, read).map_err(|error| error.at(index)),
+            Self::Columns(columns, _) => columns
+                .optional(key, |column| match &column.items()?[index] {
+                    Value::Null => Ok(None),
+                    cell => read(cell).map(Some).map_err(|error| error.at(index)),
+                })
+                .map(Option::flatten),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What can be wrong with a dataset: its files, or one of its rows.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::format::FormatError;
+use crate::input::InputError;
+
+/// Where a record stands in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The record's number, from 1.
+    pub record: u64,
+    /// The line on which it starts, from 1. The records of a one-line JSON array all have line 1.
+    pub line: u64,
+}
+
+/// A row that does not say what its format wants.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{}: record {}: {}found {found}; allowed: {allowed}", path.display(), position.line, position.record, FieldName(field))]
+pub struct RowError {
+    /// The file.
+    pub path: PathBuf,
+    /// The row.
+    pub position: Position,
+    /// The field as a JSON path (`context[3][1]`); empty where the whole row is meant.
+    pub field: String,
+    /// What stands there.
+    pub found: String,
+    /// What may stand there.
+    pub allowed: String,
+}
+
+struct FieldName<'f>(&'f str);
+
+impl fmt::Display for FieldName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "field `{}`: ", self.0) }
+    }
+}
+
+/// Why reading a dataset or a passage source stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// A file cannot be read (on).
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A row is wrong, and the policy is [`crate::Policy::Strict`].
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// What the files hold is not known, or not what the specification names.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}
+
+/// A field that is not what its format wants, before the row and the file are known.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FieldError {
+    /// The path's segments, innermost first.
+    path: Vec<Segment>,
+    found: String,
+    allowed: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+impl FieldError {
+    pub(crate) fn new(found: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self { path: Vec::new(), found: found.into(), allowed: allowed.into() }
+    }
+
+    /// The same error seen from the object that has it under `key`.
+    pub(crate) fn under(mut self, key: &str) -> Self {
+        self.path.push(Segment::Key(key.to_owned()));
+        self
+    }
+
+    /// The same error seen from the list that has it at `index`.
+    pub(crate) fn at(mut self, index: usize) -> Self {
+        self.path.push(Segment::Index(index));
+        self
+    }
+
+    pub(crate) fn in_row(self, path: &Path, position: Position) -> RowError {
+        let mut field = String::new();
+        for segment in self.path.iter().rev() {
+            match segment {
+                Segment::Key(key) if field.is_empty() => field.push_str(key),
+                Segment::Key(key) => {
+                    field.push('.');
+                    field.push_str(key);
+                }
+                Segment::Index(index) => field.push_str(&format!("[{index}]")),
+            }
+        }
+        RowError { path: path.to_owned(), position, field, found: self.found, allowed: self.allowed }
+    }
+}

@@ -1,0 +1,188 @@
+//! BEIR (Thakur et al., 2021): `queries.jsonl` (`{_id, text, metadata}`) and `qrels/<split>.tsv`.
+//!
+//! As BEIR's own loader does, only queries that the judgements name are questions; their order is that of
+//! `queries.jsonl`. A folder with several splits gives `test`. Gold passages are those judged above 0, best grade first,
+//! then in the order of the file. Judgements are held in memory. `metadata.answer`, where a set has one, is the answer.
+//! TREC's four columns (query, iteration, passage, grade) are read too.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+
+use super::answer_list;
+use crate::error::{DatasetError, FieldError, Position, RowError};
+use crate::format::FormatError;
+use crate::input::InputError;
+use crate::question::{GoldPassage, Question};
+use crate::table::{Table, TableRow};
+use crate::value::{Field, Value, quoted};
+
+/// What a BEIR dataset may be.
+pub(crate) const ALLOWED: &str =
+    "a folder with queries.jsonl and qrels/test.tsv (or one other split), or the files queries.jsonl and SPLIT.tsv";
+
+pub(super) fn question(row: &Value<'_>) -> Field<Question> {
+    let mut question = Question {
+        id: row.required("_id", Value::id)?,
+        text: row.required("text", Value::text)?,
+        ..Question::default()
+    };
+    row.optional("metadata", |metadata| {
+        question.answers = metadata.optional("answer", answer_list)?.unwrap_or_default();
+        for (key, value) in metadata.entries()? {
+            match (key.as_ref(), value) {
+                ("answer", _) => {}
+                ("type", Value::String(kind)) => question.kind = Some(kind.clone().into_owned()),
+                ("level", Value::String(level)) => question.level = Some(level.clone().into_owned()),
+                _ => drop(question.notes.insert(key.clone().into_owned(), value.note())),
+            }
+        }
+        Ok(())
+    })?;
+    Ok(question)
+}
+
+/// The file of queries in a BEIR folder.
+pub(crate) fn queries_in(folder: &Path) -> Result<PathBuf, FormatError> {
+    let names = ["queries.jsonl", "queries.jsonl.gz", "queries.jsonl.zst", "queries.jsonl.bz2"];
+    names.into_iter().map(|name| folder.join(name)).find(|path| path.is_file()).ok_or_else(|| FormatError::Beir {
+        path: folder.to_owned(),
+        found: "a folder without queries.jsonl".to_owned(),
+    })
+}
+
+/// The queries and the judgements that a specification's paths name.
+pub(crate) fn locate(paths: &[PathBuf]) -> Result<(PathBuf, Option<PathBuf>), DatasetError> {
+    match paths {
+        [folder] if folder.is_dir() => Ok((queries_in(folder)?, Some(qrels_in(folder)?))),
+        [queries] => Ok((queries.clone(), None)),
+        [folder, qrels] if folder.is_dir() => Ok((queries_in(folder)?, Some(qrels.clone()))),
+        [queries, qrels] => Ok((queries.clone(), Some(qrels.clone()))),
+        [first, ..] => {
+            Err(FormatError::Beir { path: first.clone(), found: format!("one of {} files", paths.len()) }.into())
+        }
+        [] => Err(FormatError::NoFiles.into()),
+    }
+}
+
+fn qrels_in(folder: &Path) -> Result<PathBuf, DatasetError> {
+    let inside = folder.join("qrels");
+    let listed = match fs::read_dir(&inside).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(source) => return Err(InputError::Open { path: inside, source }.into()),
+    };
+    let is_table = |name: &str| name.ends_with(".tsv") || name.contains(".tsv.");
+    let mut names: Vec<String> = listed.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| is_table(name));
+    names.sort();
+    let test = names.iter().find(|name| name.starts_with("test.tsv"));
+    match (test, names.as_slice()) {
+        (Some(name), _) | (None, [name]) => Ok(inside.join(name)),
+        (None, []) => Err(FormatError::Beir { path: inside, found: "no judgements (*.tsv)".to_owned() }.into()),
+        (None, names) => {
+            let found = format!("several splits ({}) and none is test.tsv", names.join(", "));
+            Err(FormatError::Beir { path: inside, found }.into())
+        }
+    }
+}
+
+/// A split's judgements.
+pub(crate) struct Qrels {
+    path: PathBuf,
+    /// By query: where it is first named, and its passages.
+    judged: FxHashMap<String, Judged>,
+}
+
+struct Judged {
+    position: Position,
+    passages: Vec<(String, u32)>,
+    used: bool,
+}
+
+impl Qrels {
+    /// Reads `path`; a bad row goes to `refuse`, which decides whether that is an error.
+    pub(crate) fn read(
+        path: &Path,
+        refuse: &mut dyn FnMut(RowError, String) -> Result<(), DatasetError>,
+    ) -> Result<Self, DatasetError> {
+        let mut table = Table::open(path)?;
+        let mut judged: FxHashMap<String, Judged> = FxHashMap::default();
+        while let Some(row) = table.next()? {
+            let is_header =
+                row.position.record == 1 && row.fields.last().is_some_and(|grade| grade.parse::<i64>().is_err());
+            if is_header && row.fields.len() > 1 {
+                continue;
+            }
+            match judgement(&row) {
+                Ok((query, passage, grade)) => {
+                    let position = row.position;
+                    let entry =
+                        judged.entry(query).or_insert_with(|| Judged { position, passages: Vec::new(), used: false });
+                    if let Ok(grade @ 1..) = u32::try_from(grade) {
+                        entry.passages.push((passage, grade));
+                    }
+                }
+                Err(error) => refuse(error.in_row(path, row.position), table.raw(&row))?,
+            }
+        }
+        if judged.is_empty() {
+            return Err(InputError::Empty { path: path.to_owned() }.into());
+        }
+        Ok(Self { path: path.to_owned(), judged })
+    }
+
+    /// Gives `question` its gold passages; false if no judgement names it.
+    pub(crate) fn apply(&mut self, question: &mut Question) -> bool {
+        let Some(judged) = self.judged.get_mut(&question.id) else { return false };
+        judged.used = true;
+        let mut passages = judged.passages.clone();
+        passages.sort_by_key(|&(_, grade)| std::cmp::Reverse(grade));
+        question.gold = passages
+            .into_iter()
+            .map(|(id, grade)| GoldPassage { id: Some(id), grade, ..GoldPassage::default() })
+            .collect();
+        true
+    }
+
+    /// Judgements of queries that never came, in the order of the file.
+    pub(crate) fn unused(&self) -> Vec<RowError> {
+        let mut unused: Vec<_> = self.judged.iter().filter(|(_, judged)| !judged.used).collect();
+        unused.sort_by_key(|(_, judged)| judged.position);
+        unused
+            .into_iter()
+            .map(|(query, judged)| {
+                let error =
+                    FieldError::new(quoted(query), "the `_id` of a query in the queries file").under("query-id");
+                error.in_row(&self.path, judged.position)
+            })
+            .collect()
+    }
+}
+
+fn judgement(row: &TableRow) -> Field<(String, String, i64)> {
+    let split: Vec<&str>;
+    let fields: Vec<&str> = match row.fields.as_slice() {
+        [one] => {
+            split = one.split_whitespace().collect();
+            split
+        }
+        fields => fields.iter().map(String::as_str).collect(),
+    };
+    let (query, passage, grade) = match fields.as_slice() {
+        [query, passage, grade] | [query, _, passage, grade] => (*query, *passage, *grade),
+        _ => return Err(FieldError::new(format!("{} columns", fields.len()), "3 columns: query-id, corpus-id, score")),
+    };
+    if query.is_empty() {
+        return Err(FieldError::new("an empty column", "the id of a query").under("query-id"));
+    }
+    if passage.is_empty() {
+        return Err(FieldError::new("an empty column", "the id of a passage").under("corpus-id"));
+    }
+    match grade.trim().parse() {
+        Ok(grade) => Ok((query.to_owned(), passage.to_owned(), grade)),
+        Err(_) => Err(FieldError::new(quoted(grade), "a whole number").under("score")),
+    }
+}

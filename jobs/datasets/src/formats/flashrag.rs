@@ -1,0 +1,45 @@
+//! FlashRAG's `{id, question, golden_answers, metadata}` (Jin et al., 2024), into which it converts some forty datasets.
+//!
+//! What `metadata` has of HotpotQA's fields (`type`, `level`, `supporting_facts`, `context`) is read as such, sentences
+//! joined by nothing if they bring their spaces along and by a space if not; everything else becomes notes.
+
+use super::answer_list;
+use super::hotpotqa::{Join, read_context};
+use crate::question::Question;
+use crate::value::{Field, Value};
+
+/// Metadata that has a place in the question model.
+const READ: [&str; 4] = ["type", "level", "supporting_facts", "context"];
+
+pub(super) fn question(row: &Value<'_>) -> Field<Question> {
+    let mut question = Question {
+        id: row.required("id", Value::id)?,
+        text: row.required("question", Value::text)?,
+        answers: row.required("golden_answers", answer_list)?,
+        ..Question::default()
+    };
+    row.optional("metadata", |metadata| {
+        let entries = metadata.entries()?;
+        let is_table = |key| matches!(metadata.get(key), Some(Value::List(_) | Value::Object(_)));
+        // Other datasets have a `context` that is a text; HotpotQA's is a table.
+        let tables = is_table("supporting_facts") && is_table("context");
+        if tables {
+            read_context(metadata, Join::Guess, &mut question)?;
+        }
+        let text = |key| metadata.get(key).and_then(|value| value.string().ok());
+        question.kind = text("type");
+        question.level = text("level");
+        let is_read = |key: &str| match key {
+            "type" => question.kind.is_some(),
+            "level" => question.level.is_some(),
+            key => tables && READ.contains(&key),
+        };
+        question.notes = entries
+            .iter()
+            .filter(|(key, _)| !is_read(key))
+            .map(|(key, value)| (key.clone().into_owned(), value.note()))
+            .collect();
+        Ok(())
+    })?;
+    Ok(question)
+}

@@ -1,0 +1,113 @@
+//! HotpotQA (Yang et al., EMNLP 2018): `{_id, question, answer, type, level, supporting_facts, context}`.
+//!
+//! `context` is a list of `[title, [sentence, …]]`: ten passages in the distractor setting, the retrieved ones in
+//! fullwiki (where a gold passage may be missing). Sentences after the first begin with a space and are joined by
+//! nothing. Test sets have neither answer nor supporting facts. Hugging Face's dumps have `id` for `_id`, and columns for
+//! both lists. Rows with `gold_titles` in place of supporting facts and contexts are read too.
+
+use super::{extend_distinct, single_answer};
+use crate::columns::Columns;
+use crate::passage::PassageRecord;
+use crate::question::{GoldPassage, Question};
+use crate::value::{Field, Value};
+
+/// How a dataset's sentences become a text.
+#[derive(Clone, Copy)]
+pub(super) enum Join {
+    /// By this.
+    With(&'static str),
+    /// By nothing if a sentence after the first begins with a space, else by a space.
+    Guess,
+}
+
+pub(super) fn question(row: &Value<'_>) -> Field<Question> {
+    supported(row, Join::With(""))
+}
+
+/// What HotpotQA and 2WikiMultihopQA have in common.
+pub(super) fn supported(row: &Value<'_>, join: Join) -> Field<Question> {
+    let id = if row.has("_id") { "_id" } else { "id" };
+    let mut question = Question {
+        id: row.required(id, Value::id)?,
+        text: row.required("question", Value::text)?,
+        answers: single_answer(row)?,
+        kind: row.optional("type", Value::string)?,
+        level: row.optional("level", Value::string)?,
+        ..Question::default()
+    };
+    read_context(row, join, &mut question)?;
+    Ok(question)
+}
+
+/// Fills candidates, supporting facts, gold and hops from `context`, `supporting_facts` and `gold_titles`.
+pub(super) fn read_context(row: &Value<'_>, join: Join, question: &mut Question) -> Field<()> {
+    question.candidates = row.optional("context", |value| contexts(value, join))?.unwrap_or_default();
+    question.supporting_facts = row.optional("supporting_facts", supporting_facts)?.unwrap_or_default();
+    let mut titles: Vec<String> = Vec::new();
+    extend_distinct(&mut titles, question.supporting_facts.iter().map(|(title, _)| title.clone()));
+    extend_distinct(&mut titles, row.list("gold_titles", Value::string)?);
+    if !titles.is_empty() {
+        question.hops = Some(titles.len() as u32);
+    }
+    question.gold = titles
+        .into_iter()
+        .map(|title| {
+            let candidate = question.candidates.iter().find(|candidate| candidate.title == title);
+            GoldPassage {
+                text: candidate.map(|candidate| candidate.text.clone()),
+                title: Some(title),
+                ..GoldPassage::default()
+            }
+        })
+        .collect();
+    Ok(())
+}
+
+/// `[[title, [sentence, …]], …]`, or `{"title": […], "sentences": [[…], …]}`.
+fn contexts(value: &Value<'_>, join: Join) -> Field<Vec<PassageRecord>> {
+    if let Value::Object(_) = value {
+        let columns = Columns::of(value)?;
+        return (0..columns.len())
+            .map(|index| {
+                let title = columns.required(index, "title", Value::string)?;
+                columns.required(index, "sentences", |sentences| passage(title, sentences, join))
+            })
+            .collect();
+    }
+    value.each(|item| {
+        let [title, sentences] = item.tuple("a pair [title, [sentence, ...]]")?;
+        let title = title.string().map_err(|error| error.at(0))?;
+        passage(title, sentences, join).map_err(|error| error.at(1))
+    })
+}
+
+fn passage(title: String, sentences: &Value<'_>, join: Join) -> Field<PassageRecord> {
+    let items = sentences.items()?;
+    let mut texts = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        texts.push(item.str().map_err(|error| error.at(index))?);
+    }
+    let separator = match join {
+        Join::With(separator) => separator,
+        Join::Guess if texts.iter().skip(1).any(|text| text.starts_with(' ')) => "",
+        Join::Guess => " ",
+    };
+    Ok(PassageRecord::from_sentences(title, &texts, separator))
+}
+
+/// `[[title, index], …]`, or `{"title": […], "sent_id": […]}`.
+fn supporting_facts(value: &Value<'_>) -> Field<Vec<(String, u32)>> {
+    if let Value::Object(_) = value {
+        let columns = Columns::of(value)?;
+        return (0..columns.len())
+            .map(|index| {
+                let title = columns.required(index, "title", Value::string)?;
+                Ok((title, columns.required(index, "sent_id", Value::index)?))
+            })
+            .collect();
+    }
+    value.each(|item| {
+        let [title, index] = item.tuple("a pair [title, index of a sentence]")?;
+        Ok((title.string().map_err(|error| error.at(0))?, index.index().map_err(|error| error.at(1))?))
+    })
+}

@@ -1,0 +1,166 @@
+//! IIRC (Ferguson et al., EMNLP 2020), in two schemas.
+//!
+//! *Official*: a row is an introductory paragraph, `{pid, title, text, links: [{target, indices}], questions: [{qid, question,
+//! answer, question_links, context: [{passage, text, indices}]}]}`; `answer.type` is `span` (`answer_spans[].text`),
+//! `binary` or `value` (`answer_value`, `answer_unit`), `none` (no answer) or `bad`, whose questions the official
+//! baseline leaves out and so do we. A `context` entry's `passage` is `main` or a link's target. A bad field in one of a
+//! paragraph's questions makes the whole row bad.
+//!
+//! *Pipeline*: a row is a question of the dev set as a published system wrote it with its predictions: `{question,
+//! original_paragraph, link_prediction.gold_question_links, context_retrieval.gold_link_name_sent_list, qa.{gold_answer_type,
+//! gold_answer}}`; its answers are DROP's (`spans`, `number`). The predictions are not read.
+
+use super::{answer, extend_distinct};
+use crate::error::FieldError;
+use crate::passage::{Link, PassageRecord};
+use crate::question::{GoldPassage, Question};
+use crate::value::{Field, Value};
+
+pub(super) fn questions(row: &Value<'_>, n: u64) -> Field<Vec<Question>> {
+    if row.has("original_paragraph") {
+        return Ok(vec![pipeline(row, n)?]);
+    }
+    let context = introduction(row)?;
+    let row_id = row.optional("pid", Value::id)?.unwrap_or_else(|| format!("iirc-{n}"));
+    let mut number = 0;
+    let questions = row.required("questions", |questions| {
+        questions.each(|question| {
+            let position = number;
+            number += 1;
+            official(question, &context, || format!("{row_id}-{position}"))
+        })
+    })?;
+    Ok(questions.into_iter().flatten().collect())
+}
+
+fn introduction(row: &Value<'_>) -> Field<PassageRecord> {
+    let text = row.required("text", Value::string)?;
+    // `indices` count characters, as Python does.
+    let byte_of = |character: u32| {
+        let offset = text.char_indices().nth(character as usize).map(|(offset, _)| offset);
+        offset.unwrap_or(text.len()) as u32
+    };
+    let links = row.optional("links", |links| {
+        links.each(|link| {
+            let span = link.optional("indices", |value| {
+                let [start, end] = value.tuple("a pair [start, end]")?;
+                Ok((start.index()?, end.index()?))
+            })?;
+            let (start, end) = span.unwrap_or((0, 0));
+            let (start, end) = (byte_of(start), byte_of(end));
+            Ok(Link { title: link.required("target", Value::string)?, start, end: end.max(start) })
+        })
+    })?;
+    let title = row.required("title", Value::string)?;
+    Ok(PassageRecord { title, text, links, ..PassageRecord::default() })
+}
+
+/// A question of the official schema; `None` if it is marked bad.
+fn official(row: &Value<'_>, context: &PassageRecord, id: impl FnOnce() -> String) -> Field<Option<Question>> {
+    let mut question = Question {
+        id: row.optional("qid", Value::id)?.unwrap_or_else(id),
+        text: row.required("question", Value::text)?,
+        links: row.list("question_links", Value::string)?,
+        context: Some(context.clone()),
+        ..Question::default()
+    };
+    let kind = row.optional("answer", |answer| official_answer(answer, &mut question))?;
+    if kind.as_deref() == Some("bad") {
+        return Ok(None);
+    }
+    let mut gold: Vec<GoldPassage> = Vec::new();
+    row.optional("context", |snippets| {
+        snippets.each(|snippet| {
+            let passage = snippet.required("passage", Value::string)?;
+            let text = snippet.required("text", Value::string)?;
+            if !passage.eq_ignore_ascii_case("main") {
+                add_snippet(&mut gold, passage, text);
+            }
+            Ok(())
+        })
+    })?;
+    question.gold = gold;
+    Ok(Some(question))
+}
+
+/// Fills the answer and gives its type.
+fn official_answer(value: &Value<'_>, question: &mut Question) -> Field<String> {
+    let kind = value.required("type", Value::string)?;
+    let parts = match kind.as_str() {
+        "span" => value.required("answer_spans", |spans| {
+            spans.each(|span| span.required("text", |text| Ok(text.str()?.trim().to_owned())))
+        })?,
+        "binary" => vec![value.required("answer_value", answer)?],
+        "value" => {
+            let number = value.required("answer_value", answer)?;
+            let unit = value.optional("answer_unit", Value::string)?.unwrap_or_default();
+            vec![format!("{} {}", number.trim(), unit.trim()).trim().to_owned()]
+        }
+        "none" | "bad" => Vec::new(),
+        _ => {
+            let found = format!("the string {kind:?}");
+            return Err(FieldError::new(found, "`span`, `binary`, `value`, `none` or `bad`").under("type"));
+        }
+    };
+    set_answer(question, &kind, parts);
+    Ok(kind)
+}
+
+fn pipeline(row: &Value<'_>, n: u64) -> Field<Question> {
+    let text = row.required("original_paragraph", Value::string)?;
+    let mut question = Question {
+        id: format!("iirc-{n}"),
+        text: row.required("question", Value::text)?,
+        context: Some(PassageRecord { text, ..PassageRecord::default() }),
+        ..Question::default()
+    };
+    if let Some(links) = row.optional("link_prediction", |links| links.list("gold_question_links", Value::string))? {
+        question.links = links;
+    }
+    let mut gold = Vec::new();
+    row.optional("context_retrieval", |retrieval| {
+        retrieval.list("gold_link_name_sent_list", |snippet| {
+            let title = snippet.required("title", Value::string)?;
+            add_snippet(&mut gold, title, snippet.required("sent", Value::string)?);
+            Ok(())
+        })
+    })?;
+    question.gold = gold;
+    row.required("qa", |qa| {
+        let kind = qa.required("gold_answer_type", Value::string)?;
+        let parts = qa.required("gold_answer", |answers| {
+            answers.each(|answer| {
+                let number = answer.optional("number", super::answer)?.filter(|number| !number.is_empty());
+                let mut parts = answer.list("spans", Value::string)?;
+                parts.extend(number);
+                Ok(parts)
+            })
+        })?;
+        set_answer(&mut question, &kind, parts.into_iter().flatten().collect());
+        Ok(())
+    })?;
+    Ok(question)
+}
+
+/// Several parts are one answer; no part is the answer `none`.
+fn set_answer(question: &mut Question, kind: &str, parts: Vec<String>) {
+    question.answerable = Some(!parts.is_empty());
+    question.answers = vec![if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }];
+    if parts.len() > 1 {
+        question.answer_spans = parts;
+    }
+    question.answer_kind = Some(kind.to_owned());
+}
+
+/// An article is one gold passage, however many of its snippets the answer needs.
+fn add_snippet(gold: &mut Vec<GoldPassage>, title: String, snippet: String) {
+    match gold.iter_mut().find(|passage| passage.title.as_ref() == Some(&title)) {
+        Some(GoldPassage { text: Some(text), .. }) => {
+            if !text.contains(&snippet) {
+                text.push('\n');
+                text.push_str(&snippet);
+            }
+        }
+        _ => extend_distinct(gold, [GoldPassage { title: Some(title), text: Some(snippet), ..GoldPassage::default() }]),
+    }
+}

@@ -1,0 +1,94 @@
+//! MuSiQue (Trivedi et al., TACL 2022): `{id, paragraphs, question, question_decomposition, answer, answer_aliases, answerable}`.
+//!
+//! `paragraphs` are `{idx, title, paragraph_text, is_supporting}`; a step's `paragraph_support_idx` names one by `idx`, or
+//! none (the Full set's unanswerable questions). Both tables also come by columns. The id begins with the shape of the
+//! reasoning (`2hop__…`, `3hop1__…`), which becomes the question's kind. Test sets have no answer, decomposition or support.
+
+use super::{extend_distinct, single_answer};
+use crate::columns::Columns;
+use crate::error::FieldError;
+use crate::passage::PassageRecord;
+use crate::question::{GoldPassage, Question, SubQuestion};
+use crate::value::{Field, Value};
+
+pub(super) fn question(row: &Value<'_>) -> Field<Question> {
+    let id = row.required("id", Value::id)?;
+    let paragraphs = row.required("paragraphs", paragraphs)?;
+    let decomposition =
+        row.optional("question_decomposition", |value| decomposition(value, &paragraphs.idx))?.unwrap_or_default();
+
+    // The path's passages in its order, then what else is marked.
+    let mut support: Vec<usize> = Vec::new();
+    extend_distinct(&mut support, decomposition.iter().filter_map(|step| step.support).map(|at| at as usize));
+    extend_distinct(&mut support, paragraphs.supporting);
+    let gold = support.iter().map(|&at| {
+        let PassageRecord { title, text, .. } = &paragraphs.passages[at];
+        GoldPassage { title: Some(title.clone()), text: Some(text.clone()), ..GoldPassage::default() }
+    });
+
+    let mut answers = single_answer(row)?;
+    extend_distinct(&mut answers, row.list("answer_aliases", Value::string)?);
+    let shape = id.split("__").next().filter(|shape| shape.contains("hop")).map(str::to_owned);
+    let hops = match decomposition.len() {
+        0 => shape.as_ref().and_then(|shape| shape.split("hop").next()?.parse().ok()),
+        steps => Some(steps as u32),
+    };
+    Ok(Question {
+        text: row.required("question", Value::text)?,
+        answers,
+        answerable: row.optional("answerable", Value::bool)?,
+        gold: gold.collect(),
+        kind: shape,
+        hops,
+        candidates: paragraphs.passages,
+        decomposition,
+        id,
+        ..Question::default()
+    })
+}
+
+struct Paragraphs {
+    passages: Vec<PassageRecord>,
+    /// Each paragraph's `idx`.
+    idx: Vec<u32>,
+    /// Positions of those marked as supporting.
+    supporting: Vec<usize>,
+}
+
+fn paragraphs(value: &Value<'_>) -> Field<Paragraphs> {
+    let table = Columns::of(value)?;
+    let mut read = Paragraphs { passages: Vec::with_capacity(table.len()), idx: Vec::new(), supporting: Vec::new() };
+    for at in 0..table.len() {
+        read.idx.push(table.optional(at, "idx", Value::index)?.unwrap_or(at as u32));
+        read.passages.push(PassageRecord {
+            title: table.required(at, "title", Value::string)?,
+            text: table.required(at, "paragraph_text", Value::string)?,
+            ..PassageRecord::default()
+        });
+        if table.optional(at, "is_supporting", Value::bool)? == Some(true) {
+            read.supporting.push(at);
+        }
+    }
+    Ok(read)
+}
+
+fn decomposition(value: &Value<'_>, idx: &[u32]) -> Field<Vec<SubQuestion>> {
+    let table = Columns::of(value)?;
+    (0..table.len())
+        .map(|at| {
+            let support = table.optional(at, "paragraph_support_idx", |value| {
+                let named = value.index()?;
+                let position = idx.iter().position(|&idx| idx == named);
+                position
+                    .map(|position| position as u32)
+                    .ok_or_else(|| FieldError::new(value.describe(), "the `idx` of one of the paragraphs, or null"))
+            })?;
+            Ok(SubQuestion {
+                question: table.required(at, "question", Value::string)?,
+                answer: table.optional(at, "answer", Value::string)?,
+                support,
+                evidence: Vec::new(),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,87 @@
+//! Open-domain questions with lists of answers: Natural Questions and TriviaQA, in the ways that they are handed around.
+//!
+//! * `{id, question, answers: […]}`; also `answer`, a list, one string, or a string that holds a Python or JSON list;
+//! * TriviaQA's own `{QuestionId, Question, Answer: {Value, Aliases}}` and its lower-case twin: the value, then its aliases;
+//! * DPR's retriever files: `positive_ctxs` are gold; retrieved lists: `ctxs` are candidates (`{id, title, text}`);
+//! * DPR's tables without a header: `question`, tab, `['answer', …]`.
+//!
+//! The two formats are read alike; the name is kept for the figures.
+
+use super::{answer_list, extend_distinct};
+use crate::error::FieldError;
+use crate::format::Format;
+use crate::literal;
+use crate::passage::PassageRecord;
+use crate::question::{GoldPassage, Question};
+use crate::table::TableRow;
+use crate::value::{Field, Value, quoted};
+
+/// The field's names, in the order in which they are looked for.
+const IDS: [&str; 5] = ["id", "_id", "qid", "question_id", "QuestionId"];
+const QUESTIONS: [&str; 3] = ["question", "Question", "query"];
+const ANSWERS: [&str; 3] = ["answers", "answer", "Answer"];
+
+fn first_of<'n>(row: &Value<'_>, names: &[&'n str]) -> &'n str {
+    names.iter().find(|name| row.has(name)).unwrap_or(&names[0])
+}
+
+pub(super) fn question(row: &Value<'_>, format: Format, n: u64) -> Field<Question> {
+    let id = row.optional(first_of(row, &IDS), Value::id)?;
+    Ok(Question {
+        id: id.unwrap_or_else(|| format!("{format}-{n}")),
+        text: row.required(first_of(row, &QUESTIONS), Value::text)?,
+        answers: row.optional(first_of(row, &ANSWERS), answers)?.unwrap_or_default(),
+        gold: row.list("positive_ctxs", |value| {
+            let PassageRecord { id, title, text, .. } = retrieved(value)?;
+            Ok(GoldPassage { id, title: Some(title), text: Some(text), ..GoldPassage::default() })
+        })?,
+        candidates: row.list("ctxs", retrieved)?,
+        ..Question::default()
+    })
+}
+
+fn answers(value: &Value<'_>) -> Field<Vec<String>> {
+    let Value::Object(_) = value else { return answer_list(value) };
+    let [value_key, aliases] = if value.has("Value") { ["Value", "Aliases"] } else { ["value", "aliases"] };
+    let mut answers = vec![value.required(value_key, Value::string)?];
+    extend_distinct(&mut answers, value.list(aliases, Value::string)?);
+    Ok(answers)
+}
+
+fn retrieved(value: &Value<'_>) -> Field<PassageRecord> {
+    let id = ["id", "passage_id", "psg_id"].into_iter().find(|key| value.has(key)).unwrap_or("id");
+    Ok(PassageRecord {
+        id: value.optional(id, Value::id)?,
+        title: value.optional("title", Value::string)?.unwrap_or_default(),
+        text: value.required("text", Value::string)?,
+        ..PassageRecord::default()
+    })
+}
+
+/// Whether a table's first row is a question with its answers, or the header of such a table.
+pub(crate) fn is_table_row(row: &TableRow) -> bool {
+    match row.fields.as_slice() {
+        [question, answers] => !question.is_empty() && (literal::strings(answers).is_some() || is_header(row)),
+        _ => false,
+    }
+}
+
+pub(crate) fn is_header(row: &TableRow) -> bool {
+    matches!(row.fields.as_slice(), [question, answers] if question == "question" && ANSWERS.contains(&answers.as_str()))
+}
+
+/// The question of a table's row.
+pub(crate) fn table_question(row: &TableRow, format: Format, n: u64) -> Field<Question> {
+    if row.damaged {
+        return Err(FieldError::new("bytes that are not UTF-8", "UTF-8"));
+    }
+    let [question, answers] = row.fields.as_slice() else {
+        return Err(FieldError::new(format!("{} columns", row.fields.len()), "2 columns: question, list of answers"));
+    };
+    if question.trim().is_empty() {
+        return Err(FieldError::new("an empty column", "a question").under("question"));
+    }
+    let answers = literal::strings(answers)
+        .ok_or_else(|| FieldError::new(quoted(answers), r#"a list of strings such as ["a", 'b']"#).under("answers"))?;
+    Ok(Question { id: format!("{format}-{n}"), text: question.clone(), answers, ..Question::default() })
+}

@@ -1,0 +1,67 @@
+//! StrategyQA (Geva et al., TACL 2021): `{qid, term, description, question, answer, facts, decomposition, evidence}`.
+//!
+//! `evidence` has one list for each annotator, with one list for each step of the decomposition, of paragraph ids, possibly
+//! nested, and of the marks `operation` (no evidence is needed) and `no_evidence` (none was found). The gold passages
+//! are the union; each annotator's own set is kept, since the paper takes the best of them. A paragraph id is the
+//! article's title, a hyphen and a number. Test sets have only `qid` and `question`.
+
+use super::extend_distinct;
+use crate::error::FieldError;
+use crate::question::{GoldPassage, Question, SubQuestion};
+use crate::value::{Field, Value};
+
+/// What stands in an evidence list in place of a paragraph.
+const MARKS: [&str; 2] = ["operation", "no_evidence"];
+
+pub(super) fn question(row: &Value<'_>) -> Field<Question> {
+    let steps = row.list("decomposition", Value::string)?;
+    let mut decomposition: Vec<SubQuestion> =
+        steps.into_iter().map(|question| SubQuestion { question, ..SubQuestion::default() }).collect();
+    let mut ids: Vec<String> = Vec::new();
+    let mut gold_sets = Vec::new();
+    for annotator in row.list("evidence", |annotator| annotator.each(paragraph_ids))? {
+        let mut set = Vec::new();
+        for (step, evidence) in annotator.into_iter().enumerate() {
+            extend_distinct(&mut ids, evidence.iter().cloned());
+            let positions = evidence.iter().filter_map(|id| ids.iter().position(|known| known == id));
+            extend_distinct(&mut set, positions.map(|at| at as u32));
+            if let Some(step) = decomposition.get_mut(step) {
+                extend_distinct(&mut step.evidence, evidence);
+            }
+        }
+        gold_sets.push(set);
+    }
+    let notes = ["term", "description"].into_iter().filter_map(|key| Some((key.to_owned(), row.get(key)?.note())));
+    let id = if row.has("qid") { "qid" } else { "id" };
+    Ok(Question {
+        id: row.required(id, Value::id)?,
+        text: row.required("question", Value::text)?,
+        answers: row.optional("answer", yes_or_no)?.into_iter().collect(),
+        gold: ids.into_iter().map(gold).collect(),
+        gold_sets,
+        hops: (!decomposition.is_empty()).then_some(decomposition.len() as u32),
+        decomposition,
+        facts: row.list("facts", Value::string)?,
+        notes: notes.collect(),
+        ..Question::default()
+    })
+}
+
+fn yes_or_no(value: &Value<'_>) -> Field<String> {
+    Ok(if value.bool()? { "yes" } else { "no" }.to_owned())
+}
+
+/// All ids in one step's evidence, however deep, in order.
+fn paragraph_ids(value: &Value<'_>) -> Field<Vec<String>> {
+    match value {
+        Value::String(mark) if MARKS.contains(&mark.as_ref()) => Ok(Vec::new()),
+        Value::String(id) => Ok(vec![id.clone().into_owned()]),
+        Value::List(_) => Ok(value.each(paragraph_ids)?.into_iter().flatten().collect()),
+        _ => Err(FieldError::new(value.describe(), "a paragraph id, `operation`, `no_evidence`, or a list of them")),
+    }
+}
+
+fn gold(id: String) -> GoldPassage {
+    let title = id.rsplit_once('-').map(|(title, _)| title.to_owned());
+    GoldPassage { id: Some(id), title, ..GoldPassage::default() }
+}

@@ -1,0 +1,178 @@
+//! Opens a file, compressed or not, as one stream of bytes.
+//!
+//! The compression is read from the first bytes, never from the name: gzip (with any number of members), zstd (with any
+//! number of frames), bzip2 (with any number of streams) or none. Nothing is held but the decoder's own window.
+//! What the bytes mean is [`crate::records`]' business.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes read from the disk at a time.
+const READ_AHEAD: usize = 256 << 10;
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// RFC 1952, one or several members.
+    Gzip,
+    /// RFC 8878, one or several frames.
+    Zstd,
+    /// bzip2, one or several streams.
+    Bzip2,
+}
+
+impl Compression {
+    /// The compression that a file with these first bytes has.
+    pub fn of_magic(bytes: &[u8]) -> Self {
+        match bytes {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
+            _ => Self::None,
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "plain",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Bzip2 => "bzip2",
+        })
+    }
+}
+
+/// Why a file cannot be read, or not to its end. No row of it is to blame.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// The file is missing or may not be read.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A folder where a file is wanted.
+    #[error("{} is a folder; allowed: a file", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The compressed stream ends before its end mark: the file was cut short.
+    #[error("{}: the {compression} stream is truncated: it ends after {bytes} uncompressed bytes, in line {line}", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// How it is compressed.
+        compression: Compression,
+        /// Uncompressed bytes that could be read.
+        bytes: u64,
+        /// The line (from 1) in which the stream ends.
+        line: u64,
+    },
+    /// Reading failed, or the compressed stream is damaged.
+    #[error("{}: cannot read on after {bytes} uncompressed bytes, in line {line}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Uncompressed bytes that could be read.
+        bytes: u64,
+        /// The line (from 1) in which reading stopped.
+        line: u64,
+        /// What the system or the decoder says.
+        #[source]
+        source: io::Error,
+    },
+    /// The file holds neither JSON nor a table that its format allows.
+    #[error("{}: starts with {found}; allowed: {allowed}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Its first characters.
+        found: String,
+        /// What may stand there.
+        allowed: &'static str,
+    },
+    /// The records are not separated or closed as JSON wants it; what follows cannot be cut into records.
+    #[error("{}:{line}: after record {record}: found {found}; allowed: {allowed}", path.display())]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// The line (from 1).
+        line: u64,
+        /// How many records came before.
+        record: u64,
+        /// What stands there.
+        found: String,
+        /// What may stand there.
+        allowed: &'static str,
+    },
+    /// The file has no record.
+    #[error("{}: holds no rows", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A file's uncompressed bytes.
+pub struct Input {
+    reader: Box<dyn Read + Send>,
+    compression: Compression,
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input").field("compression", &self.compression).finish_non_exhaustive()
+    }
+}
+
+impl Input {
+    /// Opens `path`, whatever its extension.
+    ///
+    /// # Errors
+    /// A missing, unreadable or foreign file, or a folder.
+    pub fn open(path: &Path) -> Result<Self, InputError> {
+        let cannot_open = |source| InputError::Open { path: path.to_owned(), source };
+        let file = File::open(path).map_err(cannot_open)?;
+        if file.metadata().map_err(cannot_open)?.is_dir() {
+            return Err(InputError::Folder { path: path.to_owned() });
+        }
+        let mut file = BufReader::with_capacity(READ_AHEAD, file);
+        let compression = Compression::of_magic(file.fill_buf().map_err(cannot_open)?);
+        let reader: Box<dyn Read + Send> = match compression {
+            Compression::None => Box::new(file),
+            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+            Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(file).map_err(cannot_open)?),
+            Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(file)),
+        };
+        Ok(Self { reader, compression })
+    }
+
+    /// How the file is compressed.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.reader.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+}

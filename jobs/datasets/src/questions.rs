@@ -1,0 +1,314 @@
+//! A dataset's questions, streamed from its files, with a rule for rows that are wrong.
+//!
+//! Rows are numbered over all files. Memory holds one row, a hash of every id seen, and BEIR's judgements.
+
+mod seen;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{DatasetError, RowError};
+use crate::format::{Format, FormatError, detect};
+use crate::formats::{self, beir, open};
+use crate::input::{Compression, InputError};
+use crate::question::Question;
+use crate::records::{Layout, Records};
+use crate::table::Table;
+use crate::value::Value;
+use seen::Seen;
+
+/// Where a dataset is and how it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetSpec {
+    /// The format; told from the first file's first row if absent.
+    pub format: Option<Format>,
+    /// Its files, read in this order as one dataset; for BEIR a folder, or queries and judgements.
+    pub paths: Vec<PathBuf>,
+    /// Stop after so many questions.
+    pub limit: Option<u64>,
+}
+
+impl DatasetSpec {
+    /// The dataset in one file, its format told from its content.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { format: None, paths: vec![path.into()], limit: None }
+    }
+}
+
+/// A row that was set aside.
+#[derive(Clone, Debug)]
+pub struct Quarantined {
+    /// What is wrong with it, and where it stands.
+    pub error: RowError,
+    /// The row as it stands in its file; bytes that are not UTF-8 are replaced.
+    pub raw: String,
+}
+
+/// What happens to a row that is wrong. A file that cannot be read on is an error under either.
+pub enum Policy {
+    /// The first wrong row is an error.
+    Strict,
+    /// Wrong rows are handed to this and reading goes on.
+    Quarantine(Box<dyn FnMut(Quarantined) + Send>),
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Strict => "Strict",
+            Self::Quarantine(_) => "Quarantine(..)",
+        })
+    }
+}
+
+/// Applies a policy and counts.
+pub(crate) struct Refusals {
+    policy: Policy,
+    count: u64,
+}
+
+impl Refusals {
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self { policy, count: 0 }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn refuse(&mut self, error: RowError, raw: impl FnOnce() -> String) -> Result<(), DatasetError> {
+        match &mut self.policy {
+            Policy::Strict => Err(error.into()),
+            Policy::Quarantine(set_aside) => {
+                self.count += 1;
+                set_aside(Quarantined { error, raw: raw() });
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The questions of a dataset. Ends after the first error.
+pub struct Questions {
+    format: Format,
+    files: VecDeque<PathBuf>,
+    source: Option<Source>,
+    qrels: Option<beir::Qrels>,
+    refusals: Refusals,
+    seen: Seen,
+    /// Questions of the last row that were not handed out yet.
+    pending: VecDeque<Question>,
+    /// Rows read, wrong ones too.
+    rows: u64,
+    left: u64,
+    /// Bytes and rows of the files that are done.
+    bytes: u64,
+    done: bool,
+}
+
+enum Source {
+    Json(Records),
+    Table(Table),
+}
+
+impl fmt::Debug for Questions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Questions").field("format", &self.format).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl Questions {
+    /// Opens the dataset's first file, after finding out its format where the specification does not name it.
+    ///
+    /// # Errors
+    /// A file cannot be read, the format is not known or not that of the file, a judgement is wrong.
+    pub fn open(spec: &DatasetSpec, policy: Policy) -> Result<Self, DatasetError> {
+        let first = spec.paths.first().ok_or(FormatError::NoFiles)?;
+        let format = match spec.format {
+            Some(format) => format,
+            None => detect(first)?,
+        };
+        let mut refusals = Refusals::new(policy);
+        let mut files: VecDeque<PathBuf> = spec.paths.iter().cloned().collect();
+        let mut qrels = None;
+        if format == Format::Beir {
+            let (queries, judgements) = beir::locate(&spec.paths)?;
+            if let Some(path) = judgements {
+                let mut refuse = |error, raw| refusals.refuse(error, || raw);
+                qrels = Some(beir::Qrels::read(&path, &mut refuse)?);
+            }
+            files = VecDeque::from([queries]);
+        }
+        let mut questions = Self {
+            format,
+            files,
+            source: None,
+            qrels,
+            refusals,
+            seen: Seen::default(),
+            pending: VecDeque::new(),
+            rows: 0,
+            left: spec.limit.unwrap_or(u64::MAX),
+            bytes: 0,
+            done: false,
+        };
+        questions.next_file()?;
+        Ok(questions)
+    }
+
+    /// The format, as named or found.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Rows set aside so far.
+    pub fn quarantined(&self) -> u64 {
+        self.refusals.count()
+    }
+
+    /// Rows read so far, wrong ones too. An IIRC row has several questions.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Uncompressed bytes read so far, those read ahead too.
+    pub fn bytes(&self) -> u64 {
+        self.bytes + self.source.as_ref().map_or(0, Source::bytes)
+    }
+
+    /// How the current file's records are laid out; `None` for a table.
+    pub(crate) fn layout(&self) -> Option<Layout> {
+        match &self.source {
+            Some(Source::Json(records)) => Some(records.layout()),
+            _ => None,
+        }
+    }
+
+    /// How the current file is compressed.
+    pub(crate) fn compression(&self) -> Compression {
+        match &self.source {
+            Some(Source::Json(records)) => records.compression(),
+            Some(Source::Table(table)) => table.compression(),
+            None => Compression::None,
+        }
+    }
+
+    /// Opens the next file; false if there is none.
+    fn next_file(&mut self) -> Result<bool, DatasetError> {
+        self.bytes = self.bytes();
+        self.source = None;
+        let Some(path) = self.files.pop_front() else { return Ok(false) };
+        self.source = Some(match Records::open(&path) {
+            Ok(records) => Source::Json(records),
+            Err(InputError::Foreign { .. }) if matches!(self.format, Format::Nq | Format::TriviaQa) => {
+                Source::Table(Table::open(&path)?)
+            }
+            Err(error) => return Err(error.into()),
+        });
+        self.seen.next_file(&path);
+        Ok(true)
+    }
+
+    /// Reads the next row into `pending`; false at the end.
+    fn next_row(&mut self) -> Result<bool, DatasetError> {
+        loop {
+            let Some(source) = &mut self.source else { return Ok(false) };
+            let n = self.rows;
+            let taken = match source {
+                Source::Json(records) => {
+                    let path = records.path().to_owned();
+                    records.next()?.map(|record| {
+                        let read = Value::parse(record.bytes).and_then(|row| formats::questions(self.format, &row, n));
+                        let error = self.seen.accept(read, self.qrels.as_mut(), record.position, &mut self.pending);
+                        error.map(|error| {
+                            self.refusals.refuse(error.in_row(&path, record.position), || {
+                                String::from_utf8_lossy(record.bytes).into_owned()
+                            })
+                        })
+                    })
+                }
+                Source::Table(table) => {
+                    let mut row = table.next()?;
+                    if row.as_ref().is_some_and(|row| row.position.record == 1 && open::is_header(row)) {
+                        row = table.next()?;
+                    }
+                    row.map(|row| {
+                        let read = open::table_question(&row, self.format, n).map(|question| vec![question]);
+                        let error = self.seen.accept(read, None, row.position, &mut self.pending);
+                        error.map(|error| {
+                            self.refusals.refuse(error.in_row(table.path(), row.position), || table.raw(&row))
+                        })
+                    })
+                }
+            };
+            match taken {
+                Some(refused) => {
+                    self.rows += 1;
+                    refused.unwrap_or(Ok(()))?;
+                    if !self.pending.is_empty() {
+                        return Ok(true);
+                    }
+                }
+                None => {
+                    source.must_have_rows()?;
+                    if !self.next_file()? {
+                        self.refuse_unused_judgements()?;
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    fn refuse_unused_judgements(&mut self) -> Result<(), DatasetError> {
+        for error in self.qrels.take().iter().flat_map(beir::Qrels::unused) {
+            self.refusals.refuse(error, String::new)?;
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Json(records) => records.bytes(),
+            Self::Table(table) => table.bytes(),
+        }
+    }
+
+    fn must_have_rows(&self) -> Result<(), InputError> {
+        match self {
+            Self::Json(records) if records.count() == 0 => Err(InputError::Empty { path: records.path().to_owned() }),
+            Self::Table(table) if table.bytes() == 0 => Err(InputError::Empty { path: table.path().to_owned() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Iterator for Questions {
+    type Item = Result<Question, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done || self.left == 0 {
+            return None;
+        }
+        if self.pending.is_empty() {
+            match self.next_row() {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.done = true;
+                    return None;
+                }
+                Err(error) => {
+                    self.done = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.left -= 1;
+        self.pending.pop_front().map(Ok)
+    }
+}

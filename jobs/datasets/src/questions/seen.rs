@@ -1,0 +1,69 @@
+//! Refuses ids that came before, from a 128-bit hash of each.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+
+use crate::error::{FieldError, Position};
+use crate::formats::beir::Qrels;
+use crate::question::Question;
+use crate::value::{Field, quoted};
+
+/// The ids seen, and where. 48 bytes for each, at most.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    ids: FxHashMap<(u64, u64), (u32, Position)>,
+    files: Vec<PathBuf>,
+}
+
+impl Seen {
+    pub(super) fn next_file(&mut self, path: &Path) {
+        self.files.push(path.to_owned());
+    }
+
+    /// Moves a row's questions to `accepted` if they were read, are judged (where judgements decide), and have new ids;
+    /// gives the error otherwise.
+    pub(super) fn accept(
+        &mut self,
+        read: Field<Vec<Question>>,
+        mut qrels: Option<&mut Qrels>,
+        position: Position,
+        accepted: &mut VecDeque<Question>,
+    ) -> Option<FieldError> {
+        let mut questions = match read {
+            Ok(questions) => questions,
+            Err(error) => return Some(error),
+        };
+        for (index, question) in questions.iter().enumerate() {
+            if questions[..index].iter().any(|earlier| earlier.id == question.id) {
+                let found = format!("{} twice", quoted(&question.id));
+                return Some(FieldError::new(found, "an id that no other question of the row has").under("id"));
+            }
+            if let Some(&(file, first)) = self.ids.get(&hash(&question.id)) {
+                let place = format!("{}:{} (record {})", self.files[file as usize].display(), first.line, first.record);
+                let found = format!("{}, which {place} has too", quoted(&question.id));
+                return Some(FieldError::new(found, "an id that no other row has").under("id"));
+            }
+        }
+        let file = self.files.len().saturating_sub(1) as u32;
+        self.ids.extend(questions.iter().map(|question| (hash(&question.id), (file, position))));
+        if let Some(qrels) = &mut qrels {
+            questions.retain_mut(|question| qrels.apply(question));
+        }
+        accepted.extend(questions);
+        None
+    }
+}
+
+/// Two SipHashes with different beginnings: ids that collide in both do not occur.
+fn hash(id: &str) -> (u64, u64) {
+    let with = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u8(salt);
+        hasher.write(id.as_bytes());
+        hasher.finish()
+    };
+    (with(0), with(1))
+}

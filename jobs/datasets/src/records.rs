@@ -1,0 +1,322 @@
+//! Cuts a stream of bytes into JSON records, in constant memory.
+//!
+//! ```text
+//!   [ {…}, {…}, … ]            one array                     Layout::Array
+//!   {"data": [ {…}, … ], …}    one array inside an object    Layout::Member
+//!   {…}\n{…}\n                 JSON Lines                    Layout::Lines
+//!   {\n … }\n{\n … }           values over several lines     Layout::Values
+//! ```
+//!
+//! The layout is read from the first bytes, never from the file's name. Lines end at `\n` alone: a line separator
+//! (U+2028) or a next-line mark (U+0085) inside a string is text. A byte order mark is skipped. A record is cut, not
+//! parsed: one that is not valid JSON is handed on, so that its reader can say so and go on with the next.
+
+mod layout;
+mod scan;
+
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+pub use layout::Layout;
+
+use crate::error::Position;
+use crate::input::{Compression, Input, InputError};
+use crate::value::quoted;
+use layout::Start;
+use scan::Scanner;
+
+/// Bytes taken from the input at a time.
+const CHUNK: usize = 256 << 10;
+/// Bytes that the layout is decided by, at most.
+const WINDOW: usize = 1 << 20;
+/// A record longer than this is refused: it is no row, but an unclosed string or a file that is one value.
+const LONGEST: usize = 1 << 30;
+
+/// One record, as it stands in its file.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'r> {
+    /// Where it stands.
+    pub position: Position,
+    /// Its bytes, without the separators around it. Not known to be valid JSON.
+    pub bytes: &'r [u8],
+}
+
+/// The records of one file.
+#[derive(Debug)]
+pub struct Records {
+    path: PathBuf,
+    input: Input,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` that were handed out or skipped.
+    start: usize,
+    /// Whether `input` has nothing more.
+    exhausted: bool,
+    /// Bytes read from `input`.
+    read: u64,
+    layout: Layout,
+    /// Records handed out.
+    record: u64,
+    /// The line of `buffer[start]`, from 1.
+    line: u64,
+    /// Whether the array that holds the records was closed.
+    closed: bool,
+}
+
+impl Records {
+    /// Opens `path` and finds out how its records are laid out.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not start like JSON. An empty file has no records and is no error here.
+    pub fn open(path: &Path) -> Result<Self, InputError> {
+        let mut records = Self {
+            path: path.to_owned(),
+            input: Input::open(path)?,
+            buffer: Vec::new(),
+            start: 0,
+            exhausted: false,
+            read: 0,
+            layout: Layout::Lines,
+            record: 0,
+            line: 1,
+            closed: false,
+        };
+        while records.buffer.len() < WINDOW && records.fill()? {}
+        if records.buffer.starts_with("\u{feff}".as_bytes()) {
+            records.start = 3;
+        }
+        match layout::detect(&records.buffer[records.start..], records.exhausted) {
+            Start::Json { layout, skip } => {
+                records.layout = layout;
+                records.skip(skip);
+                Ok(records)
+            }
+            Start::Empty => Ok(records),
+            Start::Foreign => {
+                let head = &records.buffer[records.start..records.buffer.len().min(records.start + 80)];
+                let head = String::from_utf8_lossy(head);
+                let head = head.lines().next().unwrap_or_default();
+                Err(InputError::Foreign {
+                    path: path.to_owned(),
+                    found: quoted(head),
+                    allowed: "a JSON array or object",
+                })
+            }
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How the records are laid out.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// How the file is compressed.
+    pub fn compression(&self) -> Compression {
+        self.input.compression()
+    }
+
+    /// Uncompressed bytes read so far.
+    pub fn bytes(&self) -> u64 {
+        self.read
+    }
+
+    /// Records handed out so far.
+    pub fn count(&self) -> u64 {
+        self.record
+    }
+
+    /// The next record; `None` at the end.
+    ///
+    /// # Errors
+    /// The file is damaged or truncated, or the text between two records is not what JSON allows.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the record borrows the reader's buffer, which an Iterator cannot say"
+    )]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, InputError> {
+        let found = match self.layout {
+            Layout::Lines => self.next_line()?,
+            Layout::Array | Layout::Member => self.next_item()?,
+            Layout::Values => self.next_value()?,
+        };
+        let Some(length) = found else { return Ok(None) };
+        self.record += 1;
+        let position = Position { record: self.record, line: self.line };
+        let from = self.start;
+        self.skip(length);
+        Ok(Some(Record { position, bytes: self.buffer[from..from + length].trim_ascii_end() }))
+    }
+
+    /// The length of the next line that is not blank; the buffer is moved to its start.
+    fn next_line(&mut self) -> Result<Option<usize>, InputError> {
+        loop {
+            let mut searched = 0;
+            let length = loop {
+                let rest = &self.buffer[self.start + searched..];
+                if let Some(found) = rest.iter().position(|&byte| byte == b'\n') {
+                    break searched + found + 1;
+                }
+                searched += rest.len();
+                if !self.fill()? {
+                    break searched;
+                }
+            };
+            if length == 0 {
+                return Ok(None);
+            }
+            let line = &self.buffer[self.start..self.start + length];
+            if line.trim_ascii().is_empty() {
+                self.skip(length);
+            } else {
+                return Ok(Some(length));
+            }
+        }
+    }
+
+    /// The length of the array's next item; the buffer is moved to its start.
+    fn next_item(&mut self) -> Result<Option<usize>, InputError> {
+        if self.closed {
+            return self.after_array();
+        }
+        if self.record > 0 {
+            match self.peek()? {
+                Some(b',') => self.skip(1),
+                Some(b']') => {
+                    self.skip(1);
+                    self.closed = true;
+                    return self.after_array();
+                }
+                _ => return Err(self.misplaced("`,` or `]`")),
+            }
+        }
+        match self.peek()? {
+            Some(b']') if self.record == 0 => {
+                self.skip(1);
+                self.closed = true;
+                self.after_array()
+            }
+            None | Some(b',' | b']' | b'}') => Err(self.misplaced("a JSON value")),
+            Some(_) => self.scan(Scanner::in_array()),
+        }
+    }
+
+    /// Nothing may follow a file's array; what follows a member is the rest of its object.
+    fn after_array(&mut self) -> Result<Option<usize>, InputError> {
+        if self.layout == Layout::Member {
+            // The object's other members are of no use here, but a truncated stream must not go unnoticed.
+            loop {
+                self.start = self.buffer.len();
+                if !self.fill()? {
+                    return Ok(None);
+                }
+            }
+        }
+        match self.peek()? {
+            None => Ok(None),
+            Some(_) => Err(self.misplaced("the end of the file")),
+        }
+    }
+
+    /// The length of the next of several values; the buffer is moved to its start.
+    fn next_value(&mut self) -> Result<Option<usize>, InputError> {
+        match self.peek()? {
+            None => Ok(None),
+            Some(b'{' | b'[') => self.scan(Scanner::alone()),
+            Some(_) => Err(self.misplaced("an object")),
+        }
+    }
+
+    fn scan(&mut self, mut scanner: Scanner) -> Result<Option<usize>, InputError> {
+        let mut searched = 0;
+        loop {
+            let rest = &self.buffer[self.start + searched..];
+            if let Some(found) = scanner.end_of_value(rest) {
+                return Ok(Some(searched + found));
+            }
+            searched += rest.len();
+            if searched > LONGEST {
+                return Err(self.misplaced("records of at most 1 GiB"));
+            }
+            if !self.fill()? {
+                self.skip(searched);
+                return Err(self.misplaced("the rest of the record"));
+            }
+        }
+    }
+
+    /// The next byte that is not white space, without taking it.
+    fn peek(&mut self) -> Result<Option<u8>, InputError> {
+        loop {
+            let rest = &self.buffer[self.start..];
+            if let Some(blank) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
+                let byte = rest[blank];
+                self.skip(blank);
+                return Ok(Some(byte));
+            }
+            let blank = rest.len();
+            self.skip(blank);
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Moves over `length` bytes and counts their lines.
+    fn skip(&mut self, length: usize) {
+        let passed = &self.buffer[self.start..self.start + length];
+        self.line += passed.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.start += length;
+    }
+
+    /// Reads more behind the bytes that are not used yet; false at the end of the input.
+    fn fill(&mut self) -> Result<bool, InputError> {
+        if self.exhausted {
+            return Ok(false);
+        }
+        if self.start >= CHUNK || self.start == self.buffer.len() {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        let held = self.buffer.len();
+        self.buffer.resize(held + CHUNK, 0);
+        let taken = self.input.read(&mut self.buffer[held..]);
+        self.buffer.truncate(held + taken.as_ref().map_or(0, |taken| *taken));
+        match taken {
+            Ok(0) => {
+                self.exhausted = true;
+                Ok(false)
+            }
+            Ok(taken) => {
+                self.read += taken as u64;
+                Ok(true)
+            }
+            Err(source) => Err(self.broken(source)),
+        }
+    }
+
+    fn broken(&self, source: std::io::Error) -> InputError {
+        let ahead = self.buffer[self.start..].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        let (path, bytes, line) = (self.path.clone(), self.read, self.line + ahead);
+        match self.input.compression() {
+            compression if compression != Compression::None && source.kind() == ErrorKind::UnexpectedEof => {
+                InputError::Truncated { path, compression, bytes, line }
+            }
+            _ => InputError::Read { path, bytes, line, source },
+        }
+    }
+
+    fn misplaced(&self, allowed: &'static str) -> InputError {
+        let found = match self.buffer.get(self.start) {
+            None => "the end of the file".to_owned(),
+            Some(_) => {
+                let rest = &self.buffer[self.start..];
+                quoted(&String::from_utf8_lossy(&rest[..rest.len().min(20)]))
+            }
+        };
+        InputError::Layout { path: self.path.clone(), line: self.line, record: self.record, found, allowed }
+    }
+}

@@ -1,0 +1,149 @@
+//! How a file's records are laid out, told from its first bytes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::scan::Scanner;
+
+/// Members that hold the rows of a file that is one object: `data` (SQuAD's custom), `Data` (TriviaQA).
+const MEMBERS: [&str; 2] = ["data", "Data"];
+
+/// How a file's records are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// The items of one JSON array.
+    Array,
+    /// The items of the array that a file's only object has as its member `data` or `Data`.
+    Member,
+    /// One record on each line.
+    Lines,
+    /// Objects that follow each other and take several lines each.
+    Values,
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Array => "a JSON array",
+            Self::Member => "a JSON object's member `data`",
+            Self::Lines => "JSON Lines",
+            Self::Values => "JSON objects over several lines",
+        })
+    }
+}
+
+/// What a file's first bytes say.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Records, the first of which comes after `skip` bytes (and white space).
+    Json { layout: Layout, skip: usize },
+    /// Nothing but white space.
+    Empty,
+    /// Not JSON.
+    Foreign,
+}
+
+/// Reads the layout from a file's first bytes, which are all of it if `whole`.
+pub(super) fn detect(window: &[u8], whole: bool) -> Start {
+    let Some(first) = window.iter().position(|byte| !byte.is_ascii_whitespace()) else {
+        return if whole { Start::Empty } else { Start::Foreign };
+    };
+    let text = &window[first..];
+    match text[0] {
+        b'[' if lines_of_arrays(text) => Start::Json { layout: Layout::Lines, skip: first },
+        b'[' => Start::Json { layout: Layout::Array, skip: first + 1 },
+        b'{' => {
+            let end = Scanner::alone().end_of_value(text);
+            let alone = match end {
+                Some(end) => whole && text[end..].trim_ascii().is_empty(),
+                None => true,
+            };
+            if alone && let Some(member) = rows_member(text) {
+                return Start::Json { layout: Layout::Member, skip: first + member };
+            }
+            let layout = if breaks_inside(text, end) { Layout::Values } else { Layout::Lines };
+            Start::Json { layout, skip: first }
+        }
+        _ => Start::Foreign,
+    }
+}
+
+/// Whether an array ends in `text` and another begins behind it: then each is a record.
+fn lines_of_arrays(text: &[u8]) -> bool {
+    Scanner::alone().end_of_value(text).is_some_and(|end| text[end..].trim_ascii_start().starts_with(b"["))
+}
+
+/// Whether the first object goes on over the end of its line as a printer breaks it: after `{`, `[` or `,`. A first
+/// line that ends otherwise is a broken record of JSON Lines.
+fn breaks_inside(text: &[u8], end: Option<usize>) -> bool {
+    let inside = &text[..end.unwrap_or(text.len())];
+    match inside.iter().position(|&byte| byte == b'\n') {
+        Some(line) => matches!(inside[..line].trim_ascii_end().last(), Some(b'{' | b'[' | b',')),
+        None => false,
+    }
+}
+
+/// The offset behind the `[` of the member that holds the rows, if the object has one.
+fn rows_member(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        at += blank(&text[at..]);
+        if text.get(at) != Some(&b'"') {
+            return None;
+        }
+        let key_end = at + 1 + text[at + 1..].iter().position(|&byte| byte == b'"')?;
+        let key = &text[at + 1..key_end];
+        at = key_end + 1 + blank(&text[key_end + 1..]);
+        if text.get(at) != Some(&b':') {
+            return None;
+        }
+        at += 1 + blank(&text[at + 1..]);
+        if MEMBERS.iter().any(|member| member.as_bytes() == key) && text.get(at) == Some(&b'[') {
+            let item = at + 1 + blank(&text[at + 1..]);
+            return (text.get(item) == Some(&b'{')).then_some(at + 1);
+        }
+        at += Scanner::in_array().end_of_value(&text[at..])?;
+        if text[at] != b',' {
+            return None;
+        }
+        at += 1;
+    }
+}
+
+fn blank(text: &[u8]) -> usize {
+    text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(text: &str) -> Option<Layout> {
+        match detect(text.as_bytes(), true) {
+            Start::Json { layout, .. } => Some(layout),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn layouts_are_told_apart_by_content() {
+        assert_eq!(layout("[{\"a\":1}]"), Some(Layout::Array));
+        assert_eq!(layout("[\n {\"a\":1}\n]\n"), Some(Layout::Array));
+        assert_eq!(layout("[{\"a\":1}]\n[{\"a\":2}]\n"), Some(Layout::Lines));
+        assert_eq!(layout("{\"a\":1}\n"), Some(Layout::Lines));
+        assert_eq!(layout("{\n \"a\":1\n}\n{\n \"a\":2\n}"), Some(Layout::Values));
+        assert_eq!(layout("{\"v\": \"1\", \"Data\": [{\"a\":1}], \"x\":2}"), Some(Layout::Member));
+        assert_eq!(layout("{\n \"data\": [\n{}]}"), Some(Layout::Member));
+        assert_eq!(layout("{\"data\": [1]}\n{\"data\": [2]}"), Some(Layout::Lines));
+        assert_eq!(layout("a\tb"), None);
+        assert_eq!(detect(b" \n", true), Start::Empty);
+    }
+
+    #[test]
+    fn a_broken_first_line_is_a_line() {
+        assert_eq!(layout("{\"a\": 1\n{\"a\": 2}\n"), Some(Layout::Lines));
+        assert_eq!(layout("{\"a\": \"x\n{\"a\": \"y\"}\n"), Some(Layout::Lines));
+    }
+}

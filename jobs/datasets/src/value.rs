@@ -1,0 +1,249 @@
+//! A JSON value that borrows its strings from the record, and readers of its fields that know where they are.
+//!
+//! A format's reader is written once, against these: on success nothing is copied but what the question keeps, and on
+//! failure the error names the field's path, what was found and what is allowed.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use crate::error::FieldError;
+
+/// A JSON value. Keys keep their order; of equal keys the last wins, as in Python.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    Null,
+    Bool(bool),
+    Number(serde_json::Number),
+    String(Cow<'a, str>),
+    List(Vec<Value<'a>>),
+    Object(Vec<(Cow<'a, str>, Value<'a>)>),
+}
+
+pub(crate) type Field<T> = Result<T, FieldError>;
+
+impl<'a> Value<'a> {
+    /// Parses one record.
+    pub(crate) fn parse(record: &'a [u8]) -> Field<Self> {
+        let text = std::str::from_utf8(record).map_err(|error| {
+            FieldError::new(format!("bytes that are not UTF-8 at byte {} of the record", error.valid_up_to()), "UTF-8")
+        })?;
+        serde_json::from_str(text).map_err(|error| {
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            // serde_json counts lines within the record; one-line records, the usual case, need the column only.
+            let place = match error.line() {
+                0 | 1 => format!("column {}", error.column()),
+                line => format!("line {line}, column {} of the record", error.column()),
+            };
+            FieldError::new(format!("invalid JSON ({message}, {place})"), "one JSON value")
+        })
+    }
+
+    /// What kind of value this is, for messages; short strings and numbers are shown.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Null => "null".to_owned(),
+            Self::Bool(value) => format!("the boolean {value}"),
+            Self::Number(value) => format!("the number {value}"),
+            Self::String(value) => format!("the string {}", quoted(value)),
+            Self::List(items) => format!("a list of {}", items.len()),
+            Self::Object(_) => "an object".to_owned(),
+        }
+    }
+
+    fn not(&self, allowed: &str) -> FieldError {
+        FieldError::new(self.describe(), allowed)
+    }
+
+    /// The value under `key`; absent and null are the same.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        match self {
+            Self::Object(entries) => match entries.iter().rev().find(|(name, _)| name == key) {
+                None | Some((_, Self::Null)) => None,
+                Some((_, value)) => Some(value),
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Reads `key`, which must be there.
+    pub(crate) fn required<T>(&self, key: &str, read: impl FnOnce(&Self) -> Field<T>) -> Field<T> {
+        match self.get(key) {
+            Some(value) => read(value).map_err(|error| error.under(key)),
+            None if matches!(self, Self::Object(_)) => {
+                Err(FieldError::new("nothing", "this field is required").under(key))
+            }
+            None => Err(self.not("an object")),
+        }
+    }
+
+    /// Reads `key` where it is there and not null.
+    pub(crate) fn optional<T>(&self, key: &str, read: impl FnOnce(&Self) -> Field<T>) -> Field<Option<T>> {
+        self.get(key).map(|value| read(value).map_err(|error| error.under(key))).transpose()
+    }
+
+    /// Reads the list under `key`; an absent one is empty.
+    pub(crate) fn list<T>(&self, key: &str, read: impl FnMut(&Self) -> Field<T>) -> Field<Vec<T>> {
+        Ok(self.optional(key, |value| value.each(read))?.unwrap_or_default())
+    }
+
+    /// Reads every item of this list.
+    pub(crate) fn each<T>(&self, mut read: impl FnMut(&Self) -> Field<T>) -> Field<Vec<T>> {
+        let items = self.items()?;
+        items.iter().enumerate().map(|(index, item)| read(item).map_err(|error| error.at(index))).collect()
+    }
+
+    pub(crate) fn items(&self) -> Field<&[Self]> {
+        match self {
+            Self::List(items) => Ok(items),
+            _ => Err(self.not("a list")),
+        }
+    }
+
+    pub(crate) fn entries(&self) -> Field<&[(Cow<'a, str>, Self)]> {
+        match self {
+            Self::Object(entries) => Ok(entries),
+            _ => Err(self.not("an object")),
+        }
+    }
+
+    /// Reads this list, which must have exactly `N` items, as a tuple of `what`.
+    pub(crate) fn tuple<const N: usize>(&self, what: &str) -> Field<&[Self; N]> {
+        match self {
+            Self::List(items) => items.as_slice().try_into().map_err(|_| self.not(what)),
+            _ => Err(self.not(what)),
+        }
+    }
+
+    pub(crate) fn str(&self) -> Field<&str> {
+        match self {
+            Self::String(value) => Ok(value),
+            _ => Err(self.not("a string")),
+        }
+    }
+
+    pub(crate) fn string(&self) -> Field<String> {
+        self.str().map(str::to_owned)
+    }
+
+    /// A string that says something.
+    pub(crate) fn text(&self) -> Field<String> {
+        match self {
+            Self::String(value) if !value.trim().is_empty() => Ok(value.clone().into_owned()),
+            _ => Err(self.not("a string that is not empty")),
+        }
+    }
+
+    /// An id: a string that is not empty, or a whole number (written as its digits).
+    pub(crate) fn id(&self) -> Field<String> {
+        match self {
+            Self::String(value) if !value.is_empty() => Ok(value.clone().into_owned()),
+            Self::Number(value) if value.is_u64() || value.is_i64() => Ok(value.to_string()),
+            _ => Err(self.not("a string that is not empty, or a whole number")),
+        }
+    }
+
+    pub(crate) fn index(&self) -> Field<u32> {
+        match self {
+            Self::Number(value) => value.as_u64().and_then(|value| u32::try_from(value).ok()),
+            _ => None,
+        }
+        .ok_or_else(|| self.not("a whole number from 0"))
+    }
+
+    pub(crate) fn bool(&self) -> Field<bool> {
+        match self {
+            Self::Bool(value) => Ok(*value),
+            _ => Err(self.not("true or false")),
+        }
+    }
+
+    /// A string as it is; any other value as JSON text.
+    pub(crate) fn note(&self) -> String {
+        match self {
+            Self::Null => "null".to_owned(),
+            Self::Bool(value) => value.to_string(),
+            Self::Number(value) => value.to_string(),
+            Self::String(value) => value.clone().into_owned(),
+            Self::List(_) | Self::Object(_) => self.json().to_string(),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        match self {
+            Self::Null => serde_json::Value::Null,
+            Self::Bool(value) => (*value).into(),
+            Self::Number(value) => value.clone().into(),
+            Self::String(value) => value.as_ref().into(),
+            Self::List(items) => items.iter().map(Self::json).collect(),
+            Self::Object(entries) => entries.iter().map(|(key, value)| (key.to_string(), value.json())).collect(),
+        }
+    }
+}
+
+/// `text` in quotes, cut to a length that fits a message.
+pub(crate) fn quoted(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((cut, _)) => format!("{:?}…", &text[..cut]),
+        None => format!("{text:?}"),
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ValueVisitor;
+
+        impl<'de> Visitor<'de> for ValueVisitor {
+            type Value = Value<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Value::Null)
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+                Ok(Value::Bool(value))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+                Ok(Value::Number(value.into()))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+                Ok(Value::Number(value.into()))
+            }
+            fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Self::Value, E> {
+                serde_json::Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+            }
+            fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
+                Ok(Value::String(Cow::Borrowed(value)))
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+                Ok(Value::String(Cow::Owned(value.to_owned())))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = list.next_element()? {
+                    items.push(item);
+                }
+                Ok(Value::List(items))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(key) = map.next_key::<Value<'de>>()? {
+                    let Value::String(key) = key else { return Err(A::Error::custom("a key that is not a string")) };
+                    entries.push((key, map.next_value()?));
+                }
+                Ok(Value::Object(entries))
+            }
+        }
+
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
