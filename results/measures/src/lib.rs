@@ -1,1 +1,34 @@
-//! Being written.
+//! Evaluation measures: pure functions that reproduce official scripts to the last digit.
+//!
+//! Nothing here reads a file, starts a thread or knows a table format; a measure gets strings, ids and numbers and
+//! gives numbers. Where a script's rule surprises, the rule is kept and said so beside the function. Python's rules
+//! for words, whitespace and case come from `hopeval-pytext`; summation is plain `f64` addition in the given order,
+//! as in the scripts, so that unrounded figures agree too.
+//!
+//! | what | where | source |
+//! | --- | --- | --- |
+//! | normalisation, EM, F1, precision, recall | [`answer`], [`normalize`] | SQuAD, HotpotQA, 2Wiki, MuSiQue, TriviaQA scripts |
+//! | answer containment | [`has_answer`] | DPR, `qa_validation.py` |
+//! | numbers and several spans | [`drop`] | DROP's evaluator, as in AllenNLP and IRCoT |
+//! | supporting facts, evidences, joint | [`facts`] | HotpotQA, 2Wiki v1.1 and MuSiQue scripts |
+//! | whole prediction files | [`official`] | the same, under their own names and units |
+//! | rankings | [`ranked`] | trec_eval; PromptRank, IRCoT, EfficientRAG |
+//! | means, errors, intervals | [`aggregate`], [`live`] | |
+//! | a job's measures by name | [`registry`] | |
+
+pub mod aggregate;
+pub mod answer;
+pub mod drop;
+pub mod facts;
+pub mod has_answer;
+pub mod live;
+pub mod normalize;
+pub mod official;
+pub mod ranked;
+pub mod registry;
+
+pub use answer::{AnswerScore, Profile, Scorer, score_answer};
+pub use live::{FixedPoint, Live};
+pub use official::MeasureError;
+pub use ranked::Gold;
+pub use registry::{Judged, MeasureSet, PassageText, Scratch, Settings};

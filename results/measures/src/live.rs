@@ -1,0 +1,128 @@
+//! Fixed-point sums for live tables: integers add in any order to the same result, floats do not.
+//!
+//! Outcomes arrive in an order that depends on workers and timing, and a live table is corrected by negative
+//! differences; so it adds [`FixedPoint`] numbers. The final tables are `f64` sums in dataset order instead
+//! ([`crate::aggregate`]); both agree to about 2⁻³³ for each question.
+
+/// A score times 2³², rounded to the nearest integer.
+///
+/// Scores reach from -1024 to 1024. A [`Live`] of n scores stays in range while n times the largest squared score is
+/// under 2³¹: two thousand million scores between 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FixedPoint(pub i64);
+
+/// One in [`FixedPoint`].
+const ONE: f64 = 4_294_967_296.0;
+
+impl FixedPoint {
+    /// The largest magnitude of a score.
+    pub const LIMIT: f64 = 1024.0;
+
+    /// The score in fixed point; none if it is not a number or beyond [`Self::LIMIT`].
+    pub fn from_score(score: f64) -> Option<Self> {
+        (score.abs() <= Self::LIMIT).then(|| Self((score * ONE).round() as i64))
+    }
+
+    /// The number as a float.
+    pub fn to_f64(self) -> f64 {
+        self.0 as f64 / ONE
+    }
+}
+
+/// What a live table keeps for a measure: sums over the questions where it is defined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Live {
+    /// How many questions.
+    pub count: i64,
+    /// How many of them have status ok.
+    pub ok: i64,
+    /// The sum of the scores, in [`FixedPoint`].
+    pub sum: i64,
+    /// The sum of the squared scores, each squared first and then made [`FixedPoint`].
+    pub sum_sq: i64,
+}
+
+impl Live {
+    /// One score; none where [`FixedPoint::from_score`] has none, or its square is beyond 2³⁰.
+    pub fn of(score: f64, ok: bool) -> Option<Self> {
+        let sum = FixedPoint::from_score(score)?.0;
+        let sum_sq = (score * score * ONE).round() as i64;
+        Some(Self { count: 1, ok: i64::from(ok), sum, sum_sq })
+    }
+
+    /// The mean; none without questions.
+    pub fn mean(self) -> Option<f64> {
+        (self.count > 0).then(|| FixedPoint(self.sum).to_f64() / self.count as f64)
+    }
+
+    /// The standard error of the mean (n - 1); none below two questions.
+    pub fn stderr(self) -> Option<f64> {
+        if self.count < 2 {
+            return None;
+        }
+        let (n, sum) = (self.count as f64, FixedPoint(self.sum).to_f64());
+        let squares = FixedPoint(self.sum_sq).to_f64() - sum * sum / n;
+        Some((squares.max(0.0) / (n - 1.0) / n).sqrt())
+    }
+
+    /// The share of questions with status ok; none without questions.
+    pub fn coverage(self) -> Option<f64> {
+        (self.count > 0).then(|| self.ok as f64 / self.count as f64)
+    }
+}
+
+impl std::ops::AddAssign for Live {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.ok += other.ok;
+        self.sum += other.sum;
+        self.sum_sq += other.sum_sq;
+    }
+}
+
+impl From<Live> for (i64, i64, i64, i64) {
+    fn from(live: Live) -> Self {
+        (live.count, live.ok, live.sum, live.sum_sq)
+    }
+}
+
+impl From<(i64, i64, i64, i64)> for Live {
+    fn from((count, ok, sum, sum_sq): (i64, i64, i64, i64)) -> Self {
+        Self { count, ok, sum, sum_sq }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn scores_beyond_the_range_are_refused() {
+        assert_eq!(FixedPoint::from_score(0.5), Some(FixedPoint(1 << 31)));
+        assert_eq!(FixedPoint::from_score(f64::NAN), None);
+        assert_eq!(Live::of(1025.0, true), None);
+        assert!(Live::of(-1024.0, true).is_some());
+        assert_eq!((Live::default().mean(), Live::default().stderr()), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn order_does_not_matter_and_floats_agree(scores in proptest::collection::vec((0.0..2.0f64, any::<bool>()), 2..200)) {
+            let (mut forward, mut backward) = (Live::default(), Live::default());
+            for &(score, ok) in &scores {
+                forward += Live::of(score, ok).unwrap();
+            }
+            for &(score, ok) in scores.iter().rev() {
+                backward += Live::of(score, ok).unwrap();
+            }
+            prop_assert_eq!(forward, backward);
+            prop_assert_eq!(Live::from(<(i64, i64, i64, i64)>::from(forward)), forward);
+            let values: Vec<Option<f64>> = scores.iter().map(|&(score, _)| Some(score)).collect();
+            let summary = crate::aggregate::Summary::of(&values, scores.iter().map(|s| s.1));
+            prop_assert!((forward.mean().unwrap() - summary.mean.unwrap()).abs() < 1e-9);
+            prop_assert!((forward.stderr().unwrap() - summary.stderr.unwrap()).abs() < 1e-6);
+            prop_assert_eq!(forward.coverage(), summary.coverage);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The official scripts over whole files: the same figures, under the same names, unrounded and in their unit.
+//!
+//! | profile | script | files | unit |
+//! | --- | --- | --- | --- |
+//! | `hotpotqa` | `hotpot_evaluate_v1.py` | `{"answer": {id: text}, "sp": {id: [[title, sentence]]}}` | fraction |
+//! | `2wikimultihopqa` | `2wikimultihop_evaluate_v1.1.py` | the same with `evidence`; `id_aliases.json` | percent |
+//! | `musique` | `evaluate_v1.0.py` | JSON Lines, as many and in the order of the gold's | fraction |
+//!
+//! Sums run in the gold's order, so even the last bit agrees; the scripts round 2Wiki's figures to two digits and
+//! MuSiQue's to three, which is left to the reader. Without an alias file 2Wiki's answers are those of the question
+//! alone. A gold file may be a JSON array or JSON Lines, whatever its name.
+
+mod hotpotqa;
+mod input;
+mod musique;
+mod pairs;
+mod two_wiki;
+
+use std::fmt;
+use std::io::Read;
+
+pub use pairs::{EmF1, PairScore, Pairs, score_pairs};
+
+use crate::answer::Profile;
+
+/// Which of the given files a problem is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The predictions.
+    Predictions,
+    /// The gold questions.
+    Gold,
+    /// 2WikiMultihopQA's aliases.
+    Aliases,
+    /// Prediction and gold pairs.
+    Pairs,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Predictions => "predictions",
+            Self::Gold => "gold",
+            Self::Aliases => "aliases",
+            Self::Pairs => "pairs",
+        })
+    }
+}
+
+/// Why a file cannot be scored.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The file cannot be read.
+    #[error("{role}: cannot be read")]
+    Read {
+        /// Which file.
+        role: Role,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not JSON, or ends too early.
+    #[error("{role}, line {line}: not valid JSON")]
+    Json {
+        /// Which file.
+        role: Role,
+        /// The line, from 1.
+        line: u64,
+        /// The parser's reason.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A field is missing or of the wrong type.
+    #[error("{role}, {at}: field \"{field}\" {problem}")]
+    Field {
+        /// Which file.
+        role: Role,
+        /// The row: its line or number, and its id where known.
+        at: String,
+        /// The field.
+        field: String,
+        /// What is wrong, and what is allowed.
+        problem: String,
+    },
+    /// Predictions and gold do not belong together.
+    #[error("predictions do not fit the gold: {problem}")]
+    Mismatch {
+        /// How they differ.
+        problem: String,
+    },
+    /// There is nothing to score.
+    #[error("{role}: has no rows")]
+    Empty {
+        /// Which file.
+        role: Role,
+    },
+    /// The profile has no official script for whole files.
+    #[error(
+        "profile \"{profile}\" has no official script for whole files; allowed: hotpotqa, 2wikimultihopqa, musique"
+    )]
+    NoScript {
+        /// The profile.
+        profile: Profile,
+    },
+    /// The profile's script knows no aliases.
+    #[error("profile \"{profile}\" takes no alias file; only 2wikimultihopqa does")]
+    NoAliases {
+        /// The profile.
+        profile: Profile,
+    },
+}
+
+/// Scores a prediction file as the profile's official script does; the figures come in the script's order.
+///
+/// # Errors
+/// A file that cannot be read or is not what the script takes, see [`MeasureError`].
+pub fn score(
+    profile: Profile,
+    predictions: impl Read,
+    gold: impl Read,
+    aliases: Option<impl Read>,
+) -> Result<Vec<(String, f64)>, MeasureError> {
+    if aliases.is_some() && profile != Profile::TwoWiki {
+        return Err(MeasureError::NoAliases { profile });
+    }
+    let figures = match profile {
+        Profile::HotpotQa => hotpotqa::score(predictions, gold)?,
+        Profile::TwoWiki => two_wiki::score(predictions, gold, aliases)?,
+        Profile::Musique => musique::score(predictions, gold)?,
+        _ => return Err(MeasureError::NoScript { profile }),
+    };
+    Ok(figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// EM, F1, precision and recall summed over questions, under a prefix (`sp_` …).
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    em: f64,
+    f1: f64,
+    precision: f64,
+    recall: f64,
+}
+
+impl Sums {
+    fn add(&mut self, score: crate::facts::SetScore) {
+        self.em += score.em;
+        self.f1 += score.f1;
+        self.precision += score.precision;
+        self.recall += score.recall;
+    }
+
+    /// The sums in the scripts' order: em, f1, prec, recall.
+    fn values(self) -> [f64; 4] {
+        [self.em, self.f1, self.precision, self.recall]
+    }
+}

@@ -1,0 +1,60 @@
+//! `hotpot_evaluate_v1.py`: twelve figures, as fractions of all gold questions.
+
+use std::io::Read;
+
+use super::{MeasureError, Role, Sums, input};
+use crate::answer::{Profile, Scorer};
+use crate::facts::{SetScore, joint, supporting_facts};
+
+const NAMES: [&str; 12] = [
+    "em",
+    "f1",
+    "prec",
+    "recall",
+    "sp_em",
+    "sp_f1",
+    "sp_prec",
+    "sp_recall",
+    "joint_em",
+    "joint_f1",
+    "joint_prec",
+    "joint_recall",
+];
+
+/// The figures in the script's order. A question without prediction adds nothing and stays in the denominator; the
+/// joint figures need both parts.
+pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Vec<(&'static str, f64)>, MeasureError> {
+    let predictions = input::object(Role::Predictions, predictions)?;
+    let (answers, facts) = (predictions.object("answer")?, predictions.object("sp")?);
+    let gold = input::rows(Role::Gold, gold)?;
+    if gold.is_empty() {
+        return Err(MeasureError::Empty { role: Role::Gold });
+    }
+    let n = gold.len() as f64;
+    let mut scorer = Scorer::new();
+    let mut sums = [Sums::default(); 3];
+    for mut question in gold {
+        let id = question.id("_id")?;
+        let golds = question.answers("answer")?;
+        let mut parts: Vec<SetScore> = Vec::with_capacity(2);
+        if let Some(answer) = answers.get(&id) {
+            let answer = answer.as_str().ok_or_else(|| {
+                predictions.problem(&format!("answer.{id}"), format!("is {}, allowed is a string", input::kind(answer)))
+            })?;
+            parts.push(scorer.score(Profile::HotpotQa, answer, &golds).into());
+            sums[0].add(parts[0]);
+        }
+        if let Some(predicted) = facts.get(&id) {
+            let predicted = predictions.facts(&format!("sp.{id}"), predicted)?;
+            let gold = question.facts("supporting_facts", question.required("supporting_facts")?)?;
+            let score = supporting_facts(&predicted, &gold);
+            sums[1].add(score);
+            parts.push(score);
+        }
+        if let [answer, facts] = parts[..] {
+            sums[2].add(joint(&[answer, facts]));
+        }
+    }
+    let values = sums.into_iter().flat_map(Sums::values);
+    Ok(NAMES.into_iter().zip(values).map(|(name, sum)| (name, sum / n)).collect())
+}

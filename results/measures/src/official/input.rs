@@ -1,0 +1,222 @@
+//! Reads the files of the official scripts, with errors that name row and field.
+
+use std::io::Read;
+
+use serde_json::{Map, Value};
+
+use super::{MeasureError, Role};
+
+/// One object of a file and where it stands.
+pub(super) struct Row {
+    role: Role,
+    at: String,
+    fields: Map<String, Value>,
+}
+
+/// The file's rows: the objects of a JSON array, or a sequence of JSON objects (JSON Lines).
+pub(super) fn rows(role: Role, mut reader: impl Read) -> Result<Vec<Row>, MeasureError> {
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).map_err(|source| MeasureError::Read { role, source })?;
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let mut rows = Vec::new();
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
+    let (mut line, mut counted) = (1u64, 0);
+    loop {
+        // The line of the next value: after the separators that follow the last one.
+        let start = values.byte_offset();
+        let start = start + bytes[start..].iter().take_while(|b| b.is_ascii_whitespace()).count();
+        line += bytes[counted..start].iter().filter(|&&b| b == b'\n').count() as u64;
+        counted = start;
+        match values.next() {
+            None => return Ok(rows),
+            Some(Err(source)) => {
+                return Err(MeasureError::Json { role, line: (source.line() as u64).max(1), source });
+            }
+            Some(Ok(Value::Array(items))) => {
+                for (i, item) in items.into_iter().enumerate() {
+                    rows.push(row(role, format!("row {}", i + 1), item)?);
+                }
+            }
+            Some(Ok(value)) => rows.push(row(role, format!("line {line}"), value)?),
+        }
+    }
+}
+
+/// The file's one object (HotpotQA's and 2Wiki's predictions).
+pub(super) fn object(role: Role, reader: impl Read) -> Result<Row, MeasureError> {
+    let mut rows = rows(role, reader)?;
+    match (rows.pop(), rows.is_empty()) {
+        (Some(row), true) => Ok(row),
+        (None, _) => Err(MeasureError::Empty { role }),
+        (Some(row), false) => {
+            Err(row.problem("answer", "is expected in a single object with the predictions of all questions by id"))
+        }
+    }
+}
+
+/// One line that is one object.
+pub(super) fn line(role: Role, text: &str, line: u64) -> Result<Row, MeasureError> {
+    let value = serde_json::from_str(text).map_err(|source| MeasureError::Json { role, line, source })?;
+    row(role, format!("line {line}"), value)
+}
+
+fn row(role: Role, at: String, value: Value) -> Result<Row, MeasureError> {
+    match value {
+        Value::Object(fields) => Ok(Row { role, at, fields }),
+        other => Err(MeasureError::Field {
+            role,
+            at,
+            field: "(row)".to_owned(),
+            problem: format!("is {}, allowed is an object", kind(&other)),
+        }),
+    }
+}
+
+/// What a value is, for messages.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+impl Row {
+    /// An error about a field of this row.
+    pub(super) fn problem(&self, field: &str, problem: impl Into<String>) -> MeasureError {
+        MeasureError::Field { role: self.role, at: self.at.clone(), field: field.to_owned(), problem: problem.into() }
+    }
+
+    fn wrong(&self, field: &str, value: &Value, allowed: &str) -> MeasureError {
+        self.problem(field, format!("is {}, allowed is {allowed}", kind(value)))
+    }
+
+    /// Takes the row's id and names the row by it from now on.
+    pub(super) fn id(&mut self, field: &str) -> Result<String, MeasureError> {
+        let id = self.text(field)?.to_owned();
+        self.at = format!("{} (id \"{id}\")", self.at);
+        Ok(id)
+    }
+
+    /// Where the row stands.
+    pub(super) fn at(&self) -> &str {
+        &self.at
+    }
+
+    /// A field that may be missing.
+    pub(super) fn optional(&self, field: &str) -> Option<&Value> {
+        self.fields.get(field).filter(|value| !value.is_null())
+    }
+
+    /// A field that may not.
+    pub(super) fn required(&self, field: &str) -> Result<&Value, MeasureError> {
+        self.fields.get(field).ok_or_else(|| self.problem(field, "is missing"))
+    }
+
+    /// A string.
+    pub(super) fn text(&self, field: &str) -> Result<&str, MeasureError> {
+        let value = self.required(field)?;
+        value.as_str().ok_or_else(|| self.wrong(field, value, "a string"))
+    }
+
+    /// An answer: a string, or a list of strings of which each is right.
+    pub(super) fn answers(&self, field: &str) -> Result<Vec<String>, MeasureError> {
+        match self.required(field)? {
+            Value::String(text) => Ok(vec![text.clone()]),
+            value @ Value::Array(_) => self.texts_of(field, value),
+            other => Err(self.wrong(field, other, "a string or a list of strings")),
+        }
+    }
+
+    /// A list of strings; empty where the field is missing.
+    pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, MeasureError> {
+        self.optional(field).map_or(Ok(Vec::new()), |value| self.texts_of(field, value))
+    }
+
+    /// `value` as a list of strings.
+    pub(super) fn texts_of(&self, field: &str, value: &Value) -> Result<Vec<String>, MeasureError> {
+        let allowed = "a list of strings";
+        let items = value.as_array().ok_or_else(|| self.wrong(field, value, allowed))?;
+        let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(|| self.wrong(field, item, allowed));
+        items.iter().map(text).collect()
+    }
+
+    /// An object.
+    pub(super) fn object(&self, field: &str) -> Result<&Map<String, Value>, MeasureError> {
+        let value = self.required(field)?;
+        value.as_object().ok_or_else(|| self.wrong(field, value, "an object with an entry for each question id"))
+    }
+
+    /// A boolean, or 0 or 1.
+    pub(super) fn truth(&self, field: &str) -> Result<bool, MeasureError> {
+        let value = self.required(field)?;
+        self.truth_of(field, value)
+    }
+
+    /// `value` as a boolean, or 0 or 1.
+    pub(super) fn truth_of(&self, field: &str, value: &Value) -> Result<bool, MeasureError> {
+        match (value.as_bool(), value.as_i64()) {
+            (Some(truth), _) => Ok(truth),
+            (None, Some(number @ 0..=1)) => Ok(number == 1),
+            _ => Err(self.wrong(field, value, "true or false")),
+        }
+    }
+
+    /// `value` as a list of lists, each made into something by `item`.
+    pub(super) fn list_of<T>(
+        &self,
+        field: &str,
+        value: &Value,
+        item: impl Fn(&Value) -> Result<T, MeasureError>,
+    ) -> Result<Vec<T>, MeasureError> {
+        value.as_array().ok_or_else(|| self.wrong(field, value, "a list"))?.iter().map(item).collect()
+    }
+
+    /// `value` as supporting facts: a list of [title, sentence index].
+    pub(super) fn facts(&self, field: &str, value: &Value) -> Result<Vec<(String, i64)>, MeasureError> {
+        self.list_of(field, value, |fact| {
+            let pair = fact.as_array().map(Vec::as_slice);
+            match pair {
+                Some([Value::String(title), sentence]) if sentence.is_i64() => {
+                    Ok((title.clone(), sentence.as_i64().unwrap_or_default()))
+                }
+                _ => Err(self.problem(field, format!("has the entry {fact}, allowed is [title, sentence index]"))),
+            }
+        })
+    }
+
+    /// `value` as an integer, also written as a string.
+    pub(super) fn integer(&self, field: &str, value: &Value) -> Result<i64, MeasureError> {
+        let written = || value.as_str().and_then(|text| text.trim().parse().ok());
+        value.as_i64().or_else(written).ok_or_else(|| self.wrong(field, value, "an integer"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_and_lines_alike_with_separators_in_strings() {
+        for text in ["[{\"id\": \"a\"}, {\"id\": \"b\u{2028}\"}]", "{\"id\": \"a\"}\n\n{\"id\": \"b\u{2028}\"}\n"] {
+            let rows = rows(Role::Gold, text.as_bytes()).unwrap();
+            let ids: Vec<&str> = rows.iter().map(|row| row.text("id").unwrap()).collect();
+            assert_eq!(ids, ["a", "b\u{2028}"]);
+        }
+    }
+
+    #[test]
+    fn errors_name_line_and_field() {
+        let lines = "{\"id\": \"a\"}\n\n{\"id\": 3}\n";
+        let mut rows_ = rows(Role::Gold, lines.as_bytes()).unwrap();
+        let error = rows_[1].id("id").unwrap_err().to_string();
+        assert_eq!(error, "gold, line 3: field \"id\" is a number, allowed is a string");
+        let error = rows(Role::Predictions, &b"{\"id\": \"a\"}\n{\"id\": "[..]).err().unwrap().to_string();
+        assert_eq!(error, "predictions, line 2: not valid JSON");
+        let error = rows(Role::Gold, &b"[{}, 5]"[..]).err().unwrap().to_string();
+        assert!(error.contains("row 2") && error.contains("a number"), "{error}");
+    }
+}

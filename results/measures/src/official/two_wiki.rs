@@ -1,0 +1,140 @@
+//! `2wikimultihop_evaluate_v1.1.py`: sixteen figures in percent; the script rounds them to two digits.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Read;
+
+use super::input::Row;
+use super::{MeasureError, Role, Sums, input};
+use crate::answer::{Profile, Scorer};
+use crate::facts::{Evidence, SetScore, evidences, joint, supporting_facts_lowered};
+
+const NAMES: [&str; 16] = [
+    "em",
+    "f1",
+    "prec",
+    "recall",
+    "sp_em",
+    "sp_f1",
+    "sp_prec",
+    "sp_recall",
+    "evi_em",
+    "evi_f1",
+    "evi_prec",
+    "evi_recall",
+    "joint_em",
+    "joint_f1",
+    "joint_prec",
+    "joint_recall",
+];
+
+/// Aliases and demonyms by Wikidata id.
+type Aliases = HashMap<String, BTreeSet<String>>;
+
+/// The figures in the script's order. A question without prediction adds nothing and stays in the denominator; the
+/// joint figures need all three parts.
+pub(super) fn score(
+    predictions: impl Read,
+    gold: impl Read,
+    aliases: Option<impl Read>,
+) -> Result<Vec<(&'static str, f64)>, MeasureError> {
+    let predictions = input::object(Role::Predictions, predictions)?;
+    let answers = predictions.object("answer")?;
+    let (facts, triples) = (predictions.object("sp")?, predictions.object("evidence")?);
+    let aliases = aliases.map_or(Ok(Aliases::new()), read_aliases)?;
+    let gold = input::rows(Role::Gold, gold)?;
+    if gold.is_empty() {
+        return Err(MeasureError::Empty { role: Role::Gold });
+    }
+    let n = gold.len() as f64;
+    let mut scorer = Scorer::new();
+    let mut sums = [Sums::default(); 4];
+    for mut question in gold {
+        let id = question.id("_id")?;
+        let golds = gold_answers(&question, &aliases)?;
+        let mut parts: Vec<SetScore> = Vec::with_capacity(3);
+        if let Some(answer) = answers.get(&id) {
+            let answer = answer.as_str().ok_or_else(|| {
+                predictions.problem(&format!("answer.{id}"), format!("is {}, allowed is a string", input::kind(answer)))
+            })?;
+            let score = scorer.score(Profile::TwoWiki, answer, &golds).into();
+            sums[0].add(score);
+            parts.push(score);
+        }
+        if let Some(predicted) = facts.get(&id) {
+            let predicted = predictions.facts(&format!("sp.{id}"), predicted)?;
+            let gold = question.facts("supporting_facts", question.required("supporting_facts")?)?;
+            let score = supporting_facts_lowered(&predicted, &gold);
+            sums[1].add(score);
+            parts.push(score);
+        }
+        if let Some(predicted) = triples.get(&id) {
+            let field = format!("evidence.{id}");
+            let predicted = predictions.list_of(&field, predicted, |triple| predictions.texts_of(&field, triple))?;
+            let score = evidences(&predicted, &gold_evidences(&question, &aliases)?);
+            sums[2].add(score);
+            parts.push(score);
+        }
+        if let [answer, facts, triples] = parts[..] {
+            sums[3].add(joint(&[answer, facts, triples]));
+        }
+    }
+    let values = sums.into_iter().flat_map(Sums::values);
+    Ok(NAMES.into_iter().zip(values).map(|(name, sum)| (name, sum / n * 100.0)).collect())
+}
+
+fn read_aliases(reader: impl Read) -> Result<Aliases, MeasureError> {
+    let mut aliases = Aliases::new();
+    for mut row in input::rows(Role::Aliases, reader)? {
+        let id = row.id("Q_id")?;
+        let mut names: BTreeSet<String> = row.texts("aliases")?.into_iter().collect();
+        names.extend(row.texts("demonyms")?);
+        aliases.insert(id, names);
+    }
+    Ok(aliases)
+}
+
+/// The answer, and the aliases and demonyms of `answer_id`.
+fn gold_answers(question: &Row, aliases: &Aliases) -> Result<Vec<String>, MeasureError> {
+    let mut golds = question.answers("answer")?;
+    if question.optional("answer_id").is_some() {
+        if let Some(names) = aliases.get(question.text("answer_id")?) {
+            golds.extend(names.iter().cloned());
+        }
+    }
+    Ok(golds)
+}
+
+/// Every spelling of every gold triple: subject and object by name, or by an alias of their id.
+fn gold_evidences(question: &Row, aliases: &Aliases) -> Result<Vec<Vec<Evidence>>, MeasureError> {
+    let triples = |field: &str| -> Result<Vec<Evidence>, MeasureError> {
+        let Some(value) = question.optional(field) else { return Ok(Vec::new()) };
+        question.list_of(field, value, |triple| {
+            <Evidence>::try_from(question.texts_of(field, triple)?)
+                .map_err(|_| question.problem(field, "has an entry that is not [subject, relation, object]"))
+        })
+    };
+    question.required("evidences")?;
+    let (named, ids) = (triples("evidences")?, triples("evidences_id")?);
+    if !ids.is_empty() && ids.len() != named.len() {
+        let problem = format!("has {} entries, \"evidences\" has {}", ids.len(), named.len());
+        return Err(question.problem("evidences_id", problem));
+    }
+    let none = BTreeSet::new();
+    let spellings = |name: &String, id: Option<&String>| -> Vec<String> {
+        let others = id.and_then(|id| aliases.get(id)).unwrap_or(&none);
+        std::iter::once(name).chain(others).cloned().collect()
+    };
+    Ok(named
+        .iter()
+        .enumerate()
+        .map(|(i, [subject, relation, object])| {
+            let id = ids.get(i);
+            let objects = spellings(object, id.map(|id| &id[2]));
+            let mut gold = Vec::new();
+            for subject in spellings(subject, id.map(|id| &id[0])) {
+                gold.extend(objects.iter().map(|object| [subject.clone(), relation.clone(), object.clone()]));
+            }
+            gold
+        })
+        .collect())
+}
