@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::format::FormatError;
 use crate::input::InputError;
+use crate::passages::PassageFormatError;
 
 /// Where a record stands in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +52,9 @@ pub enum DatasetError {
     /// What the files hold is not known, or not what the specification names.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// What a corpus's files hold is not known.
+    #[error(transparent)]
+    PassageFormat(#[from] PassageFormatError),
 }
 
 /// A field that is not what its format wants, before the row and the file are known.

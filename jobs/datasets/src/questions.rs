@@ -126,12 +126,16 @@ impl Questions {
     /// # Errors
     /// A file cannot be read, the format is not known or not that of the file, a judgement is wrong.
     pub fn open(spec: &DatasetSpec, policy: Policy) -> Result<Self, DatasetError> {
+        Self::with_refusals(spec, Refusals::new(policy))
+    }
+
+    /// Goes on with a policy and a count that were used before.
+    pub(crate) fn with_refusals(spec: &DatasetSpec, mut refusals: Refusals) -> Result<Self, DatasetError> {
         let first = spec.paths.first().ok_or(FormatError::NoFiles)?;
         let format = match spec.format {
             Some(format) => format,
             None => detect(first)?,
         };
-        let mut refusals = Refusals::new(policy);
         let mut files: VecDeque<PathBuf> = spec.paths.iter().cloned().collect();
         let mut qrels = None;
         if format == Format::Beir {
@@ -157,6 +161,10 @@ impl Questions {
         };
         questions.next_file()?;
         Ok(questions)
+    }
+
+    pub(crate) fn into_refusals(self) -> Refusals {
+        self.refusals
     }
 
     /// The format, as named or found.

@@ -73,7 +73,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads `key`, which must be there.
-    pub(crate) fn required<T>(&self, key: &str, read: impl FnOnce(&Self) -> Field<T>) -> Field<T> {
+    pub(crate) fn required<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> Field<T>) -> Field<T> {
         match self.get(key) {
             Some(value) => read(value).map_err(|error| error.under(key)),
             None if matches!(self, Self::Object(_)) => {
@@ -84,7 +84,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads `key` where it is there and not null.
-    pub(crate) fn optional<T>(&self, key: &str, read: impl FnOnce(&Self) -> Field<T>) -> Field<Option<T>> {
+    pub(crate) fn optional<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> Field<T>) -> Field<Option<T>> {
         self.get(key).map(|value| read(value).map_err(|error| error.under(key))).transpose()
     }
 

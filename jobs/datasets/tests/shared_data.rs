@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hopeval_datasets::records::Records;
-use hopeval_datasets::{DatasetSpec, Format, Policy, Question, Questions, detect};
+use hopeval_datasets::{
+    DatasetSpec, Format, PassageFormat, PassageRecord, PassageSpec, Passages, Policy, Question, Questions, detect,
+};
 
 /// The folder of real data beside the repository; says so if it is absent.
 fn data() -> Option<PathBuf> {
@@ -159,5 +161,45 @@ fn every_json_file_is_cut_into_its_records() {
             count += 1;
         }
         assert_eq!(count, expected, "{name}");
+    }
+}
+
+#[test]
+fn corpora() {
+    let Some(data) = data() else { return };
+    for (name, expected) in [
+        ("hotpotqa/corpus.jsonl.gz", 12_392),
+        ("hotpotqa_first500/corpus.jsonl.gz", 4_937),
+        ("musique/corpus.jsonl.gz", 4_773),
+        ("2wikimultihopqa/corpus.jsonl.gz", 3_112),
+        ("strategyqa/corpus.jsonl.gz", 998),
+    ] {
+        let mut passages = Passages::open(&PassageSpec::file(data.join(name)), Policy::Strict).unwrap();
+        assert_eq!(passages.format(), PassageFormat::Titled);
+        let all: Vec<PassageRecord> = passages.by_ref().map(|passage| passage.unwrap()).collect();
+        assert_eq!(all.len(), expected, "{name}");
+        assert!(all.iter().all(|passage| !passage.title.is_empty() && !passage.text.is_empty()));
+        assert_eq!(all.iter().all(|passage| passage.id.is_some()), name.starts_with("strategyqa"));
+    }
+}
+
+/// A split's contexts are the passages that its corpus was pooled from.
+#[test]
+fn contexts_are_the_pooled_corpora() {
+    let Some(data) = data() else { return };
+    for (questions, corpus) in [
+        ("hotpotqa/dev_1267.json.gz", "hotpotqa/corpus.jsonl.gz"),
+        ("2wikimultihopqa/train_500.json.gz", "2wikimultihopqa/corpus.jsonl.gz"),
+        ("musique/train_299.jsonl.gz", "musique/corpus.jsonl.gz"),
+    ] {
+        let pool = |name: &str, format| {
+            let passages = Passages::open(&PassageSpec::file(data.join(name)), Policy::Strict).unwrap();
+            assert_eq!(passages.format(), format);
+            passages.map(|passage| passage.map(|p| (p.title, p.text)).unwrap()).collect::<BTreeSet<_>>()
+        };
+        let contexts = pool(questions, PassageFormat::Contexts);
+        let corpus = pool(corpus, PassageFormat::Titled);
+        let (ours, theirs) = (contexts.difference(&corpus).count(), corpus.difference(&contexts).count());
+        assert_eq!((ours, theirs), (0, 0), "{questions}");
     }
 }

@@ -1,0 +1,263 @@
+//! A corpus's passages, streamed from whatever users have.
+//!
+//! Passages come in the order of the files and are not de-duplicated: which duplicates are one passage is the corpus's
+//! rule. Memory holds one row.
+
+mod abstracts;
+mod anchors;
+mod source;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::DatasetError;
+use crate::input::InputError;
+use crate::passage::PassageRecord;
+use crate::questions::{DatasetSpec, Policy, Questions, Refusals};
+use crate::records::Records;
+use crate::table::{Table, TableRow};
+use crate::value::{Field, Value};
+
+pub use source::{PassageFormat, PassageFormatError, detect_passages};
+
+/// Where a corpus's passages are and how they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassageSpec {
+    /// The format; told from the first file's first row if absent.
+    pub format: Option<PassageFormat>,
+    /// Files, read in this order, or folders: BEIR's, or one of the abstracts dump (its files in the order of their names).
+    pub paths: Vec<PathBuf>,
+}
+
+impl PassageSpec {
+    /// The passages of one file or folder, its format told from its content.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { format: None, paths: vec![path.into()] }
+    }
+}
+
+/// The passages of a corpus. Ends after the first error.
+pub struct Passages {
+    format: PassageFormat,
+    files: VecDeque<PathBuf>,
+    source: Option<Source>,
+    /// Taken while a file's questions are read, which apply the policy themselves.
+    refusals: Option<Refusals>,
+    /// Passages of the last row that were not handed out yet.
+    pending: VecDeque<PassageRecord>,
+    /// Uncompressed bytes of the files that are done.
+    bytes: u64,
+    done: bool,
+}
+
+enum Source {
+    Json(Records),
+    Table { table: Table, columns: [usize; 3] },
+    Questions(Box<Questions>),
+}
+
+impl fmt::Debug for Passages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Passages").field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
+impl Passages {
+    /// Opens the first file, after finding out its format where the specification does not name it.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the format is not known.
+    pub fn open(spec: &PassageSpec, policy: Policy) -> Result<Self, DatasetError> {
+        let first = spec.paths.first().ok_or(PassageFormatError::NoFiles)?;
+        let format = match spec.format {
+            Some(format) => format,
+            None => detect_passages(first)?,
+        };
+        let mut passages = Self {
+            format,
+            files: source::files(format, &spec.paths)?,
+            source: None,
+            refusals: Some(Refusals::new(policy)),
+            pending: VecDeque::new(),
+            bytes: 0,
+            done: false,
+        };
+        passages.next_file()?;
+        Ok(passages)
+    }
+
+    /// The format, as named or found.
+    pub fn format(&self) -> PassageFormat {
+        self.format
+    }
+
+    /// Rows set aside so far.
+    pub fn quarantined(&self) -> u64 {
+        match (&self.refusals, &self.source) {
+            (Some(refusals), _) => refusals.count(),
+            (None, Some(Source::Questions(questions))) => questions.quarantined(),
+            (None, _) => 0,
+        }
+    }
+
+    /// Uncompressed bytes read so far, those read ahead too.
+    pub fn bytes(&self) -> u64 {
+        self.bytes + self.source.as_ref().map_or(0, Source::bytes)
+    }
+
+    /// Opens the next file; false if there is none.
+    fn next_file(&mut self) -> Result<bool, DatasetError> {
+        self.bytes = self.bytes();
+        self.source = None;
+        let Some(path) = self.files.pop_front() else { return Ok(false) };
+        self.source = Some(match self.format {
+            PassageFormat::Dpr => {
+                let table = Table::open(&path)?;
+                Source::Table { table, columns: source::DPR_COLUMNS }
+            }
+            PassageFormat::Contexts => {
+                let refusals = self.refusals.take().unwrap_or_else(|| Refusals::new(Policy::Strict));
+                Source::Questions(Box::new(Questions::with_refusals(&DatasetSpec::file(path), refusals)?))
+            }
+            _ => Source::Json(Records::open(&path)?),
+        });
+        Ok(true)
+    }
+
+    /// Reads the next row into `pending`; false at the end of the file.
+    fn next_row(&mut self) -> Result<bool, DatasetError> {
+        let (error, raw) = match &mut self.source {
+            None => return Ok(false),
+            Some(Source::Questions(questions)) => match questions.next().transpose()? {
+                Some(question) => {
+                    self.pending.extend(question.candidates);
+                    self.pending.extend(question.context);
+                    return Ok(true);
+                }
+                None => return Ok(false),
+            },
+            Some(Source::Json(records)) => {
+                let path = records.path().to_owned();
+                let Some(record) = records.next()? else { return Ok(false) };
+                match Value::parse(record.bytes).and_then(|row| passage(self.format, &row)) {
+                    Ok(passage) => {
+                        self.pending.push_back(passage);
+                        return Ok(true);
+                    }
+                    Err(error) => {
+                        (error.in_row(&path, record.position), String::from_utf8_lossy(record.bytes).into_owned())
+                    }
+                }
+            }
+            Some(Source::Table { table, columns }) => {
+                let Some(row) = table.next()? else { return Ok(false) };
+                if row.position.record == 1
+                    && let Some(named) = source::dpr_header(&row)
+                {
+                    *columns = named;
+                    return Ok(true);
+                }
+                match table_passage(&row, *columns) {
+                    Ok(passage) => {
+                        self.pending.push_back(passage);
+                        return Ok(true);
+                    }
+                    Err(error) => (error.in_row(table.path(), row.position), table.raw(&row)),
+                }
+            }
+        };
+        match &mut self.refusals {
+            Some(refusals) => refusals.refuse(error, || raw).map(|()| true),
+            None => Err(error.into()),
+        }
+    }
+
+    fn next_passage(&mut self) -> Result<Option<PassageRecord>, DatasetError> {
+        loop {
+            if let Some(passage) = self.pending.pop_front() {
+                return Ok(Some(passage));
+            }
+            if self.next_row()? {
+                continue;
+            }
+            self.bytes = self.bytes();
+            match self.source.take() {
+                Some(Source::Questions(questions)) => self.refusals = Some(questions.into_refusals()),
+                // One of thousands of files of a dump may be empty; a corpus of one file may not.
+                Some(Source::Json(records)) if records.count() == 0 && self.format != PassageFormat::Abstracts => {
+                    return Err(InputError::Empty { path: records.path().to_owned() }.into());
+                }
+                _ => {}
+            }
+            if !self.next_file()? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Source {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Json(records) => records.bytes(),
+            Self::Table { table, .. } => table.bytes(),
+            Self::Questions(questions) => questions.bytes(),
+        }
+    }
+}
+
+impl Iterator for Passages {
+    type Item = Result<PassageRecord, DatasetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let next = self.next_passage().transpose();
+        self.done = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+fn passage(format: PassageFormat, row: &Value<'_>) -> Field<PassageRecord> {
+    match format {
+        PassageFormat::Contents => contents(row),
+        PassageFormat::Abstracts => abstracts::passage(row),
+        _ => PassageRecord::read(row),
+    }
+}
+
+/// Pyserini's `{id, contents}`: if `contents` has several lines, the first is the title, without the quotes around it.
+fn contents(row: &Value<'_>) -> Field<PassageRecord> {
+    let id = row.required("id", Value::id)?;
+    let (title, text) = row.required("contents", |contents| {
+        let contents = contents.str()?;
+        let (title, text) = contents.split_once('\n').unwrap_or(("", contents));
+        let title = title.trim();
+        let unquoted = title.strip_prefix('"').and_then(|title| title.strip_suffix('"')).unwrap_or(title);
+        Ok((unquoted.to_owned(), text.to_owned()))
+    })?;
+    Ok(PassageRecord { id: Some(id), title, text, ..PassageRecord::default() })
+}
+
+fn table_passage(row: &TableRow, [id, text, title]: [usize; 3]) -> Field<PassageRecord> {
+    use crate::error::FieldError;
+    if row.damaged {
+        return Err(FieldError::new("bytes that are not UTF-8", "UTF-8"));
+    }
+    if row.fields.len() != 3 {
+        return Err(FieldError::new(format!("{} columns", row.fields.len()), "3 columns: id, text, title"));
+    }
+    if row.fields[id].is_empty() {
+        return Err(FieldError::new("an empty column", "a passage's id").under("id"));
+    }
+    Ok(PassageRecord {
+        id: Some(row.fields[id].clone()),
+        title: row.fields[title].clone(),
+        text: row.fields[text].clone(),
+        ..PassageRecord::default()
+    })
+}

@@ -1,0 +1,47 @@
+//! The HotpotQA abstracts dump: `{id, url, title, text, charoffset, text_with_links, charoffset_with_links}`.
+//!
+//! `text` is a list of sentences, of which all but the first begin with a space, or (the dump of whole articles) a list
+//! of paragraphs of such. `text_with_links` is the same with `<a href="Percent%20encoded">anchor</a>`. The offsets that
+//! the dump has are of tokens and are not needed.
+
+use super::anchors;
+use crate::error::FieldError;
+use crate::passage::PassageRecord;
+use crate::value::{Field, Value};
+
+pub(super) fn passage(row: &Value<'_>) -> Field<PassageRecord> {
+    let sentences = row.required("text", sentences)?;
+    let mut passage = PassageRecord::from_sentences(row.required("title", Value::string)?, &sentences, "");
+    passage.id = row.optional("id", Value::id)?;
+    if let Some(linked) = row.optional("text_with_links", self::sentences)? {
+        if linked.len() != sentences.len() {
+            let found = format!("{} sentences", linked.len());
+            return Err(FieldError::new(found, format!("{}, as in `text`", sentences.len())).under("text_with_links"));
+        }
+        let mut links = Vec::new();
+        let mut start = 0;
+        for (plain, marked) in sentences.iter().zip(&linked) {
+            anchors::links(plain, marked, start, &mut links);
+            start += plain.len();
+        }
+        passage.links = Some(links);
+    }
+    Ok(passage)
+}
+
+/// The sentences of a list of sentences, or of a list of such lists.
+fn sentences<'v>(value: &'v Value<'_>) -> Field<Vec<&'v str>> {
+    let mut sentences = Vec::new();
+    for (index, item) in value.items()?.iter().enumerate() {
+        match item {
+            Value::String(sentence) => sentences.push(sentence.as_ref()),
+            Value::List(paragraph) => {
+                for (inner, sentence) in paragraph.iter().enumerate() {
+                    sentences.push(sentence.str().map_err(|error| error.at(inner).at(index))?);
+                }
+            }
+            _ => return Err(FieldError::new(item.describe(), "a sentence, or a list of sentences").at(index)),
+        }
+    }
+    Ok(sentences)
+}
