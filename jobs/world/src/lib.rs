@@ -1,1 +1,28 @@
-//! Being written.
+//! The generated world: people, films, companies, cities, the relations between them, passages that link to each other, and
+//! multi-hop questions with gold paths, sub-questions, evidences and chains of thought.
+//!
+//! Everything is a function of (seed, split, number): names, facts, passages and questions are computed when they are written
+//! and never stored, so a world of any size streams in constant memory, and question 700,000 can be made alone. The two splits
+//! share no name; a third of the relations, question templates and paraphrases occurs in `eval` only, and each question's
+//! strata say whether it needs any of those.
+//!
+//! This crate knows nothing of datasets, corpora or indexes: it writes the JSON Lines that those read.
+
+pub mod calibrate;
+mod draft;
+mod draw;
+mod entities;
+mod generate;
+mod kinds;
+mod names;
+mod passage;
+mod question;
+pub mod record;
+mod schema;
+mod settings;
+mod verify;
+mod wordlists;
+
+pub use generate::{Progress, World, WorldReport, generate};
+pub use settings::{Difficulty, Mix, Split, WorldError, WorldSettings};
+pub use verify::{Flaw, verify};

@@ -1,0 +1,211 @@
+//! Compares a world with a real dataset: what retrieval finds, how long texts are, how many words question and gold share.
+//!
+//! Retrieval is the caller's: a function from a question and k to passage numbers, best first. Words are runs of letters and
+//! digits, lower-cased, for overlap; lengths are counted between blanks.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use rustc_hash::FxBuildHasher;
+
+/// A question to measure: its text and the numbers of its gold passages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The question.
+    pub text: String,
+    /// The gold passages, as positions among the passages measured.
+    pub gold: Vec<u32>,
+}
+
+/// The best passages for a question: `(text, k)` to at most k positions, best first.
+pub type Retrieve<'a> = &'a dyn Fn(&str, usize) -> Vec<u32>;
+
+/// Mean and standard deviation.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation (of the population).
+    pub deviation: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for v in values {
+            n += 1.0;
+            sum += v;
+            squares += v * v;
+        }
+        if n == 0.0 {
+            return Self::default();
+        }
+        let mean = sum / n;
+        Self { mean, deviation: f64::max(squares / n - mean * mean, 0.0).sqrt() }
+    }
+}
+
+/// The depths at which recall is measured.
+pub const DEPTHS: [usize; 4] = [2, 5, 10, 20];
+
+/// What a retriever finds: means over the questions with gold passages.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Recall {
+    /// The share of a question's gold passages among the first [`DEPTHS`].
+    pub fraction: [f64; 4],
+    /// The share of questions with all their gold passages among the first ten.
+    pub all_at_10: f64,
+}
+
+/// One column of the table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Column {
+    /// Its heading.
+    pub name: String,
+    /// Questions measured.
+    pub questions: usize,
+    /// Passages measured.
+    pub passages: usize,
+    /// What BM25 finds.
+    pub bm25: Recall,
+    /// What TF-IDF finds.
+    pub tfidf: Recall,
+    /// Words of a passage's text.
+    pub passage_words: Spread,
+    /// Words of a question.
+    pub question_words: Spread,
+    /// The share of a question's distinct words that occur in its gold passages (title and text).
+    pub overlap: f64,
+    /// The same for content words: those in at most a tenth of the passages.
+    pub content_overlap: f64,
+    /// The share of content words in the gold passage that has most of them.
+    pub best_overlap: f64,
+    /// The share of content words in the gold passage that has fewest of them: what a second hop has to go on.
+    pub worst_overlap: f64,
+    /// The share of gold passages whose title, without what stands in brackets, is in the question.
+    pub title_in_question: f64,
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).map(str::to_lowercase)
+}
+
+fn distinct(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = words(text).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// What a retriever finds over the samples.
+pub fn recall(samples: &[Sample], retrieve: Retrieve<'_>) -> Recall {
+    let mut recall = Recall::default();
+    let mut asked = 0.0;
+    for sample in samples.iter().filter(|s| !s.gold.is_empty()) {
+        asked += 1.0;
+        let found = retrieve(&sample.text, DEPTHS[3]);
+        let among = |k: usize| sample.gold.iter().filter(|g| found.iter().take(k).any(|f| f == *g)).count();
+        for (sum, k) in recall.fraction.iter_mut().zip(DEPTHS) {
+            *sum += among(k) as f64 / sample.gold.len() as f64;
+        }
+        recall.all_at_10 += f64::from(u8::from(among(10) == sample.gold.len()));
+    }
+    if asked > 0.0 {
+        recall.fraction.iter_mut().for_each(|sum| *sum /= asked);
+        recall.all_at_10 /= asked;
+    }
+    recall
+}
+
+/// Measures one column; `passages` are (title, text) in the order that gold and retrieval number.
+pub fn column(
+    name: &str,
+    samples: &[Sample],
+    passages: &[(String, String)],
+    bm25: Retrieve<'_>,
+    tfidf: Retrieve<'_>,
+) -> Column {
+    let mut frequency: HashMap<String, u32, FxBuildHasher> = HashMap::default();
+    for (title, text) in passages {
+        for word in distinct(&format!("{title} {text}")) {
+            *frequency.entry(word).or_default() += 1;
+        }
+    }
+    let is_content = |word: &String| frequency.get(word).copied().unwrap_or(0) as usize * 10 <= passages.len();
+    let (mut overlap, mut content, mut best, mut worst, mut titles) = (vec![], vec![], vec![], vec![], vec![]);
+    for sample in samples {
+        let golds: Vec<&(String, String)> = sample.gold.iter().filter_map(|&g| passages.get(g as usize)).collect();
+        let question = distinct(&sample.text);
+        if golds.is_empty() || question.is_empty() {
+            continue;
+        }
+        let bags: Vec<Vec<String>> = golds.iter().map(|(title, text)| distinct(&format!("{title} {text}"))).collect();
+        let share = |among: &[&String], bags: &[Vec<String>]| {
+            let hits = among.iter().filter(|w| bags.iter().any(|bag| bag.binary_search(w).is_ok())).count();
+            hits as f64 / among.len() as f64
+        };
+        overlap.push(share(&question.iter().collect::<Vec<_>>(), &bags));
+        let contents: Vec<&String> = question.iter().filter(|w| is_content(w)).collect();
+        if !contents.is_empty() {
+            content.push(share(&contents, &bags));
+            let each = bags.iter().map(|bag| share(&contents, std::slice::from_ref(bag)));
+            best.push(each.clone().fold(0.0, f64::max));
+            worst.push(each.fold(1.0, f64::min));
+        }
+        let text = sample.text.to_lowercase();
+        let named = |title: &str| text.contains(&title.split(" (").next().unwrap_or(title).to_lowercase());
+        titles.push(golds.iter().filter(|(title, _)| named(title)).count() as f64 / golds.len() as f64);
+    }
+    let mean = |values: Vec<f64>| Spread::of(values.into_iter()).mean;
+    let count = |text: &str| text.split_whitespace().count() as f64;
+    Column {
+        name: name.to_owned(),
+        questions: samples.len(),
+        passages: passages.len(),
+        bm25: recall(samples, bm25),
+        tfidf: recall(samples, tfidf),
+        passage_words: Spread::of(passages.iter().map(|(_, text)| count(text))),
+        question_words: Spread::of(samples.iter().map(|s| count(&s.text))),
+        overlap: mean(overlap),
+        content_overlap: mean(content),
+        best_overlap: mean(best),
+        worst_overlap: mean(worst),
+        title_in_question: mean(titles),
+    }
+}
+
+/// A world beside real data; displays as a Markdown table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CalibrationTable {
+    /// The columns, the world's first.
+    pub columns: Vec<Column>,
+}
+
+impl fmt::Display for CalibrationTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |label: &str, cell: &dyn Fn(&Column) -> String| {
+            let cells: Vec<String> = self.columns.iter().map(cell).collect();
+            writeln!(f, "| {label} | {} |", cells.join(" | "))
+        };
+        row("", &|c| c.name.clone())?;
+        row("---", &|_| "---:".to_owned())?;
+        row("questions", &|c| c.questions.to_string())?;
+        row("passages", &|c| c.passages.to_string())?;
+        for (n, k) in DEPTHS.iter().enumerate() {
+            row(&format!("BM25 recall_frac@{k}"), &|c| format!("{:.3}", c.bm25.fraction[n]))?;
+        }
+        row("BM25 recall_all@10", &|c| format!("{:.3}", c.bm25.all_at_10))?;
+        for (n, k) in DEPTHS.iter().enumerate() {
+            row(&format!("TF-IDF recall_frac@{k}"), &|c| format!("{:.3}", c.tfidf.fraction[n]))?;
+        }
+        row("TF-IDF recall_all@10", &|c| format!("{:.3}", c.tfidf.all_at_10))?;
+        let spread = |s: Spread| format!("{:.1} ± {:.1}", s.mean, s.deviation);
+        row("words per passage, mean ± sd", &|c| spread(c.passage_words))?;
+        row("words per question, mean ± sd", &|c| spread(c.question_words))?;
+        row("question words in gold", &|c| format!("{:.3}", c.overlap))?;
+        row("content words in gold", &|c| format!("{:.3}", c.content_overlap))?;
+        row("content words in the nearer gold passage", &|c| format!("{:.3}", c.best_overlap))?;
+        row("content words in the farther gold passage", &|c| format!("{:.3}", c.worst_overlap))?;
+        row("gold titles in the question", &|c| format!("{:.3}", c.title_in_question))
+    }
+}

@@ -1,0 +1,168 @@
+//! A question in the making: the facts that it rests on and how it words them.
+
+use std::collections::BTreeMap;
+
+use crate::draw::Draw;
+use crate::entities::{Entities, Entity, Object};
+use crate::passage::{Plan, plan};
+use crate::schema::{HELD_OUT_WORDING, RelationId, Wordings};
+use crate::settings::{Difficulty, Split};
+
+/// A fact as a passage states it.
+#[derive(Debug, Clone)]
+pub(crate) struct Fact {
+    pub(crate) subject: Entity,
+    pub(crate) relation: RelationId,
+    pub(crate) object: Object,
+    pub(crate) sentence: u32,
+    pub(crate) wording: usize,
+}
+
+/// Everything that a question says, before it is written down.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) kind: &'static str,
+    /// What is compared, for comparisons.
+    pub(crate) comparison: Option<&'static str>,
+    pub(crate) text: String,
+    pub(crate) answer: Answer,
+    /// In path order; the subjects are the gold passages.
+    pub(crate) facts: Vec<Fact>,
+    /// For each fact, the fact whose answer its sub-question takes for its subject.
+    pub(crate) follows: Vec<Option<usize>>,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    Object(Object),
+    YesNo(bool),
+}
+
+/// What a question is drawn from.
+pub(crate) struct Drawing<'a> {
+    pub(crate) world: &'a Entities,
+    pub(crate) difficulty: &'a Difficulty,
+    pub(crate) draw: Draw,
+    /// In `eval`, half the questions rest on relations that `train` has too, the other half on at least one that it lacks.
+    want_held_out_relation: bool,
+    want_held_out_template: bool,
+    pub(crate) used_held_out_template: bool,
+}
+
+impl<'a> Drawing<'a> {
+    pub(crate) fn new(world: &'a Entities, difficulty: &'a Difficulty, mut draw: Draw) -> Self {
+        let eval = world.split == Split::Eval;
+        let (relation, template) = (draw.chance(500), draw.chance(500));
+        Self {
+            world,
+            difficulty,
+            draw,
+            want_held_out_relation: eval && relation,
+            want_held_out_template: eval && template,
+            used_held_out_template: false,
+        }
+    }
+
+    /// Gives up on wanting what this world or mix cannot give.
+    pub(crate) fn relax(&mut self) {
+        self.want_held_out_relation = false;
+        self.want_held_out_template = false;
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.used_held_out_template = false;
+    }
+
+    /// Whether the draft keeps to what was wanted of its relations and templates.
+    pub(crate) fn suits(&self, draft: &Draft) -> bool {
+        let held_out = draft.facts.iter().any(|f| f.relation.relation().held_out);
+        held_out == self.want_held_out_relation && self.used_held_out_template == self.want_held_out_template
+    }
+
+    /// One of the wordings that this question may use.
+    pub(crate) fn wording(&mut self, wordings: &Wordings) -> &'static str {
+        let n = if self.want_held_out_template { self.draw.below(3) } else { self.draw.below(2) } as usize;
+        self.used_held_out_template |= n == HELD_OUT_WORDING;
+        wordings[n]
+    }
+
+    pub(crate) fn plan(&self, entity: Entity) -> Plan {
+        plan(self.world, self.difficulty, entity)
+    }
+
+    /// A fact that the subject's passage states.
+    pub(crate) fn fact(&self, subject: Entity, relation: RelationId) -> Option<Fact> {
+        let plan = self.plan(subject);
+        let (sentence, object, wording) = plan.fact(relation)?;
+        Some(Fact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
+    }
+
+    /// One of the relations that the subject's passage states and that `wanted` lets pass.
+    pub(crate) fn any_fact(&mut self, subject: Entity, wanted: impl Fn(RelationId) -> bool) -> Option<Fact> {
+        let plan = self.plan(subject);
+        let relations: Vec<RelationId> = plan
+            .relations()
+            .filter(|r| (self.want_held_out_relation || !r.relation().held_out) && wanted(*r))
+            .collect();
+        if relations.is_empty() {
+            return None;
+        }
+        let relation = relations[self.draw.below(relations.len() as u64) as usize];
+        let (sentence, object, wording) = plan.fact(relation)?;
+        Some(Fact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
+    }
+
+    /// How the question names an entity.
+    pub(crate) fn pinpoint(&mut self, entity: Entity) -> String {
+        let with_noun = self.draw.chance(600);
+        self.world.pinpoint(entity, with_noun)
+    }
+
+    /// The noun phrase for a fact's object, seen from a phrase for its subject; sometimes with what the object is known for.
+    pub(crate) fn phrase(&mut self, fact: &Fact, subject: &str, describe: bool) -> Option<String> {
+        let mut phrase = self.wording(fact.relation.relation().phrase.as_ref()?).replace("{x}", subject);
+        if describe
+            && let Object::Entity(object) = fact.object
+            && self.draw.chance(self.difficulty.overlap)
+        {
+            let (quality, craft) = self.world.known_for(object);
+            phrase.push_str(&format!(", known for {quality} {craft},"));
+        }
+        Some(phrase)
+    }
+}
+
+/// Puts right what inserting phrases leaves behind.
+pub(crate) fn tidy(text: &str) -> String {
+    text.replace(",?", "?").replace(",,", ",").replace(", ,", ",")
+}
+
+impl Draft {
+    /// The gold passages in path order.
+    pub(crate) fn gold(&self) -> Vec<Entity> {
+        let mut gold = Vec::with_capacity(4);
+        for fact in &self.facts {
+            if !gold.contains(&fact.subject) {
+                gold.push(fact.subject);
+            }
+        }
+        gold
+    }
+
+    /// The strata, with `templates` as told.
+    pub(crate) fn strata(&self, held_out_template: bool) -> BTreeMap<String, String> {
+        let seen = |held_out: bool| if held_out { "held_out" } else { "seen" };
+        let relations = self.facts.iter().any(|f| f.relation.relation().held_out);
+        let paraphrases = self.facts.iter().any(|f| f.wording == HELD_OUT_WORDING);
+        let mut strata = BTreeMap::from([
+            ("relations".to_owned(), seen(relations).to_owned()),
+            ("templates".to_owned(), seen(held_out_template).to_owned()),
+            ("paraphrases".to_owned(), seen(paraphrases).to_owned()),
+        ]);
+        if let Some(comparison) = self.comparison {
+            strata.insert("comparison".to_owned(), comparison.to_owned());
+        }
+        strata
+    }
+}

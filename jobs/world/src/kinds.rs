@@ -1,0 +1,250 @@
+//! The kinds of questions: chains of two to four passages, comparisons, and comparisons of two chains.
+//!
+//! Each function makes one attempt and gives `None` where the draw leads nowhere: an unmarried person, a passage too short to
+//! state the fact, a name that would give the answer away.
+
+use crate::draft::{Answer, Draft, Drawing, Fact, tidy};
+use crate::entities::{Entity, Object};
+use crate::schema::{Class, Range, RelationId, Wordings};
+
+/// Where chains begin, with weights.
+const STARTS: [(Class, u64); 9] = [
+    (Class::Film, 32),
+    (Class::Book, 15),
+    (Class::Album, 13),
+    (Class::Company, 12),
+    (Class::Person, 10),
+    (Class::Band, 8),
+    (Class::University, 5),
+    (Class::River, 3),
+    (Class::Award, 2),
+];
+
+/// What is compared, with weights.
+const COMPARED: [(Class, u64); 9] = [
+    (Class::Film, 25),
+    (Class::Person, 25),
+    (Class::City, 10),
+    (Class::Company, 10),
+    (Class::Book, 8),
+    (Class::Album, 7),
+    (Class::University, 6),
+    (Class::Band, 5),
+    (Class::River, 4),
+];
+
+fn start(drawing: &mut Drawing<'_>, weights: &[(Class, u64)]) -> Entity {
+    let mut left = drawing.draw.below(weights.iter().map(|(_, w)| w).sum());
+    let mut class = weights[0].0;
+    for &(candidate, weight) in weights {
+        class = candidate;
+        if left < weight {
+            break;
+        }
+        left -= weight;
+    }
+    Entity { class, index: drawing.draw.below(drawing.world.count(class)) }
+}
+
+/// A chain of `hops` passages: each links to the next, and the last states the answer.
+pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
+    let mut path = vec![start(drawing, &STARTS)];
+    let mut facts: Vec<Fact> = Vec::with_capacity(hops);
+    while facts.len() < hops {
+        let at = path[facts.len()];
+        let is_last = facts.len() + 1 == hops;
+        let fact = drawing.any_fact(at, |r| is_last || r.relation().phrase.is_some())?;
+        if let Object::Entity(object) = fact.object {
+            // No way back, and no name on the way that is also the answer's.
+            let name = drawing.world.name(object);
+            if path.contains(&object) || path.iter().any(|&e| drawing.world.name(e) == name) {
+                return None;
+            }
+            path.push(object);
+        }
+        facts.push(fact);
+    }
+    // "Springfield, Arbia" says its country.
+    if facts[0].relation.relation().range == Range::CountryOfCity && drawing.world.shares_name(path[0]) {
+        return None;
+    }
+    let mut subject = drawing.pinpoint(path[0]);
+    for (n, fact) in facts[..hops - 1].iter().enumerate() {
+        subject = drawing.phrase(fact, &subject, n + 2 == hops)?;
+    }
+    let text = tidy(&drawing.wording(&facts[hops - 1].relation.relation().asks).replace("{x}", &subject));
+    let answer = Answer::Object(facts[hops - 1].object.clone());
+    let follows = (0..hops).map(|n| n.checked_sub(1)).collect();
+    Some(Draft { kind: "bridge", comparison: None, text, answer, facts, follows })
+}
+
+/// What a comparison asks for.
+#[derive(Debug, Clone, Copy)]
+enum Comparison {
+    Same { wanted: bool },
+    First,
+    Last,
+}
+
+impl Comparison {
+    fn draw(drawing: &mut Drawing<'_>, relation: RelationId) -> Option<Self> {
+        let schema = relation.relation();
+        let mut choices = Vec::with_capacity(4);
+        if schema.same.is_some() {
+            choices.extend([Self::Same { wanted: true }, Self::Same { wanted: false }]);
+        }
+        if schema.first.is_some() {
+            choices.extend([Self::First, Self::Last]);
+        }
+        (!choices.is_empty()).then(|| choices[drawing.draw.below(choices.len() as u64) as usize])
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Same { .. } => "same",
+            Self::First => "first",
+            Self::Last => "last",
+        }
+    }
+
+    fn wordings(self, relation: RelationId) -> Option<&'static Wordings> {
+        let schema = relation.relation();
+        match self {
+            Self::Same { .. } => schema.same.as_ref(),
+            Self::First => schema.first.as_ref(),
+            Self::Last => schema.last.as_ref(),
+        }
+    }
+
+    /// The answer, given the two facts and what each side is called by; `None` where they do not decide it as wanted.
+    fn decide(self, a: (&Object, Entity), b: (&Object, Entity)) -> Option<Answer> {
+        match (self, a.0, b.0) {
+            (Self::Same { wanted }, x, y) => ((x == y) == wanted).then_some(Answer::YesNo(wanted)),
+            (_, Object::Value(_, x), Object::Value(_, y)) if x == y => None,
+            (Self::First, Object::Value(_, x), Object::Value(_, y)) => {
+                Some(Answer::Object(Object::Entity(if x < y { a.1 } else { b.1 })))
+            }
+            (Self::Last, Object::Value(_, x), Object::Value(_, y)) => {
+                Some(Answer::Object(Object::Entity(if x > y { a.1 } else { b.1 })))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A second subject beside `fact`'s: one that shares its object where that is wanted and possible, else any of the class.
+fn other(drawing: &mut Drawing<'_>, fact: &Fact, comparison: Comparison) -> Option<Entity> {
+    let class = fact.subject.class;
+    if let (Comparison::Same { wanted: true }, Object::Entity(object)) = (comparison, &fact.object) {
+        let n = drawing.draw.bits() >> 1;
+        return drawing.world.subject(fact.relation, *object, n);
+    }
+    Some(Entity { class, index: drawing.draw.below(drawing.world.count(class)) })
+}
+
+/// Two entities of a class compared by one relation.
+pub(crate) fn comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
+    let a = start(drawing, &COMPARED);
+    let fact_a = drawing.any_fact(a, |r| r.relation().same.is_some() || r.relation().first.is_some())?;
+    let relation = fact_a.relation;
+    let comparison = Comparison::draw(drawing, relation)?;
+    let b = other(drawing, &fact_a, comparison)?;
+    let fact_b = drawing.fact(b, relation)?;
+    let world = drawing.world;
+    // A disambiguator would say the year or the country that is compared.
+    if a == b || world.name(a) == world.name(b) || world.shares_name(a) || world.shares_name(b) {
+        return None;
+    }
+    let answer = comparison.decide((&fact_a.object, a), (&fact_b.object, b))?;
+    let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
+    let text = drawing.wording(comparison.wordings(relation)?).replace("{a}", &name_a).replace("{b}", &name_b);
+    Some(Draft {
+        kind: "comparison",
+        comparison: Some(comparison.name()),
+        text,
+        answer,
+        facts: vec![fact_a, fact_b],
+        follows: vec![None, None],
+    })
+}
+
+/// Questions that pick a work or body by the age of its person, as in 2WikiMultihopQA; `{n}` the noun, `{r}` the person's part.
+const BY_AGE_FIRST: Wordings = [
+    "Which {n} has the {r} who was born earlier, {a} or {b}?",
+    "Which {n} has the older {r}, {a} or {b}?",
+    "Of {a} and {b}, whose {r} saw the light of day before the other's?",
+];
+const BY_AGE_LAST: Wordings = [
+    "Which {n} has the {r} who was born later, {a} or {b}?",
+    "Which {n} has the younger {r}, {a} or {b}?",
+    "Of {a} and {b}, whose {r} saw the light of day after the other's?",
+];
+
+/// The part that a relation's person plays.
+fn part(relation: RelationId) -> Option<&'static str> {
+    match relation.relation().name {
+        "director" => Some("director"),
+        "starring" => Some("star"),
+        "composer" => Some("composer"),
+        "author" => Some("author"),
+        "lead singer" => Some("lead singer"),
+        "founded by" => Some("founder"),
+        _ => None,
+    }
+}
+
+/// Two chains of two passages, compared at their ends.
+pub(crate) fn bridge_comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
+    let a = start(drawing, &COMPARED);
+    let bridge_a = drawing.any_fact(a, |r| r.relation().phrase.is_some())?;
+    let Object::Entity(end_a) = bridge_a.object else { return None };
+    let fact_a = drawing.any_fact(end_a, |r| {
+        r.relation().same.is_some() || part(bridge_a.relation).is_some() && r.relation().first.is_some()
+    })?;
+    let relation = fact_a.relation;
+    let comparison = Comparison::draw(drawing, relation)?;
+    let by_age = matches!(comparison, Comparison::First | Comparison::Last);
+    if by_age && part(bridge_a.relation).is_none() {
+        return None;
+    }
+    let wants_same = matches!(comparison, Comparison::Same { wanted: true });
+    let b = if wants_same {
+        let end_b = other(drawing, &fact_a, comparison)?;
+        let n = drawing.draw.bits() >> 1;
+        drawing.world.subject(bridge_a.relation, end_b, n)?
+    } else {
+        Entity { class: a.class, index: drawing.draw.below(drawing.world.count(a.class)) }
+    };
+    let bridge_b = drawing.fact(b, bridge_a.relation)?;
+    let Object::Entity(end_b) = bridge_b.object else { return None };
+    let fact_b = drawing.fact(end_b, relation)?;
+    let world = drawing.world;
+    let mut four = vec![a, end_a, b, end_b];
+    four.sort();
+    four.dedup();
+    if four.len() < 4 || world.name(a) == world.name(b) {
+        return None;
+    }
+    if bridge_a.relation.relation().range == Range::CountryOfCity && (world.shares_name(a) || world.shares_name(b)) {
+        return None;
+    }
+    let answer = comparison.decide((&fact_a.object, a), (&fact_b.object, b))?;
+    let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
+    let text = if by_age {
+        let wordings = if matches!(comparison, Comparison::First) { &BY_AGE_FIRST } else { &BY_AGE_LAST };
+        let pattern = drawing.wording(wordings).replace("{n}", a.class.noun()).replace("{r}", part(bridge_a.relation)?);
+        pattern.replace("{a}", &name_a).replace("{b}", &name_b)
+    } else {
+        let phrase_a = drawing.phrase(&bridge_a, &name_a, false)?;
+        let phrase_b = drawing.phrase(&bridge_b, &name_b, false)?;
+        drawing.wording(comparison.wordings(relation)?).replace("{a}", &phrase_a).replace("{b}", &phrase_b)
+    };
+    Some(Draft {
+        kind: "bridge_comparison",
+        comparison: Some(comparison.name()),
+        text: tidy(&text),
+        answer,
+        facts: vec![bridge_a, fact_a, bridge_b, fact_b],
+        follows: vec![None, Some(0), None, Some(2)],
+    })
+}

@@ -1,0 +1,240 @@
+//! Gives every entity its name and its unique title, as a function of its number, and back.
+//!
+//! A pool of `n` entities has `bases < n` distinct names. Entity `e` goes by a permutation to `p`; its name is number
+//! `p mod bases`, and it is holder `p div bases` of that name. The first holder has the bare name as its title, later ones a
+//! disambiguator that differs between holders of one name: a country for cities, a year for works and persons, a trade's place
+//! for the rest. Nothing is stored, so a pool of millions costs nothing.
+
+mod parts;
+
+use crate::draw::{Permutation, Purpose};
+use crate::settings::Split;
+
+use parts::{
+    AWARD_KINDS, COUNTRY_ENDINGS, FIELDS, PLACE_ENDINGS, PLACE_MIDDLES, PLACE_PREFIXES, SURNAME_ENDINGS, TRADES,
+};
+pub(crate) use parts::{EVAL, Parts, TRAIN};
+
+/// The parts of a split's names.
+pub(crate) fn parts(split: Split) -> &'static Parts {
+    match split {
+        Split::Train => &TRAIN,
+        Split::Eval => &EVAL,
+    }
+}
+
+/// Which holder of which name an entity is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) base: u64,
+    pub(crate) rank: u64,
+}
+
+/// A pool of entities that share names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pool {
+    size: u64,
+    bases: u64,
+    order: Permutation,
+    /// Spreads the names in use over those there are.
+    spread: Permutation,
+}
+
+impl Pool {
+    /// A pool of `size` entities of which about `collisions` in a thousand share a name with an earlier one; `capacity` is the
+    /// number of distinct names there are.
+    pub(crate) fn new(world: u64, number: u8, size: u64, collisions: u32, capacity: u64) -> Self {
+        let bases = (size * 1000).div_ceil(1000 + u64::from(collisions)).clamp(1, capacity);
+        Self {
+            size,
+            bases,
+            order: Permutation::new(world, Purpose::Names(number), size),
+            spread: Permutation::new(world, Purpose::Names(number + 64), bases),
+        }
+    }
+
+    pub(crate) fn bases(&self) -> u64 {
+        self.bases
+    }
+
+    pub(crate) fn holder(&self, entity: u64) -> Holder {
+        let p = self.order.apply(entity);
+        Holder { base: p % self.bases, rank: p / self.bases }
+    }
+
+    /// The entity that is a holder, if there is one.
+    pub(crate) fn entity(&self, holder: Holder) -> Option<u64> {
+        let p = holder.base + holder.rank * self.bases;
+        (p < self.size).then(|| self.order.invert(p))
+    }
+
+    /// How many share this name.
+    pub(crate) fn holders(&self, base: u64) -> u64 {
+        (self.size - base).div_ceil(self.bases)
+    }
+
+    /// A number below [`Pool::bases`] for a name, so that neighbours in number are not neighbours in spelling.
+    pub(crate) fn spelling(&self, base: u64) -> u64 {
+        self.spread.apply(base)
+    }
+}
+
+/// How many names of each sort there are.
+pub(crate) mod capacity {
+    use super::parts::{AWARD_KINDS, FIELDS, TRADES};
+
+    const SIMPLE_PLACES: u64 = 48 * 16;
+    const LONG_PLACES: u64 = 48 * 20 * 20 * 16;
+    pub(crate) const PLACES: u64 = SIMPLE_PLACES + LONG_PLACES * 11;
+    pub(crate) const SURNAMES: u64 = 48 * 24;
+    pub(crate) const COUNTRIES: u64 = 40 * 6;
+    pub(crate) const PERSONS: u64 = 64 * 27 * 27 * SURNAMES;
+    pub(crate) const COMPANIES: u64 = SURNAMES * SURNAMES * TRADES.len() as u64;
+    pub(crate) const AWARDS: u64 = SURNAMES * FIELDS.len() as u64 * AWARD_KINDS.len() as u64;
+    pub(crate) const BANDS: u64 = 48 * 64 * 63;
+    pub(crate) const WORKS: u64 = 4 * 48 * 64 * 64;
+    pub(super) const SIMPLE: u64 = SIMPLE_PLACES;
+    pub(super) const LONG: u64 = LONG_PLACES;
+}
+
+pub(crate) fn surname(parts: &Parts, n: u64) -> String {
+    let n = n % capacity::SURNAMES;
+    format!("{}{}", parts.surname_stems[(n % 48) as usize], SURNAME_ENDINGS[(n / 48) as usize])
+}
+
+/// A town's name; the first 768 are short.
+pub(crate) fn place(parts: &Parts, n: u64) -> String {
+    if n < capacity::SIMPLE {
+        return format!("{}{}", parts.place_stems[(n % 48) as usize], PLACE_ENDINGS[(n / 48) as usize]);
+    }
+    let n = n - capacity::SIMPLE;
+    let (prefix, n) = (n / capacity::LONG, n % capacity::LONG);
+    let prefix = if prefix == 0 { "" } else { PLACE_PREFIXES[(prefix - 1) as usize] };
+    let stem = parts.place_stems[(n % 48) as usize];
+    let first = PLACE_MIDDLES[(n / 48 % 20) as usize];
+    let second = PLACE_MIDDLES[(n / 960 % 20) as usize];
+    format!("{prefix}{stem}{first}{second}{}", PLACE_ENDINGS[(n / 19_200) as usize])
+}
+
+pub(crate) fn country(parts: &Parts, n: u64) -> String {
+    format!("{}{}", parts.country_stems[(n % 40) as usize], COUNTRY_ENDINGS[(n / 40) as usize])
+}
+
+/// A person's name in its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PersonName {
+    pub(crate) full: String,
+    pub(crate) surname: String,
+    pub(crate) is_woman: bool,
+}
+
+/// A person's name: given names and surnames are drawn from `surnames` surnames, and initials only when those run out.
+pub(crate) fn person(parts: &Parts, n: u64, surnames: u64) -> PersonName {
+    let (given, n) = (n % 64, n / 64);
+    let (family, initials) = (n % surnames, n / surnames);
+    let surname = surname(parts, family);
+    let given_name = parts.given[given as usize];
+    let letter = |i: u64| char::from(b'A' + (i % 26) as u8);
+    let full = match initials {
+        0 => format!("{given_name} {surname}"),
+        1..27 => format!("{given_name} {}. {surname}", letter(initials - 1)),
+        _ => format!("{given_name} {}. {}. {surname}", letter(initials - 27), letter((initials - 27) / 26)),
+    };
+    PersonName { full, surname, is_woman: given % 2 == 1 }
+}
+
+/// A university's name; four for each place.
+pub(crate) fn university(parts: &Parts, n: u64) -> String {
+    let town = place(parts, n / 4);
+    match n % 4 {
+        0 => format!("University of {town}"),
+        1 => format!("{town} State University"),
+        2 => format!("{town} College"),
+        _ => format!("{town} Institute of Technology"),
+    }
+}
+
+/// A company's name: a surname and a trade, two surnames when those run out.
+pub(crate) fn company(parts: &Parts, n: u64) -> String {
+    let trade = TRADES[(n % 24) as usize];
+    let n = n / 24;
+    if n < capacity::SURNAMES {
+        return format!("{} {trade}", surname(parts, n));
+    }
+    // Of the pairs, those with twice the same surname stand for none.
+    let (first, second) = (n % capacity::SURNAMES, n / capacity::SURNAMES);
+    format!("{} & {} {trade}", surname(parts, first), surname(parts, second))
+}
+
+pub(crate) fn award(parts: &Parts, n: u64) -> String {
+    let kind = AWARD_KINDS[(n % 3) as usize];
+    let field = FIELDS[(n / 3 % 24) as usize];
+    format!("{} {kind} for {field}", surname(parts, n / 72))
+}
+
+/// A band's name: two words, three when those run out.
+pub(crate) fn band(parts: &Parts, n: u64) -> String {
+    let adjective = parts.adjectives[(n % 48) as usize];
+    let noun = parts.nouns[(n / 48 % 64) as usize];
+    match n / 3072 {
+        0 => format!("The {adjective} {noun}s"),
+        // `second` runs over the other 63 nouns' places; a noun may meet itself, which is still another name.
+        second => format!("The {adjective} {noun} {}s", parts.nouns[second as usize]),
+    }
+}
+
+/// A work's title, in one of four forms, each with a short variant for its first few thousand.
+pub(crate) fn work(parts: &Parts, n: u64) -> String {
+    let (form, rest) = (n % 4, n / 4);
+    let adjective = |i: u64| parts.adjectives[(i % 48) as usize];
+    let noun = |i: u64| parts.nouns[(i % 64) as usize];
+    match form {
+        0 if rest < 3072 => format!("{} {}", adjective(rest), noun(rest / 48)),
+        0 => format!("{} {} and {}", adjective(rest), noun(rest / 48), noun(rest / 3072)),
+        1 if rest < 4096 => format!("The {} and the {}", noun(rest), noun(rest / 64)),
+        1 => format!("The {} of the {} {}", noun(rest), adjective(rest / 64), noun(rest / 3072)),
+        2 if rest < 64 * capacity::SIMPLE => format!("The {} of {}", noun(rest), place(parts, rest / 64)),
+        2 => format!("The {} {} of the Road", noun(rest), place(parts, rest / 64)),
+        _ if rest < 64 * capacity::SURNAMES => format!("The {} {}", surname(parts, rest / 64), noun(rest)),
+        _ => format!("A {} {} for the {}", adjective(rest), noun(rest / 48), noun(rest / 3072)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn distinct(n: u64, name: impl Fn(&Parts, u64) -> String) {
+        let [train, eval] = [&TRAIN, &EVAL].map(|p| (0..n).map(|i| name(p, i)).collect::<BTreeSet<_>>());
+        assert_eq!((train.len() as u64, eval.len() as u64), (n, n), "names repeat");
+        assert!(train.is_disjoint(&eval), "shared: {:?}", train.intersection(&eval).next());
+    }
+
+    #[test]
+    fn names_are_distinct_and_differ_between_splits() {
+        distinct(capacity::SURNAMES, surname);
+        distinct(40_000, place);
+        distinct(capacity::COUNTRIES, country);
+        distinct(150_000, |p, n| person(p, n, 300).full);
+        distinct(60_000, university);
+        distinct(60_000, company);
+        distinct(capacity::AWARDS, award);
+        distinct(60_000, band);
+        distinct(80_000, work);
+    }
+
+    #[test]
+    fn holders_invert() {
+        let pool = Pool::new(3, 0, 1000, 300, 10_000);
+        let mut shared = 0;
+        for e in 0..1000 {
+            let holder = pool.holder(e);
+            assert_eq!(pool.entity(holder), Some(e));
+            assert!(holder.rank < pool.holders(holder.base));
+            shared += u64::from(holder.rank > 0);
+        }
+        assert_eq!(shared, 1000 - pool.bases());
+    }
+}

@@ -1,0 +1,307 @@
+//! Plans and writes passages: a lead, the facts, mentions of entities that link here, and sentences of no consequence.
+//!
+//! The plan is cheap and is all that a question needs to know which facts a passage states, in which sentence and in which
+//! wording; the text is written from it.
+
+use crate::draw::{Draw, Purpose};
+use crate::entities::{Entities, Entity, Mention, Object};
+use crate::record::{Link, Passage};
+use crate::schema::{Class, HELD_OUT_WORDING, RelationId, relations_into, relations_of};
+use crate::settings::{Difficulty, Split};
+use crate::wordlists::{
+    BODY_FILLERS, DECADES, JUDGEMENTS, PEOPLE, PERSON_FILLERS, PLACE_FILLERS, QUALITIES, TOPICS, WORK_FILLERS,
+};
+
+/// A sentence of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sentence {
+    /// Says what the entity is and what it is known for.
+    Lead,
+    /// States a fact in one of its three wordings.
+    Fact { relation: RelationId, object: Object, wording: usize },
+    /// Mentions a subject of which this entity is the object.
+    Back { relation: RelationId, subject: Entity, wording: usize },
+    /// States nothing that is asked about.
+    Filler,
+}
+
+/// What a passage will say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) sentences: Vec<Sentence>,
+    /// Every wording of this passage is one that `train` never sees.
+    pub(crate) held_out: bool,
+    draw: Draw,
+}
+
+impl Plan {
+    /// The object, the sentence and the wording of a fact, where the passage states it.
+    pub(crate) fn fact(&self, wanted: RelationId) -> Option<(usize, &Object, usize)> {
+        self.sentences.iter().enumerate().find_map(|(n, sentence)| match sentence {
+            Sentence::Fact { relation, object, wording } if *relation == wanted => Some((n, object, *wording)),
+            _ => None,
+        })
+    }
+
+    /// The relations stated.
+    pub(crate) fn relations(&self) -> impl Iterator<Item = RelationId> {
+        self.sentences.iter().filter_map(|sentence| match sentence {
+            Sentence::Fact { relation, .. } => Some(*relation),
+            _ => None,
+        })
+    }
+}
+
+/// Words of a sentence, on average: a lead, a fact or mention, a filler.
+const LEAD_WORDS: i64 = 13;
+const FACT_WORDS: i64 = 9;
+const FILLER_WORDS: i64 = 16;
+
+/// e^x in thousandths for x in thousandths, by integers: 2^(x / ln 2), the fraction by a quadratic (within 0.3 %).
+fn exp_permille(x: i64) -> i64 {
+    let octaves = x * 1_000_000 / 693_147;
+    let (whole, rest) = (octaves.div_euclid(1000), octaves.rem_euclid(1000));
+    let fraction = 1000 + rest * (656 + rest * 344 / 1000) / 1000;
+    if whole >= 0 { fraction << whole.min(20) } else { fraction >> (-whole).min(20) }
+}
+
+/// What the passage of an entity says.
+pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) -> Plan {
+    let mut draw = Draw::new(world.key, Purpose::Passage, world.number(entity));
+    let all = world.split == Split::Eval;
+    let held_out = all && draw.below(3) == 0;
+    let wording = |draw: &mut Draw| if held_out { HELD_OUT_WORDING } else { draw.below(2) as usize };
+    let target = i64::from(difficulty.median_words)
+        * exp_permille(draw.normal_permille() * i64::from(difficulty.spread) / 1000)
+        / 1000;
+    let mut left = target - LEAD_WORDS;
+    let mut sentences = Vec::with_capacity(8);
+
+    let mut relations: Vec<RelationId> = relations_of(entity.class, all).collect();
+    draw.shuffle(&mut relations);
+    for (n, relation) in relations.into_iter().enumerate() {
+        // A short passage states one fact at least.
+        if n > 0 && left < FACT_WORDS / 2 {
+            break;
+        }
+        if let Some(object) = world.object(relation, entity) {
+            sentences.push(Sentence::Fact { relation, object, wording: wording(&mut draw) });
+            left -= FACT_WORDS;
+        }
+    }
+    let role = (entity.class == Class::Person).then(|| world.role(entity));
+    let mut into: Vec<RelationId> = relations_into(entity.class, role, all).collect();
+    draw.shuffle(&mut into);
+    for turn in 0..2 {
+        for &relation in &into {
+            if left >= FACT_WORDS / 2
+                && draw.chance(difficulty.back_links)
+                && let Some(subject) = world.subject(relation, entity, turn)
+                && !sentences.iter().any(|s| matches!(s, Sentence::Back { subject: other, .. } if *other == subject))
+            {
+                sentences.push(Sentence::Back { relation, subject, wording: wording(&mut draw) });
+                left -= FACT_WORDS;
+            }
+        }
+    }
+    while left > FILLER_WORDS / 2 {
+        sentences.push(Sentence::Filler);
+        left -= FILLER_WORDS;
+    }
+    draw.shuffle(&mut sentences);
+    sentences.insert(0, Sentence::Lead);
+    Plan { sentences, held_out, draw }
+}
+
+/// The passage of an entity.
+pub(crate) fn write(world: &Entities, id_prefix: &str, entity: Entity, plan: &Plan) -> Passage {
+    let mut draw = plan.draw.clone();
+    let voice = Voice::new(world, entity);
+    let mut text =
+        Text { text: String::with_capacity(800), sentences: Vec::with_capacity(plan.sentences.len()), links: vec![] };
+    for sentence in &plan.sentences {
+        text.begin();
+        match sentence {
+            Sentence::Lead => lead(world, entity, &voice, &mut draw, &mut text),
+            Sentence::Fact { relation, object, wording } => {
+                let pattern = relation.relation().says[*wording];
+                let subject = voice.subject(&mut draw);
+                text.pattern(pattern, |slot, text| match slot {
+                    "s" => text.push(subject),
+                    _ => push_object(world, object, text),
+                });
+            }
+            Sentence::Back { relation, subject, wording } => {
+                let Some(wordings) = relation.relation().says_back else { continue };
+                let own = voice.subject(&mut draw);
+                text.pattern(wordings[*wording], |slot, text| match slot {
+                    "s" => text.push(own),
+                    _ => push_entity(world, *subject, text),
+                });
+            }
+            Sentence::Filler => filler(entity.class, &voice, &mut draw, &mut text),
+        }
+        text.end();
+    }
+    Passage {
+        id: format!("{id_prefix}{}", world.number(entity)),
+        title: world.title(entity),
+        text: text.text,
+        sentences: text.sentences,
+        links: text.links,
+    }
+}
+
+/// How a passage speaks of its own entity.
+struct Voice {
+    full: String,
+    /// The surname, or the class: `the film`.
+    short: String,
+    pronoun: &'static str,
+}
+
+impl Voice {
+    fn new(world: &Entities, entity: Entity) -> Self {
+        if entity.class == Class::Person {
+            let name = world.person_name(entity);
+            let pronoun = if name.is_woman { "she" } else { "he" };
+            return Self { full: name.full, short: name.surname, pronoun };
+        }
+        let Mention { article, name } = world.mention(entity);
+        Self { full: format!("{article}{name}"), short: format!("the {}", entity.class.noun()), pronoun: "it" }
+    }
+
+    fn subject(&self, draw: &mut Draw) -> &str {
+        match draw.below(10) {
+            0..3 => &self.full,
+            3..6 => &self.short,
+            _ => self.pronoun,
+        }
+    }
+}
+
+fn push_object(world: &Entities, object: &Object, text: &mut Text) {
+    match object {
+        Object::Entity(entity) => push_entity(world, *entity, text),
+        Object::Value(value, _) => text.push(value),
+    }
+}
+
+/// The name, as a link.
+fn push_entity(world: &Entities, entity: Entity, text: &mut Text) {
+    let Mention { article, name } = world.mention(entity);
+    text.push(article);
+    let start = text.text.len() as u32;
+    text.push(&name);
+    text.links.push(Link { title: world.title(entity), start, end: text.text.len() as u32 });
+}
+
+fn lead(world: &Entities, entity: Entity, voice: &Voice, draw: &mut Draw, text: &mut Text) {
+    let (quality, craft) = world.known_for(entity);
+    let noun = match entity.class {
+        Class::Person => world.role(entity).noun(),
+        class => class.noun(),
+    };
+    let forms: &[&str] = match entity.class {
+        Class::Person => &[
+            "{s} is {n} known for {t}",
+            "{s} is {n} and public figure, best known for {t}",
+            "{s} (often just {h}) is {n} who became known for {t}",
+        ],
+        _ => &[
+            "{s} is {n} known for {t}",
+            "{s} is {n} that is best known for {t}",
+            "{s} is {n}, known above all for {t}",
+        ],
+    };
+    let form = draw.pick(forms);
+    text.pattern(form, |slot, text| match slot {
+        "s" => text.push(&voice.full),
+        "h" => text.push(&voice.short),
+        "n" => {
+            text.push(if noun.starts_with(['a', 'e', 'i', 'o']) { "an " } else { "a " });
+            text.push(noun);
+        }
+        _ => {
+            text.push(quality);
+            text.push(" ");
+            text.push(craft);
+        }
+    });
+}
+
+fn filler(class: Class, voice: &Voice, draw: &mut Draw, text: &mut Text) {
+    let patterns = match class {
+        Class::Person => &PERSON_FILLERS,
+        Class::Film | Class::Book | Class::Album => &WORK_FILLERS,
+        Class::Country | Class::City | Class::River => &PLACE_FILLERS,
+        Class::University | Class::Company | Class::Award | Class::Band => &BODY_FILLERS,
+    };
+    let pattern = patterns[draw.below(patterns.len() as u64) as usize];
+    text.pattern(pattern, |slot, text| match slot {
+        "s" => text.push(voice.subject(draw)),
+        "p" => text.push(draw.pick(&PEOPLE)),
+        "j" if draw.chance(250) => text.push(draw.pick(&QUALITIES)),
+        "j" => text.push(draw.pick(&JUDGEMENTS)),
+        "d" => text.push(draw.pick(&DECADES)),
+        "n" => text.push(&(2 + draw.below(60)).to_string()),
+        _ => text.push(draw.pick(&TOPICS)),
+    });
+}
+
+/// A text in the making.
+struct Text {
+    text: String,
+    sentences: Vec<u32>,
+    links: Vec<Link>,
+}
+
+impl Text {
+    fn begin(&mut self) {
+        if !self.text.is_empty() {
+            self.text.push(' ');
+        }
+    }
+
+    fn push(&mut self, words: &str) {
+        self.text.push_str(words);
+    }
+
+    /// Pushes a pattern, asking `fill` for what stands in each slot.
+    fn pattern(&mut self, pattern: &str, mut fill: impl FnMut(&str, &mut Self)) {
+        let mut rest = pattern;
+        while let Some(open) = rest.find('{') {
+            self.push(&rest[..open]);
+            let Some(close) = rest[open..].find('}') else { break };
+            fill(&rest[open + 1..open + close], self);
+            rest = &rest[open + close + 1..];
+        }
+        self.push(rest);
+    }
+
+    /// Closes the sentence: a capital and a full stop.
+    fn end(&mut self) {
+        self.text.push('.');
+        let last = self.sentences.last().map_or(0, |&end| end as usize);
+        let first = if last == 0 { 0 } else { last + 1 };
+        // Every pattern begins in ASCII.
+        if let Some(letter) = self.text.get_mut(first..first + 1) {
+            letter.make_ascii_uppercase();
+        }
+        self.sentences.push(self.text.len() as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exponential_is_close() {
+        for x in (-2500..=2500).step_by(50) {
+            let exact = (f64::from(x) / 1000.0).exp() * 1000.0;
+            let error = (exp_permille(x.into()) as f64 - exact).abs() / exact;
+            assert!(error < 0.02, "e^{x}: {error}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Writes a question down: text, answers, gold path, candidates, evidences, sub-questions and chain of thought.
+
+use crate::draft::{Answer, Draft, Drawing};
+use crate::draw::{Draw, Purpose};
+use crate::entities::{Entities, Entity, Object};
+use crate::kinds::{bridge_comparison, chain, comparison};
+use crate::passage::{Sentence, plan, write};
+use crate::record::{Candidate, Gold, Question, SubQuestion};
+use crate::settings::WorldSettings;
+
+/// Draws before a question gives up wanting held-out relations or templates, and before it gives up.
+const PATIENCE: usize = 2_000;
+
+/// Question `index`, or `None` if no draw led anywhere (a world too small for its mix).
+pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &Ids, index: u64) -> Option<Question> {
+    let mut draw = Draw::new(world.key, Purpose::Question, index);
+    let mix = &settings.mix;
+    let mut left = draw.below(mix.total());
+    let weights = [mix.two_hop, mix.three_hop, mix.four_hop, mix.comparison, mix.bridge_comparison].map(u64::from);
+    let mut kind = 0;
+    while left >= weights[kind] {
+        left -= weights[kind];
+        kind += 1;
+    }
+    let mut drawing = Drawing::new(world, &settings.difficulty, draw);
+    for attempt in 0..2 * PATIENCE {
+        if attempt == PATIENCE {
+            drawing.relax();
+        }
+        drawing.restart();
+        let draft = match kind {
+            0..3 => chain(&mut drawing, kind + 2),
+            3 => comparison(&mut drawing),
+            _ => bridge_comparison(&mut drawing),
+        };
+        if let Some(draft) = draft.filter(|draft| drawing.suits(draft)) {
+            return Some(write_down(world, settings, ids, index, &draft, drawing.used_held_out_template));
+        }
+    }
+    None
+}
+
+/// What ids begin with.
+#[derive(Debug, Clone)]
+pub(crate) struct Ids {
+    pub(crate) question: String,
+    pub(crate) passage: String,
+}
+
+impl Ids {
+    pub(crate) fn new(settings: &WorldSettings) -> Self {
+        let (split, seed) = (settings.split, settings.seed);
+        Self { question: format!("{split}{seed}-q"), passage: format!("{split}{seed}-p") }
+    }
+}
+
+fn write_down(
+    world: &Entities,
+    settings: &WorldSettings,
+    ids: &Ids,
+    index: u64,
+    draft: &Draft,
+    held_out_template: bool,
+) -> Question {
+    let gold = draft.gold();
+    let candidates = candidates(world, settings, &gold, index);
+    let passage_id = |entity: Entity| format!("{}{}", ids.passage, world.number(entity));
+    let support = |entity: Entity| candidates.iter().position(|&c| c == entity).map_or(0, |p| p as u32);
+    let answers = answers(world, &draft.answer);
+    let decomposition = draft
+        .facts
+        .iter()
+        .zip(&draft.follows)
+        .map(|(fact, follows)| {
+            let subject = follows.map_or_else(|| world.pinpoint(fact.subject, false), |n| format!("#{}", n + 1));
+            SubQuestion {
+                question: fact.relation.relation().asks[0].replace("{x}", &subject),
+                answer: name(world, &fact.object),
+                support: support(fact.subject),
+                evidence: vec![passage_id(fact.subject)],
+            }
+        })
+        .collect();
+    Question {
+        id: format!("{}{index}", ids.question),
+        text: draft.text.clone(),
+        gold: gold.iter().map(|&e| Gold { id: passage_id(e), title: world.title(e) }).collect(),
+        supporting_facts: draft.facts.iter().map(|f| (world.title(f.subject), f.sentence)).collect(),
+        evidences: draft
+            .facts
+            .iter()
+            .map(|f| [world.title(f.subject), f.relation.relation().name.to_owned(), title(world, &f.object)])
+            .collect(),
+        decomposition,
+        rationale: rationale(world, draft, &answers[0]),
+        answers,
+        kind: draft.kind.to_owned(),
+        hops: gold.len() as u32,
+        strata: draft.strata(held_out_template),
+        candidates: candidates
+            .iter()
+            .map(|&e| match settings.candidate_texts {
+                true => Candidate::Whole(write(world, &ids.passage, e, &plan(world, &settings.difficulty, e))),
+                false => Candidate::Reference(Gold { id: passage_id(e), title: world.title(e) }),
+            })
+            .collect(),
+    }
+}
+
+/// An object as sentences name it.
+fn name(world: &Entities, object: &Object) -> String {
+    match object {
+        Object::Entity(entity) => world.mention(*entity).name,
+        Object::Value(value, _) => value.clone(),
+    }
+}
+
+/// An object as evidences name it.
+fn title(world: &Entities, object: &Object) -> String {
+    match object {
+        Object::Entity(entity) => world.title(*entity),
+        Object::Value(value, _) => value.clone(),
+    }
+}
+
+/// The answer as passages have it, then the bare name and the title where those differ.
+fn answers(world: &Entities, answer: &Answer) -> Vec<String> {
+    match answer {
+        Answer::YesNo(yes) => vec![if *yes { "yes" } else { "no" }.to_owned()],
+        Answer::Object(Object::Value(value, _)) => vec![value.clone()],
+        Answer::Object(Object::Entity(entity)) => {
+            let mut answers = vec![world.mention(*entity).name];
+            for alias in [world.name(*entity), world.title(*entity)] {
+                if !answers.contains(&alias) {
+                    answers.push(alias);
+                }
+            }
+            answers
+        }
+    }
+}
+
+/// Each fact in its plainest wording, then the answer.
+fn rationale(world: &Entities, draft: &Draft, answer: &str) -> String {
+    let mut out = String::new();
+    let full = |entity: Entity| {
+        let mention = world.mention(entity);
+        format!("{}{}", mention.article, mention.name)
+    };
+    for fact in &draft.facts {
+        let object = match &fact.object {
+            Object::Entity(entity) => full(*entity),
+            Object::Value(value, _) => value.clone(),
+        };
+        let start = out.len();
+        out.push_str(&fact.relation.relation().says[0].replace("{s}", &full(fact.subject)).replace("{o}", &object));
+        if let Some(letter) = out.get_mut(start..start + 1) {
+            letter.make_ascii_uppercase();
+        }
+        out.push_str(". ");
+    }
+    out.push_str("So the answer is: ");
+    out.push_str(answer);
+    out.push('.');
+    out
+}
+
+/// The gold passages among distractors that resemble them: namesakes, what they link to, others with the same object, others
+/// of the class.
+fn candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index: u64) -> Vec<Entity> {
+    let wanted = (settings.candidates as usize).max(gold.len());
+    let mut draw = Draw::new(world.key, Purpose::Candidates, index);
+    let mut near: Vec<Entity> = Vec::with_capacity(32);
+    for &entity in gold {
+        near.extend(world.namesakes(entity));
+        for sentence in &plan(world, &settings.difficulty, entity).sentences {
+            match sentence {
+                Sentence::Fact { relation, object: Object::Entity(object), .. } => {
+                    near.push(*object);
+                    near.extend(world.subject(*relation, *object, draw.bits() >> 1));
+                }
+                Sentence::Back { subject, .. } => near.push(*subject),
+                _ => {}
+            }
+        }
+    }
+    draw.shuffle(&mut near);
+    let mut candidates = gold.to_vec();
+    let mut distractors = near.into_iter();
+    while candidates.len() < wanted {
+        let next = distractors.next().unwrap_or_else(|| {
+            let class = gold[draw.below(gold.len() as u64) as usize].class;
+            // A small class may be used up.
+            match draw.chance(800) {
+                true => Entity { class, index: draw.below(world.count(class)) },
+                false => world.numbered(draw.below(world.len())),
+            }
+        });
+        if !candidates.contains(&next) {
+            candidates.push(next);
+        }
+    }
+    draw.shuffle(&mut candidates);
+    candidates
+}
