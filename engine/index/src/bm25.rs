@@ -1,0 +1,129 @@
+//! BM25 over an index file.
+//!
+//! A query is planned (its terms looked up, their weights computed in double precision) and answered by one of three
+//! ways that give the same hits with the same scores, to the last bit:
+//!
+//! * `pruned` for most: single-precision upper bounds decide what can still be among the best, exact scores rank it;
+//! * `exhaustive` where a weight is not positive, so that bounds would not hold;
+//! * `within` for queries restricted to some passages.
+
+pub(crate) mod description;
+mod exhaustive;
+mod plan;
+mod within;
+
+use std::path::Path;
+
+use crate::{
+    build,
+    container::Container,
+    error::IndexError,
+    field::Field,
+    parameters::Bm25Parameters,
+    passages::Passages,
+    query::{Hit, Query},
+    simd::Level,
+};
+use description::Description;
+
+/// A BM25 index, memory-mapped. Cheap to share among threads by reference.
+pub struct Bm25Index {
+    container: Container,
+    description: Description,
+    fields: Vec<Field>,
+    parameters: Bm25Parameters,
+    level: Level,
+}
+
+/// Working memory of a search, kept from one batch to the next. One for each thread.
+#[derive(Default)]
+pub struct Scratch {
+    plan: plan::Scratch,
+    exhaustive: exhaustive::Scratch,
+}
+
+impl Bm25Index {
+    /// The name of the index of a corpus under these parameters: 64 hexadecimal digits. Parameters that do not change
+    /// the file (`formula`, `k1`, `b`, `epsilon`) do not change the name.
+    pub fn key(corpus_digest: &str, parameters: &Bm25Parameters) -> String {
+        parameters.layout().key(corpus_digest)
+    }
+
+    /// Builds the index of `passages` at `path` with `threads` threads. The file appears when it is complete; its bytes
+    /// do not depend on `threads`.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Parameter`] for parameters out of range, [`IndexError::Io`] where the file cannot be written,
+    /// [`IndexError::TooLarge`] for a corpus beyond the format's limits.
+    pub fn build(
+        passages: &dyn Passages,
+        corpus_digest: &str,
+        parameters: &Bm25Parameters,
+        path: &Path,
+        threads: usize,
+    ) -> Result<(), IndexError> {
+        parameters.check()?;
+        build::build(passages, corpus_digest, parameters.layout(), path, threads)
+    }
+
+    /// Opens the index at `path`, which must have been built from the corpus of that digest with the same analyzer and
+    /// fields; formula, `k1`, `b` and `epsilon` are free.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError`] says whether the file is missing, foreign, truncated, corrupt, or of something else. Header and
+    /// tables are checked here; [`Bm25Index::verify`] checks all bytes.
+    pub fn open(path: &Path, corpus_digest: &str, parameters: &Bm25Parameters) -> Result<Self, IndexError> {
+        parameters.check()?;
+        let container = Container::open(path)?;
+        let description = Description::read(&container, corpus_digest, parameters.layout())?;
+        let fields = (0..description.fields.len() as u32)
+            .map(|field| Field::open(&container, field, description.passages))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { container, description, fields, parameters: *parameters, level: Level::detect() })
+    }
+
+    /// Checks every byte against its checksum.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Corrupt`] names the first section that does not match.
+    pub fn verify(&self) -> Result<(), IndexError> {
+        self.container.verify()
+    }
+
+    /// How many passages the index has.
+    pub fn len(&self) -> u32 {
+        self.description.passages
+    }
+
+    /// Whether the index has no passages.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The parameters it was opened with.
+    pub fn parameters(&self) -> &Bm25Parameters {
+        &self.parameters
+    }
+
+    /// Answers each query with at most `k` hits, best first, equal scores in corpus order.
+    ///
+    /// Passages that have no term of the query are never returned, under no formula; passages that have one are, also
+    /// with a score of zero or less (`okapi` with `epsilon` 0, or where most terms are frequent).
+    pub fn search(&self, queries: &[Query<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>> {
+        queries.iter().map(|query| self.answer(query, scratch)).collect()
+    }
+
+    fn answer(&self, query: &Query<'_>, scratch: &mut Scratch) -> Vec<Hit> {
+        let mut plan = plan::Plan::new(self, query.text, &mut scratch.plan);
+        if query.k == 0 || plan.terms.is_empty() {
+            return Vec::new();
+        }
+        match &query.within {
+            Some(within) => within::search(self, &mut plan, within, query.k),
+            None => exhaustive::search(self, &plan, query.k, &mut scratch.exhaustive),
+        }
+    }
+}

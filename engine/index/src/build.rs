@@ -1,0 +1,150 @@
+//! Builds an index file, in memory that does not grow with the number of passages' postings.
+//!
+//! ```text
+//! passages --chunks of 32,768--> runs (parallel) --in order--> term numbers --> spilled runs
+//!                                                                                   |
+//!          sections <--in order-- lists encoded (parallel) <-- terms, batch by batch +
+//! ```
+//!
+//! Chunks are of fixed size and are given their term numbers in corpus order, so the bytes do not depend on the number of
+//! threads. What stays in memory is the vocabulary, a length for each passage, and `threads` chunks.
+
+mod merge;
+mod run;
+
+use std::path::Path;
+
+use rayon::prelude::*;
+
+use crate::{
+    bm25::description::{Description, FieldNumbers},
+    container::{Kind, Writer},
+    error::IndexError,
+    parameters::{Fields, Layout},
+    passages::Passages,
+    tfidf::grams,
+    vocabulary::Interner,
+};
+use merge::Spill;
+use run::Run;
+
+/// Passages in a run.
+const RUN: u32 = 1 << 15;
+
+/// The most passages of an index: numbers above mark ends.
+const MOST_PASSAGES: u32 = u32::MAX - 2;
+
+/// Builds the index of `passages` at `path`.
+pub(crate) fn build(
+    passages: &dyn Passages,
+    corpus_digest: &str,
+    layout: Layout,
+    path: &Path,
+    threads: usize,
+) -> Result<(), IndexError> {
+    if passages.len() > MOST_PASSAGES {
+        return Err(IndexError::TooLarge { what: "passages", limit: u64::from(MOST_PASSAGES) });
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(|e| IndexError::Io {
+        action: "start threads to build",
+        path: path.to_owned(),
+        source: std::io::Error::other(e),
+    })?;
+    pool.install(|| {
+        let fields = layout.fields();
+        let mut writer = Writer::create(path, 1 + 5 * fields.count())?;
+        let mut numbers = Vec::new();
+        for field in 0..fields.count() {
+            numbers.push(build_field(passages, layout, field as u32, path, &mut writer)?);
+        }
+        let description =
+            Description { corpus: corpus_digest.to_owned(), layout, passages: passages.len(), fields: numbers };
+        writer.begin(Kind::Description, 0);
+        writer.write(&description.to_bytes())?;
+        writer.end()?;
+        writer.finish()
+    })
+}
+
+/// The text of a passage's field, in `scratch` if it must be put together.
+fn field_text<'a>(passages: &'a dyn Passages, fields: Fields, field: u32, id: u32, scratch: &'a mut String) -> &'a str {
+    match (fields, field) {
+        (Fields::TitleText, _) => {
+            scratch.clear();
+            scratch.push_str(passages.title(id));
+            scratch.push(' ');
+            scratch.push_str(passages.text(id));
+            scratch
+        }
+        (Fields::TitleAndText, 0) => passages.title(id),
+        (Fields::Text | Fields::TitleAndText, _) => passages.text(id),
+    }
+}
+
+/// Calls `emit` with each term of `text` under `layout`.
+fn each_term(layout: Layout, text: &str, scratch: &mut String, emit: impl FnMut(&[u8])) {
+    match layout {
+        Layout::Bm25 { analyzer, .. } => analyzer.each(text, scratch, emit),
+        Layout::Tfidf { ngrams, hash_bits, .. } => grams::each(text, ngrams, hash_bits, emit),
+    }
+}
+
+fn build_field(
+    passages: &dyn Passages,
+    layout: Layout,
+    field: u32,
+    path: &Path,
+    writer: &mut Writer,
+) -> Result<FieldNumbers, IndexError> {
+    let mut terms = Interner::default();
+    let mut lengths: Vec<u32> = Vec::with_capacity(passages.len() as usize);
+    let mut frequencies: Vec<u32> = Vec::new();
+    let mut spill = Spill::create(path)?;
+    let mut runs: Vec<Run> = (0..rayon::current_num_threads()).map(|_| Run::default()).collect();
+    let mut start = 0;
+    while start < passages.len() {
+        // One chunk for each thread, then their terms are numbered one chunk after the other.
+        let starts: Vec<u32> = (0..runs.len() as u32).map_while(|i| start.checked_add(i * RUN)).collect();
+        let starts: Vec<u32> = starts.into_iter().take_while(|&s| s < passages.len()).collect();
+        runs[..starts.len()].par_iter_mut().zip(&starts).for_each(|(run, &from)| {
+            let mut text = String::new();
+            let mut scratch = String::new();
+            run.fill(from, passages.len().min(from.saturating_add(RUN)), |id, emit| {
+                each_term(layout, field_text(passages, layout.fields(), field, id, &mut text), &mut scratch, emit);
+            });
+        });
+        for run in &mut runs[..starts.len()] {
+            run.number(&mut terms, &mut frequencies);
+            lengths.extend_from_slice(run.lengths());
+        }
+        runs[..starts.len()].par_iter_mut().for_each(Run::encode);
+        for run in &runs[..starts.len()] {
+            spill.push(run)?;
+        }
+        start = start.saturating_add(RUN.saturating_mul(starts.len() as u32));
+    }
+    drop(runs);
+    if terms.text().len() as u64 > u64::from(u32::MAX) {
+        return Err(IndexError::TooLarge { what: "bytes of distinct terms", limit: u64::from(u32::MAX) });
+    }
+    let numbers = FieldNumbers::new(&lengths, &frequencies);
+    writer.begin(Kind::Lengths, field);
+    for chunk in lengths.chunks(1 << 16) {
+        writer.write(&chunk.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>())?;
+    }
+    writer.end()?;
+    let records = spill.merge(&terms, &frequencies, &lengths, field, writer)?;
+    writer.begin(Kind::Terms, field);
+    writer.write(&records)?;
+    writer.end()?;
+    drop(records);
+    writer.begin(Kind::TermText, field);
+    writer.write(terms.text())?;
+    writer.end()?;
+    writer.begin(Kind::Slots, field);
+    for chunk in terms.file_slots().chunks(1 << 16) {
+        writer.write(&chunk.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>())?;
+    }
+    writer.end()?;
+    Ok(numbers)
+}

@@ -1,0 +1,194 @@
+//! Spilled runs, and their merge into posting lists.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Write},
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use memmap2::Mmap;
+use rayon::prelude::*;
+
+use super::run::{self, Run};
+use crate::{
+    container::{self, Kind, Writer},
+    error::IndexError,
+    postings,
+    vocabulary::{Interner, MOST_POSTING_BYTES, record_bytes},
+};
+
+/// About as many postings are merged at a time.
+const BATCH: u64 = 1 << 22;
+
+/// The file of spilled runs; it disappears with this value.
+pub(super) struct Spill {
+    path: PathBuf,
+    out: BufWriter<File>,
+    at: u64,
+    runs: Vec<Spilled>,
+}
+
+/// Where a run lies in the file.
+struct Spilled {
+    /// u32 for each term: its number in the index.
+    terms: Range<usize>,
+    /// u32 for each term: where its list ends.
+    ends: Range<usize>,
+    lists: Range<usize>,
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Spill {
+    pub(super) fn create(index: &Path) -> Result<Self, IndexError> {
+        let path = container::beside(index, "runs");
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(|source| IndexError::Io { action: "create", path: path.clone(), source })?;
+        Ok(Self { path, out: BufWriter::with_capacity(1 << 20, file), at: 0, runs: Vec::new() })
+    }
+
+    fn failed(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> IndexError + use<> {
+        let path = self.path.clone();
+        move |source| IndexError::Io { action, path, source }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<Range<usize>, IndexError> {
+        self.out.write_all(bytes).map_err(self.failed("write"))?;
+        let start = self.at as usize;
+        self.at += bytes.len() as u64;
+        Ok(start..self.at as usize)
+    }
+
+    /// Appends a run that was encoded.
+    pub(super) fn push(&mut self, run: &Run) -> Result<(), IndexError> {
+        let words = |words: &mut dyn Iterator<Item = u32>| words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
+        let terms = self.write(&words(&mut run.terms()))?;
+        let ends = self.write(&words(&mut run.ends.iter().copied()))?;
+        let lists = self.write(&run.bytes)?;
+        self.runs.push(Spilled { terms, ends, lists });
+        Ok(())
+    }
+
+    /// Writes the section of postings; returns that of the terms' records.
+    pub(super) fn merge(
+        mut self,
+        terms: &Interner,
+        frequencies: &[u32],
+        lengths: &[u32],
+        field: u32,
+        writer: &mut Writer,
+    ) -> Result<Vec<u8>, IndexError> {
+        self.out.flush().map_err(self.failed("write"))?;
+        // An empty file cannot be mapped everywhere.
+        let map = if self.at == 0 {
+            None
+        } else {
+            // SAFETY: the file was created by this value under a name of its own, and nothing writes to it any more.
+            Some(unsafe { Mmap::map(self.out.get_ref()) }.map_err(self.failed("map"))?)
+        };
+        let bytes: &[u8] = map.as_deref().unwrap_or(&[]);
+        let mut records = Vec::with_capacity((terms.len() + 1) * 16);
+        let mut positions = vec![0usize; self.runs.len()];
+        let (mut from, mut offset) = (0, 0u64);
+        writer.begin(Kind::Postings, field);
+        while from < terms.len() {
+            let (mut to, mut postings) = (from, 0);
+            while to < terms.len() && (to == from || postings + u64::from(frequencies[to]) <= BATCH) {
+                postings += u64::from(frequencies[to]);
+                to += 1;
+            }
+            let parts = self.parts(bytes, from as u32..to as u32, &mut positions);
+            let encoded = encode_terms(bytes, &parts, &frequencies[from..to], lengths);
+            for (group, lists) in encoded {
+                let mut start = 0;
+                for (term, &(end, encoded)) in (from + group..).zip(&lists.1) {
+                    let text = if term == 0 { 0 } else { terms.end(term - 1) as u32 };
+                    let (df, at) = (frequencies[term], offset + start as u64);
+                    records.extend_from_slice(&record_bytes(
+                        text,
+                        df,
+                        at,
+                        encoded.dense,
+                        encoded.shortest,
+                        encoded.highest,
+                    ));
+                    start = end;
+                }
+                writer.write(&lists.0)?;
+                offset += lists.0.len() as u64;
+            }
+            if offset >= MOST_POSTING_BYTES {
+                return Err(IndexError::TooLarge { what: "bytes of postings", limit: MOST_POSTING_BYTES });
+            }
+            from = to;
+        }
+        writer.end()?;
+        let text = terms.text().len() as u32;
+        records.extend_from_slice(&record_bytes(text, 0, offset, false, 0, 0));
+        Ok(records)
+    }
+
+    /// Where the lists of `terms` lie, in corpus order for each term; moves the runs' `positions` behind them.
+    fn parts(&self, bytes: &[u8], terms: Range<u32>, positions: &mut [usize]) -> Vec<Vec<Range<usize>>> {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let mut parts = vec![Vec::new(); terms.len()];
+        for (run, position) in self.runs.iter().zip(positions) {
+            let count = run.terms.len() / 4;
+            let mut start = if *position == 0 { 0 } else { word(run.ends.start + (*position - 1) * 4) };
+            while *position < count {
+                let term = word(run.terms.start + *position * 4);
+                if term >= terms.end {
+                    break;
+                }
+                let end = word(run.ends.start + *position * 4);
+                parts[(term - terms.start) as usize]
+                    .push(run.lists.start + start as usize..run.lists.start + end as usize);
+                start = end;
+                *position += 1;
+            }
+        }
+        parts
+    }
+}
+
+/// The bytes of a group of lists, and for each list its end in them and what its record says.
+type Lists = (Vec<u8>, Vec<(usize, postings::Encoded)>);
+
+/// Encodes the lists of consecutive terms, in groups that threads share; groups are in order, with their first term.
+fn encode_terms(
+    bytes: &[u8],
+    parts: &[Vec<Range<usize>>],
+    frequencies: &[u32],
+    lengths: &[u32],
+) -> Vec<(usize, Lists)> {
+    const GROUP: u64 = BATCH / 64;
+    let mut groups = vec![0];
+    let mut held = 0;
+    for (i, &df) in frequencies.iter().enumerate() {
+        if held + u64::from(df) > GROUP && held > 0 {
+            groups.push(i);
+            held = 0;
+        }
+        held += u64::from(df);
+    }
+    let group_end = |g: usize| groups.get(g + 1).copied().unwrap_or(parts.len());
+    (0..groups.len())
+        .into_par_iter()
+        .map(|g| {
+            let (mut docs, mut counts, mut out, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            for part in &parts[groups[g]..group_end(g)] {
+                docs.clear();
+                counts.clear();
+                part.iter().for_each(|range| run::decode(&bytes[range.clone()], &mut docs, &mut counts));
+                let encoded = postings::encode(&docs, &counts, lengths, &mut out);
+                ends.push((out.len(), encoded));
+            }
+            (groups[g], (out, ends))
+        })
+        .collect()
+}

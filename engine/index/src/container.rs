@@ -1,0 +1,370 @@
+//! The file that an index lives in: a header, a table of sections, the sections.
+//!
+//! ```text
+//!  0  magic  "hopeval\x1a"                    8 bytes
+//!  8  format version                          u32
+//! 12  sections                                u32
+//! 16  length of the file                      u64
+//! 24  BLAKE3 of bytes 0..24 and of the table  32 bytes
+//! 56  table: for each section kind u32, field u32, offset u64, length u64, BLAKE3 of the section
+//!     sections, each at a multiple of 64 and followed by at least 64 zero bytes
+//! ```
+//!
+//! All integers are little-endian. Opening checks magic, version, length, header checksum, that every section lies
+//! within the file, and the checksum of the description; [`Container::verify`] checks every byte. A file is written
+//! beside its place and moved there when it is complete and on disk, so a reader never sees half of one.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Seek, SeekFrom, Write},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use memmap2::Mmap;
+
+use crate::error::IndexError;
+
+/// Changes whenever the bytes of an index mean something else.
+pub(crate) const VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"hopeval\x1a";
+const HEADER: usize = 56;
+const ENTRY: usize = 56;
+const ALIGN: u64 = 64;
+/// Zero bytes that follow each section at least: a vector load may begin at a section's last byte.
+pub(crate) const SLACK: u64 = 64;
+/// More sections than any version writes.
+const MOST_SECTIONS: u32 = 64;
+
+/// What a section holds. The numbers are part of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    /// JSON: corpus digest, layout, numbers of the fields.
+    Description = 0,
+    /// u32 for each passage: its length in tokens.
+    Lengths = 1,
+    /// The vocabulary's hash table.
+    Slots = 2,
+    /// The terms' bytes, one after the other.
+    TermText = 3,
+    /// Fixed-size records of the terms.
+    Terms = 4,
+    /// Posting lists.
+    Postings = 5,
+}
+
+struct Section {
+    kind: u32,
+    field: u32,
+    offset: u64,
+    length: u64,
+    digest: [u8; 32],
+}
+
+/// Writes a container. Sections are written one after the other, each in as many pieces as the caller likes.
+pub(crate) struct Writer {
+    out: BufWriter<File>,
+    place: PathBuf,
+    temporary: Temporary,
+    sections: Vec<Section>,
+    reserved: u64,
+    at: u64,
+    hasher: blake3::Hasher,
+}
+
+/// A file name that is removed again unless the file was moved away.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A name beside `place` that no other writer uses.
+pub(crate) fn beside(place: &Path, what: &str) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut name = place.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.{}.{what}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    place.with_file_name(name)
+}
+
+fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> IndexError + 'a {
+    move |source| IndexError::Io { action, path: path.to_owned(), source }
+}
+
+impl Writer {
+    /// Begins a file that will have at most `sections` sections.
+    pub(crate) fn create(place: &Path, sections: usize) -> Result<Self, IndexError> {
+        let path = beside(place, "part");
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(failed("create", &path))?;
+        let mut writer = Self {
+            out: BufWriter::with_capacity(1 << 20, file),
+            place: place.to_owned(),
+            temporary: Temporary(path),
+            sections: Vec::new(),
+            reserved: (HEADER + sections * ENTRY) as u64,
+            at: 0,
+            hasher: blake3::Hasher::new(),
+        };
+        writer.zeros(writer.reserved)?;
+        writer.pad()?;
+        Ok(writer)
+    }
+
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
+        self.at += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(failed("write", &self.temporary.0))
+    }
+
+    fn zeros(&mut self, mut count: u64) -> Result<(), IndexError> {
+        while count > 0 {
+            let now = count.min(ALIGN);
+            self.raw(&[0; ALIGN as usize][..now as usize])?;
+            count -= now;
+        }
+        Ok(())
+    }
+
+    fn pad(&mut self) -> Result<(), IndexError> {
+        self.zeros(SLACK + (ALIGN - (self.at + SLACK) % ALIGN) % ALIGN)
+    }
+
+    /// Begins a section.
+    pub(crate) fn begin(&mut self, kind: Kind, field: u32) {
+        self.hasher.reset();
+        self.sections.push(Section { kind: kind as u32, field, offset: self.at, length: 0, digest: [0; 32] });
+    }
+
+    /// Appends to the section that was begun last.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
+        self.hasher.update(bytes);
+        self.raw(bytes)
+    }
+
+    /// Ends the section that was begun last.
+    pub(crate) fn end(&mut self) -> Result<(), IndexError> {
+        let (at, digest) = (self.at, *self.hasher.finalize().as_bytes());
+        if let Some(section) = self.sections.last_mut() {
+            section.length = at - section.offset;
+            section.digest = digest;
+        }
+        self.pad()
+    }
+
+    /// Writes the header, brings all to disk and moves the file to its place.
+    pub(crate) fn finish(mut self) -> Result<(), IndexError> {
+        let mut table = Vec::with_capacity(self.sections.len() * ENTRY);
+        for section in &self.sections {
+            table.extend_from_slice(&section.kind.to_le_bytes());
+            table.extend_from_slice(&section.field.to_le_bytes());
+            table.extend_from_slice(&section.offset.to_le_bytes());
+            table.extend_from_slice(&section.length.to_le_bytes());
+            table.extend_from_slice(&section.digest);
+        }
+        debug_assert!((HEADER + table.len()) as u64 <= self.reserved, "more sections than were announced");
+        let mut header = Vec::with_capacity(HEADER);
+        header.extend_from_slice(&MAGIC);
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&(self.sections.len() as u32).to_le_bytes());
+        header.extend_from_slice(&self.at.to_le_bytes());
+        let digest = header_digest(&header, &table);
+        header.extend_from_slice(&digest);
+        let path = self.temporary.0.clone();
+        let write = |out: &mut BufWriter<File>| {
+            out.flush()?;
+            let file = out.get_mut();
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(&header)?;
+            file.write_all(&table)?;
+            file.sync_all()
+        };
+        write(&mut self.out).map_err(failed("write", &path))?;
+        fs::rename(&path, &self.place).map_err(failed("move into place", &self.place))?;
+        // The rename itself is on disk once the folder is; where folders cannot be opened there is nothing to do.
+        let folder = self.place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Ok(folder) = File::open(folder) {
+            folder.sync_all().map_err(failed("write", &self.place))?;
+        }
+        Ok(())
+    }
+}
+
+fn header_digest(header: &[u8], table: &[u8]) -> [u8; 32] {
+    *blake3::Hasher::new().update(header).update(table).finalize().as_bytes()
+}
+
+/// An opened container.
+pub(crate) struct Container {
+    map: Mmap,
+    path: PathBuf,
+    sections: Vec<Section>,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(four)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}
+
+impl Container {
+    /// Maps a file and checks its header.
+    pub(crate) fn open(path: &Path) -> Result<Self, IndexError> {
+        let file = File::open(path).map_err(failed("open", path))?;
+        let length = file.metadata().map_err(failed("read", path))?.len();
+        if length < HEADER as u64 {
+            return Err(IndexError::NotAnIndex { path: path.to_owned() });
+        }
+        // SAFETY: index files are never changed in place: writers replace them by renaming, so the mapping's pages keep
+        // the bytes of the file that was opened. Whoever truncates a file under a reader breaks that contract, as with
+        // any memory-mapped database.
+        let map = unsafe { Mmap::map(&file) }.map_err(failed("map", path))?;
+        let sections = read_table(&map, path)?;
+        let container = Self { map, path: path.to_owned(), sections };
+        if let Some(section) = container.sections.iter().find(|s| s.kind == Kind::Description as u32) {
+            container.verify_section(section)?;
+        }
+        Ok(container)
+    }
+
+    /// Where a section lies.
+    pub(crate) fn section(&self, kind: Kind, field: u32) -> Result<Range<usize>, IndexError> {
+        let found = self.sections.iter().find(|s| s.kind == kind as u32 && s.field == field);
+        let section = found.ok_or_else(|| self.corrupt(format!("section {kind:?} of field {field} is missing")))?;
+        // `read_table` has checked that the section lies within the map.
+        Ok(section.offset as usize..(section.offset + section.length) as usize)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn corrupt(&self, what: String) -> IndexError {
+        IndexError::Corrupt { path: self.path.clone(), what }
+    }
+
+    /// Checks the checksum of every section.
+    pub(crate) fn verify(&self) -> Result<(), IndexError> {
+        self.sections.iter().try_for_each(|section| self.verify_section(section))
+    }
+
+    fn verify_section(&self, section: &Section) -> Result<(), IndexError> {
+        let bytes = &self.map[section.offset as usize..(section.offset + section.length) as usize];
+        if *blake3::hash(bytes).as_bytes() == section.digest {
+            return Ok(());
+        }
+        Err(self.corrupt(format!("section {} of field {} does not match its checksum", section.kind, section.field)))
+    }
+}
+
+fn read_table(map: &[u8], path: &Path) -> Result<Vec<Section>, IndexError> {
+    let corrupt = |what: &str| IndexError::Corrupt { path: path.to_owned(), what: what.to_owned() };
+    if map.get(..8) != Some(&MAGIC[..]) {
+        return Err(IndexError::NotAnIndex { path: path.to_owned() });
+    }
+    let version = u32_at(map, 8);
+    if version != VERSION {
+        return Err(IndexError::ForeignVersion { path: path.to_owned(), found: version, supported: VERSION });
+    }
+    let (count, length) = (u32_at(map, 12), u64_at(map, 16));
+    if length != map.len() as u64 {
+        return Err(IndexError::Truncated { path: path.to_owned(), expected: length, found: map.len() as u64 });
+    }
+    if count > MOST_SECTIONS {
+        return Err(corrupt("the header names too many sections"));
+    }
+    let end = HEADER + count as usize * ENTRY;
+    let table = map.get(HEADER..end).ok_or_else(|| corrupt("the section table does not fit into the file"))?;
+    if header_digest(&map[..24], table) != map[24..HEADER] {
+        return Err(corrupt("the header does not match its checksum"));
+    }
+    let mut sections = Vec::with_capacity(count as usize);
+    for entry in table.chunks_exact(ENTRY) {
+        let (offset, size) = (u64_at(entry, 8), u64_at(entry, 16));
+        let fits = offset.checked_add(size).and_then(|e| e.checked_add(SLACK)).is_some_and(|e| e <= length);
+        if !fits || offset < end as u64 {
+            return Err(corrupt("a section lies outside the file"));
+        }
+        let mut digest = [0; 32];
+        digest.copy_from_slice(&entry[24..56]);
+        sections.push(Section { kind: u32_at(entry, 0), field: u32_at(entry, 4), offset, length: size, digest });
+    }
+    Ok(sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(folder: &Path) -> PathBuf {
+        let path = folder.join("file");
+        let mut writer = Writer::create(&path, 2).unwrap();
+        writer.begin(Kind::Description, 0);
+        writer.write(b"{}").unwrap();
+        writer.end().unwrap();
+        writer.begin(Kind::Postings, 3);
+        writer.write(&[7; 1000]).unwrap();
+        writer.write(&[8; 1000]).unwrap();
+        writer.end().unwrap();
+        writer.finish().unwrap();
+        path
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let container = Container::open(&written(folder.path())).unwrap();
+        container.verify().unwrap();
+        let range = container.section(Kind::Postings, 3).unwrap();
+        assert_eq!(range.start % 64, 0);
+        assert_eq!(container.bytes()[range][999..1001], [7, 8]);
+        assert!(matches!(container.section(Kind::Terms, 0), Err(IndexError::Corrupt { .. })));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "the temporary file is gone");
+    }
+
+    #[test]
+    fn an_abandoned_file_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Writer::create(&folder.path().join("file"), 1).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let good = fs::read(written(folder.path())).unwrap();
+        let path = folder.path().join("bad");
+        let open = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            Container::open(&path).err()
+        };
+        assert!(matches!(open(b"PK"), Some(IndexError::NotAnIndex { .. })));
+        assert!(matches!(open(&good[..good.len() - 1]), Some(IndexError::Truncated { .. })));
+        let mut bad = good.clone();
+        bad[8] = 9;
+        assert!(matches!(open(&bad), Some(IndexError::ForeignVersion { found: 9, supported: VERSION, .. })));
+        for at in [12, 24, 60, 70, HEADER + ENTRY + 8] {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            assert!(matches!(open(&bad), Some(IndexError::Corrupt { .. })), "byte {at}");
+        }
+        let mut bad = good.clone();
+        bad[good.len() - 1100] ^= 1;
+        fs::write(&path, &bad).unwrap();
+        assert!(matches!(Container::open(&path).unwrap().verify(), Err(IndexError::Corrupt { .. })));
+    }
+}

@@ -1,0 +1,80 @@
+//! One field of an opened index: vocabulary, lengths and postings, with every place checked at opening.
+
+use std::ops::Range;
+
+use crate::{
+    container::{Container, Kind, SLACK},
+    error::IndexError,
+    postings::{Blocks, Dense, cursor::Cursor},
+    simd::{self, Level},
+    vocabulary::{Record, Vocabulary},
+};
+
+/// Where a field lies in its container.
+pub(crate) struct Field {
+    pub vocabulary: Vocabulary,
+    lengths: Range<usize>,
+    postings: Range<usize>,
+    passages: u32,
+}
+
+/// A posting list of either kind.
+#[derive(Clone, Copy)]
+pub(crate) enum List<'a> {
+    Dense(Dense<'a>),
+    Blocks(Blocks<'a>),
+}
+
+impl Field {
+    pub(crate) fn open(container: &Container, field: u32, passages: u32) -> Result<Self, IndexError> {
+        let vocabulary = Vocabulary::open(container, field, passages)?;
+        let lengths = container.section(Kind::Lengths, field)?;
+        let postings = container.section(Kind::Postings, field)?;
+        let aligned = simd::words(&container.bytes()[lengths.clone()]);
+        if aligned.len() != passages as usize || lengths.len() != passages as usize * 4 {
+            return Err(container.corrupt(format!("the number of lengths of field {field}")));
+        }
+        Ok(Self { vocabulary, lengths, postings, passages })
+    }
+
+    /// The passages' lengths in tokens.
+    pub(crate) fn lengths<'a>(&self, bytes: &'a [u8]) -> &'a [u32] {
+        simd::words(&bytes[self.lengths.clone()])
+    }
+
+    /// The postings of a term.
+    pub(crate) fn list<'a>(&self, bytes: &'a [u8], record: &Record) -> List<'a> {
+        // Vector loads may run into the slack behind the section; the container has checked that it is there.
+        let start = self.postings.start + record.offset as usize;
+        if record.dense {
+            let end = self.postings.start + record.end as usize;
+            List::Dense(Dense::new(bytes.get(start..end).unwrap_or(&[]), self.passages))
+        } else {
+            let end = self.postings.end + SLACK as usize;
+            List::Blocks(Blocks::new(bytes.get(start..end).unwrap_or(&[]), record.document_frequency))
+        }
+    }
+}
+
+/// Looks frequencies up in a list, passages ascending.
+pub(crate) enum Probe<'a> {
+    Dense(Dense<'a>),
+    Blocks(Box<Cursor<'a>>),
+}
+
+impl<'a> Probe<'a> {
+    pub(crate) fn new(list: List<'a>, level: Level) -> Self {
+        match list {
+            List::Dense(dense) => Self::Dense(dense),
+            List::Blocks(blocks) => Self::Blocks(Box::new(Cursor::new(blocks, level))),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn frequency(&mut self, doc: u32) -> u32 {
+        match self {
+            Self::Dense(dense) => dense.frequency(doc),
+            Self::Blocks(cursor) => cursor.frequency(doc),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Parameters of retrieval, as they stand in settings files and in index file names.
+//!
+//! What changes the bytes of an index file is its *layout*: analyzer and fields. Formula, `k1`, `b` and `epsilon` are
+//! applied when a query is answered, so one file serves a whole sweep over them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{analyzer::Analyzer, error::IndexError};
+
+/// How term frequencies become a score. `tf` is a term's count in the passage, `df` the number of passages that have
+/// it, `N` the number of passages, `norm = k1 * (1 - b + b * length / average length)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Formula {
+    /// Lucene 8 and later: `ln(1 + (N - df + .5) / (df + .5)) * tf / (tf + norm)`, with exact lengths.
+    #[default]
+    Lucene,
+    /// `BM25Okapi` of rank_bm25 0.2.2: `idf * (tf * (k1 + 1) / (tf + norm))`, `idf = ln(N - df + .5) - ln(df + .5)`,
+    /// and where that is negative `epsilon` times the mean idf of all terms.
+    Okapi,
+    /// ATIRE: `ln(N / df) * tf * (k1 + 1) / (tf + norm)`.
+    Atire,
+}
+
+/// What of a passage is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum Fields {
+    /// One field: the title, a space, the text.
+    #[default]
+    #[serde(rename = "title+text")]
+    TitleText,
+    /// The text alone.
+    #[serde(rename = "text")]
+    Text,
+    /// Two fields, each with its own statistics and lengths; a passage's score is the sum of the two.
+    #[serde(rename = "title,text")]
+    TitleAndText,
+}
+
+impl Fields {
+    pub(crate) fn count(self) -> usize {
+        if self == Self::TitleAndText { 2 } else { 1 }
+    }
+}
+
+/// Parameters of a BM25 ranking. The default is Lucene's BM25 with k1 = 0.9 and b = 0.4 over words of title and text.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bm25Parameters {
+    /// How text becomes terms.
+    pub analyzer: Analyzer,
+    /// What of a passage is searched.
+    pub fields: Fields,
+    /// How a score is computed.
+    pub formula: Formula,
+    /// Term frequency saturation, at least 0.
+    pub k1: f64,
+    /// Length normalisation, from 0 to 1.
+    pub b: f64,
+    /// Floor of negative idf values as a share of the mean idf; used by `okapi` only.
+    pub epsilon: f64,
+}
+
+impl Default for Bm25Parameters {
+    fn default() -> Self {
+        Self {
+            analyzer: Analyzer::Word,
+            fields: Fields::TitleText,
+            formula: Formula::Lucene,
+            k1: 0.9,
+            b: 0.4,
+            epsilon: 0.25,
+        }
+    }
+}
+
+impl Bm25Parameters {
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Parameter`] names the first parameter out of its range.
+    pub fn check(&self) -> Result<(), IndexError> {
+        let wrong =
+            |field, value: f64, allowed| Err(IndexError::Parameter { field, value: value.to_string(), allowed });
+        if !(self.k1.is_finite() && self.k1 >= 0.0) {
+            return wrong("k1", self.k1, "a finite number of at least 0");
+        }
+        if !(0.0..=1.0).contains(&self.b) {
+            return wrong("b", self.b, "a number from 0 to 1");
+        }
+        if !(self.epsilon.is_finite() && self.epsilon >= 0.0) {
+            return wrong("epsilon", self.epsilon, "a finite number of at least 0");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::Bm25 { analyzer: self.analyzer, fields: self.fields }
+    }
+}
+
+/// Which of two passages with equal scores comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ties {
+    /// The earlier passage of the corpus.
+    #[default]
+    Earlier,
+    /// The later passage of the corpus, as a reversed `argsort` has it.
+    Later,
+}
+
+/// Parameters of the hashed TF-IDF of DrQA, which PromptRank retrieves with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TfidfParameters {
+    /// What of a passage is searched; two fields are not supported.
+    pub fields: Fields,
+    /// Longest n-gram, in tokens: 1 or 2.
+    pub ngrams: u8,
+    /// n-grams are counted modulo 2 to this power, 1 to 32.
+    pub hash_bits: u8,
+    /// Which of two passages with equal scores comes first.
+    pub ties: Ties,
+}
+
+impl Default for TfidfParameters {
+    fn default() -> Self {
+        Self { fields: Fields::TitleText, ngrams: 2, hash_bits: 24, ties: Ties::Earlier }
+    }
+}
+
+impl TfidfParameters {
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Parameter`] names the first parameter out of its range.
+    pub fn check(&self) -> Result<(), IndexError> {
+        let wrong = |field, value: String, allowed| Err(IndexError::Parameter { field, value, allowed });
+        if self.fields == Fields::TitleAndText {
+            return wrong("fields", "title,text".into(), "\"title+text\" or \"text\"");
+        }
+        if !(1..=2).contains(&self.ngrams) {
+            return wrong("ngrams", self.ngrams.to_string(), "1 or 2");
+        }
+        if !(1..=32).contains(&self.hash_bits) {
+            return wrong("hash_bits", self.hash_bits.to_string(), "1 to 32");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::Tfidf { fields: self.fields, ngrams: self.ngrams, hash_bits: self.hash_bits }
+    }
+}
+
+/// What decides the bytes of an index file beside the passages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub(crate) enum Layout {
+    Bm25 { analyzer: Analyzer, fields: Fields },
+    Tfidf { fields: Fields, ngrams: u8, hash_bits: u8 },
+}
+
+impl Layout {
+    pub(crate) fn fields(self) -> Fields {
+        match self {
+            Self::Bm25 { fields, .. } | Self::Tfidf { fields, .. } => fields,
+        }
+    }
+
+    /// The name of an index of this layout over the corpus of that digest: 64 hexadecimal digits.
+    pub(crate) fn key(self, corpus_digest: &str) -> String {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"hopeval index\0");
+        hasher.update(&crate::container::VERSION.to_le_bytes());
+        hasher.update(self.to_string().as_bytes());
+        hasher.update(b"\0");
+        hasher.update(corpus_digest.as_bytes());
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = |fields| match fields {
+            Fields::TitleText => "title+text",
+            Fields::Text => "text",
+            Fields::TitleAndText => "title,text",
+        };
+        match self {
+            Self::Bm25 { analyzer, fields: which } => write!(f, "bm25 analyzer={analyzer} fields={}", fields(*which)),
+            Self::Tfidf { fields: which, ngrams, hash_bits } => {
+                write!(f, "tfidf fields={} ngrams={ngrams} hash_bits={hash_bits}", fields(*which))
+            }
+        }
+    }
+}

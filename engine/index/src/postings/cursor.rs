@@ -1,0 +1,138 @@
+//! A position in a list of blocks that only moves forward.
+
+use super::{BLOCK, Blocks};
+use crate::simd::Level;
+
+/// Decoded postings of one block, and which block that is.
+pub(crate) struct Cursor<'a> {
+    list: Blocks<'a>,
+    level: Level,
+    /// The block in `docs`; the number of blocks at the end.
+    block: usize,
+    /// Postings of the block.
+    count: usize,
+    /// The next posting of the block.
+    at: usize,
+    docs: [u32; BLOCK],
+    frequencies: [u32; BLOCK],
+    /// Whether `frequencies` are those of `block`.
+    has_frequencies: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(list: Blocks<'a>, level: Level) -> Self {
+        let mut cursor = Self {
+            list,
+            level,
+            block: 0,
+            count: 0,
+            at: 0,
+            docs: [0; BLOCK],
+            frequencies: [0; BLOCK],
+            has_frequencies: false,
+        };
+        cursor.load(0);
+        cursor
+    }
+
+    fn load(&mut self, block: usize) {
+        self.block = block;
+        self.at = 0;
+        self.has_frequencies = false;
+        self.count = if block < self.list.count() { self.list.docs(block, &mut self.docs, self.level) } else { 0 };
+    }
+
+    /// The passage at the position; `None` at the end.
+    #[inline]
+    pub(crate) fn doc(&self) -> Option<u32> {
+        (self.at < self.count).then(|| self.docs[self.at])
+    }
+
+    /// Hands the postings before passage `end` that are in the current block to `take` and moves behind them; false when
+    /// the next posting is at `end` or behind it, or there is none. Call it until it returns false.
+    #[inline]
+    pub(crate) fn take_before(&mut self, end: u32, mut take: impl FnMut(&[u32], &[u32])) -> bool {
+        if self.at >= self.count {
+            return false;
+        }
+        let stop = if self.docs[self.count - 1] < end {
+            self.count
+        } else {
+            self.at + self.docs[self.at..self.count].partition_point(|&doc| doc < end)
+        };
+        if stop > self.at {
+            if !self.has_frequencies {
+                self.list.frequencies(self.block, &mut self.frequencies, self.level);
+                self.has_frequencies = true;
+            }
+            take(&self.docs[self.at..stop], &self.frequencies[self.at..stop]);
+            self.at = stop;
+        }
+        if stop < self.count {
+            return false;
+        }
+        self.load(self.block + 1);
+        self.count > 0
+    }
+
+    /// The block at or behind the current one that may have `doc`, found without decoding. At the end of the list the
+    /// cursor moves there.
+    #[inline]
+    fn seek_block(&mut self, doc: u32) -> Option<usize> {
+        let blocks = self.list.count();
+        if self.block >= blocks {
+            return None;
+        }
+        if self.list.last(self.block) >= doc {
+            return Some(self.block);
+        }
+        // Gallop, then bisect: neighbours are near in long batches, far in sparse ones.
+        let (mut low, mut step) = (self.block, 1);
+        while low + step < blocks && self.list.last(low + step) < doc {
+            low += step;
+            step *= 2;
+        }
+        let mut high = (low + step).min(blocks);
+        while high - low > 1 {
+            let middle = usize::midpoint(low, high);
+            if self.list.last(middle) < doc { low = middle } else { high = middle }
+        }
+        if high >= blocks {
+            self.block = blocks;
+            self.count = 0;
+            self.at = 0;
+            return None;
+        }
+        Some(high)
+    }
+
+    /// The frequency of the term in `doc`, 0 if the passage lacks it; moves to it. Ascending passages only.
+    #[inline]
+    pub(crate) fn frequency(&mut self, doc: u32) -> u32 {
+        let Some(block) = self.seek_block(doc) else { return 0 };
+        if block != self.block {
+            self.load(block);
+        }
+        let docs = &self.docs[self.at..self.count];
+        // Near the position first: in a short list the next passage asked for is often the next one.
+        let skip = match docs.get(4) {
+            Some(&near) if near < doc => docs.partition_point(|&d| d < doc),
+            _ => docs.iter().take_while(|&&d| d < doc).count(),
+        };
+        self.at += skip;
+        if self.at < self.count && self.docs[self.at] == doc { self.list.frequency(self.block, self.at) } else { 0 }
+    }
+
+    /// As [`Cursor::frequency`], but passes by blocks whose bounds `promising` refuses: `None` then.
+    #[inline]
+    pub(crate) fn frequency_if(&mut self, doc: u32, promising: impl FnOnce(Option<u32>, u32) -> bool) -> Option<u32> {
+        let Some(block) = self.seek_block(doc) else { return Some(0) };
+        if block != self.block {
+            let (highest, shortest) = self.list.bounds(block);
+            if !promising(highest, shortest) {
+                return None;
+            }
+        }
+        Some(self.frequency(doc))
+    }
+}

@@ -1,0 +1,99 @@
+//! Queries and what they find.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+/// What the numbers of a formula (passages, document frequencies, mean length) are counted over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistics {
+    /// All passages of the index.
+    #[default]
+    Corpus,
+    /// The passages that the query is restricted to, as if the index held only them.
+    Restriction,
+}
+
+/// A restriction of a query to some passages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Within {
+    /// The passages, ascending and without repetition; [`Within::new`] brings any list into that form.
+    pub ids: Vec<u32>,
+    /// What the formula's numbers are counted over.
+    pub statistics: Statistics,
+}
+
+impl Within {
+    /// A restriction to `ids`, in any order.
+    pub fn new(mut ids: Vec<u32>, statistics: Statistics) -> Self {
+        ids.sort_unstable();
+        ids.dedup();
+        Self { ids, statistics }
+    }
+}
+
+/// One question to an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query<'a> {
+    /// The question's text, analyzed as the passages were.
+    pub text: &'a str,
+    /// The most hits to return.
+    pub k: usize,
+    /// The passages to search; all where `None`. Numbers that the index does not have are ignored.
+    pub within: Option<Within>,
+}
+
+/// A passage that was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hit {
+    /// The passage.
+    pub id: u32,
+    /// Its score, computed in double precision in the formula's order.
+    pub score: f64,
+}
+
+impl Hit {
+    /// The order of every ranking: higher scores first, among equals the earlier passage.
+    pub fn ranking(&self, other: &Self) -> Ordering {
+        other.score.total_cmp(&self.score).then(self.id.cmp(&other.id))
+    }
+}
+
+/// Keeps the best `k` of many hits.
+pub(crate) struct Best {
+    k: usize,
+    hits: Vec<Hit>,
+    ranking: fn(&Hit, &Hit) -> Ordering,
+}
+
+impl Best {
+    pub(crate) fn new(k: usize, ranking: fn(&Hit, &Hit) -> Ordering) -> Self {
+        Self { k, hits: Vec::new(), ranking }
+    }
+
+    pub(crate) fn push(&mut self, hit: Hit) {
+        if self.k == 0 {
+            return;
+        }
+        self.hits.push(hit);
+        if self.hits.len() >= self.k.saturating_mul(2).max(64) {
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
+        if self.hits.len() > self.k {
+            self.hits.select_nth_unstable_by(self.k - 1, self.ranking);
+            self.hits.truncate(self.k);
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<Hit> {
+        if self.k > 0 {
+            self.shrink();
+        }
+        self.hits.sort_unstable_by(self.ranking);
+        self.hits
+    }
+}

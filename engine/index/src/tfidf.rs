@@ -1,0 +1,3 @@
+//! The hashed TF-IDF of DrQA.
+
+pub(crate) mod grams;
