@@ -27,10 +27,10 @@ struct Bags {
 /// The spans of a flat answer: a JSON array's strings, or the text itself.
 pub fn spans(answer: &str) -> Vec<String> {
     let trimmed = answer.trim();
-    if trimmed.starts_with('[') && trimmed.ends_with(']') {
-        if let Ok(spans) = serde_json::from_str::<Vec<String>>(trimmed) {
-            return spans;
-        }
+    if trimmed.starts_with('[')
+        && let Ok(spans) = serde_json::from_str::<Vec<String>>(trimmed)
+    {
+        return spans;
     }
     vec![answer.to_owned()]
 }

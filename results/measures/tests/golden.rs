@@ -134,7 +134,9 @@ fn iirc_rows_under_drop() {
             .iter()
             .map(|gold| drop::score_spans(&predicted, gold))
             .fold((0.0f64, 0.0f64), |best, s| (best.0.max(s.em), best.1.max(s.f1)));
-        assert_eq!(best, (qa["em"].as_f64().unwrap(), qa["f1"].as_f64().unwrap()), "{qa}");
+        assert_eq!(best.0, qa["em"].as_f64().unwrap(), "{qa}");
+        // The pipeline multiplied and divided by 100 once more: 0.6699999999999999 for 0.67.
+        assert!((best.1 - qa["f1"].as_f64().unwrap()).abs() < 1e-12, "{qa}");
         compared += 1;
     }
     assert_eq!(compared, 300);

@@ -9,7 +9,8 @@ use crate::has_answer::categories::DECIMAL_ZEROS;
 /// Surrounding whitespace, a sign, single underscores between digits, any script's decimal digits, `inf`, `infinity`
 /// and `nan` are allowed.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
-    let text = text.trim_matches(is_space);
+    // C's isspace for ASCII (so not U+001C..U+001F), `str.isspace` beyond.
+    let text = text.trim_matches(|c: char| is_space(c) && !('\x1c'..='\x1f').contains(&c));
     let mut ascii = String::with_capacity(text.len());
     let mut previous = '\0';
     for c in text.chars() {
@@ -70,7 +71,7 @@ mod tests {
             assert_eq!(parse_float(text), Some(number), "{text:?}");
         }
         assert!(parse_float("NaN").is_some_and(f64::is_nan));
-        for text in ["", ".", "_1", "1_", "1__0", "1_.5", "1,000", "0x10", "e5", "+-5", "½", "in f"] {
+        for text in ["", ".", "_1", "1_", "1__0", "1_.5", "1,000", "0x10", "e5", "+-5", "½", "in f", "5\x1c"] {
             assert_eq!(parse_float(text), None, "{text:?}");
         }
     }

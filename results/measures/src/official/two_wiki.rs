@@ -96,10 +96,10 @@ fn read_aliases(reader: impl Read) -> Result<Aliases, MeasureError> {
 /// The answer, and the aliases and demonyms of `answer_id`.
 fn gold_answers(question: &Row, aliases: &Aliases) -> Result<Vec<String>, MeasureError> {
     let mut golds = question.answers("answer")?;
-    if question.optional("answer_id").is_some() {
-        if let Some(names) = aliases.get(question.text("answer_id")?) {
-            golds.extend(names.iter().cloned());
-        }
+    if question.optional("answer_id").is_some()
+        && let Some(names) = aliases.get(question.text("answer_id")?)
+    {
+        golds.extend(names.iter().cloned());
     }
     Ok(golds)
 }
