@@ -1,0 +1,117 @@
+//! What every store must do, as a suite that each kind of store is put through.
+
+use crate::store::{Store, StoreError};
+use bytes::Bytes;
+
+/// Puts a store through the contract of [`Store`]; `store` must be empty and is left with some objects.
+///
+/// # Panics
+/// When the store does not conform.
+pub fn conformance(store: &Store) {
+    objects(store);
+    ranges(store);
+    listings(store);
+    large_objects(store);
+    races(store);
+}
+
+/// Fails the suite with the store's error.
+#[track_caller]
+fn ok<T>(result: Result<T, StoreError>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("the store does not conform: {error}"),
+    }
+}
+
+fn objects(store: &Store) {
+    assert!(matches!(store.get("conformance/a"), Err(StoreError::NotFound { .. })), "an absent object is not found");
+    assert!(!ok(store.exists("conformance/a")));
+    ok(store.put("conformance/a", Bytes::from_static(b"first")));
+    assert_eq!(ok(store.get("conformance/a")), "first", "an object is read as it was written");
+    ok(store.put("conformance/a", Bytes::from_static(b"second, longer")));
+    assert_eq!(ok(store.get("conformance/a")), "second, longer", "a put replaces");
+    assert_eq!(ok(store.size("conformance/a")), 14);
+    assert!(!ok(store.put_if_absent("conformance/a", Bytes::from_static(b"third"))), "the object is there");
+    assert_eq!(ok(store.get("conformance/a")), "second, longer", "put_if_absent changes no object");
+    assert!(ok(store.put_if_absent("conformance/b", Bytes::from_static(b"new"))));
+    assert_eq!(ok(store.get("conformance/b")), "new");
+    ok(store.put("conformance/empty", Bytes::new()));
+    assert_eq!(ok(store.get("conformance/empty")), "", "an object may be empty");
+    let names: Vec<String> = ["b", "absent", "a"].iter().map(|name| format!("conformance/{name}")).collect();
+    let many = ok(store.get_many(&names));
+    assert_eq!(many, [Some(Bytes::from_static(b"new")), None, Some(Bytes::from_static(b"second, longer"))]);
+    ok(store.delete("conformance/b"));
+    ok(store.delete("conformance/b"));
+    assert!(!ok(store.exists("conformance/b")), "a removed object is gone, and removing it again is no error");
+}
+
+fn ranges(store: &Store) {
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+    ok(store.put("conformance/ranges", Bytes::from(bytes.clone())));
+    assert_eq!(ok(store.get_range("conformance/ranges", 10..20)), bytes[10..20]);
+    assert_eq!(ok(store.get_range("conformance/ranges", 99_990..100_000)), bytes[99_990..]);
+    assert_eq!(ok(store.get_range("conformance/ranges", 5..5)), "", "an empty range is empty");
+    assert!(store.get_range("conformance/ranges", 99_990..100_001).is_err(), "a range past the end is an error");
+    let got = ok(store.get_ranges("conformance/ranges", &[50_000..50_010, 3..4, 7..9]));
+    assert_eq!(got, [bytes[50_000..50_010].to_vec(), bytes[3..4].to_vec(), bytes[7..9].to_vec()]);
+    let many = store.get_ranges_many(&[
+        ("conformance/ranges", vec![0..2, 4..6]),
+        ("conformance/absent", vec![0..1]),
+        ("conformance/a", vec![0..6]),
+    ]);
+    assert_eq!(many[0].as_ref().ok().map(|got| got[1].to_vec()), Some(bytes[4..6].to_vec()));
+    assert!(matches!(many[1], Err(StoreError::NotFound { .. })), "one failure leaves the others alone");
+    assert_eq!(many[2].as_ref().ok().map(|got| got[0].to_vec()), Some(b"second".to_vec()));
+}
+
+fn listings(store: &Store) {
+    assert_eq!(ok(store.list("conformance/nowhere")), [], "an absent folder lists as empty");
+    assert!(ok(store.list_folders("conformance/nowhere")).is_empty());
+    for name in ["tree/b/2", "tree/a/10", "tree/a/1", "tree/c", "tree-not/x"] {
+        ok(store.put(&format!("conformance/{name}"), Bytes::from_static(b"x")));
+    }
+    let names: Vec<String> = ok(store.list("conformance/tree")).into_iter().map(|(name, _)| name).collect();
+    let expected = ["a/1", "a/10", "b/2", "c"].map(|name| format!("conformance/tree/{name}"));
+    assert_eq!(names, expected, "a listing is deep, sorted, and of this folder alone");
+    assert_eq!(ok(store.list_folders("conformance/tree")), ["a", "b"], "folders are sorted and not deep");
+}
+
+fn large_objects(store: &Store) {
+    let piece: Vec<u8> = (0..3_000_000u32).map(|i| (i % 241) as u8).collect();
+    let mut writer = ok(store.writer("conformance/large"));
+    for _ in 0..4 {
+        ok(writer.write(Bytes::from(piece.clone())));
+    }
+    assert!(!ok(store.exists("conformance/large")), "an unfinished object is not visible");
+    assert_eq!(ok(writer.finish()), 12_000_000);
+    assert_eq!(ok(store.get_range("conformance/large", 8_999_999..9_000_001)), vec![piece[2_999_999], piece[0]]);
+    for pieces in [1, 4] {
+        let mut writer = ok(store.writer("conformance/dropped"));
+        for _ in 0..pieces {
+            ok(writer.write(Bytes::from(piece.clone())));
+        }
+        drop(writer);
+        assert!(!ok(store.exists("conformance/dropped")), "a dropped writer leaves nothing");
+    }
+}
+
+/// Eight writers for each of a few names: one is told that it won, and what it wrote is there.
+fn races(store: &Store) {
+    for name in (0..8).map(|i| format!("conformance/race/{i}")) {
+        let winners: Vec<String> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..8)
+                .map(|i| {
+                    let name = &name;
+                    scope.spawn(move || {
+                        let ours = format!("writer {i}");
+                        ok(store.put_if_absent(name, Bytes::from(ours.clone()))).then_some(ours)
+                    })
+                })
+                .collect();
+            writers.into_iter().filter_map(|writer| writer.join().unwrap_or(None)).collect()
+        });
+        assert_eq!(winners.len(), 1, "put_if_absent has one winner");
+        assert_eq!(ok(store.get(&name)), winners[0], "the winner's object is there");
+    }
+}

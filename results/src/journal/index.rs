@@ -1,0 +1,224 @@
+//! Where every answered request of a worker's buckets is: the keys, in memory.
+
+use super::format::Row;
+use super::reader::{self, Names, SegmentReader};
+use super::{BUCKETS, JournalError, Key, Segment};
+use crate::store::{Store, StoreError};
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Threads that read key tables when a journal is opened. Reading waits for the store more than it computes.
+const READERS: usize = 16;
+
+/// Where a value is, and of which request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Which segment, in the journal that gave this location.
+    pub(super) segment: u32,
+    /// Bytes of its record.
+    pub(super) length: u32,
+    /// Where its record starts.
+    pub(super) offset: u64,
+    /// The whole key, to be compared with the record's.
+    pub(super) key: Key,
+}
+
+impl Location {
+    pub(super) fn range(&self) -> Range<u64> {
+        self.offset..self.offset + u64::from(self.length)
+    }
+}
+
+/// A location without its key.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    offset: u64,
+    segment: u32,
+    length: u32,
+}
+
+/// What a journal has loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalStats {
+    /// Segments that were read or added.
+    pub segments: u64,
+    /// Keys in memory.
+    pub keys: u64,
+    /// Bytes of all segments that were read.
+    pub bytes: u64,
+    /// Segments that could not be read, so that what they answer is computed again.
+    pub damaged: u64,
+}
+
+/// The answered requests of some buckets.
+///
+/// It takes 33 bytes for each slot of a table that is between 7/16 and 7/8 full: 38 to 75 bytes a key. Keys are
+/// found by their first 16 bytes (they are hashes); the value's whole key is compared when it is read.
+#[derive(Debug)]
+pub struct Journal {
+    slots: FxHashMap<u128, Slot>,
+    owns: Vec<bool>,
+    names: Names,
+    reader: SegmentReader,
+    damaged: Vec<JournalError>,
+    stats: JournalStats,
+}
+
+impl Journal {
+    /// Loads the keys of the owned buckets from all segments under the folders `prefixes`.
+    ///
+    /// Where a key is in several segments, one of the `preferred` (object names) wins, else the segment with the
+    /// smallest file name, which is the earliest. Segments that have vanished since the listing or are corrupt are
+    /// left out and reported by [`Journal::damaged`]: what they hold is asked again.
+    ///
+    /// # Errors
+    /// [`JournalError::Version`], or a store that fails.
+    pub fn open(
+        store: &Store,
+        prefixes: &[String],
+        owns: &dyn Fn(u16) -> bool,
+        preferred: &BTreeSet<String>,
+    ) -> Result<Self, JournalError> {
+        let owns: Vec<bool> = (0..BUCKETS).map(owns).collect();
+        let mut segments = Vec::new();
+        for prefix in prefixes {
+            segments.extend(store.list(prefix)?.into_iter().filter(|(name, _)| name.ends_with(".seg")));
+        }
+        segments.sort_by(|(a, _), (b, _)| rank(a, preferred).cmp(&rank(b, preferred)));
+        segments.dedup();
+        let names = Names::default();
+        let reader = SegmentReader::new(store.clone(), Arc::clone(&names));
+        let mut journal = Self {
+            slots: FxHashMap::default(),
+            owns,
+            names,
+            reader,
+            damaged: Vec::new(),
+            stats: JournalStats::default(),
+        };
+        journal.load(store, &segments)?;
+        Ok(journal)
+    }
+
+    /// Where the answer to a request is, if it is known. About the cost of one access to main memory.
+    #[inline]
+    pub fn locate(&self, key: &Key) -> Option<Location> {
+        let slot = self.slots.get(&short(key))?;
+        Some(Location { segment: slot.segment, length: slot.length, offset: slot.offset, key: *key })
+    }
+
+    /// The values at `locations`; see [`SegmentReader::read`].
+    pub fn read(&self, locations: &[Location]) -> Vec<Result<Bytes, JournalError>> {
+        self.reader.read(locations)
+    }
+
+    /// A reader for another thread; it also reads locations in segments that are added later.
+    pub fn reader(&self) -> SegmentReader {
+        self.reader.clone()
+    }
+
+    /// Makes the owned entries of a segment that was just written findable. They win over what was known: a request
+    /// is only answered again when its old answer could not be used.
+    pub fn add(&mut self, segment: &Segment) {
+        let index = self.push_name(&segment.name);
+        for row in segment.rows.iter().filter(|row| self.owns[row.bucket as usize]) {
+            self.slots.insert(short(&row.key), slot(index, row));
+        }
+        self.stats.segments += 1;
+        self.stats.bytes += segment.bytes();
+    }
+
+    /// Keys in memory.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no answer is known.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// What is loaded.
+    pub fn stats(&self) -> JournalStats {
+        JournalStats { keys: self.slots.len() as u64, damaged: self.damaged.len() as u64, ..self.stats }
+    }
+
+    /// The segments that could not be read when the journal was opened.
+    pub fn damaged(&self) -> &[JournalError] {
+        &self.damaged
+    }
+
+    /// The object's name of the segment that holds a location.
+    pub fn segment_name(&self, location: &Location) -> Arc<str> {
+        Arc::clone(&self.names.read().unwrap_or_else(PoisonError::into_inner)[location.segment as usize])
+    }
+
+    /// Reads the key tables, many at once, and takes them in the order of `segments`, whose first wins.
+    fn load(&mut self, store: &Store, segments: &[(String, u64)]) -> Result<(), JournalError> {
+        for window in segments.chunks(READERS * 8) {
+            let tables = read_tables(store, window, &self.owns);
+            for ((name, size), table) in window.iter().zip(tables) {
+                match table {
+                    Ok(rows) => {
+                        let index = self.push_name(name);
+                        for row in &rows {
+                            self.slots.entry(short(&row.key)).or_insert(slot(index, row));
+                        }
+                        self.stats.segments += 1;
+                        self.stats.bytes += size;
+                    }
+                    Err(error @ JournalError::Corrupt { .. }) => self.damaged.push(error),
+                    Err(JournalError::Store(error @ (StoreError::NotFound { .. } | StoreError::Short { .. }))) => {
+                        self.damaged.push(JournalError::Store(error))
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push_name(&mut self, name: &str) -> u32 {
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        names.push(Arc::from(name));
+        (names.len() - 1) as u32
+    }
+}
+
+/// The order in which segments win: preferred ones, then by file name, then by folder.
+fn rank<'a>(name: &'a str, preferred: &BTreeSet<String>) -> (bool, &'a str, &'a str) {
+    (!preferred.contains(name), name.rsplit('/').next().unwrap_or(name), name)
+}
+
+fn short(key: &Key) -> u128 {
+    let mut first = [0; 16];
+    first.copy_from_slice(&key.0[..16]);
+    u128::from_le_bytes(first)
+}
+
+fn slot(segment: u32, row: &Row) -> Slot {
+    Slot { offset: row.offset, segment, length: row.length }
+}
+
+/// The owned rows of each segment, in the order of `segments`.
+fn read_tables(store: &Store, segments: &[(String, u64)], owns: &[bool]) -> Vec<Result<Vec<Row>, JournalError>> {
+    let next = Mutex::new(segments.iter().enumerate());
+    let done: RwLock<Vec<Option<Result<Vec<Row>, JournalError>>>> =
+        RwLock::new(segments.iter().map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..READERS.min(segments.len()) {
+            scope.spawn(|| {
+                loop {
+                    let taken = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+                    let Some((i, (name, size))) = taken else { break };
+                    let rows = reader::read_rows(store, name, *size, owns);
+                    done.write().unwrap_or_else(PoisonError::into_inner)[i] = Some(rows);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+}

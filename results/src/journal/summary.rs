@@ -1,0 +1,76 @@
+//! What the journal holds, without loading it; and one segment, entry by entry.
+
+use super::format::{self, Row};
+use super::{BUCKETS, JournalError, Key, reader};
+use crate::layout;
+use crate::store::{Store, StoreError};
+use bytes::Bytes;
+
+/// The shared journal in figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct JournalSummary {
+    /// Segments.
+    pub segments: u64,
+    /// Entries in them; one that is in several segments counts in each.
+    pub entries: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// Segments that are corrupt; they count in no other figure.
+    pub damaged: u64,
+}
+
+/// Adds up the directories of all segments of the shared journal.
+///
+/// # Errors
+/// [`JournalError::Version`], or a store that fails.
+pub fn summary(store: &Store) -> Result<JournalSummary, JournalError> {
+    let mut summary = JournalSummary::default();
+    for (name, size) in store.list(layout::JOURNAL)?.into_iter().filter(|(name, _)| name.ends_with(".seg")) {
+        match reader::read_footer(store, &name, size) {
+            Ok(footer) => {
+                summary.segments += 1;
+                summary.entries += footer.rows;
+                summary.bytes += size;
+            }
+            Err(JournalError::Corrupt { .. }) => summary.damaged += 1,
+            Err(JournalError::Store(StoreError::NotFound { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(summary)
+}
+
+/// An entry of a segment, with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentEntry {
+    /// Its bucket.
+    pub bucket: u16,
+    /// Which request.
+    pub key: Key,
+    /// Bytes that it takes in the segment.
+    pub stored: u32,
+    /// Its answer.
+    pub value: Bytes,
+}
+
+/// Reads a whole segment, sorted by bucket and key. The segment must fit in memory.
+///
+/// # Errors
+/// [`JournalError::Version`], [`JournalError::Corrupt`], [`JournalError::Value`], or a store that fails.
+pub fn scan_segment(store: &Store, name: &str) -> Result<Vec<SegmentEntry>, JournalError> {
+    let bytes = store.get(name)?;
+    let rows: Vec<Row> = reader::read_rows(store, name, bytes.len() as u64, &vec![true; BUCKETS as usize])?;
+    rows.into_iter()
+        .map(|row| {
+            let corrupt = || JournalError::Value { path: store.full_name(name), offset: row.offset };
+            let start = usize::try_from(row.offset).map_err(|_| corrupt())?;
+            let record = bytes.get(start..start + row.length as usize).ok_or_else(corrupt)?;
+            match format::read_record(record) {
+                Some((key, value)) if key == row.key => {
+                    Ok(SegmentEntry { bucket: row.bucket, key, stored: row.length, value: Bytes::from(value) })
+                }
+                _ => Err(corrupt()),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,72 @@
+//! Writes a segment: one put.
+
+use super::format::{self, ROW_BYTES, Row, ZSTD_LEVEL};
+use super::{BUCKETS, Entry, JournalError};
+use crate::store::Store;
+use bytes::Bytes;
+
+/// A segment that has been written, with its key table: what [`super::Journal::add`] takes.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    pub(super) name: String,
+    pub(super) rows: Vec<Row>,
+    bytes: u64,
+}
+
+impl Segment {
+    /// Its object's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Entries in it.
+    pub fn entries(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Writes `entries` as the segment `name` (see [`crate::layout::segment`]) and returns when it is durable.
+///
+/// Entries are sorted by bucket and key; of several with one key, the first given is kept. The bytes depend on the
+/// kept entries alone.
+///
+/// # Errors
+/// A bucket that does not exist, a value of 1 GiB or more, or a store that fails; then the segment may be there or not.
+pub fn write_segment(store: &Store, name: &str, mut entries: Vec<Entry>) -> Result<Segment, JournalError> {
+    if let Some(entry) = entries.iter().find(|entry| entry.bucket >= BUCKETS) {
+        return Err(JournalError::Bucket { found: entry.bucket });
+    }
+    entries.sort_by(|a, b| (a.bucket, a.key).cmp(&(b.bucket, b.key)));
+    entries.dedup_by(|next, kept| (next.bucket, next.key) == (kept.bucket, kept.key));
+    let (bytes, rows) = encode(&entries)?;
+    let size = bytes.len() as u64;
+    store.put(name, Bytes::from(bytes))?;
+    Ok(Segment { name: name.to_owned(), rows, bytes: size })
+}
+
+/// The bytes and the key table of a segment of sorted entries.
+fn encode(entries: &[Entry]) -> Result<(Vec<u8>, Vec<Row>), JournalError> {
+    let mut compressor =
+        zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|source| JournalError::Compression { source })?;
+    let mut out = format::header().to_vec();
+    let mut rows = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let offset = out.len() as u64;
+        let length = format::push_record(&mut out, &mut compressor, &entry.key, &entry.bytes)?;
+        rows.push(Row { bucket: entry.bucket, key: entry.key, offset, length });
+    }
+    let table_offset = out.len() as u64;
+    let mut table = Vec::with_capacity(rows.len() * ROW_BYTES);
+    for row in &rows {
+        format::push_row(&mut table, row);
+    }
+    let footer = format::footer(&rows, &table, table_offset);
+    out.extend_from_slice(&table);
+    out.extend_from_slice(&footer);
+    Ok((out, rows))
+}

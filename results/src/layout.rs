@@ -1,0 +1,75 @@
+//! The names of all objects of a store. No other file spells one.
+//!
+//! ```text
+//!   journal/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}.seg
+//!   runs/{run}/run.json
+//!   runs/{run}/log/{seq:020}.json
+//!   runs/{run}/questions.parquet
+//!   runs/{run}/gold/{edit:06}.jsonl
+//!   runs/{run}/journal/...                                    as above: failures that only this run keeps
+//!   runs/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet
+//!   runs/{run}/final/{table}.parquet
+//! ```
+//!
+//! Numbers are padded, so that the order of names is the order of numbers.
+
+/// The folder of the journal that all runs share.
+pub const JOURNAL: &str = "journal";
+
+/// The folder of all runs.
+pub const RUNS: &str = "runs";
+
+/// A run's folder.
+pub fn run(run: &str) -> String {
+    format!("{RUNS}/{run}")
+}
+
+/// A run's record.
+pub fn run_record(run: &str) -> String {
+    format!("{RUNS}/{run}/run.json")
+}
+
+/// The folder of a run's commit log.
+pub fn log_folder(run: &str) -> String {
+    format!("{RUNS}/{run}/log")
+}
+
+/// A record of a run's commit log.
+pub fn log_record(run: &str, seq: u64) -> String {
+    format!("{RUNS}/{run}/log/{seq:020}.json")
+}
+
+/// A run's questions.
+pub fn questions(run: &str) -> String {
+    format!("{RUNS}/{run}/questions.parquet")
+}
+
+/// An edit of a run's gold.
+pub fn gold_edit(run: &str, edit: u64) -> String {
+    format!("{RUNS}/{run}/gold/{edit:06}.jsonl")
+}
+
+/// The folder of the journal segments that only this run reads: indeterminate failures.
+pub fn run_journal(run: &str) -> String {
+    format!("{RUNS}/{run}/journal")
+}
+
+/// A journal segment in `folder`, which is [`JOURNAL`] or [`run_journal`]. Earlier creation sorts first.
+pub fn segment(folder: &str, created_ms: u64, run: &str, generation: u64, worker: u32, seq: u64) -> String {
+    format!("{folder}/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}.seg")
+}
+
+/// The folder of a run's outcome parts.
+pub fn outcome_parts(run: &str) -> String {
+    format!("{RUNS}/{run}/outcomes")
+}
+
+/// An outcome part.
+pub fn outcome_part(run: &str, generation: u64, worker: u32, n: u64) -> String {
+    format!("{RUNS}/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet")
+}
+
+/// A table of a finished run.
+pub fn final_table(run: &str, table: &str) -> String {
+    format!("{RUNS}/{run}/final/{table}.parquet")
+}

@@ -1,0 +1,169 @@
+//! The commit log of a run: numbered records, each put if absent, so that at most one writer gets a number.
+//!
+//! A *generation* (one start of the mesh) begins with a fence. From then on, records of lower generations are void:
+//! a writer that was believed dead can neither commit unnoticed nor be confused with its successor.
+//!
+//! ```text
+//!   0 fence g1   1 commit g1   2 commit g1   3 fence g2   4 commit g1 (void)   5 commit g2   6 gold   7 final g2
+//! ```
+//!
+//! The put of a record may succeed and its answer be lost; then the retried put finds the number taken. Each record
+//! carries its committer's random id, so a writer that finds its own record there knows that it was written.
+
+mod error;
+mod record;
+mod state;
+
+pub use error::LogError;
+pub use record::{Body, ChunkCommit, Commit, Final, FinalTable, LOG_VERSION, Record};
+pub use state::{Gold, State};
+
+use crate::layout;
+use crate::store::Store;
+use bytes::Bytes;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The most records that are asked for ahead of what is known to exist.
+const AHEAD: u64 = 64;
+
+/// A run's log, with what has been read of it.
+#[derive(Clone, Debug)]
+pub struct Log {
+    store: Store,
+    run: String,
+    state: State,
+}
+
+impl Log {
+    /// Opens the log of `run` and reads all of it. A run without records has an empty log.
+    ///
+    /// # Errors
+    /// A record that cannot be read, is of another version or is missing in the middle; a store that fails.
+    pub fn open(store: &Store, run: &str) -> Result<Self, LogError> {
+        let mut log = Self { store: store.clone(), run: run.to_owned(), state: State::default() };
+        let listed = store.list(&layout::log_folder(run))?;
+        log.refresh()?;
+        if let Some((name, _)) = listed.iter().rfind(|(name, _)| name.as_str() >= log.record_name(log.next()).as_str())
+        {
+            let missing = store.full_name(&log.record_name(log.next()));
+            return Err(LogError::Gap { missing, found: store.full_name(name) });
+        }
+        Ok(log)
+    }
+
+    /// Reads what has been appended since.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn refresh(&mut self) -> Result<&State, LogError> {
+        let mut ahead = 1;
+        loop {
+            let names: Vec<String> = (self.next()..self.next() + ahead).map(|seq| self.record_name(seq)).collect();
+            for (name, bytes) in names.iter().zip(self.store.get_many(&names)?) {
+                let Some(bytes) = bytes else { return Ok(&self.state) };
+                let record = Record::read(&self.store.full_name(name), self.next(), &bytes)?;
+                self.state.apply(record);
+            }
+            ahead = (ahead * 4).min(AHEAD);
+        }
+    }
+
+    /// What has been read.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The run.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Begins a generation and returns its number: one more than the last one's. `committer` is a random id of
+    /// whoever will write its commits.
+    ///
+    /// # Errors
+    /// As [`Log::open`]. After a failed store the fence may be there or not; another one is harmless.
+    pub fn fence(
+        &mut self,
+        committer: &str,
+        processes: u32,
+        workers: u32,
+        settings_digest: &str,
+    ) -> Result<u64, LogError> {
+        let body = Body::Fence { processes, workers, settings_digest: settings_digest.to_owned() };
+        loop {
+            self.refresh()?;
+            let generation = self.state.generation + 1;
+            let record = self.record(generation, committer, body.clone());
+            let taken = self.try_append(&record)?;
+            if taken.same_as(&record) {
+                return Ok(generation);
+            }
+        }
+    }
+
+    /// Appends a record of `generation` and returns its number.
+    ///
+    /// It passes over records that do not compete with it: edits of gold, which anyone may append, and void ones.
+    /// Appending the same body again after an error of the store is safe.
+    ///
+    /// # Errors
+    /// [`LogError::Superseded`] when a later generation has begun, [`LogError::Conflict`] when another committer
+    /// writes in the same generation, or a store that fails; then the record may be there or not.
+    pub fn append(&mut self, generation: u64, committer: &str, body: Body) -> Result<u64, LogError> {
+        loop {
+            if self.state.generation > generation {
+                return Err(LogError::Superseded { generation, by: self.state.generation });
+            }
+            let record = self.record(generation, committer, body.clone());
+            let taken = self.try_append(&record)?;
+            if taken.same_as(&record) {
+                return Ok(taken.seq);
+            }
+            if taken.competes_with(&record) {
+                return Err(LogError::Conflict { seq: taken.seq, generation, committer: taken.committer });
+            }
+        }
+    }
+
+    /// Appends an edit of gold, which needs no generation, and returns the record's number.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn append_gold(&mut self, committer: &str, edit: u64, path: &str) -> Result<u64, LogError> {
+        let body = Body::Gold { edit, path: path.to_owned() };
+        loop {
+            let record = self.record(self.state.generation, committer, body.clone());
+            let taken = self.try_append(&record)?;
+            if taken.same_as(&record) {
+                return Ok(taken.seq);
+            }
+        }
+    }
+
+    /// Tries to take the next number, and returns the record that has it now, ours or another's. Either way it is
+    /// applied.
+    fn try_append(&mut self, record: &Record) -> Result<Record, LogError> {
+        let name = self.record_name(record.seq);
+        let taken = if self.store.put_if_absent(&name, Bytes::from(record.write()?))? {
+            record.clone()
+        } else {
+            Record::read(&self.store.full_name(&name), record.seq, &self.store.get(&name)?)?
+        };
+        self.state.apply(taken.clone());
+        Ok(taken)
+    }
+
+    fn record(&self, generation: u64, committer: &str, body: Body) -> Record {
+        let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        Record { version: LOG_VERSION, seq: self.next(), generation, committer: committer.to_owned(), at_ms, body }
+    }
+
+    fn record_name(&self, seq: u64) -> String {
+        layout::log_record(&self.run, seq)
+    }
+
+    fn next(&self) -> u64 {
+        self.state.next
+    }
+}

@@ -1,0 +1,165 @@
+//! The record of a run: what was asked for, fixed when the run is made.
+
+use crate::layout;
+use crate::store::{Store, StoreError};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Version of the run record's format.
+pub const RUN_VERSION: u32 = 1;
+
+/// What a run is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// [`RUN_VERSION`].
+    pub schema_version: u32,
+    /// Its id; see [`run_id`].
+    pub run: String,
+    /// The job's name.
+    pub job: String,
+    /// Digest of everything that determines the outcomes.
+    pub job_digest: String,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// The resolved settings of the job.
+    pub settings: serde_json::Value,
+}
+
+/// A run-record operation that did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no such run.
+    #[error("there is no run `{run}` in `{store}`")]
+    Unknown {
+        /// As asked.
+        run: String,
+        /// Where.
+        store: String,
+    },
+    /// Another run has this id.
+    #[error("there is another run `{run}` in `{store}` already")]
+    Taken {
+        /// Its id.
+        run: String,
+        /// Where.
+        store: String,
+    },
+    /// The record is not JSON of the right shape.
+    #[error("run record `{path}` cannot be read: {source}")]
+    Malformed {
+        /// The record.
+        path: String,
+        /// Why, with line and column.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The record was written by another version of the format.
+    #[error("run record `{path}` has schema version {found}; this program reads version {supported}")]
+    Version {
+        /// The record.
+        path: String,
+        /// Its version.
+        found: u32,
+        /// The one that can be read.
+        supported: u32,
+    },
+}
+
+/// What every version of a record has.
+#[derive(Deserialize)]
+struct Versioned {
+    schema_version: u32,
+}
+
+impl RunRecord {
+    /// Writes the record. Of several processes that start one run together, each may call this.
+    ///
+    /// # Errors
+    /// [`RunError::Taken`] when another record has this id, or a store that fails.
+    pub fn create(&self, store: &Store) -> Result<(), RunError> {
+        let name = layout::run_record(&self.run);
+        let malformed = |source| RunError::Malformed { path: store.full_name(&name), source };
+        let bytes = Bytes::from(serde_json::to_vec_pretty(self).map_err(malformed)?);
+        if store.put_if_absent(&name, bytes.clone())? || store.get(&name)? == bytes {
+            return Ok(());
+        }
+        Err(RunError::Taken { run: self.run.clone(), store: store.uri() })
+    }
+
+    /// Reads the record of `run`.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`], [`RunError::Version`], [`RunError::Malformed`], or a store that fails.
+    pub fn load(store: &Store, run: &str) -> Result<Self, RunError> {
+        let name = layout::run_record(run);
+        let bytes = match store.get(&name) {
+            Err(StoreError::NotFound { .. }) => {
+                return Err(RunError::Unknown { run: run.to_owned(), store: store.uri() });
+            }
+            got => got?,
+        };
+        let path = store.full_name(&name);
+        let malformed = |source| RunError::Malformed { path: path.clone(), source };
+        let Versioned { schema_version } = serde_json::from_slice(&bytes).map_err(malformed)?;
+        if schema_version != RUN_VERSION {
+            return Err(RunError::Version { path, found: schema_version, supported: RUN_VERSION });
+        }
+        serde_json::from_slice(&bytes).map_err(malformed)
+    }
+}
+
+/// The ids of all runs of a store, oldest first.
+///
+/// # Errors
+/// A store that fails.
+pub fn list(store: &Store) -> Result<Vec<String>, StoreError> {
+    store.list_folders(layout::RUNS)
+}
+
+/// The run that `name` means: an id, the beginning of just one, or `latest`.
+///
+/// # Errors
+/// [`RunError::Unknown`] where there is none or more than one, or a store that fails.
+pub fn resolve(store: &Store, name: &str) -> Result<String, RunError> {
+    let mut runs = list(store)?;
+    let unknown = || RunError::Unknown { run: name.to_owned(), store: store.uri() };
+    if name == "latest" {
+        return runs.pop().ok_or_else(unknown);
+    }
+    if runs.iter().any(|run| run == name) {
+        return Ok(name.to_owned());
+    }
+    let mut matching = runs.into_iter().filter(|run| !name.is_empty() && run.starts_with(name));
+    match (matching.next(), matching.next()) {
+        (Some(run), None) => Ok(run),
+        _ => Err(unknown()),
+    }
+}
+
+/// A run's id: the time of its making in UTC, and the beginning of a digest, so that ids sort by time.
+///
+/// ```
+/// assert_eq!(hopeval_results::run::run_id(1_795_300_384_123, "0f3a99c1d2"), "20261121T223304123-0f3a99c1");
+/// ```
+pub fn run_id(created_ms: u64, digest: &str) -> String {
+    let (days, ms) = (created_ms / 86_400_000, created_ms % 86_400_000);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
+    let digest: String = digest.chars().take(8).collect();
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}{:03}-{digest}", ms % 1_000)
+}
+
+/// The Gregorian date of a day counted from 1970-01-01 (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}

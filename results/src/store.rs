@@ -1,0 +1,286 @@
+//! A place for objects: a local folder, an S3-compatible bucket, or memory.
+//!
+//! All three behave alike: a put is atomic (an object is there whole, or not at all), a reader sees an object as soon
+//! as its put has returned, [`Store::put_if_absent`] has one winner, listings are sorted. Everything blocks; do not
+//! call it from asynchronous code. Transient failures of a bucket are retried underneath, by object_store.
+
+mod error;
+mod open;
+mod writer;
+
+pub use error::StoreError;
+pub use writer::ObjectWriter;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path as ObjectPath;
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use std::future::Future;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Requests that one call keeps open at once.
+const CONCURRENCY: usize = 32;
+
+/// A handle on a store; clones share it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    objects: Arc<dyn ObjectStore>,
+    /// `None` only while the store is being dropped.
+    runtime: Option<tokio::runtime::Runtime>,
+    uri: String,
+    local: Option<PathBuf>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A runtime must not wait for its threads where a caller happens to be asynchronous.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Store").field(&self.inner.uri).finish()
+    }
+}
+
+impl Store {
+    /// Opens a store: a local folder (created if absent; writes are synced to the disk), `file:///folder`,
+    /// `s3://bucket/prefix` or `memory:` (private to this handle and its clones).
+    ///
+    /// A bucket takes its settings from the usual environment: `AWS_ENDPOINT_URL`, `AWS_REGION` (`us-east-1` unless
+    /// set), `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, and so on. Plain HTTP is allowed where the endpoint says so.
+    ///
+    /// # Errors
+    /// When the address cannot be understood or the folder cannot be made. A bucket is not asked.
+    pub fn open(uri: &str) -> Result<Self, StoreError> {
+        open::open(uri)
+    }
+
+    /// The address, without secrets.
+    pub fn uri(&self) -> String {
+        self.inner.uri.clone()
+    }
+
+    /// The folder, of a store that is one.
+    pub fn local_path(&self) -> Option<&Path> {
+        self.inner.local.as_deref()
+    }
+
+    /// What people call an object: a path in a local folder, else an address.
+    pub fn full_name(&self, name: &str) -> String {
+        match &self.inner.local {
+            Some(folder) => folder.join(name).display().to_string(),
+            None if name.is_empty() => self.inner.uri.clone(),
+            None => format!("{}/{name}", self.inner.uri.trim_end_matches('/')),
+        }
+    }
+
+    /// An object's bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or that the store failed.
+    pub fn get(&self, name: &str) -> Result<Bytes, StoreError> {
+        let path = self.path(name, "read")?;
+        self.wait(async { self.inner.objects.get(&path).await?.bytes().await }).map_err(|e| self.error("read", name, e))
+    }
+
+    /// Several objects, in the order of `names`; absent ones are `None`.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn get_many(&self, names: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let paths = names.iter().map(|name| self.path(name, "read")).collect::<Result<Vec<_>, _>>()?;
+        let reads = paths.iter().zip(names).map(|(path, name)| async move {
+            let got = match self.inner.objects.get(path).await {
+                Ok(got) => got.bytes().await,
+                Err(error) => Err(error),
+            };
+            match got {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(self.error("read", name, error)),
+            }
+        });
+        self.wait(futures::stream::iter(reads).buffered(CONCURRENCY).try_collect())
+    }
+
+    /// The bytes of `range`, all of them.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Short`] where the object ends before the range, or that the store failed.
+    pub fn get_range(&self, name: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
+        let path = self.path(name, "read")?;
+        self.wait(self.read_range(&path, name, range))
+    }
+
+    /// The bytes of several ranges of one object, in their order; neighbouring ranges are read together.
+    ///
+    /// # Errors
+    /// As [`Store::get_range`].
+    pub fn get_ranges(&self, name: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, StoreError> {
+        let path = self.path(name, "read")?;
+        self.wait(self.read_ranges(&path, name, ranges))
+    }
+
+    /// Like [`Store::get_ranges`] for several objects at once; a failure of one leaves the others alone.
+    pub fn get_ranges_many(&self, wanted: &[(&str, Vec<Range<u64>>)]) -> Vec<Result<Vec<Bytes>, StoreError>> {
+        let reads = wanted.iter().map(|(name, ranges)| async move {
+            let path = self.path(name, "read")?;
+            self.read_ranges(&path, name, ranges).await
+        });
+        self.wait(futures::stream::iter(reads).buffered(CONCURRENCY).collect())
+    }
+
+    /// An object's size in bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or that the store failed.
+    pub fn size(&self, name: &str) -> Result<u64, StoreError> {
+        let path = self.path(name, "look at")?;
+        let meta = self.wait(self.inner.objects.head(&path)).map_err(|e| self.error("look at", name, e))?;
+        Ok(meta.size)
+    }
+
+    /// Whether there is such an object.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn exists(&self, name: &str) -> Result<bool, StoreError> {
+        match self.size(name) {
+            Ok(_) => Ok(true),
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes an object, replacing one of that name.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`], [`StoreError::Denied`], or that the store failed. The write may have happened all the same.
+    pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
+        let path = self.path(name, "write")?;
+        let put = self.inner.objects.put(&path, PutPayload::from_bytes(bytes));
+        self.wait(put).map(drop).map_err(|e| self.error("write", name, e))
+    }
+
+    /// Writes an object unless there is one of that name; `true` if this call made it.
+    ///
+    /// # Contract
+    /// Of several writers, at most one is told `true`. `false` may also come to the very writer whose object it is,
+    /// when the answer of a bucket was lost and the put retried: who must know, reads back and compares.
+    ///
+    /// # Errors
+    /// As [`Store::put`].
+    pub fn put_if_absent(&self, name: &str, bytes: Bytes) -> Result<bool, StoreError> {
+        let path = self.path(name, "write")?;
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        match self.wait(self.inner.objects.put_opts(&path, PutPayload::from_bytes(bytes), options)) {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
+            Err(error) => Err(self.error("write", name, error)),
+        }
+    }
+
+    /// A writer for an object that is too large for memory: nothing is visible before it is finished.
+    ///
+    /// # Errors
+    /// When the name is not one.
+    pub fn writer(&self, name: &str) -> Result<ObjectWriter, StoreError> {
+        Ok(ObjectWriter::new(self.clone(), name, self.path(name, "write")?))
+    }
+
+    /// The objects under a folder, at any depth, as (name, size in bytes), sorted by name; none if there is no such folder.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, StoreError> {
+        let path = self.path(folder, "list")?;
+        let listed = self.inner.objects.list(Some(&path)).map_ok(|meta| (meta.location.to_string(), meta.size));
+        let mut found: Vec<_> = self.wait(listed.try_collect()).map_err(|e| self.error("list", folder, e))?;
+        found.sort();
+        Ok(found)
+    }
+
+    /// The names of the folders directly in a folder, sorted, each without the parent's name.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn list_folders(&self, folder: &str) -> Result<Vec<String>, StoreError> {
+        let path = self.path(folder, "list")?;
+        let listed = self.wait(self.inner.objects.list_with_delimiter(Some(&path)));
+        let listed = listed.map_err(|e| self.error("list", folder, e))?;
+        let mut found: Vec<String> =
+            listed.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_owned)).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    /// Removes an object; there need not be one.
+    ///
+    /// # Errors
+    /// That the store failed.
+    pub fn delete(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.path(name, "remove")?;
+        match self.wait(self.inner.objects.delete(&path)) {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.error("remove", name, error)),
+        }
+    }
+
+    async fn read_range(&self, path: &ObjectPath, name: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let wanted = range.end - range.start;
+        let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
+        let got = self.inner.objects.get_opts(path, options).await.map_err(|e| self.error("read", name, e))?;
+        let bytes = got.bytes().await.map_err(|e| self.error("read", name, e))?;
+        if bytes.len() as u64 != wanted {
+            return Err(StoreError::Short { path: self.full_name(name), start: range.start, end: range.end });
+        }
+        Ok(bytes)
+    }
+
+    async fn read_ranges(
+        &self,
+        path: &ObjectPath,
+        name: &str,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let got = self.inner.objects.get_ranges(path, ranges).await.map_err(|e| self.error("read", name, e))?;
+        for (bytes, range) in got.iter().zip(ranges) {
+            if bytes.len() as u64 != range.end - range.start {
+                return Err(StoreError::Short { path: self.full_name(name), start: range.start, end: range.end });
+            }
+        }
+        Ok(got)
+    }
+
+    fn path(&self, name: &str, operation: &'static str) -> Result<ObjectPath, StoreError> {
+        ObjectPath::parse(name).map_err(|source| StoreError::Failed {
+            operation,
+            path: self.full_name(name),
+            source: Box::new(source),
+        })
+    }
+
+    fn error(&self, operation: &'static str, name: &str, source: object_store::Error) -> StoreError {
+        StoreError::classify(operation, self.full_name(name), source)
+    }
+
+    fn wait<F: Future>(&self, future: F) -> F::Output {
+        match &self.inner.runtime {
+            Some(runtime) => runtime.block_on(future),
+            None => unreachable!("this is a bug: a store was used while it was being dropped"),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What can go wrong with a store, told by meaning.
+
+use std::error::Error;
+use std::io::ErrorKind;
+
+/// An operation on a store that did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The address cannot be understood, or what it names cannot be opened.
+    #[error("cannot open the store `{uri}`: {reason}")]
+    Address {
+        /// As given.
+        uri: String,
+        /// What is wrong, and what is allowed.
+        reason: String,
+    },
+    /// The asynchronous runtime could not be started.
+    #[error("cannot start the threads of the store")]
+    Runtime {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is no such object.
+    #[error("cannot {operation} `{path}`: there is no such object")]
+    NotFound {
+        /// What was tried.
+        operation: &'static str,
+        /// The object.
+        path: String,
+    },
+    /// The object ends before the wanted range does.
+    #[error("cannot read bytes {start} to {end} of `{path}`: it is shorter")]
+    Short {
+        /// The object.
+        path: String,
+        /// First byte.
+        start: u64,
+        /// After the last byte.
+        end: u64,
+    },
+    /// No space is left.
+    #[error("cannot {operation} `{path}`: no space is left there")]
+    Full {
+        /// What was tried.
+        operation: &'static str,
+        /// The object.
+        path: String,
+        /// Why.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// It is read-only, or the credentials do not suffice.
+    #[error("cannot {operation} `{path}`: permission denied, or the place is read-only")]
+    Denied {
+        /// What was tried.
+        operation: &'static str,
+        /// The object.
+        path: String,
+        /// Why.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Anything else; a write may have happened all the same.
+    #[error("cannot {operation} `{path}`: {source}")]
+    Failed {
+        /// What was tried.
+        operation: &'static str,
+        /// The object.
+        path: String,
+        /// Why.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl StoreError {
+    /// Sorts an error of object_store; the operating system's own code, deep in its chain, says the most.
+    pub(crate) fn classify(operation: &'static str, path: String, source: object_store::Error) -> Self {
+        use object_store::Error as E;
+        if let E::NotFound { .. } = source {
+            return Self::NotFound { operation, path };
+        }
+        let kind = io_kind(&source);
+        let denied = matches!(source, E::PermissionDenied { .. } | E::Unauthenticated { .. })
+            || matches!(kind, Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem));
+        let source = Box::new(source);
+        match kind {
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Self::Full { operation, path, source },
+            _ if denied => Self::Denied { operation, path, source },
+            _ => Self::Failed { operation, path, source },
+        }
+    }
+
+    /// Sorts an error of the operating system.
+    pub(crate) fn from_io(operation: &'static str, path: String, source: std::io::Error) -> Self {
+        Self::classify(operation, path, object_store::Error::Generic { store: "folder", source: Box::new(source) })
+    }
+}
+
+/// The first kind of I/O error in the chain of causes.
+fn io_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return Some(io.kind());
+        }
+        next = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classified(kind: ErrorKind) -> StoreError {
+        StoreError::from_io("write", "/disk/runs/a".to_owned(), std::io::Error::from(kind))
+    }
+
+    #[test]
+    fn a_full_disk_and_a_read_only_place_have_their_own_message() {
+        assert!(matches!(classified(ErrorKind::StorageFull), StoreError::Full { .. }));
+        assert!(matches!(classified(ErrorKind::QuotaExceeded), StoreError::Full { .. }));
+        assert!(matches!(classified(ErrorKind::ReadOnlyFilesystem), StoreError::Denied { .. }));
+        assert!(matches!(classified(ErrorKind::PermissionDenied), StoreError::Denied { .. }));
+        assert!(matches!(classified(ErrorKind::NotADirectory), StoreError::Failed { .. }));
+        assert_eq!(
+            classified(ErrorKind::StorageFull).to_string(),
+            "cannot write `/disk/runs/a`: no space is left there"
+        );
+    }
+}

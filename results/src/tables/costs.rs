@@ -1,0 +1,38 @@
+//! The table `costs`: what was needed, and what was spent.
+
+use super::row::row;
+
+row! {
+    table "costs" at "runs/RUN/final/costs.parquet" with 4096 rows in a group;
+    /// What each configuration needed by itself (attributed), and what the run spent (incurred), by service and kind of request.
+    pub struct CostRow {
+        /// The configuration whose requests these are, as if nothing were shared; null for the whole run, where equal requests count once.
+        pub configuration: Option<String>,
+        /// The service.
+        pub service: String,
+        /// The kind of request.
+        pub kind: String,
+        /// Requests.
+        pub requests: u64,
+        /// Different requests; null for a configuration.
+        pub unique: Option<u64>,
+        /// Requests that were computed and not found in the journal; null for a configuration.
+        pub computed: Option<u64>,
+        /// Tokens of prompts.
+        pub prompt_tokens: u64,
+        /// Tokens that were generated.
+        pub completion_tokens: u64,
+        /// Tokens that were scored.
+        pub scored_tokens: u64,
+        /// Operations, as the service counts them.
+        pub operations: u64,
+        /// Time of the service in seconds; null where it was not measured.
+        pub service_s: Option<f64>,
+        /// Time of the device in seconds; null where it was not measured.
+        pub device_s: Option<f64>,
+        /// Money, in the currency of the job's prices; null where no price is known.
+        pub money: Option<f64>,
+        /// Energy in joule; null where it was not measured.
+        pub energy_j: Option<f64>,
+    }
+}

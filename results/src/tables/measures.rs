@@ -1,0 +1,34 @@
+//! The table `measures`: means over questions.
+
+use super::row::row;
+
+row! {
+    table "measures" at "runs/RUN/final/measures.parquet" with 16384 rows in a group;
+    /// Means over questions, for all of them and for each stratum.
+    pub struct MeasureRow {
+        /// The configuration's name.
+        pub configuration: String,
+        /// Which questions: `all`, or a stratum as `name=value`.
+        pub stratum: String,
+        /// The measure's name.
+        pub measure: String,
+        /// The measure's version.
+        pub version: String,
+        /// The profile that the measure belongs to.
+        pub profile: String,
+        /// Where passages come from: `given`, `oracle`, `mixed` or `open`. Figures of different modes are never ranked together.
+        pub context_mode: String,
+        /// The mean; null where no question defines it.
+        pub value: Option<f64>,
+        /// Standard error of the mean; null where fewer than two questions define it.
+        pub stderr: Option<f64>,
+        /// Lower end of the 95 % interval; null where there is none.
+        pub low: Option<f64>,
+        /// Upper end of the 95 % interval; null where there is none.
+        pub high: Option<f64>,
+        /// Questions where the measure is defined; failed ones are among them.
+        pub n: u64,
+        /// Share of those whose outcome has the status `ok`; null where there are none.
+        pub coverage: Option<f64>,
+    }
+}

@@ -1,0 +1,176 @@
+//! Reads the committed outcomes of a run in final order, in bounded memory.
+//!
+//! Parts are in the order of commits: each holds some chunks of all configurations. The final order is by
+//! configuration, then index. So the outcomes are read in *windows*: where a configuration is small, a window is all
+//! chunks of as many configurations as fit; where it is large, some chunks of one. A part is opened once for each
+//! window that needs it, and of it only the row groups of the window's configurations are read.
+
+use super::OutcomeRow;
+use crate::log::State;
+use crate::store::Store;
+use crate::tables::{TableError, TableReader};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// Rows of a window. A row with a hundred passages takes about 2 KiB.
+const WINDOW_ROWS: u64 = 32_768;
+
+/// An iterator over committed outcomes; see [`in_final_order`].
+pub struct InFinalOrder {
+    store: Store,
+    run: String,
+    chunk_size: u64,
+    /// Each committed chunk: its commit, and its rows of one configuration.
+    chunks: BTreeMap<u64, (usize, u64)>,
+    parts: Vec<Vec<String>>,
+    windows: VecDeque<Window>,
+    rows: std::vec::IntoIter<OutcomeRow>,
+}
+
+/// What is held in memory at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Window {
+    configurations: Range<u32>,
+    chunks: Range<u64>,
+}
+
+/// All committed outcomes of `run`, sorted by configuration and index: the rows of chunks of valid commits, each from
+/// the commit that counts. `chunk_size` is the run's questions of a chunk.
+///
+/// An item is an error where a part is missing or corrupt, or holds fewer or more outcomes of a chunk than its commit
+/// says; nothing follows it.
+pub fn in_final_order(store: &Store, run: &str, state: &State, configurations: usize, chunk_size: u64) -> InFinalOrder {
+    let configurations = u32::try_from(configurations).unwrap_or(u32::MAX);
+    let each = |outcomes: u64| outcomes / u64::from(configurations.max(1));
+    let chunks = state
+        .committed
+        .iter()
+        .map(|(&chunk, &commit)| (chunk, (commit, each(state.outcomes.get(&chunk).copied().unwrap_or(0)))))
+        .collect();
+    let windows = windows(&chunks, configurations, WINDOW_ROWS);
+    InFinalOrder {
+        store: store.clone(),
+        run: run.to_owned(),
+        chunk_size: chunk_size.max(1),
+        chunks,
+        parts: state.commits.iter().map(|commit| commit.parts.clone()).collect(),
+        windows,
+        rows: Vec::new().into_iter(),
+    }
+}
+
+/// The outcomes of the question at position `index` under all configurations; none if its chunk is not committed.
+///
+/// # Errors
+/// As an item of [`in_final_order`].
+pub fn of_question(store: &Store, state: &State, chunk_size: u64, index: u64) -> Result<Vec<OutcomeRow>, TableError> {
+    let Some(&commit) = state.committed.get(&(index / chunk_size.max(1))) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for part in state.commits.get(commit).map_or(&[][..], |commit| &commit.parts) {
+        let reader = TableReader::<OutcomeRow>::open(store, part)?;
+        let rows = reader.read_groups(&reader.groups_where("index", index, index))?;
+        found.extend(rows.into_iter().filter(|row| row.index == index));
+    }
+    found.sort_by_key(|row| row.configuration);
+    Ok(found)
+}
+
+fn windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64) -> VecDeque<Window> {
+    let each: u64 = chunks.values().map(|(_, rows)| rows).sum();
+    let (Some((&first, _)), Some((&last, _))) = (chunks.first_key_value(), chunks.last_key_value()) else {
+        return VecDeque::new();
+    };
+    if each <= limit {
+        let together = u32::try_from(limit / each.max(1)).unwrap_or(u32::MAX).max(1);
+        return (0..configurations)
+            .step_by(together as usize)
+            .map(|from| Window {
+                configurations: from..from.saturating_add(together).min(configurations),
+                chunks: first..last + 1,
+            })
+            .collect();
+    }
+    let mut stretches: Vec<Range<u64>> = Vec::new();
+    let mut held = 0;
+    for (&chunk, &(_, rows)) in chunks {
+        match stretches.last_mut() {
+            Some(stretch) if held + rows <= limit => {
+                stretch.end = chunk + 1;
+                held += rows;
+            }
+            _ => {
+                stretches.push(chunk..chunk + 1);
+                held = rows;
+            }
+        }
+    }
+    (0..configurations)
+        .flat_map(|c| stretches.iter().map(move |chunks| Window { configurations: c..c + 1, chunks: chunks.clone() }))
+        .collect()
+}
+
+impl InFinalOrder {
+    /// The rows of a window, sorted and counted.
+    fn read(&self, window: &Window) -> Result<Vec<OutcomeRow>, TableError> {
+        let wanted = || self.chunks.range(window.chunks.clone());
+        let commits: BTreeSet<usize> = wanted().map(|(_, (commit, _))| *commit).collect();
+        let (low, high) = (u64::from(window.configurations.start), u64::from(window.configurations.end) - 1);
+        let mut rows = Vec::new();
+        for commit in commits {
+            for part in &self.parts[commit] {
+                let reader = TableReader::<OutcomeRow>::open(&self.store, part)?;
+                for group in reader.groups_where("configuration", low, high) {
+                    let counts = |row: &OutcomeRow| {
+                        let chunk = row.index / self.chunk_size;
+                        window.configurations.contains(&row.configuration)
+                            && window.chunks.contains(&chunk)
+                            && self.chunks.get(&chunk).is_some_and(|(of, _)| *of == commit)
+                    };
+                    rows.extend(reader.read_groups(&[group])?.into_iter().filter(counts));
+                }
+            }
+        }
+        rows.sort_by_key(|row| (row.configuration, row.index));
+        self.count(window, &rows)?;
+        Ok(rows)
+    }
+
+    /// Checks that a window holds each outcome of its chunks, once.
+    fn count(&self, window: &Window, rows: &[OutcomeRow]) -> Result<(), TableError> {
+        let mut found: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut last = None;
+        for row in rows {
+            let twice = last.replace((row.configuration, row.index)) == Some((row.configuration, row.index));
+            // One that is there twice counts as three, so that it cannot make up for one that is missing.
+            *found.entry(row.index / self.chunk_size).or_default() += if twice { 2 } else { 1 };
+        }
+        let configurations = u64::from(window.configurations.end - window.configurations.start);
+        for (&chunk, &(_, each)) in self.chunks.range(window.chunks.clone()) {
+            let (expected, found) = (each * configurations, found.get(&chunk).copied().unwrap_or(0));
+            if expected != found {
+                return Err(TableError::Incomplete { run: self.run.clone(), chunk, expected, found });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for InFinalOrder {
+    type Item = Result<OutcomeRow, TableError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(row) = self.rows.next() {
+                return Some(Ok(row));
+            }
+            let window = self.windows.pop_front()?;
+            match self.read(&window) {
+                Ok(rows) => self.rows = rows.into_iter(),
+                Err(error) => {
+                    self.windows.clear();
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

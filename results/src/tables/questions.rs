@@ -1,0 +1,49 @@
+//! The table `questions`: what was asked, with gold. Written once per run; workers read it as a stream.
+
+use super::row::row;
+use super::{TableError, TableReader};
+use crate::layout;
+use crate::store::Store;
+
+row! {
+    table "questions" at "runs/RUN/questions.parquet" with 1024 rows in a group;
+    /// What was asked, in the dataset's order, with gold.
+    pub struct QuestionRow {
+        /// Position in the dataset, from 0.
+        pub index: u64,
+        /// The dataset's id.
+        pub id: String,
+        /// The question.
+        pub text: String,
+        /// The dataset's type of question; null where it gives none.
+        pub kind: Option<String>,
+        /// Hops, as the dataset counts them; null where it does not.
+        pub hops: Option<u32>,
+        /// What the question is grouped by in measures.
+        pub strata: Vec<(String, String)>,
+        /// Gold answers, the main one first.
+        pub answers: Vec<String>,
+        /// Gold passages as numbers in the corpus; each inner list holds the passages that are equally good.
+        pub gold: Vec<Vec<u32>>,
+        /// Given candidates as numbers in the corpus.
+        pub candidates: Vec<u32>,
+        /// Digest of all gold of the question.
+        pub gold_digest: String,
+        /// Everything else that the dataset says of it, as JSON.
+        pub record: String,
+    }
+}
+
+/// The questions of `run` from position `from` on, read a row group at a time.
+///
+/// # Errors
+/// A table that is absent, foreign or corrupt, or a store that fails.
+pub fn stream(
+    store: &Store,
+    run: &str,
+    from: u64,
+) -> Result<impl Iterator<Item = Result<QuestionRow, TableError>> + Send + use<>, TableError> {
+    let reader = TableReader::<QuestionRow>::open(store, &layout::questions(run))?;
+    let first = reader.groups_where("index", from, u64::MAX).first().copied().unwrap_or(reader.row_groups());
+    Ok(reader.rows_from(first).skip_while(move |row| row.as_ref().is_ok_and(|row| row.index < from)))
+}

@@ -1,0 +1,259 @@
+//! Reads a table, whole or by row groups: one request for the footer, one for each stretch of row groups.
+
+use super::cell::Columns;
+use super::writer::{TABLE_KEY, VERSION_KEY};
+use super::{Row, SCHEMA_VERSION, TableError};
+use crate::store::Store;
+use arrow::datatypes::{DataType, Schema};
+use bytes::buf::Reader;
+use bytes::{Buf, Bytes};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::statistics::Statistics;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes read from the end of a file before its footer's size is known.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// Rows decoded at once.
+const BATCH_ROWS: usize = 1024;
+
+/// An open table.
+pub struct TableReader<R: Row> {
+    store: Store,
+    name: String,
+    path: String,
+    size: u64,
+    metadata: ArrowReaderMetadata,
+    rows: PhantomData<fn() -> R>,
+}
+
+impl<R: Row> TableReader<R> {
+    /// Opens the object `name` and checks that it is this table in this version.
+    ///
+    /// # Errors
+    /// A file that is absent, foreign, of another version or corrupt, or a store that fails.
+    pub fn open(store: &Store, name: &str) -> Result<Self, TableError> {
+        let path = store.full_name(name);
+        let size = store.size(name)?;
+        let start = size.saturating_sub(TAIL_BYTES);
+        let tail = Window { store, name, size, start, bytes: store.get_range(name, start..size)? }.fixed();
+        let metadata = ArrowReaderMetadata::load(&tail, ArrowReaderOptions::new())
+            .map_err(|source| TableError::Corrupt { path: path.clone(), source })?;
+        check_identity::<R>(&path, &metadata)?;
+        check_columns::<R>(&path, metadata.schema())?;
+        Ok(Self { store: store.clone(), name: name.to_owned(), path, size, metadata, rows: PhantomData })
+    }
+
+    /// Rows in the table.
+    pub fn rows(&self) -> u64 {
+        u64::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
+    }
+
+    /// Row groups in the table.
+    pub fn row_groups(&self) -> usize {
+        self.metadata.metadata().num_row_groups()
+    }
+
+    /// The row groups whose `column`, an unsigned number, may have a value from `low` to `high`, both included.
+    pub fn groups_where(&self, column: &str, low: u64, high: u64) -> Vec<usize> {
+        let metadata = self.metadata.metadata();
+        let may_hold = |group: &RowGroupMetaData| {
+            let chunk = group.columns().iter().find(|chunk| chunk.column_path().string() == column);
+            let bounds = chunk.and_then(|chunk| bounds(chunk.statistics()?));
+            bounds.is_none_or(|(least, greatest)| least <= high && low <= greatest)
+        };
+        (0..metadata.num_row_groups()).filter(|&group| may_hold(metadata.row_group(group))).collect()
+    }
+
+    /// The rows of the given row groups, in their order.
+    ///
+    /// # Errors
+    /// A corrupt file, or a store that fails.
+    pub fn read_groups(&self, groups: &[usize]) -> Result<Vec<R>, TableError> {
+        let corrupt = |source| TableError::Corrupt { path: self.path.clone(), source };
+        let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
+        let bytes = self.store.get_range(&self.name, range.clone())?;
+        let window =
+            Window { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }.fixed();
+        let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(window, self.metadata.clone())
+            .with_row_groups(groups.to_vec())
+            .with_batch_size(BATCH_ROWS)
+            .build()
+            .map_err(corrupt)?;
+        let mut rows = Vec::new();
+        for batch in batches {
+            let batch = batch.map_err(|error| corrupt(error.into()))?;
+            let read = R::rows(batch.columns(), batch.num_rows(), None).and_then(|read| read.into_iter().collect());
+            let read: Vec<R> = read.ok_or_else(|| corrupt(ParquetError::General("a null where none may be".into())))?;
+            rows.extend(read);
+        }
+        Ok(rows)
+    }
+
+    /// All rows from row group `first` on, read a row group at a time.
+    pub fn rows_from(self, first: usize) -> impl Iterator<Item = Result<R, TableError>> + Send + use<R> {
+        (first..self.row_groups()).flat_map(move |group| match self.read_groups(&[group]) {
+            Ok(rows) => rows.into_iter().map(Ok).collect::<Vec<_>>(),
+            Err(error) => vec![Err(error)],
+        })
+    }
+
+    /// The bytes from the first of `groups` to the last; nothing where there are none.
+    fn byte_range(&self, groups: &[usize]) -> Result<Option<Range<u64>>, ParquetError> {
+        let mut covered: Option<Range<u64>> = None;
+        for &group in groups {
+            for chunk in self.metadata.metadata().row_group(group).columns() {
+                let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+                let ends = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
+                let range = ends.and_then(|(start, length)| Some(start..start.checked_add(length)?));
+                let range = range.filter(|range| range.end <= self.size);
+                let range = range.ok_or_else(|| ParquetError::EOF("a column lies outside the file".to_owned()))?;
+                covered = Some(match covered {
+                    Some(all) => all.start.min(range.start)..all.end.max(range.end),
+                    None => range,
+                });
+            }
+        }
+        Ok(covered)
+    }
+}
+
+/// Reads a whole table.
+///
+/// # Errors
+/// As [`TableReader::open`].
+pub fn read_table<R: Row>(store: &Store, name: &str) -> Result<Vec<R>, TableError> {
+    TableReader::open(store, name)?.rows_from(0).collect()
+}
+
+/// The least and the greatest value of an unsigned column chunk.
+fn bounds(statistics: &Statistics) -> Option<(u64, u64)> {
+    match statistics {
+        Statistics::Int32(s) => Some((u64::from(*s.min_opt()? as u32), u64::from(*s.max_opt()? as u32))),
+        Statistics::Int64(s) => Some((*s.min_opt()? as u64, *s.max_opt()? as u64)),
+        _ => None,
+    }
+}
+
+fn check_identity<R: Row>(path: &str, metadata: &ArrowReaderMetadata) -> Result<(), TableError> {
+    let pairs = metadata.metadata().file_metadata().key_value_metadata();
+    let get = |key: &str| pairs?.iter().find(|pair| pair.key == key)?.value.clone();
+    let foreign = |found: String| TableError::Foreign { path: path.to_owned(), found, expected: R::TABLE.name };
+    let table = get(TABLE_KEY).ok_or_else(|| foreign("a table of another program".to_owned()))?;
+    if table != R::TABLE.name {
+        return Err(foreign(format!("the table `{table}`")));
+    }
+    match get(VERSION_KEY) {
+        Some(version) if version == SCHEMA_VERSION.to_string() => Ok(()),
+        version => Err(TableError::Version {
+            path: path.to_owned(),
+            found: version.unwrap_or_else(|| "none".to_owned()),
+            supported: SCHEMA_VERSION,
+        }),
+    }
+}
+
+/// Compares names, types and nullability; descriptions may change within a version.
+fn check_columns<R: Row>(path: &str, found: &Schema) -> Result<(), TableError> {
+    let describe = |data_type: &DataType, nullable: bool| {
+        format!("{data_type}{}", if nullable { " with nulls" } else { " without nulls" })
+    };
+    let fields = <R as Columns>::fields();
+    for (i, field) in fields.iter().enumerate() {
+        let got = found.fields().get(i).filter(|got| got.name() == field.name());
+        if got.is_some_and(|got| {
+            same_type(got.data_type(), field.data_type()) && got.is_nullable() == field.is_nullable()
+        }) {
+            continue;
+        }
+        return Err(TableError::Column {
+            path: path.to_owned(),
+            column: field.name().clone(),
+            found: got.map_or("absent".to_owned(), |got| describe(got.data_type(), got.is_nullable())),
+            expected: describe(field.data_type(), field.is_nullable()),
+        });
+    }
+    Ok(())
+}
+
+/// Whether two types are equal but for descriptions.
+fn same_type(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::List(a), DataType::List(b)) => {
+            a.is_nullable() == b.is_nullable() && same_type(a.data_type(), b.data_type())
+        }
+        (DataType::Struct(a), DataType::Struct(b)) => {
+            a.len() == b.len()
+                && a.iter().zip(b.iter()).all(|(a, b)| {
+                    a.name() == b.name()
+                        && a.is_nullable() == b.is_nullable()
+                        && same_type(a.data_type(), b.data_type())
+                })
+        }
+        _ => a == b,
+    }
+}
+
+/// A stretch of a file in memory; the rest is read when it is asked for.
+struct Window<'a> {
+    store: &'a Store,
+    name: &'a str,
+    size: u64,
+    start: u64,
+    bytes: Bytes,
+}
+
+/// A [`Window`] that owns what it needs.
+struct FixedWindow {
+    store: Store,
+    name: Arc<str>,
+    size: u64,
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Window<'_> {
+    fn fixed(self) -> FixedWindow {
+        let (store, name) = (self.store.clone(), Arc::from(self.name));
+        FixedWindow { store, name, size: self.size, start: self.start, bytes: self.bytes }
+    }
+}
+
+impl FixedWindow {
+    fn slice(&self, range: Range<u64>) -> Result<Bytes, ParquetError> {
+        if range.start > range.end || range.end > self.size {
+            return Err(ParquetError::EOF(format!("bytes {} to {} lie outside the file", range.start, range.end)));
+        }
+        let end = self.start + self.bytes.len() as u64;
+        if self.start <= range.start && range.end <= end {
+            return Ok(self.bytes.slice((range.start - self.start) as usize..(range.end - self.start) as usize));
+        }
+        self.store.get_range(&self.name, range).map_err(|error| ParquetError::External(Box::new(error)))
+    }
+}
+
+impl Length for FixedWindow {
+    fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+impl ChunkReader for FixedWindow {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        let end = self.start + self.bytes.len() as u64;
+        let end = if (self.start..end).contains(&start) { end } else { (start + TAIL_BYTES).min(self.size) };
+        Ok(self.slice(start..end)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let end = start.checked_add(length as u64);
+        self.slice(start..end.ok_or_else(|| ParquetError::EOF("a length overflows".to_owned()))?)
+    }
+}

@@ -1,0 +1,24 @@
+//! The table `requests`: the journal's view of a run.
+
+use super::row::row;
+
+row! {
+    table "requests" at "runs/RUN/final/requests.parquet" with 65536 rows in a group;
+    /// Answered requests in the journal segments of a run's commits.
+    pub struct RequestRow {
+        /// The run.
+        pub run: String,
+        /// The service that answered.
+        pub service: String,
+        /// The kind of request.
+        pub kind: String,
+        /// The request's content address, in hexadecimal.
+        pub key: String,
+        /// The bucket of its route, 0 to 4095.
+        pub bucket: u32,
+        /// The segment that holds the answer.
+        pub segment: String,
+        /// Bytes that the answer takes there.
+        pub bytes: u64,
+    }
+}
