@@ -1,0 +1,77 @@
+//! The folder in which a corpus grows, beside its place and under another name, until it is whole.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use crate::error::BuildError;
+
+/// A folder that is moved to its place when all is well and removed otherwise.
+///
+/// A process that is killed leaves it behind, named `.NAME.building-PID-N`; it has no `corpus.json` until everything else
+/// is on disk, so nothing takes it for a corpus.
+pub(super) struct Staging {
+    path: PathBuf,
+    place: PathBuf,
+    published: bool,
+}
+
+impl Staging {
+    /// Makes the folder. The place itself may be an empty folder, or nothing.
+    pub(super) fn create(place: &Path) -> Result<Self, BuildError> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        if !is_free(place) {
+            return Err(BuildError::Exists { path: place.to_owned() });
+        }
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = parent(place).join(format!(".{name}.building-{}-{number}", process::id()));
+        fs::create_dir_all(&path).map_err(BuildError::io(&path))?;
+        Ok(Self { path, place: place.to_owned(), published: false })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves the folder, whose files are on disk, to its place, durably.
+    pub(super) fn publish(mut self) -> Result<(), BuildError> {
+        sync_folder(&self.path)?;
+        if !is_free(&self.place) {
+            return Err(BuildError::Exists { path: self.place.clone() });
+        }
+        fs::rename(&self.path, &self.place).map_err(BuildError::io(&self.place))?;
+        self.published = true;
+        sync_folder(parent(&self.place))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.published {
+            // Nobody reads what may be left over, so there is nothing to say about a failure.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn parent(place: &Path) -> &Path {
+    match place.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn is_free(place: &Path) -> bool {
+    match fs::read_dir(place) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => fs::symlink_metadata(place).is_err(),
+    }
+}
+
+fn sync_folder(path: &Path) -> Result<(), BuildError> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(BuildError::io(path))
+}

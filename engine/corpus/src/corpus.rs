@@ -1,0 +1,245 @@
+//! A finished corpus, mapped: everything it answers is borrowed from the map.
+
+use std::{
+    fmt,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use arrow::datatypes::SchemaRef;
+
+use crate::{
+    digest,
+    error::CorpusError,
+    fold::fold_title,
+    info::CorpusInfo,
+    lookup::{self, Lookup},
+    mapped::{self, as_passages},
+    passage::PassageId,
+    passages::{Aliases, Lists, Passages},
+    schema,
+};
+
+/// A mapped corpus. Share it between threads by reference or [`std::sync::Arc`]; opening it twice costs memory once.
+///
+/// # Panics
+///
+/// Methods that take a [`PassageId`] panic, as indexing does, where it is not below [`Corpus::len`]. Those that return a
+/// text, title or id panic if it is no longer the UTF-8 that was written, which [`Corpus::verify`] would have found.
+pub struct Corpus {
+    dir: PathBuf,
+    info: CorpusInfo,
+    pub(crate) passages: Passages,
+    pub(crate) aliases: Aliases,
+    pub(crate) links: Lists,
+    backlinks: Lists,
+    lookups: Lookups,
+}
+
+struct Lookups {
+    ids: Lookup,
+    titles: Lookup,
+    folded: Lookup,
+    contents: Lookup,
+}
+
+/// A link and the part of the text that carries it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// The passage linked to.
+    pub target: PassageId,
+    /// The anchor's bytes in the text. Several targets share an anchor where they share a title.
+    pub span: Range<usize>,
+}
+
+impl Corpus {
+    /// Maps the corpus in folder `dir`.
+    ///
+    /// The format version, the files' lengths, everything that says where something lies and all numbers of passages are
+    /// checked, which reads about 60 bytes per passage and 4 per link. Texts are not read: see [`Corpus::verify`].
+    ///
+    /// # Errors
+    ///
+    /// The folder holds no corpus, one of another format version, or files that are missing, truncated or damaged.
+    pub fn open(dir: &Path) -> Result<Self, CorpusError> {
+        let info = CorpusInfo::read(dir)?;
+        let rows = info.settings.batch_rows;
+        let batches = |name, schema: SchemaRef| mapped::open_listed(dir, info.file(dir, name)?, &schema);
+        let passages = {
+            let path = dir.join(schema::PASSAGES_FILE);
+            let passages = Passages::new(&path, batches(schema::PASSAGES_FILE, schema::passages())?, rows)?;
+            if passages.len() as u64 != info.counts.passages {
+                let detail = format!("it has {} passages, corpus.json states {}", passages.len(), info.counts.passages);
+                return Err(CorpusError::Damaged { path, detail });
+            }
+            passages
+        };
+        let len = passages.len();
+        let aliases = batches(schema::ALIASES_FILE, schema::aliases())?;
+        let aliases = Aliases::new(&dir.join(schema::ALIASES_FILE), aliases, rows, len)?;
+        let links = batches(schema::LINKS_FILE, schema::links())?;
+        let links = Lists::new(&dir.join(schema::LINKS_FILE), links, rows, len)?;
+        let backlinks = batches(schema::BACKLINKS_FILE, schema::backlinks())?;
+        let backlinks = Lists::new(&dir.join(schema::BACKLINKS_FILE), backlinks, rows, len)?;
+        let table = |name, bound| Lookup::open(dir, info.file(dir, name)?, bound);
+        let lookups = Lookups {
+            ids: table(lookup::IDS_FILE, len + aliases.len())?,
+            titles: table(lookup::TITLES_FILE, len)?,
+            folded: table(lookup::FOLDED_FILE, len)?,
+            contents: table(lookup::CONTENTS_FILE, len)?,
+        };
+        Ok(Self { dir: dir.to_owned(), info, passages, aliases, links, backlinks, lookups })
+    }
+
+    /// The folder it was opened from.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What it is: name, counts, settings, sources.
+    pub fn info(&self) -> &CorpusInfo {
+        &self.info
+    }
+
+    /// Identifies all that this corpus can answer; part of the keys of what is computed from it.
+    pub fn digest(&self) -> &str {
+        &self.info.digest
+    }
+
+    /// Number of passages.
+    pub fn len(&self) -> usize {
+        self.passages.len()
+    }
+
+    /// Whether there are no passages.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All passages, in order.
+    pub fn passages(&self) -> impl ExactSizeIterator<Item = PassageId> + DoubleEndedIterator + Clone + use<> {
+        (0..self.len() as u32).map(PassageId)
+    }
+
+    /// Whether there is such a passage.
+    pub fn contains(&self, passage: PassageId) -> bool {
+        passage.index() < self.len()
+    }
+
+    /// The external id.
+    pub fn id(&self, passage: PassageId) -> &str {
+        self.passages.id(passage.0)
+    }
+
+    /// The title, empty where the source has none.
+    pub fn title(&self, passage: PassageId) -> &str {
+        self.passages.title(passage.0)
+    }
+
+    /// The text.
+    pub fn text(&self, passage: PassageId) -> &str {
+        self.passages.text(passage.0)
+    }
+
+    /// Byte offset in the text of each sentence's end; empty where sentences are not known.
+    pub fn sentence_ends(&self, passage: PassageId) -> &[u32] {
+        self.passages.sentence_ends(passage.0)
+    }
+
+    /// Sentence `n` of a passage, counted from 0, with the space that follows or precedes it in the text.
+    pub fn sentence(&self, passage: PassageId, n: usize) -> Option<&str> {
+        let ends = self.sentence_ends(passage);
+        let end = *ends.get(n)?;
+        let start = n.checked_sub(1).map_or(0, |before| ends[before]);
+        self.text(passage).get(start as usize..end as usize)
+    }
+
+    /// The sentences of a passage: joined, they are its text. None where they are not known.
+    pub fn sentences(&self, passage: PassageId) -> impl Iterator<Item = &str> {
+        let text = self.text(passage);
+        let mut start = 0;
+        self.sentence_ends(passage).iter().filter_map(move |&end| {
+            let sentence = text.get(start..end as usize);
+            start = end as usize;
+            sentence
+        })
+    }
+
+    /// The passages that this one links to, each once, in the order in which the text first does.
+    pub fn links(&self, passage: PassageId) -> &[PassageId] {
+        as_passages(self.links.of(passage.0, 0))
+    }
+
+    /// The links of a passage with the part of the text that carries each.
+    pub fn anchors(&self, passage: PassageId) -> impl ExactSizeIterator<Item = Anchor> {
+        let (starts, ends) = (self.links.of(passage.0, 1), self.links.of(passage.0, 2));
+        self.links(passage)
+            .iter()
+            .zip(starts.iter().zip(ends))
+            .map(|(&target, (&start, &end))| Anchor { target, span: start as usize..end as usize })
+    }
+
+    /// The passages that link to this one, ascending.
+    pub fn linked_from(&self, passage: PassageId) -> &[PassageId] {
+        as_passages(self.backlinks.of(passage.0, 0))
+    }
+
+    /// The passage with this external id, or that stands for the dropped duplicate that had it.
+    pub fn by_external_id(&self, id: &str) -> Option<PassageId> {
+        let entry =
+            *self.lookups.ids.equal(digest::key(id), |entry| self.id_entry(entry).0 == id.as_bytes()).first()?;
+        Some(PassageId(self.id_entry(entry).1))
+    }
+
+    /// The passages with exactly this title, ascending.
+    pub fn by_title(&self, title: &str) -> &[PassageId] {
+        as_passages(exact_title(&self.passages, &self.lookups.titles, title))
+    }
+
+    /// The passages whose title is this one as wiki links are written (see [`fold_title`]). Those of one exact title are
+    /// neither first nor together.
+    pub fn by_title_folded(&self, title: &str) -> &[PassageId] {
+        as_passages(folded_title(&self.passages, &self.lookups.folded, title))
+    }
+
+    /// The first passage with exactly this title and this text.
+    pub fn by_title_and_text(&self, title: &str, text: &str) -> Option<PassageId> {
+        let is_equal = |passage: u32| {
+            self.passages.title_bytes(passage) == title.as_bytes()
+                && self.passages.text_bytes(passage) == text.as_bytes()
+        };
+        self.lookups.contents.equal(digest::content_key(title, text).0, is_equal).first().copied().map(PassageId)
+    }
+
+    /// The id and passage of an entry of the id table: passages, then aliases.
+    fn id_entry(&self, entry: u32) -> (&[u8], u32) {
+        id_entry(&self.passages, &self.aliases, entry)
+    }
+}
+
+/// The id and passage of entry `entry` of the id table, in which aliases follow the passages.
+pub(crate) fn id_entry<'a>(passages: &'a Passages, aliases: &'a Aliases, entry: u32) -> (&'a [u8], u32) {
+    match entry.checked_sub(passages.len() as u32) {
+        None => (passages.id_bytes(entry), entry),
+        Some(alias) => aliases.get(alias),
+    }
+}
+
+/// The passages with exactly this title.
+pub(crate) fn exact_title<'a>(passages: &Passages, titles: &'a Lookup, title: &str) -> &'a [u32] {
+    titles.equal(digest::key(title), |passage| passages.title_bytes(passage) == title.as_bytes())
+}
+
+/// The passages with this title, folded.
+pub(crate) fn folded_title<'a>(passages: &Passages, folded: &'a Lookup, title: &str) -> &'a [u32] {
+    let wanted = fold_title(title);
+    folded.equal(digest::key(&wanted), |passage| {
+        std::str::from_utf8(passages.title_bytes(passage)).is_ok_and(|title| fold_title(title) == wanted)
+    })
+}
+
+impl fmt::Debug for Corpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Corpus").field("dir", &self.dir).field("digest", &self.info.digest).finish_non_exhaustive()
+    }
+}

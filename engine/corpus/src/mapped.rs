@@ -1,0 +1,174 @@
+//! Maps the files of a corpus and decodes their Arrow batches without copying.
+//!
+//! A batch's metadata is covered by the structure digest in `corpus.json`, which is compared before anything is decoded:
+//! Arrow's decoder panics on metadata that points outside of its file. Offsets are checked by Arrow.
+//!
+//! A file that is truncated while it is mapped ends the process with SIGBUS, as with any memory map. Corpora are never
+//! written in place, so this takes an outside hand.
+
+use std::{
+    fs::File,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use arrow::{
+    array::RecordBatch,
+    buffer::Buffer,
+    datatypes::Schema,
+    error::ArrowError,
+    ipc::{Block, Footer, convert, reader},
+};
+use memmap2::Mmap;
+
+use crate::{digest, error::CorpusError, info::FileInfo, passage::PassageId, schema};
+
+/// Maps the whole of `path`.
+pub(crate) fn map(path: &Path) -> Result<Buffer, CorpusError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(CorpusError::Missing { path: path.to_owned() });
+        }
+        Err(source) => return Err(CorpusError::Io { path: path.to_owned(), source }),
+    };
+    // SAFETY: the map is read-only and private to this process's readers; files of a finished corpus are never written
+    // again, which the module's header states as the condition.
+    let map = unsafe { Mmap::map(&file) }.map_err(|source| CorpusError::Io { path: path.to_owned(), source })?;
+    Ok(Buffer::from(bytes::Bytes::from_owner(map)))
+}
+
+/// Maps a file of a finished corpus, whose length must be as written.
+pub(crate) fn map_listed(dir: &Path, listed: &FileInfo) -> Result<Buffer, CorpusError> {
+    let path = dir.join(&listed.name);
+    let found = match path.metadata() {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(CorpusError::Missing { path }),
+        Err(source) => return Err(CorpusError::Io { path, source }),
+    };
+    if found != listed.bytes {
+        return Err(CorpusError::Length { path, expected: listed.bytes, found });
+    }
+    map(&path)
+}
+
+/// Fails if a mapped file's structure is not the one that was written.
+pub(crate) fn check_structure(path: &Path, listed: &FileInfo, found: String) -> Result<(), CorpusError> {
+    if found == listed.structure {
+        return Ok(());
+    }
+    Err(CorpusError::Damaged {
+        path: path.to_owned(),
+        detail: "the parts that say where everything lies are not those that were written".to_owned(),
+    })
+}
+
+/// A mapped Arrow IPC file whose footer has been read.
+pub(crate) struct ArrowFile {
+    path: PathBuf,
+    buffer: Buffer,
+    footer: std::ops::Range<usize>,
+}
+
+impl ArrowFile {
+    /// Finds the footer of the file at `path`, mapped as `buffer`.
+    pub(crate) fn new(path: PathBuf, buffer: Buffer) -> Result<Self, CorpusError> {
+        let damaged = |detail: &str| CorpusError::Damaged { path: path.clone(), detail: detail.to_owned() };
+        let Some(trailer) = buffer.last_chunk::<10>() else {
+            return Err(damaged("it is too short for an Arrow file"));
+        };
+        let length =
+            reader::read_footer_length(*trailer).map_err(|source| CorpusError::Arrow { path: path.clone(), source })?;
+        let end = buffer.len() - trailer.len();
+        let start = end.checked_sub(length).ok_or_else(|| damaged("its footer is longer than the file"))?;
+        Ok(Self { path, buffer, footer: start..end })
+    }
+
+    /// BLAKE3 over the footer and the metadata of all batches.
+    pub(crate) fn structure(&self) -> Result<String, CorpusError> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.buffer[self.footer.clone()]);
+        for block in self.blocks()? {
+            let metadata = self.block(&block)?.slice_with_length(0, block.metaDataLength() as usize);
+            hasher.update(&metadata);
+        }
+        Ok(hasher.finalize().to_hex().to_string())
+    }
+
+    /// Decodes all batches, which must have `schema`; strings come as bytes. Nothing is copied.
+    pub(crate) fn batches(&self, expected: &Schema) -> Result<Vec<RecordBatch>, CorpusError> {
+        let footer = self.footer()?;
+        let found = footer.schema().ok_or_else(|| self.damaged("it has no schema".to_owned()))?;
+        let found = convert::try_fb_to_schema(found).map_err(|source| self.arrow(source))?;
+        if found.fields() != expected.fields() {
+            return Err(self.damaged(format!("it has schema {found}, expected {expected}")));
+        }
+        let decoder =
+            reader::FileDecoder::new(schema::unchecked(expected), footer.version()).with_require_alignment(true);
+        self.blocks()?
+            .iter()
+            .map(|block| {
+                let batch =
+                    decoder.read_record_batch(block, &self.block(block)?).map_err(|source| self.arrow(source))?;
+                batch.ok_or_else(|| self.damaged("a block is not a record batch".to_owned()))
+            })
+            .collect()
+    }
+
+    fn footer(&self) -> Result<Footer<'_>, CorpusError> {
+        arrow::ipc::root_as_footer(&self.buffer[self.footer.clone()])
+            .map_err(|error| self.damaged(format!("its footer cannot be read: {error}")))
+    }
+
+    fn blocks(&self) -> Result<Vec<Block>, CorpusError> {
+        Ok(self.footer()?.recordBatches().iter().flatten().copied().collect())
+    }
+
+    /// The bytes of a block, if they lie within the file.
+    fn block(&self, block: &Block) -> Result<Buffer, CorpusError> {
+        let parts = (block.offset(), i64::from(block.metaDataLength()), block.bodyLength());
+        let (Ok(offset), Ok(metadata), Ok(body)) =
+            (usize::try_from(parts.0), usize::try_from(parts.1), usize::try_from(parts.2))
+        else {
+            return Err(self.damaged("a block has a negative length".to_owned()));
+        };
+        let length = metadata
+            .checked_add(body)
+            .filter(|length| offset.checked_add(*length).is_some_and(|end| end <= self.footer.start));
+        match length {
+            Some(length) => Ok(self.buffer.slice_with_length(offset, length)),
+            None => Err(self.damaged("a block reaches beyond the end".to_owned())),
+        }
+    }
+
+    fn damaged(&self, detail: String) -> CorpusError {
+        CorpusError::Damaged { path: self.path.clone(), detail }
+    }
+
+    fn arrow(&self, source: ArrowError) -> CorpusError {
+        CorpusError::Arrow { path: self.path.clone(), source }
+    }
+}
+
+/// Maps and decodes an Arrow file of a finished corpus.
+pub(crate) fn open_listed(dir: &Path, listed: &FileInfo, schema: &Schema) -> Result<Vec<RecordBatch>, CorpusError> {
+    let path = dir.join(&listed.name);
+    let file = ArrowFile::new(path.clone(), map_listed(dir, listed)?)?;
+    check_structure(&path, listed, file.structure()?)?;
+    file.batches(schema)
+}
+
+/// What is to be written down about an Arrow file that was just completed.
+pub(crate) fn describe_arrow(dir: &Path, name: &str) -> Result<FileInfo, CorpusError> {
+    let path = dir.join(name);
+    let buffer = map(&path)?;
+    let (bytes, digest) = (buffer.len() as u64, digest::of_bytes(&buffer));
+    let structure = ArrowFile::new(path, buffer)?.structure()?;
+    Ok(FileInfo { name: name.to_owned(), bytes, structure, digest })
+}
+
+/// Sees mapped numbers as passages.
+pub(crate) fn as_passages(numbers: &[u32]) -> &[PassageId] {
+    // SAFETY: `PassageId` is `repr(transparent)` over `u32`, and every bit pattern is a valid one.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<PassageId>(), numbers.len()) }
+}
