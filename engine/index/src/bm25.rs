@@ -23,6 +23,7 @@ use crate::{
     passages::Passages,
     query::{Hit, Query},
     simd::Level,
+    tfidf,
 };
 use description::Description;
 
@@ -40,6 +41,7 @@ pub struct Bm25Index {
 pub struct Scratch {
     plan: plan::Scratch,
     exhaustive: exhaustive::Scratch,
+    pub(crate) tfidf: tfidf::Scores,
 }
 
 impl Bm25Index {

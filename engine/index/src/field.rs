@@ -56,13 +56,13 @@ impl Field {
     }
 }
 
-/// Looks frequencies up in a list, passages ascending.
-pub(crate) enum Probe<'a> {
+/// Reads a list, passages ascending.
+pub(crate) enum Reader<'a> {
     Dense(Dense<'a>),
     Blocks(Box<Cursor<'a>>),
 }
 
-impl<'a> Probe<'a> {
+impl<'a> Reader<'a> {
     pub(crate) fn new(list: List<'a>, level: Level) -> Self {
         match list {
             List::Dense(dense) => Self::Dense(dense),
@@ -75,6 +75,32 @@ impl<'a> Probe<'a> {
         match self {
             Self::Dense(dense) => dense.frequency(doc),
             Self::Blocks(cursor) => cursor.frequency(doc),
+        }
+    }
+
+    /// Calls `each` with the passages of `from..to` that have the term, and its frequency; `from` is the `to` of the
+    /// call before, or 0.
+    #[inline]
+    pub(crate) fn each(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, u32)) {
+        match self {
+            Self::Dense(dense) => (from..to).for_each(|doc| match dense.frequency(doc) {
+                0 => {}
+                frequency => each(doc, frequency),
+            }),
+            Self::Blocks(cursor) => {
+                while cursor.take_before(to, |docs, frequencies| {
+                    docs.iter().zip(frequencies).for_each(|(&doc, &frequency)| each(doc, frequency));
+                }) {}
+            }
+        }
+    }
+
+    /// Whether a passage before `to` may be left to read.
+    #[inline]
+    pub(crate) fn any_before(&self, to: u32) -> bool {
+        match self {
+            Self::Dense(_) => true,
+            Self::Blocks(cursor) => cursor.doc().is_some_and(|doc| doc < to),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Queries and what they find.
 
-use std::cmp::Ordering;
+use std::{borrow::Cow, cmp::Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,16 @@ impl Within {
         ids.sort_unstable();
         ids.dedup();
         Self { ids, statistics }
+    }
+
+    /// The passages an index of `passages` has, ascending without repetition however the public field was filled.
+    pub(crate) fn ids_below(&self, passages: u32) -> Cow<'_, [u32]> {
+        if self.ids.is_sorted_by(|a, b| a < b) {
+            return Cow::Borrowed(&self.ids[..self.ids.partition_point(|&id| id < passages)]);
+        }
+        let mut ids = Self::new(self.ids.clone(), self.statistics).ids;
+        ids.truncate(ids.partition_point(|&id| id < passages));
+        Cow::Owned(ids)
     }
 }
 

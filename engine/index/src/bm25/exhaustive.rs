@@ -3,8 +3,7 @@
 
 use super::{Bm25Index, plan::Plan};
 use crate::{
-    field::List,
-    postings::cursor::Cursor,
+    field::Reader,
     query::{Best, Hit},
 };
 
@@ -19,71 +18,44 @@ pub(super) struct Scratch {
     matched: Vec<bool>,
 }
 
+fn reset<T: Clone>(values: &mut Vec<T>, size: usize, value: T) {
+    values.clear();
+    values.resize(size, value);
+}
+
 pub(super) fn search(index: &Bm25Index, plan: &Plan, k: usize, scratch: &mut Scratch) -> Vec<Hit> {
     let bytes = index.container.bytes();
-    let passages = index.len();
     let mut best = Best::new(k, Hit::ranking);
-    // One cursor for each token, repeated ones too: scores are summed in token order.
-    let mut cursors: Vec<Vec<(u32, Option<Cursor<'_>>)>> = plan
-        .sequence
-        .iter()
-        .map(|s| {
-            s.iter()
-                .map(|&t| {
-                    let term = &plan.terms[t as usize];
-                    match index.fields[term.field].list(bytes, &term.record) {
-                        List::Dense(_) => (t, None),
-                        List::Blocks(blocks) => (t, Some(Cursor::new(blocks, index.level))),
-                    }
-                })
-                .collect()
-        })
-        .collect();
-    let mut start = 0;
-    while start < passages {
-        let end = passages.min(start + WINDOW);
+    // A reader for each token, repeated ones too: scores are summed in token order.
+    let reader = |&t: &u32| {
+        let term = &plan.terms[t as usize];
+        (term.idf, Reader::new(index.fields[term.field].list(bytes, &term.record), index.level))
+    };
+    let mut readers: Vec<Vec<_>> = plan.sequence.iter().map(|tokens| tokens.iter().map(reader).collect()).collect();
+    for start in (0..index.len()).step_by(WINDOW as usize) {
+        let end = index.len().min(start.saturating_add(WINDOW));
         let size = (end - start) as usize;
-        scratch.total.clear();
-        scratch.total.resize(size, 0.0);
-        scratch.matched.clear();
-        scratch.matched.resize(size, false);
-        for (f, cursors) in cursors.iter_mut().enumerate() {
+        reset(&mut scratch.total, size, 0.0);
+        reset(&mut scratch.matched, size, false);
+        for (f, readers) in readers.iter_mut().enumerate() {
             let lengths = index.fields[f].lengths(bytes);
             let scorer = &plan.scorers[f];
-            scratch.field.clear();
-            scratch.field.resize(size, 0.0);
-            for (t, cursor) in cursors {
-                let term = &plan.terms[*t as usize];
-                let mut add = |doc: u32, frequency: u32| {
-                    let Some(at) = doc.checked_sub(start).map(|at| at as usize).filter(|&at| at < size) else { return };
-                    scratch.matched[at] = true;
-                    scratch.field[at] += scorer.impact(term.idf, frequency, scorer.norm(lengths[doc as usize]));
-                };
-                match cursor {
-                    Some(cursor) => {
-                        while cursor.take_before(end, |docs, frequencies| {
-                            docs.iter().zip(frequencies).for_each(|(&doc, &frequency)| add(doc, frequency));
-                        }) {}
+            reset(&mut scratch.field, size, 0.0);
+            for (idf, reader) in readers {
+                reader.each(start, end, |doc, frequency| {
+                    // A damaged list may hold any number.
+                    let at = doc.wrapping_sub(start) as usize;
+                    if at < size {
+                        scratch.matched[at] = true;
+                        scratch.field[at] += scorer.impact(*idf, frequency, scorer.norm(lengths[doc as usize]));
                     }
-                    None => {
-                        let List::Dense(dense) = index.fields[f].list(bytes, &term.record) else { continue };
-                        for doc in start..end {
-                            let frequency = dense.frequency(doc);
-                            if frequency > 0 {
-                                add(doc, frequency);
-                            }
-                        }
-                    }
-                }
+                });
             }
             scratch.total.iter_mut().zip(&scratch.field).for_each(|(total, field)| *total += field);
         }
-        for (at, &matched) in scratch.matched.iter().enumerate() {
-            if matched {
-                best.push(Hit { id: start + at as u32, score: scratch.total[at] });
-            }
+        for (at, _) in scratch.matched.iter().enumerate().filter(|&(_, &matched)| matched) {
+            best.push(Hit { id: start + at as u32, score: scratch.total[at] });
         }
-        start = end;
     }
     best.finish()
 }

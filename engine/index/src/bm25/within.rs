@@ -6,24 +6,14 @@ use super::{
     plan::{Plan, Scorer},
 };
 use crate::{
-    field::Probe,
+    field::Reader,
     parameters::Formula,
     query::{Best, Hit, Statistics, Within},
 };
 
 pub(super) fn search(index: &Bm25Index, plan: &mut Plan, within: &Within, k: usize) -> Vec<Hit> {
     let bytes = index.container.bytes();
-    let given = &within.ids[..within.ids.partition_point(|&id| id < index.len())];
-    let sorted: Vec<u32>;
-    let ids = if given.is_sorted_by(|a, b| a < b)
-        && given.len() == within.ids.iter().filter(|&&id| id < index.len()).count()
-    {
-        given
-    } else {
-        sorted =
-            Within::new(within.ids.clone(), within.statistics).ids.into_iter().filter(|&id| id < index.len()).collect();
-        &sorted
-    };
+    let ids = within.ids_below(index.len());
     if ids.is_empty() {
         return Vec::new();
     }
@@ -31,13 +21,13 @@ pub(super) fn search(index: &Bm25Index, plan: &mut Plan, within: &Within, k: usi
     let terms = plan.terms.len();
     let mut frequencies = vec![0; ids.len() * terms];
     for (t, term) in plan.terms.iter().enumerate() {
-        let mut probe = Probe::new(index.fields[term.field].list(bytes, &term.record), index.level);
+        let mut reader = Reader::new(index.fields[term.field].list(bytes, &term.record), index.level);
         for (i, &id) in ids.iter().enumerate() {
-            frequencies[i * terms + t] = probe.frequency(id);
+            frequencies[i * terms + t] = reader.frequency(id);
         }
     }
     if within.statistics == Statistics::Restriction {
-        restrict(index, plan, ids, &frequencies);
+        restrict(index, plan, &ids, &frequencies);
     }
     let mut best = Best::new(k, Hit::ranking);
     for (&id, row) in ids.iter().zip(frequencies.chunks_exact(terms)) {
@@ -81,8 +71,8 @@ fn mean_idf(index: &Bm25Index, field: usize, ids: &[u32]) -> f64 {
     let field = &index.fields[field];
     let (mut sum, mut count) = (0.0, 0u32);
     for id in 0..field.vocabulary.len() as u32 {
-        let mut probe = Probe::new(field.list(bytes, &field.vocabulary.record(bytes, id)), index.level);
-        let df = ids.iter().filter(|&&doc| probe.frequency(doc) > 0).count() as u32;
+        let mut reader = Reader::new(field.list(bytes, &field.vocabulary.record(bytes, id)), index.level);
+        let df = ids.iter().filter(|&&doc| reader.frequency(doc) > 0).count() as u32;
         if df > 0 {
             sum += okapi_idf(ids.len() as f64, f64::from(df));
             count += 1;

@@ -1,3 +1,266 @@
-//! Hashed n-grams.
+//! DrQA's hashed n-grams.
+//!
+//! Text is normalised to NFD and cut by DrQA's simple tokenizer (`[\p{L}\p{N}\p{M}]+` or a single character of
+//! `[^\p{Z}\p{C}]`); tokens are lower-cased; an n-gram that contains a stop word or a token of punctuation only is
+//! dropped (`filter_ngram`, mode `any`); the others, joined by a space, are hashed modulo a power of two. Categories are
+//! Unicode 14's.
 
-pub(crate) fn each(_text: &str, _ngrams: u8, _bits: u8, _emit: impl FnMut(&[u8])) {}
+use unicode_normalization::{UnicodeNormalization, is_nfd_quick};
+
+use super::{murmur, tables};
+
+/// DrQA's `STOPWORDS` that the simple tokenizer can produce, sorted; contractions such as `n't` come from tokenizers that
+/// keep them whole.
+const STOP_WORDS: [&str; 153] = [
+    "a",
+    "about",
+    "above",
+    "after",
+    "again",
+    "against",
+    "ain",
+    "all",
+    "am",
+    "an",
+    "and",
+    "any",
+    "are",
+    "aren",
+    "as",
+    "at",
+    "be",
+    "because",
+    "been",
+    "before",
+    "being",
+    "below",
+    "between",
+    "both",
+    "but",
+    "by",
+    "can",
+    "couldn",
+    "d",
+    "did",
+    "didn",
+    "do",
+    "does",
+    "doesn",
+    "doing",
+    "don",
+    "down",
+    "during",
+    "each",
+    "few",
+    "for",
+    "from",
+    "further",
+    "had",
+    "hadn",
+    "has",
+    "hasn",
+    "have",
+    "haven",
+    "having",
+    "he",
+    "her",
+    "here",
+    "hers",
+    "herself",
+    "him",
+    "himself",
+    "his",
+    "how",
+    "i",
+    "if",
+    "in",
+    "into",
+    "is",
+    "isn",
+    "it",
+    "its",
+    "itself",
+    "just",
+    "ll",
+    "m",
+    "ma",
+    "me",
+    "mightn",
+    "more",
+    "most",
+    "mustn",
+    "my",
+    "myself",
+    "needn",
+    "no",
+    "nor",
+    "not",
+    "now",
+    "o",
+    "of",
+    "off",
+    "on",
+    "once",
+    "only",
+    "or",
+    "other",
+    "our",
+    "ours",
+    "ourselves",
+    "out",
+    "over",
+    "own",
+    "re",
+    "s",
+    "same",
+    "shan",
+    "she",
+    "should",
+    "shouldn",
+    "so",
+    "some",
+    "such",
+    "t",
+    "than",
+    "that",
+    "the",
+    "their",
+    "theirs",
+    "them",
+    "themselves",
+    "then",
+    "there",
+    "these",
+    "they",
+    "this",
+    "those",
+    "through",
+    "to",
+    "too",
+    "under",
+    "until",
+    "up",
+    "ve",
+    "very",
+    "was",
+    "wasn",
+    "we",
+    "were",
+    "weren",
+    "what",
+    "when",
+    "where",
+    "which",
+    "while",
+    "who",
+    "whom",
+    "why",
+    "will",
+    "with",
+    "won",
+    "wouldn",
+    "y",
+    "you",
+    "your",
+    "yours",
+    "yourself",
+    "yourselves",
+];
+
+fn within(table: &[(u32, u32)], c: char) -> bool {
+    let after = table.partition_point(|&(first, _)| first <= c as u32);
+    after > 0 && c as u32 <= table[after - 1].1
+}
+
+fn alphanumeric(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_alphanumeric() } else { within(&tables::ALPHANUMERIC, c) }
+}
+
+fn blank(c: char) -> bool {
+    if c.is_ascii() { c <= ' ' || c == '\x7f' } else { within(&tables::BLANK, c) }
+}
+
+/// Calls `emit` with four bytes for each n-gram of `text`: its hash modulo 2 to the `bits`, little-endian.
+pub(crate) fn each(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])) {
+    let mask = ((1u64 << bits) - 1) as u32;
+    let normal: String;
+    let text = if is_nfd_quick(text.chars()) == unicode_normalization::IsNormalized::Yes {
+        text
+    } else {
+        normal = text.nfd().collect();
+        &normal
+    };
+    let mut send = |gram: &str| emit(&(murmur::hash(gram.as_bytes()) & mask).to_le_bytes());
+    // `pair` holds the token before, a space, and then this token; empty where the token before is filtered.
+    let (mut word, mut pair) = (String::new(), String::new());
+    for token in tokens(text) {
+        word.clear();
+        hopeval_pytext::lower_into(token, &mut word);
+        if filtered(&word) {
+            pair.clear();
+            continue;
+        }
+        send(&word);
+        if ngrams > 1 {
+            if !pair.is_empty() {
+                pair.push_str(&word);
+                send(&pair);
+            }
+            pair.clear();
+            pair.push_str(&word);
+            pair.push(' ');
+        }
+    }
+}
+
+/// Runs of letters, numbers and marks, and every other character that is not blank.
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(blank);
+        let first = rest.chars().next()?;
+        let end =
+            if alphanumeric(first) { rest.find(|c| !alphanumeric(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+        let (token, after) = rest.split_at(end);
+        rest = after;
+        Some(token)
+    })
+}
+
+fn filtered(word: &str) -> bool {
+    STOP_WORDS.binary_search(&word).is_ok() || word.chars().all(|c| within(&tables::PUNCTUATION, c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hashes(text: &str) -> Vec<u32> {
+        let mut found = Vec::new();
+        each(text, 2, 24, |gram| found.push(u32::from_le_bytes([gram[0], gram[1], gram[2], gram[3]])));
+        found
+    }
+
+    fn of(grams: &[&str]) -> Vec<u32> {
+        grams.iter().map(|g| murmur::hash(g.as_bytes()) & 0xff_ffff).collect()
+    }
+
+    #[test]
+    fn stop_words_are_sorted() {
+        assert!(STOP_WORDS.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn ngrams_with_a_filtered_token_are_dropped() {
+        assert_eq!(hashes("The Battle of Silda, Norway"), of(&["battle", "silda", "norway"]));
+        assert_eq!(hashes("New York City"), of(&["new", "york", "new york", "city", "york city"]));
+        // A symbol is no punctuation to \p{P}; an underscore is.
+        assert_eq!(hashes("5 + 6_7"), of(&["5", "+", "5 +", "6", "+ 6", "7"]));
+    }
+
+    #[test]
+    fn text_is_decomposed() {
+        assert_eq!(hashes("Café"), of(&["cafe\u{301}"]));
+        assert_eq!(hashes("Cafe\u{301}"), of(&["cafe\u{301}"]));
+    }
+}

@@ -1,0 +1,117 @@
+//! PromptRank's ranking of linked passages: scikit-learn's `TfidfVectorizer(strip_accents="unicode",
+//! stop_words="english")`, fitted on just these passages, and the cosine to the question.
+//!
+//! Words are those of `\b\w\w+\b` in lower case, without accents and without scikit-learn's 318 English stop words; a
+//! vector has `tf * (ln((1 + n) / (1 + df)) + 1)`, scaled to length 1. PromptRank fits it on texts without titles.
+
+use std::collections::BTreeMap;
+
+use hopeval_pytext as pytext;
+use unicode_normalization::{UnicodeNormalization, char::canonical_combining_class};
+
+/// scikit-learn's `ENGLISH_STOP_WORDS`, sorted.
+const STOP_WORDS: &str = "a about above across after afterwards again against all almost alone along already also although always am \
+    among amongst amoungst amount an and another any anyhow anyone anything anyway anywhere are around as at back \
+    be became because become becomes becoming been before beforehand behind being below beside besides between \
+    beyond bill both bottom but by call can cannot cant co con could couldnt cry de describe detail do done down \
+    due during each eg eight either eleven else elsewhere empty enough etc even ever every everyone everything \
+    everywhere except few fifteen fifty fill find fire first five for former formerly forty found four from front \
+    full further get give go had has hasnt have he hence her here hereafter hereby herein hereupon hers herself \
+    him himself his how however hundred i ie if in inc indeed interest into is it its itself keep last latter \
+    latterly least less ltd made many may me meanwhile might mill mine more moreover most mostly move much must my \
+    myself name namely neither never nevertheless next nine no nobody none noone nor not nothing now nowhere of \
+    off often on once one only onto or other others otherwise our ours ourselves out over own part per perhaps \
+    please put rather re same see seem seemed seeming seems serious several she should show side since sincere six \
+    sixty so some somehow someone something sometime sometimes somewhere still such system take ten than that the \
+    their them themselves then thence there thereafter thereby therefore therein thereupon these they thick thin \
+    third this those though three through throughout thru thus to together too top toward towards twelve twenty \
+    two un under until up upon us very via was we well were what whatever when whence whenever where whereafter \
+    whereas whereby wherein whereupon wherever whether which while whither who whoever whole whom whose why will \
+    with within without would yet you your yours yourself yourselves";
+
+/// Ranks `passages`, `(title, text)` each, by their similarity to `question`: pairs of position and cosine, best first.
+///
+/// Of equal similarities the later passage comes first, as PromptRank's reversed `argsort` has it, and passages without
+/// any similarity are kept. Where no passage has a word that counts there is nothing to fit and the ranking is empty;
+/// a single passage is returned unranked, with whatever similarity it has. Titles are not read.
+pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
+    let counts: Vec<BTreeMap<String, f64>> = passages.iter().map(|(_, text)| words(text)).collect();
+    let mut frequencies: BTreeMap<&str, f64> = BTreeMap::new();
+    for word in counts.iter().flat_map(BTreeMap::keys) {
+        *frequencies.entry(word).or_default() += 1.0;
+    }
+    if frequencies.is_empty() {
+        return if passages.len() == 1 { vec![(0, 0.0)] } else { Vec::new() };
+    }
+    let n = passages.len() as f64;
+    let vector = |counts: &BTreeMap<String, f64>| -> BTreeMap<String, f64> {
+        let weights: BTreeMap<String, f64> = counts
+            .iter()
+            .filter_map(|(word, tf)| {
+                let df = frequencies.get(word.as_str())?;
+                Some((word.clone(), tf * (((1.0 + n) / (1.0 + df)).ln() + 1.0)))
+            })
+            .collect();
+        let length = weights.values().map(|w| w * w).sum::<f64>().sqrt();
+        weights.into_iter().map(|(word, weight)| (word, weight / length)).collect()
+    };
+    let question = vector(&words(question));
+    let similarity = |counts| vector(counts).iter().filter_map(|(word, w)| Some(w * question.get(word)?)).sum::<f64>();
+    let mut ranking: Vec<(usize, f64)> = counts.iter().map(similarity).enumerate().collect();
+    // `+ 0.0`: an empty sum is -0.0, which a total order would put behind other zeros.
+    ranking.iter_mut().for_each(|(_, score)| *score += 0.0);
+    ranking.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
+    ranking
+}
+
+/// The counts of the words that the vectorizer sees.
+fn words(text: &str) -> BTreeMap<String, f64> {
+    let mut lower = String::new();
+    pytext::lower_into(text, &mut lower);
+    if !lower.is_ascii() {
+        lower = lower.nfkd().filter(|&c| canonical_combining_class(c) == 0).collect();
+    }
+    let mut counts = BTreeMap::new();
+    for word in pytext::words(&lower) {
+        if word.chars().nth(1).is_some() && !STOP_WORDS.split(' ').any(|stop| stop == word) {
+            *counts.entry(word.to_owned()).or_default() += 1.0;
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similarities_are_those_of_sklearn() {
+        // scikit-learn 1.x, TfidfVectorizer(strip_accents="unicode", stop_words="english") and cosine_similarity.
+        let texts = [
+            "The Café Wars were a long conflict over coffee in São Paulo.",
+            "São Paulo is the largest city of Brazil; coffee made it rich, coffee!",
+            "A fox.",
+            "Nothing in common here whatsoever",
+            "A fox.",
+        ];
+        let passages: Vec<(&str, &str)> = texts.iter().map(|&text| ("", text)).collect();
+        let ranking = rank("Which Brazil city became rich from cafe and coffee?", &passages);
+        assert_eq!(ranking.iter().map(|r| r.0).collect::<Vec<_>>(), [1, 0, 4, 3, 2]);
+        let wanted = [0.3137595751867096, 0.7094464755488731, 0.0, 0.0, 0.0];
+        for (at, score) in ranking {
+            assert!((score - wanted[at]).abs() < 1e-12, "{at}: {score}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_fit_is_nothing_to_rank() {
+        assert_eq!(rank("which fox", &[("Fox", "the and of"), ("", "a")]), []);
+        assert_eq!(rank("which fox", &[("Fox", "the and of")]), [(0, 0.0)]);
+        assert_eq!(rank("which fox", &[]), []);
+    }
+
+    #[test]
+    fn there_are_318_stop_words() {
+        assert_eq!(STOP_WORDS.split(' ').count(), 318);
+    }
+}
