@@ -12,6 +12,7 @@
 //! * A wrong row is a [`RowError`] that names file, line, record and field and says what is allowed; [`Policy`] decides
 //!   whether it stops the reading or is set aside.
 
+mod check;
 mod columns;
 mod error;
 mod format;
@@ -26,6 +27,7 @@ pub mod records;
 mod table;
 mod value;
 
+pub use check::{CheckReport, Spread, check};
 pub use error::{DatasetError, Position, RowError};
 pub use format::{Format, FormatError, detect};
 pub use passage::{Link, PassageRecord};

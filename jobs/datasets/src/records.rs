@@ -27,6 +27,8 @@ use scan::Scanner;
 
 /// Bytes taken from the input at a time.
 const CHUNK: usize = 256 << 10;
+/// Room that a read has at least: decoders hand out their window in pieces, and each is worth taking.
+const ROOM: usize = 16 << 10;
 /// Bytes that the layout is decided by, at most.
 const WINDOW: usize = 1 << 20;
 /// A record longer than this is refused: it is no row, but an unclosed string or a file that is one value.
@@ -49,6 +51,8 @@ pub struct Records {
     buffer: Vec<u8>,
     /// Bytes of `buffer` that were handed out or skipped.
     start: usize,
+    /// Bytes of `buffer` that were read; what is behind is room.
+    end: usize,
     /// Whether `input` has nothing more.
     exhausted: bool,
     /// Bytes read from `input`.
@@ -73,6 +77,7 @@ impl Records {
             input: Input::open(path)?,
             buffer: Vec::new(),
             start: 0,
+            end: 0,
             exhausted: false,
             read: 0,
             layout: Layout::Lines,
@@ -80,11 +85,11 @@ impl Records {
             line: 1,
             closed: false,
         };
-        while records.buffer.len() < WINDOW && records.fill()? {}
-        if records.buffer.starts_with("\u{feff}".as_bytes()) {
+        while records.end < WINDOW && records.fill()? {}
+        if records.unread().starts_with("\u{feff}".as_bytes()) {
             records.start = 3;
         }
-        match layout::detect(&records.buffer[records.start..], records.exhausted) {
+        match layout::detect(records.unread(), records.exhausted) {
             Start::Json { layout, skip } => {
                 records.layout = layout;
                 records.skip(skip);
@@ -92,8 +97,8 @@ impl Records {
             }
             Start::Empty => Ok(records),
             Start::Foreign => {
-                let head = &records.buffer[records.start..records.buffer.len().min(records.start + 80)];
-                let head = String::from_utf8_lossy(head);
+                let head = records.unread();
+                let head = String::from_utf8_lossy(&head[..head.len().min(80)]);
                 let head = head.lines().next().unwrap_or_default();
                 Err(InputError::Foreign {
                     path: path.to_owned(),
@@ -148,7 +153,7 @@ impl Records {
         let position = Position { record: self.record, line: self.line };
         let from = self.start;
         self.skip(length);
-        Ok(Some(Record { position, bytes: self.buffer[from..from + length].trim_ascii_end() }))
+        Ok(Some(Record { position, bytes: self.buffer[from..from + length].trim_ascii() }))
     }
 
     /// The length of the next line that is not blank; the buffer is moved to its start.
@@ -156,11 +161,12 @@ impl Records {
         loop {
             let mut searched = 0;
             let length = loop {
-                let rest = &self.buffer[self.start + searched..];
+                let rest = &self.buffer[self.start + searched..self.end];
                 if let Some(found) = rest.iter().position(|&byte| byte == b'\n') {
                     break searched + found + 1;
                 }
                 searched += rest.len();
+                self.limit(searched)?;
                 if !self.fill()? {
                     break searched;
                 }
@@ -209,7 +215,7 @@ impl Records {
         if self.layout == Layout::Member {
             // The object's other members are of no use here, but a truncated stream must not go unnoticed.
             loop {
-                self.start = self.buffer.len();
+                self.start = self.end;
                 if !self.fill()? {
                     return Ok(None);
                 }
@@ -233,14 +239,12 @@ impl Records {
     fn scan(&mut self, mut scanner: Scanner) -> Result<Option<usize>, InputError> {
         let mut searched = 0;
         loop {
-            let rest = &self.buffer[self.start + searched..];
+            let rest = &self.buffer[self.start + searched..self.end];
             if let Some(found) = scanner.end_of_value(rest) {
                 return Ok(Some(searched + found));
             }
             searched += rest.len();
-            if searched > LONGEST {
-                return Err(self.misplaced("records of at most 1 GiB"));
-            }
+            self.limit(searched)?;
             if !self.fill()? {
                 self.skip(searched);
                 return Err(self.misplaced("the rest of the record"));
@@ -248,10 +252,20 @@ impl Records {
         }
     }
 
+    /// What was read and not handed out.
+    fn unread(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Refuses to hold more of a record than `LONGEST`.
+    fn limit(&self, length: usize) -> Result<(), InputError> {
+        if length > LONGEST { Err(self.misplaced("records of at most 1 GiB")) } else { Ok(()) }
+    }
+
     /// The next byte that is not white space, without taking it.
     fn peek(&mut self) -> Result<Option<u8>, InputError> {
         loop {
-            let rest = &self.buffer[self.start..];
+            let rest = self.unread();
             if let Some(blank) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
                 let byte = rest[blank];
                 self.skip(blank);
@@ -277,20 +291,22 @@ impl Records {
         if self.exhausted {
             return Ok(false);
         }
-        if self.start >= CHUNK || self.start == self.buffer.len() {
-            self.buffer.drain(..self.start);
+        if self.start >= CHUNK || self.start == self.end {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
             self.start = 0;
         }
-        let held = self.buffer.len();
-        self.buffer.resize(held + CHUNK, 0);
-        let taken = self.input.read(&mut self.buffer[held..]);
-        self.buffer.truncate(held + taken.as_ref().map_or(0, |taken| *taken));
+        if self.buffer.len() < self.end + ROOM {
+            self.buffer.resize(self.end + CHUNK, 0);
+        }
+        let taken = self.input.read(&mut self.buffer[self.end..]);
         match taken {
             Ok(0) => {
                 self.exhausted = true;
                 Ok(false)
             }
             Ok(taken) => {
+                self.end += taken;
                 self.read += taken as u64;
                 Ok(true)
             }
@@ -299,7 +315,7 @@ impl Records {
     }
 
     fn broken(&self, source: std::io::Error) -> InputError {
-        let ahead = self.buffer[self.start..].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        let ahead = self.unread().iter().filter(|&&byte| byte == b'\n').count() as u64;
         let (path, bytes, line) = (self.path.clone(), self.read, self.line + ahead);
         match self.input.compression() {
             compression if compression != Compression::None && source.kind() == ErrorKind::UnexpectedEof => {
@@ -310,12 +326,10 @@ impl Records {
     }
 
     fn misplaced(&self, allowed: &'static str) -> InputError {
-        let found = match self.buffer.get(self.start) {
-            None => "the end of the file".to_owned(),
-            Some(_) => {
-                let rest = &self.buffer[self.start..];
-                quoted(&String::from_utf8_lossy(&rest[..rest.len().min(20)]))
-            }
+        let rest = self.unread();
+        let found = match rest.len() {
+            0 => "the end of the file".to_owned(),
+            length => quoted(&String::from_utf8_lossy(&rest[..length.min(20)])),
         };
         InputError::Layout { path: self.path.clone(), line: self.line, record: self.record, found, allowed }
     }
