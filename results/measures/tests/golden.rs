@@ -1,5 +1,7 @@
 //! The official scripts' own results on real files: `../shared/golden`, beside the repository. Skipped without it.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is a report, and a skip must be loud")]
+
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
