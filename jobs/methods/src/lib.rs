@@ -14,6 +14,7 @@
 
 mod machine;
 mod methods;
+pub mod notation;
 pub mod outcome;
 pub mod prompt;
 mod ranking;
@@ -21,6 +22,8 @@ pub mod registry;
 pub mod request;
 pub mod response;
 mod take;
+pub mod testing;
+pub mod transcript;
 
 pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
 pub use outcome::{Outcome, Path, RankedPassage, Status, SupportingSentence};
@@ -28,3 +31,4 @@ pub use prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
 pub use registry::{MethodInfo, ParameterInfo, build, kinds, resolve};
 pub use request::{Affinity, Ask, Kind, PassageId, Request, ServiceName};
 pub use response::{Answer, Failure, FailureKind, PassageText, PromptReport, Response, Work};
+pub use transcript::{Missing, Round, Transcript};

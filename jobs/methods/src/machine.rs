@@ -106,6 +106,21 @@ pub trait Method: Send + Sync {
     /// Whether its outcomes hold answers.
     fn answers(&self) -> bool;
 
+    /// Whether its outcomes rank passages.
+    fn ranks(&self) -> bool {
+        true
+    }
+
+    /// Whether its outcomes name supporting sentences.
+    fn gives_support(&self) -> bool {
+        false
+    }
+
+    /// Whether its outcomes hold evidence triples.
+    fn gives_evidences(&self) -> bool {
+        false
+    }
+
     /// Whether its machines read the question's gold, so that an edit of gold changes its outcomes.
     fn reads_gold(&self) -> bool {
         false

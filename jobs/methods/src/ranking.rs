@@ -5,8 +5,10 @@ use crate::request::PassageId;
 use crate::response::Hit;
 use std::collections::BTreeSet;
 
-/// The first `k` hits in the retriever's order, each passage once.
-pub(crate) fn from_hits(hits: &[Hit], k: u32) -> Vec<RankedPassage> {
+/// The best `k` hits, each passage once: higher scores first, then smaller ids. A retriever answers in this order, but a
+/// ranking's order shall not depend on that.
+pub(crate) fn from_hits(mut hits: Vec<Hit>, k: u32) -> Vec<RankedPassage> {
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
     let mut seen = BTreeSet::new();
     hits.iter()
         .filter(|hit| seen.insert(hit.passage))
@@ -46,13 +48,19 @@ mod tests {
 
     #[test]
     fn a_repeated_hit_counts_once_and_does_not_use_up_k() {
-        let ranked = from_hits(&[hit(3, 2.0), hit(3, 2.0), hit(1, 1.0), hit(2, 0.5)], 2);
+        let ranked = from_hits(vec![hit(3, 2.0), hit(3, 2.0), hit(1, 1.0), hit(2, 0.5)], 2);
         assert_eq!(ranked.iter().map(|entry| entry.passage.0).collect::<Vec<_>>(), [3, 1]);
     }
 
     #[test]
+    fn hits_are_in_a_total_order() {
+        let ranked = from_hits(vec![hit(5, 1.0), hit(3, 1.0), hit(9, 2.0)], 10);
+        assert_eq!(ranked.iter().map(|entry| entry.passage.0).collect::<Vec<_>>(), [9, 3, 5]);
+    }
+
+    #[test]
     fn completion_keeps_scores_descending() {
-        let mut ranked = from_hits(&[hit(3, 2.0), hit(1, -1.0)], 10);
+        let mut ranked = from_hits(vec![hit(3, 2.0), hit(1, -1.0)], 10);
         complete(&mut ranked, &[PassageId(7), PassageId(1), PassageId(7), PassageId(0)]);
         let list: Vec<(u32, f64)> = ranked.iter().map(|entry| (entry.passage.0, entry.score)).collect();
         assert_eq!(list, [(3, 2.0), (1, -1.0), (7, -1.0), (0, -1.0)]);

@@ -189,6 +189,17 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Every kind of failure, in the order of the tables.
+    pub const ALL: [FailureKind; 7] = [
+        FailureKind::Refused,
+        FailureKind::ContextOverflow,
+        FailureKind::ParseFailure,
+        FailureKind::TimedOut,
+        FailureKind::Unavailable,
+        FailureKind::DeviceLost,
+        FailureKind::Dropped,
+    ];
+
     /// Whether the same request would fail again: such failures are journalled. The others are kept for this run only,
     /// and a new run asks again.
     pub fn is_determinate(self) -> bool {

@@ -35,8 +35,6 @@ macro_rules! take {
 }
 
 take! {
-    /// The hits of a retrieval.
-    hits: Retrieve -> Vec<Hit>;
     /// The passages of a look-up.
     found: Passages -> Vec<PassageId>;
     /// The links of a passage.
@@ -60,6 +58,24 @@ take! {
 }
 
 impl Response {
+    /// The hits of a retrieval.
+    ///
+    /// # Errors
+    /// The request's failure, [`Failure::wrong_kind`], or a score that is no number: it could not be ranked, nor stored.
+    pub fn hits(self) -> Result<Vec<Hit>, Failure> {
+        let hits = match self.result? {
+            Answer::Retrieve(hits) => hits,
+            other => return Err(Failure::wrong_kind(Kind::Retrieve, other.kind())),
+        };
+        match hits.iter().find(|hit| !hit.score.is_finite()) {
+            None => Ok(hits),
+            Some(Hit { passage, score }) => {
+                let message = format!("the score of passage {passage} is {score}");
+                Err(Failure { kind: FailureKind::ParseFailure, message })
+            }
+        }
+    }
+
     /// The response of a round that asked for one thing.
     ///
     /// # Errors
@@ -94,6 +110,15 @@ mod tests {
         let failure = response.hits().unwrap_err();
         assert_eq!(failure.kind, FailureKind::ParseFailure);
         assert_eq!(failure.message, "asked for retrieve, got links");
+    }
+
+    #[test]
+    fn a_score_must_be_a_number() {
+        let hits = |score| vec![Hit { passage: PassageId(7), score }];
+        let response = |score| Response::answer(Answer::Retrieve(hits(score)), Work::default());
+        assert_eq!(response(-1.0).hits(), Ok(hits(-1.0)));
+        let failure = response(f64::NAN).hits().unwrap_err();
+        assert_eq!(failure.message, "the score of passage 7 is NaN");
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Ranking {
     fn ranked(&self, responses: Vec<Response>) -> Result<Outcome, Failure> {
         let mut hits = Response::only(responses)?.hits()?;
         hits.retain(|hit| self.candidates.contains(&hit.passage));
-        let mut ranked = ranking::from_hits(&hits, u32::MAX);
+        let mut ranked = ranking::from_hits(hits, u32::MAX);
         ranking::complete(&mut ranked, &self.candidates);
         Ok(Outcome { ranked, iterations: 1, ..Outcome::default() })
     }

@@ -30,7 +30,7 @@ use crate::outcome::{Outcome, Path, RankedPassage};
 use crate::ranking;
 use crate::registry::{Configured, MethodInfo, ParameterInfo, at_least_one};
 use crate::request::{Direction, Kind, Links, PassageId, Request, Retrieve, ServiceName, Statistics};
-use crate::response::{Failure, Hit, PassageText, Response};
+use crate::response::{Failure, PassageText, Response};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -268,7 +268,7 @@ impl Hopping {
         let mut response = Response::only(responses)?;
         self.remember(std::mem::take(&mut response.passages));
         let hits = response.hits()?;
-        for RankedPassage { passage, score } in ranking::from_hits(&hits, self.parameters.pool) {
+        for RankedPassage { passage, score } in ranking::from_hits(hits, self.parameters.pool) {
             self.pool.insert(passage, Entry { path: vec![passage], sum: score, expanded: false });
         }
         self.hop = 1;
@@ -327,7 +327,7 @@ impl Hopping {
             self.remember(std::mem::take(&mut response.passages));
             let hits = response.hits()?;
             let Some(entry) = self.pool.get(parent) else { continue };
-            for Hit { passage, score } in hits.into_iter().take(self.parameters.width as usize) {
+            for RankedPassage { passage, score } in ranking::from_hits(hits, self.parameters.width) {
                 if !entry.path.contains(&passage) {
                     let path = entry.path.iter().copied().chain([passage]).collect();
                     extended.push((passage, Entry { path, sum: entry.sum + score, expanded: false }));

@@ -118,6 +118,6 @@ impl Machine for Asking {
 impl Asking {
     fn ranked(&self, responses: Vec<Response>) -> Result<Outcome, Failure> {
         let hits = Response::only(responses)?.hits()?;
-        Ok(Outcome { ranked: ranking::from_hits(&hits, self.parameters.k), iterations: 1, ..Outcome::default() })
+        Ok(Outcome { ranked: ranking::from_hits(hits, self.parameters.k), iterations: 1, ..Outcome::default() })
     }
 }

@@ -202,7 +202,7 @@ impl Widening {
 
     fn pooled(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
         let hits = Response::only(responses)?.hits()?;
-        let ranked = ranking::from_hits(&hits, self.parameters.pool);
+        let ranked = ranking::from_hits(hits, self.parameters.pool);
         self.pool = ranked.into_iter().map(|entry| entry.passage).collect();
         if self.pool.is_empty() {
             return Ok(Step::Done(Outcome { iterations: 1, ..Outcome::default() }));
@@ -235,7 +235,7 @@ impl Widening {
 
     fn ranked(&self, responses: Vec<Response>) -> Result<Step, Failure> {
         let hits = Response::only(responses)?.hits()?;
-        let ranked = ranking::from_hits(&hits, self.parameters.k);
+        let ranked = ranking::from_hits(hits, self.parameters.k);
         Ok(Step::Done(Outcome { ranked, iterations: 1, ..Outcome::default() }))
     }
 }

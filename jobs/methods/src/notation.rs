@@ -1,0 +1,318 @@
+//! One line for a request, a response or a prompt; a few for an outcome: for transcripts, scenario files and errors.
+//!
+//! Requests and outcomes are only written. Responses are also read back ([`Response`] is [`std::str::FromStr`]), and
+//! reading what was written gives the same response. Texts are JSON strings, so a line is always one line. The grammar
+//! with examples stands in `ops/docs/scenarios.md`.
+
+pub(crate) mod parse;
+
+pub use parse::NotationError;
+
+use crate::outcome::{Outcome, RankedPassage, Status};
+use crate::prompt::{Content, Limit, Overflow, PassageForm, Prompt};
+use crate::request::{Ask, Direction, EmbedRole, PassageId, PassageSet, Request, Sampling, Statistics, TextFormat};
+use crate::response::{Answer, Failure, Finish, Hit, Response, Work};
+use std::fmt::{Display, Formatter, Result};
+
+/// A JSON string.
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(&serde_json::to_string(self.0).map_err(|_| std::fmt::Error)?)
+    }
+}
+
+/// Items with something between them.
+struct Joined<'a, T>(&'a [T], &'static str);
+
+impl<T: Display> Display for Joined<'_, T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        for (index, item) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(self.1)?;
+            }
+            item.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn quoted(texts: &[String]) -> Vec<Quoted<'_>> {
+    texts.iter().map(|text| Quoted(text)).collect()
+}
+
+impl Display for PassageId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Display for Hit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}:{}", self.passage, self.score)
+    }
+}
+
+impl Display for RankedPassage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{}:{}", self.passage, self.score)
+    }
+}
+
+impl Display for PassageSet {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            PassageSet::Ids(ids) => write!(f, "ids={}", Joined(ids, ",")),
+            PassageSet::Titles(titles) => write!(f, "titles={}", Joined(&quoted(titles), ",")),
+        }
+    }
+}
+
+impl Display for Content {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Content::Text(text) => Quoted(text).fmt(f),
+            Content::Passage { passage, form: PassageForm::Text } => write!(f, "passage {passage}"),
+            Content::Passage { passage, form: PassageForm::TitleAndText { between } } => {
+                write!(f, "passage {passage} title+{}+text", Quoted(between))
+            }
+            Content::Passage { passage, form: PassageForm::Labelled { before, between } } => {
+                write!(f, "passage {passage} {}+title+{}+text", Quoted(before), Quoted(between))
+            }
+            Content::Sentence { passage, sentence } => write!(f, "sentence {passage}.{sentence}"),
+        }
+    }
+}
+
+impl Display for Limit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Limit::Tokens(tokens) => write!(f, "{tokens} tokens"),
+            Limit::Words(words) => write!(f, "{words} words"),
+        }
+    }
+}
+
+impl Display for Prompt {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str("{")?;
+        for (index, part) in self.parts.iter().enumerate() {
+            let between = if index > 0 { " | " } else { "" };
+            write!(f, "{between}{} {}", format!("{:?}", part.role).to_lowercase(), part.content)?;
+            if let Some(limit) = part.truncate {
+                write!(f, " at most {limit}")?;
+            }
+        }
+        if let Some(budget) = self.budget {
+            write!(f, "; budget {budget} tokens")?;
+        }
+        for rule in &self.overflow {
+            match rule {
+                Overflow::Drop { part } => write!(f, "; drop {part}")?,
+                Overflow::Cut { part, to } => write!(f, "; cut {part} to {to}")?,
+            }
+        }
+        f.write_str("}")
+    }
+}
+
+impl Display for Request {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{} {} {}", self.ask.kind().name(), self.service, self.ask)?;
+        if self.wants_text() {
+            f.write_str(" read")?;
+        }
+        if self.draw > 0 {
+            write!(f, " draw={}", self.draw)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Ask {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Ask::Retrieve(r) => {
+                write!(f, "{} k={}", Quoted(&r.query), r.k)?;
+                let Some(within) = &r.within else { return Ok(()) };
+                let statistics = match within.statistics {
+                    Statistics::Corpus => "corpus",
+                    Statistics::Restriction => "restriction",
+                };
+                write!(f, " within {} statistics={statistics}", within.passages)
+            }
+            Ask::Passages(p) => p.passages.fmt(f),
+            Ask::Links(l) => {
+                let direction = match l.direction {
+                    Direction::Outgoing => "outgoing",
+                    Direction::Incoming => "incoming",
+                };
+                write!(f, "{} {direction}", l.passage)
+            }
+            Ask::Score(s) => {
+                write!(f, "{} given {} temperatures={}", s.target, s.prompt, Joined(&s.temperatures, ","))
+            }
+            Ask::Label(l) => write!(f, "{} chunk {}", Quoted(&l.query), l.chunk),
+            Ask::Filter(r) => {
+                write!(f, "{} information={}", Quoted(&r.query), Joined(&quoted(&r.information), ","))
+            }
+            Ask::Rerank(r) => write!(f, "{} items [{}]", Quoted(&r.query), Joined(&r.items, " | ")),
+            Ask::Entail(e) => write!(f, "{} from {}", Quoted(&e.hypothesis), e.premise),
+            Ask::Read(r) => {
+                let (tokens, spans) = (r.max_answer_tokens, r.spans);
+                write!(f, "{} in {} max_answer_tokens={tokens} spans={spans}", Quoted(&r.question), r.context)
+            }
+            Ask::Embed(e) => {
+                let role = match e.role {
+                    EmbedRole::Query => "query",
+                    EmbedRole::Passage => "passage",
+                };
+                write!(f, "{} as {role}", e.text)
+            }
+            Ask::Generate(g) => {
+                write!(f, "{} max_tokens={}", g.prompt, g.max_tokens)?;
+                if !g.stop.is_empty() {
+                    write!(f, " stop={}", Joined(&quoted(&g.stop), ","))?;
+                }
+                if let Sampling::Sample { temperature, top_p, top_k } = g.sampling {
+                    write!(f, " temperature={temperature} top_p={top_p} top_k={top_k}")?;
+                }
+                if g.format == TextFormat::Json {
+                    f.write_str(" json")?;
+                }
+                f.write_str(if g.logprobs { " logprobs" } else { "" })
+            }
+        }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "failed {} {}", self.kind.name(), Quoted(&self.message))
+    }
+}
+
+/// A word and, after spaces, its arguments.
+fn list<T: Display>(f: &mut Formatter<'_>, word: &str, items: &[T]) -> Result {
+    f.write_str(word)?;
+    items.iter().try_for_each(|item| write!(f, " {item}"))
+}
+
+impl Display for Answer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Answer::Retrieve(hits) => list(f, "hits", hits),
+            Answer::Passages(ids) => list(f, "passages", ids),
+            Answer::Links(ids) => list(f, "links", ids),
+            Answer::Score(scores) => {
+                write!(f, "scores logits={}", Joined(&scores.logits, ","))?;
+                for (temperature, sums) in &scores.log_sum_exps {
+                    write!(f, " at {temperature}={}", Joined(sums, ","))?;
+                }
+                f.write_str(if scores.ends { " ends" } else { "" })
+            }
+            Answer::Label(labels) => {
+                write!(f, "labels {} tags={}", Quoted(&labels.information), Joined(&labels.tag_logits, ","))
+            }
+            Answer::Filter(query) => write!(f, "query {}", Quoted(query)),
+            Answer::Rerank(relevances) => list(f, "relevances", relevances),
+            Answer::Entail(probability) => write!(f, "entailment {probability}"),
+            Answer::Read(spans) => {
+                f.write_str("spans")?;
+                for span in spans {
+                    write!(f, " {} score={}", Quoted(&span.text), span.score)?;
+                    if let Some(rank) = span.rank {
+                        write!(f, " rank={rank}")?;
+                    }
+                    if let Some((part, from, to)) = span.at {
+                        write!(f, " at={part},{from},{to}")?;
+                    }
+                }
+                Ok(())
+            }
+            Answer::Embed(vector) => list(f, "vector", vector),
+            Answer::Generate(generation) => {
+                let finish = match generation.finish {
+                    Finish::Stop => "stop",
+                    Finish::Length => "length",
+                };
+                write!(f, "generation {} {finish}", Quoted(&generation.text))?;
+                if !generation.logprobs.is_empty() {
+                    write!(f, " logprobs={}", Joined(&generation.logprobs, ","))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Display for Work {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Work { prompt_tokens, completion_tokens, scored_tokens, operations } = *self;
+        let fields = [
+            ("prompt", prompt_tokens),
+            ("completion", completion_tokens),
+            ("scored", scored_tokens),
+            ("operations", operations),
+        ];
+        f.write_str("work")?;
+        fields.iter().filter(|(_, n)| *n > 0).try_for_each(|(name, n)| write!(f, " {name}={n}"))
+    }
+}
+
+impl Display for Response {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match &self.result {
+            Ok(answer) => answer.fmt(f)?,
+            Err(failure) => failure.fmt(f)?,
+        }
+        if self.work != Work::default() {
+            write!(f, " | {}", self.work)?;
+        }
+        if let Some(report) = &self.prompt {
+            write!(f, " | prompt tokens={}", report.tokens)?;
+            if !report.dropped.is_empty() {
+                write!(f, " dropped={}", Joined(&report.dropped, ","))?;
+            }
+            for (part, tokens) in &report.cut {
+                write!(f, " cut={part},{tokens}")?;
+            }
+        }
+        for text in &self.passages {
+            write!(f, " | text {} {} {}", text.passage, Quoted(&text.title), Quoted(&text.text))?;
+        }
+        Ok(())
+    }
+}
+
+/// Several lines; what is empty is left out.
+impl Display for Outcome {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match &self.status {
+            Status::Ok => f.write_str("done ok")?,
+            Status::Failed(failure) => write!(f, "done {failure}")?,
+        }
+        write!(f, " iterations={}", self.iterations)?;
+        if let Some(answer) = &self.answer {
+            write!(f, "\nanswer {}", Quoted(answer))?;
+        }
+        if !self.ranked.is_empty() {
+            f.write_str("\n")?;
+            list(f, "ranked", &self.ranked)?;
+        }
+        for path in &self.paths {
+            f.write_str("\n")?;
+            list(f, "path", &path.passages)?;
+            write!(f, " score={}", path.score)?;
+        }
+        if !self.supporting.is_empty() {
+            f.write_str("\nsupporting")?;
+            self.supporting.iter().try_for_each(|s| write!(f, " {}.{}", s.passage, s.sentence))?;
+        }
+        for [subject, relation, object] in &self.evidences {
+            write!(f, "\nevidence {} {} {}", Quoted(subject), Quoted(relation), Quoted(object))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,298 @@
+//! Reads responses back from their one-line notation.
+
+use crate::request::PassageId;
+use crate::response::{
+    Answer, Failure, FailureKind, Finish, Generation, Hit, Labels, PassageText, PromptReport, Response, Scores, Span,
+    Work,
+};
+use std::iter::Peekable;
+use std::str::FromStr;
+use std::vec::IntoIter;
+
+/// A line that is no response.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected}, found {found}")]
+pub struct NotationError {
+    /// What may stand there.
+    pub expected: &'static str,
+    /// What stands there.
+    pub found: String,
+}
+
+/// A word, or a JSON string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    Word(String),
+    Text(String),
+}
+
+impl Token {
+    fn shown(token: Option<Self>) -> String {
+        match token {
+            None => "the end of the line".to_owned(),
+            Some(Token::Word(word)) => format!("`{word}`"),
+            Some(Token::Text(text)) => format!("{text:?}"),
+        }
+    }
+}
+
+/// The tokens of a line, in order.
+pub(crate) struct Tokens(Peekable<IntoIter<Token>>);
+
+impl Tokens {
+    pub(crate) fn of(line: &str) -> Result<Self, NotationError> {
+        let mut tokens = Vec::new();
+        let mut rest = line.trim_start();
+        while !rest.is_empty() {
+            if rest.starts_with('"') {
+                let mut strings = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+                let text = strings
+                    .next()
+                    .and_then(Result::ok)
+                    .ok_or_else(|| NotationError { expected: "a JSON string", found: rest.to_owned() })?;
+                rest = &rest[strings.byte_offset()..];
+                tokens.push(Token::Text(text));
+            } else {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                tokens.push(Token::Word(rest[..end].to_owned()));
+                rest = &rest[end..];
+            }
+            rest = rest.trim_start();
+        }
+        Ok(Self(tokens.into_iter().peekable()))
+    }
+
+    fn wrong<T>(expected: &'static str, token: Option<Token>) -> Result<T, NotationError> {
+        Err(NotationError { expected, found: Token::shown(token) })
+    }
+
+    pub(crate) fn word(&mut self, expected: &'static str) -> Result<String, NotationError> {
+        match self.0.next() {
+            Some(Token::Word(word)) => Ok(word),
+            token => Self::wrong(expected, token),
+        }
+    }
+
+    pub(crate) fn text(&mut self, expected: &'static str) -> Result<String, NotationError> {
+        match self.0.next() {
+            Some(Token::Text(text)) => Ok(text),
+            token => Self::wrong(expected, token),
+        }
+    }
+
+    /// The next word, if it is one and `accept` likes it.
+    fn word_if(&mut self, accept: impl Fn(&str) -> bool) -> Option<String> {
+        match self.0.next_if(|token| matches!(token, Token::Word(word) if accept(word))) {
+            Some(Token::Word(word)) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// The value of `name=value`, if that is next.
+    pub(crate) fn field(&mut self, name: &str) -> Option<String> {
+        let value = |word: &str| word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')).map(str::to_owned);
+        self.word_if(|word| value(word).is_some()).and_then(|word| value(&word))
+    }
+
+    /// All words up to the next bar or the end, each read by `read`.
+    fn words<T>(&mut self, read: impl Fn(&str) -> Result<T, NotationError>) -> Result<Vec<T>, NotationError> {
+        let mut items = Vec::new();
+        while let Some(word) = self.word_if(|word| word != "|") {
+            items.push(read(&word)?);
+        }
+        Ok(items)
+    }
+
+    pub(crate) fn end(&mut self) -> Result<(), NotationError> {
+        match self.0.next() {
+            None => Ok(()),
+            token => Self::wrong("the end of the line", token),
+        }
+    }
+
+    /// All that is left: words and texts.
+    pub(crate) fn rest(self) -> impl Iterator<Item = Token> {
+        self.0
+    }
+}
+
+/// A number, or another type with a text form.
+pub(crate) fn number<T: FromStr>(word: &str) -> Result<T, NotationError> {
+    word.parse().map_err(|_| NotationError { expected: "a number", found: format!("`{word}`") })
+}
+
+/// Numbers with commas between them; none for the empty text.
+pub(crate) fn numbers<T: FromStr>(words: &str) -> Result<Vec<T>, NotationError> {
+    words.split(',').filter(|word| !word.is_empty()).map(number).collect()
+}
+
+pub(crate) fn passage(word: &str) -> Result<PassageId, NotationError> {
+    number(word).map(PassageId)
+}
+
+fn hit(word: &str) -> Result<Hit, NotationError> {
+    let Some((id, score)) = word.split_once(':') else {
+        return Err(NotationError { expected: "PASSAGE:SCORE", found: format!("`{word}`") });
+    };
+    Ok(Hit { passage: passage(id)?, score: number(score)? })
+}
+
+impl FromStr for Response {
+    type Err = NotationError;
+
+    fn from_str(line: &str) -> Result<Self, NotationError> {
+        let mut tokens = Tokens::of(line)?;
+        let result = result(&mut tokens)?;
+        let mut response = Response { result, work: Work::default(), prompt: None, passages: Vec::new() };
+        while tokens.word_if(|word| word == "|").is_some() {
+            match tokens.word("`work`, `prompt` or `text`")?.as_str() {
+                "work" => response.work = work(&mut tokens)?,
+                "prompt" => response.prompt = Some(report(&mut tokens)?),
+                "text" => response.passages.push(PassageText {
+                    passage: passage(&tokens.word("a passage")?)?,
+                    title: tokens.text("a title")?,
+                    text: tokens.text("a text")?,
+                }),
+                other => return Tokens::wrong("`work`, `prompt` or `text`", Some(Token::Word(other.to_owned()))),
+            }
+        }
+        tokens.end()?;
+        Ok(response)
+    }
+}
+
+fn result(tokens: &mut Tokens) -> Result<Result<Answer, Failure>, NotationError> {
+    const WORDS: &str = "`hits`, `passages`, `links`, `scores`, `labels`, `query`, `relevances`, `entailment`, `spans`, \
+                         `vector`, `generation` or `failed`";
+    let answer = match tokens.word(WORDS)?.as_str() {
+        "hits" => Answer::Retrieve(tokens.words(hit)?),
+        "passages" => Answer::Passages(tokens.words(passage)?),
+        "links" => Answer::Links(tokens.words(passage)?),
+        "scores" => Answer::Score(scores(tokens)?),
+        "labels" => Answer::Label(Labels {
+            information: tokens.text("the information")?,
+            tag_logits: numbers(&tokens.field("tags").unwrap_or_default())?,
+        }),
+        "query" => Answer::Filter(tokens.text("the next query")?),
+        "relevances" => Answer::Rerank(tokens.words(number)?),
+        "entailment" => Answer::Entail(number(&tokens.word("a probability")?)?),
+        "spans" => Answer::Read(spans(tokens)?),
+        "vector" => Answer::Embed(tokens.words(number)?),
+        "generation" => Answer::Generate(generation(tokens)?),
+        "failed" => return failure(tokens).map(Err),
+        other => return Tokens::wrong(WORDS, Some(Token::Word(other.to_owned()))),
+    };
+    Ok(Ok(answer))
+}
+
+fn failure(tokens: &mut Tokens) -> Result<Failure, NotationError> {
+    const KINDS: &str = "refused, context_overflow, parse_failure, timed_out, unavailable, device_lost or dropped";
+    let word = tokens.word(KINDS)?;
+    let kind = FailureKind::ALL.into_iter().find(|kind| kind.name() == word);
+    let kind = kind.ok_or_else(|| NotationError { expected: KINDS, found: format!("`{word}`") })?;
+    Ok(Failure { kind, message: tokens.text("a message")? })
+}
+
+fn scores(tokens: &mut Tokens) -> Result<Scores, NotationError> {
+    let logits = numbers(&tokens.field("logits").unwrap_or_default())?;
+    let mut log_sum_exps = Vec::new();
+    while tokens.word_if(|word| word == "at").is_some() {
+        let word = tokens.word("TEMPERATURE=SUMS")?;
+        let Some((temperature, sums)) = word.split_once('=') else {
+            return Tokens::wrong("TEMPERATURE=SUMS", Some(Token::Word(word)));
+        };
+        log_sum_exps.push((number(temperature)?, numbers(sums)?));
+    }
+    Ok(Scores { logits, log_sum_exps, ends: tokens.word_if(|word| word == "ends").is_some() })
+}
+
+fn spans(tokens: &mut Tokens) -> Result<Vec<Span>, NotationError> {
+    let mut spans = Vec::new();
+    while let Some(Token::Text(text)) = tokens.0.next_if(|token| matches!(token, Token::Text(_))) {
+        let Some(score) = tokens.field("score") else {
+            return Tokens::wrong("score=NUMBER", tokens.0.next());
+        };
+        let rank = tokens.field("rank").map(|rank| number(&rank)).transpose()?;
+        let at = tokens.field("at").map(|at| numbers(&at)).transpose()?;
+        let at = match at.as_deref() {
+            None => None,
+            Some(&[part, from, to]) => Some((part, from, to)),
+            Some(other) => return Err(NotationError { expected: "at=PART,FROM,TO", found: format!("{other:?}") }),
+        };
+        spans.push(Span { text, score: number(&score)?, rank, at });
+    }
+    Ok(spans)
+}
+
+fn generation(tokens: &mut Tokens) -> Result<Generation, NotationError> {
+    let text = tokens.text("the text")?;
+    let finish = match tokens.word("`stop` or `length`")?.as_str() {
+        "stop" => Finish::Stop,
+        "length" => Finish::Length,
+        other => return Tokens::wrong("`stop` or `length`", Some(Token::Word(other.to_owned()))),
+    };
+    Ok(Generation { text, finish, logprobs: numbers(&tokens.field("logprobs").unwrap_or_default())? })
+}
+
+fn work(tokens: &mut Tokens) -> Result<Work, NotationError> {
+    let mut count = |name| tokens.field(name).map_or(Ok(0), |value| number(&value));
+    Ok(Work {
+        prompt_tokens: count("prompt")?,
+        completion_tokens: count("completion")?,
+        scored_tokens: count("scored")?,
+        operations: count("operations")?,
+    })
+}
+
+fn report(tokens: &mut Tokens) -> Result<PromptReport, NotationError> {
+    let mut report = PromptReport::default();
+    if let Some(tokens) = tokens.field("tokens") {
+        report.tokens = number(&tokens)?;
+    }
+    report.dropped = numbers(&tokens.field("dropped").unwrap_or_default())?;
+    while let Some(cut) = tokens.field("cut") {
+        match numbers(&cut)?[..] {
+            [part, lost] => report.cut.push((part, lost)),
+            _ => return Err(NotationError { expected: "cut=PART,TOKENS", found: format!("`{cut}`") }),
+        }
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_what_was_written_gives_the_same() {
+        for line in [
+            "hits",
+            "hits 4:2.5 7:-0.125",
+            "passages 1 2",
+            "links 3 | work operations=4 | text 3 \"A \\\"title\\\"\" \"Two\\nlines | bar.\"",
+            "scores logits=-1.5,2 at 1=0.5,0.25 at 2=0.1,0.2 ends | work prompt=10 scored=2 | prompt tokens=12 dropped=1,2 cut=0,3 cut=4,5",
+            "labels \"Kubrick\" tags=0.5,-0.5",
+            "query \"\"",
+            "relevances 1 -3.25",
+            "entailment 0.75",
+            "spans \"yes\" score=1.5 \"1999\" score=0.5 rank=2 at=0,3,7",
+            "vector 0.1 -0.2",
+            "generation \"So the answer is: x\" length logprobs=-0.1,-0.2 | work prompt=3 completion=2",
+            "failed timed_out \"after 60 s\"",
+        ] {
+            let response: Response = line.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(response.to_string(), line);
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_allowed() {
+        let message = |line: &str| line.parse::<Response>().unwrap_err().to_string();
+        assert_eq!(message("hits 4"), "expected PASSAGE:SCORE, found `4`");
+        assert_eq!(message("links 3 x"), "expected a number, found `x`");
+        assert_eq!(message("query \"a"), "expected a JSON string, found \"a");
+        assert_eq!(message("query \"a\" b"), "expected the end of the line, found `b`");
+        assert!(message("failed lost \"\"").contains("timed_out, unavailable"));
+        assert!(message("").starts_with("expected `hits`, `passages`"));
+    }
+}

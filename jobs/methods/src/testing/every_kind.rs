@@ -1,0 +1,316 @@
+//! A method that uses every request kind, draws, prompt budgets, texts that are read, and both ways to meet a failure.
+//!
+//! It finds nothing out; it is what seventeen real methods do with the protocol, in five rounds.
+//!
+//! ```text
+//! state    | asks for (round)                                                          | next
+//! ---------+---------------------------------------------------------------------------+---------
+//! Start    | 1: Retrieve (read), Passages by title, Embed the question                 | Found
+//! Found    | 2: Links both ways, Retrieve within ids and within titles, Embed a passage| Linked
+//! Found    | no hits, or the retrieval failed                                          | end
+//! Linked   | 3: Score paths under a budget, Label two chunks, Rerank                   | Scored
+//! Scored   | 4: Filter the question, Entail, Read                                      | Read
+//! Read     | 5: Generate, `draws` samples of one payload                               | Drawn
+//! Drawn    | 6: the same, further draws, if none was answered                          | Redrawn
+//! Drawn    | otherwise                                                                 | end
+//! Redrawn  |                                                                           | end
+//! ```
+//!
+//! The first retrieval must not fail; everything else that fails is left out.
+
+use crate::machine::{ContextMode, Machine, Method, Question, ServiceUse, Step};
+use crate::outcome::{Outcome, Path, RankedPassage, SupportingSentence};
+use crate::prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+use crate::ranking;
+use crate::request::{
+    Ask, Direction, Embed, EmbedRole, Entail, Filter, Generate, Kind, Label, Links, PassageId, PassageSet, Passages,
+    Read, Request, Rerank, Retrieve, Sampling, Score, ServiceName, Statistics, TextFormat, Within,
+};
+use crate::response::{Failure, Response};
+use std::collections::BTreeMap;
+
+/// One configuration: every kind is asked of the service with the kind's name, the corpus's of `corpus`.
+#[derive(Clone, Copy, Debug)]
+pub struct EveryKind {
+    /// Samples of the last generation.
+    pub draws: u32,
+}
+
+impl Default for EveryKind {
+    fn default() -> Self {
+        Self { draws: 3 }
+    }
+}
+
+fn service(kind: Kind) -> ServiceName {
+    match kind {
+        Kind::Passages | Kind::Links => ServiceName::corpus(),
+        _ => ServiceName::from(kind.name()),
+    }
+}
+
+fn request(ask: impl Into<Ask>) -> Request {
+    let ask = ask.into();
+    Request::new(&service(ask.kind()), ask)
+}
+
+impl Method for EveryKind {
+    fn kind(&self) -> &'static str {
+        "every_kind"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn context_mode(&self) -> ContextMode {
+        ContextMode::Mixed
+    }
+
+    fn answers(&self) -> bool {
+        true
+    }
+
+    fn gives_support(&self) -> bool {
+        true
+    }
+
+    fn gives_evidences(&self) -> bool {
+        true
+    }
+
+    fn services(&self) -> Vec<ServiceUse> {
+        Kind::ALL.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
+    }
+
+    fn start(&self, question: &Question) -> Box<dyn Machine> {
+        Box::new(Working {
+            draws: self.draws,
+            question: question.clone(),
+            titles: Vec::new(),
+            pool: Vec::new(),
+            paths: Vec::new(),
+            query: question.text.clone(),
+            outcome: Outcome::default(),
+            state: State::Start,
+        })
+    }
+}
+
+struct Working {
+    draws: u32,
+    question: Question,
+    titles: Vec<String>,
+    pool: Vec<RankedPassage>,
+    paths: Vec<Vec<PassageId>>,
+    query: String,
+    outcome: Outcome,
+    state: State,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Start,
+    Found,
+    Linked,
+    Scored,
+    Read,
+    Drawn,
+    Redrawn,
+}
+
+impl Machine for Working {
+    fn step(&mut self, responses: Vec<Response>) -> Step {
+        match self.state {
+            State::Start => self.find(),
+            State::Found => match self.found(responses) {
+                Ok(step) => step,
+                Err(failure) => Step::Done(Outcome::failed(failure)),
+            },
+            State::Linked => self.linked(responses),
+            State::Scored => self.scored(responses),
+            State::Read => self.read(responses),
+            State::Drawn => self.drawn(responses),
+            State::Redrawn => {
+                self.vote(responses);
+                self.end()
+            }
+        }
+    }
+}
+
+impl Working {
+    fn ask(&mut self, next: State, requests: Vec<Request>) -> Step {
+        self.state = next;
+        self.outcome.iterations += 1;
+        Step::Ask(requests)
+    }
+
+    fn end(&mut self) -> Step {
+        Step::Done(std::mem::take(&mut self.outcome))
+    }
+
+    fn find(&mut self) -> Step {
+        let text = self.question.text.clone();
+        let titles = PassageSet::Titles(vec![text.clone(), "Passage 1".to_owned()]);
+        let requests = vec![
+            request(Retrieve { read: true, ..Retrieve::new(&text, 4) }),
+            request(Passages { passages: titles, read: false }),
+            request(Embed { text: Content::Text(text), role: EmbedRole::Query }),
+        ];
+        self.ask(State::Found, requests)
+    }
+
+    fn found(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let mut responses = responses.into_iter();
+        let mut first = Response::only(responses.by_ref().take(1).collect())?;
+        self.titles = std::mem::take(&mut first.passages).into_iter().map(|text| text.title).collect();
+        self.pool = ranking::from_hits(first.hits()?, 4);
+        let found = responses.next().and_then(|response| response.found().ok()).unwrap_or_default();
+        ranking::complete(&mut self.pool, &found);
+        let Some(&RankedPassage { passage: best, .. }) = self.pool.first() else { return Ok(self.end()) };
+        self.outcome.ranked = self.pool.clone();
+        let ids = ranking::as_set(self.pool.iter().map(|entry| entry.passage));
+        let titles = Within { passages: PassageSet::Titles(self.titles.clone()), statistics: Statistics::Corpus };
+        let text = self.question.text.clone();
+        let requests = vec![
+            request(Links { passage: best, direction: Direction::Outgoing, read: false }),
+            request(Links { passage: best, direction: Direction::Incoming, read: true }),
+            request(Retrieve::new(&text, 3).within(ids, Statistics::Restriction)),
+            request(Retrieve { within: Some(titles), ..Retrieve::new(&text, 3) }),
+            request(Embed {
+                text: Content::Passage { passage: best, form: PassageForm::TitleAndText { between: ": ".to_owned() } },
+                role: EmbedRole::Passage,
+            }),
+        ];
+        Ok(self.ask(State::Linked, requests))
+    }
+
+    fn linked(&mut self, responses: Vec<Response>) -> Step {
+        let best = self.pool[0].passage;
+        let links = responses.into_iter().take(2).filter_map(|response| response.links().ok()).flatten();
+        self.paths = ranking::as_set(links).into_iter().take(2).map(|link| vec![best, link]).collect();
+        self.paths.push(vec![best]);
+        let mut requests: Vec<Request> = self.paths.iter().map(|path| request(self.likelihood(path))).collect();
+        let chunk = |entry: &RankedPassage| Label {
+            query: self.query.clone(),
+            chunk: Content::Passage { passage: entry.passage, form: PassageForm::Text },
+        };
+        requests.extend(self.pool.iter().take(2).map(|entry| request(chunk(entry))));
+        let items = vec![
+            Content::Sentence { passage: best, sentence: 1 },
+            Content::Text("a made-up passage".to_owned()),
+            Content::Passage { passage: best, form: PassageForm::Text },
+        ];
+        requests.push(request(Rerank { query: self.query.clone(), items }));
+        self.ask(State::Scored, requests)
+    }
+
+    /// The question's likelihood given a path: documents are cut to 8 tokens, and if the whole exceeds 20, the demonstration
+    /// goes first, then the documents are cut to 4 words; the instruction is never cut.
+    fn likelihood(&self, path: &[PassageId]) -> Score {
+        let form = PassageForm::Labelled { before: "Document: ".to_owned(), between: ". ".to_owned() };
+        let mut parts = vec![Part::text("Question: who made it? ")];
+        parts.extend(path.iter().map(|&passage| Part::passage(passage, form.clone(), Some(Limit::Tokens(8)))));
+        parts.push(Part::text(" Ask a question."));
+        let cut = |part| Overflow::Cut { part, to: Limit::Words(4) };
+        let documents = 1..=path.len() as u32;
+        let overflow = [Overflow::Drop { part: 0 }].into_iter().chain(documents.map(cut)).collect();
+        Score {
+            prompt: Prompt { parts, budget: Some(14), overflow },
+            target: Prompt::text(&self.question.text),
+            temperatures: vec![1.0, 2.0],
+        }
+    }
+
+    fn scored(&mut self, responses: Vec<Response>) -> Step {
+        let mut responses = responses.into_iter();
+        for passages in &self.paths {
+            let Some(Ok(scores)) = responses.next().map(Response::scores) else { continue };
+            let tokens = scores.logits.len().max(1) as f64;
+            let Some(logprobs) = scores.logprobs(2.0) else { continue };
+            self.outcome.paths.push(Path { passages: passages.clone(), score: logprobs.sum::<f64>() / tokens });
+        }
+        self.outcome.paths.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passages.cmp(&b.passages)));
+        let labels = responses.by_ref().take(self.pool.len().min(2)).filter_map(|response| response.labels().ok());
+        let information: Vec<String> = labels.map(|labels| labels.information).collect();
+        let relevance = responses.next().and_then(|response| response.relevances().ok()).unwrap_or_default();
+        let best = self.pool[0].passage;
+        if relevance.first().zip(relevance.get(1)).is_some_and(|(sentence, text)| sentence > text) {
+            self.outcome.supporting.push(SupportingSentence { passage: best, sentence: 1 });
+        }
+        let sentence = Part { content: Content::Sentence { passage: best, sentence: 0 }, ..Part::text("") };
+        let premise = Prompt { parts: vec![sentence], budget: None, overflow: Vec::new() };
+        let path = self.outcome.paths.first().map_or_else(|| vec![best], |path| path.passages.clone());
+        let parts = path.iter().map(|&passage| Part::passage(passage, PassageForm::Text, None)).collect();
+        let context =
+            Prompt { parts, budget: Some(64), overflow: vec![Overflow::Cut { part: 0, to: Limit::Tokens(0) }] };
+        let requests = vec![
+            request(Filter { query: self.query.clone(), information }),
+            request(Entail { premise, hypothesis: self.question.text.clone() }),
+            request(Read { question: self.question.text.clone(), context, max_answer_tokens: 30, spans: 2 }),
+        ];
+        self.ask(State::Read, requests)
+    }
+
+    fn read(&mut self, responses: Vec<Response>) -> Step {
+        let mut responses = responses.into_iter();
+        if let Some(Ok(query)) = responses.next().map(Response::next_query) {
+            self.query = query;
+        }
+        if let Some(Ok(probability)) = responses.next().map(Response::entailment) {
+            let relation = if probability > 0.5 { "entails" } else { "does not entail" };
+            self.outcome.evidences.push(["passage".to_owned(), relation.to_owned(), "question".to_owned()]);
+        }
+        self.outcome.answer = responses.next().and_then(|read| Some(read.spans().ok()?.first()?.text.clone()));
+        let requests = self.generations(0);
+        self.ask(State::Drawn, requests)
+    }
+
+    /// `draws` independent samples of one chat.
+    fn generations(&self, first_draw: u32) -> Vec<Request> {
+        let part = |role, content| Part { role, content, truncate: None };
+        let passage = Content::Passage { passage: self.pool[0].passage, form: PassageForm::Text };
+        let prompt = Prompt {
+            parts: vec![
+                part(Role::System, Content::Text("Answer with JSON.".to_owned())),
+                part(Role::User, passage),
+                part(Role::User, Content::Text(self.query.clone())),
+                part(Role::Assistant, Content::Text("{".to_owned())),
+            ],
+            budget: Some(4096),
+            overflow: vec![Overflow::Cut { part: 1, to: Limit::Tokens(0) }, Overflow::Drop { part: 1 }],
+        };
+        let generate = Generate {
+            prompt,
+            max_tokens: 100,
+            stop: vec!["}".to_owned(), "\n\n".to_owned()],
+            sampling: Sampling::Sample { temperature: 0.7, top_p: 0.95, top_k: 0 },
+            format: TextFormat::Json,
+            logprobs: true,
+        };
+        let draws = first_draw..first_draw + self.draws;
+        draws.map(|draw| Request { draw, ..request(generate.clone()) }).collect()
+    }
+
+    fn drawn(&mut self, responses: Vec<Response>) -> Step {
+        if self.vote(responses) {
+            return self.end();
+        }
+        let requests = self.generations(self.draws);
+        self.ask(State::Redrawn, requests)
+    }
+
+    /// The most frequent text, of equally frequent ones the first in alphabetical order, is the answer.
+    fn vote(&mut self, responses: Vec<Response>) -> bool {
+        let mut votes: BTreeMap<String, u32> = BTreeMap::new();
+        for generation in responses.into_iter().filter_map(|response| response.generation().ok()) {
+            *votes.entry(generation.text).or_default() += 1;
+        }
+        // `max_by_key` takes the last of equals, so the texts go backwards.
+        let winner = votes.into_iter().rev().max_by_key(|(_, votes)| *votes);
+        let voted = winner.is_some();
+        self.outcome.answer = winner.map(|(text, _)| text).or(self.outcome.answer.take());
+        voted
+    }
+}

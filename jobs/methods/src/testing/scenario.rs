@@ -1,0 +1,171 @@
+//! Runs scenario files: what happens, `----`, what the machine does then.
+//!
+//! The format is described in `ops/docs/scenarios.md`. Running a file renders it anew with what the machines really do;
+//! a test compares that with the file, and blessing it is writing it.
+
+use crate::machine::{Machine, Method, MethodError, Question, Setting, Step};
+use crate::notation::NotationError;
+use crate::notation::parse::{Token, Tokens, number, numbers, passage};
+use crate::request::PassageId;
+use crate::response::Response;
+use serde_json::Value;
+
+/// Why a scenario file could not be run.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {source}")]
+pub struct ScenarioError {
+    /// In the file, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    #[source]
+    pub source: ScenarioFault,
+}
+
+/// What is wrong in a scenario file.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioFault {
+    /// A line is not in the notation.
+    #[error(transparent)]
+    Notation(#[from] NotationError),
+    /// A method's parameters are not JSON.
+    #[error("the method's parameters are no JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A method could not be configured.
+    #[error(transparent)]
+    Method(#[from] MethodError),
+    /// Events without a machine that waits for them.
+    #[error("{0}")]
+    Order(&'static str),
+    /// Not one response for each request.
+    #[error("{found} responses to {expected} requests")]
+    Count {
+        /// Requests of the last round.
+        expected: usize,
+        /// Responses in this block.
+        found: usize,
+    },
+}
+
+/// Builds the methods that a file names.
+type Build<'a> = &'a dyn Fn(&str, &Value, &Setting) -> Result<Box<dyn Method>, MethodError>;
+
+/// Runs all scenarios of a file and renders it with what the machines did.
+///
+/// # Errors
+/// The first line that makes no sense.
+pub fn run_scenarios(file: &str, build: Build<'_>) -> Result<String, ScenarioError> {
+    let mut rendered = Vec::new();
+    let mut scenario = Scenario::default();
+    let mut expecting = false;
+    let mut events = 0;
+    for (number, line) in (1..).zip(file.lines()) {
+        let at = |source: ScenarioFault| ScenarioError { line: number, source };
+        if expecting {
+            // What was expected before is replaced; a blank line ends it.
+            expecting = !line.trim().is_empty();
+            if !expecting {
+                rendered.push(String::new());
+            }
+            continue;
+        }
+        rendered.push(line.trim_end().to_owned());
+        if line.trim() == "----" {
+            if events == 0 {
+                return Err(at(ScenarioFault::Order("nothing happens before this `----`")));
+            }
+            rendered.push(scenario.step(build).map_err(at)?);
+            (expecting, events) = (true, 0);
+        } else if !line.trim().is_empty() && !line.starts_with('#') {
+            scenario.event(line).map_err(at)?;
+            events += 1;
+        }
+    }
+    if events > 0 {
+        let source = ScenarioFault::Order("the last event has no `----`");
+        return Err(ScenarioError { line: file.lines().count(), source });
+    }
+    Ok(rendered.join("\n") + "\n")
+}
+
+#[derive(Default)]
+struct Scenario {
+    method: Option<(String, Value)>,
+    setting: Option<Setting>,
+    question: Question,
+    machine: Option<Box<dyn Machine>>,
+    /// Requests of the last round.
+    waiting: usize,
+    responses: Vec<Response>,
+}
+
+impl Scenario {
+    fn event(&mut self, line: &str) -> Result<(), ScenarioFault> {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        let rest = line.trim_start()[word.len()..].trim();
+        if word == "method" {
+            let (kind, parameters) = rest.split_once(' ').unwrap_or((rest, "{}"));
+            *self = Self::default();
+            self.method = Some((kind.to_owned(), serde_json::from_str(parameters)?));
+            return Ok(());
+        }
+        if self.method.is_none() {
+            self.responses.push(line.parse()?);
+            return Ok(());
+        }
+        let mut tokens = Tokens::of(rest)?;
+        match word {
+            "corpus" => {
+                self.setting = Some(Setting { passages: number(&tokens.word("number of passages")?)? });
+                tokens.end()?;
+            }
+            "question" => {
+                self.question.id = tokens.word("an id")?;
+                self.question.text = tokens.text("the question")?;
+                tokens.end()?;
+            }
+            "kind" => self.question.kind = Some(tokens.word("a kind")?),
+            "candidates" => self.question.candidates = words(tokens).map(|w| passage(&w)).collect::<Result<_, _>>()?,
+            "gold" => {
+                let slot = |word: String| Ok(numbers::<u32>(&word)?.into_iter().map(PassageId).collect());
+                self.question.gold = words(tokens).map(slot).collect::<Result<_, NotationError>>()?;
+            }
+            "answers" => self.question.answers = words(tokens).collect(),
+            other => {
+                const EXPECTED: &str = "`method`, `corpus`, `question`, `kind`, `candidates`, `gold` or `answers`";
+                return Err(NotationError { expected: EXPECTED, found: format!("`{other}`") }.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, build: Build<'_>) -> Result<String, ScenarioFault> {
+        if let Some((kind, parameters)) = self.method.take() {
+            let setting = self.setting.take().unwrap_or(Setting { passages: 100 });
+            self.machine = Some(build(&kind, &parameters, &setting)?.start(&self.question));
+        } else if self.responses.len() != self.waiting {
+            return Err(ScenarioFault::Count { expected: self.waiting, found: self.responses.len() });
+        }
+        let Some(machine) = &mut self.machine else {
+            return Err(ScenarioFault::Order("no machine waits for this; begin with `method`"));
+        };
+        match machine.step(std::mem::take(&mut self.responses)) {
+            Step::Ask(requests) => {
+                self.waiting = requests.len();
+                let lines: Vec<String> = requests.iter().map(ToString::to_string).collect();
+                Ok(lines.join("\n"))
+            }
+            Step::Done(outcome) => {
+                self.machine = None;
+                self.waiting = 0;
+                Ok(outcome.to_string())
+            }
+        }
+    }
+}
+
+/// Words and texts alike.
+fn words(tokens: Tokens) -> impl Iterator<Item = String> {
+    tokens.rest().map(|token| match token {
+        Token::Word(text) | Token::Text(text) => text,
+    })
+}

@@ -1,0 +1,283 @@
+//! Services without models or indexes: every request has one answer, a pure function of its key and a seed.
+//!
+//! The corpus is passages `0..passages`, titled `Passage N`. Tokens are words. Prompts are put together with their
+//! truncations, budgets and overflow rules, so a machine's budgets can be tested without a tokenizer.
+
+use crate::prompt::{Content, Limit, Overflow, PassageForm, Prompt};
+use crate::request::{Ask, Direction, PassageId, PassageSet, Request};
+use crate::response::{
+    Answer, Failure, FailureKind, Finish, Generation, Hit, Labels, PassageText, PromptReport, Response, Scores, Span,
+    Work,
+};
+use std::collections::BTreeSet;
+
+/// Answers every request, deterministically.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptedServices {
+    /// Passages of the pretended corpus, at least 1.
+    pub passages: u32,
+    /// Changes every answer.
+    pub seed: u64,
+    /// Of 1,000 requests, how many fail; which ones and how follows from their keys.
+    pub failures_per_mille: u32,
+}
+
+impl ScriptedServices {
+    /// Services that never fail.
+    pub fn new(passages: u32, seed: u64) -> Self {
+        Self { passages: passages.max(1), seed, failures_per_mille: 0 }
+    }
+
+    /// The response to `request`, with passages' texts if it wants them.
+    pub fn answer(&self, request: &Request) -> Response {
+        let mut noise = self.noise(request);
+        if noise.below(1000) < u64::from(self.failures_per_mille) {
+            let kind = FailureKind::ALL[noise.below(FailureKind::ALL.len() as u64) as usize];
+            return Response::failure(kind, "scripted");
+        }
+        let mut response = self.respond(&request.ask, &mut noise).unwrap_or_else(|failure| Response {
+            result: Err(failure),
+            work: Work::default(),
+            prompt: None,
+            passages: Vec::new(),
+        });
+        if let (true, Ok(answer)) = (request.wants_text(), &response.result) {
+            response.passages = answer.passages().into_iter().map(|passage| self.text(passage)).collect();
+        }
+        response
+    }
+
+    /// The title and text of a passage.
+    pub fn text(&self, passage: PassageId) -> PassageText {
+        let id = passage.0;
+        let text = format!("Passage {id} tells of thing {}. It was made in {}.", id % 97, 1500 + id % 500);
+        PassageText { passage, title: title(passage), text }
+    }
+
+    /// Puts a prompt together and says what was cut.
+    ///
+    /// # Errors
+    /// [`FailureKind::ContextOverflow`] if the rules do not make it fit, [`FailureKind::Refused`] for a rule about a
+    /// part that does not exist.
+    pub fn assemble(&self, prompt: &Prompt) -> Result<(String, PromptReport), Failure> {
+        let written: Vec<String> = prompt.parts.iter().map(|part| self.write(&part.content)).collect();
+        let mut parts: Vec<Vec<&str>> = written.iter().map(|text| text.split_whitespace().collect()).collect();
+        let whole: Vec<usize> = parts.iter().map(Vec::len).collect();
+        for (words, part) in parts.iter_mut().zip(&prompt.parts) {
+            if let Some(limit) = part.truncate {
+                words.truncate(words_of(limit));
+            }
+        }
+        let mut report = PromptReport::default();
+        let budget = prompt.budget.map_or(usize::MAX, |budget| budget as usize);
+        let total = |parts: &[Vec<&str>]| parts.iter().map(Vec::len).sum::<usize>();
+        for rule in &prompt.overflow {
+            let excess = total(&parts).saturating_sub(budget);
+            if excess == 0 {
+                break;
+            }
+            let (Overflow::Drop { part } | Overflow::Cut { part, .. }) = rule;
+            let Some(words) = parts.get_mut(*part as usize) else {
+                let message = format!("an overflow rule names part {part} of {}", prompt.parts.len());
+                return Err(Failure { kind: FailureKind::Refused, message });
+            };
+            match rule {
+                Overflow::Drop { part } => {
+                    words.clear();
+                    report.dropped.push(*part);
+                }
+                Overflow::Cut { to, .. } => words.truncate(words.len().saturating_sub(excess).max(words_of(*to))),
+            }
+        }
+        if total(&parts) > budget {
+            let message = format!("{} tokens do not fit {budget}", total(&parts));
+            return Err(Failure { kind: FailureKind::ContextOverflow, message });
+        }
+        report.tokens = total(&parts) as u32;
+        for (part, (words, whole)) in (0u32..).zip(parts.iter().zip(whole)) {
+            if words.len() < whole && !report.dropped.contains(&part) {
+                report.cut.push((part, (whole - words.len()) as u32));
+            }
+        }
+        Ok((parts.concat().join(" "), report))
+    }
+
+    fn noise(&self, request: &Request) -> Noise {
+        let mut bytes = Vec::new();
+        request.canonical(&mut bytes);
+        bytes.extend(request.ask.kind().name().bytes());
+        bytes.extend(request.draw.to_le_bytes());
+        bytes.extend(self.seed.to_le_bytes());
+        // FNV-1a; what it is does not matter, that it is the same everywhere does.
+        Noise(
+            bytes
+                .iter()
+                .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)),
+        )
+    }
+
+    fn respond(&self, ask: &Ask, noise: &mut Noise) -> Result<Response, Failure> {
+        let operations = |operations: usize| Work { operations: operations as u64, ..Work::default() };
+        Ok(match ask {
+            Ask::Retrieve(retrieve) => {
+                let allowed = retrieve.within.as_ref().map(|within| self.resolve(&within.passages));
+                let hits = self.hits(allowed, retrieve.k, noise);
+                Response::answer(Answer::Retrieve(hits.clone()), operations(hits.len() * 7))
+            }
+            Ask::Passages(passages) => {
+                let found = self.resolve(&passages.passages);
+                Response::answer(Answer::Passages(found.clone()), operations(found.len()))
+            }
+            Ask::Links(links) => {
+                let id = u64::from(links.passage.0);
+                let number = u64::from(self.passages);
+                let towards = |n: u64| match links.direction {
+                    Direction::Outgoing => (id * 3 + n) % number,
+                    Direction::Incoming => (id + number - n % number) % number,
+                };
+                let found: Vec<PassageId> = (1..=id % 4).map(|n| PassageId(towards(n) as u32)).collect();
+                Response::answer(Answer::Links(found), operations(1))
+            }
+            Ask::Score(score) => {
+                let (_, report) = self.assemble(&score.prompt)?;
+                let (target, _) = self.assemble(&score.target)?;
+                let logits: Vec<f32> = target.split_whitespace().map(|_| -noise.unit() as f32).collect();
+                let sums = |&temperature: &f64| {
+                    (temperature, logits.iter().map(|logit| logit / temperature as f32 + 1.0).collect())
+                };
+                let log_sum_exps = score.temperatures.iter().map(sums).collect();
+                let scored_tokens = logits.len() as u64;
+                let work = Work { scored_tokens, ..read(&report) };
+                let scores = Scores { logits, log_sum_exps, ends: true };
+                Response { prompt: Some(report), ..Response::answer(Answer::Score(scores), work) }
+            }
+            Ask::Label(label) => {
+                let chunk = self.write(&label.chunk);
+                let information = chunk.split_whitespace().take(noise.below(4) as usize).collect::<Vec<_>>().join(" ");
+                let tag_logits = vec![noise.unit() as f32, noise.unit() as f32];
+                Response::answer(Answer::Label(Labels { information, tag_logits }), operations(chunk.len()))
+            }
+            Ask::Filter(filter) => {
+                let next = [&filter.query[..], &filter.information.join(" ")].join(" ");
+                Response::answer(Answer::Filter(next), operations(filter.query.len()))
+            }
+            Ask::Rerank(rerank) => {
+                let relevances = rerank.items.iter().map(|_| noise.unit()).collect();
+                Response::answer(Answer::Rerank(relevances), operations(rerank.items.len()))
+            }
+            Ask::Entail(entail) => {
+                let (_, report) = self.assemble(&entail.premise)?;
+                let work = read(&report);
+                Response { prompt: Some(report), ..Response::answer(Answer::Entail(noise.unit()), work) }
+            }
+            Ask::Read(ask) => {
+                let (context, report) = self.assemble(&ask.context)?;
+                let words: Vec<&str> = context.split_whitespace().collect();
+                let spans = (0..ask.spans.min(words.len() as u32)).map(|rank| Span {
+                    text: words[noise.below(words.len() as u64) as usize].to_owned(),
+                    score: 1.0 / f64::from(rank + 1),
+                    rank: None,
+                    at: None,
+                });
+                let answer = Answer::Read(spans.collect());
+                let work = read(&report);
+                Response { prompt: Some(report), ..Response::answer(answer, work) }
+            }
+            Ask::Embed(embed) => {
+                let vector = (0..4).map(|_| noise.unit() as f32).collect();
+                Response::answer(Answer::Embed(vector), operations(self.write(&embed.text).len()))
+            }
+            Ask::Generate(generate) => {
+                let (_, report) = self.assemble(&generate.prompt)?;
+                // Few different texts, so that draws agree now and then.
+                let text = format!("answer {}", noise.below(3));
+                let logprobs = if generate.logprobs { vec![-0.5, -0.25] } else { Vec::new() };
+                let generation = Generation { text, finish: Finish::Stop, logprobs };
+                let work = Work { completion_tokens: 2, ..read(&report) };
+                Response { prompt: Some(report), ..Response::answer(Answer::Generate(generation), work) }
+            }
+        })
+    }
+
+    fn hits(&self, allowed: Option<Vec<PassageId>>, k: u32, noise: &mut Noise) -> Vec<Hit> {
+        let mut passages: Vec<PassageId> = match allowed {
+            Some(allowed) => allowed,
+            None => {
+                (0..k.min(self.passages)).map(|_| PassageId(noise.below(u64::from(self.passages)) as u32)).collect()
+            }
+        };
+        let mut seen = BTreeSet::new();
+        passages.retain(|&passage| seen.insert(passage));
+        let scored = passages.into_iter().map(|passage| Hit { passage, score: noise.unit() * 20.0 });
+        let mut hits: Vec<Hit> = scored.collect();
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+        hits.truncate(k as usize);
+        hits
+    }
+
+    /// The passages of a set that exist.
+    fn resolve(&self, set: &PassageSet) -> Vec<PassageId> {
+        let exists = |passage: &PassageId| passage.0 < self.passages;
+        match set {
+            PassageSet::Ids(ids) => ids.iter().copied().filter(exists).collect(),
+            PassageSet::Titles(titles) => {
+                let id = |title: &String| title.strip_prefix("Passage ")?.parse().ok().map(PassageId);
+                titles.iter().filter_map(id).filter(exists).collect()
+            }
+        }
+    }
+
+    fn write(&self, content: &Content) -> String {
+        match content {
+            Content::Text(text) => text.clone(),
+            Content::Passage { passage, form } => {
+                let PassageText { title, text, .. } = self.text(*passage);
+                match form {
+                    PassageForm::Text => text,
+                    PassageForm::TitleAndText { between } => [title, between.clone(), text].concat(),
+                    PassageForm::Labelled { before, between } => {
+                        [before.clone(), title, between.clone(), text].concat()
+                    }
+                }
+            }
+            Content::Sentence { passage, sentence } => {
+                let text = self.text(*passage).text;
+                text.split_inclusive(". ").nth(*sentence as usize).unwrap_or_default().trim().to_owned()
+            }
+        }
+    }
+}
+
+fn title(passage: PassageId) -> String {
+    format!("Passage {passage}")
+}
+
+fn words_of(limit: Limit) -> usize {
+    let (Limit::Tokens(length) | Limit::Words(length)) = limit;
+    length as usize
+}
+
+fn read(report: &PromptReport) -> Work {
+    Work { prompt_tokens: report.tokens.into(), ..Work::default() }
+}
+
+/// SplitMix64.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// In [0, 1), in steps of 2^-20 so that it prints short.
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 44) as f64 / f64::from(1 << 20)
+    }
+}

@@ -1,0 +1,208 @@
+//! A question under one configuration, round by round: what the machine asked, what came back, how it ended.
+//!
+//! Machines are deterministic, so a transcript need not be stored: [`Transcript::replay`] drives the machine again with
+//! the journalled responses.
+
+use crate::machine::{Method, Question, Step};
+use crate::outcome::{Outcome, Status};
+use crate::request::{PassageId, Request};
+use crate::response::{Answer, Response, Work};
+use serde::{Deserialize, Serialize};
+use std::fmt::{Display, Formatter};
+
+/// The history of one question under one configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transcript {
+    /// The question.
+    pub question: Question,
+    /// The configuration's name.
+    pub configuration: String,
+    /// In order.
+    pub rounds: Vec<Round>,
+    /// The end.
+    pub outcome: Outcome,
+}
+
+/// What was asked together, and the responses in the same order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// At least one.
+    pub requests: Vec<Request>,
+    /// One for each request.
+    pub responses: Vec<Response>,
+}
+
+/// A replay came to a request that has no response.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("round {} asks for something that has no stored response: {request}", .rounds.len() + 1)]
+pub struct Missing {
+    /// The request.
+    pub request: Box<Request>,
+    /// The rounds before.
+    pub rounds: Vec<Round>,
+}
+
+impl Transcript {
+    /// Drives a machine for `question` with the responses that `answer` gives; where a request wants to read passages,
+    /// they must be filled in.
+    ///
+    /// # Errors
+    /// The first request without a response, with the rounds up to there.
+    pub fn replay(
+        method: &dyn Method,
+        configuration: &str,
+        question: &Question,
+        answer: &mut dyn FnMut(&Request) -> Option<Response>,
+    ) -> Result<Self, Missing> {
+        let mut machine = method.start(question);
+        let mut rounds: Vec<Round> = Vec::new();
+        let mut step = machine.step(Vec::new());
+        loop {
+            let requests = match step {
+                Step::Done(outcome) => {
+                    let (question, configuration) = (question.clone(), configuration.to_owned());
+                    return Ok(Self { question, configuration, rounds, outcome });
+                }
+                Step::Ask(requests) => requests,
+            };
+            let mut responses = Vec::with_capacity(requests.len());
+            for request in &requests {
+                match answer(request) {
+                    Some(response) => responses.push(response),
+                    None => return Err(Missing { request: Box::new(request.clone()), rounds }),
+                }
+            }
+            step = machine.step(responses.clone());
+            rounds.push(Round { requests, responses });
+        }
+    }
+
+    /// The work of all responses.
+    pub fn work(&self) -> Work {
+        let mut work = Work::default();
+        for response in self.rounds.iter().flat_map(|round| &round.responses) {
+            work += response.work;
+        }
+        work
+    }
+
+    /// The transcript for people, with the passages' titles.
+    pub fn display<'a>(&'a self, title: &'a dyn Fn(PassageId) -> String) -> impl Display + 'a {
+        Shown { transcript: self, title }
+    }
+}
+
+/// Longest line of a request or a response, in characters.
+const LINE: usize = 160;
+/// Passages shown of one answer, and of the outcome's ranking.
+const PASSAGES: usize = 10;
+
+struct Shown<'a> {
+    transcript: &'a Transcript,
+    title: &'a dyn Fn(PassageId) -> String,
+}
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Transcript { question, configuration, rounds, .. } = self.transcript;
+        let kind = question.kind.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        writeln!(f, "question {}{kind}: {}", question.id, question.text)?;
+        writeln!(f, "configuration {configuration}")?;
+        for (number, round) in (1..).zip(rounds) {
+            writeln!(f, "\nround {number}")?;
+            for (request, response) in round.requests.iter().zip(&round.responses) {
+                writeln!(f, "  {}", cut(&request.to_string(), LINE))?;
+                self.response(f, response)?;
+            }
+        }
+        writeln!(f)?;
+        self.outcome(f)
+    }
+}
+
+impl Shown<'_> {
+    /// What came back, indented under its request.
+    fn response(&self, f: &mut Formatter<'_>, response: &Response) -> std::fmt::Result {
+        let scores = |index: usize| match &response.result {
+            Ok(Answer::Retrieve(hits)) => hits.get(index).map(|hit| hit.score),
+            _ => None,
+        };
+        match &response.result {
+            Err(failure) => writeln!(f, "    {}", cut(&failure.to_string(), LINE))?,
+            Ok(answer @ (Answer::Retrieve(_) | Answer::Passages(_) | Answer::Links(_))) => {
+                let passages = answer.passages();
+                if passages.is_empty() {
+                    writeln!(f, "    nothing")?;
+                }
+                self.passages(f, passages.iter().enumerate().map(|(index, &id)| (id, scores(index))))?;
+            }
+            Ok(answer) => writeln!(f, "    {}", cut(&answer.to_string(), LINE))?,
+        }
+        if let Some(report) = &response.prompt {
+            write!(f, "    prompt of {} tokens", report.tokens)?;
+            if !report.dropped.is_empty() {
+                write!(f, ", parts left out: {:?}", report.dropped)?;
+            }
+            for (part, tokens) in &report.cut {
+                write!(f, ", part {part} cut by {tokens}")?;
+            }
+            writeln!(f)?;
+        }
+        if response.work != Work::default() {
+            writeln!(f, "    {}", response.work)?;
+        }
+        Ok(())
+    }
+
+    /// Numbered passages with titles, the first ones.
+    fn passages(
+        &self,
+        f: &mut Formatter<'_>,
+        passages: impl ExactSizeIterator<Item = (PassageId, Option<f64>)>,
+    ) -> std::fmt::Result {
+        let more = passages.len().saturating_sub(PASSAGES);
+        for (rank, (passage, score)) in (1..).zip(passages.take(PASSAGES)) {
+            let title = (self.title)(passage);
+            match score {
+                Some(score) => writeln!(f, "    {rank:>3}. {score:>10.4}  {title} [{passage}]")?,
+                None => writeln!(f, "    {rank:>3}. {title} [{passage}]")?,
+            }
+        }
+        if more > 0 { writeln!(f, "         and {more} more") } else { Ok(()) }
+    }
+
+    fn outcome(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let outcome = &self.transcript.outcome;
+        match &outcome.status {
+            Status::Ok => writeln!(f, "outcome ok, iterations {}", outcome.iterations)?,
+            Status::Failed(failure) => writeln!(f, "outcome {failure}")?,
+        }
+        if let Some(answer) = &outcome.answer {
+            writeln!(f, "  answer: {answer}")?;
+        }
+        if !outcome.ranked.is_empty() {
+            writeln!(f, "  ranked")?;
+            self.passages(f, outcome.ranked.iter().map(|entry| (entry.passage, Some(entry.score))))?;
+        }
+        for path in outcome.paths.iter().take(PASSAGES) {
+            let titles: Vec<String> = path.passages.iter().map(|&passage| (self.title)(passage)).collect();
+            writeln!(f, "  path {:.4}: {}", path.score, titles.join(" > "))?;
+        }
+        for support in &outcome.supporting {
+            writeln!(f, "  supporting: {}, sentence {}", (self.title)(support.passage), support.sentence)?;
+        }
+        for [subject, relation, object] in &outcome.evidences {
+            writeln!(f, "  evidence: {subject} | {relation} | {object}")?;
+        }
+        let work = self.transcript.work();
+        if work == Work::default() { Ok(()) } else { writeln!(f, "  {work}") }
+    }
+}
+
+/// At most `length` characters; what was cut shows.
+fn cut(line: &str, length: usize) -> String {
+    match line.char_indices().nth(length) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}…", &line[..end]),
+    }
+}

@@ -1,0 +1,154 @@
+//! Whatever the answers are, every machine ends after a bounded number of rounds, without a panic and with a ranking
+//! that names each passage once.
+
+use hopeval_methods::response::Hit;
+use hopeval_methods::testing::{EveryKind, ScriptedServices};
+use hopeval_methods::{
+    Answer, FailureKind, Method, PassageId, Question, Request, Response, Setting, Status, Step, Work, build,
+};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// Every method, in several configurations, with the most rounds it may take.
+fn methods() -> Vec<(Box<dyn Method>, usize)> {
+    let setting = Setting { passages: 200_000 };
+    let configurations = [
+        ("one_step", json!({"retriever": "s"}), 1),
+        ("given", json!({"retriever": "s"}), 1),
+        ("given", json!({"order": "dataset"}), 0),
+        ("oracle", json!({}), 0),
+        ("random", json!({"k": 1000}), 0),
+        ("random", json!({"from": "candidates"}), 0),
+        ("tfidf_bm25", json!({"retriever": "t", "reranker": "b"}), 3),
+        ("tfidf_bm25", json!({"retriever": "t", "reranker": "b", "expand": 1, "links_per_passage": 0}), 3),
+        ("iterative_title", json!({"retriever": "s"}), 5),
+        ("iterative_title", json!({"retriever": "s", "hops": 9, "beam": 4, "query": "question+title"}), 17),
+    ];
+    let mut methods: Vec<(Box<dyn Method>, usize)> = configurations
+        .into_iter()
+        .map(|(kind, parameters, rounds)| (build(kind, &parameters, &setting).unwrap(), rounds))
+        .collect();
+    methods.push((Box::new(EveryKind::default()), 6));
+    methods
+}
+
+/// Ways to answer badly.
+fn adversaries() -> Vec<(&'static str, Box<dyn Fn(&Request) -> Response>)> {
+    let answer = |answer: Answer| Response::answer(answer, Work::default());
+    let huge = || (0..2_000).map(PassageId).collect::<Vec<_>>();
+    let mut all: Vec<(&'static str, Box<dyn Fn(&Request) -> Response>)> = vec![
+        ("hits only", Box::new(move |_| answer(Answer::Retrieve(Vec::new())))),
+        ("links only", Box::new(move |_| answer(Answer::Links(vec![PassageId(0)])))),
+        ("entailment only", Box::new(move |_| answer(Answer::Entail(1.0)))),
+        ("scripted", Box::new(|request| ScriptedServices::new(50, 1).answer(request))),
+        (
+            "empty lists",
+            Box::new(move |request| {
+                let mut response = ScriptedServices::new(50, 1).answer(request);
+                if let Ok(Answer::Retrieve(hits)) = &mut response.result {
+                    hits.clear();
+                }
+                if let Ok(Answer::Links(ids) | Answer::Passages(ids)) = &mut response.result {
+                    ids.clear();
+                }
+                response.passages.clear();
+                response
+            }),
+        ),
+        (
+            "huge lists of passages that need not exist",
+            Box::new(move |request| {
+                let mut response = ScriptedServices::new(50, 1).answer(request);
+                match &mut response.result {
+                    Ok(Answer::Retrieve(hits)) => {
+                        let hit = |passage: PassageId| Hit { passage, score: f64::from(passage.0 % 7) };
+                        hits.extend(huge().into_iter().chain([PassageId(u32::MAX)]).map(hit));
+                    }
+                    Ok(Answer::Links(ids) | Answer::Passages(ids)) => ids.extend(huge()),
+                    _ => {}
+                }
+                response
+            }),
+        ),
+        (
+            "scores that are no numbers",
+            Box::new(move |request| match request.ask.kind() {
+                hopeval_methods::Kind::Retrieve => {
+                    answer(Answer::Retrieve(vec![Hit { passage: PassageId(0), score: f64::NAN }]))
+                }
+                _ => ScriptedServices::new(50, 1).answer(request),
+            }),
+        ),
+        (
+            "every passage links to the same one",
+            Box::new(move |request| match request.ask.kind() {
+                hopeval_methods::Kind::Links => answer(Answer::Links(vec![PassageId(0); 3])),
+                hopeval_methods::Kind::Retrieve => {
+                    answer(Answer::Retrieve(vec![Hit { passage: PassageId(0), score: 1.0 }; 5]))
+                }
+                _ => ScriptedServices::new(50, 1).answer(request),
+            }),
+        ),
+    ];
+    for kind in FailureKind::ALL {
+        all.push((kind.name(), Box::new(move |_| Response::failure(kind, "always"))));
+    }
+    for seed in 0..20 {
+        let services = ScriptedServices { failures_per_mille: 300, ..ScriptedServices::new(50, seed) };
+        all.push(("some failures", Box::new(move |request| services.answer(request))));
+    }
+    all
+}
+
+#[test]
+fn machines_end() {
+    let questions = [
+        Question::default(),
+        Question {
+            id: "q".to_owned(),
+            text: "Who?".to_owned(),
+            candidates: vec![PassageId(3), PassageId(3), PassageId(1)],
+            gold: vec![vec![PassageId(3)], vec![PassageId(3)], Vec::new()],
+            ..Question::default()
+        },
+    ];
+    for (method, most) in methods() {
+        for (name, adversary) in adversaries() {
+            for question in &questions {
+                let what = format!("{} against {name}", method.kind());
+                let mut machine = method.start(question);
+                let mut responses = Vec::new();
+                let mut rounds = 0;
+                let outcome = loop {
+                    match machine.step(std::mem::take(&mut responses)) {
+                        Step::Done(outcome) => break outcome,
+                        Step::Ask(requests) => {
+                            assert!(!requests.is_empty(), "{what}: asks for nothing");
+                            responses = requests.iter().map(&adversary).collect();
+                        }
+                    }
+                    rounds += 1;
+                    assert!(rounds <= most, "{what}: round {rounds} of {most}");
+                };
+                let passages: BTreeSet<PassageId> = outcome.ranked.iter().map(|entry| entry.passage).collect();
+                assert_eq!(passages.len(), outcome.ranked.len(), "{what}: a passage twice");
+                let descending = outcome.ranked.is_sorted_by(|a, b| a.score.total_cmp(&b.score).is_ge());
+                assert!(descending, "{what}: not best first");
+                if matches!(outcome.status, Status::Failed(_)) {
+                    assert!(outcome.ranked.is_empty() && outcome.answer.is_none(), "{what}: failed with a result");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_round_without_responses_is_a_failure_not_a_panic() {
+    let question = Question { candidates: vec![PassageId(1)], ..Question::default() };
+    for (method, rounds) in methods().into_iter().filter(|(_, rounds)| *rounds > 0) {
+        let mut machine = method.start(&question);
+        assert!(matches!(machine.step(Vec::new()), Step::Ask(_)), "{} asks {rounds} rounds", method.kind());
+        let Step::Done(outcome) = machine.step(Vec::new()) else { panic!("{} goes on", method.kind()) };
+        assert_eq!(outcome.status.name(), "dropped", "{}", method.kind());
+    }
+}
