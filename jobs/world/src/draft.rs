@@ -47,6 +47,8 @@ pub(crate) struct Drawing<'a> {
     /// In `eval`, half the questions rest on relations that `train` has too, the other half on at least one that it lacks.
     want_held_out_relation: bool,
     want_held_out_template: bool,
+    /// The second passage of a chain is to mention the first.
+    pub(crate) want_reciprocal: bool,
     pub(crate) used_held_out_template: bool,
 }
 
@@ -54,12 +56,14 @@ impl<'a> Drawing<'a> {
     pub(crate) fn new(world: &'a Entities, difficulty: &'a Difficulty, mut draw: Draw) -> Self {
         let eval = world.split == Split::Eval;
         let (relation, template) = (draw.chance(500), draw.chance(500));
+        let want_reciprocal = draw.chance(difficulty.reciprocal);
         Self {
             world,
             difficulty,
             draw,
             want_held_out_relation: eval && relation,
             want_held_out_template: eval && template,
+            want_reciprocal,
             used_held_out_template: false,
         }
     }
@@ -68,6 +72,7 @@ impl<'a> Drawing<'a> {
     pub(crate) fn relax(&mut self) {
         self.want_held_out_relation = false;
         self.want_held_out_template = false;
+        self.want_reciprocal = false;
     }
 
     pub(crate) fn restart(&mut self) {

@@ -53,6 +53,9 @@ pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
     while facts.len() < hops {
         let at = path[facts.len()];
         let is_last = facts.len() + 1 == hops;
+        if facts.len() == 1 && drawing.want_reciprocal && !drawing.plan(at).mentions(path[0]) {
+            return None;
+        }
         let fact = drawing.any_fact(at, |r| is_last || r.relation().phrase.is_some())?;
         if let Object::Entity(object) = fact.object {
             // No way back, and no name on the way that is also the answer's.

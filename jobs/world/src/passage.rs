@@ -9,7 +9,7 @@ use crate::record::{Link, Passage};
 use crate::schema::{Class, HELD_OUT_WORDING, RelationId, relations_into, relations_of};
 use crate::settings::{Difficulty, Split};
 use crate::wordlists::{
-    BODY_FILLERS, DECADES, JUDGEMENTS, PEOPLE, PERSON_FILLERS, PLACE_FILLERS, QUALITIES, TOPICS, WORK_FILLERS,
+    BODY_FILLERS, DECADES, JUDGEMENTS, PEOPLE, PERSON_FILLERS, PLACE_FILLERS, TOPICS, WORK_FILLERS,
 };
 
 /// A sentence of a plan.
@@ -41,6 +41,11 @@ impl Plan {
             Sentence::Fact { relation, object, wording } if *relation == wanted => Some((n, object, *wording)),
             _ => None,
         })
+    }
+
+    /// Whether the passage mentions an entity that links to it.
+    pub(crate) fn mentions(&self, wanted: Entity) -> bool {
+        self.sentences.iter().any(|s| matches!(s, Sentence::Back { subject, .. } if *subject == wanted))
     }
 
     /// The relations stated.
@@ -241,7 +246,6 @@ fn filler(class: Class, voice: &Voice, draw: &mut Draw, text: &mut Text) {
     text.pattern(pattern, |slot, text| match slot {
         "s" => text.push(voice.subject(draw)),
         "p" => text.push(draw.pick(&PEOPLE)),
-        "j" if draw.chance(250) => text.push(draw.pick(&QUALITIES)),
         "j" => text.push(draw.pick(&JUDGEMENTS)),
         "d" => text.push(draw.pick(&DECADES)),
         "n" => text.push(&(2 + draw.below(60)).to_string()),

@@ -82,6 +82,8 @@ pub struct Difficulty {
     pub persons_per_surname: u32,
     /// Passages that mention an entity that links to them (a director's page names a film), for each such link tried.
     pub back_links: u32,
+    /// Chains that are drawn so that the second passage also mentions the first.
+    pub reciprocal: u32,
     /// Bridges that the question describes with words of the bridge's own passage.
     pub overlap: u32,
     /// Median length of a passage, in words.
@@ -96,6 +98,7 @@ impl Default for Difficulty {
             name_collisions: 250,
             persons_per_surname: 12,
             back_links: 450,
+            reciprocal: 500,
             overlap: 450,
             median_words: 76,
             spread: 560,
@@ -168,6 +171,7 @@ impl WorldSettings {
         within("difficulty.name_collisions", d.name_collisions.into(), 0, 4000)?;
         within("difficulty.persons_per_surname", d.persons_per_surname.into(), 1, 10_000)?;
         within("difficulty.back_links", d.back_links.into(), 0, 1000)?;
+        within("difficulty.reciprocal", d.reciprocal.into(), 0, 1000)?;
         within("difficulty.overlap", d.overlap.into(), 0, 1000)?;
         within("difficulty.median_words", d.median_words.into(), 20, 400)?;
         within("difficulty.spread", d.spread.into(), 0, 1000)
