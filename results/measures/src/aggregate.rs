@@ -67,8 +67,8 @@ fn standard_error(values: impl Iterator<Item = f64>, mean: f64, n: u64) -> Optio
 }
 
 /// The standard error of a mean whose questions come in clusters that share passages or sub-questions: the square root
-/// of the summed squares of each cluster's summed deviations, over n (Miller 2024, "Adding error bars to evals",
-/// equation 4). With one question for each cluster it is √((n - 1) / n) of the plain one. None below two clusters.
+/// of the summed squares of each cluster's summed deviations, over n (Miller 2024, "Adding error bars to evals").
+/// With one question for each cluster it is √((n - 1) / n) of the plain one. None below two clusters.
 pub fn clustered_standard_error<K: Hash + Eq>(values: &[Option<f64>], clusters: &[K]) -> Option<f64> {
     let (Some(mean), n) = mean(values) else { return None };
     // Clusters add up in order of first appearance: a map's own order would change the last bits.

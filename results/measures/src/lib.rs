@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | normalisation, EM, F1, precision, recall | [`answer`], [`normalize`] | SQuAD, HotpotQA, 2Wiki, MuSiQue, TriviaQA scripts |
 //! | answer containment | [`has_answer`] | DPR, `qa_validation.py` |
-//! | numbers and several spans | [`drop`] | DROP's evaluator, as in AllenNLP and IRCoT |
+//! | numbers and several spans | [`mod@drop`] | DROP's evaluator, as in AllenNLP and IRCoT |
 //! | supporting facts, evidences, joint | [`facts`] | HotpotQA, 2Wiki v1.1 and MuSiQue scripts |
 //! | whole prediction files | [`official`] | the same, under their own names and units |
 //! | rankings | [`ranked`] | trec_eval; PromptRank, IRCoT, EfficientRAG |

@@ -214,7 +214,7 @@ fn position(list: &[u32], id: u32) -> Option<usize> {
 }
 
 /// IRCoT's fixed-budget recall: the share of golds among the first `budget` distinct passages, in the order in which
-/// they were gathered over all steps (IRCoT section 4; its budget is 15).
+/// they were gathered over all steps (IRCoT, Trivedi et al. 2023; its budget is 15 paragraphs).
 pub fn budget_recall(gathered: &[u32], gold: &Gold, budget: usize) -> Option<f64> {
     let mut distinct: Vec<u32> = Vec::with_capacity(budget.min(gathered.len()));
     for &id in gathered {
@@ -228,13 +228,17 @@ pub fn budget_recall(gathered: &[u32], gold: &Gold, budget: usize) -> Option<f64
     Found::new(&distinct, gold).recall_frac(u32::MAX)
 }
 
-/// EfficientRAG's chunk recall (`retrieve.py` of its evaluation): the chunks that hit a gold passage, repeats counted,
-/// over the number of golds, so that it can exceed 1. It has no k; report it with the mean number of chunks.
+/// EfficientRAG's chunk recall: the *distinct* chunks that hit a gold passage over the number of golds. It counts chunks
+/// and not covered golds, so two chunks of one gold make it exceed 1. It has no k; report it with the mean number of
+/// chunks, repeats counted (the paper's K).
 pub fn chunk_recall(chunks: &[u32], gold: &Gold) -> Option<f64> {
     if gold.is_empty() {
         return None;
     }
-    let hits = chunks.iter().filter(|id| gold.groups.iter().any(|group| group.contains(id))).count();
+    let mut golds: Vec<u32> = gold.groups.iter().flatten().copied().collect();
+    golds.sort_unstable();
+    golds.dedup();
+    let hits = golds.iter().filter(|&&id| position(chunks, id).is_some()).count();
     Some(hits as f64 / gold.groups.len() as f64)
 }
 
@@ -280,7 +284,8 @@ mod tests {
         let gold = Gold { groups: vec![vec![A, 11], vec![B]] };
         let found = Found::new(&[5, 11, A, B], &gold);
         assert_eq!(found.ranks(), [2, 4]);
-        assert_eq!(chunk_recall(&[11, A, A, 5], &gold), Some(1.5));
+        assert_eq!(chunk_recall(&[11, A, A, B, 5], &gold), Some(1.5));
+        assert_eq!(chunk_recall(&[B, B], &gold), Some(0.5));
         assert_eq!(budget_recall(&[5, 5, 5, A, 6, B], &gold, 3), Some(0.5));
     }
 

@@ -100,11 +100,12 @@ pub struct Judged<'a> {
     pub ranking_expected: bool,
     /// The question's gold passages.
     pub gold: &'a Gold,
-    /// Predicted supporting facts; none where the configuration does not predict any.
+    /// Predicted supporting facts; none where the configuration does not predict any (a failed outcome of one that does
+    /// has an empty list).
     pub predicted_facts: Option<&'a [Fact]>,
     /// Gold supporting facts.
     pub gold_facts: &'a [Fact],
-    /// Predicted evidences; none where the configuration does not predict any.
+    /// Predicted evidences; none where the configuration does not predict any, as for facts.
     pub predicted_evidences: Option<&'a [Evidence]>,
     /// Gold evidences.
     pub gold_evidences: &'a [Evidence],
