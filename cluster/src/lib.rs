@@ -1,0 +1,11 @@
+//! What a process of `hopeval` needs to live among others: its mesh, its pulse, its signals, its end.
+//!
+//! Knows no dataset, method, service or table; `main` and the command line bring those together. Only the supervisor
+//! and the signal handlers know that processes have a terminal above them.
+
+pub mod exit;
+pub mod mesh;
+pub mod panics;
+pub mod pulse;
+pub mod signals;
+pub mod supervise;

@@ -1,0 +1,148 @@
+//! Listens for other processes and hears their hellos, many at a time, without waiting for any one.
+//!
+//! Whoever connects and says nothing, or says something else, is shut out; it never holds up the others. It does not
+//! decide who may come in: that is the mesh's.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use super::hello::{Hello, Parsed, Refusal};
+
+/// How long a connection may take to say its hello.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Connections that may be unfinished at a time; the oldest is shut out for a new one.
+const CROWD: usize = 256;
+
+/// A listening socket and the connections that have not said their hello yet.
+#[derive(Debug)]
+pub(super) struct Door {
+    listener: TcpListener,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    stream: TcpStream,
+    from: SocketAddr,
+    since: Instant,
+    bytes: Vec<u8>,
+}
+
+/// A connection that has said what it is.
+#[derive(Debug)]
+pub(super) struct Knock {
+    /// The socket, blocking again.
+    pub(super) stream: TcpStream,
+    pub(super) from: SocketAddr,
+    /// Its hello, or why it is refused whatever the mesh thinks.
+    pub(super) hello: Result<Hello, Refusal>,
+}
+
+impl Door {
+    /// Listens on the port of `address`: on the loopback interface only if the address is one, else on all.
+    ///
+    /// # Errors
+    /// The address has no port, or the port is in use.
+    pub(super) fn open(address: &str) -> io::Result<Self> {
+        let listener = if let Some(loopback) = loopback(address) {
+            TcpListener::bind(loopback)?
+        } else {
+            let port = port(address)?;
+            // One socket for both families where the kernel has IPv6, else IPv4 alone.
+            TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|e| match e.kind() {
+                ErrorKind::AddrInUse => Err(e),
+                _ => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)),
+            })?
+        };
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, waiting: Vec::new() })
+    }
+
+    /// Hellos that are complete by now. Never blocks.
+    pub(super) fn knocks(&mut self) -> Vec<Knock> {
+        self.accept();
+        let mut knocks = Vec::new();
+        for mut waiting in std::mem::take(&mut self.waiting) {
+            match waiting.listen() {
+                Parsed::More if waiting.since.elapsed() < PATIENCE => self.waiting.push(waiting),
+                Parsed::More => tracing::debug!(from = %waiting.from, "a connection said no hello; closed"),
+                Parsed::Stranger => tracing::debug!(from = %waiting.from, "a stranger connected; closed"),
+                Parsed::Hello(hello) => knocks.extend(waiting.into_knock(Ok(hello))),
+                Parsed::Refuse(refusal) => knocks.extend(waiting.into_knock(Err(refusal))),
+            }
+        }
+        knocks
+    }
+
+    fn accept(&mut self) {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, from)) => {
+                    if stream.set_nonblocking(true).is_err() {
+                        continue;
+                    }
+                    if self.waiting.len() >= CROWD {
+                        self.waiting.remove(0);
+                    }
+                    self.waiting.push(Waiting { stream, from, since: Instant::now(), bytes: Vec::new() });
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // Nobody there, or a connection that was gone before it was accepted, or no file descriptor left:
+                // all pass, and the deadline bounds them.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Waiting {
+    fn listen(&mut self) -> Parsed {
+        let mut buffer = [0u8; 128];
+        loop {
+            // Not a byte more than the hello: what follows belongs to the owner of the socket.
+            let want = Hello::missing(self.bytes.len());
+            match self.stream.read(&mut buffer[..want]) {
+                Ok(0) => return if want == 0 { Hello::parse(&self.bytes) } else { Parsed::Stranger },
+                Ok(n) => self.bytes.extend_from_slice(&buffer[..n]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Hello::parse(&self.bytes),
+                Err(_) => return Parsed::Stranger,
+            }
+            match Hello::parse(&self.bytes) {
+                Parsed::More => {}
+                parsed => return parsed,
+            }
+        }
+    }
+
+    fn into_knock(self, hello: Result<Hello, Refusal>) -> Option<Knock> {
+        self.stream.set_nonblocking(false).ok()?;
+        Some(Knock { stream: self.stream, from: self.from, hello })
+    }
+}
+
+fn loopback(address: &str) -> Option<SocketAddr> {
+    if let Ok(literal) = address.parse::<SocketAddr>() {
+        return literal.ip().is_loopback().then_some(literal);
+    }
+    let (host, _) = address.rsplit_once(':')?;
+    (host == "localhost").then(|| address.to_socket_addrs().ok()?.find(|a| a.ip().is_loopback())).flatten()
+}
+
+fn port(address: &str) -> io::Result<u16> {
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    port.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the address has no port: host:port is wanted"))
+}
+
+/// Whether the other side of a socket that should be quiet is still there.
+pub(super) fn alive(stream: &TcpStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return false;
+    }
+    let alive = match stream.peek(&mut [0u8; 1]) {
+        Ok(n) => n > 0,
+        Err(e) => matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+    };
+    stream.set_nonblocking(false).is_ok() && alive
+}

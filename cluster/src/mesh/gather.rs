@@ -1,0 +1,159 @@
+//! The first half of forming: process 0 gathers the others, who learn from it which generation this is.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::door::{Door, Knock, alive};
+use super::hello::{self, Hello, Kind, Nonce, Refusal, Word};
+use super::wire::{self, settle};
+use super::{Absent, MeshError, MeshSettings};
+use crate::pulse::Link;
+
+/// Pause between two looks at the door.
+pub(super) const TICK: Duration = Duration::from_millis(2);
+/// Notes that an error carries at most.
+const NOTES: usize = 8;
+/// A socket that takes no byte for so long has a reader that hangs.
+const WRITE_LIMIT: Duration = Duration::from_secs(5);
+
+/// What process 0 does: waits for a pulse socket of every other process, then welcomes all.
+pub(super) fn gather(
+    settings: &MeshSettings,
+    door: &mut Door,
+    welcome: &[u8],
+    end: Instant,
+) -> Result<(Link, Nonce), MeshError> {
+    let mut seats: Vec<Option<TcpStream>> = settings.hosts.iter().map(|_| None).collect();
+    let mut notes = Notes::default();
+    loop {
+        // A process that gave up or was started again frees its seat.
+        for seat in &mut seats {
+            if seat.as_ref().is_some_and(|stream| !alive(stream)) {
+                *seat = None;
+            }
+        }
+        for knock in door.knocks() {
+            let verdict = knock.hello.clone().and_then(|hello| judge(settings, &hello, &seats));
+            if let Some((process, stream)) = answer(knock, verdict, &mut notes) {
+                seats[process] = Some(stream);
+            }
+        }
+        if seats[1..].iter().all(Option::is_some) {
+            break;
+        }
+        if Instant::now() >= end {
+            return Err(abandon(settings, seats, notes));
+        }
+        std::thread::sleep(TICK);
+    }
+    let nonce = nonce();
+    let word = Word::Welcome { nonce, bytes: welcome.to_vec() };
+    let mut peers = Vec::new();
+    for (process, stream) in seats.into_iter().enumerate().filter_map(|(p, s)| Some((p, s?))) {
+        settle(&stream)?;
+        send(&stream, &word).map_err(|_| MeshError::Left(settings.absent(process)))?;
+        peers.push((process, stream));
+    }
+    Ok((Link::new(settings.process, peers), nonce))
+}
+
+fn judge(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>]) -> Result<usize, Refusal> {
+    settings.judge(hello)?;
+    if hello.kind != Kind::Pulse {
+        return Err(Refusal::Generation);
+    }
+    match seats.get(hello.from as usize) {
+        Some(None) => Ok(hello.from as usize),
+        _ => Err(Refusal::Taken { process: hello.from }),
+    }
+}
+
+/// Tells those who came who did not.
+fn abandon(settings: &MeshSettings, seats: Vec<Option<TcpStream>>, notes: Notes) -> MeshError {
+    let missing: Vec<usize> = (1..seats.len()).filter(|p| seats[*p].is_none()).collect();
+    let word = Word::Missing(missing.iter().map(|p| *p as u32).collect());
+    for stream in seats.iter().flatten() {
+        // Who does not hear it finds out at its own deadline.
+        let _ = send(stream, &word);
+    }
+    let missing = missing.into_iter().map(|p| settings.absent(p)).collect();
+    MeshError::Missing { after: settings.deadline, missing, notes: notes.lines }
+}
+
+fn send(stream: &TcpStream, word: &Word) -> std::io::Result<()> {
+    stream.set_write_timeout(Some(WRITE_LIMIT))?;
+    word.write(stream)?;
+    stream.set_write_timeout(None)
+}
+
+/// What every other process does: joins process 0 and waits for its welcome.
+pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(Link, Nonce, Vec<u8>), MeshError> {
+    loop {
+        let hello = settings.hello(Kind::Pulse, 0, [0; 16]);
+        let stream = wire::connect(settings, 0, &hello, end)?;
+        // Process 0 may have started later and keeps its own deadline; a moment more lets its word arrive.
+        let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
+        let waited = stream.set_read_timeout(Some(patience)).and_then(|()| Word::read(&stream));
+        match waited {
+            Ok(Word::Welcome { nonce, bytes }) => {
+                settle(&stream)?;
+                return Ok((Link::new(settings.process, vec![(0, stream)]), nonce, bytes));
+            }
+            Ok(Word::Missing(missing)) => {
+                let missing = missing.into_iter().map(|p| settings.absent(p as usize)).collect();
+                let notes = vec!["process 0 gave up".to_owned()];
+                return Err(MeshError::Missing { after: settings.deadline, missing, notes });
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err(MeshError::Incomplete { address: settings.hosts[0].clone(), after: settings.deadline });
+            }
+            // It went away: an earlier one that was about to end, or it is being started again.
+            Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => return Err(MeshError::Left(Absent { process: 0, address: settings.hosts[0].clone() })),
+        }
+    }
+}
+
+/// Answers a knock and hands out its socket if it may come in.
+pub(super) fn answer(knock: Knock, verdict: Result<usize, Refusal>, notes: &mut Notes) -> Option<(usize, TcpStream)> {
+    let Knock { mut stream, from, hello } = knock;
+    stream.set_write_timeout(Some(WRITE_LIMIT)).ok()?;
+    hello::write_reply(&mut stream, verdict.as_ref().err()).and_then(|()| stream.flush()).ok()?;
+    stream.set_write_timeout(None).ok()?;
+    match verdict {
+        Ok(process) => Some((process, stream)),
+        Err(refusal) => {
+            let who = hello.map_or_else(|_| from.to_string(), |h| format!("{from} as process {}", h.from));
+            tracing::warn!(%who, %refusal, "refused a connection");
+            notes.push(format!("{who} was refused: {refusal}"));
+            None
+        }
+    }
+}
+
+/// What was seen while waiting, for the error at the deadline; each line once.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub(super) lines: Vec<String>,
+}
+
+impl Notes {
+    fn push(&mut self, line: String) {
+        if self.lines.len() < NOTES && !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
+    }
+}
+
+/// A number that no other forming has, drawn from the hasher keys that the standard library seeds by the system.
+fn nonce() -> Nonce {
+    let mut nonce = [0u8; 16];
+    for half in nonce.chunks_exact_mut(8) {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u32(std::process::id());
+        half.copy_from_slice(&hasher.finish().to_le_bytes());
+    }
+    nonce
+}

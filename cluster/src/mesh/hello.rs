@@ -1,0 +1,350 @@
+//! What two processes say to each other when a socket opens, in bytes.
+//!
+//! ```text
+//! connector                                   acceptor
+//!   hello: magic version kind from to … ->
+//!                                          <- reply: magic, accepted | refusal
+//!   (pulse only, once all are there)       <- welcome: nonce, length, bytes | missing processes
+//! ```
+//!
+//! The magic and the version come first in every version, so that a process of another version is refused by name
+//! and not by a timeout. All numbers are little-endian.
+
+use std::io::{self, Read, Write};
+
+/// First bytes of a hello and of a reply.
+const MAGIC: [u8; 8] = *b"hopeval\n";
+/// Version of everything in this file and of the frames of the pulse.
+pub(super) const VERSION: u16 = 1;
+/// Length of a hello in bytes.
+const HELLO: usize = 8 + 2 + 1 + 1 + 4 * 4 + 32 + 16;
+/// Length of a reply in bytes.
+const REPLY: usize = 8 + 1 + 4 + 4;
+/// Longest welcome that is accepted, in bytes.
+const WELCOME_LIMIT: u32 = 16 << 20;
+
+/// What a socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Heartbeats, between process 0 and every other.
+    Pulse,
+    /// Timely's messages, between every two processes.
+    Data,
+}
+
+/// Random number of one forming of a mesh: a process of an earlier one does not know it.
+pub(super) type Nonce = [u8; 16];
+
+/// The first message of a connector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) kind: Kind,
+    /// Who speaks.
+    pub(super) from: u32,
+    /// Who the speaker believes to speak to.
+    pub(super) to: u32,
+    /// Number of processes, as the speaker was told.
+    pub(super) processes: u32,
+    /// Workers in each process, as the speaker was told.
+    pub(super) workers: u32,
+    /// Secret of the run.
+    pub(super) token: [u8; 32],
+    /// Nonce of this forming; zero in a pulse hello, whose sender learns it by the welcome.
+    pub(super) nonce: Nonce,
+}
+
+/// Why a process was turned away. Both sides learn it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The two binaries speak different versions of the handshake.
+    #[error("the binaries differ: the handshake here is version {ours}, theirs {theirs}")]
+    Version {
+        /// Version of the refusing process.
+        ours: u32,
+        /// Version of the refused process.
+        theirs: u32,
+    },
+    /// The token is not the run's.
+    #[error("the token is that of another run")]
+    Token,
+    /// The processes were told different numbers of processes.
+    #[error("the number of processes differs: {ours} here, {theirs} there")]
+    Processes {
+        /// Processes, as the refusing process was told.
+        ours: u32,
+        /// Processes, as the refused process was told.
+        theirs: u32,
+    },
+    /// The processes were told different numbers of workers; timely wants the same in each.
+    #[error("the number of workers differs: {ours} here, {theirs} there")]
+    Workers {
+        /// Workers of the refusing process.
+        ours: u32,
+        /// Workers of the refused process.
+        theirs: u32,
+    },
+    /// The process index is not one that the refusing process waits for.
+    #[error("there is no place for process {process} among {processes}")]
+    OutOfRange {
+        /// The refused index.
+        process: u32,
+        /// Number of processes.
+        processes: u32,
+    },
+    /// Another live process holds this index.
+    #[error("process {process} is already there")]
+    Taken {
+        /// The refused index.
+        process: u32,
+    },
+    /// The connector wanted another process: the address lists disagree, or two entries are the same machine.
+    #[error("this address is process {ours}, not {wanted}: compare the lists of hosts")]
+    Misaddressed {
+        /// Index of the refusing process.
+        ours: u32,
+        /// Index the refused process wanted.
+        wanted: u32,
+    },
+    /// The connector belongs to another generation of the mesh.
+    #[error("it belongs to another generation of the mesh")]
+    Generation,
+}
+
+impl Refusal {
+    fn encode(&self) -> (u8, u32, u32) {
+        match *self {
+            Self::Version { ours, theirs } => (1, ours, theirs),
+            Self::Token => (2, 0, 0),
+            Self::Processes { ours, theirs } => (3, ours, theirs),
+            Self::Workers { ours, theirs } => (4, ours, theirs),
+            Self::OutOfRange { process, processes } => (5, process, processes),
+            Self::Taken { process } => (6, process, 0),
+            Self::Misaddressed { ours, wanted } => (7, ours, wanted),
+            Self::Generation => (8, 0, 0),
+        }
+    }
+
+    fn decode(code: u8, a: u32, b: u32) -> Option<Self> {
+        Some(match code {
+            1 => Self::Version { ours: a, theirs: b },
+            2 => Self::Token,
+            3 => Self::Processes { ours: a, theirs: b },
+            4 => Self::Workers { ours: a, theirs: b },
+            5 => Self::OutOfRange { process: a, processes: b },
+            6 => Self::Taken { process: a },
+            7 => Self::Misaddressed { ours: a, wanted: b },
+            8 => Self::Generation,
+            _ => return None,
+        })
+    }
+}
+
+/// What the first bytes of a connection amount to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
+    /// A whole hello.
+    Hello(Hello),
+    /// A process of hopeval that must be refused.
+    Refuse(Refusal),
+    /// Not hopeval.
+    Stranger,
+    /// Not enough bytes yet.
+    More,
+}
+
+impl Hello {
+    pub(super) fn encode(&self) -> [u8; HELLO] {
+        let mut out = [0u8; HELLO];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&MAGIC);
+        put(&VERSION.to_le_bytes());
+        put(&[match self.kind {
+            Kind::Pulse => 0,
+            Kind::Data => 1,
+        }]);
+        put(&[0]);
+        for n in [self.from, self.to, self.processes, self.workers] {
+            put(&n.to_le_bytes());
+        }
+        put(&self.token);
+        put(&self.nonce);
+        out
+    }
+
+    /// Looks at the bytes received so far; decides about a stranger and about the version as early as possible.
+    pub(super) fn parse(bytes: &[u8]) -> Parsed {
+        let seen = bytes.len().min(MAGIC.len());
+        if bytes[..seen] != MAGIC[..seen] {
+            return Parsed::Stranger;
+        }
+        if bytes.len() < 10 {
+            return Parsed::More;
+        }
+        let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+        if version != VERSION {
+            return Parsed::Refuse(Refusal::Version { ours: VERSION.into(), theirs: version.into() });
+        }
+        let Some(bytes) = bytes.get(..HELLO) else { return Parsed::More };
+        let kind = match bytes[10] {
+            0 => Kind::Pulse,
+            1 => Kind::Data,
+            _ => return Parsed::Stranger,
+        };
+        let mut token = [0u8; 32];
+        token.copy_from_slice(&bytes[28..60]);
+        let mut nonce = [0u8; 16];
+        nonce.copy_from_slice(&bytes[60..76]);
+        Parsed::Hello(Self {
+            kind,
+            from: number(bytes, 12),
+            to: number(bytes, 16),
+            processes: number(bytes, 20),
+            workers: number(bytes, 24),
+            token,
+            nonce,
+        })
+    }
+
+    /// Bytes of a hello that are still missing after `have`.
+    pub(super) fn missing(have: usize) -> usize {
+        HELLO.saturating_sub(have)
+    }
+}
+
+/// Answers a hello.
+pub(super) fn write_reply(mut to: impl Write, refusal: Option<&Refusal>) -> io::Result<()> {
+    let (code, a, b) = refusal.map_or((0, 0, 0), Refusal::encode);
+    let mut out = [0u8; REPLY];
+    out[..8].copy_from_slice(&MAGIC);
+    out[8] = code;
+    out[9..13].copy_from_slice(&a.to_le_bytes());
+    out[13..].copy_from_slice(&b.to_le_bytes());
+    to.write_all(&out)
+}
+
+/// Reads the answer to a hello.
+///
+/// # Errors
+/// The socket's, and `InvalidData` if something else than hopeval answered.
+pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), Refusal>> {
+    let mut bytes = [0u8; REPLY];
+    from.read_exact(&mut bytes)?;
+    if bytes[..8] != MAGIC {
+        return Err(not_hopeval());
+    }
+    match bytes[8] {
+        0 => Ok(Ok(())),
+        code => Refusal::decode(code, number(&bytes, 9), number(&bytes, 13)).map(Err).ok_or_else(not_hopeval),
+    }
+}
+
+/// What process 0 says to each other process in the end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// All are there.
+    Welcome { nonce: Nonce, bytes: Vec<u8> },
+    /// These never came.
+    Missing(Vec<u32>),
+}
+
+impl Word {
+    pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
+        let (tag, nonce, body) = match self {
+            Self::Welcome { nonce, bytes } => (1, *nonce, bytes.clone()),
+            Self::Missing(processes) => (2, [0; 16], processes.iter().flat_map(|p| p.to_le_bytes()).collect()),
+        };
+        let length = u32::try_from(body.len()).ok().filter(|n| *n <= WELCOME_LIMIT);
+        let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the welcome exceeds 16 MiB"))?;
+        let mut out = vec![tag];
+        out.extend_from_slice(&nonce);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&body);
+        to.write_all(&out)
+    }
+
+    pub(super) fn read(mut from: impl Read) -> io::Result<Self> {
+        let mut head = [0u8; 21];
+        from.read_exact(&mut head)?;
+        let length = number(&head, 17);
+        if length > WELCOME_LIMIT {
+            return Err(not_hopeval());
+        }
+        let mut body = vec![0u8; length as usize];
+        from.read_exact(&mut body)?;
+        match head[0] {
+            1 => {
+                let mut nonce = [0u8; 16];
+                nonce.copy_from_slice(&head[1..17]);
+                Ok(Self::Welcome { nonce, bytes: body })
+            }
+            2 => Ok(Self::Missing(body.chunks_exact(4).map(|c| number(c, 0)).collect())),
+            _ => Err(not_hopeval()),
+        }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    let mut four = [0u8; 4];
+    four.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(four)
+}
+
+fn not_hopeval() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "something that is not hopeval answers there")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello { kind: Kind::Data, from: 3, to: 1, processes: 4, workers: 2, token: [7; 32], nonce: [9; 16] }
+    }
+
+    #[test]
+    fn a_hello_survives_and_is_incomplete_before_its_last_byte() {
+        let bytes = hello().encode();
+        assert_eq!(Hello::parse(&bytes), Parsed::Hello(hello()));
+        for n in 0..bytes.len() {
+            assert_eq!(Hello::parse(&bytes[..n]), Parsed::More, "{n} bytes");
+            assert_eq!(Hello::missing(n), bytes.len() - n);
+        }
+    }
+
+    #[test]
+    fn strangers_and_other_versions_are_known_early() {
+        assert_eq!(Hello::parse(b"GET / HT"), Parsed::Stranger);
+        let mut bytes = hello().encode();
+        bytes[8] = 200;
+        assert_eq!(Hello::parse(&bytes[..10]), Parsed::Refuse(Refusal::Version { ours: 1, theirs: 200 }));
+    }
+
+    #[test]
+    fn replies_and_words_survive() {
+        for refusal in [
+            None,
+            Some(Refusal::Token),
+            Some(Refusal::Version { ours: 1, theirs: 2 }),
+            Some(Refusal::Processes { ours: 3, theirs: 2 }),
+            Some(Refusal::Workers { ours: 3, theirs: 2 }),
+            Some(Refusal::OutOfRange { process: 9, processes: 3 }),
+            Some(Refusal::Taken { process: 1 }),
+            Some(Refusal::Misaddressed { ours: 0, wanted: 1 }),
+            Some(Refusal::Generation),
+        ] {
+            let mut bytes = Vec::new();
+            write_reply(&mut bytes, refusal.as_ref()).unwrap();
+            assert_eq!(read_reply(bytes.as_slice()).unwrap().err(), refusal);
+        }
+        for word in [Word::Welcome { nonce: [3; 16], bytes: b"run 7".to_vec() }, Word::Missing(vec![2, 5])] {
+            let mut bytes = Vec::new();
+            word.write(&mut bytes).unwrap();
+            assert_eq!(Word::read(bytes.as_slice()).unwrap(), word);
+        }
+        assert!(read_reply(b"HTTP/1.1 400 Bad Request".as_slice()).is_err());
+    }
+}

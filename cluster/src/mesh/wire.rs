@@ -1,0 +1,148 @@
+//! The second half of forming: one data socket between every two processes.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{setsockopt, sockopt};
+
+use super::door::{Door, alive};
+use super::gather::{Notes, TICK, answer};
+use super::hello::{Hello, Kind, Nonce, Refusal, read_reply};
+use super::{MeshError, MeshSettings};
+use crate::pulse::Link;
+
+/// Time that this half has even if the first took all: it takes milliseconds, and all are there.
+const LEAST: Duration = Duration::from_secs(3);
+/// Longest wait for one connection or its reply before it is tried anew.
+const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// Connects to the processes before this one and waits for those after it.
+///
+/// Everyone waits only for lower indices to answer, so it cannot deadlock.
+pub(super) fn wire(
+    settings: &MeshSettings,
+    door: Option<&mut Door>,
+    link: &Link,
+    nonce: Nonce,
+    end: Instant,
+) -> Result<Vec<Option<TcpStream>>, MeshError> {
+    let end = end.max(Instant::now() + LEAST);
+    let mut sockets: Vec<Option<TcpStream>> = settings.hosts.iter().map(|_| None).collect();
+    for (process, socket) in sockets.iter_mut().enumerate().take(settings.process) {
+        let hello = settings.hello(Kind::Data, process, nonce);
+        let stream = connect(settings, process, &hello, end)?;
+        stream.set_read_timeout(None).map_err(socket_error)?;
+        *socket = Some(stream);
+    }
+    if let Some(door) = door {
+        wait(settings, door, link, nonce, end, &mut sockets)?;
+    }
+    for socket in sockets.iter().flatten() {
+        settle(socket)?;
+    }
+    Ok(sockets)
+}
+
+fn wait(
+    settings: &MeshSettings,
+    door: &mut Door,
+    link: &Link,
+    nonce: Nonce,
+    end: Instant,
+    sockets: &mut [Option<TcpStream>],
+) -> Result<(), MeshError> {
+    let mut notes = Notes::default();
+    loop {
+        for knock in door.knocks() {
+            let verdict = knock.hello.clone().and_then(|hello| judge(settings, &hello, nonce, sockets));
+            if let Some((process, stream)) = answer(knock, verdict, &mut notes) {
+                sockets[process] = Some(stream);
+            }
+        }
+        let missing: Vec<usize> = (settings.process + 1..sockets.len()).filter(|p| sockets[*p].is_none()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // One that has its sockets may already be at work, so a pulse that is no longer quiet is no news; one that
+        // closed is.
+        if let Some((process, _)) = link.peers().iter().find(|(_, stream)| !alive(stream)) {
+            return Err(MeshError::Left(settings.absent(*process)));
+        }
+        if Instant::now() >= end {
+            let missing = missing.into_iter().map(|p| settings.absent(p)).collect();
+            return Err(MeshError::Missing { after: settings.deadline, missing, notes: notes.lines });
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+fn judge(
+    settings: &MeshSettings,
+    hello: &Hello,
+    nonce: Nonce,
+    sockets: &[Option<TcpStream>],
+) -> Result<usize, Refusal> {
+    settings.judge(hello)?;
+    match (hello.kind, sockets.get(hello.from as usize)) {
+        (Kind::Data, _) if hello.nonce != nonce => Err(Refusal::Generation),
+        (Kind::Data, Some(None)) => Ok(hello.from as usize),
+        _ => Err(Refusal::Taken { process: hello.from }),
+    }
+}
+
+/// Connects to a process, which may not be there yet, until it accepts or refuses or the deadline passes.
+pub(super) fn connect(
+    settings: &MeshSettings,
+    process: usize,
+    hello: &Hello,
+    end: Instant,
+) -> Result<TcpStream, MeshError> {
+    let address = &settings.hosts[process];
+    let mut pause = Duration::from_millis(5);
+    loop {
+        let left = end.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(50), ATTEMPT);
+        let why = match attempt(address, hello, left) {
+            Ok(Ok(stream)) => return Ok(stream),
+            // The seat of a process that was killed and started again is free as soon as its old socket is noticed.
+            Ok(Err(Refusal::Taken { .. })) if hello.kind == Kind::Pulse && Instant::now() + ATTEMPT < end => {
+                "its place is taken".to_owned()
+            }
+            Ok(Err(reason)) => return Err(MeshError::Refused { process, address: address.clone(), reason }),
+            Err(e) => e.to_string(),
+        };
+        if Instant::now() >= end {
+            let missing = vec![settings.absent(process)];
+            return Err(MeshError::Missing { after: settings.deadline, missing, notes: vec![why] });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+}
+
+fn attempt(address: &str, hello: &Hello, limit: Duration) -> io::Result<Result<TcpStream, Refusal>> {
+    let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for resolved in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&resolved, limit) {
+            Ok(mut stream) => {
+                stream.set_nodelay(true)?;
+                stream.write_all(&hello.encode())?;
+                stream.set_read_timeout(Some(limit))?;
+                return Ok(read_reply(&stream)?.map(|()| stream));
+            }
+            Err(e) => failed = e,
+        }
+    }
+    Err(failed)
+}
+
+/// Settles the options that a socket keeps: small messages leave at once, and the kernel probes a silent peer.
+pub(super) fn settle(stream: &TcpStream) -> Result<(), MeshError> {
+    stream.set_nodelay(true).map_err(socket_error)?;
+    stream.set_read_timeout(None).map_err(socket_error)?;
+    setsockopt(stream, sockopt::KeepAlive, &true).map_err(|e| socket_error(e.into()))
+}
+
+fn socket_error(source: io::Error) -> MeshError {
+    MeshError::Socket { what: "a socket refused an option", source }
+}

@@ -1,0 +1,124 @@
+//! The pulse over real sockets; the rules are tested beside `watch`.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One process of a star: its pulse, its verdicts, and a switch that holds its workers still.
+struct Process {
+    pulse: Pulse,
+    verdicts: Receiver<Verdict>,
+    still: Arc<AtomicBool>,
+}
+
+/// Stars of `n` processes, connected through the loopback interface.
+fn star(n: usize, bound: Duration) -> Vec<Process> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut center = Vec::new();
+    let mut links = Vec::new();
+    for process in 1..n {
+        links.push(Link::new(process, vec![(0, TcpStream::connect(listener.local_addr().unwrap()).unwrap())]));
+        center.push((process, listener.accept().unwrap().0));
+    }
+    links.insert(0, Link::new(0, center));
+    links.into_iter().map(|link| start(link, bound)).collect()
+}
+
+fn start(link: Link, bound: Duration) -> Process {
+    let (send, verdicts) = mpsc::channel();
+    let still = Arc::new(AtomicBool::new(false));
+    let steps = AtomicU64::new(0);
+    let beats = {
+        let still = Arc::clone(&still);
+        move || steps.fetch_add(u64::from(!still.load(Ordering::SeqCst)), Ordering::SeqCst)
+    };
+    let settings = PulseSettings { stall_bound: bound };
+    let tell = move |verdict| {
+        let _ = send.send(verdict);
+    };
+    let pulse = Pulse::start(link, settings, beats, tell).unwrap();
+    Process { pulse, verdicts, still }
+}
+
+fn next(process: &Process) -> Verdict {
+    process.verdicts.recv_timeout(PATIENCE).unwrap()
+}
+
+#[test]
+fn a_dropped_process_is_lost_to_all() {
+    let mut star = star(3, PATIENCE);
+    drop(star.remove(2));
+    for process in &star {
+        assert_eq!(next(process), Verdict::PeerLost { process: 2 });
+    }
+    drop(star.remove(0));
+    assert!(star[0].verdicts.try_recv().is_err(), "one verdict is enough");
+}
+
+#[test]
+fn a_lost_lead_is_noticed() {
+    let mut star = star(3, PATIENCE);
+    drop(star.remove(0));
+    for process in &star {
+        assert_eq!(next(process), Verdict::PeerLost { process: 0 });
+    }
+}
+
+#[test]
+fn workers_that_stand_still_are_noticed_by_all_and_told() {
+    let star = star(3, Duration::from_millis(800));
+    star[1].still.store(true, Ordering::SeqCst);
+    for process in &star {
+        match next(process) {
+            Verdict::PeerStalled { process: 1, since } => assert!(since >= Duration::from_millis(800)),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_mute_process_is_noticed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // It took part in forming and then was stopped: the socket is open and nothing comes.
+    let _mute = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let lead = start(Link::new(0, vec![(1, listener.accept().unwrap().0)]), Duration::from_millis(300));
+    assert!(matches!(next(&lead), Verdict::PeerStalled { process: 1, .. }));
+}
+
+#[test]
+fn a_drain_reaches_all_and_they_stop_together() {
+    let star = star(3, PATIENCE);
+    star[1].pulse.voice().drain();
+    for other in [&star[0], &star[2]] {
+        assert_eq!(next(other), Verdict::Drain);
+        other.pulse.voice().drained();
+    }
+    assert!(star[0].verdicts.try_recv().is_err(), "process 1 has not drained yet");
+    star[1].pulse.voice().drained();
+    for process in &star {
+        assert_eq!(next(process), Verdict::StopNow);
+    }
+}
+
+#[test]
+fn goodbyes_are_no_losses() {
+    let mut star = star(3, PATIENCE);
+    let begun = Instant::now();
+    star.remove(2).pulse.goodbye();
+    // The lead goes before process 1, and both at the same moment as far as they can tell.
+    let lead = star.remove(0);
+    let last = star.remove(0);
+    let verdicts = [lead.verdicts, last.verdicts];
+    let leaving = std::thread::spawn(move || lead.pulse.goodbye());
+    last.pulse.goodbye();
+    leaving.join().unwrap();
+    assert!(begun.elapsed() < FAREWELL, "each goodbye was heard, not timed out");
+    for verdicts in verdicts {
+        // The sender went with the thread, so this does not wait.
+        assert_eq!(verdicts.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+    }
+}

@@ -1,0 +1,310 @@
+//! The rules of the pulse: what the frames and the silence of the others mean. No socket, no clock.
+//!
+//! | event | at process 0 | elsewhere |
+//! | --- | --- | --- |
+//! | beat | remember it; pass a drain on; all drained: stop | remember it |
+//! | drain, stop, lost, stalled | (nobody sends it) | tell |
+//! | bye | watch it no more; counts as drained | watch it no more |
+//! | socket closed without bye | tell and broadcast: lost | tell: process 0 lost |
+//! | silent, or its counter still, for the bound | tell and broadcast: stalled | tell: process 0 stalled |
+//!
+//! After a stop or a loss there are no more verdicts: everyone is leaving.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::Verdict;
+use super::frame::Frame;
+
+/// What the owner of the sockets must do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    Tell(Verdict),
+    Broadcast(Frame),
+}
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    process: usize,
+    bound: Duration,
+    /// Those that have neither said goodbye nor closed.
+    peers: BTreeMap<usize, Peer>,
+    draining: bool,
+    drained: bool,
+    busy: bool,
+    last_tick: Instant,
+    /// A final verdict was told.
+    over: bool,
+}
+
+#[derive(Debug)]
+struct Peer {
+    /// When a frame came last.
+    heard: Instant,
+    beats: u64,
+    /// When its counter moved last; `None` before its first step.
+    moved: Option<Instant>,
+    drained: bool,
+}
+
+impl Watch {
+    pub(super) fn new(process: usize, peers: impl Iterator<Item = usize>, bound: Duration, now: Instant) -> Self {
+        let peer = || Peer { heard: now, beats: 0, moved: None, drained: false };
+        Self {
+            process,
+            bound,
+            peers: peers.map(|p| (p, peer())).collect(),
+            draining: false,
+            drained: false,
+            busy: false,
+            last_tick: now,
+            over: false,
+        }
+    }
+
+    /// The frame that tells of this process.
+    pub(super) fn beat(&self, beats: u64) -> Frame {
+        Frame::Beat { beats, draining: self.draining, drained: self.drained, busy: self.busy }
+    }
+
+    /// This process was asked to drain.
+    pub(super) fn drain(&mut self) -> Vec<Act> {
+        let first = !std::mem::replace(&mut self.draining, true);
+        if first && self.leads() { vec![Act::Broadcast(Frame::Drain)] } else { Vec::new() }
+    }
+
+    /// This process has drained.
+    pub(super) fn drained(&mut self) -> Vec<Act> {
+        let mut acts = self.drain();
+        self.drained = true;
+        acts.extend(self.agree());
+        acts
+    }
+
+    pub(super) fn busy(&mut self, busy: bool) {
+        self.busy = busy;
+    }
+
+    pub(super) fn frame(&mut self, from: usize, frame: Frame, now: Instant) -> Vec<Act> {
+        let Some(peer) = self.peers.get_mut(&from) else { return Vec::new() };
+        peer.heard = now;
+        match frame {
+            Frame::Beat { beats, draining, drained, busy } => {
+                if beats != peer.beats || (busy && peer.moved.is_some()) {
+                    peer.beats = beats;
+                    peer.moved = Some(now);
+                }
+                peer.drained = drained;
+                let mut acts = Vec::new();
+                if draining && self.leads() && !self.draining {
+                    acts = self.drain();
+                    acts.push(Act::Tell(Verdict::Drain));
+                }
+                acts.extend(self.agree());
+                acts
+            }
+            Frame::Drain => {
+                let first = !std::mem::replace(&mut self.draining, true);
+                if first { vec![Act::Tell(Verdict::Drain)] } else { Vec::new() }
+            }
+            Frame::Stop => self.finish(Verdict::StopNow),
+            Frame::Lost { process } => self.finish(Verdict::PeerLost { process: process as usize }),
+            Frame::Stalled { process, since } => self.finish(Verdict::PeerStalled { process: process as usize, since }),
+            Frame::Bye => {
+                self.peers.remove(&from);
+                self.agree()
+            }
+        }
+    }
+
+    /// The socket of a process closed.
+    pub(super) fn closed(&mut self, from: usize) -> Vec<Act> {
+        if self.peers.remove(&from).is_none() {
+            return Vec::new();
+        }
+        self.finish(Verdict::PeerLost { process: from })
+    }
+
+    /// Time passes. Call it after everything that had arrived was handed to `frame`.
+    pub(super) fn tick(&mut self, now: Instant) -> Vec<Act> {
+        let absent = now.saturating_duration_since(self.last_tick);
+        self.last_tick = now;
+        if absent > self.bound / 2 {
+            // This process itself was stopped (a suspended shell job stops all of them): that time says nothing about
+            // the others.
+            for peer in self.peers.values_mut() {
+                peer.heard = (peer.heard + absent).min(now);
+                peer.moved = peer.moved.map(|at| (at + absent).min(now));
+            }
+        }
+        let stalled = self.peers.iter().find_map(|(process, peer)| {
+            let since = peer.moved.map_or(peer.heard, |moved| moved.min(peer.heard));
+            let since = now.saturating_duration_since(since);
+            (since >= self.bound).then_some(Verdict::PeerStalled { process: *process, since })
+        });
+        stalled.map_or_else(Vec::new, |verdict| self.finish(verdict))
+    }
+
+    fn leads(&self) -> bool {
+        self.process == 0
+    }
+
+    /// All have drained. One that has lost sight of the others, who said goodbye, decides alone.
+    fn agree(&mut self) -> Vec<Act> {
+        let decides = self.leads() || self.peers.is_empty();
+        if decides && self.drained && self.peers.values().all(|peer| peer.drained) {
+            return self.finish(Verdict::StopNow);
+        }
+        Vec::new()
+    }
+
+    /// Tells the final verdict, once; process 0 also tells the others.
+    fn finish(&mut self, verdict: Verdict) -> Vec<Act> {
+        if std::mem::replace(&mut self.over, true) {
+            return Vec::new();
+        }
+        let mut acts = Vec::new();
+        if self.leads() {
+            acts.push(Act::Broadcast(match verdict {
+                Verdict::PeerLost { process } => Frame::Lost { process: process as u32 },
+                Verdict::PeerStalled { process, since } => Frame::Stalled { process: process as u32, since },
+                Verdict::Drain => Frame::Drain,
+                Verdict::StopNow => Frame::Stop,
+            }));
+        }
+        acts.push(Act::Tell(verdict));
+        acts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUND: Duration = Duration::from_secs(2);
+
+    fn beat(beats: u64) -> Frame {
+        Frame::Beat { beats, draining: false, drained: false, busy: false }
+    }
+
+    fn verdict(acts: &[Act]) -> Option<Verdict> {
+        acts.iter().find_map(|act| if let Act::Tell(v) = act { Some(*v) } else { None })
+    }
+
+    /// Ticks every 100 ms up to `until_ms`, feeding beats, and gives the first verdict and when it came.
+    fn watch_until(
+        watch: &mut Watch,
+        start: Instant,
+        until_ms: u64,
+        feed: impl Fn(u64) -> Vec<(usize, Frame)>,
+    ) -> Option<(u64, Verdict)> {
+        for ms in (100..=until_ms).step_by(100) {
+            let now = start + Duration::from_millis(ms);
+            for (from, frame) in feed(ms) {
+                assert_eq!(verdict(&watch.frame(from, frame, now)), None);
+            }
+            if let Some(verdict) = verdict(&watch.tick(now)) {
+                return Some((ms, verdict));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_is_a_stall() {
+        let start = Instant::now();
+        let mut watch = Watch::new(0, 1..3, BOUND, start);
+        // Process 2 stops stepping at 1 s but goes on beating.
+        let seen = watch_until(&mut watch, start, 9000, |ms| vec![(1, beat(ms)), (2, beat(ms.min(1000)))]);
+        assert_eq!(seen, Some((3000, Verdict::PeerStalled { process: 2, since: BOUND })));
+        assert_eq!(watch.closed(1), [], "after the first there are no more verdicts");
+    }
+
+    #[test]
+    fn silence_is_a_stall_also_before_the_first_step() {
+        let start = Instant::now();
+        let mut watch = Watch::new(1, 0..1, BOUND, start);
+        let seen = watch_until(&mut watch, start, 9000, |ms| if ms < 500 { vec![(0, beat(0))] } else { vec![] });
+        assert_eq!(seen, Some((2400, Verdict::PeerStalled { process: 0, since: BOUND })));
+    }
+
+    #[test]
+    fn starting_up_and_long_work_are_no_stall() {
+        let start = Instant::now();
+        let mut watch = Watch::new(0, 1..3, BOUND, start);
+        let busy = Frame::Beat { beats: 5, draining: false, drained: false, busy: true };
+        let seen = watch_until(&mut watch, start, 9000, |ms| {
+            // Process 1 never steps yet; process 2 works between two steps from 1 s to 8 s.
+            vec![(1, beat(0)), (2, if (1000..8000).contains(&ms) { busy } else { beat(5 + ms / 8000) })]
+        });
+        assert_eq!(seen, None);
+    }
+
+    #[test]
+    fn the_own_absence_is_not_held_against_the_others() {
+        let start = Instant::now();
+        let mut watch = Watch::new(0, 1..2, BOUND, start);
+        assert_eq!(watch_until(&mut watch, start, 1000, |ms| vec![(1, beat(ms))]), None);
+        // Everything was stopped for a minute; the others speak again a moment after this process looks.
+        let back = start + Duration::from_secs(61);
+        assert_eq!(watch.tick(back), []);
+        assert_eq!(watch.frame(1, beat(2000), back + Duration::from_millis(300)), []);
+        assert_eq!(watch.tick(back + Duration::from_millis(900)), []);
+        let later = verdict(&watch.tick(back + Duration::from_millis(1800)));
+        assert_eq!(later, None);
+        let end = verdict(&watch.tick(back + Duration::from_millis(2400)));
+        assert!(matches!(end, Some(Verdict::PeerStalled { process: 1, .. })), "{end:?}");
+    }
+
+    #[test]
+    fn a_drain_goes_round_and_the_last_one_stops_all() {
+        let now = Instant::now();
+        let mut watch = Watch::new(0, 1..3, BOUND, now);
+        let draining = Frame::Beat { beats: 1, draining: true, drained: false, busy: false };
+        let drained = Frame::Beat { beats: 2, draining: true, drained: true, busy: false };
+        assert_eq!(watch.frame(2, draining, now), [Act::Broadcast(Frame::Drain), Act::Tell(Verdict::Drain)]);
+        assert_eq!(watch.frame(2, draining, now), [], "once");
+        assert_eq!(watch.drain(), [], "everyone knows");
+        assert_eq!(watch.drained(), []);
+        assert_eq!(watch.frame(2, drained, now), []);
+        let stop = [Act::Broadcast(Frame::Stop), Act::Tell(Verdict::StopNow)];
+        assert_eq!(watch.frame(1, drained, now), stop);
+        assert_eq!(watch.closed(1), [], "they leave");
+    }
+
+    #[test]
+    fn who_said_goodbye_is_neither_lost_nor_waited_for() {
+        let now = Instant::now();
+        let mut watch = Watch::new(0, 1..3, BOUND, now);
+        assert_eq!(watch.frame(1, Frame::Bye, now), []);
+        assert_eq!(watch.closed(1), []);
+        assert_eq!(watch.drained(), [Act::Broadcast(Frame::Drain)]);
+        let stop = [Act::Broadcast(Frame::Stop), Act::Tell(Verdict::StopNow)];
+        assert_eq!(watch.frame(2, Frame::Bye, now), stop);
+    }
+
+    #[test]
+    fn others_believe_process_0() {
+        let now = Instant::now();
+        let since = Duration::from_secs(3);
+        let told = [
+            (Frame::Stop, Verdict::StopNow),
+            (Frame::Lost { process: 2 }, Verdict::PeerLost { process: 2 }),
+            (Frame::Stalled { process: 1, since }, Verdict::PeerStalled { process: 1, since }),
+        ];
+        for (frame, verdict) in told {
+            let mut watch = Watch::new(1, 0..1, BOUND, now);
+            assert_eq!(watch.frame(0, Frame::Drain, now), [Act::Tell(Verdict::Drain)]);
+            assert_eq!(watch.frame(0, frame, now), [Act::Tell(verdict)]);
+            assert_eq!(watch.closed(0), []);
+        }
+        let mut watch = Watch::new(1, 0..1, BOUND, now);
+        assert_eq!(watch.closed(0), [Act::Tell(Verdict::PeerLost { process: 0 })]);
+    }
+
+    #[test]
+    fn one_process_alone_agrees_with_itself() {
+        let mut watch = Watch::new(0, 0..0, BOUND, Instant::now());
+        assert_eq!(verdict(&watch.drained()), Some(Verdict::StopNow));
+    }
+}

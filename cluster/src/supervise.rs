@@ -1,0 +1,274 @@
+//! Runs the processes of a mesh on one machine: starts them, passes signals on, and sees that all end when one does.
+//!
+//! Children have process groups of their own, so that Ctrl-C reaches them once, through the supervisor. They die with
+//! it: each is killed by the kernel when the thread that started it ends (Linux).
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::exit;
+use crate::signals::Signals;
+
+/// Pause between two looks at the children.
+const LOOK: Duration = Duration::from_millis(15);
+
+/// What the others get after one child ended otherwise than well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grace {
+    /// Time to notice by themselves and to leave; then they get SIGTERM.
+    pub notice: Duration,
+    /// Time after SIGTERM; then they are killed, also when they are stopped.
+    pub terminate: Duration,
+}
+
+impl Default for Grace {
+    fn default() -> Self {
+        Self { notice: Duration::from_secs(10), terminate: Duration::from_secs(5) }
+    }
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With an exit code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// By a signal of the supervisor, because another child had ended.
+    Forced(i32),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |number: i32| Signal::try_from(number).map_or("an unknown signal", Signal::as_str);
+        match *self {
+            Self::Code(code) => write!(f, "exited with {code}"),
+            Self::Signal(number) => write!(f, "was ended by {}", name(number)),
+            Self::Forced(number) => write!(f, "was ended by the supervisor with {}", name(number)),
+        }
+    }
+}
+
+/// How all children ended; the index is the process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// One for each process.
+    pub children: Vec<End>,
+}
+
+impl Ending {
+    /// The exit code of the whole: 0 if all ended well; else what cannot be cured by starting again (a bug before a
+    /// usage error before failed questions); else resumable.
+    pub fn code(&self) -> u8 {
+        let any = |code: u8| self.children.contains(&End::Code(code.into()));
+        if self.children.iter().all(|end| *end == End::Code(exit::DONE.into())) {
+            return exit::DONE;
+        }
+        let lasting = [exit::BUG, exit::USAGE, exit::FAILED_QUESTIONS].into_iter().find(|code| any(*code));
+        lasting.unwrap_or(exit::RESUMABLE)
+    }
+}
+
+/// Why the processes could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum SuperviseError {
+    /// No free ports on the loopback interface.
+    #[error("no free port on the loopback interface for process {process}")]
+    Ports {
+        /// The process that got none.
+        process: usize,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A child did not start; those started before were killed.
+    #[error("process {process} cannot be started: {program}")]
+    Spawn {
+        /// The process.
+        process: usize,
+        /// What should have been run.
+        program: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A child could not be waited for.
+    #[error("process {process} cannot be waited for")]
+    Wait {
+        /// The process.
+        process: usize,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Starts `processes` children on free loopback ports and returns when all have ended. `command` gets the index of the
+/// process and the addresses of all. Children get no standard input; when `signals` drains, each gets one SIGTERM.
+///
+/// # Errors
+/// See [`SuperviseError`]; no child outlives the call.
+pub fn supervise(
+    processes: usize,
+    grace: Grace,
+    signals: &Signals,
+    command: impl Fn(usize, &[String]) -> Command,
+) -> Result<Ending, SuperviseError> {
+    let hosts = free_ports(processes)?;
+    let mut family = Family { children: Vec::with_capacity(processes) };
+    for process in 0..processes {
+        let mut command = command(process, &hosts);
+        command.stdin(Stdio::null()).process_group(0);
+        die_with_parent(&mut command);
+        let child = command.spawn().map_err(|source| SuperviseError::Spawn {
+            process,
+            program: command.get_program().to_string_lossy().into_owned(),
+            source,
+        })?;
+        family.children.push(Supervised { child, end: None, forced: false });
+    }
+    let (drain, drained) = mpsc::channel();
+    signals.on_drain(move || {
+        // An error means that all children have ended.
+        let _ = drain.send(());
+    });
+    family.watch(grace, &drained)
+}
+
+/// Addresses of ports that are free now: all are held until all are found, so that they differ.
+fn free_ports(processes: usize) -> Result<Vec<String>, SuperviseError> {
+    let mut held = Vec::new();
+    let mut hosts = Vec::new();
+    for process in 0..processes {
+        let listener = TcpListener::bind(("127.0.0.1", 0));
+        let found = listener.and_then(|l| Ok((l.local_addr()?.to_string(), l)));
+        let (address, listener) = found.map_err(|source| SuperviseError::Ports { process, source })?;
+        hosts.push(address);
+        held.push(listener);
+    }
+    Ok(hosts)
+}
+
+/// Makes the kernel kill the child when the thread that starts it ends.
+#[cfg(target_os = "linux")]
+fn die_with_parent(command: &mut Command) {
+    let parent = Pid::this();
+    let before_exec = move || {
+        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+        // The parent may have died before the line above: then this child has another parent already.
+        if Pid::parent() == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(nix::libc::ESRCH)) }
+    };
+    // SAFETY: between fork and exec the closure only makes two system calls (prctl, getppid) and builds errors from
+    // numbers; it does not allocate, lock or touch memory that other threads use.
+    unsafe {
+        command.pre_exec(before_exec);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_command: &mut Command) {}
+
+struct Supervised {
+    child: Child,
+    end: Option<End>,
+    /// The supervisor sent it a signal because another had ended.
+    forced: bool,
+}
+
+/// The children; those still alive are killed when it is dropped.
+struct Family {
+    children: Vec<Supervised>,
+}
+
+impl Family {
+    fn watch(mut self, grace: Grace, drained: &mpsc::Receiver<()>) -> Result<Ending, SuperviseError> {
+        let mut draining = Some(drained);
+        let mut first_loss: Option<Instant> = None;
+        let mut terminated = false;
+        loop {
+            self.reap()?;
+            if let Some(children) = self.children.iter().map(|c| c.end).collect() {
+                return Ok(Ending { children });
+            }
+            let lost = |c: &Supervised| c.end.is_some_and(|end| end != End::Code(exit::DONE.into()));
+            if first_loss.is_none() && self.children.iter().any(lost) {
+                first_loss = Some(Instant::now());
+            }
+            let waited = first_loss.map_or(Duration::ZERO, |at| at.elapsed());
+            if first_loss.is_some() && waited >= grace.notice && !terminated {
+                terminated = true;
+                self.force(Signal::SIGTERM);
+            }
+            if terminated && waited >= grace.notice + grace.terminate {
+                self.force(Signal::SIGKILL);
+            }
+            match draining {
+                Some(drained) => match drained.recv_timeout(LOOK) {
+                    Ok(()) => {
+                        draining = None;
+                        self.signal(Signal::SIGTERM);
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => draining = None,
+                },
+                None => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    fn reap(&mut self) -> Result<(), SuperviseError> {
+        for (process, child) in self.children.iter_mut().enumerate().filter(|(_, c)| c.end.is_none()) {
+            let status = child.child.try_wait().map_err(|source| SuperviseError::Wait { process, source })?;
+            if let Some(status) = status {
+                let end = end(status, child.forced);
+                tracing::info!(process, %end, "a process ended");
+                child.end = Some(end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a signal to all that live. They are not reaped yet, so no number can be another process's.
+    fn signal(&self, signal: Signal) {
+        for child in self.children.iter().filter(|c| c.end.is_none()) {
+            if let Ok(pid) = i32::try_from(child.child.id()) {
+                // It may have ended meanwhile, which the next look shows.
+                let _ = kill(Pid::from_raw(pid), signal);
+            }
+        }
+    }
+
+    fn force(&mut self, signal: Signal) {
+        self.children.iter_mut().for_each(|child| child.forced = true);
+        self.signal(signal);
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+        for child in self.children.iter_mut().filter(|c| c.end.is_none()) {
+            // The kill is on its way; this only removes the entry from the process table.
+            let _ = child.child.wait();
+        }
+    }
+}
+
+fn end(status: ExitStatus, forced: bool) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Code(code),
+        (None, Some(signal)) if forced => End::Forced(signal),
+        (None, signal) => End::Signal(signal.unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

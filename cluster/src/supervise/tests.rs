@@ -1,0 +1,86 @@
+use std::sync::Mutex;
+
+use super::*;
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+fn quick() -> Grace {
+    Grace { notice: Duration::from_millis(100), terminate: Duration::from_millis(200) }
+}
+
+fn run(scripts: &[&str], grace: Grace) -> Ending {
+    supervise(scripts.len(), grace, &Signals::default(), |process, _| shell(scripts[process])).unwrap()
+}
+
+#[test]
+fn every_process_gets_its_index_and_the_same_addresses() {
+    let seen = Mutex::new(Vec::new());
+    let ending = supervise(3, quick(), &Signals::default(), |process, hosts| {
+        seen.lock().unwrap().push((process, hosts.to_vec()));
+        shell("exit 0")
+    })
+    .unwrap();
+    assert_eq!((ending.code(), ending.children), (exit::DONE, vec![End::Code(0); 3]));
+    let seen = seen.into_inner().unwrap();
+    let (_, hosts) = &seen[0];
+    assert!(seen.iter().enumerate().all(|(n, (process, theirs))| n == *process && theirs == hosts));
+    assert!(hosts.iter().all(|h| h.starts_with("127.0.0.1:")));
+    assert!(hosts[0] != hosts[1] && hosts[1] != hosts[2] && hosts[0] != hosts[2]);
+}
+
+#[test]
+fn the_others_get_time_to_leave_by_themselves() {
+    let grace = Grace { notice: Duration::from_secs(20), terminate: Duration::from_secs(20) };
+    let ending = run(&["exit 75", "exit 75", "exit 2"], grace);
+    assert_eq!(ending.children, [End::Code(75), End::Code(75), End::Code(2)]);
+    assert_eq!(ending.code(), exit::USAGE);
+}
+
+#[test]
+fn a_killed_child_ends_all_as_resumable() {
+    // The second only ends when it is told to; the third is stopped and ignores SIGTERM, so it must be killed.
+    let scripts = ["kill -KILL $$", "exec sleep 60", "trap '' TERM; kill -STOP $$; sleep 60"];
+    let ending = run(&scripts, quick());
+    let term = End::Forced(Signal::SIGTERM as i32);
+    let killed = End::Forced(Signal::SIGKILL as i32);
+    assert_eq!(ending.children, [End::Signal(Signal::SIGKILL as i32), term, killed]);
+    assert_eq!(ending.code(), exit::RESUMABLE);
+    assert_eq!(ending.children[0].to_string(), "was ended by SIGKILL");
+}
+
+#[test]
+fn a_drain_is_passed_on_once_to_each_child() {
+    let signals = Signals::default();
+    signals.drain();
+    // A child that started to listen after the signal would miss it, so the shell waits for it from its first moment:
+    // by default SIGTERM ends it.
+    let ending = supervise(2, quick(), &signals, |_, _| shell("exec sleep 60")).unwrap();
+    assert_eq!(ending.children, [End::Signal(Signal::SIGTERM as i32); 2]);
+    assert_eq!(ending.code(), exit::RESUMABLE);
+}
+
+#[test]
+fn what_cannot_be_cured_by_starting_again_wins() {
+    let code = |ends: &[End]| Ending { children: ends.to_vec() }.code();
+    assert_eq!(code(&[End::Code(0), End::Code(1)]), exit::FAILED_QUESTIONS);
+    assert_eq!(code(&[End::Code(75), End::Code(1), End::Code(2)]), exit::USAGE);
+    assert_eq!(code(&[End::Code(2), End::Code(101)]), exit::BUG);
+    assert_eq!(code(&[End::Code(0), End::Signal(9)]), exit::RESUMABLE);
+    assert_eq!(code(&[End::Code(0), End::Code(75)]), exit::RESUMABLE);
+}
+
+#[test]
+fn a_program_that_does_not_exist_leaves_no_child_behind() {
+    let begun = Instant::now();
+    let error = supervise(2, quick(), &Signals::default(), |process, _| match process {
+        0 => shell("exec sleep 60"),
+        _ => Command::new("no-such-program-of-hopeval"),
+    })
+    .unwrap_err();
+    assert!(matches!(error, SuperviseError::Spawn { process: 1, .. }), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "the first child was killed, not waited for");
+}
