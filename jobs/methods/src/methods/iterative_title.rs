@@ -16,10 +16,15 @@
 //! (expand) | `hops` are used up, or none | end      | ranked and paths
 //! ```
 //!
+//! # Which passage is expanded
+//! A hit's own score is the retriever's; the score of a path is the mean of its passages' own scores. A passage is as
+//! good as its best path (PromptRank's "document scores", section 3), be it the path of it alone, so a link of a good
+//! passage rises. Ties go to the smaller passage id.
+//!
 //! # Merge
-//! A hit's own score is the retriever's; the score of a path is the mean of its passages' own scores. A passage is
-//! ranked by its best path (PromptRank's "document scores", section 3), be it the path of it alone: so a link of a good
-//! passage rises, and nothing falls. Ties go to the smaller passage id.
+//! `after_parent`: the hits of the first retrieval in their order, each followed at once by the links kept of it, best
+//! first, and each of these by its own: what a reader would open next. A passage stands where it comes first; the score
+//! is the reciprocal rank. `path_mean`: by the best path's score.
 //!
 //! The query of a hop is the question, or the question and the title of the passage whose links are ranked. A failed
 //! retrieval ends in that failure, and so does a failure of links that another run might not meet; links that
@@ -32,7 +37,7 @@ use crate::registry::{Configured, MethodInfo, ParameterInfo, at_least_one};
 use crate::request::{Direction, Kind, Links, PassageId, Request, Retrieve, ServiceName, Statistics};
 use crate::response::{Failure, PassageText, Response};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// One configuration.
@@ -58,8 +63,18 @@ pub(crate) struct Parameters {
     query: Query,
     #[serde(default = "default_statistics")]
     statistics: Statistics,
+    #[serde(default = "default_merge")]
+    merge: Merge,
     #[serde(default = "default_k")]
     k: u32,
+}
+
+/// How hits and links become one list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Merge {
+    AfterParent,
+    PathMean,
 }
 
 /// What the links of a passage are ranked by.
@@ -93,6 +108,10 @@ fn default_query() -> Query {
 
 fn default_statistics() -> Statistics {
     Statistics::Corpus
+}
+
+fn default_merge() -> Merge {
+    Merge::AfterParent
 }
 
 fn default_k() -> u32 {
@@ -154,6 +173,12 @@ impl Configured for IterativeTitle {
                 documentation: "Whether links are ranked with the corpus's statistics or those of the links alone.",
             },
             ParameterInfo {
+                name: "merge",
+                values: "\"after_parent\" or \"path_mean\"",
+                default: Some("\"after_parent\""),
+                documentation: "Whether links rank right after the passage that has them, or by the mean score of the path.",
+            },
+            ParameterInfo {
                 name: "k",
                 values: "integer, at least 1",
                 default: Some("20"),
@@ -203,6 +228,8 @@ impl Method for IterativeTitle {
             parameters: Arc::clone(&self.parameters),
             question: question.text.clone(),
             pool: BTreeMap::new(),
+            found: Vec::new(),
+            links: BTreeMap::new(),
             titles: BTreeMap::new(),
             hop: 0,
             state: State::Start,
@@ -214,6 +241,10 @@ struct Hopping {
     parameters: Arc<Parameters>,
     question: String,
     pool: BTreeMap<PassageId, Entry>,
+    /// The hits of the first retrieval, best first.
+    found: Vec<PassageId>,
+    /// The links kept of each expanded passage, best first.
+    links: BTreeMap<PassageId, Vec<PassageId>>,
     /// Titles of the pool's passages, read only where queries need them.
     titles: BTreeMap<PassageId, String>,
     /// Hops begun so far.
@@ -270,6 +301,7 @@ impl Hopping {
         let hits = response.hits()?;
         for RankedPassage { passage, score } in ranking::from_hits(hits, self.parameters.pool) {
             self.pool.insert(passage, Entry { path: vec![passage], sum: score, expanded: false });
+            self.found.push(passage);
         }
         self.hop = 1;
         Ok(self.expand())
@@ -323,12 +355,13 @@ impl Hopping {
     fn followed(&mut self, parents: &[PassageId], responses: Vec<Response>) -> Result<Step, Failure> {
         // All paths are extended from what they were before this hop, so the order of parents does not matter.
         let mut extended = Vec::new();
-        for (parent, mut response) in parents.iter().zip(responses) {
+        for (&parent, mut response) in parents.iter().zip(responses) {
             self.remember(std::mem::take(&mut response.passages));
             let hits = response.hits()?;
-            let Some(entry) = self.pool.get(parent) else { continue };
+            let Some(entry) = self.pool.get(&parent) else { continue };
             for RankedPassage { passage, score } in ranking::from_hits(hits, self.parameters.width) {
                 if !entry.path.contains(&passage) {
+                    self.links.entry(parent).or_default().push(passage);
                     let path = entry.path.iter().copied().chain([passage]).collect();
                     extended.push((passage, Entry { path, sum: entry.sum + score, expanded: false }));
                 }
@@ -357,14 +390,31 @@ impl Hopping {
     fn end(&self) -> Step {
         let mut scored: Vec<(PassageId, f64)> = self.pool.iter().map(|(&id, entry)| (id, entry.score())).collect();
         best_first(&mut scored);
-        scored.truncate(self.parameters.k as usize);
-        let ranked = scored.iter().map(|&(passage, score)| RankedPassage { passage, score }).collect();
         let path = |&(id, score): &(PassageId, f64)| {
             let path = &self.pool.get(&id)?.path;
             (path.len() > 1).then(|| Path { passages: path.clone(), score })
         };
-        let paths = scored.iter().filter_map(path).collect();
+        let paths = scored.iter().filter_map(path).take(self.parameters.k as usize).collect();
+        let mut ranked = match self.parameters.merge {
+            Merge::AfterParent => ranking::by_position(self.links_after_parents()),
+            Merge::PathMean => scored.into_iter().map(|(passage, score)| RankedPassage { passage, score }).collect(),
+        };
+        ranked.truncate(self.parameters.k as usize);
         Step::Done(Outcome { ranked, paths, iterations: self.hop, ..Outcome::default() })
+    }
+
+    /// The pool, depth first.
+    fn links_after_parents(&self) -> Vec<PassageId> {
+        let mut order = Vec::with_capacity(self.pool.len());
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<PassageId> = self.found.iter().rev().copied().collect();
+        while let Some(passage) = next.pop() {
+            if seen.insert(passage) {
+                order.push(passage);
+                next.extend(self.links.get(&passage).into_iter().flatten().rev());
+            }
+        }
+        order
     }
 
     fn reads(&self) -> bool {
