@@ -1,5 +1,7 @@
 //! Rows that are wrong: what exactly is said, and that a quarantine sets them aside and goes on.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,7 @@
 //! Every schema that a dataset comes in, from rows written here: what becomes of each field.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,5 +1,7 @@
 //! How files are opened and cut: compressions, layouts, and what is said about files that are broken.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

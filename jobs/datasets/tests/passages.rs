@@ -1,5 +1,7 @@
 //! Every source that a corpus is built from, from files written here.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Real files: every dataset and corpus at hand is read whole, without a bad row, and has the size that it is known to have.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is the report of a test, and a skip is loud")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
