@@ -1,6 +1,8 @@
 //! Whatever the answers are, every machine ends after a bounded number of rounds, without a panic and with a ranking
 //! that names each passage once.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use hopeval_methods::response::Hit;
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
 use hopeval_methods::{
@@ -32,11 +34,13 @@ fn methods() -> Vec<(Box<dyn Method>, usize)> {
     methods
 }
 
+type Adversary = Box<dyn Fn(&Request) -> Response>;
+
 /// Ways to answer badly.
-fn adversaries() -> Vec<(&'static str, Box<dyn Fn(&Request) -> Response>)> {
+fn adversaries() -> Vec<(&'static str, Adversary)> {
     let answer = |answer: Answer| Response::answer(answer, Work::default());
     let huge = || (0..2_000).map(PassageId).collect::<Vec<_>>();
-    let mut all: Vec<(&'static str, Box<dyn Fn(&Request) -> Response>)> = vec![
+    let mut all: Vec<(&'static str, Adversary)> = vec![
         ("hits only", Box::new(move |_| answer(Answer::Retrieve(Vec::new())))),
         ("links only", Box::new(move |_| answer(Answer::Links(vec![PassageId(0)])))),
         ("entailment only", Box::new(move |_| answer(Answer::Entail(1.0)))),

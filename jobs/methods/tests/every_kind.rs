@@ -1,5 +1,7 @@
 //! Proves the protocol with a machine that uses all of it: every request kind, draws, failures, prompt budgets, texts.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
 use hopeval_methods::{
     Ask, FailureKind, Kind, Machine, Method, Overflow, PassageId, Question, Request, Response, Status, Step, Transcript,

@@ -19,6 +19,8 @@
 //! `HOPEVAL_BLESS=1 cargo test -p hopeval-methods --test scenarios` writes what the machines do into the files: read
 //! the difference, and raise the method's version.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use hopeval_methods::testing::run_scenarios;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! The protocol as data: it crosses process boundaries as JSON and as timely's bincode, and keys hold all they must.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
 use hopeval_methods::{PassageId, Question, Request, Step, Transcript};
 use serde::Serialize;
