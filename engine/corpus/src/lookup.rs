@@ -181,7 +181,7 @@ impl Lookup {
         let (start, end) = (self.directory[slot] as usize, self.directory[slot + 1] as usize);
         let keys = &self.keys[start..end];
         let first = keys.partition_point(|&other| other < key);
-        let count = keys[first..].iter().take_while(|&&other| other == key).count();
+        let count = keys[first..].partition_point(|&other| other == key);
         &self.values[start + first..start + first + count]
     }
 

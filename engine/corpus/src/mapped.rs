@@ -15,7 +15,7 @@ use std::{
 use arrow::{
     array::RecordBatch,
     buffer::Buffer,
-    datatypes::Schema,
+    datatypes::{FieldRef, Schema},
     error::ArrowError,
     ipc::{Block, Footer, convert, reader},
 };
@@ -100,7 +100,7 @@ impl ArrowFile {
         let footer = self.footer()?;
         let found = footer.schema().ok_or_else(|| self.damaged("it has no schema".to_owned()))?;
         let found = convert::try_fb_to_schema(found).map_err(|source| self.arrow(source))?;
-        if found.fields() != expected.fields() {
+        if !same_layout(&found, expected) {
             return Err(self.damaged(format!("it has schema {found}, expected {expected}")));
         }
         let decoder =
@@ -148,6 +148,12 @@ impl ArrowFile {
     fn arrow(&self, source: ArrowError) -> CorpusError {
         CorpusError::Arrow { path: self.path.clone(), source }
     }
+}
+
+/// Whether columns have the same names and types; what is said about them may differ.
+fn same_layout(found: &Schema, expected: &Schema) -> bool {
+    let same = |(a, b): (&FieldRef, &FieldRef)| a.name() == b.name() && a.data_type().equals_datatype(b.data_type());
+    found.fields().len() == expected.fields().len() && found.fields().iter().zip(expected.fields()).all(same)
 }
 
 /// Maps and decodes an Arrow file of a finished corpus.

@@ -83,7 +83,7 @@ fn the_digest_is_of_the_content_alone() {
     assert_ne!(digest(CorpusSettings::default(), &[passages[1], passages[0], passages[2]]), plain);
     assert_ne!(digest(CorpusSettings::default(), &[passages[0], passages[1], with_id("x", "X", "y")]), plain);
     // Pinned: a change of the encoding must be a change of the format version.
-    assert_eq!(plain, "PINNED");
+    assert_eq!(plain, "732f42be5da9581bfd49db1822b38a43461a5e54db862594966765a55ba584e3");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn sources_and_settings_are_noted() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
     #[test]
     fn every_passage_is_found_by_everything_it_has(
         rows in prop::collection::vec(("[A-C ]{0,2}", "[a-bA-C .é]{0,6}"), 0..40), shift in 0u32..4,

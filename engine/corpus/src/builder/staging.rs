@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io::ErrorKind,
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
@@ -40,10 +41,11 @@ impl Staging {
     /// Moves the folder, whose files are on disk, to its place, durably.
     pub(super) fn publish(mut self) -> Result<(), BuildError> {
         sync_folder(&self.path)?;
-        if !is_free(&self.place) {
-            return Err(BuildError::Exists { path: self.place.clone() });
+        match fs::rename(&self.path, &self.place) {
+            Ok(()) => {}
+            Err(error) if is_taken(error.kind()) => return Err(BuildError::Exists { path: self.place.clone() }),
+            Err(source) => return Err(BuildError::Io { path: self.place.clone(), source }),
         }
-        fs::rename(&self.path, &self.place).map_err(BuildError::io(&self.place))?;
         self.published = true;
         sync_folder(parent(&self.place))
     }
@@ -70,6 +72,11 @@ fn is_free(place: &Path) -> bool {
         Ok(mut entries) => entries.next().is_none(),
         Err(_) => fs::symlink_metadata(place).is_err(),
     }
+}
+
+/// What a rename says when someone else was there first.
+fn is_taken(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory)
 }
 
 fn sync_folder(path: &Path) -> Result<(), BuildError> {
