@@ -68,8 +68,8 @@ pub struct Column {
     pub passages: usize,
     /// What BM25 finds.
     pub bm25: Recall,
-    /// What TF-IDF finds.
-    pub tfidf: Recall,
+    /// What TF-IDF finds, where it was asked.
+    pub tfidf: Option<Recall>,
     /// Words of a passage's text.
     pub passage_words: Spread,
     /// Words of a question.
@@ -123,7 +123,7 @@ pub fn column(
     samples: &[Sample],
     passages: &[(String, String)],
     bm25: Retrieve<'_>,
-    tfidf: Retrieve<'_>,
+    tfidf: Option<Retrieve<'_>>,
 ) -> Column {
     let mut frequency: HashMap<String, u32, FxBuildHasher> = HashMap::default();
     for (title, text) in passages {
@@ -163,7 +163,7 @@ pub fn column(
         questions: samples.len(),
         passages: passages.len(),
         bm25: recall(samples, bm25),
-        tfidf: recall(samples, tfidf),
+        tfidf: tfidf.map(|retrieve| recall(samples, retrieve)),
         passage_words: Spread::of(passages.iter().map(|(_, text)| count(text))),
         question_words: Spread::of(samples.iter().map(|s| count(&s.text))),
         overlap: mean(overlap),
@@ -183,6 +183,7 @@ pub struct CalibrationTable {
 
 impl fmt::Display for CalibrationTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
         let mut row = |label: &str, cell: &dyn Fn(&Column) -> String| {
             let cells: Vec<String> = self.columns.iter().map(cell).collect();
             writeln!(f, "| {label} | {} |", cells.join(" | "))
@@ -196,9 +197,9 @@ impl fmt::Display for CalibrationTable {
         }
         row("BM25 recall_all@10", &|c| format!("{:.3}", c.bm25.all_at_10))?;
         for (n, k) in DEPTHS.iter().enumerate() {
-            row(&format!("TF-IDF recall_frac@{k}"), &|c| format!("{:.3}", c.tfidf.fraction[n]))?;
+            row(&format!("TF-IDF recall_frac@{k}"), &|c| share(c.tfidf.map(|r| r.fraction[n])))?;
         }
-        row("TF-IDF recall_all@10", &|c| format!("{:.3}", c.tfidf.all_at_10))?;
+        row("TF-IDF recall_all@10", &|c| share(c.tfidf.map(|r| r.all_at_10)))?;
         let spread = |s: Spread| format!("{:.1} ± {:.1}", s.mean, s.deviation);
         row("words per passage, mean ± sd", &|c| spread(c.passage_words))?;
         row("words per question, mean ± sd", &|c| spread(c.question_words))?;

@@ -9,7 +9,7 @@ use crate::record::{Link, Passage};
 use crate::schema::{Class, HELD_OUT_WORDING, RelationId, relations_into, relations_of};
 use crate::settings::{Difficulty, Split};
 use crate::wordlists::{
-    BODY_FILLERS, DECADES, JUDGEMENTS, PEOPLE, PERSON_FILLERS, PLACE_FILLERS, TOPICS, WORK_FILLERS,
+    ASIDES, BODY_FILLERS, DECADES, JUDGEMENTS, PEOPLE, PERSON_FILLERS, PLACE_FILLERS, TOPICS, WORK_FILLERS,
 };
 
 /// A sentence of a plan.
@@ -21,6 +21,8 @@ pub(crate) enum Sentence {
     Fact { relation: RelationId, object: Object, wording: usize },
     /// Mentions a subject of which this entity is the object.
     Back { relation: RelationId, subject: Entity, wording: usize },
+    /// Mentions an entity that has nothing to do with this one.
+    Aside { entity: Entity },
     /// States nothing that is asked about.
     Filler,
 }
@@ -110,7 +112,16 @@ pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) ->
         }
     }
     while left > FILLER_WORDS / 2 {
-        sentences.push(Sentence::Filler);
+        sentences.push(if draw.chance(difficulty.asides) {
+            let class = entity.class;
+            let other = match draw.chance(500) {
+                true => Entity { class, index: draw.below(world.count(class)) },
+                false => world.numbered(draw.below(world.len())),
+            };
+            if other == entity { Sentence::Filler } else { Sentence::Aside { entity: other } }
+        } else {
+            Sentence::Filler
+        });
         left -= FILLER_WORDS;
     }
     draw.shuffle(&mut sentences);
@@ -142,6 +153,13 @@ pub(crate) fn write(world: &Entities, id_prefix: &str, entity: Entity, plan: &Pl
                 text.pattern(wordings[*wording], |slot, text| match slot {
                     "s" => text.push(own),
                     _ => push_entity(world, *subject, text),
+                });
+            }
+            Sentence::Aside { entity } => {
+                text.pattern(draw.pick(&ASIDES), |slot, text| match slot {
+                    "o" => push_entity(world, *entity, text),
+                    "s" => text.push(voice.subject(&mut draw)),
+                    slot => push_word(slot, &mut draw, text),
                 });
             }
             Sentence::Filler => filler(entity.class, &voice, &mut draw, &mut text),
@@ -245,12 +263,19 @@ fn filler(class: Class, voice: &Voice, draw: &mut Draw, text: &mut Text) {
     let pattern = patterns[draw.below(patterns.len() as u64) as usize];
     text.pattern(pattern, |slot, text| match slot {
         "s" => text.push(voice.subject(draw)),
+        slot => push_word(slot, draw, text),
+    });
+}
+
+/// What stands in the slots that are words of no consequence.
+fn push_word(slot: &str, draw: &mut Draw, text: &mut Text) {
+    match slot {
         "p" => text.push(draw.pick(&PEOPLE)),
         "j" => text.push(draw.pick(&JUDGEMENTS)),
         "d" => text.push(draw.pick(&DECADES)),
         "n" => text.push(&(2 + draw.below(60)).to_string()),
         _ => text.push(draw.pick(&TOPICS)),
-    });
+    }
 }
 
 /// A text in the making.

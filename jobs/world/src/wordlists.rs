@@ -482,3 +482,15 @@ pub(crate) const BODY_FILLERS: [&str; 12] = [
     "In {d} it took over {n} smaller rivals, most of them occupied with {t}",
     "Every year {n} {p} apply to take part in its programme on {u}",
 ];
+
+/// Sentences that mention another entity, `{o}`, without stating a fact about it that is asked about.
+pub(crate) const ASIDES: [&str; 8] = [
+    "{p} have often compared {s} with {o}, a comparison that others find {j}",
+    "In {d} {o} was discussed in the same {j} essay on {t}",
+    "{s} is sometimes confused with {o}, mostly by {p}",
+    "An exhibition on {t} in {d} was devoted to {s} and {o} alike",
+    "{p} with an interest in {o} tend to know {s} as well",
+    "A lecture on {o} and {t}, given in {d}, also dealt with {s}",
+    "The encyclopedia's article on {t} names {o} in the same paragraph",
+    "In a poll of {n} {p}, {o} was found more {j}",
+];

@@ -22,8 +22,11 @@ fn values(path: &Path) -> Option<Vec<Value>> {
     Some(all)
 }
 
+/// Questions, and passages as (title, text).
+pub(crate) type Loaded = (Vec<Sample>, Vec<(String, String)>);
+
 /// The questions with gold by title, and the passages; `None` where the folder is absent.
-pub fn load(folder: &Path) -> Option<(Vec<Sample>, Vec<(String, String)>)> {
+pub(crate) fn load(folder: &Path) -> Option<Loaded> {
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let passages: Vec<(String, String)> =
         values(&folder.join("corpus.jsonl.gz"))?.iter().map(|row| (text(row, "title"), text(row, "text"))).collect();

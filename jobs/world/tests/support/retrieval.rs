@@ -38,20 +38,20 @@ fn best(scores: &[f64], k: usize) -> Vec<u32> {
 }
 
 /// Lucene's BM25 (k1 0.9, b 0.4) over title and text as one field.
-pub struct Bm25 {
+pub(crate) struct Bm25 {
     postings: Postings,
     lengths: Vec<usize>,
     average: f64,
 }
 
 impl Bm25 {
-    pub fn new(passages: &[(String, String)]) -> Self {
+    pub(crate) fn new(passages: &[(String, String)]) -> Self {
         let (postings, lengths) = postings(passages, words);
         let average = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
         Self { postings, lengths, average }
     }
 
-    pub fn search(&self, text: &str, k: usize) -> Vec<u32> {
+    pub(crate) fn search(&self, text: &str, k: usize) -> Vec<u32> {
         let n = self.lengths.len() as f64;
         let mut scores = vec![0.0; self.lengths.len()];
         for word in words(text) {
@@ -69,7 +69,7 @@ impl Bm25 {
 }
 
 /// DrQA's TF-IDF over uni- and bigrams, unhashed: log(1 + tf) times a clipped idf, on both sides.
-pub struct TfIdf {
+pub(crate) struct TfIdf {
     postings: Postings,
     passages: usize,
 }
@@ -81,22 +81,27 @@ fn ngrams(text: &str) -> Vec<String> {
 }
 
 impl TfIdf {
-    pub fn new(passages: &[(String, String)]) -> Self {
+    pub(crate) fn new(passages: &[(String, String)]) -> Self {
         Self { postings: postings(passages, ngrams).0, passages: passages.len() }
     }
 
-    pub fn search(&self, text: &str, k: usize) -> Vec<u32> {
+    pub(crate) fn search(&self, text: &str, k: usize) -> Vec<u32> {
         let mut counts: std::collections::BTreeMap<String, u32> = Default::default();
         for term in ngrams(text) {
             *counts.entry(term).or_default() += 1;
         }
         let mut scores = vec![0.0; self.passages];
+        let weights: Vec<f64> = (0..256).map(|n| f64::from(n).ln_1p()).collect();
         for (term, asked) in counts {
             let Some(list) = self.postings.get(&term) else { continue };
             let df = list.len() as f64;
-            let idf = ((self.passages as f64 - df + 0.5) / (df + 0.5)).ln().max(0.0);
+            let idf = ((self.passages as f64 - df + 0.5) / (df + 0.5)).ln();
+            if idf <= 0.0 {
+                continue;
+            }
+            let weight = f64::from(asked).ln_1p() * idf * idf;
             for &(passage, count) in list {
-                scores[passage as usize] += f64::from(count).ln_1p() * idf * f64::from(asked).ln_1p() * idf;
+                scores[passage as usize] += weights[count.min(255) as usize] * weight;
             }
         }
         best(&scores, k)
