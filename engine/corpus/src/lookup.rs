@@ -262,7 +262,7 @@ mod tests {
 
     /// Few keys, so that different strings share them.
     fn weak_key(string: &str) -> u64 {
-        (string.len() as u64 % 3) << 62 | string.len() as u64 % 2
+        ((string.len() as u64 % 3) << 62) | (string.len() as u64 % 2)
     }
 
     fn build(strings: &[String]) -> (tempfile::TempDir, Lookup) {

@@ -264,9 +264,7 @@ mod tests {
         for form in ["Paris", "iPod", "The Who", "It Is", "AT&T", "Yahoo!", "東京都", "Prime number", "3 Idiots"] {
             assert!(is_matchable(form), "{form}");
         }
-        for form in
-            ["It", "May", "The", "Film of".split(' ').last().unwrap_or(""), "film", "1984", "U2", "!!!", "", "To be"]
-        {
+        for form in ["It", "May", "The", "Him", "film", "1984", "U2", "!!!", "", "To be"] {
             assert!(!is_matchable(form), "{form}");
         }
         assert!(!is_matchable(&"Word ".repeat(65)));

@@ -1,5 +1,7 @@
 //! Builds small corpora and reads them back: content, digests, duplicates, tables and hyperlinks.
 
+#![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
+
 use std::{fs, path::Path};
 
 use hopeval_corpus::{

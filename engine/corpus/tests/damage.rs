@@ -1,5 +1,7 @@
 //! Damaged corpora are refused with an error that names the file, and never with a panic.
 
+#![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
+
 use std::{fs, path::Path};
 
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusError, CorpusSettings, NewPassage};
@@ -109,7 +111,7 @@ fn foreign_versions_and_edited_descriptions_are_refused() {
     build(&dir);
     let path = dir.join("corpus.json");
     let sound = fs::read_to_string(&path).unwrap();
-    let mut refuse = |from: &str, to: &str| {
+    let refuse = |from: &str, to: &str| {
         assert!(sound.contains(from), "{from} is not in {sound}");
         fs::write(&path, sound.replacen(from, to, 1)).unwrap();
         Corpus::open(&dir).unwrap_err()

@@ -1,5 +1,7 @@
 //! Links from title mentions: the rule, clause by clause.
 
+#![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
+
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, LinkOrigin, NewPassage};
 
 /// The mentions in `text`, which stands in a passage called `title`, among passages with the other titles. In order, as
