@@ -36,6 +36,8 @@ fn objects(store: &Store) {
     assert_eq!(ok(store.get("conformance/a")), "second, longer", "put_if_absent changes no object");
     assert!(ok(store.put_if_absent("conformance/b", Bytes::from_static(b"new"))));
     assert_eq!(ok(store.get("conformance/b")), "new");
+    assert_eq!(ok(store.put_or_get("conformance/c", &Bytes::from_static(b"c"))), None);
+    assert_eq!(ok(store.put_or_get("conformance/c", &Bytes::from_static(b"d"))), Some(Bytes::from_static(b"c")));
     ok(store.put("conformance/empty", Bytes::new()));
     assert_eq!(ok(store.get("conformance/empty")), "", "an object may be empty");
     let names: Vec<String> = ["b", "absent", "a"].iter().map(|name| format!("conformance/{name}")).collect();

@@ -14,6 +14,7 @@ pub mod conformance;
 pub mod journal;
 pub mod layout;
 pub mod log;
+mod parallel;
 pub mod run;
 pub mod store;
 pub mod tables;

@@ -145,10 +145,9 @@ impl Log {
     /// applied.
     fn try_append(&mut self, record: &Record) -> Result<Record, LogError> {
         let name = self.record_name(record.seq);
-        let taken = if self.store.put_if_absent(&name, Bytes::from(record.write()?))? {
-            record.clone()
-        } else {
-            Record::read(&self.store.full_name(&name), record.seq, &self.store.get(&name)?)?
+        let taken = match self.store.put_or_get(&name, &Bytes::from(record.write()?))? {
+            None => record.clone(),
+            Some(bytes) => Record::read(&self.store.full_name(&name), record.seq, &bytes)?,
         };
         self.state.apply(taken.clone());
         Ok(taken)

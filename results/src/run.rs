@@ -83,10 +83,10 @@ impl RunRecord {
         let name = layout::run_record(&self.run);
         let malformed = |source| RunError::Malformed { path: store.full_name(&name), source };
         let bytes = Bytes::from(serde_json::to_vec_pretty(self).map_err(malformed)?);
-        if store.put_if_absent(&name, bytes.clone())? || store.get(&name)? == bytes {
-            return Ok(());
+        match store.put_or_get(&name, &bytes)? {
+            Some(there) if there != bytes => Err(RunError::Taken { run: self.run.clone(), store: store.uri() }),
+            _ => Ok(()),
         }
-        Err(RunError::Taken { run: self.run.clone(), store: store.uri() })
     }
 
     /// Reads the record of `run`.

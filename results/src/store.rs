@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// Requests that one call keeps open at once.
 const CONCURRENCY: usize = 32;
 
+/// How often a put that is turned down without another's object being there is tried.
+const PUT_TRIES: usize = 8;
+
 /// A handle on a store; clones share it.
 #[derive(Clone)]
 pub struct Store {
@@ -187,6 +190,25 @@ impl Store {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
             Err(error) => Err(self.error("write", name, error)),
+        }
+    }
+
+    /// Writes an object unless there is one of that name, and then gives that one: `None` if this call made it.
+    ///
+    /// # Errors
+    /// As [`Store::put`].
+    pub fn put_or_get(&self, name: &str, bytes: &Bytes) -> Result<Option<Bytes>, StoreError> {
+        let mut tries = 0;
+        loop {
+            if self.put_if_absent(name, bytes.clone())? {
+                return Ok(None);
+            }
+            tries += 1;
+            match self.get(name) {
+                // A bucket may turn down all of several writers at once, so that none has won.
+                Err(StoreError::NotFound { .. }) if tries < PUT_TRIES => {}
+                got => return got.map(Some),
+            }
         }
     }
 

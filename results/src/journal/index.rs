@@ -3,15 +3,16 @@
 use super::format::Row;
 use super::reader::{self, Names, SegmentReader};
 use super::{BUCKETS, JournalError, Key, Segment};
+use crate::parallel;
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
-/// Threads that read key tables when a journal is opened. Reading waits for the store more than it computes.
-const READERS: usize = 16;
+/// Segments whose keys are read before they are taken over, to bound what is held twice.
+const WINDOW: usize = 128;
 
 /// Where a value is, and of which request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,8 +159,9 @@ impl Journal {
 
     /// Reads the key tables, many at once, and takes them in the order of `segments`, whose first wins.
     fn load(&mut self, store: &Store, segments: &[(String, u64)]) -> Result<(), JournalError> {
-        for window in segments.chunks(READERS * 8) {
-            let tables = read_tables(store, window, &self.owns);
+        for window in segments.chunks(WINDOW) {
+            let owns = &self.owns;
+            let tables = parallel::map(window, |(name, size)| reader::read_rows(store, name, *size, owns));
             for ((name, size), table) in window.iter().zip(tables) {
                 match table {
                     Ok(rows) => {
@@ -201,24 +203,4 @@ fn short(key: &Key) -> u128 {
 
 fn slot(segment: u32, row: &Row) -> Slot {
     Slot { offset: row.offset, segment, length: row.length }
-}
-
-/// The owned rows of each segment, in the order of `segments`.
-fn read_tables(store: &Store, segments: &[(String, u64)], owns: &[bool]) -> Vec<Result<Vec<Row>, JournalError>> {
-    let next = Mutex::new(segments.iter().enumerate());
-    let done: RwLock<Vec<Option<Result<Vec<Row>, JournalError>>>> =
-        RwLock::new(segments.iter().map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..READERS.min(segments.len()) {
-            scope.spawn(|| {
-                loop {
-                    let taken = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-                    let Some((i, (name, size))) = taken else { break };
-                    let rows = reader::read_rows(store, name, *size, owns);
-                    done.write().unwrap_or_else(PoisonError::into_inner)[i] = Some(rows);
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
 }

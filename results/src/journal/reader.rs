@@ -37,21 +37,19 @@ impl SegmentReader {
     /// A segment that has vanished or is corrupt gives an error for each of its locations, and the others their
     /// values: a caller treats an error as a miss.
     pub fn read(&self, locations: &[Location]) -> Vec<Result<Bytes, JournalError>> {
-        let names = self.names.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut order: Vec<usize> = (0..locations.len()).collect();
         order.sort_by_key(|&i| (locations[i].segment, locations[i].offset));
         let groups: Vec<&[usize]> = order.chunk_by(|&a, &b| locations[a].segment == locations[b].segment).collect();
+        let names = self.names_of(groups.iter().map(|group| locations[group[0]].segment));
         let ranges: Vec<Vec<Range<u64>>> = groups.iter().map(|group| coalesce(locations, group)).collect();
-        let wanted: Vec<(&str, Vec<Range<u64>>)> = groups
-            .iter()
-            .zip(&ranges)
-            .map(|(group, ranges)| (self.name(&names, locations[group[0]]), ranges.clone()))
-            .collect();
+        let wanted: Vec<(&str, Vec<Range<u64>>)> =
+            names.iter().zip(&ranges).map(|(name, ranges)| (&**name, ranges.clone())).collect();
+        let blocks = self.store.get_ranges_many(&wanted);
         let mut values: Vec<Option<Result<Bytes, JournalError>>> = locations.iter().map(|_| None).collect();
-        for ((group, ranges), got) in groups.iter().zip(&ranges).zip(self.store.get_ranges_many(&wanted)) {
-            let path = self.store.full_name(self.name(&names, locations[group[0]]));
+        for (((group, ranges), name), blocks) in groups.iter().zip(&ranges).zip(&names).zip(blocks) {
+            let path = self.store.full_name(name);
             for &i in *group {
-                values[i] = Some(match &got {
+                values[i] = Some(match &blocks {
                     Ok(blocks) => value(&path, &locations[i], ranges, blocks),
                     Err(error) => Err(unreadable(&path, error)),
                 });
@@ -60,9 +58,10 @@ impl SegmentReader {
         values.into_iter().flatten().collect()
     }
 
-    fn name<'a>(&self, names: &'a [Arc<str>], location: Location) -> &'a str {
-        // Locations come from the journal whose names these are, and names are never taken away.
-        &names[location.segment as usize]
+    /// The names of segments. Locations come from the journal whose names these are, and names are never taken away.
+    fn names_of(&self, segments: impl Iterator<Item = u32>) -> Vec<Arc<str>> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        segments.map(|segment| Arc::clone(&names[segment as usize])).collect()
     }
 }
 

@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Bytes read from the end of a file before its footer's size is known.
 const TAIL_BYTES: u64 = 64 << 10;
 
+/// Rows of small row groups that are read with one request.
+const STRETCH_ROWS: u64 = 8192;
+
 /// Rows decoded at once.
 const BATCH_ROWS: usize = 1024;
 
@@ -68,6 +71,21 @@ impl<R: Row> TableReader<R> {
             bounds.is_none_or(|(least, greatest)| least <= high && low <= greatest)
         };
         (0..metadata.num_row_groups()).filter(|&group| may_hold(metadata.row_group(group))).collect()
+    }
+
+    /// Cuts a list of row groups into lists that are worth one request and do not take much memory.
+    pub(crate) fn stretches<'a>(&self, groups: &'a [usize]) -> Vec<&'a [usize]> {
+        let rows = |group: usize| self.metadata.metadata().row_group(group).num_rows().unsigned_abs();
+        let mut held = 0;
+        let together = |_: &usize, next: &usize| {
+            held += rows(*next);
+            let fits = held <= STRETCH_ROWS;
+            if !fits {
+                held = 0;
+            }
+            fits
+        };
+        groups.chunk_by(together).collect()
     }
 
     /// The rows of the given row groups, in their order.

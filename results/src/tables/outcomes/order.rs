@@ -7,6 +7,7 @@
 
 use super::OutcomeRow;
 use crate::log::State;
+use crate::parallel;
 use crate::store::Store;
 use crate::tables::{TableError, TableReader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -115,20 +116,25 @@ impl InFinalOrder {
         let wanted = || self.chunks.range(window.chunks.clone());
         let commits: BTreeSet<usize> = wanted().map(|(_, (commit, _))| *commit).collect();
         let (low, high) = (u64::from(window.configurations.start), u64::from(window.configurations.end) - 1);
-        let mut rows = Vec::new();
-        for commit in commits {
-            for part in &self.parts[commit] {
-                let reader = TableReader::<OutcomeRow>::open(&self.store, part)?;
-                for group in reader.groups_where("configuration", low, high) {
-                    let counts = |row: &OutcomeRow| {
-                        let chunk = row.index / self.chunk_size;
-                        window.configurations.contains(&row.configuration)
-                            && window.chunks.contains(&chunk)
-                            && self.chunks.get(&chunk).is_some_and(|(of, _)| *of == commit)
-                    };
-                    rows.extend(reader.read_groups(&[group])?.into_iter().filter(counts));
-                }
+        let parts: Vec<(usize, &String)> =
+            commits.iter().flat_map(|&commit| self.parts[commit].iter().map(move |part| (commit, part))).collect();
+        let read = parallel::map(&parts, |&(commit, part)| {
+            let reader = TableReader::<OutcomeRow>::open(&self.store, part)?;
+            let mut rows = Vec::new();
+            for groups in reader.stretches(&reader.groups_where("configuration", low, high)) {
+                let counts = |row: &OutcomeRow| {
+                    let chunk = row.index / self.chunk_size;
+                    window.configurations.contains(&row.configuration)
+                        && window.chunks.contains(&chunk)
+                        && self.chunks.get(&chunk).is_some_and(|(of, _)| *of == commit)
+                };
+                rows.extend(reader.read_groups(groups)?.into_iter().filter(counts));
             }
+            Ok::<_, TableError>(rows)
+        });
+        let mut rows = Vec::new();
+        for part in read {
+            rows.extend(part?);
         }
         rows.sort_by_key(|row| (row.configuration, row.index));
         self.count(window, &rows)?;

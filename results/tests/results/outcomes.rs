@@ -1,0 +1,160 @@
+//! Committed outcomes in final order, against a naive sort.
+
+use hopeval_results::log::{Body, ChunkCommit, Commit, Log};
+use hopeval_results::tables::outcomes::{in_final_order, of_question, write_part};
+use hopeval_results::tables::{OutcomeRow, TableError, TableReader};
+use hopeval_results::{Store, layout};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn row(configuration: u32, index: u64, answer: &str) -> OutcomeRow {
+    OutcomeRow {
+        configuration,
+        index,
+        question: format!("q{index}"),
+        status: "ok".to_owned(),
+        answer: Some(answer.to_owned()),
+        ranked: vec![index as u32; 3],
+        scores: vec![0.5; 3],
+        ..OutcomeRow::default()
+    }
+}
+
+/// The rows of a chunk, as a generation computed them; the last chunk of a dataset is short.
+fn chunk_rows(chunk: u64, size: u64, questions: u64, configurations: u32, answer: &str) -> Vec<OutcomeRow> {
+    let end = ((chunk + 1) * size).min(questions);
+    (chunk * size..end)
+        .flat_map(|index| (0..configurations).map(move |c| (c, index)))
+        .map(|(c, i)| row(c, i, answer))
+        .collect()
+}
+
+fn chunk_commits(chunks: &[u64], size: u64, questions: u64, configurations: u32) -> Vec<ChunkCommit> {
+    let count = |chunk: u64| ((chunk + 1) * size).min(questions) - chunk * size;
+    chunks.iter().map(|&chunk| ChunkCommit { chunk, outcomes: count(chunk) * u64::from(configurations) }).collect()
+}
+
+fn read(store: &Store, log: &Log, configurations: u32, size: u64) -> Result<Vec<OutcomeRow>, TableError> {
+    in_final_order(store, "run", log.state(), configurations as usize, size).collect()
+}
+
+#[test]
+fn a_large_configuration_is_read_in_windows() {
+    let (store, size, questions) = (Store::open("memory:").unwrap(), 4_000, 70_000);
+    let mut log = Log::open(&store, "run").unwrap();
+    log.fence("a", 1, 1, "d").unwrap();
+    let chunks: Vec<u64> = (0..questions / size + 1).collect();
+    for (n, chunks) in chunks.chunks(5).rev().enumerate() {
+        let part = layout::outcome_part("run", 1, 0, n as u64);
+        let rows = chunks.iter().flat_map(|&chunk| chunk_rows(chunk, size, questions, 2, "x")).collect();
+        write_part(&store, &part, rows).unwrap();
+        let commit =
+            Commit { chunks: chunk_commits(chunks, size, questions, 2), parts: vec![part], ..Commit::default() };
+        log.append(1, "a", Body::Commit(commit)).unwrap();
+    }
+    let read =
+        in_final_order(&store, "run", log.state(), 2, size).map(|row| row.map(|row| (row.configuration, row.index)));
+    let expected = (0..2).flat_map(|c| (0..questions).map(move |i| (c, i)));
+    assert!(read.map(Result::unwrap).eq(expected));
+}
+
+#[test]
+fn configurations_are_found_by_row_group() {
+    let store = Store::open("memory:").unwrap();
+    let part = layout::outcome_part("run", 1, 0, 0);
+    write_part(&store, &part, chunk_rows(0, 300, 300, 4, "x")).unwrap();
+    let reader = TableReader::<OutcomeRow>::open(&store, &part).unwrap();
+    assert_eq!(reader.row_groups(), 4);
+    assert_eq!(reader.groups_where("configuration", 2, 2), [2]);
+    let many = layout::outcome_part("run", 1, 0, 1);
+    write_part(&store, &many, chunk_rows(0, 4, 4, 200, "x")).unwrap();
+    let reader = TableReader::<OutcomeRow>::open(&store, &many).unwrap();
+    assert_eq!(reader.row_groups(), 4, "small configurations share row groups");
+    assert_eq!(reader.groups_where("configuration", 70, 130), [1, 2]);
+}
+
+#[test]
+fn a_missing_or_doubled_outcome_is_an_error() {
+    for (rows, found) in [
+        (vec![row(0, 0, "x")], 1),
+        (vec![row(0, 0, "x"), row(0, 0, "x")], 3),
+        (vec![row(0, 0, "x"), row(0, 1, "x"), row(1, 1, "x")], 3),
+    ] {
+        let store = Store::open("memory:").unwrap();
+        let mut log = Log::open(&store, "run").unwrap();
+        log.fence("a", 1, 1, "d").unwrap();
+        let part = layout::outcome_part("run", 1, 0, 0);
+        write_part(&store, &part, rows).unwrap();
+        let commit = Commit { chunks: chunk_commits(&[0], 2, 2, 1), parts: vec![part], ..Commit::default() };
+        log.append(1, "a", Body::Commit(commit)).unwrap();
+        // The third case has a row of a configuration that is not asked for: it does not count.
+        let result = read(&store, &log, 1, 2);
+        if found == 3 && result.is_ok() {
+            assert_eq!(result.unwrap().len(), 2);
+            continue;
+        }
+        let error = result.unwrap_err();
+        assert!(
+            matches!(error, TableError::Incomplete { chunk: 0, expected: 2, found: f, .. } if f == found),
+            "{error}"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Random generations, commits of random chunks (some committed before), rows of other chunks in the parts, and
+    /// parts that no commit names.
+    #[test]
+    fn final_order_is_a_sort_of_what_was_committed(
+        commits in vec((vec(0u64..8, 1..4), vec(0u64..8, 0..3), any::<bool>(), 1usize..3), 1..8),
+        configurations in 1u32..4,
+        size in 1u64..5,
+    ) {
+        let store = Store::open("memory:").unwrap();
+        let questions = 8 * size - size / 2;
+        let mut log = Log::open(&store, "run").unwrap();
+        let mut generation = log.fence("a", 1, 1, "d").unwrap();
+        let mut expected: Vec<OutcomeRow> = Vec::new();
+        let mut done = [false; 8];
+        for (n, (mut chunks, strays, new_generation, workers)) in commits.into_iter().enumerate() {
+            chunks.sort_unstable();
+            chunks.dedup();
+            if new_generation {
+                generation = log.fence("a", 1, 1, "d").unwrap();
+            }
+            let answer = format!("commit {n}");
+            let mut parts = vec![Vec::new(); workers];
+            for &chunk in &chunks {
+                let rows = chunk_rows(chunk, size, questions, configurations, &answer);
+                if !std::mem::replace(&mut done[chunk as usize], true) {
+                    expected.extend(rows.iter().cloned());
+                }
+                for row in rows {
+                    parts[row.index as usize % workers].push(row);
+                }
+            }
+            for &chunk in strays.iter().filter(|chunk| !chunks.contains(chunk)) {
+                parts[0].extend(chunk_rows(chunk, size, questions, configurations, "stray"));
+            }
+            let mut names = Vec::new();
+            for (worker, rows) in parts.into_iter().enumerate() {
+                let name = layout::outcome_part("run", generation, worker as u32, n as u64);
+                write_part(&store, &name, rows).unwrap();
+                names.push(name);
+            }
+            let chunks = chunk_commits(&chunks, size, questions, configurations);
+            let body = Body::Commit(Commit { chunks, parts: names, ..Commit::default() });
+            log.append(generation, "a", body).unwrap();
+        }
+        write_part(&store, &layout::outcome_part("run", 99, 0, 0), chunk_rows(0, size, questions, 1, "lost")).unwrap();
+        expected.sort_by_key(|row| (row.configuration, row.index));
+        let found = read(&store, &log, configurations, size).unwrap();
+        prop_assert_eq!(&found, &expected);
+        for index in [0, questions / 2, questions - 1, questions + 9] {
+            let one: Vec<OutcomeRow> = expected.iter().filter(|row| row.index == index).cloned().collect();
+            prop_assert_eq!(of_question(&store, log.state(), size, index).unwrap(), one);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Every kind of store conforms; what goes wrong has one clear message.
+
+use bytes::Bytes;
+use hopeval_results::conformance::conformance;
+use hopeval_results::{Store, StoreError};
+
+#[test]
+fn memory_conforms() {
+    conformance(&Store::open("memory:").unwrap());
+}
+
+#[test]
+fn a_local_folder_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    conformance(&Store::open(folder.path().join("made/below").to_str().unwrap()).unwrap());
+}
+
+#[test]
+fn handles_on_one_folder_see_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().to_str().unwrap();
+    let (one, other) = (Store::open(name).unwrap(), Store::open(&format!("file://{name}")).unwrap());
+    one.put("a/b", Bytes::from_static(b"x")).unwrap();
+    assert_eq!(other.get("a/b").unwrap(), "x");
+    assert!(!other.put_if_absent("a/b", Bytes::from_static(b"y")).unwrap());
+    assert_eq!(one.uri(), other.uri());
+    assert_eq!(one.local_path(), Some(folder.path().canonicalize().unwrap().as_path()));
+    assert_eq!(one.full_name("a/b"), format!("{}/a/b", one.uri()));
+}
+
+#[test]
+fn bad_addresses_say_what_is_allowed() {
+    for uri in ["", "ftp://host/folder", "s3://", "s3:///prefix"] {
+        let error = Store::open(uri).unwrap_err();
+        assert!(matches!(error, StoreError::Address { .. }), "{uri}: {error}");
+        assert!(error.to_string().contains("s3://BUCKET/PREFIX"), "{error}");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let below = file.join("store");
+    let error = Store::open(below.to_str().unwrap()).unwrap_err();
+    assert!(error.to_string().contains(below.to_str().unwrap()), "{error}");
+
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    for error in [
+        store.put("file/object", Bytes::from_static(b"x")).unwrap_err(),
+        store.put_if_absent("file/object", Bytes::from_static(b"x")).unwrap_err(),
+    ] {
+        assert!(error.to_string().starts_with("cannot write"), "{error}");
+        assert!(error.to_string().contains("file/object"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "x", "what was there stays");
+}
+
+#[test]
+fn a_bucket_that_does_not_answer_is_an_error_without_secrets() {
+    // Opening asks nothing of the bucket, so this needs no server.
+    let store = Store::open("s3://bucket/some/prefix/").unwrap();
+    assert_eq!(store.uri(), "s3://bucket/some/prefix/");
+    assert_eq!(store.full_name("runs/a"), "s3://bucket/some/prefix/runs/a");
+    assert_eq!(store.local_path(), None);
+}
+
+#[test]
+fn names_with_odd_parts_are_refused() {
+    let store = Store::open("memory:").unwrap();
+    assert!(matches!(store.get("a//b").unwrap_err(), StoreError::Failed { .. }));
+    assert!(matches!(store.put("../a", Bytes::new()).unwrap_err(), StoreError::Failed { .. }));
+}

@@ -1,0 +1,217 @@
+//! Tables: there and back, the same bytes each time, and clear errors for other files.
+
+use bytes::Bytes;
+use hopeval_results::tables::*;
+use hopeval_results::{Store, layout};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn memory() -> Store {
+    Store::open("memory:").unwrap()
+}
+
+/// Writes and reads a table, and checks that writing again gives the same bytes.
+fn there_and_back<R: Row + Clone + PartialEq + std::fmt::Debug>(rows: &[R]) {
+    let store = memory();
+    let written = write_table(&store, "one", rows.iter().cloned()).unwrap();
+    assert_eq!((written.rows, written.table.as_str()), (rows.len() as u64, R::TABLE.name));
+    let bytes = store.get("one").unwrap();
+    assert_eq!(written.bytes, bytes.len() as u64);
+    assert_eq!(written.digest, blake3::hash(&bytes).to_hex().as_str());
+    assert_eq!(read_table::<R>(&store, "one").unwrap(), rows);
+    write_table(&store, "two", rows.iter().cloned()).unwrap();
+    assert_eq!(bytes, store.get("two").unwrap());
+}
+
+fn score(i: u64) -> ScoreRow {
+    ScoreRow {
+        configuration: format!("bm25{{k={}}}", i % 3),
+        index: i,
+        question: format!("question {i}"),
+        measure: "em".to_owned(),
+        version: "hotpotqa 1".to_owned(),
+        gold_digest: "0f".to_owned(),
+        value: (i % 5 != 0).then_some(i as f64 / 7.0),
+    }
+}
+
+#[test]
+fn every_table_comes_back() {
+    there_and_back(&[RunRow { run: "r".to_owned(), corpus: None, passages: Some(7), ..RunRow::default() }]);
+    there_and_back(&[ConfigurationRow { services: vec!["retriever=sparse".to_owned()], ..Default::default() }]);
+    there_and_back(&(0..100).map(score).collect::<Vec<_>>());
+    there_and_back(&[
+        MeasureRow { stderr: Some(0.1 + 0.2), n: u64::MAX, ..MeasureRow::default() },
+        MeasureRow { low: Some(f64::MIN_POSITIVE), high: Some(-0.0), ..MeasureRow::default() },
+    ]);
+    there_and_back(&[CostRow { configuration: Some("a".to_owned()), money: Some(1.5), ..CostRow::default() }]);
+    there_and_back(&[LatencyRow { wall_s: 0.25, ..LatencyRow::default() }]);
+    there_and_back(&[RequestRow { bucket: 4095, ..RequestRow::default() }]);
+    there_and_back(&[ErrorRow { line: Some(3), ..ErrorRow::default() }, ErrorRow::default()]);
+    there_and_back::<ScoreRow>(&[]);
+}
+
+#[test]
+fn questions_stream_from_any_position() {
+    let store = memory();
+    let rows: Vec<QuestionRow> = (0..2500u64)
+        .map(|index| QuestionRow {
+            index,
+            id: format!("q{index}"),
+            text: "who? \u{2028} naïve".to_owned(),
+            kind: index.is_multiple_of(2).then(|| "bridge".to_owned()),
+            hops: Some(2),
+            strata: vec![("type".to_owned(), "bridge".to_owned()), ("hops".to_owned(), "2".to_owned())],
+            answers: vec!["yes".to_owned(), String::new()],
+            gold: vec![vec![1, 2], vec![], vec![index as u32]],
+            candidates: (0..index as u32 % 4).collect(),
+            gold_digest: "d".to_owned(),
+            record: "{}".to_owned(),
+        })
+        .collect();
+    write_table(&store, &layout::questions("run"), rows.clone()).unwrap();
+    for from in [0, 1, 1023, 1024, 2499, 2500, 9999] {
+        let read: Result<Vec<_>, _> = questions::stream(&store, "run", from).unwrap().collect();
+        assert_eq!(read.unwrap(), rows[(from as usize).min(2500)..], "from {from}");
+    }
+    let reader = TableReader::<QuestionRow>::open(&store, &layout::questions("run")).unwrap();
+    assert_eq!((reader.rows(), reader.row_groups()), (2500, 3));
+    assert_eq!(reader.groups_where("index", 1024, 2047), [1]);
+    there_and_back(&rows);
+}
+
+#[test]
+fn a_table_in_a_folder_is_written_in_parts_and_read_by_range() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let rows = || (0..70_000).map(score);
+    let mut writer = TableWriter::new(&store, "final/scores.parquet").unwrap();
+    for row in rows() {
+        writer.push(row).unwrap();
+    }
+    assert!(!store.exists("final/scores.parquet").unwrap(), "nothing is visible before the end");
+    writer.finish().unwrap();
+    let reader = TableReader::<ScoreRow>::open(&store, "final/scores.parquet").unwrap();
+    assert_eq!(reader.row_groups(), 2);
+    assert!(reader.rows_from(0).map(Result::unwrap).eq(rows()));
+}
+
+#[test]
+fn other_files_are_told_apart() {
+    let store = memory();
+    write_table(&store, "scores", [score(1)]).unwrap();
+    let error = read_table::<MeasureRow>(&store, "scores").unwrap_err();
+    assert_eq!(error.to_string(), "`memory:/scores` holds the table `scores`, not the table `measures`");
+    let bytes = store.get("scores").unwrap().to_vec();
+
+    let version = b"hopeval.schema_version";
+    let at = bytes.windows(version.len()).position(|found| found == version).unwrap() + version.len();
+    let mut foreign = bytes.clone();
+    let digit = foreign[at..].iter().position(|byte| *byte == b'1').unwrap();
+    foreign[at + digit] = b'9';
+    store.put("foreign", Bytes::from(foreign)).unwrap();
+    let error = read_table::<ScoreRow>(&store, "foreign").unwrap_err();
+    assert!(matches!(&error, TableError::Version { found, supported: SCHEMA_VERSION, .. } if found == "9"), "{error}");
+
+    store.put("text", Bytes::from_static(b"id,score\n1,2\n")).unwrap();
+    store.put("empty", Bytes::new()).unwrap();
+    for name in ["text", "empty"] {
+        let error = read_table::<ScoreRow>(&store, name).unwrap_err();
+        assert!(matches!(error, TableError::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    assert!(matches!(read_table::<ScoreRow>(&store, "absent").unwrap_err(), TableError::Store(_)));
+}
+
+#[test]
+fn a_torn_table_is_an_error_wherever_it_was_cut() {
+    let store = memory();
+    write_table(&store, "whole", (0..50).map(score)).unwrap();
+    let whole = store.get("whole").unwrap();
+    for cut in (0..whole.len()).step_by(37) {
+        store.put("torn", whole.slice(..cut)).unwrap();
+        assert!(matches!(read_table::<ScoreRow>(&store, "torn"), Err(TableError::Corrupt { .. })), "cut at {cut}");
+    }
+}
+
+/// The committed documentation is made from the schemas. Set `HOPEVAL_BLESS` to write it anew.
+#[test]
+fn the_documentation_is_up_to_date() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/docs/tables.md");
+    if std::env::var_os("HOPEVAL_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, schema_markdown()).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert!(committed == schema_markdown(), "{} is old: run this test with HOPEVAL_BLESS=1", path.display());
+}
+
+#[test]
+fn every_column_is_described() {
+    let text = schema_markdown();
+    assert!(text.lines().filter(|line| line.starts_with("| `")).count() > 100);
+    for line in text.lines().filter(|line| line.starts_with("| `")) {
+        assert!(!line.ends_with("|  |"), "no description: {line}");
+        let null = line.split(" | ").nth(2) == Some("yes");
+        assert_eq!(null, line.contains("null "), "a null is explained where it may be, and only there: {line}");
+    }
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "\\PC{0,12}"
+}
+
+fn call() -> impl Strategy<Value = CallRow> {
+    (text(), text(), any::<u64>(), any::<u64>()).prop_map(|(service, kind, calls, prompt_tokens)| CallRow {
+        service,
+        kind,
+        calls,
+        prompt_tokens,
+        ..CallRow::default()
+    })
+}
+
+fn outcome() -> impl Strategy<Value = OutcomeRow> {
+    let nested = (
+        vec((vec(any::<u32>(), 0..3), -1e9..1e9), 0..3),
+        vec(any::<(u32, u32)>(), 0..3),
+        vec([text(), text(), text()], 0..3),
+        vec(call(), 0..3),
+        proptest::option::of((0.0..1e3, 0.0..1e3, 0.0..1e3)),
+    );
+    let plain =
+        (any::<u32>(), any::<u64>(), text(), proptest::option::of(text()), vec((any::<u32>(), -1e9..1e9), 0..5));
+    (plain, nested).prop_map(|((configuration, index, question, answer, ranked), nested)| {
+        let (paths, supporting, evidences, calls, timing) = nested;
+        OutcomeRow {
+            configuration,
+            index,
+            question: question.clone(),
+            status: "ok".to_owned(),
+            message: answer.is_none().then_some(question),
+            answer,
+            scores: ranked.iter().map(|(_, score)| *score).collect(),
+            ranked: ranked.into_iter().map(|(passage, _)| passage).collect(),
+            paths,
+            supporting,
+            evidences,
+            iterations: 3,
+            rounds: 4,
+            calls,
+            timing: timing.map(|(service_s, queue_s, wall_s)| Timing { service_s, queue_s, wall_s }),
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn outcomes_come_back(rows in vec(outcome(), 0..12)) {
+        there_and_back(&rows);
+        let last: Vec<FinalOutcomeRow> =
+            rows.iter().map(|row| row.clone().into_final("bm25", |passage| format!("p{passage}"))).collect();
+        prop_assert!(last.iter().all(|row| row.ranked.len() == row.ranked_ids.len()));
+        there_and_back(&last);
+    }
+}
