@@ -31,7 +31,7 @@ fn star(n: usize, bound: Duration) -> Vec<Process> {
 fn start(link: Link, bound: Duration) -> Process {
     let (send, verdicts) = mpsc::channel();
     let still = Arc::new(AtomicBool::new(false));
-    let steps = AtomicU64::new(0);
+    let steps = AtomicU64::new(1);
     let beats = {
         let still = Arc::clone(&still);
         move || steps.fetch_add(u64::from(!still.load(Ordering::SeqCst)), Ordering::SeqCst)

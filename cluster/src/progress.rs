@@ -1,0 +1,152 @@
+//! Progress on standard error, one line for each stage, with its rate and the time left.
+//!
+//! Only for people: where standard error is not a terminal, or a dumb one, nothing is drawn (logs tell there), and
+//! `NO_COLOR` is honoured. Any thread may move a stage on.
+
+use std::fmt;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Hidden,
+    Plain,
+    Coloured,
+}
+
+/// Where the stages of a command are drawn; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    lines: MultiProgress,
+    look: Look,
+}
+
+/// One stage; dropped without [`Stage::finish`] its line stays as it is.
+pub struct Stage {
+    bar: ProgressBar,
+    look: Look,
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stage").field("at", &self.bar.position()).field("of", &self.bar.length()).finish()
+    }
+}
+
+impl Progress {
+    /// Progress as this process's standard error and environment want it.
+    pub fn on_stderr() -> Self {
+        let term = std::env::var("TERM").ok();
+        // https://no-color.org: set and not empty.
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let look = look(std::io::stderr().is_terminal(), term.as_deref(), no_color);
+        match look {
+            Look::Hidden => Self::hidden(),
+            _ => Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8)), look },
+        }
+    }
+
+    /// Progress that is never drawn.
+    pub fn hidden() -> Self {
+        Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), look: Look::Hidden }
+    }
+
+    /// Begins a stage of `total` units, or of nobody knows how many. `unit` is a plural: "questions".
+    pub fn stage(&self, name: &str, total: Option<u64>, unit: &str) -> Stage {
+        let bar = match total {
+            Some(total) => ProgressBar::new(total),
+            None => ProgressBar::no_length(),
+        };
+        let style = style(self.look, if total.is_some() { Line::Counted } else { Line::Open });
+        let bar = bar.with_style(style).with_prefix(name.to_owned()).with_message(unit.to_owned());
+        let bar = self.lines.add(bar);
+        if self.look != Look::Hidden {
+            // The elapsed time goes on while a long unit is worked at.
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        Stage { bar, look: self.look }
+    }
+
+    /// Runs `print` while no line is drawn, so that both stay whole on a terminal.
+    pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.lines.suspend(print)
+    }
+}
+
+impl Stage {
+    /// `done` units are done, in all.
+    pub fn set(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+
+    /// `more` units are done, in addition.
+    pub fn inc(&self, more: u64) {
+        self.bar.inc(more);
+    }
+
+    /// Ends the stage; its line stays and says how long it took.
+    pub fn finish(self) {
+        self.bar.set_style(style(self.look, Line::Done));
+        self.bar.abandon();
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.bar.is_finished() {
+            self.bar.abandon();
+        }
+    }
+}
+
+fn look(terminal: bool, term: Option<&str>, no_color: bool) -> Look {
+    match (terminal, term, no_color) {
+        (false, ..) | (_, Some("dumb"), _) => Look::Hidden,
+        (_, _, true) => Look::Plain,
+        _ => Look::Coloured,
+    }
+}
+
+/// Which template a line has.
+#[derive(Clone, Copy)]
+enum Line {
+    Counted,
+    Open,
+    Done,
+}
+
+fn style(look: Look, line: Line) -> ProgressStyle {
+    let template = match (line, look) {
+        (Line::Counted, Look::Coloured) => {
+            "{prefix:14.bold} {bar:24.cyan/dim} {human_pos}/{human_len} {msg}, {per_sec}, {eta} left"
+        }
+        (Line::Counted, _) => "{prefix:14} {bar:24} {human_pos}/{human_len} {msg}, {per_sec}, {eta} left",
+        (Line::Open, Look::Coloured) => "{prefix:14.bold} {human_pos} {msg}, {per_sec}, {elapsed}",
+        (Line::Open, _) => "{prefix:14} {human_pos} {msg}, {per_sec}, {elapsed}",
+        (Line::Done, Look::Coloured) => "{prefix:14.bold} {human_pos} {msg} in {elapsed}",
+        (Line::Done, _) => "{prefix:14} {human_pos} {msg} in {elapsed}",
+    };
+    // The templates are tested; a wrong one would show indicatif's own line.
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("per_sec", |state: &indicatif::ProgressState, out: &mut dyn fmt::Write| {
+            // Formatting into the line cannot fail.
+            let _ = write!(out, "{}/s", rate(state.per_sec()));
+        })
+        .progress_chars("=> ")
+}
+
+/// A rate with three figures or none.
+fn rate(per_second: f64) -> String {
+    match per_second {
+        r if r >= 1000.0 => format!("{:.1}k", r / 1000.0),
+        r if r >= 10.0 => format!("{r:.0}"),
+        r => format!("{r:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indicatif::TermLike;
+
+use super::*;
+
+/// A terminal that remembers what was written, without the movements between.
+#[derive(Debug, Clone, Default)]
+struct Paper(Arc<Mutex<String>>);
+
+impl TermLike for Paper {
+    fn width(&self) -> u16 {
+        120
+    }
+    fn move_cursor_up(&self, _n: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_down(&self, _n: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_right(&self, _n: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_left(&self, _n: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn write_line(&self, s: &str) -> io::Result<()> {
+        self.write_str(s)?;
+        self.write_str("\n")
+    }
+    fn write_str(&self, s: &str) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(s);
+        Ok(())
+    }
+    fn clear_line(&self) -> io::Result<()> {
+        self.write_str("\n")
+    }
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn drawn(look: Look, run: impl FnOnce(&Progress)) -> String {
+    let paper = Paper::default();
+    let target = ProgressDrawTarget::term_like(Box::new(paper.clone()));
+    run(&Progress { lines: MultiProgress::with_draw_target(target), look });
+    let text = paper.0.lock().unwrap();
+    text.clone()
+}
+
+#[test]
+fn who_sees_progress() {
+    assert_eq!(look(true, Some("xterm"), false), Look::Coloured);
+    assert_eq!(look(true, None, true), Look::Plain);
+    assert_eq!(look(true, Some("dumb"), false), Look::Hidden);
+    assert_eq!(look(false, Some("xterm"), false), Look::Hidden);
+}
+
+#[test]
+fn a_stage_shows_how_far_it_is_and_ends_with_its_time() {
+    // The end of a stage is always drawn, also one that comes early; the rest as often as the terminal likes.
+    let early = drawn(Look::Plain, |progress| {
+        let stage = progress.stage("evaluate", Some(7405), "questions");
+        std::thread::scope(|scope| {
+            scope.spawn(|| stage.inc(405));
+        });
+    });
+    assert!(early.contains("evaluate       =>"), "{early}");
+    assert!(early.contains(" 405/7,405 questions, ") && early.contains("/s, "), "{early}");
+    let done = drawn(Look::Plain, |progress| {
+        let stage = progress.stage("evaluate", Some(7405), "questions");
+        stage.set(7405);
+        stage.finish();
+    });
+    assert!(done.contains("evaluate       7,405 questions in 0s"), "{done}");
+}
+
+#[test]
+fn a_stage_of_unknown_length_has_no_bar() {
+    let text = drawn(Look::Coloured, |progress| {
+        let stage = progress.stage("corpus", None, "passages");
+        stage.inc(5_233_329);
+    });
+    assert!(text.contains("5,233,329 passages, ") && !text.contains('='), "{text}");
+}
+
+#[test]
+fn every_template_is_one_that_indicatif_knows() {
+    for line in [Line::Counted, Line::Open, Line::Done] {
+        for look in [Look::Plain, Look::Coloured] {
+            let text = drawn(look, |progress| {
+                let stage = progress.stage("x", Some(4), "units");
+                stage.bar.set_style(style(look, line));
+            });
+            assert!(text.contains("units") && !text.contains('{'), "{text}");
+        }
+    }
+}
+
+#[test]
+fn hidden_progress_counts_all_the_same() {
+    let progress = Progress::hidden();
+    let stage = progress.stage("evaluate", Some(3), "questions");
+    stage.inc(2);
+    assert_eq!(format!("{stage:?}"), "Stage { at: 2, of: Some(3) }");
+    assert_eq!(progress.suspend(|| 5), 5);
+}
+
+#[test]
+fn rates_are_short() {
+    assert_eq!([0.254, 12.6, 999.0, 52_345.0].map(rate), ["0.25", "13", "999", "52.3k"]);
+}
