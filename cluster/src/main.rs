@@ -1,2 +1,23 @@
-//! The binary.
-fn main() {}
+//! The binary: parses the command line, runs a command, exits with its code.
+
+mod cli;
+mod life;
+mod print;
+
+use clap::Parser;
+use hopeval_cluster::{exit, panics};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    panics::install();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let arguments = cli::Arguments::parse();
+    match cli::run(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            print::error(&error);
+            ExitCode::from(if cli::is_transient(&error) { exit::RESUMABLE } else { exit::USAGE })
+        }
+    }
+}

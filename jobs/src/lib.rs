@@ -1,1 +1,53 @@
-//! Being written.
+//! Jobs: from a TOML file to a dataflow, and from its outcomes to tables.
+//!
+//! This crate is where the worlds meet, each pair in exactly one file:
+//!
+//! | file | knows |
+//! | --- | --- |
+//! | [`job`], [`sweep`] | the job file: settings, overrides, configurations |
+//! | [`worlds`], [`corpora`], [`questions`] | datasets and corpora: what is built once before a run |
+//! | [`services`] | methods' requests and what answers them: indexes, the corpus |
+//! | [`host`] | methods' machines and the dataflow that drives them |
+//! | [`journal`], [`sink`], [`ledger`] | the dataflow and the store: records, outcomes, commits |
+//! | [`judge`] | outcomes and measures |
+//! | [`render`] | a job, as a dataflow on one worker |
+//! | [`run`] | the life of a run: prepare, open, finish |
+//! | [`tables`] | final tables; [`show`], [`export`], [`plan`]: what people ask of them |
+
+pub mod calibrate;
+pub mod corpora;
+pub mod export;
+pub mod gold;
+pub mod host;
+pub mod job;
+pub mod journal;
+pub mod judge;
+pub mod ledger;
+pub mod plan;
+pub mod questions;
+pub mod render;
+pub mod run;
+pub mod services;
+pub mod show;
+pub mod sink;
+pub mod sweep;
+pub mod tables;
+pub mod worlds;
+
+mod error;
+
+pub use error::JobError;
+pub use job::Job;
+
+/// BLAKE3 of some texts, kept apart.
+pub fn digest_of(parts: &[&str]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// The job that is run when none is named: a generated world.
+pub const DEFAULT_JOB: &str = include_str!("default.toml");

@@ -97,18 +97,23 @@ pub(crate) mod capacity {
     pub(super) const LONG: u64 = LONG_PLACES;
 }
 
+// Numbers are used from 0 on, and a small world must not have one ending for all its names: a stride that has no common factor
+// with the number of names spreads them, and where a name has two parts, the second turns with the first.
+
+/// A surname, around after the last.
 pub(crate) fn surname(parts: &Parts, n: u64) -> String {
-    let n = n % capacity::SURNAMES;
+    let n = n * 535 % capacity::SURNAMES;
     format!("{}{}", parts.surname_stems[(n % 48) as usize], SURNAME_ENDINGS[(n / 48) as usize])
 }
 
 /// A town's name; the first 768 are short.
 pub(crate) fn place(parts: &Parts, n: u64) -> String {
     if n < capacity::SIMPLE {
+        let n = n * 331 % capacity::SIMPLE;
         return format!("{}{}", parts.place_stems[(n % 48) as usize], PLACE_ENDINGS[(n / 48) as usize]);
     }
     let n = n - capacity::SIMPLE;
-    let (prefix, n) = (n / capacity::LONG, n % capacity::LONG);
+    let (prefix, n) = (n / capacity::LONG, n % capacity::LONG * 7919 % capacity::LONG);
     let prefix = if prefix == 0 { "" } else { PLACE_PREFIXES[(prefix - 1) as usize] };
     let stem = parts.place_stems[(n % 48) as usize];
     let first = PLACE_MIDDLES[(n / 48 % 20) as usize];
@@ -130,8 +135,8 @@ pub(crate) struct PersonName {
 
 /// A person's name: given names and surnames are drawn from `surnames` surnames, and initials only when those run out.
 pub(crate) fn person(parts: &Parts, n: u64, surnames: u64) -> PersonName {
-    let (given, n) = (n % 64, n / 64);
-    let (family, initials) = (n % surnames, n / surnames);
+    let (family, n) = (n % surnames, n / surnames);
+    let (given, initials) = ((n + 37 * family) % 64, n / 64);
     let surname = surname(parts, family);
     let given_name = parts.given[given as usize];
     let letter = |i: u64| char::from(b'A' + (i % 26) as u8);
@@ -145,8 +150,13 @@ pub(crate) fn person(parts: &Parts, n: u64, surnames: u64) -> PersonName {
 
 /// A university's name; four for each place.
 pub(crate) fn university(parts: &Parts, n: u64) -> String {
-    let town = place(parts, n / 4);
-    match n % 4 {
+    let short = capacity::SIMPLE;
+    let (town, kind) = match n {
+        n if n < 4 * short => (n % short, n / short + n % short),
+        n => (n / 4, n),
+    };
+    let town = place(parts, town);
+    match kind % 4 {
         0 => format!("University of {town}"),
         1 => format!("{town} State University"),
         2 => format!("{town} College"),
@@ -156,46 +166,57 @@ pub(crate) fn university(parts: &Parts, n: u64) -> String {
 
 /// A company's name: a surname and a trade, two surnames when those run out.
 pub(crate) fn company(parts: &Parts, n: u64) -> String {
-    let trade = TRADES[(n % 24) as usize];
-    let n = n / 24;
-    if n < capacity::SURNAMES {
-        return format!("{} {trade}", surname(parts, n));
+    let (first, n) = (n % capacity::SURNAMES, n / capacity::SURNAMES);
+    let trade = TRADES[((n + 7 * first) % 24) as usize];
+    match n / 24 {
+        0 => format!("{} {trade}", surname(parts, first)),
+        second => format!("{} & {} {trade}", surname(parts, first), surname(parts, second)),
     }
-    // Of the pairs, those with twice the same surname stand for none.
-    let (first, second) = (n % capacity::SURNAMES, n / capacity::SURNAMES);
-    format!("{} & {} {trade}", surname(parts, first), surname(parts, second))
 }
 
 pub(crate) fn award(parts: &Parts, n: u64) -> String {
+    let (donor, n) = (n % capacity::SURNAMES, n / capacity::SURNAMES + 5 * (n % capacity::SURNAMES));
     let kind = AWARD_KINDS[(n % 3) as usize];
     let field = FIELDS[(n / 3 % 24) as usize];
-    format!("{} {kind} for {field}", surname(parts, n / 72))
+    format!("{} {kind} for {field}", surname(parts, donor))
 }
 
 /// A band's name: two words, three when those run out.
 pub(crate) fn band(parts: &Parts, n: u64) -> String {
     let adjective = parts.adjectives[(n % 48) as usize];
-    let noun = parts.nouns[(n / 48 % 64) as usize];
+    let noun = parts.nouns[((n / 48 + 5 * (n % 48)) % 64) as usize];
     match n / 3072 {
-        0 => format!("The {adjective} {noun}s"),
-        // `second` runs over the other 63 nouns' places; a noun may meet itself, which is still another name.
-        second => format!("The {adjective} {noun} {}s", parts.nouns[second as usize]),
+        0 => format!("The {adjective} {}", plural(noun)),
+        second => format!("The {adjective} {noun} {}", plural(parts.nouns[second as usize])),
+    }
+}
+
+fn plural(noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if noun.ends_with(['s', 'x']) || noun.ends_with("ch") || noun.ends_with("sh") => format!("{noun}es"),
+        _ => format!("{noun}s"),
     }
 }
 
 /// A work's title, in one of four forms, each with a short variant for its first few thousand.
 pub(crate) fn work(parts: &Parts, n: u64) -> String {
+    use capacity::{SIMPLE, SURNAMES};
     let (form, rest) = (n % 4, n / 4);
     let adjective = |i: u64| parts.adjectives[(i % 48) as usize];
     let noun = |i: u64| parts.nouns[(i % 64) as usize];
     match form {
-        0 if rest < 3072 => format!("{} {}", adjective(rest), noun(rest / 48)),
+        0 if rest < 3072 => format!("{} {}", adjective(rest), noun(rest / 48 + 5 * (rest % 48))),
         0 => format!("{} {} and {}", adjective(rest), noun(rest / 48), noun(rest / 3072)),
-        1 if rest < 4096 => format!("The {} and the {}", noun(rest), noun(rest / 64)),
+        1 if rest < 4096 => format!("The {} and the {}", noun(rest), noun(rest / 64 + 5 * (rest % 64))),
         1 => format!("The {} of the {} {}", noun(rest), adjective(rest / 64), noun(rest / 3072)),
-        2 if rest < 64 * capacity::SIMPLE => format!("The {} of {}", noun(rest), place(parts, rest / 64)),
+        2 if rest < 64 * SIMPLE => {
+            format!("The {} of {}", noun(rest / SIMPLE + 11 * (rest % SIMPLE)), place(parts, rest % SIMPLE))
+        }
         2 => format!("The {} {} of the Road", noun(rest), place(parts, rest / 64)),
-        _ if rest < 64 * capacity::SURNAMES => format!("The {} {}", surname(parts, rest / 64), noun(rest)),
+        _ if rest < 64 * SURNAMES => {
+            format!("The {} {}", surname(parts, rest), noun(rest / SURNAMES + 11 * (rest % SURNAMES)))
+        }
         _ => format!("A {} {} for the {}", adjective(rest), noun(rest / 48), noun(rest / 3072)),
     }
 }

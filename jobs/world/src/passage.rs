@@ -141,7 +141,7 @@ pub(crate) fn write(world: &Entities, id_prefix: &str, entity: Entity, plan: &Pl
             Sentence::Lead => lead(world, entity, &voice, &mut draw, &mut text),
             Sentence::Fact { relation, object, wording } => {
                 let pattern = relation.relation().says[*wording];
-                let subject = voice.subject(&mut draw);
+                let subject = voice.subject(&mut draw, pattern);
                 text.pattern(pattern, |slot, text| match slot {
                     "s" => text.push(subject),
                     _ => push_object(world, object, text),
@@ -149,16 +149,18 @@ pub(crate) fn write(world: &Entities, id_prefix: &str, entity: Entity, plan: &Pl
             }
             Sentence::Back { relation, subject, wording } => {
                 let Some(wordings) = relation.relation().says_back else { continue };
-                let own = voice.subject(&mut draw);
-                text.pattern(wordings[*wording], |slot, text| match slot {
+                let pattern = wordings[*wording];
+                let own = voice.subject(&mut draw, pattern);
+                text.pattern(pattern, |slot, text| match slot {
                     "s" => text.push(own),
                     _ => push_entity(world, *subject, text),
                 });
             }
             Sentence::Aside { entity } => {
-                text.pattern(draw.pick(&ASIDES), |slot, text| match slot {
+                let pattern = draw.pick(&ASIDES);
+                text.pattern(pattern, |slot, text| match slot {
                     "o" => push_entity(world, *entity, text),
-                    "s" => text.push(voice.subject(&mut draw)),
+                    "s" => text.push(voice.subject(&mut draw, pattern)),
                     slot => push_word(slot, &mut draw, text),
                 });
             }
@@ -194,11 +196,12 @@ impl Voice {
         Self { full: format!("{article}{name}"), short: format!("the {}", entity.class.noun()), pronoun: "it" }
     }
 
-    fn subject(&self, draw: &mut Draw) -> &str {
+    /// A name, or, where the pattern begins with it, often a pronoun.
+    fn subject(&self, draw: &mut Draw, pattern: &str) -> &str {
         match draw.below(10) {
-            0..3 => &self.full,
-            3..6 => &self.short,
-            _ => self.pronoun,
+            6.. if pattern.starts_with("{s}") => self.pronoun,
+            n if n % 2 == 0 => &self.full,
+            _ => &self.short,
         }
     }
 }
@@ -262,7 +265,7 @@ fn filler(class: Class, voice: &Voice, draw: &mut Draw, text: &mut Text) {
     };
     let pattern = patterns[draw.below(patterns.len() as u64) as usize];
     text.pattern(pattern, |slot, text| match slot {
-        "s" => text.push(voice.subject(draw)),
+        "s" => text.push(voice.subject(draw, pattern)),
         slot => push_word(slot, draw, text),
     });
 }
@@ -271,7 +274,15 @@ fn filler(class: Class, voice: &Voice, draw: &mut Draw, text: &mut Text) {
 fn push_word(slot: &str, draw: &mut Draw, text: &mut Text) {
     match slot {
         "p" => text.push(draw.pick(&PEOPLE)),
-        "j" => text.push(draw.pick(&JUDGEMENTS)),
+        "j" => {
+            let judgement = draw.pick(&JUDGEMENTS);
+            let a = text.text.ends_with(" a ") || text.text.ends_with(". A ") || text.text == "A ";
+            if a && judgement.starts_with(['a', 'e', 'i', 'o', 'u']) {
+                text.text.pop();
+                text.push("n ");
+            }
+            text.push(judgement);
+        }
         "d" => text.push(draw.pick(&DECADES)),
         "n" => text.push(&(2 + draw.below(60)).to_string()),
         _ => text.push(draw.pick(&TOPICS)),

@@ -98,12 +98,12 @@ pub struct Difficulty {
 impl Default for Difficulty {
     fn default() -> Self {
         Self {
-            name_collisions: 400,
-            persons_per_surname: 4,
+            name_collisions: 500,
+            persons_per_surname: 60,
             back_links: 900,
-            asides: 80,
-            reciprocal: 950,
-            overlap: 950,
+            asides: 850,
+            reciprocal: 620,
+            overlap: 600,
             median_words: 84,
             spread: 520,
         }

@@ -66,7 +66,7 @@ fn the_defaults_resemble_hotpotqa() {
     println!("{table}");
     // The default mix has chains of three and four passages, which HotpotQA lacks and BM25 does not follow; `train` has no
     // wordings that differ between question and passage on purpose.
-    for (world, tolerance) in table.columns.iter().zip([0.09, 0.05, 0.08, 0.0005]) {
+    for (world, tolerance) in table.columns.iter().zip([0.10, 0.05, 0.08, 0.0005]) {
         for (measured, real) in world.bm25.fraction.iter().zip(REAL_FRACTION) {
             assert!((measured - real).abs() <= tolerance, "{}: recall {measured:.4} against {real}", world.name);
         }

@@ -1,0 +1,124 @@
+//! The command line: what can be said, and which command does it.
+
+mod artefacts;
+mod evaluate;
+mod inspect;
+mod score;
+mod stages;
+mod world;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use hopeval_jobs::JobError;
+use hopeval_jobs::corpora::Cache;
+use hopeval_jobs::run::Places;
+use hopeval_results::Store;
+use std::path::PathBuf;
+
+/// Evaluates multi-hop question answering over whole datasets: how good, at what cost, at which setting.
+#[derive(Debug, Parser)]
+#[command(name = "hopeval", version, max_term_width = 120)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    places: PlaceArguments,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Where a command works.
+#[derive(Clone, Debug, Args)]
+struct PlaceArguments {
+    /// Where runs and the journal are: a folder or s3://BUCKET/PREFIX (AWS_* variables are honoured).
+    #[arg(long, global = true, env = "HOPEVAL_STORE", default_value = "hopeval-store")]
+    store: String,
+    /// Where corpora and indexes of this machine are [default: in a local store, else under XDG_CACHE_HOME].
+    #[arg(long, global = true, env = "HOPEVAL_CACHE")]
+    cache: Option<PathBuf>,
+    /// Threads that building a corpus or an index may use [default: all cores].
+    #[arg(long, global = true)]
+    threads: Option<usize>,
+}
+
+impl PlaceArguments {
+    fn open(&self) -> Result<Places> {
+        let store = Store::open(&self.store).with_context(|| format!("cannot open the store {}", self.store))?;
+        let cache = match (&self.cache, store.local_path()) {
+            (Some(path), _) => path.clone(),
+            (None, Some(path)) => path.join("cache"),
+            (None, None) => user_cache().join("hopeval"),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Places { store, cache: Cache::new(cache), threads: self.threads.unwrap_or(cores).max(1) })
+    }
+}
+
+/// The user's cache folder, by the XDG base directory specification.
+fn user_cache() -> PathBuf {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_else(std::env::temp_dir)
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs a job: builds what is missing, evaluates every configuration, writes the tables.
+    Run(evaluate::RunArguments),
+    /// Goes on with a run that was interrupted, with any number of workers and processes.
+    Resume(evaluate::ResumeArguments),
+    /// Says what a job would do: questions, requests as far as known, bytes, journal hits.
+    Plan(evaluate::PlanArguments),
+    /// Shows a run's figures, live or finished.
+    Show(inspect::ShowArguments),
+    /// Computes the measures of a run's committed outcomes anew and prints them.
+    Rescore(inspect::RescoreArguments),
+    /// Writes a configuration's outcomes in a format that others read.
+    Export(inspect::ExportArguments),
+    /// Lists the runs of the store.
+    Ls(inspect::LsArguments),
+    /// Edits of a run's gold.
+    #[command(subcommand)]
+    Gold(inspect::GoldCommand),
+    /// Scores predictions as the official scripts do.
+    Score(score::ScoreArguments),
+    /// Datasets.
+    #[command(subcommand)]
+    Data(artefacts::DataCommand),
+    /// Corpora.
+    #[command(subcommand)]
+    Corpus(artefacts::CorpusCommand),
+    /// Indexes.
+    #[command(subcommand)]
+    Index(artefacts::IndexCommand),
+    /// Writes a generated world, or calibrates one against a real corpus.
+    World(world::WorldArguments),
+    /// Says what this machine has and what is missing.
+    Doctor(inspect::DoctorArguments),
+}
+
+/// Runs a command and returns its exit code.
+pub(crate) fn run(arguments: Arguments) -> Result<u8> {
+    let places = &arguments.places;
+    match arguments.command {
+        Command::Run(run) => evaluate::run(places, run),
+        Command::Resume(resume) => evaluate::resume(places, resume),
+        Command::Plan(plan) => evaluate::plan(places, plan),
+        Command::Show(show) => inspect::show(places, show),
+        Command::Rescore(rescore) => inspect::rescore(places, rescore),
+        Command::Export(export) => inspect::export(places, export),
+        Command::Ls(ls) => inspect::ls(places, ls),
+        Command::Gold(gold) => inspect::gold(places, gold),
+        Command::Score(score) => score::score(score),
+        Command::Data(data) => artefacts::data(data),
+        Command::Corpus(corpus) => artefacts::corpus(places, corpus),
+        Command::Index(index) => artefacts::index(places, index),
+        Command::World(world) => world::world(world),
+        Command::Doctor(doctor) => inspect::doctor(places, doctor),
+    }
+}
+
+/// Whether the same command may succeed later: then its exit code says "resumable".
+pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<hopeval_cluster::mesh::MeshError>().is_some()
+            || cause.downcast_ref::<JobError>().is_some_and(JobError::is_superseded)
+    })
+}

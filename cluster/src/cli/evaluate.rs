@@ -1,0 +1,338 @@
+//! `run`, `resume`, `plan`: evaluating a job.
+
+use super::PlaceArguments;
+use super::stages::Stages;
+use crate::life::{self, Ended, Membership};
+use crate::print::{self, Choice};
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_cluster::signals::{self, Notice};
+use hopeval_cluster::supervise::{self, Grace};
+use hopeval_jobs::run::{self, Generation, Open, Places};
+use hopeval_jobs::{DEFAULT_JOB, Job, plan as planning, show};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JobArguments {
+    /// The job's TOML file; without one, a generated world is evaluated.
+    job: Option<PathBuf>,
+    /// Overrides a key of the job, as in `--set method.bm25.k=5`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// The first so many questions only.
+    #[arg(long)]
+    limit: Option<u64>,
+}
+
+impl JobArguments {
+    fn load(&self) -> Result<Job> {
+        let mut job = match &self.job {
+            Some(path) => Job::load(path, &self.sets)?,
+            None => Job::parse(DEFAULT_JOB, Path::new("the embedded job"), &self.sets)?,
+        };
+        job.dataset.limit = self.limit.or(job.dataset.limit);
+        Ok(job)
+    }
+}
+
+/// How the work is spread.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MeshArguments {
+    /// Workers of each process.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: u32,
+    /// Processes; without `--process` all are started here.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    processes: u32,
+    /// Index of this process, where each is started on its own host.
+    #[arg(long, requires = "hosts")]
+    process: Option<usize>,
+    /// Addresses of all processes, as host:port, the same list everywhere.
+    #[arg(long, value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// Seconds without a sign of work after which a process counts as stalled.
+    #[arg(long, default_value_t = 30.0)]
+    stall_bound: f64,
+    /// Seconds that forming the mesh may take.
+    #[arg(long, default_value_t = 60.0)]
+    mesh_deadline: f64,
+    /// Serves Prometheus metrics at this address, e.g. 127.0.0.1:9464.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<std::net::SocketAddr>,
+}
+
+impl MeshArguments {
+    fn membership(&self) -> Result<Membership> {
+        let seconds = |name: &str, value: f64| {
+            Duration::try_from_secs_f64(value)
+                .ok()
+                .filter(|d| !d.is_zero())
+                .ok_or_else(|| anyhow!("--{name} {value}: more than 0 seconds are allowed"))
+        };
+        let process = self.process.unwrap_or(0);
+        let hosts = if self.hosts.is_empty() { vec!["127.0.0.1:0".to_owned()] } else { self.hosts.clone() };
+        if process >= hosts.len() || (self.process.is_some() && self.processes as usize != hosts.len()) {
+            bail!("--process {process} of --processes {}: --hosts names {} processes", self.processes, hosts.len());
+        }
+        Ok(Membership {
+            process,
+            hosts,
+            workers: self.workers as usize,
+            stall_bound: seconds("stall-bound", self.stall_bound)?,
+            deadline: seconds("mesh-deadline", self.mesh_deadline)?,
+        })
+    }
+
+    /// Whether the processes are started here, by a supervisor.
+    fn supervises(&self) -> bool {
+        self.processes > 1 && self.process.is_none()
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OutputArguments {
+    /// Prints one JSON document instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Shows this measure instead of the headline ones; may be repeated.
+    #[arg(long = "measure", value_name = "NAME")]
+    measures: Vec<String>,
+    /// Shows this stratum instead of `all`, e.g. type=bridge.
+    #[arg(long, value_name = "NAME")]
+    stratum: Option<String>,
+}
+
+impl OutputArguments {
+    /// Prints a run's figures.
+    pub(crate) fn print(&self, run: &Open) -> Result<()> {
+        let shown = show::show(run)?;
+        if self.json {
+            print::line(&serde_json::to_string(&show::document(run, &shown))?);
+            return Ok(());
+        }
+        let choice = Choice { measures: self.measures.clone(), stratum: self.stratum.clone() };
+        if let Some(stratum) = &self.stratum
+            && !run.judge.strata().contains(stratum)
+        {
+            bail!("no stratum `{stratum}`; the run has {}", run.judge.strata().join(", "));
+        }
+        let names = run.judge.set().names();
+        if let Some(unknown) = self.measures.iter().find(|name| !names.contains(name)) {
+            bail!("no measure `{unknown}`; the run has {}", names.join(", "));
+        }
+        print::line(print::measures(run, &shown, &choice).trim_end());
+        print::line(&print::costs(&shown));
+        let out = run.places.store.full_name(&hopeval_results::layout::run(run.id()));
+        print::line(&format!("results: {out}"));
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    job: JobArguments,
+    #[command(flatten)]
+    mesh: MeshArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Sets bad rows of the dataset aside in this file instead of failing.
+    #[arg(long, value_name = "FILE")]
+    quarantine: Option<PathBuf>,
+    /// Prints the job with every default and override resolved, and does nothing.
+    #[arg(long)]
+    show_settings: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ResumeArguments {
+    /// The run's id, or the beginning of it, or `last`.
+    run: String,
+    #[command(flatten)]
+    mesh: MeshArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Prints nothing at the end: for the processes that a supervisor starts.
+    #[arg(long, hide = true)]
+    quiet: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    job: JobArguments,
+    /// Prints one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8> {
+    let job = arguments.job.load()?;
+    if arguments.show_settings {
+        print::line(toml::to_string_pretty(&job)?.trim_end());
+        return Ok(exit::DONE);
+    }
+    let opened = places.open()?;
+    let progress = Stages::new();
+    let report = |stage: &str, done: u64| progress.tick(stage, done);
+    let signals = signals::install(Notice::Print)?;
+    let leads = arguments.mesh.process.unwrap_or(0) == 0;
+    let run = if leads { Some(run::make(&job, &opened, arguments.quarantine.as_deref(), &report)?) } else { None };
+    evaluate(places, &opened, run, &arguments.mesh, &arguments.output, &signals, &progress)
+}
+
+pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
+    let opened = places.open()?;
+    let run = hopeval_results::run::resolve(&opened.store, &arguments.run)?;
+    let progress = Stages::new();
+    let notice = if arguments.quiet { Notice::Silent } else { Notice::Print };
+    let signals = signals::install(notice)?;
+    let leads = arguments.mesh.process.unwrap_or(0) == 0;
+    if arguments.quiet {
+        let ended = member(&opened, leads.then_some(run), &arguments.mesh, &signals, &progress)?;
+        return finished_code(&opened, &ended);
+    }
+    evaluate(places, &opened, leads.then_some(run), &arguments.mesh, &arguments.output, &signals, &progress)
+}
+
+/// Runs one generation to its end, in this process or in children, and prints the figures.
+fn evaluate(
+    arguments: &PlaceArguments,
+    places: &Places,
+    run: Option<String>,
+    mesh: &MeshArguments,
+    output: &OutputArguments,
+    signals: &signals::Signals,
+    progress: &Stages,
+) -> Result<u8> {
+    let Some(run) = run else {
+        let ended = member(places, None, mesh, signals, progress)?;
+        return finished_code(places, &ended);
+    };
+    let code = if mesh.supervises() {
+        let code = children(arguments, &run, mesh, signals)?;
+        if code != exit::DONE && code != exit::FAILED_QUESTIONS {
+            return Ok(code);
+        }
+        code
+    } else {
+        let ended = member(places, Some(run.clone()), mesh, signals, progress)?;
+        finished_code(places, &ended)?
+    };
+    progress.clear();
+    output.print(&Open::open(places, &run, &|_, _| ())?)?;
+    Ok(code)
+}
+
+/// This process's part in one generation.
+fn member(
+    places: &Places,
+    lead: Option<String>,
+    mesh: &MeshArguments,
+    signals: &signals::Signals,
+    progress: &Stages,
+) -> Result<Ended> {
+    let membership = mesh.membership()?;
+    let processes = membership.hosts.len() as u64;
+    let report = |stage: &str, done: u64| progress.tick(stage, done);
+    let metrics = mesh.metrics;
+    let watch = |generation: &Generation| {
+        if let Some(address) = metrics
+            && let Err(error) = life::serve_metrics(address, generation)
+        {
+            print::note(&format!("warning: --metrics {address}: {error}"));
+        }
+        let counters = std::sync::Arc::clone(&generation.counters);
+        let total = generation.run.resolved.outcomes().saturating_sub(generation.outcomes_before());
+        // Every process has about its share; this one's is what it can see.
+        progress.follow("outcomes", total.div_ceil(processes), move || counters.outcomes.load(Ordering::Relaxed));
+    };
+    life::live(places, &membership, lead, signals, &report, &watch)
+}
+
+/// The exit code of a finished run: whether more questions failed than the job allows.
+fn finished_code(places: &Places, ended: &Ended) -> Result<u8> {
+    let Some((failed, outcomes)) = ended.outcomes else { return Ok(exit::DONE) };
+    let record = hopeval_results::RunRecord::load(&places.store, &ended.run)?;
+    let resolved: run::Resolved = serde_json::from_value(record.settings)?;
+    let allowed = resolved.job.run.allowed_failed * outcomes as f64;
+    if failed as f64 > allowed {
+        print::note(&format!(
+            "{failed} of {outcomes} outcomes failed; the job allows a share of {}",
+            resolved.job.run.allowed_failed
+        ));
+        return Ok(exit::FAILED_QUESTIONS);
+    }
+    Ok(exit::DONE)
+}
+
+/// Starts all processes of the mesh here and waits for them.
+fn children(arguments: &PlaceArguments, run: &str, mesh: &MeshArguments, signals: &signals::Signals) -> Result<u8> {
+    let program = std::env::current_exe()?;
+    let processes = mesh.processes as usize;
+    let ending = supervise::supervise(processes, Grace::default(), signals, |process, hosts| {
+        let mut command = Command::new(&program);
+        command.args(["resume", run, "--quiet", "--store", &arguments.store]);
+        if let Some(cache) = &arguments.cache {
+            command.arg("--cache").arg(cache);
+        }
+        command.args(["--workers", &mesh.workers.to_string(), "--processes", &processes.to_string()]);
+        command.args(["--process", &process.to_string(), "--hosts", &hosts.join(",")]);
+        command.args([
+            "--stall-bound",
+            &mesh.stall_bound.to_string(),
+            "--mesh-deadline",
+            &mesh.mesh_deadline.to_string(),
+        ]);
+        if let Some(address) = mesh.metrics {
+            // Each process has counters of its own, and so an address of its own: the ports that follow.
+            let port = address.port().saturating_add(process as u16);
+            command.args(["--metrics", &std::net::SocketAddr::new(address.ip(), port).to_string()]);
+        }
+        command
+    })?;
+    let code = ending.code();
+    if code == exit::RESUMABLE {
+        for (process, end) in ending.children.iter().enumerate() {
+            print::note(&format!("process {process} {end}"));
+        }
+        print::note(&format!("interrupted: `hopeval resume {run}` goes on from the last commit"));
+    }
+    Ok(code)
+}
+
+pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<u8> {
+    let job = arguments.job.load()?;
+    let progress = Stages::new();
+    let report = |stage: &str, done: u64| progress.tick(stage, done);
+    let plan = planning::plan(&job, &places.open()?, &report)?;
+    progress.clear();
+    if arguments.json {
+        print::line(&serde_json::to_string(&plan)?);
+        return Ok(exit::DONE);
+    }
+    print::line(&format!(
+        "{} questions x {} configurations = {} outcomes over {} passages; indexes {} bytes; journal {} entries",
+        plan.questions, plan.configurations, plan.outcomes, plan.passages, plan.index_bytes, plan.journal_entries
+    ));
+    let rows = plan.first_round.iter().map(|(name, requests)| {
+        let estimated = plan.estimated.get(name).map_or("–".to_owned(), u64::to_string);
+        vec![
+            name.clone(),
+            requests.asked.to_string(),
+            requests.unique.to_string(),
+            requests.journalled.to_string(),
+            estimated,
+        ]
+    });
+    let later = plan.estimated.iter().filter(|(name, _)| !plan.first_round.contains_key(*name));
+    let later = later.map(|(name, n)| vec![name.clone(), "0".into(), "0".into(), "0".into(), n.to_string()]);
+    let header = ["requests", "first round", "unique", "in the journal", "all rounds (estimate)"];
+    print::line(&print::markdown(&header, rows.chain(later)));
+    print::line(&format!("the estimate comes from {} questions that were driven through here", plan.sample));
+    Ok(exit::DONE)
+}

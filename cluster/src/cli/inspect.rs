@@ -1,0 +1,256 @@
+//! `show`, `rescore`, `export`, `ls`, `gold`, `doctor`: looking at runs.
+
+use super::PlaceArguments;
+use super::evaluate::OutputArguments;
+use crate::print;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use hopeval_cluster::{doctor as facts, exit};
+use hopeval_corpus::PassageId;
+use hopeval_jobs::export::{self as exporting, ExportFormat};
+use hopeval_jobs::run::{Open, Resolved};
+use hopeval_jobs::{gold as editing, tables};
+use hopeval_results::{Log, RunRecord};
+use std::io::Write;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The run's id, or the beginning of it, or `last`.
+    #[arg(default_value = "last")]
+    run: String,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Shows the transcript of one question instead.
+    #[arg(long, value_name = "ID")]
+    question: Option<String>,
+    /// Of this configuration; of all when left out.
+    #[arg(long, requires = "question")]
+    configuration: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RescoreArguments {
+    /// The run's id, or the beginning of it, or `last`.
+    #[arg(default_value = "last")]
+    run: String,
+    /// Prints one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Writes the final tables anew; the run must be finished.
+    #[arg(long)]
+    write: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    /// The run's id, or the beginning of it, or `last`.
+    run: String,
+    /// trec, hotpotqa, 2wikimultihopqa, musique or csv.
+    #[arg(long)]
+    format: ExportFormat,
+    /// The configuration.
+    #[arg(long)]
+    configuration: String,
+    /// Where to [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LsArguments {
+    /// Prints one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GoldCommand {
+    /// Takes the gold of the questions in a file of the dataset's format, and corrects every figure.
+    Apply {
+        /// The run's id, or the beginning of it, or `last`.
+        run: String,
+        /// Some or all of the run's questions, edited.
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// Prints one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+fn open(places: &PlaceArguments, run: &str) -> Result<Open> {
+    let places = places.open()?;
+    let run = hopeval_results::run::resolve(&places.store, run)?;
+    Ok(Open::open(&places, &run, &|_, _| ())?)
+}
+
+pub(crate) fn show(places: &PlaceArguments, arguments: ShowArguments) -> Result<u8> {
+    let run = open(places, &arguments.run)?;
+    match &arguments.question {
+        None => arguments.output.print(&run)?,
+        Some(question) => transcripts(&run, question, arguments.configuration.as_deref())?,
+    }
+    Ok(exit::DONE)
+}
+
+fn transcripts(run: &Open, id: &str, configuration: Option<&str>) -> Result<()> {
+    let names = run.names();
+    if let Some(wanted) = configuration
+        && !names.iter().any(|name| name == wanted)
+    {
+        bail!("no configuration `{wanted}`; the run has {}", names.join(", "));
+    }
+    let log = Log::open(&run.places.store, run.id())?;
+    let mut found = None;
+    for row in run.questions(&log, 0)? {
+        let row = row?;
+        if row.id == id {
+            found = Some(row);
+            break;
+        }
+    }
+    let question = found.with_context(|| format!("no question `{id}` in run {}", run.id()))?;
+    let corpus = &run.company.catalogue.corpus;
+    let title = |passage: hopeval_methods::PassageId| {
+        let passage = PassageId(passage.0);
+        if corpus.contains(passage) { corpus.title(passage).to_owned() } else { String::new() }
+    };
+    for (position, _) in names.iter().enumerate().filter(|(_, name)| configuration.is_none_or(|wanted| wanted == *name))
+    {
+        let transcript = tables::transcript(run, position as u32, &question)?;
+        print::line(transcript.display(&title).to_string().trim_end());
+        print::line("");
+    }
+    Ok(())
+}
+
+pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> Result<u8> {
+    let run = open(places, &arguments.run)?;
+    let mut log = Log::open(&run.places.store, run.id())?;
+    if arguments.write {
+        rewrite(&run, &mut log)?;
+    }
+    let state = log.state();
+    let shown = hopeval_jobs::show::Shown {
+        finished: state.finished.is_some(),
+        outcomes: state.total_outcomes(),
+        expected: run.resolved.outcomes(),
+        commits: state.commits.len() as u64,
+        measures: tables::measures(&run, &log)?,
+        costs: Vec::new(),
+    };
+    if arguments.json {
+        print::line(&serde_json::to_string(&hopeval_jobs::show::document(&run, &shown))?);
+    } else {
+        print::line(print::measures(&run, &shown, &print::Choice::default()).trim_end());
+    }
+    Ok(exit::DONE)
+}
+
+/// Writes the final tables of a finished run anew, in a generation of its own.
+fn rewrite(run: &Open, log: &mut Log) -> Result<()> {
+    if log.state().total_outcomes() < run.resolved.outcomes() {
+        bail!("run {} is not finished; `hopeval resume {}` goes on with it", run.id(), run.id());
+    }
+    let committer = crate::life::committer();
+    let generation = log.fence(&committer, 1, 1, &run.record.job_digest)?;
+    tables::finish(run, log, generation, &committer, (1, 1), &|_| ())?;
+    Ok(())
+}
+
+pub(crate) fn export(places: &PlaceArguments, arguments: ExportArguments) -> Result<u8> {
+    let run = open(places, &arguments.run)?;
+    let log = Log::open(&run.places.store, run.id())?;
+    let rows = match &arguments.out {
+        None => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            let rows = exporting::export(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
+            out.flush()?;
+            rows
+        }
+        Some(path) => {
+            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            let mut out = std::io::BufWriter::new(file);
+            let rows = exporting::export(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
+            out.flush().with_context(|| format!("cannot write {}", path.display()))?;
+            rows
+        }
+    };
+    print::note(&format!("{rows} questions of {}", arguments.configuration));
+    Ok(exit::DONE)
+}
+
+pub(crate) fn ls(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> {
+    let places = places.open()?;
+    let mut rows = Vec::new();
+    for run in hopeval_results::run::list(&places.store)? {
+        let record = RunRecord::load(&places.store, &run)?;
+        let log = Log::open(&places.store, &run)?;
+        let resolved: Option<Resolved> = serde_json::from_value(record.settings.clone()).ok();
+        let expected = resolved.map_or(0, |resolved| resolved.outcomes());
+        let state = if log.state().finished.is_some() { "finished" } else { "not finished" };
+        rows.push((run, record.job, state, log.state().total_outcomes(), expected, log.state().generation));
+    }
+    let journal = hopeval_results::journal::summary(&places.store)?;
+    if arguments.json {
+        let runs: Vec<_> = rows
+            .iter()
+            .map(|(run, job, state, outcomes, expected, generations)| {
+                serde_json::json!({"run": run, "job": job, "state": state, "outcomes": outcomes, "expected": expected, "generations": generations})
+            })
+            .collect();
+        let document = serde_json::json!({"runs": runs, "journal": {"segments": journal.segments, "entries": journal.entries, "bytes": journal.bytes}});
+        print::line(&document.to_string());
+        return Ok(exit::DONE);
+    }
+    let header = ["run", "job", "state", "outcomes", "generations"];
+    let body = rows.into_iter().map(|(run, job, state, outcomes, expected, generations)| {
+        vec![run, job, state.to_owned(), format!("{outcomes} of {expected}"), generations.to_string()]
+    });
+    print::line(&print::markdown(&header, body));
+    print::line(&format!(
+        "journal: {} segments, {} entries, {} bytes",
+        journal.segments, journal.entries, journal.bytes
+    ));
+    Ok(exit::DONE)
+}
+
+pub(crate) fn gold(places: &PlaceArguments, command: GoldCommand) -> Result<u8> {
+    let GoldCommand::Apply { run, file } = command;
+    let run = open(places, &run)?;
+    let applied = editing::apply(&run, &file, &crate::life::committer())?;
+    print::note(&format!("{} questions read, gold of {} changed", applied.questions, applied.changed));
+    let mut log = Log::open(&run.places.store, run.id())?;
+    if applied.changed > 0 && log.state().finished.is_some() {
+        rewrite(&run, &mut log)?;
+    }
+    Ok(exit::DONE)
+}
+
+pub(crate) fn doctor(places: &PlaceArguments, arguments: DoctorArguments) -> Result<u8> {
+    let opened = places.open();
+    let probe = || match &opened {
+        Ok(places) => {
+            let name = format!("doctor/{}", crate::life::committer());
+            let put = places.store.put(&name, b"hopeval".to_vec().into());
+            put.and_then(|()| places.store.delete(&name)).map_err(|error| error.to_string())
+        }
+        Err(error) => Err(format!("{error:#}")),
+    };
+    let folder = opened.as_ref().ok().and_then(|places| places.store.local_path());
+    let subject = facts::Subject { store: &places.store, folder, probe: &probe, is_set: &facts::env_is_set };
+    let report = facts::examine(&subject);
+    if arguments.json {
+        let fact = |fact: &facts::Fact| {
+            serde_json::json!({"name": fact.name, "found": fact.found, "health": format!("{:?}", fact.health).to_lowercase(), "note": fact.note})
+        };
+        print::line(&serde_json::to_string(&report.facts.iter().map(fact).collect::<Vec<_>>())?);
+    } else {
+        print::line(&report.to_string());
+    }
+    Ok(if report.health() == facts::Health::Broken { exit::USAGE } else { exit::DONE })
+}

@@ -1,0 +1,67 @@
+//! `score`: predictions against gold, as the official scripts do it.
+
+use crate::print;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_datasets::input::Input;
+use hopeval_measures::{Profile, official};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct ScoreArguments {
+    /// Whose script: hotpotqa, 2wikimultihopqa or musique.
+    #[arg(long, required_unless_present = "pairs")]
+    profile: Option<Profile>,
+    /// The predictions, in the script's format; gzip, zstd and bzip2 are understood.
+    #[arg(long, value_name = "FILE", required_unless_present = "pairs")]
+    predictions: Option<PathBuf>,
+    /// The gold file, in the dataset's format.
+    #[arg(long, value_name = "FILE", required_unless_present = "pairs")]
+    gold: Option<PathBuf>,
+    /// 2WikiMultihopQA's id_aliases.json.
+    #[arg(long, value_name = "FILE")]
+    aliases: Option<PathBuf>,
+    /// Scores lines {"prediction", "golds"} instead.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "predictions", "gold", "aliases"])]
+    pairs: Option<PathBuf>,
+    /// Prints one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
+    if let Some(path) = &arguments.pairs {
+        return pairs(path);
+    }
+    let (Some(profile), Some(predictions), Some(gold)) = (arguments.profile, &arguments.predictions, &arguments.gold)
+    else {
+        bail!("--profile, --predictions and --gold belong together");
+    };
+    let aliases = arguments.aliases.as_ref().map(|path| Input::open(path)).transpose()?;
+    let figures = official::score(profile, Input::open(predictions)?, Input::open(gold)?, aliases)
+        .with_context(|| format!("{} against {}", predictions.display(), gold.display()))?;
+    if arguments.json {
+        let document: serde_json::Map<String, serde_json::Value> =
+            figures.into_iter().map(|(name, value)| (name, value.into())).collect();
+        print::line(&serde_json::to_string(&document)?);
+    } else {
+        let rows = figures.into_iter().map(|(name, value)| vec![name, value.to_string()]);
+        print::line(&print::markdown(&["figure", "value"], rows));
+    }
+    Ok(exit::DONE)
+}
+
+fn pairs(path: &PathBuf) -> Result<u8> {
+    let input = BufReader::new(Input::open(path)?);
+    for (number, line) in input.lines().enumerate() {
+        let line = line.with_context(|| format!("{}:{}", path.display(), number + 1))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let scored = official::score_pairs(&line).with_context(|| format!("{}:{}", path.display(), number + 1))?;
+        print::line(&serde_json::to_string(&scored)?);
+    }
+    Ok(exit::DONE)
+}

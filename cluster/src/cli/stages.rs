@@ -1,0 +1,65 @@
+//! What a command is at: one line of progress per stage.
+
+use hopeval_cluster::progress::{Progress, Stage};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The stages of a command, one after the other.
+pub(crate) struct Stages {
+    progress: Progress,
+    current: Arc<Mutex<Option<(String, Stage)>>>,
+    done: Arc<AtomicBool>,
+}
+
+/// How often a followed count is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl Stages {
+    pub(crate) fn new() -> Self {
+        Self { progress: Progress::on_stderr(), current: Arc::default(), done: Arc::default() }
+    }
+
+    /// A stage has come so far; a new name begins a new line.
+    pub(crate) fn tick(&self, name: &str, done: u64) {
+        self.enter(name, None);
+        if let Some((_, stage)) = self.current.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            stage.set(done);
+        }
+    }
+
+    fn enter(&self, name: &str, total: Option<u64>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_none_or(|(now, _)| now != name) {
+            if let Some((_, stage)) = current.take() {
+                stage.finish();
+            }
+            *current = Some((name.to_owned(), self.progress.stage(name, total, "")));
+        }
+    }
+
+    /// Shows a count that other threads raise, until the next stage or the end.
+    pub(crate) fn follow(&self, name: &str, total: u64, count: impl Fn() -> u64 + Send + 'static) {
+        self.enter(name, Some(total));
+        let (current, done, name) = (Arc::clone(&self.current), Arc::clone(&self.done), name.to_owned());
+        let follow = move || {
+            while !done.load(Ordering::Relaxed) {
+                match current.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+                    Some((now, stage)) if *now == name => stage.set(count()),
+                    _ => return,
+                }
+                std::thread::sleep(LOOK);
+            }
+        };
+        // Without the thread there is no progress line, and nothing else is lost.
+        drop(std::thread::Builder::new().name("progress".to_owned()).spawn(follow));
+    }
+
+    /// Ends the last stage, before results are printed.
+    pub(crate) fn clear(&self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some((_, stage)) = self.current.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            stage.finish();
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `world`: writes a generated world, or compares one with a real corpus.
+
+use super::stages::Stages;
+use crate::print;
+use anyhow::{Context, Result};
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_world::{Split, WorldSettings, generate};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct WorldArguments {
+    /// How many questions.
+    #[arg(long, default_value_t = 1267)]
+    questions: u64,
+    /// How many passages.
+    #[arg(long, default_value_t = 12392)]
+    passages: u64,
+    /// The seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// train or eval.
+    #[arg(long, default_value = "eval")]
+    split: Split,
+    /// The folder to write questions.jsonl and corpus.jsonl to.
+    #[arg(long, required_unless_present = "calibrate")]
+    out: Option<PathBuf>,
+    /// Prints the world's retrieval figures and lengths beside those of this real dataset, whose contexts are its corpus.
+    #[arg(long, value_name = "DATASET")]
+    calibrate: Option<PathBuf>,
+}
+
+pub(crate) fn world(arguments: WorldArguments) -> Result<u8> {
+    let settings = WorldSettings::new(arguments.questions, arguments.passages, arguments.seed, arguments.split);
+    let progress = Stages::new();
+    if let Some(out) = &arguments.out {
+        let report = generate(&settings, out, |p| progress.tick(p.stage, p.done))?;
+        progress.clear();
+        print::line(&format!("{}: {} questions, {} passages", out.display(), settings.questions, settings.passages));
+        tracing::info!(?report, "the world is written");
+    }
+    if let Some(dataset) = &arguments.calibrate {
+        let folder = std::env::temp_dir().join(format!("hopeval-world-{}", std::process::id()));
+        let table = hopeval_jobs::calibrate::calibrate(&settings, dataset, &folder);
+        // The folder holds nothing but what was made for this table.
+        let _ = std::fs::remove_dir_all(&folder);
+        progress.clear();
+        print::line(&table.with_context(|| format!("cannot calibrate against {}", dataset.display()))?.to_string());
+    }
+    Ok(exit::DONE)
+}

@@ -1,0 +1,155 @@
+//! The one place that writes to the terminal: tables and documents to standard output, words to standard error.
+
+use comfy_table::{Table, presets};
+use hopeval_jobs::run::Open;
+use hopeval_jobs::show::Shown;
+use hopeval_results::tables::MeasureRow;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Writes a line to standard output; a reader that went away ends the process quietly (see `panics`).
+#[expect(clippy::print_stdout, reason = "the one printer")]
+pub(crate) fn line(text: &str) {
+    println!("{text}");
+}
+
+/// Says something to the user, beside the output.
+pub(crate) fn note(text: &str) {
+    // Nothing can be done if standard error is closed.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// An error with its causes, and what to do where that is known.
+pub(crate) fn error(error: &anyhow::Error) {
+    note(&format!("error: {error}"));
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        // A transparent error says what its cause says.
+        if !said.ends_with(&cause) {
+            note(&format!("  caused by: {cause}"));
+        }
+        said = cause;
+    }
+}
+
+/// A Markdown table.
+pub(crate) fn markdown(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+/// Which measures of a run are shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    /// Names; the headline ones when empty.
+    pub(crate) measures: Vec<String>,
+    /// The stratum; `all` when none.
+    pub(crate) stratum: Option<String>,
+}
+
+/// What is shown unless the user names measures: answers, all-gold and fractional recall, MRR.
+fn is_headline(measure: &str) -> bool {
+    matches!(measure, "em" | "f1" | "accuracy" | "mrr")
+        || measure.starts_with("recall_")
+        || measure.starts_with("answer_recall@")
+}
+
+fn figure(row: &MeasureRow) -> String {
+    match (row.value, row.stderr) {
+        (Some(value), Some(stderr)) => format!("{value:.4} ± {stderr:.4}"),
+        (Some(value), None) => format!("{value:.4}"),
+        _ => "–".to_owned(),
+    }
+}
+
+/// The measures of a run as tables that paste into Markdown, one per context mode: those are never ranked together.
+pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
+    let stratum = choice.stratum.as_deref().unwrap_or("all");
+    let wanted = |name: &str| {
+        if choice.measures.is_empty() { is_headline(name) } else { choice.measures.iter().any(|m| m == name) }
+    };
+    let rows: Vec<&MeasureRow> =
+        shown.measures.iter().filter(|row| row.stratum == stratum && wanted(&row.measure)).collect();
+    let mut columns: Vec<&str> = Vec::new();
+    for row in rows.iter().filter(|row| row.n > 0) {
+        if !columns.contains(&row.measure.as_str()) {
+            columns.push(&row.measure);
+        }
+    }
+    let mut modes: BTreeMap<&str, BTreeMap<usize, Vec<&MeasureRow>>> = BTreeMap::new();
+    let position = |name: &str| run.resolved.configurations.iter().position(|c| c.name == name).unwrap_or(usize::MAX);
+    for row in &rows {
+        modes.entry(&row.context_mode).or_default().entry(position(&row.configuration)).or_default().push(row);
+    }
+    let mut text = heading(run, shown, stratum);
+    for (mode, configurations) in modes {
+        text.push_str(&format!("\ncontext mode: {mode}\n\n"));
+        let mut header = vec!["configuration", "n", "coverage"];
+        header.extend(&columns);
+        let body = configurations.into_values().map(|rows| {
+            let n = rows.iter().map(|row| row.n).max().unwrap_or(0);
+            let coverage = rows.iter().find_map(|row| row.coverage);
+            let mut cells = vec![rows[0].configuration.clone(), n.to_string()];
+            cells.push(coverage.map_or("–".to_owned(), |share| format!("{share:.3}")));
+            cells.extend(columns.iter().map(|measure| {
+                rows.iter().find(|row| row.measure == **measure).map_or("–".to_owned(), |row| figure(row))
+            }));
+            cells
+        });
+        text.push_str(&markdown(&header, body));
+        text.push('\n');
+    }
+    text
+}
+
+fn heading(run: &Open, shown: &Shown, stratum: &str) -> String {
+    let resolved = &run.resolved;
+    let mut text = format!("run {}: {}", run.id(), run.record.job);
+    if resolved.job.dataset.world.is_some() {
+        text.push_str(" (generated world)");
+    }
+    text.push_str(&format!(
+        "\n{} questions, {} passages, links: {}, profile {}, stratum {stratum}",
+        resolved.prepared.questions,
+        resolved.passages,
+        resolved.links,
+        run.judge.set().profile()
+    ));
+    if resolved.prepared.quarantined > 0 {
+        text.push_str(&format!("; {} rows set aside", resolved.prepared.quarantined));
+    }
+    if resolved.prepared.missing_candidates > 0 {
+        text.push_str(&format!("; {} candidates are not in the corpus", resolved.prepared.missing_candidates));
+    }
+    if !shown.finished {
+        text.push_str(&format!(
+            "\nnot finished: {} of {} outcomes, as of commit {}",
+            shown.outcomes, shown.expected, shown.commits
+        ));
+    }
+    text.push('\n');
+    text
+}
+
+/// What services did, as a table.
+pub(crate) fn costs(shown: &Shown) -> String {
+    let rows = shown.costs.iter().filter(|row| row.configuration.is_none()).map(|row| {
+        let count = |n: Option<u64>| n.map_or("–".to_owned(), |n| n.to_string());
+        let seconds = row.service_s.map_or("–".to_owned(), |s| format!("{s:.3}"));
+        vec![
+            row.service.clone(),
+            row.kind.clone(),
+            row.requests.to_string(),
+            count(row.unique),
+            count(row.computed),
+            seconds,
+        ]
+    });
+    let table = markdown(&["service", "kind", "requests", "unique", "computed", "service seconds"], rows);
+    format!("\nincurred by this run\n\n{table}\n")
+}

@@ -1,0 +1,70 @@
+//! Compares a generated world with a real dataset: retrieval figures, lengths, overlap of question and gold.
+
+use crate::corpora::Cache;
+use crate::error::JobError;
+use crate::host::question;
+use crate::job::{CONTEXTS, Job};
+use crate::questions;
+use crate::services::Catalogue;
+use hopeval_methods::{Answer, Request, ServiceName, request::Retrieve};
+use hopeval_world::WorldSettings;
+use hopeval_world::calibrate::{CalibrationTable, Column, Sample, column};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The retrievers that are compared: Lucene's BM25 with its defaults here, and DrQA's TF-IDF.
+const SERVICES: &str =
+    "[service.bm25]\nkind = \"bm25\"\n[service.tfidf]\nkind = \"tfidf\"\n[method.m]\nkind = \"random\"\n";
+
+/// The table of the world of `settings` beside the dataset in `path`, whose contexts are its corpus. Everything that
+/// must be built for it is built in `folder`.
+///
+/// # Errors
+/// Files that cannot be read or written, a bad row.
+pub fn calibrate(settings: &WorldSettings, path: &Path, folder: &Path) -> Result<CalibrationTable, JobError> {
+    let world = format!(
+        "name = \"world\"\n[dataset.world]\nquestions = {}\npassages = {}\nseed = {}\nsplit = \"{}\"\n{SERVICES}",
+        settings.questions,
+        settings.passages,
+        settings.seed,
+        settings.split.name()
+    );
+    let mut world = Job::parse(&world, path, &[])?;
+    let mut real = Job::parse(
+        &format!("name = \"real\"\n[dataset]\nquestions = \"\"\n{SERVICES}[corpus]\nsource = \"{CONTEXTS}\"\n"),
+        path,
+        &[],
+    )?;
+    real.dataset.questions = crate::job::OneOrMany::One(path.to_path_buf());
+    let cache = Cache::new(folder.to_path_buf());
+    cache.world(&mut world, &|_, _| ())?;
+    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    Ok(CalibrationTable { columns: vec![measure("world", &world, &cache)?, measure(&name, &real, &cache)?] })
+}
+
+fn measure(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError> {
+    let corpus = cache.corpus(job, &|_, _| ())?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let engines = cache.engines(job, &corpus, threads, &|_, _| ())?;
+    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
+    let mut samples = Vec::new();
+    questions::prepare(job, &corpus, false, None, &mut |row| {
+        let question = question(&row);
+        // A gold passage that several passages satisfy counts by its first: lengths and overlap need one text.
+        let gold = question.gold.iter().filter_map(|group| group.first()).map(|id| id.0).collect();
+        samples.push(Sample { text: question.text, gold });
+        Ok(())
+    })?;
+    let passages: Vec<(String, String)> =
+        corpus.passages().map(|id| (corpus.title(id).to_owned(), corpus.text(id).to_owned())).collect();
+    let ask = |service: &str, query: &str, k: usize| {
+        let retrieve = Retrieve::new(query, u32::try_from(k).unwrap_or(u32::MAX));
+        match catalogue.answer(&Request::new(&ServiceName::from(service), retrieve)).result {
+            Ok(Answer::Retrieve(hits)) => hits.into_iter().map(|hit| hit.passage.0).collect(),
+            _ => Vec::new(),
+        }
+    };
+    let bm25 = |query: &str, k: usize| ask("bm25", query, k);
+    let tfidf = |query: &str, k: usize| ask("tfidf", query, k);
+    Ok(column(name, &samples, &passages, &bm25, Some(&tfidf)))
+}

@@ -1,0 +1,193 @@
+//! What can go wrong with a job, by meaning.
+
+use std::path::PathBuf;
+
+/// Why a job cannot be loaded, prepared, run or finished.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The job file cannot be read.
+    #[error("{}: cannot read the job file", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The job file is not TOML, or has a key or type that is not allowed.
+    #[error("{}: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// With line and column where they are known.
+        message: String,
+    },
+    /// A value of the job makes no sense.
+    #[error("{}: `{key}` = {found}; allowed: {allowed}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// What the job says.
+        found: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// A `--set` is malformed.
+    #[error("--set {set}: {reason}")]
+    Set {
+        /// The argument.
+        set: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A service's parameters make no sense.
+    #[error("{}: [service.{name}]", path.display())]
+    Service {
+        /// The file.
+        path: PathBuf,
+        /// The service.
+        name: String,
+        /// Why.
+        #[source]
+        source: hopeval_index::IndexError,
+    },
+    /// A method's kind or parameters are wrong.
+    #[error("configuration `{configuration}`")]
+    Method {
+        /// The configuration.
+        configuration: String,
+        /// Why.
+        #[source]
+        source: hopeval_methods::MethodError,
+    },
+    /// A method names a service that the job does not have, or that cannot answer.
+    #[error("configuration `{configuration}`: `{parameter}` = \"{service}\": {reason}; the job has {allowed}")]
+    ServiceUse {
+        /// The configuration.
+        configuration: String,
+        /// The parameter that names the service.
+        parameter: &'static str,
+        /// The service named.
+        service: String,
+        /// What is wrong with it.
+        reason: String,
+        /// What could be named.
+        allowed: String,
+    },
+    /// The `[measures]` make no sense.
+    #[error("[measures]")]
+    Measures(#[from] hopeval_measures::registry::BadSetting),
+    /// A dataset or passage source cannot be read.
+    #[error(transparent)]
+    Dataset(#[from] hopeval_datasets::DatasetError),
+    /// A question cannot be evaluated on this corpus.
+    #[error("{}: question `{question}`: field `{field}`: {found}; allowed: {allowed}", path.display())]
+    Question {
+        /// The dataset's first file.
+        path: PathBuf,
+        /// The question's id.
+        question: String,
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        found: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The dataset holds no questions.
+    #[error("{}: no questions", path.display())]
+    NoQuestions {
+        /// The dataset's first file.
+        path: PathBuf,
+    },
+    /// A corpus cannot be built.
+    #[error("cannot build the corpus")]
+    CorpusBuild(#[from] hopeval_corpus::BuildError),
+    /// A corpus cannot be opened.
+    #[error("cannot open the corpus")]
+    Corpus(#[from] hopeval_corpus::CorpusError),
+    /// An index cannot be built or opened.
+    #[error("[service.{name}]: index")]
+    Index {
+        /// The service.
+        name: String,
+        /// Why.
+        #[source]
+        source: hopeval_index::IndexError,
+    },
+    /// A file or folder of the cache cannot be used.
+    #[error("{}: {operation}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        operation: &'static str,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A world cannot be generated.
+    #[error("[dataset.world]")]
+    World(#[from] hopeval_world::WorldError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] hopeval_results::StoreError),
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] hopeval_results::JournalError),
+    /// The commit log.
+    #[error(transparent)]
+    Log(#[from] hopeval_results::LogError),
+    /// The run's record.
+    #[error(transparent)]
+    Run(#[from] hopeval_results::RunError),
+    /// A table.
+    #[error(transparent)]
+    Table(#[from] hopeval_results::TableError),
+    /// Stored JSON that this version cannot read.
+    #[error("{what} of run {run} cannot be read")]
+    Stored {
+        /// What.
+        what: &'static str,
+        /// The run.
+        run: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The corpus or an index on this machine is not the run's.
+    #[error("{what} differs from the run's: found {found}, the run has {expected}")]
+    Differs {
+        /// What.
+        what: &'static str,
+        /// Here.
+        found: String,
+        /// In the run's record.
+        expected: String,
+    },
+    /// A request that makes no sense for the run as it is.
+    #[error("run {run}: {reason}")]
+    Unfit {
+        /// The run.
+        run: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl JobError {
+    /// Whether another process has taken the run over: this one is not needed any more.
+    pub fn is_superseded(&self) -> bool {
+        matches!(
+            self,
+            Self::Log(hopeval_results::LogError::Superseded { .. } | hopeval_results::LogError::Conflict { .. })
+        )
+    }
+
+    /// Whether the same command can succeed later without any change of its input: then the run is resumable.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Log(_) | Self::Store(_) | Self::Journal(_))
+    }
+}

@@ -1,0 +1,172 @@
+//! Exports a configuration's outcomes in the formats that others read.
+
+use crate::error::JobError;
+use crate::run::Open;
+use crate::tables::judged;
+use hopeval_corpus::PassageId;
+use hopeval_results::Log;
+use hopeval_results::tables::OutcomeRow;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+
+/// A format of predictions or rankings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// TREC run: `qid Q0 docid rank score tag`.
+    Trec,
+    /// HotpotQA's prediction file: `{"answer": {id: text}, "sp": {id: [[title, sentence]]}}`.
+    HotpotQa,
+    /// 2WikiMultihopQA's: the same with `evidence`.
+    TwoWiki,
+    /// MuSiQue's JSON Lines.
+    Musique,
+    /// One line per question: outcome and every measure.
+    Csv,
+}
+
+impl std::str::FromStr for ExportFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "trec" => Ok(Self::Trec),
+            "hotpotqa" => Ok(Self::HotpotQa),
+            "2wikimultihopqa" => Ok(Self::TwoWiki),
+            "musique" => Ok(Self::Musique),
+            "csv" => Ok(Self::Csv),
+            other => Err(format!("`{other}`; allowed: trec, hotpotqa, 2wikimultihopqa, musique, csv")),
+        }
+    }
+}
+
+/// Why an export failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The run.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// No such configuration.
+    #[error("no configuration `{found}`; the run has {allowed}")]
+    Configuration {
+        /// What was asked for.
+        found: String,
+        /// What there is.
+        allowed: String,
+    },
+    /// The output cannot be written.
+    #[error("cannot write the export")]
+    Write(#[from] std::io::Error),
+}
+
+/// Writes the committed outcomes of `configuration`, in dataset order. Edits of gold that a configuration reads are in.
+///
+/// # Errors
+/// No such configuration, outcomes that cannot be read, an output that cannot be written.
+pub fn export(
+    run: &Open,
+    log: &Log,
+    configuration: &str,
+    format: ExportFormat,
+    out: &mut dyn Write,
+) -> Result<u64, ExportError> {
+    let names = run.names();
+    let position = names
+        .iter()
+        .position(|name| name == configuration)
+        .ok_or_else(|| ExportError::Configuration { found: configuration.to_owned(), allowed: names.join(", ") })?;
+    let mut rows = Vec::new();
+    judged(run, log, &mut |_, outcome, values| {
+        if outcome.configuration as usize == position {
+            rows.push((outcome.clone(), values.to_vec()));
+        }
+        Ok(())
+    })?;
+    match format {
+        ExportFormat::Trec => trec(run, configuration, &rows, out)?,
+        ExportFormat::HotpotQa => official(run, &rows, false, out)?,
+        ExportFormat::TwoWiki => official(run, &rows, true, out)?,
+        ExportFormat::Musique => musique(run, log, &rows, out)?,
+        ExportFormat::Csv => csv(run, &rows, out)?,
+    }
+    Ok(rows.len() as u64)
+}
+
+type Rows = [(OutcomeRow, Vec<Option<f64>>)];
+
+/// TREC fields are separated by spaces, so none may be inside one.
+fn field(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join("_")
+}
+
+fn trec(run: &Open, configuration: &str, rows: &Rows, out: &mut dyn Write) -> Result<(), ExportError> {
+    let corpus = &run.company.catalogue.corpus;
+    for (outcome, _) in rows {
+        for (rank, (&id, score)) in outcome.ranked.iter().zip(&outcome.scores).enumerate() {
+            let document = field(corpus.id(PassageId(id)));
+            writeln!(out, "{} Q0 {document} {} {score} {}", field(&outcome.question), rank + 1, field(configuration))?;
+        }
+    }
+    Ok(())
+}
+
+fn title(run: &Open, id: u32) -> &str {
+    run.company.catalogue.corpus.title(PassageId(id))
+}
+
+fn official(run: &Open, rows: &Rows, evidence: bool, out: &mut dyn Write) -> Result<(), ExportError> {
+    let (mut answers, mut facts, mut triples) = (Map::new(), Map::new(), Map::new());
+    for (outcome, _) in rows {
+        // What a failed question did not answer is missing from the file, which the scripts score as 0.
+        if let Some(answer) = &outcome.answer {
+            answers.insert(outcome.question.clone(), json!(answer));
+        }
+        let pairs: Vec<Value> =
+            outcome.supporting.iter().map(|&(id, sentence)| json!([title(run, id), sentence])).collect();
+        facts.insert(outcome.question.clone(), Value::Array(pairs));
+        triples.insert(outcome.question.clone(), json!(outcome.evidences));
+    }
+    let mut all = json!({"answer": answers, "sp": facts});
+    if evidence {
+        all["evidence"] = Value::Object(triples);
+    }
+    writeln!(out, "{all}")?;
+    Ok(())
+}
+
+fn musique(run: &Open, log: &Log, rows: &Rows, out: &mut dyn Write) -> Result<(), ExportError> {
+    let mut outcomes = rows.iter();
+    for question in run.questions(log, 0)? {
+        let question = question?;
+        let Some((outcome, _)) = outcomes.next() else { break };
+        let supports: std::collections::BTreeSet<u32> = outcome.supporting.iter().map(|&(id, _)| id).collect();
+        let indices: Vec<usize> =
+            (0..question.candidates.len()).filter(|&i| supports.contains(&question.candidates[i])).collect();
+        let line = json!({
+            "id": outcome.question,
+            "predicted_answer": outcome.answer.as_deref().unwrap_or_default(),
+            "predicted_support_idxs": indices,
+            "predicted_answerable": outcome.answer.is_some(),
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+fn csv(run: &Open, rows: &Rows, out: &mut dyn Write) -> Result<(), ExportError> {
+    let measures = run.judge.set().names().join(",");
+    writeln!(out, "index,question,status,answer,ranked,iterations,rounds,{measures}")?;
+    let corpus = &run.company.catalogue.corpus;
+    for (outcome, values) in rows {
+        let ranked = outcome.ranked.iter().map(|&id| corpus.id(PassageId(id))).collect::<Vec<_>>().join(" ");
+        let values = values.iter().map(|v| v.map_or(String::new(), |v| v.to_string())).collect::<Vec<_>>().join(",");
+        let answer = outcome.answer.as_deref().unwrap_or_default();
+        let fields =
+            [outcome.question.as_str(), outcome.status.as_str(), answer, ranked.as_str()].map(quoted).join(",");
+        writeln!(out, "{},{fields},{},{},{values}", outcome.index, outcome.iterations, outcome.rounds)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Edits of gold: what a question's answers and passages should have been.
+//!
+//! An edit is an object of the run that holds the questions' rows with their new gold, and a record of the log that
+//! makes it count. Outcomes stay as they are; scores and measures are computed again, and only configurations that
+//! read gold (controls) are driven again, for the edited questions alone.
+
+use crate::error::JobError;
+use crate::questions::Resolver;
+use crate::run::Open;
+use hopeval_datasets::{Policy, Questions};
+use hopeval_results::tables::{QuestionRow, questions as question_table};
+use hopeval_results::{Log, Store, layout};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The rows of edited questions, by position; later edits win.
+pub type Edits = BTreeMap<u64, QuestionRow>;
+
+/// All edits that `log` knows.
+///
+/// # Errors
+/// An edit cannot be read.
+pub fn edits(store: &Store, run: &str, log: &Log) -> Result<Edits, JobError> {
+    let mut edits = Edits::new();
+    for gold in &log.state().golds {
+        let bytes = store.get(&gold.path)?;
+        for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
+            let row: QuestionRow = serde_json::from_slice(line).map_err(|source| JobError::Stored {
+                what: "an edit of gold",
+                run: run.to_owned(),
+                source,
+            })?;
+            edits.insert(row.index, row);
+        }
+    }
+    Ok(edits)
+}
+
+/// The row as edited.
+pub fn edited(edits: &Edits, row: QuestionRow) -> QuestionRow {
+    edits.get(&row.index).cloned().unwrap_or(row)
+}
+
+/// What an edit changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Questions of the file.
+    pub questions: u64,
+    /// Questions whose gold is new.
+    pub changed: u64,
+}
+
+/// Takes the gold of the questions in `path`, a file of the run's dataset format that holds some or all of its
+/// questions.
+///
+/// # Errors
+/// A question that the run does not have, or whose text or candidates differ: those need a new run. Gold that is not
+/// in the corpus.
+pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobError> {
+    let store = &run.places.store;
+    let mut log = Log::open(store, run.id())?;
+    let before = edits(store, run.id(), &log)?;
+    let mut known: BTreeMap<String, QuestionRow> = BTreeMap::new();
+    for row in question_table::stream(store, run.id(), 0)? {
+        let row = edited(&before, row?);
+        known.insert(row.id.clone(), row);
+    }
+    let format = run.resolved.prepared.format;
+    let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None };
+    let questions = Questions::open(&spec, Policy::Strict)?;
+    let gold_by = run.resolved.job.gold_by(questions.format());
+    let mut resolver = Resolver::new(&run.company.catalogue.corpus, gold_by, path, false);
+    let mut applied = Applied::default();
+    let mut lines = Vec::new();
+    for question in questions {
+        let question = question?;
+        let Some(old) = known.get(&question.id) else {
+            // A limited run has only the first questions of its file, and quarantined rows are not in it.
+            continue;
+        };
+        applied.questions += 1;
+        let new = resolver.row(old.index, &question)?;
+        if new.text != old.text || new.candidates != old.candidates {
+            let reason = format!("question `{}` has another text or other candidates; that needs a new run", new.id);
+            return Err(JobError::Unfit { run: run.id().to_owned(), reason });
+        }
+        if (new.kind.as_ref(), new.hops, &new.strata) != (old.kind.as_ref(), old.hops, &old.strata) {
+            let reason = format!("question `{}` has another type, hops or strata; that needs a new run", new.id);
+            return Err(JobError::Unfit { run: run.id().to_owned(), reason });
+        }
+        if new.gold_digest != old.gold_digest {
+            applied.changed += 1;
+            serde_json::to_writer(&mut lines, &new).map_err(|source| JobError::Stored {
+                what: "an edit of gold",
+                run: run.id().to_owned(),
+                source,
+            })?;
+            lines.push(b'\n');
+        }
+    }
+    if applied.questions == 0 {
+        let reason = format!("none of its questions is in {}", path.display());
+        return Err(JobError::Unfit { run: run.id().to_owned(), reason });
+    }
+    if applied.changed > 0 {
+        let mut edit = log.state().golds.last().map_or(1, |last| last.edit + 1);
+        while !store.put_if_absent(&layout::gold_edit(run.id(), edit), lines.clone().into())? {
+            edit += 1;
+        }
+        log.append_gold(committer, edit, &layout::gold_edit(run.id(), edit))?;
+    }
+    Ok(applied)
+}

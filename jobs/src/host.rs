@@ -1,0 +1,292 @@
+//! Hosts methods' machines in the dataflow: keys their requests, hands them texts, and keeps their accounts.
+//!
+//! The one file that knows both a [`Machine`] and the operator that drives it.
+
+use crate::judge::{Answerable, Judge};
+use crate::services::Catalogue;
+use hopeval_corpus::PassageId;
+use hopeval_methods::request::{Affinity, PassageId as Asked, ServiceName};
+use hopeval_methods::{Kind, Machine, Method, Outcome, PassageText, Question, Request, Response, Step};
+use hopeval_operators::drive::{self, Hosted, Opener, Turn};
+use hopeval_operators::{BUCKETS, Key};
+use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A response on its way through the dataflow, with what it took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    /// The response.
+    pub response: Response,
+    /// Microseconds that it waited for its service, when it was computed.
+    pub queue_us: u64,
+    /// Microseconds of service, when it was computed.
+    pub service_us: u64,
+    /// Whether it came from the journal.
+    pub cached: bool,
+}
+
+/// A response to be journalled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// Its route.
+    pub bucket: u16,
+    /// Its identity.
+    pub key: Key,
+    /// The response and its times.
+    pub served: Served,
+}
+
+impl Served {
+    /// A response that took no time worth keeping.
+    pub fn now(response: Response) -> Self {
+        Self { response, queue_us: 0, service_us: 0, cached: false }
+    }
+
+    /// The same, from the journal.
+    pub fn cached(&self) -> Self {
+        Self { queue_us: 0, cached: true, ..self.clone() }
+    }
+
+    /// The bytes that are journalled.
+    pub fn to_record(&self) -> Vec<u8> {
+        serde_json::to_vec(&(&self.response, self.service_us))
+            .expect("plain data can be written as JSON; this is a bug")
+    }
+
+    /// What was journalled; `None` for bytes that this version does not understand.
+    pub fn from_record(bytes: &[u8]) -> Option<Self> {
+        let (response, service_us) = serde_json::from_slice(bytes).ok()?;
+        Some(Self { response, queue_us: 0, service_us, cached: true })
+    }
+}
+
+/// The identity of a request: kind, fingerprint of its service, canonical payload, draw.
+///
+/// `payload` is scratch. A service that does not exist has no fingerprint; the request is refused wherever it arrives.
+pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> Key {
+    payload.clear();
+    request.canonical(payload);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(request.ask.kind().name().as_bytes());
+    hasher.update(&[0]);
+    match catalogue.info(&request.service) {
+        Some(info) => hasher.update(&info.fingerprint),
+        None => hasher.update(request.service.0.as_bytes()),
+    };
+    hasher.update(&request.draw.to_le_bytes());
+    hasher.update(payload);
+    Key(*hasher.finalize().as_bytes())
+}
+
+/// Where a request is answered: by its first passage where shared work should meet, else by its key.
+pub fn bucket(request: &Request, key: &Key) -> u16 {
+    match request.affinity() {
+        Affinity::Key => key.bucket(),
+        Affinity::Passage(Asked(passage)) => {
+            // Fibonacci hashing spreads neighbouring passages.
+            (passage.wrapping_mul(0x9E37_79B9) >> 16) as u16 % BUCKETS
+        }
+    }
+}
+
+/// The configurations of a run and what their machines need.
+pub struct Company {
+    /// The methods, by configuration.
+    pub methods: Vec<Box<dyn Method>>,
+    /// The services.
+    pub catalogue: Arc<Catalogue>,
+}
+
+/// A question as machines get it.
+pub fn question(row: &QuestionRow) -> Question {
+    Question {
+        id: row.id.clone(),
+        text: row.text.clone(),
+        kind: row.kind.clone(),
+        candidates: row.candidates.iter().map(|&id| Asked(id)).collect(),
+        gold: row.gold.iter().map(|group| group.iter().map(|&id| Asked(id)).collect()).collect(),
+        answers: row.answers.clone(),
+    }
+}
+
+/// A finished question of a configuration, with the gold that judges it.
+pub struct Finished {
+    /// The question's gold.
+    pub question: Rc<Answerable>,
+    /// Its outcome.
+    pub row: OutcomeRow,
+}
+
+/// Opens machines for the questions of one worker.
+pub struct Doorman {
+    company: Arc<Company>,
+    judge: Arc<Judge>,
+}
+
+impl Doorman {
+    /// For one worker.
+    pub fn new(company: Arc<Company>, judge: Arc<Judge>) -> Self {
+        Self { company, judge }
+    }
+}
+
+impl Opener for Doorman {
+    type Question = QuestionRow;
+    type Machine = Guest;
+
+    fn open(&mut self, row: QuestionRow) -> Vec<Guest> {
+        let question = question(&row);
+        let gold = Rc::new(self.judge.answerable(&row));
+        let row = Rc::new(row);
+        let open = |(configuration, method): (usize, &Box<dyn Method>)| Guest {
+            machine: method.start(&question),
+            question: Rc::clone(&row),
+            gold: Rc::clone(&gold),
+            configuration: configuration as u32,
+            company: Arc::clone(&self.company),
+            asked: Vec::new(),
+            calls: BTreeMap::new(),
+            rounds: 0,
+            opened: Instant::now(),
+            service_us: 0,
+            queue_us: 0,
+            payload: Vec::new(),
+        };
+        self.company.methods.iter().enumerate().map(open).collect()
+    }
+}
+
+/// One machine with its accounts.
+pub struct Guest {
+    machine: Box<dyn Machine>,
+    question: Rc<QuestionRow>,
+    gold: Rc<Answerable>,
+    configuration: u32,
+    company: Arc<Company>,
+    asked: Vec<Request>,
+    calls: BTreeMap<(ServiceName, Kind), CallRow>,
+    rounds: u32,
+    opened: Instant,
+    service_us: u64,
+    queue_us: u64,
+    payload: Vec<u8>,
+}
+
+impl Guest {
+    /// Takes a round's responses into the accounts, and makes them what the machine reads.
+    fn receive(&mut self, responses: Vec<Rc<Served>>) -> Vec<Response> {
+        // Requests of a round run beside each other, so the round takes as long as its slowest.
+        self.service_us += responses.iter().map(|served| served.service_us).max().unwrap_or(0);
+        self.queue_us += responses.iter().map(|served| served.queue_us).max().unwrap_or(0);
+        let catalogue = &self.company.catalogue;
+        let asked = std::mem::take(&mut self.asked);
+        asked
+            .iter()
+            .zip(responses)
+            .map(|(request, served)| {
+                let kind = request.ask.kind();
+                let call = self.calls.entry((request.service.clone(), kind)).or_insert_with(|| CallRow {
+                    service: request.service.to_string(),
+                    kind: kind.name().to_owned(),
+                    ..CallRow::default()
+                });
+                let work = served.response.work;
+                call.calls += 1;
+                call.prompt_tokens += work.prompt_tokens;
+                call.completion_tokens += work.completion_tokens;
+                call.scored_tokens += work.scored_tokens;
+                call.operations += work.operations;
+                let mut response = served.response.clone();
+                if request.wants_text() {
+                    read_texts(catalogue, &mut response);
+                }
+                response
+            })
+            .collect()
+    }
+
+    fn finish(&mut self, outcome: Outcome) -> Rc<Finished> {
+        let seconds = |us: u64| us as f64 / 1e6;
+        let timing = Timing {
+            service_s: seconds(self.service_us),
+            queue_s: seconds(self.queue_us),
+            wall_s: self.opened.elapsed().as_secs_f64(),
+        };
+        let calls = std::mem::take(&mut self.calls).into_values().collect();
+        let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, calls, Some(timing));
+        Rc::new(Finished { question: Rc::clone(&self.gold), row })
+    }
+}
+
+/// Fills in the texts of the passages that an answer names.
+pub fn read_texts(catalogue: &Catalogue, response: &mut Response) {
+    let Ok(answer) = &response.result else { return };
+    let corpus = &catalogue.corpus;
+    let text = |id: Asked| {
+        let passage = PassageId(id.0);
+        PassageText { passage: id, title: corpus.title(passage).to_owned(), text: corpus.text(passage).to_owned() }
+    };
+    response.passages = answer.passages().into_iter().map(text).collect();
+}
+
+/// The table row of an outcome.
+pub fn outcome_row(
+    configuration: u32,
+    question: &QuestionRow,
+    outcome: Outcome,
+    rounds: u32,
+    calls: Vec<CallRow>,
+    timing: Option<Timing>,
+) -> OutcomeRow {
+    let message = match &outcome.status {
+        hopeval_methods::Status::Ok => None,
+        hopeval_methods::Status::Failed(failure) => Some(failure.message.clone()),
+    };
+    OutcomeRow {
+        configuration,
+        index: question.index,
+        question: question.id.clone(),
+        status: outcome.status.name().to_owned(),
+        message,
+        answer: outcome.answer,
+        ranked: outcome.ranked.iter().map(|ranked| ranked.passage.0).collect(),
+        scores: outcome.ranked.iter().map(|ranked| ranked.score).collect(),
+        paths: outcome.paths.iter().map(|p| (p.passages.iter().map(|id| id.0).collect(), p.score)).collect(),
+        supporting: outcome.supporting.iter().map(|s| (s.passage.0, s.sentence)).collect(),
+        evidences: outcome.evidences,
+        iterations: outcome.iterations,
+        rounds,
+        calls,
+        timing,
+    }
+}
+
+impl Hosted for Guest {
+    type Request = Request;
+    type Response = Served;
+    type Outcome = Rc<Finished>;
+
+    fn step(&mut self, responses: Vec<Rc<Served>>) -> Turn<Request, Rc<Finished>> {
+        let responses = self.receive(responses);
+        match self.machine.step(responses) {
+            Step::Done(outcome) => Turn::Done(self.finish(outcome)),
+            Step::Ask(requests) => {
+                self.rounds += 1;
+                let catalogue = Arc::clone(&self.company.catalogue);
+                let asked = requests
+                    .iter()
+                    .map(|request| {
+                        let key = key(request, &catalogue, &mut self.payload);
+                        drive::Asked { key, bucket: bucket(request, &key), request: request.clone() }
+                    })
+                    .collect();
+                self.asked = requests;
+                Turn::Ask(asked)
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Judges outcomes: the one file that knows both the rows of a run and the measures.
+
+use crate::error::JobError;
+use crate::questions::{Details, strata};
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_measures::{FixedPoint, Gold, Judged, MeasureSet, PassageText, Profile, Scratch};
+use hopeval_methods::Method;
+use hopeval_operators::tally::Change;
+use hopeval_results::tables::{OutcomeRow, QuestionRow};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a live tally is kept for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TallyKey {
+    /// The configuration.
+    pub configuration: u32,
+    /// The stratum, in the run's order.
+    pub stratum: u16,
+    /// The measure, in the set's order.
+    pub measure: u16,
+}
+
+/// What a configuration's outcomes hold.
+#[derive(Clone, Copy, Debug)]
+struct Holds {
+    answers: bool,
+    ranking: bool,
+    supporting: bool,
+    evidences: bool,
+}
+
+/// Judges the outcomes of a run.
+pub struct Judge {
+    set: MeasureSet,
+    holds: Vec<Holds>,
+    strata: Vec<String>,
+    stratum_ids: HashMap<String, u16>,
+    corpus: Arc<Corpus>,
+}
+
+/// The gold of a question, ready to judge by.
+#[derive(Clone, Debug)]
+pub struct Answerable {
+    /// Position in the dataset.
+    pub index: u64,
+    /// Digest of the gold.
+    pub gold_digest: String,
+    answers: Vec<String>,
+    gold: Gold,
+    facts: Vec<(String, u32)>,
+    evidences: Vec<[String; 3]>,
+    strata: Vec<u16>,
+}
+
+struct Texts<'a>(&'a Corpus);
+
+impl PassageText for Texts<'_> {
+    fn text(&self, id: u32) -> &str {
+        if self.0.contains(PassageId(id)) { self.0.text(PassageId(id)) } else { "" }
+    }
+}
+
+impl Judge {
+    /// A judge for a run's measures, strata and configurations.
+    ///
+    /// # Errors
+    /// Settings that no measure can have.
+    pub fn new(
+        settings: &hopeval_measures::Settings,
+        format: &str,
+        methods: &[Box<dyn Method>],
+        strata: &[String],
+        corpus: &Arc<Corpus>,
+    ) -> Result<Self, JobError> {
+        let set = MeasureSet::new(settings, Profile::for_dataset(format))?;
+        let holds = methods
+            .iter()
+            .map(|method| Holds {
+                answers: method.answers(),
+                ranking: method.ranks(),
+                supporting: method.gives_support(),
+                evidences: method.gives_evidences(),
+            })
+            .collect();
+        let stratum_ids = strata.iter().enumerate().map(|(i, name)| (name.clone(), i as u16)).collect();
+        Ok(Self { set, holds, strata: strata.to_vec(), stratum_ids, corpus: Arc::clone(corpus) })
+    }
+
+    /// The measures.
+    pub fn set(&self) -> &MeasureSet {
+        &self.set
+    }
+
+    /// The strata.
+    pub fn strata(&self) -> &[String] {
+        &self.strata
+    }
+
+    /// Makes a question's gold ready. A record of another version has no supporting facts and no evidences.
+    pub fn answerable(&self, row: &QuestionRow) -> Answerable {
+        let details: Details = serde_json::from_str(&row.record).unwrap_or_default();
+        Answerable {
+            index: row.index,
+            gold_digest: row.gold_digest.clone(),
+            answers: row.answers.clone(),
+            gold: Gold { groups: row.gold.clone() },
+            facts: details.supporting_facts,
+            evidences: details.evidences,
+            strata: strata(row).iter().filter_map(|name| self.stratum_ids.get(name).copied()).collect(),
+        }
+    }
+
+    /// Writes the value of each measure of the set into `values`.
+    pub fn score(
+        &self,
+        question: &Answerable,
+        outcome: &OutcomeRow,
+        scratch: &mut Scratch,
+        values: &mut Vec<Option<f64>>,
+    ) {
+        let holds = self.holds[outcome.configuration as usize];
+        let title = |id: u32| self.corpus.title(PassageId(id)).to_owned();
+        let facts: Vec<(String, u32)> =
+            outcome.supporting.iter().map(|&(id, sentence)| (title(id), sentence)).collect();
+        let texts = Texts(&self.corpus);
+        let judged = Judged {
+            ok: is_ok(outcome),
+            answer: outcome.answer.as_deref(),
+            answers_expected: holds.answers,
+            answers: &question.answers,
+            ranked: &outcome.ranked,
+            ranking_expected: holds.ranking,
+            gold: &question.gold,
+            predicted_facts: holds.supporting.then_some(facts.as_slice()),
+            gold_facts: &question.facts,
+            predicted_evidences: holds.evidences.then_some(outcome.evidences.as_slice()),
+            gold_evidences: &question.evidences,
+            text: self.set.needs_text().then_some(&texts as &dyn PassageText),
+        };
+        self.set.score(&judged, scratch, values);
+    }
+
+    /// The changes that an outcome with these values makes to the live tallies; `sign` is 1 to add and -1 to take back.
+    pub fn changes(
+        &self,
+        question: &Answerable,
+        outcome: &OutcomeRow,
+        values: &[Option<f64>],
+        sign: i64,
+    ) -> Vec<(TallyKey, Change)> {
+        let ok = i64::from(is_ok(outcome));
+        let mut changes = Vec::with_capacity(question.strata.len() * values.len());
+        for (measure, value) in values.iter().enumerate() {
+            let Some(fixed) = value.and_then(FixedPoint::from_score) else { continue };
+            let square = value.and_then(|value| FixedPoint::from_score(value * value)).unwrap_or(fixed);
+            let change = (sign, sign * ok, sign * fixed.0, sign * square.0);
+            changes.extend(question.strata.iter().map(|&stratum| {
+                (TallyKey { configuration: outcome.configuration, stratum, measure: measure as u16 }, change)
+            }));
+        }
+        changes
+    }
+
+    /// The strata of a question, by position in [`Judge::strata`].
+    pub fn strata_of<'a>(&self, question: &'a Answerable) -> &'a [u16] {
+        &question.strata
+    }
+}
+
+/// Whether an outcome's status is ok.
+pub fn is_ok(outcome: &OutcomeRow) -> bool {
+    outcome.status == "ok"
+}

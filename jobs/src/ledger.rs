@@ -1,0 +1,257 @@
+//! The ledger of a run: what workers report, and the one thread that commits it.
+
+use crate::error::JobError;
+use crate::judge::TallyKey;
+use crate::services::{Fault, Spent};
+use hopeval_operators::commit::Committer;
+use hopeval_operators::tally::{Change, Table};
+use hopeval_results::log::{Body, ChunkCommit, Commit};
+use hopeval_results::{Log, Store, layout};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A durable write of one worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Receipt {
+    /// Responses.
+    Segment {
+        /// The object.
+        name: String,
+    },
+    /// Outcomes, and what the worker's services did until then.
+    Part {
+        /// The object; none if there were only spendings to report.
+        part: Option<String>,
+        /// (chunk, outcomes) that it holds.
+        chunks: Vec<(u64, u64)>,
+        /// What services did since the worker's last receipt.
+        spent: Vec<Spending>,
+    },
+}
+
+/// What one service did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spending {
+    /// The service.
+    pub service: String,
+    /// Requests that reached it.
+    pub requests: u64,
+    /// Answered from the journal or from memory.
+    pub journalled: u64,
+    /// Computed.
+    pub computed: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Journalled answers that could not be read.
+    pub unreadable: u64,
+    /// Microseconds of service.
+    pub service_us: u64,
+}
+
+impl Spending {
+    /// Nothing yet.
+    pub fn none(service: &str) -> Self {
+        Self { service: service.to_owned(), ..Self::default() }
+    }
+
+    /// What the counters say now.
+    pub fn of(service: &str, spent: &Spent) -> Self {
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
+        Self {
+            service: service.to_owned(),
+            requests: read(&spent.requests),
+            journalled: read(&spent.journalled),
+            computed: read(&spent.computed),
+            failed: read(&spent.failed),
+            unreadable: read(&spent.unreadable),
+            service_us: read(&spent.service_us),
+        }
+    }
+
+    /// What came since an earlier reading.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            service: self.service.clone(),
+            requests: self.requests - before.requests,
+            journalled: self.journalled - before.journalled,
+            computed: self.computed - before.computed,
+            failed: self.failed - before.failed,
+            unreadable: self.unreadable - before.unreadable,
+            service_us: self.service_us - before.service_us,
+        }
+    }
+
+    /// Adds another reading of the same service.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.journalled += other.journalled;
+        self.computed += other.computed;
+        self.failed += other.failed;
+        self.unreadable += other.unreadable;
+        self.service_us += other.service_us;
+    }
+}
+
+/// What a commit carries for whoever adds up or watches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// What services did, since the commit before.
+    pub spent: Vec<Spending>,
+}
+
+/// The live table as of a commit, in its own object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LiveTable {
+    /// Valid commits that it includes.
+    pub commits: u64,
+    /// Outcomes in them.
+    pub outcomes: u64,
+    /// The tallies.
+    pub tallies: Vec<(TallyKey, Change)>,
+}
+
+/// Name of the live table's object.
+pub fn live_object(run: &str) -> String {
+    format!("{}/live.json", layout::run(run))
+}
+
+struct Ready {
+    chunks: Vec<ChunkCommit>,
+    parts: Vec<String>,
+    segments: Vec<String>,
+    spent: Vec<Spending>,
+    tallies: Option<Vec<(TallyKey, Change)>>,
+}
+
+/// Hands complete chunks to the ledger's thread.
+pub struct Clerk {
+    /// Outcomes that each chunk must have.
+    expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
+    waiting: BTreeMap<u64, u64>,
+    ready: Ready,
+    sender: Option<Sender<Ready>>,
+    shown: Option<Instant>,
+    fault: Fault,
+    run: String,
+}
+
+/// How often the live table is put down, at most.
+const LIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// Opens the ledger: the committer for worker 0 and the thread that writes. The thread ends when the committer is
+/// dropped or has seen the end, and gives the log back.
+pub fn open(
+    store: &Store,
+    log: Log,
+    generation: u64,
+    committer: &str,
+    expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
+    fault: &Fault,
+) -> std::io::Result<(Clerk, JoinHandle<Option<Log>>)> {
+    let (sender, receiver) = channel();
+    let run = log.run().to_owned();
+    let pen = Pen { store: store.clone(), log, generation, committer: committer.to_owned(), fault: fault.clone() };
+    let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || pen.run(&receiver))?;
+    let ready = Ready { chunks: Vec::new(), parts: Vec::new(), segments: Vec::new(), spent: Vec::new(), tallies: None };
+    let clerk = Clerk {
+        expected,
+        waiting: BTreeMap::new(),
+        ready,
+        sender: Some(sender),
+        shown: None,
+        fault: fault.clone(),
+        run,
+    };
+    Ok((clerk, thread))
+}
+
+impl Committer for Clerk {
+    type Receipt = Receipt;
+    type Key = TallyKey;
+
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &Table<TallyKey>) {
+        for receipt in receipts {
+            match receipt {
+                Receipt::Segment { name } => self.ready.segments.push(name),
+                Receipt::Part { part, chunks, spent } => {
+                    self.ready.parts.extend(part);
+                    self.ready.spent.extend(spent);
+                    for (chunk, outcomes) in chunks {
+                        *self.waiting.entry(chunk).or_default() += outcomes;
+                    }
+                }
+            }
+        }
+        let later = self.waiting.split_off(&complete);
+        for (chunk, outcomes) in std::mem::replace(&mut self.waiting, later) {
+            let expected = (self.expected)(chunk);
+            if outcomes != expected {
+                let reason = format!("chunk {chunk} has {outcomes} outcomes instead of {expected}: this is a bug");
+                self.fault.report(JobError::Unfit { run: self.run.clone(), reason });
+                self.sender = None;
+                return;
+            }
+            self.ready.chunks.push(ChunkCommit { chunk, outcomes });
+        }
+        let last = complete == u64::MAX;
+        if self.ready.chunks.is_empty() && !(last && !self.ready.spent.is_empty()) {
+            return;
+        }
+        if last || self.shown.is_none_or(|shown| shown.elapsed() >= LIVE_EVERY) {
+            self.shown = Some(Instant::now());
+            self.ready.tallies = Some(table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect());
+        }
+        let next =
+            Ready { chunks: Vec::new(), parts: Vec::new(), segments: Vec::new(), spent: Vec::new(), tallies: None };
+        let ready = std::mem::replace(&mut self.ready, next);
+        if let Some(sender) = &self.sender {
+            // A closed channel says that the thread met a fault and reported it.
+            drop(sender.send(ready));
+        }
+    }
+}
+
+struct Pen {
+    store: Store,
+    log: Log,
+    generation: u64,
+    committer: String,
+    fault: Fault,
+}
+
+impl Pen {
+    fn run(mut self, receiver: &Receiver<Ready>) -> Option<Log> {
+        for ready in receiver {
+            if let Err(error) = self.commit(ready) {
+                self.fault.report(error);
+                return None;
+            }
+        }
+        Some(self.log)
+    }
+
+    fn commit(&mut self, ready: Ready) -> Result<(), JobError> {
+        let run = self.log.run().to_owned();
+        let unwritable = |source| JobError::Stored { what: "a commit", run: run.clone(), source };
+        let mut spent: BTreeMap<String, Spending> = BTreeMap::new();
+        for spending in ready.spent {
+            spent.entry(spending.service.clone()).or_insert_with(|| Spending::none(&spending.service)).add(&spending);
+        }
+        let note = Note { spent: spent.into_values().collect() };
+        let live = serde_json::to_value(note).map_err(unwritable)?;
+        let commit = Commit { chunks: ready.chunks, parts: ready.parts, segments: ready.segments, live };
+        self.log.append(self.generation, &self.committer, Body::Commit(commit))?;
+        if let Some(tallies) = ready.tallies {
+            let state = self.log.state();
+            let table = LiveTable { commits: state.commits.len() as u64, outcomes: state.total_outcomes(), tallies };
+            let bytes = serde_json::to_vec(&table).map_err(unwritable)?;
+            self.store.put(&live_object(&run), bytes.into())?;
+        }
+        Ok(())
+    }
+}

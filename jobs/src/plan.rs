@@ -1,0 +1,129 @@
+//! What a job would do: questions, requests as far as they are known, bytes, journal hits.
+//!
+//! Machines are deterministic, so the requests of their first round are known without asking anything, and a sample
+//! of questions driven here tells how many rounds and requests to expect.
+
+use crate::corpora::Report;
+use crate::error::JobError;
+use crate::host::{self, key, question};
+use crate::job::Job;
+use crate::questions;
+use crate::run::Places;
+use crate::services::Catalogue;
+use crate::sweep;
+use hopeval_methods::{Setting, Step};
+use hopeval_results::{Journal, layout};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a job would do.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Plan {
+    /// Questions after limit and quarantine.
+    pub questions: u64,
+    /// Rows that would be set aside.
+    pub quarantined: u64,
+    /// Configurations.
+    pub configurations: u64,
+    /// Outcomes.
+    pub outcomes: u64,
+    /// Passages.
+    pub passages: u64,
+    /// Bytes of the mapped indexes.
+    pub index_bytes: u64,
+    /// Requests of the first rounds, by (service, kind): asked, distinct, and already in the journal.
+    pub first_round: BTreeMap<String, Requests>,
+    /// Requests of all rounds, estimated from a sample of questions that was driven through.
+    pub estimated: BTreeMap<String, u64>,
+    /// Questions of the sample.
+    pub sample: u64,
+    /// Entries of the store's journal.
+    pub journal_entries: u64,
+}
+
+/// Requests of one service and kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Requests {
+    /// As machines ask them.
+    pub asked: u64,
+    /// Different ones.
+    pub unique: u64,
+    /// Different ones that the journal answers.
+    pub journalled: u64,
+}
+
+/// Questions that are driven through to estimate later rounds.
+const SAMPLE: u64 = 32;
+
+/// Plans `job`: builds its corpus and indexes, and asks nothing else.
+///
+/// # Errors
+/// What `run` would fail with before it starts.
+pub fn plan(job: &Job, places: &Places, report: Report<'_>) -> Result<Plan, JobError> {
+    let mut job = job.clone();
+    places.cache.world(&mut job, report)?;
+    let job = &job;
+    let corpus = places.cache.corpus(job, report)?;
+    let engines = places.cache.engines(job, &corpus, places.threads, report)?;
+    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
+    let setting = Setting { passages: corpus.len() as u32 };
+    let configurations = sweep::configurations(job);
+    let methods = sweep::methods(&configurations, &setting)?;
+    for (configuration, method) in configurations.iter().zip(&methods) {
+        catalogue.check(&configuration.name, method.as_ref())?;
+    }
+    let journal = Journal::open(&places.store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new())?;
+    let mut plan = Plan {
+        configurations: configurations.len() as u64,
+        passages: corpus.len() as u64,
+        index_bytes: places.cache.index_bytes(job, corpus.digest()),
+        journal_entries: journal.len() as u64,
+        ..Plan::default()
+    };
+    let mut seen = BTreeSet::new();
+    let mut payload = Vec::new();
+    let mut sampled: BTreeMap<String, u64> = BTreeMap::new();
+    let prepared = questions::prepare(job, &corpus, false, None, &mut |row| {
+        let question = question(&row);
+        for method in &methods {
+            let mut machine = method.start(&question);
+            let mut step = machine.step(Vec::new());
+            let mut first = true;
+            while let Step::Ask(requests) = step {
+                for request in &requests {
+                    let name = format!("{} {}", request.service, request.ask.kind().name());
+                    if first {
+                        let counts = plan.first_round.entry(name.clone()).or_default();
+                        counts.asked += 1;
+                        let key = key(request, &catalogue, &mut payload);
+                        if seen.insert(key) {
+                            counts.unique += 1;
+                            counts.journalled += u64::from(journal.locate(&hopeval_results::Key(key.0)).is_some());
+                        }
+                    }
+                    if row.index < SAMPLE {
+                        *sampled.entry(name).or_default() += 1;
+                    }
+                }
+                if row.index >= SAMPLE {
+                    break;
+                }
+                first = false;
+                let answer = |request| {
+                    let mut response = catalogue.answer(request);
+                    host::read_texts(&catalogue, &mut response);
+                    response
+                };
+                step = machine.step(requests.iter().map(answer).collect());
+            }
+        }
+        Ok(())
+    })?;
+    plan.questions = prepared.questions;
+    plan.quarantined = prepared.quarantined;
+    plan.outcomes = plan.questions * plan.configurations;
+    plan.sample = SAMPLE.min(plan.questions);
+    plan.estimated = sampled.into_iter().map(|(name, n)| (name, n * plan.questions / plan.sample)).collect();
+    Ok(plan)
+}

@@ -1,0 +1,166 @@
+//! Renders a run as a dataflow on one worker: the one file that knows both jobs and the graph of operators.
+
+use crate::host::{Company, Doorman, Finished};
+use crate::journal::{Author, Scribe, Shelf};
+use crate::judge::{Judge, TallyKey};
+use crate::ledger::{Clerk, Receipt};
+use crate::services::{Books, Desk, Fault};
+use crate::sink::Sink;
+use hopeval_measures::Scratch;
+use hopeval_operators::Counters;
+use hopeval_operators::admit::{Credits, Feed, Poll, admit};
+use hopeval_operators::commit::commit;
+use hopeval_operators::drive::drive;
+use hopeval_operators::persist::persist;
+use hopeval_operators::serve::serve;
+use hopeval_operators::tally::{Change, Table, tally};
+use hopeval_results::Store;
+use hopeval_results::tables::QuestionRow;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+use timely::dataflow::operators::vec::Map;
+use timely::dataflow::operators::{Concat, ConnectLoop, Enter, Leave, LoopVariable, ToStream};
+use timely::scheduling::SyncActivator;
+use timely::worker::Worker;
+
+/// What one worker needs to take its part in a run.
+pub struct Parts {
+    /// Where everything goes.
+    pub store: Store,
+    /// Who writes it.
+    pub author: Author,
+    /// Configurations and services.
+    pub company: Arc<Company>,
+    /// What judges outcomes.
+    pub judge: Arc<Judge>,
+    /// This worker's questions.
+    pub feed: Channel,
+    /// This worker's keys of the journal.
+    pub shelf: Shelf,
+    /// Counters of the process.
+    pub counters: Arc<Counters>,
+    /// What this worker's services do.
+    pub books: Books,
+    /// Questions in flight.
+    pub in_flight: usize,
+    /// Most requests of a batch.
+    pub batch: usize,
+    /// Set when the run shall stop early: everything computed is journalled.
+    pub drain: Arc<AtomicBool>,
+    /// Writes that have begun and are not durable.
+    pub open_writes: Arc<AtomicUsize>,
+    /// The first error.
+    pub fault: Fault,
+    /// Commits, on worker 0.
+    pub clerk: Option<Clerk>,
+    /// Tallies of the chunks that were committed before, on worker 0.
+    pub before: Vec<(TallyKey, Change)>,
+}
+
+/// Builds the dataflow of `parts` on `worker`.
+pub fn render(worker: &mut Worker, parts: Parts) {
+    let credits = Credits::new(parts.in_flight);
+    let desk = Desk::open(&parts.company.catalogue, parts.shelf.clone(), &parts.books, parts.batch);
+    let scribe = Scribe::new(
+        &parts.store,
+        parts.author.clone(),
+        parts.shelf,
+        Arc::clone(&parts.drain),
+        Arc::clone(&parts.open_writes),
+        parts.fault.clone(),
+    );
+    let sink = Sink::new(&parts.store, parts.author, &parts.books, parts.open_writes, parts.fault.clone());
+    let committer = Maybe(parts.clerk);
+    worker.dataflow::<u64, _, _>(|scope| {
+        let questions = admit(scope, parts.feed, &credits, &parts.counters);
+        let doorman = Doorman::new(parts.company, Arc::clone(&parts.judge));
+        let (outcomes, records) = scope.iterative::<u32, _, _>(|inner| {
+            let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
+            let (requests, outcomes) = drive(questions.enter(inner), replies, doorman, &credits, &parts.counters);
+            let (replies, records) = serve(requests, desk, &parts.counters);
+            replies.connect_loop(handle);
+            (outcomes.leave(scope), records.leave(scope))
+        });
+        let judge = parts.judge;
+        let mut scratch = Scratch::default();
+        let mut values = Vec::new();
+        let changes = outcomes.clone().flat_map(move |finished: Rc<Finished>| {
+            judge.score(&finished.question, &finished.row, &mut scratch, &mut values);
+            judge.changes(&finished.question, &finished.row, &values, 1)
+        });
+        let before = parts.before.to_stream(scope).container::<Vec<_>>();
+        let live = tally(changes.concat(before));
+        let receipts = persist(outcomes, "outcomes", sink).concat(persist(records, "journal", scribe));
+        commit(receipts, live, Table::default(), committer);
+    });
+}
+
+/// The committer, where there is one: worker 0.
+struct Maybe(Option<Clerk>);
+
+impl hopeval_operators::commit::Committer for Maybe {
+    type Receipt = Receipt;
+    type Key = TallyKey;
+
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &Table<TallyKey>) {
+        if let Some(clerk) = &mut self.0 {
+            clerk.complete(complete, receipts, table);
+        }
+    }
+}
+
+/// Questions that a reading thread sends, in order.
+pub struct Channel {
+    receiver: Receiver<Vec<(u64, QuestionRow)>>,
+    ready: std::vec::IntoIter<(u64, QuestionRow)>,
+    waker: Waker,
+    drain: Arc<AtomicBool>,
+}
+
+/// Wakes the worker that reads a [`Channel`], once that worker is there.
+#[derive(Clone, Default)]
+pub struct Waker(Arc<Mutex<Option<SyncActivator>>>);
+
+impl Waker {
+    /// Wakes it.
+    pub fn wake(&self) {
+        if let Some(activator) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            // An error says that the worker is gone, and then nobody waits.
+            let _ = activator.activate();
+        }
+    }
+}
+
+impl Channel {
+    /// Reads from `receiver`; whoever sends must call `waker` after each send and after the last. Once `drain` is
+    /// set, nothing more is admitted, and the end is not reached either.
+    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: Waker, drain: Arc<AtomicBool>) -> Self {
+        Self { receiver, ready: Vec::new().into_iter(), waker, drain }
+    }
+}
+
+impl Feed for Channel {
+    type Question = QuestionRow;
+
+    fn poll(&mut self) -> Poll<QuestionRow> {
+        if self.drain.load(std::sync::atomic::Ordering::Relaxed) {
+            return Poll::Pending;
+        }
+        loop {
+            if let Some((chunk, question)) = self.ready.next() {
+                return Poll::Ready { chunk, question };
+            }
+            match self.receiver.try_recv() {
+                Ok(batch) => self.ready = batch.into_iter(),
+                Err(TryRecvError::Empty) => return Poll::Pending,
+                Err(TryRecvError::Disconnected) => return Poll::Finished,
+            }
+        }
+    }
+
+    fn wake_with(&mut self, activator: SyncActivator) {
+        *self.waker.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(activator);
+    }
+}

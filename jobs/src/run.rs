@@ -1,0 +1,452 @@
+//! The life of a run: made once, opened by every process, worked on by every worker, finished by one.
+//!
+//! ```text
+//!   make: corpus, indexes, questions ---> run record
+//!   open: the same corpus and indexes, methods, judge, the log     (every process of every generation)
+//!   work: feed and dataflow until all chunks are committed, or the run drains     (every worker)
+//!   finish: final tables from the committed outcomes     (process 0)
+//! ```
+
+use crate::corpora::{self, Cache, Report};
+use crate::error::JobError;
+use crate::host::Company;
+use crate::job::Job;
+use crate::journal::{Author, Shelf, now_ms};
+use crate::judge::{Judge, TallyKey};
+use crate::ledger::{self, Clerk};
+use crate::questions::{self, Prepared};
+use crate::render::{Channel, Parts, Waker, render};
+use crate::services::{Books, Catalogue, Fault, books};
+use crate::sweep::{self, Configuration};
+use hopeval_measures::Scratch;
+use hopeval_methods::{Setting, registry};
+use hopeval_operators::Counters;
+use hopeval_operators::tally::Change;
+use hopeval_results::run::{RUN_VERSION, run_id};
+use hopeval_results::tables::{QuestionRow, TableWriter, outcomes, questions as question_table};
+use hopeval_results::{Log, RunRecord, Store, layout};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use timely::worker::Worker;
+
+/// Where a command works.
+#[derive(Clone)]
+pub struct Places {
+    /// Runs and journal.
+    pub store: Store,
+    /// Corpora and indexes of this machine.
+    pub cache: Cache,
+    /// Threads that builds may use.
+    pub threads: usize,
+}
+
+/// Everything that determines a run's numbers, resolved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Resolved {
+    /// The job, paths absolute.
+    pub job: Job,
+    /// Its configurations, every default filled in.
+    pub configurations: Vec<Configuration>,
+    /// What preparing the questions found.
+    pub prepared: Prepared,
+    /// Digest of the questions' files.
+    pub dataset_digest: String,
+    /// Digest of the corpus.
+    pub corpus_digest: String,
+    /// Passages in the corpus.
+    pub passages: u64,
+    /// Where the corpus's links come from.
+    pub links: String,
+    /// Questions of a chunk.
+    pub chunk: u64,
+}
+
+/// The smallest and largest default chunk.
+const CHUNKS: (u64, u64) = (16, 4096);
+
+/// Questions of a chunk unless the job says: a hundred commits or so, whatever the dataset.
+fn default_chunk(questions: u64) -> u64 {
+    (questions / 100).next_power_of_two().clamp(CHUNKS.0, CHUNKS.1)
+}
+
+impl Resolved {
+    /// Outcomes that a chunk has when it is complete.
+    pub fn outcomes_of(&self, chunk: u64) -> u64 {
+        let begin = chunk * self.chunk;
+        let end = (begin + self.chunk).min(self.prepared.questions);
+        end.saturating_sub(begin) * self.configurations.len() as u64
+    }
+
+    /// Outcomes of the whole run.
+    pub fn outcomes(&self) -> u64 {
+        self.prepared.questions * self.configurations.len() as u64
+    }
+
+    /// Chunks of the run.
+    pub fn chunks(&self) -> u64 {
+        self.prepared.questions.div_ceil(self.chunk)
+    }
+
+    /// The dataset's format, by name.
+    pub fn format(&self) -> &'static str {
+        self.prepared.format.map_or("world", hopeval_datasets::Format::name)
+    }
+
+    /// What a run with the same digest would compute again.
+    fn digest(&self) -> String {
+        let all = (
+            &self.configurations,
+            &self.job.measures,
+            &self.dataset_digest,
+            &self.corpus_digest,
+            &self.prepared,
+            self.job.dataset.gold,
+        );
+        let bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
+        blake3::hash(&bytes).to_hex().to_string()
+    }
+}
+
+/// Makes a run of `job`: builds what is missing, writes its questions and its record, and returns its id.
+///
+/// # Errors
+/// Whatever is wrong with the job, its files or the store. Nothing of the run is visible then.
+pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Report<'_>) -> Result<String, JobError> {
+    let mut job = job.clone();
+    places.cache.world(&mut job, report)?;
+    let job = &job;
+    let corpus = places.cache.corpus(job, report)?;
+    let engines = places.cache.engines(job, &corpus, places.threads, report)?;
+    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
+    let setting = Setting { passages: corpus.len() as u32 };
+    let mut configurations = sweep::configurations(job);
+    let methods = sweep::methods(&configurations, &setting)?;
+    let mut candidates_needed = false;
+    for (configuration, method) in configurations.iter_mut().zip(&methods) {
+        catalogue.check(&configuration.name, method.as_ref())?;
+        candidates_needed |= method.context_mode() == hopeval_methods::ContextMode::Given;
+        configuration.parameters = registry::resolve(&configuration.kind, &configuration.parameters, &setting)
+            .map_err(|source| JobError::Method { configuration: configuration.name.clone(), source })?;
+    }
+    // The settings are judged before anything is written.
+    Judge::new(&job.measures, "world", &methods, &[], &corpus)?;
+    let mut digests = Vec::new();
+    for path in job.dataset.questions.paths() {
+        digests.push(corpora::digest(path)?);
+    }
+    let dataset_digest = blake3::hash(digests.join(" ").as_bytes()).to_hex().to_string();
+    let created_ms = now_ms();
+    let seed = format!("{dataset_digest}{}{}{:?}", corpus.digest(), std::process::id(), std::time::Instant::now());
+    let run = run_id(created_ms, blake3::hash(seed.as_bytes()).to_hex().as_str());
+    let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions(&run))?;
+    let prepared = questions::prepare(job, &corpus, candidates_needed, quarantine, &mut |row| {
+        if row.index % 1024 == 0 {
+            report("questions", row.index);
+        }
+        Ok(writer.push(row)?)
+    })?;
+    writer.finish()?;
+    let chunk = job.run.chunk.unwrap_or_else(|| default_chunk(prepared.questions));
+    let resolved = Resolved {
+        job: job.clone(),
+        configurations,
+        prepared,
+        dataset_digest,
+        corpus_digest: corpus.digest().to_owned(),
+        passages: corpus.len() as u64,
+        links: corpus.info().link_origin.as_str().to_owned(),
+        chunk,
+    };
+    let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
+    let record = RunRecord {
+        schema_version: RUN_VERSION,
+        run: run.clone(),
+        job: job.name.clone(),
+        job_digest: resolved.digest(),
+        created_ms,
+        settings: serde_json::to_value(&resolved).map_err(unwritable)?,
+    };
+    record.create(&places.store)?;
+    Ok(run)
+}
+
+/// A run as a process has it open.
+pub struct Open {
+    /// Where it lies.
+    pub places: Places,
+    /// Its record.
+    pub record: RunRecord,
+    /// Its settings.
+    pub resolved: Resolved,
+    /// Its configurations and services.
+    pub company: Arc<Company>,
+    /// What judges its outcomes.
+    pub judge: Arc<Judge>,
+}
+
+impl Open {
+    /// Opens the run `run`: its corpus and indexes are built here if this machine does not have them.
+    ///
+    /// # Errors
+    /// No such run, another version's record, a corpus that is not the run's.
+    pub fn open(places: &Places, run: &str, report: Report<'_>) -> Result<Self, JobError> {
+        let record = RunRecord::load(&places.store, run)?;
+        let resolved: Resolved = serde_json::from_value(record.settings.clone())
+            .map_err(|source| JobError::Stored { what: "the settings", run: run.to_owned(), source })?;
+        // A world's files are made again where this machine does not have them: the same bytes.
+        places.cache.world(&mut resolved.job.clone(), report)?;
+        let corpus = places.cache.corpus(&resolved.job, report)?;
+        if corpus.digest() != resolved.corpus_digest {
+            return Err(JobError::Differs {
+                what: "the corpus",
+                found: corpus.digest().to_owned(),
+                expected: resolved.corpus_digest,
+            });
+        }
+        let engines = places.cache.engines(&resolved.job, &corpus, places.threads, report)?;
+        let setting = Setting { passages: corpus.len() as u32 };
+        let methods = sweep::methods(&resolved.configurations, &setting)?;
+        let strata = &resolved.prepared.strata;
+        let judge = Judge::new(&resolved.job.measures, resolved.format(), &methods, strata, &corpus)?;
+        let catalogue = Arc::new(Catalogue::new(corpus, engines, &resolved.job.service));
+        let company = Arc::new(Company { methods, catalogue });
+        Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.record.run
+    }
+
+    /// Names of the configurations, by position.
+    pub fn names(&self) -> Vec<String> {
+        self.resolved.configurations.iter().map(|c| c.name.clone()).collect()
+    }
+
+    /// The questions from position `from` on, with every edit of gold that `log` knows.
+    ///
+    /// # Errors
+    /// The table or an edit cannot be read.
+    pub fn questions(
+        &self,
+        log: &Log,
+        from: u64,
+    ) -> Result<impl Iterator<Item = Result<QuestionRow, JobError>> + Send + use<>, JobError> {
+        let edits = crate::gold::edits(&self.places.store, self.id(), log)?;
+        let rows = question_table::stream(&self.places.store, self.id(), from)?;
+        Ok(rows.map(move |row| row.map(|row| crate::gold::edited(&edits, row)).map_err(JobError::from)))
+    }
+
+    /// The live tallies of all committed outcomes, computed anew.
+    ///
+    /// # Errors
+    /// A part or the questions cannot be read.
+    pub fn tallies(&self, log: &Log) -> Result<BTreeMap<TallyKey, Change>, JobError> {
+        let mut gold = BTreeMap::new();
+        for row in self.questions(log, 0)? {
+            let row = row?;
+            gold.insert(row.index, self.judge.answerable(&row));
+        }
+        let (mut scratch, mut values) = (Scratch::default(), Vec::new());
+        let mut tallies: BTreeMap<TallyKey, Change> = BTreeMap::new();
+        let (configurations, chunk) = (self.resolved.configurations.len(), self.resolved.chunk);
+        for outcome in outcomes::in_final_order(&self.places.store, self.id(), log.state(), configurations, chunk) {
+            let outcome = outcome?;
+            let Some(question) = gold.get(&outcome.index) else { continue };
+            self.judge.score(question, &outcome, &mut scratch, &mut values);
+            for (key, change) in self.judge.changes(question, &outcome, &values, 1) {
+                let sum = tallies.entry(key).or_default();
+                *sum = (sum.0 + change.0, sum.1 + change.1, sum.2 + change.2, sum.3 + change.3);
+            }
+        }
+        Ok(tallies)
+    }
+}
+
+/// One generation of a run in one process: what its workers share.
+pub struct Generation {
+    /// The run.
+    pub run: Open,
+    /// Its number.
+    pub number: u64,
+    /// Chunks that were committed before.
+    pub committed: BTreeSet<u64>,
+    /// Segments that win over others.
+    pub preferred: BTreeSet<String>,
+    /// Counters of this process.
+    pub counters: Arc<Counters>,
+    /// What the services of each worker of this process do.
+    pub books: Mutex<Vec<Books>>,
+    /// Set when the run shall stop early.
+    pub drain: Arc<AtomicBool>,
+    /// Writes that have begun and are not durable.
+    pub open_writes: Arc<AtomicUsize>,
+    /// The first error.
+    pub fault: Fault,
+    log: Log,
+    lead: Mutex<Option<Lead>>,
+}
+
+/// What worker 0 does beside the others.
+struct Lead {
+    clerk: Clerk,
+    before: Vec<(TallyKey, Change)>,
+}
+
+/// The ledger's thread of process 0; its log comes back when all is committed.
+pub type Ledger = JoinHandle<Option<Log>>;
+
+/// Begins a generation: fences the log. For process 0.
+///
+/// # Errors
+/// The store; a log of another version.
+pub fn fence(
+    store: &Store,
+    record: &RunRecord,
+    committer: &str,
+    processes: usize,
+    workers: usize,
+) -> Result<u64, JobError> {
+    let mut log = Log::open(store, &record.run)?;
+    let total = (processes * workers) as u32;
+    Ok(log.fence(committer, processes as u32, total, &record.job_digest)?)
+}
+
+impl Generation {
+    /// Joins generation `number` of a run that is open. Process 0 leads: it gives its committer and gets the ledger.
+    ///
+    /// # Errors
+    /// The log or the committed outcomes cannot be read, or the generation is over already.
+    pub fn join(run: Open, number: u64, committer: Option<&str>) -> Result<(Self, Option<Ledger>), JobError> {
+        let log = Log::open(&run.places.store, run.id())?;
+        if log.state().generation != number {
+            let reason = format!("generation {number} is over; {} has begun", log.state().generation);
+            return Err(JobError::Unfit { run: run.id().to_owned(), reason });
+        }
+        let fault = Fault::default();
+        let mut lead = None;
+        let mut ledger = None;
+        if let Some(committer) = committer {
+            let before = run.tallies(&log)?.into_iter().collect();
+            let resolved = run.resolved.clone();
+            let expected = Arc::new(move |chunk| resolved.outcomes_of(chunk));
+            let store = &run.places.store;
+            let (clerk, thread) = ledger::open(store, log.clone(), number, committer, expected, &fault)
+                .map_err(|source| JobError::Io { path: run.id().into(), operation: "cannot start a thread", source })?;
+            lead = Some(Lead { clerk, before });
+            ledger = Some(thread);
+        }
+        let generation = Self {
+            committed: log.state().committed.keys().copied().collect(),
+            preferred: log.state().segments(),
+            run,
+            number,
+            counters: Arc::default(),
+            books: Mutex::default(),
+            drain: Arc::default(),
+            open_writes: Arc::default(),
+            fault,
+            log,
+            lead: Mutex::new(lead),
+        };
+        Ok((generation, ledger))
+    }
+
+    /// Outcomes that were committed before.
+    pub fn outcomes_before(&self) -> u64 {
+        self.log.state().total_outcomes()
+    }
+
+    /// Builds this worker's dataflow.
+    ///
+    /// # Errors
+    /// The journal or the questions cannot be read.
+    pub fn build(&self, worker: &mut Worker) -> Result<(), JobError> {
+        let (index, workers) = (worker.index(), worker.peers());
+        let store = self.run.places.store.clone();
+        let shelf = Shelf::open(&store, self.run.id(), index, workers, &self.preferred)?;
+        let books = books(&self.run.company.catalogue);
+        self.books.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(&books));
+        let lead =
+            if index == 0 { self.lead.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() } else { None };
+        let (clerk, before) = lead.map_or((None, Vec::new()), |lead| (Some(lead.clerk), lead.before));
+        let parts = Parts {
+            author: Author { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
+            company: Arc::clone(&self.run.company),
+            judge: Arc::clone(&self.run.judge),
+            feed: self.feed(index as u64, workers as u64)?,
+            shelf,
+            counters: Arc::clone(&self.counters),
+            books,
+            in_flight: self.run.resolved.job.run.in_flight,
+            batch: self.run.resolved.job.run.batch,
+            drain: Arc::clone(&self.drain),
+            open_writes: Arc::clone(&self.open_writes),
+            fault: self.fault.clone(),
+            clerk,
+            before,
+            store,
+        };
+        render(worker, parts);
+        Ok(())
+    }
+
+    /// Reads this worker's share of the questions in a thread: every `workers`-th, less what is committed.
+    fn feed(&self, index: u64, workers: u64) -> Result<Channel, JobError> {
+        let chunk_size = self.run.resolved.chunk;
+        let first_open = (0..self.run.resolved.chunks()).find(|chunk| !self.committed.contains(chunk));
+        let questions = self.run.questions(&self.log, first_open.unwrap_or(u64::MAX).saturating_mul(chunk_size))?;
+        let committed = self.committed.clone();
+        let (sender, receiver) = sync_channel(4);
+        let waker = Waker::default();
+        let feed = Channel::new(receiver, waker.clone(), Arc::clone(&self.drain));
+        let fault = self.fault.clone();
+        let read = move || {
+            let mut batch = Vec::new();
+            for row in questions {
+                let row = match row {
+                    Ok(row) => row,
+                    // The channel stays open, so the end is never taken for the dataset's.
+                    Err(error) => {
+                        fault.report(error);
+                        std::mem::forget(sender);
+                        return;
+                    }
+                };
+                let chunk = row.index / chunk_size;
+                if row.index % workers == index && !committed.contains(&chunk) {
+                    batch.push((chunk, row));
+                    if batch.len() == 64 {
+                        if sender.send(std::mem::take(&mut batch)).is_err() {
+                            return;
+                        }
+                        waker.wake();
+                    }
+                }
+            }
+            if !batch.is_empty() && sender.send(batch).is_err() {
+                return;
+            }
+            drop(sender);
+            waker.wake();
+        };
+        std::thread::Builder::new().name("questions".into()).spawn(read).map_err(|source| JobError::Io {
+            path: self.run.id().into(),
+            operation: "cannot start a thread",
+            source,
+        })?;
+        Ok(feed)
+    }
+
+    /// Whether nothing is under way in this process: for a run that drains.
+    pub fn is_idle(&self) -> bool {
+        let counters = &self.counters;
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::SeqCst);
+        load(&counters.admitted) == load(&counters.finished) && self.open_writes.load(Ordering::SeqCst) == 0
+    }
+}

@@ -1,0 +1,134 @@
+//! What a run shows: its measures and costs, finished or on the way.
+
+use crate::error::JobError;
+use crate::ledger::{LiveTable, live_object};
+use crate::run::Open;
+use crate::tables::{incurred, measure_row};
+use hopeval_results::tables::{CostRow, MeasureRow, read_table};
+use hopeval_results::{Log, layout};
+use serde_json::{Value, json};
+
+/// What is known of a run now.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Whether its tables are final.
+    pub finished: bool,
+    /// Outcomes that the figures include.
+    pub outcomes: u64,
+    /// Outcomes that the run will have.
+    pub expected: u64,
+    /// Commits that the figures include.
+    pub commits: u64,
+    /// Means.
+    pub measures: Vec<MeasureRow>,
+    /// Costs; of a run on the way only what it has incurred.
+    pub costs: Vec<CostRow>,
+}
+
+/// Live means are sums in fixed point: equal to the final ones but for less than this.
+const LIVE_DIGITS: f64 = 1e9;
+
+/// Reads what `run` has to show.
+///
+/// # Errors
+/// The log, a table or the live table cannot be read.
+pub fn show(run: &Open) -> Result<Shown, JobError> {
+    let store = &run.places.store;
+    let log = Log::open(store, run.id())?;
+    let state = log.state();
+    let expected = run.resolved.outcomes();
+    if state.finished.is_some() {
+        return Ok(Shown {
+            finished: true,
+            outcomes: state.total_outcomes(),
+            expected,
+            commits: state.commits.len() as u64,
+            measures: read_table::<MeasureRow>(store, &layout::final_table(run.id(), "measures"))?,
+            costs: read_table::<CostRow>(store, &layout::final_table(run.id(), "costs"))?,
+        });
+    }
+    let live = match store.exists(&live_object(run.id()))? {
+        false => LiveTable::default(),
+        true => serde_json::from_slice(&store.get(&live_object(run.id()))?).map_err(|source| JobError::Stored {
+            what: "the live table",
+            run: run.id().to_owned(),
+            source,
+        })?,
+    };
+    let measures = live_measures(run, &live);
+    let costs = incurred(&log)
+        .into_iter()
+        .map(|(service, spent)| CostRow {
+            service,
+            unique: Some(spent.requests),
+            computed: Some(spent.computed),
+            service_s: Some(spent.service_us as f64 / 1e6),
+            ..CostRow::default()
+        })
+        .collect();
+    Ok(Shown { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, costs })
+}
+
+fn live_measures(run: &Open, live: &LiveTable) -> Vec<MeasureRow> {
+    let set = run.judge.set();
+    let versions: Vec<_> = set.versions().collect();
+    let profile = set.profile().to_string();
+    let rounded = |value: f64| (value * LIVE_DIGITS).round() / LIVE_DIGITS;
+    live.tallies
+        .iter()
+        .map(|&(key, (n, ok, sum, squares))| {
+            let configuration = &run.resolved.configurations[key.configuration as usize].name;
+            let mode = run.company.methods[key.configuration as usize].context_mode().name();
+            let measure = usize::from(key.measure);
+            let stratum = &run.judge.strata()[usize::from(key.stratum)];
+            let names = (
+                configuration.as_str(),
+                stratum.as_str(),
+                set.names()[measure].as_str(),
+                versions[measure],
+                profile.as_str(),
+                mode,
+            );
+            let unscaled = |fixed: i64| hopeval_measures::FixedPoint(fixed).to_f64();
+            let mut row = measure_row(names, n as u64, ok as u64, unscaled(sum), unscaled(squares));
+            for value in [&mut row.value, &mut row.stderr, &mut row.low, &mut row.high] {
+                *value = value.map(rounded);
+            }
+            row
+        })
+        .collect()
+}
+
+/// The document that `--json` prints.
+pub fn document(run: &Open, shown: &Shown) -> Value {
+    let measures: Vec<Value> = shown
+        .measures
+        .iter()
+        .map(|row| {
+            json!({"configuration": row.configuration, "stratum": row.stratum, "measure": row.measure, "value": row.value,
+                   "stderr": row.stderr, "n": row.n, "coverage": row.coverage, "context_mode": row.context_mode})
+        })
+        .collect();
+    let cost: Vec<Value> = shown
+        .costs
+        .iter()
+        .map(|row| {
+            json!({"configuration": row.configuration, "service": row.service, "requests": row.requests, "unique": row.unique,
+                   "computed": row.computed, "prompt_tokens": row.prompt_tokens, "completion_tokens": row.completion_tokens,
+                   "scored_tokens": row.scored_tokens, "service_s": row.service_s, "device_s": row.device_s, "money": row.money})
+        })
+        .collect();
+    let out = run.places.store.full_name(&layout::run(run.id()));
+    json!({
+        "run": run.id(),
+        "job": run.record.job,
+        "out": out,
+        "finished": shown.finished,
+        "outcomes": shown.outcomes,
+        "questions": run.resolved.prepared.questions,
+        "quarantined": run.resolved.prepared.quarantined,
+        "links": run.resolved.links,
+        "measures": measures,
+        "cost": cost,
+    })
+}

@@ -1,0 +1,105 @@
+//! Writes the outcomes of one worker as Parquet parts, when their chunks are complete.
+//!
+//! A part holds whole chunks, sorted by (configuration, index). Its receipt tells the committer what it holds, and
+//! what this worker's services have done since the last receipt.
+
+use crate::host::Finished;
+use crate::ledger::{Receipt, Spending};
+use crate::services::{Books, Fault};
+use hopeval_operators::persist::Writer;
+use hopeval_operators::ticket::Ticket;
+use hopeval_results::tables::{OutcomeRow, outcomes};
+use hopeval_results::{Store, layout};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::journal::Author;
+
+type Job = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<Spending>, Ticket<Receipt>);
+
+/// Gathers outcomes by chunk and has complete ones written.
+pub struct Sink {
+    open_chunks: BTreeMap<u64, Vec<OutcomeRow>>,
+    books: Books,
+    reported: BTreeMap<Arc<str>, Spending>,
+    jobs: Sender<Job>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Sink {
+    /// A sink with a writing thread of its own; `open` counts its writes.
+    pub fn new(store: &Store, author: Author, books: &Books, open: Arc<AtomicUsize>, fault: Fault) -> Self {
+        let (jobs, receiver) = channel();
+        let (store, counter) = (store.clone(), Arc::clone(&open));
+        let started = std::thread::Builder::new()
+            .name("outcomes".into())
+            .spawn(move || write(&store, &author, &receiver, &counter, &fault));
+        if let Err(error) = started {
+            tracing::error!(%error, "cannot start the outcomes' thread");
+        }
+        Self { open_chunks: BTreeMap::new(), books: Arc::clone(books), reported: BTreeMap::new(), jobs, open }
+    }
+
+    /// What the services did since the last call.
+    fn spending(&mut self) -> Vec<Spending> {
+        let mut changed = Vec::new();
+        for (name, spent) in self.books.iter() {
+            let now = Spending::of(name, spent);
+            let last = self.reported.entry(Arc::clone(name)).or_insert_with(|| Spending::none(name));
+            let since = now.since(last);
+            if since.requests > 0 || since.service_us > 0 {
+                changed.push(since);
+            }
+            *last = now;
+        }
+        changed
+    }
+}
+
+impl Writer for Sink {
+    type Item = Rc<Finished>;
+    type Receipt = Receipt;
+
+    fn accept(&mut self, chunk: u64, items: &mut Vec<Rc<Finished>>) {
+        let rows = items.drain(..).map(|finished| match Rc::try_unwrap(finished) {
+            Ok(finished) => finished.row,
+            Err(shared) => shared.row.clone(),
+        });
+        self.open_chunks.entry(chunk).or_default().extend(rows);
+    }
+
+    fn write(&mut self, complete: u64, advanced: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+        if !advanced {
+            return;
+        }
+        let later = self.open_chunks.split_off(&complete);
+        let done = std::mem::replace(&mut self.open_chunks, later);
+        let spending = self.spending();
+        if done.is_empty() && spending.is_empty() {
+            return;
+        }
+        let chunks = done.iter().map(|(&chunk, rows)| (chunk, rows.len() as u64)).collect();
+        let rows = done.into_values().flatten().collect();
+        self.open.fetch_add(1, Ordering::SeqCst);
+        drop(self.jobs.send((rows, chunks, spending, begin())));
+    }
+}
+
+fn write(store: &Store, author: &Author, receiver: &Receiver<Job>, open: &AtomicUsize, fault: &Fault) {
+    for (n, (rows, chunks, spent, ticket)) in receiver.iter().enumerate() {
+        let mut part = None;
+        if !rows.is_empty() {
+            let name = layout::outcome_part(&author.run, author.generation, author.worker, n as u64);
+            if let Err(error) = outcomes::write_part(store, &name, rows) {
+                fault.report(error.into());
+                return;
+            }
+            part = Some(name);
+        }
+        open.fetch_sub(1, Ordering::SeqCst);
+        ticket.answer(Receipt::Part { part, chunks, spent });
+    }
+}

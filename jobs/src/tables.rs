@@ -1,0 +1,416 @@
+//! Final tables of a run: committed outcomes, judged and written in one order by one writer.
+//!
+//! `outcomes`, `scores` and `measures` are byte-identical for the same job, whatever the workers, crashes and restarts:
+//! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
+
+use crate::error::JobError;
+use crate::host::{outcome_row, question as machine_question, read_texts};
+use crate::judge::{Answerable, is_ok};
+use crate::ledger::{Note, Spending};
+use crate::run::Open;
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_measures::{Scratch, aggregate};
+use hopeval_methods::transcript::Transcript;
+use hopeval_results::log::{Body, Final, FinalTable};
+use hopeval_results::tables::{
+    CallRow, ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, MeasureRow, OutcomeRow, QuestionRow, RunRow,
+    ScoreRow, TableWriter, outcomes,
+};
+use hopeval_results::{Log, layout};
+use std::collections::BTreeMap;
+
+/// Sums of one measure over one stratum of one configuration.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    n: u64,
+    ok: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Sums {
+    fn add(&mut self, value: f64, ok: bool) {
+        self.n += 1;
+        self.ok += u64::from(ok);
+        self.sum += value;
+        self.squares += value * value;
+    }
+}
+
+/// A measure's mean with its error, as tables and `show` have it.
+pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64, sum: f64, squares: f64) -> MeasureRow {
+    let (configuration, stratum, measure, version, profile, context_mode) = names;
+    let count = n as f64;
+    let value = (n > 0).then(|| sum / count);
+    // The standard error of a mean by the central limit theorem, with n - 1.
+    let stderr = (n > 1).then(|| ((squares - sum * sum / count).max(0.0) / (count - 1.0) / count).sqrt());
+    let interval = value.zip(stderr).map(|(mean, stderr)| aggregate::normal(mean, stderr));
+    MeasureRow {
+        configuration: configuration.to_owned(),
+        stratum: stratum.to_owned(),
+        measure: measure.to_owned(),
+        version: version.to_owned(),
+        profile: profile.to_owned(),
+        context_mode: context_mode.to_owned(),
+        value,
+        stderr,
+        low: interval.map(|(low, _)| low),
+        high: interval.map(|(_, high)| high),
+        n,
+        coverage: (n > 0).then(|| ok as f64 / count),
+    }
+}
+
+/// What a finished run holds, in short.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// Outcomes whose status is not ok.
+    pub failed: u64,
+    /// All outcomes.
+    pub outcomes: u64,
+    /// The tables.
+    pub tables: Vec<FinalTable>,
+}
+
+/// Judges all committed outcomes and hands them on in final order.
+///
+/// # Errors
+/// The questions, a part or an edit of gold cannot be read.
+pub fn judged(
+    run: &Open,
+    log: &Log,
+    each: &mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>,
+) -> Result<(), JobError> {
+    let edits = crate::gold::edits(&run.places.store, run.id(), log)?;
+    let mut gold: Vec<Answerable> = Vec::new();
+    for row in run.questions(log, 0)? {
+        gold.push(run.judge.answerable(&row?));
+    }
+    let (mut scratch, mut values) = (Scratch::default(), Vec::new());
+    let (configurations, chunk) = (run.resolved.configurations.len(), run.resolved.chunk);
+    for outcome in outcomes::in_final_order(&run.places.store, run.id(), log.state(), configurations, chunk) {
+        let mut outcome = outcome?;
+        let Some(question) = gold.get(outcome.index as usize) else { continue };
+        if let Some(edit) = edits.get(&outcome.index)
+            && run.company.methods[outcome.configuration as usize].reads_gold()
+        {
+            outcome = drive_again(run, outcome.configuration, edit)?;
+        }
+        run.judge.score(question, &outcome, &mut scratch, &mut values);
+        each(question, &outcome, &values)?;
+    }
+    Ok(())
+}
+
+/// Drives one question of one configuration here and now, with the services of this process.
+///
+/// # Errors
+/// A request that these services do not answer.
+pub fn drive_again(run: &Open, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
+    let transcript = transcript(run, configuration, question)?;
+    let mut calls: BTreeMap<(String, &str), CallRow> = BTreeMap::new();
+    for round in &transcript.rounds {
+        for (request, response) in round.requests.iter().zip(&round.responses) {
+            let (service, kind) = (request.service.to_string(), request.ask.kind().name());
+            let call = calls.entry((service.clone(), kind)).or_insert_with(|| CallRow {
+                service,
+                kind: kind.to_owned(),
+                ..CallRow::default()
+            });
+            call.calls += 1;
+            call.prompt_tokens += response.work.prompt_tokens;
+            call.completion_tokens += response.work.completion_tokens;
+            call.scored_tokens += response.work.scored_tokens;
+            call.operations += response.work.operations;
+        }
+    }
+    let rounds = transcript.rounds.len() as u32;
+    Ok(outcome_row(configuration, question, transcript.outcome, rounds, calls.into_values().collect(), None))
+}
+
+/// The transcript of one question under one configuration, driven again.
+///
+/// # Errors
+/// A request that these services do not answer.
+pub fn transcript(run: &Open, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
+    let method = run.company.methods[configuration as usize].as_ref();
+    let name = &run.resolved.configurations[configuration as usize].name;
+    let catalogue = &run.company.catalogue;
+    let mut answer = |request: &hopeval_methods::Request| {
+        let mut response = catalogue.answer(request);
+        if request.wants_text() {
+            read_texts(catalogue, &mut response);
+        }
+        Some(response)
+    };
+    Transcript::replay(method, name, &machine_question(question), &mut answer)
+        .map_err(|missing| JobError::Unfit { run: run.id().to_owned(), reason: missing.to_string() })
+}
+
+fn names_of(corpus: &Corpus) -> impl Fn(u32) -> String + '_ {
+    |id| corpus.id(PassageId(id)).to_owned()
+}
+
+/// Means of all measures of the outcomes that `log` has committed, without writing anything.
+///
+/// # Errors
+/// As [`judged`].
+pub fn measures(run: &Open, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
+    let mut board = Board::new(run);
+    judged(run, log, &mut |question, outcome, values| {
+        board.add(run, question, outcome, values);
+        Ok(())
+    })?;
+    Ok(board.rows(run))
+}
+
+/// Sums of all configurations, strata and measures.
+struct Board {
+    sums: Vec<Sums>,
+    strata: usize,
+    measures: usize,
+}
+
+impl Board {
+    fn new(run: &Open) -> Self {
+        let (strata, measures) = (run.judge.strata().len(), run.judge.set().names().len());
+        Self { sums: vec![Sums::default(); run.resolved.configurations.len() * strata * measures], strata, measures }
+    }
+
+    fn add(&mut self, run: &Open, question: &Answerable, outcome: &OutcomeRow, values: &[Option<f64>]) {
+        let ok = is_ok(outcome);
+        for &stratum in run.judge.strata_of(question) {
+            let base = (outcome.configuration as usize * self.strata + usize::from(stratum)) * self.measures;
+            for (sums, value) in self.sums[base..].iter_mut().zip(values) {
+                if let Some(value) = value {
+                    sums.add(*value, ok);
+                }
+            }
+        }
+    }
+
+    fn rows(&self, run: &Open) -> Vec<MeasureRow> {
+        let set = run.judge.set();
+        let versions: Vec<_> = set.versions().collect();
+        let profile = set.profile().to_string();
+        let mut rows = Vec::new();
+        for (c, configuration) in run.resolved.configurations.iter().enumerate() {
+            let mode = run.company.methods[c].context_mode().name();
+            for (s, stratum) in run.judge.strata().iter().enumerate() {
+                for (m, measure) in set.names().iter().enumerate() {
+                    let sums = self.sums[(c * self.strata + s) * self.measures + m];
+                    let names = (
+                        configuration.name.as_str(),
+                        stratum.as_str(),
+                        measure.as_str(),
+                        versions[m],
+                        profile.as_str(),
+                        mode,
+                    );
+                    rows.push(measure_row(names, sums.n, sums.ok, sums.sum, sums.squares));
+                }
+            }
+        }
+        rows
+    }
+}
+
+/// Writes the final tables of a run whose chunks are all committed, and the record that says so. `mesh` is the last
+/// generation's processes and workers.
+///
+/// # Errors
+/// A part cannot be read, a table cannot be written, a later generation has begun.
+pub fn finish(
+    run: &Open,
+    log: &mut Log,
+    generation: u64,
+    committer: &str,
+    mesh: (u32, u32),
+    report: &dyn Fn(u64),
+) -> Result<Finished, JobError> {
+    let store = &run.places.store;
+    let id = run.id();
+    let corpus = &run.company.catalogue.corpus;
+    let name_of = names_of(corpus);
+    let configurations = run.names();
+    let set = run.judge.set();
+    let versions: Vec<String> = set.versions().map(|version| format!("{} {version}", set.profile())).collect();
+    let place = |table: &str| layout::final_table(id, table);
+    let mut outcome_table = TableWriter::<FinalOutcomeRow>::new(store, &place("outcomes"))?;
+    let mut score_table = TableWriter::<ScoreRow>::new(store, &place("scores"))?;
+    let mut latency_table = TableWriter::<LatencyRow>::new(store, &place("latencies"))?;
+    let mut board = Board::new(run);
+    let mut attributed: BTreeMap<(u32, String, String), (CallRow, f64)> = BTreeMap::new();
+    let (mut failed, mut done) = (0u64, 0u64);
+    judged(run, log, &mut |question, outcome, values| {
+        board.add(run, question, outcome, values);
+        failed += u64::from(!is_ok(outcome));
+        done += 1;
+        if done % 4096 == 0 {
+            report(done);
+        }
+        let configuration = &configurations[outcome.configuration as usize];
+        for ((measure, version), value) in set.names().iter().zip(&versions).zip(values) {
+            score_table.push(ScoreRow {
+                configuration: configuration.clone(),
+                index: outcome.index,
+                question: outcome.question.clone(),
+                measure: measure.clone(),
+                version: version.clone(),
+                gold_digest: question.gold_digest.clone(),
+                value: *value,
+            })?;
+        }
+        for call in &outcome.calls {
+            let key = (outcome.configuration, call.service.clone(), call.kind.clone());
+            let (sum, _) = attributed.entry(key).or_insert_with(|| {
+                (CallRow { service: call.service.clone(), kind: call.kind.clone(), ..CallRow::default() }, 0.0)
+            });
+            sum.calls += call.calls;
+            sum.prompt_tokens += call.prompt_tokens;
+            sum.completion_tokens += call.completion_tokens;
+            sum.scored_tokens += call.scored_tokens;
+            sum.operations += call.operations;
+        }
+        if let Some(timing) = &outcome.timing {
+            latency_table.push(LatencyRow {
+                configuration: configuration.clone(),
+                index: outcome.index,
+                service_s: timing.service_s,
+                queue_s: timing.queue_s,
+                wall_s: timing.wall_s,
+            })?;
+        }
+        outcome_table.push(outcome.clone().into_final(configuration, &name_of))?;
+        Ok(())
+    })?;
+    let mut tables = vec![outcome_table.finish()?, score_table.finish()?, latency_table.finish()?];
+    tables.push(write(store, &place("measures"), board.rows(run))?);
+    tables.push(write(store, &place("costs"), costs(run, log, &attributed))?);
+    tables.push(write(store, &place("configurations"), configuration_rows(run))?);
+    let state = log.state();
+    let gold_edit = state.golds.last().map_or(0, |gold| gold.edit);
+    let run_row = RunRow {
+        run: id.to_owned(),
+        job: run.record.job.clone(),
+        job_digest: run.record.job_digest.clone(),
+        settings: run.record.settings.to_string(),
+        program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        created_ms: run.record.created_ms,
+        finished_ms: crate::journal::now_ms(),
+        generations: state.generation,
+        workers: mesh.1,
+        processes: mesh.0,
+        dataset: run.resolved.format().to_owned(),
+        dataset_digest: run.resolved.dataset_digest.clone(),
+        corpus: Some(corpus.info().settings.name.clone()),
+        corpus_digest: Some(run.resolved.corpus_digest.clone()),
+        passages: Some(run.resolved.passages),
+        questions: run.resolved.prepared.questions,
+        quarantined: run.resolved.prepared.quarantined,
+        configurations: configurations.len() as u32,
+        outcomes: done,
+        failed,
+        chunk_size: run.resolved.chunk,
+        gold_edit,
+    };
+    tables.push(write(store, &place("runs"), vec![run_row])?);
+    let body = Body::Final(Final { tables: tables.clone(), gold_edit, live: serde_json::Value::Null });
+    log.append(generation, committer, body)?;
+    Ok(Finished { failed, outcomes: done, tables })
+}
+
+fn write<R: hopeval_results::tables::Row>(
+    store: &hopeval_results::Store,
+    path: &str,
+    rows: Vec<R>,
+) -> Result<FinalTable, JobError> {
+    Ok(hopeval_results::tables::write_table(store, path, rows)?)
+}
+
+fn configuration_rows(run: &Open) -> Vec<ConfigurationRow> {
+    let rows = run.resolved.configurations.iter().zip(&run.company.methods).enumerate();
+    rows.map(|(position, (configuration, method))| ConfigurationRow {
+        position: position as u32,
+        configuration: configuration.name.clone(),
+        method: configuration.kind.clone(),
+        method_version: method.version(),
+        parameters: configuration.parameters.to_string(),
+        context_mode: method.context_mode().name().to_owned(),
+        answers: method.answers(),
+        services: method.services().iter().map(|used| format!("{}={}", used.parameter, used.service)).collect(),
+        prompt_origin: None,
+        prompt_digest: None,
+        replicate: None,
+    })
+    .collect()
+}
+
+/// What services did over all valid commits.
+pub fn incurred(log: &Log) -> BTreeMap<String, Spending> {
+    let mut sums: BTreeMap<String, Spending> = BTreeMap::new();
+    for commit in &log.state().commits {
+        let note: Note = serde_json::from_value(commit.live.clone()).unwrap_or_default();
+        for spent in note.spent {
+            sums.entry(spent.service.clone()).or_insert_with(|| Spending::none(&spent.service)).add(&spent);
+        }
+    }
+    sums
+}
+
+/// Attributed costs of each configuration, then what the run incurred.
+fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (CallRow, f64)>) -> Vec<CostRow> {
+    let spent = incurred(log);
+    let rate = |service: &str| {
+        let spent = spent.get(service)?;
+        (spent.computed > 0).then(|| spent.service_us as f64 / 1e6 / spent.computed as f64)
+    };
+    let names = run.names();
+    let mut rows: Vec<CostRow> = attributed
+        .iter()
+        .map(|((configuration, service, kind), (call, _))| CostRow {
+            configuration: Some(names[*configuration as usize].clone()),
+            service: service.clone(),
+            kind: kind.clone(),
+            requests: call.calls,
+            unique: None,
+            computed: None,
+            prompt_tokens: call.prompt_tokens,
+            completion_tokens: call.completion_tokens,
+            scored_tokens: call.scored_tokens,
+            operations: call.operations,
+            // Unshared work at the run's measured rate; unknown where nothing was computed in this run.
+            service_s: rate(service).map(|rate| rate * call.calls as f64),
+            device_s: None,
+            money: None,
+            energy_j: None,
+        })
+        .collect();
+    for (service, spending) in &spent {
+        let kinds: std::collections::BTreeSet<&String> =
+            attributed.keys().filter(|(_, name, _)| name == service).map(|(_, _, kind)| kind).collect();
+        let kind = kinds.into_iter().map(String::as_str).collect::<Vec<_>>().join("+");
+        let requests =
+            attributed.iter().filter(|((_, name, _), _)| name == service).map(|(_, (call, _))| call.calls).sum();
+        let sum = |read: fn(&CallRow) -> u64| {
+            attributed.iter().filter(|((_, name, _), _)| name == service).map(|(_, (call, _))| read(call)).sum()
+        };
+        rows.push(CostRow {
+            configuration: None,
+            service: service.clone(),
+            kind,
+            requests,
+            unique: Some(spending.requests),
+            computed: Some(spending.computed),
+            prompt_tokens: sum(|call| call.prompt_tokens),
+            completion_tokens: sum(|call| call.completion_tokens),
+            scored_tokens: sum(|call| call.scored_tokens),
+            operations: sum(|call| call.operations),
+            service_s: Some(spending.service_us as f64 / 1e6),
+            device_s: None,
+            money: None,
+            energy_j: None,
+        });
+    }
+    rows
+}
