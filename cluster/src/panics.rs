@@ -9,8 +9,12 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
 use std::panic::PanicHookInfo;
 use std::process;
+use std::time::Duration;
 
 use crate::exit;
+
+/// How long the first panic after a lost peer waits before it ends the process.
+const HINDSIGHT: Duration = Duration::from_millis(300);
 
 /// What a panic means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +67,8 @@ pub fn install() {
         let code = match cause(&message) {
             Cause::Cascade => {
                 tracing::debug!(%message, "a panic after a lost peer");
+                // The pulse notices too, and knows who was lost: it may end the process first, with a better message.
+                std::thread::sleep(HINDSIGHT);
                 exit::RESUMABLE
             }
             Cause::ClosedPipe => exit::CLOSED_PIPE,
