@@ -41,7 +41,7 @@ pub fn write_segment(store: &Store, name: &str, mut entries: Vec<Entry>) -> Resu
     if let Some(entry) = entries.iter().find(|entry| entry.bucket >= BUCKETS) {
         return Err(JournalError::Bucket { found: entry.bucket });
     }
-    entries.sort_by(|a, b| (a.bucket, a.key).cmp(&(b.bucket, b.key)));
+    entries.sort_by_key(|entry| (entry.bucket, entry.key));
     entries.dedup_by(|next, kept| (next.bucket, next.key) == (kept.bucket, kept.key));
     let (bytes, rows) = encode(&entries)?;
     let size = bytes.len() as u64;

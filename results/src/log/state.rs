@@ -1,7 +1,8 @@
 //! What a log says, once void records are left out.
 
 use super::record::{Body, Commit, Final, Record};
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An edit of gold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl State {
     }
 
     /// Journal segments of all valid commits: those that win over others on resume.
-    pub fn segments(&self) -> std::collections::BTreeSet<String> {
+    pub fn segments(&self) -> BTreeSet<String> {
         self.commits.iter().flat_map(|commit| commit.segments.iter().cloned()).collect()
     }
 
@@ -69,8 +70,8 @@ impl State {
     fn commit(&mut self, commit: Commit) {
         let index = self.commits.len();
         for chunk in &commit.chunks {
-            if !self.committed.contains_key(&chunk.chunk) {
-                self.committed.insert(chunk.chunk, index);
+            if let Entry::Vacant(vacant) = self.committed.entry(chunk.chunk) {
+                vacant.insert(index);
                 self.outcomes.insert(chunk.chunk, chunk.outcomes);
             }
         }

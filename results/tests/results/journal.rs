@@ -239,10 +239,10 @@ fn survives(original: &[u8], damaged: Vec<u8>) -> Result<(), TestCaseError> {
     };
     prop_assert!(journal.damaged().len() <= 1);
     for n in 0..20 {
-        if let Some(location) = journal.locate(&key(n)) {
-            if let Ok(value) = &journal.read(&[location])[0] {
-                prop_assert_eq!(value, &Bytes::from(value_of(n)));
-            }
+        if let Some(location) = journal.locate(&key(n))
+            && let Ok(value) = &journal.read(&[location])[0]
+        {
+            prop_assert_eq!(value, &Bytes::from(value_of(n)));
         }
     }
     let _ = scan_segment(&store, &name(1));

@@ -1,5 +1,7 @@
 //! Tests of the store, the journal, the commit log, the run record and the tables, through their public face.
 
+#![expect(clippy::unwrap_used, reason = "tests may unwrap, and so may what they share: a panic is the report")]
+
 mod journal;
 mod log;
 mod outcomes;
