@@ -8,8 +8,10 @@
 //! * `within` for queries restricted to some passages.
 
 pub(crate) mod description;
+mod exact;
 mod exhaustive;
 mod plan;
+mod pruned;
 mod within;
 
 use std::path::Path;
@@ -41,6 +43,7 @@ pub struct Bm25Index {
 pub struct Scratch {
     plan: plan::Scratch,
     exhaustive: exhaustive::Scratch,
+    pruned: pruned::Scratch,
     pub(crate) tfidf: tfidf::Scores,
 }
 
@@ -125,7 +128,8 @@ impl Bm25Index {
         }
         match &query.within {
             Some(within) => within::search(self, &mut plan, within, query.k),
-            None => exhaustive::search(self, &plan, query.k, &mut scratch.exhaustive),
+            None => pruned::search(self, &plan, query.k, &mut scratch.pruned)
+                .unwrap_or_else(|| exhaustive::search(self, &plan, query.k, &mut scratch.exhaustive)),
         }
     }
 }

@@ -106,10 +106,134 @@ pub(crate) fn increment(out: &mut [u32; BLOCK]) {
     out.iter_mut().for_each(|value| *value = value.wrapping_add(1));
 }
 
+/// A term's impact in single precision: `weight * tf / (tf + base + slope * length)`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Impact {
+    pub weight: f32,
+    pub base: f32,
+    pub slope: f32,
+}
+
+impl Impact {
+    #[inline]
+    pub(crate) fn of(self, frequency: u32, length: u32) -> f32 {
+        let tf = frequency as f32;
+        self.weight * tf / (tf + (self.base + self.slope * length as f32))
+    }
+}
+
+/// Adds a term's impacts to the scores of a window that begins at passage `start`. `scores` and `lengths` are the
+/// window's; passages outside it count for its last passage, which only a damaged list has.
+#[inline]
+pub(crate) fn add_postings(
+    level: Level,
+    impact: Impact,
+    docs: &[u32],
+    frequencies: &[u32],
+    start: u32,
+    lengths: &[u32],
+    scores: &mut [f32],
+) {
+    let count = docs.len().min(frequencies.len());
+    let (docs, frequencies) = (&docs[..count], &frequencies[..count]);
+    if scores.is_empty() || scores.len() != lengths.len() {
+        return;
+    }
+    let done = match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level proves AVX2 and FMA; the slices' lengths were compared above.
+        Level::Avx2(_) => unsafe { avx2::add_postings(impact, docs, frequencies, start, lengths, scores) },
+        Level::Plain => 0,
+    };
+    for (&doc, &frequency) in docs[done..].iter().zip(&frequencies[done..]) {
+        let at = (doc.wrapping_sub(start) as usize).min(scores.len() - 1);
+        scores[at] += impact.of(frequency, lengths[at]);
+    }
+}
+
+/// As [`add_postings`] for a table of half bytes whose first is that of the window's first passage.
+#[inline]
+pub(crate) fn add_table(level: Level, impact: Impact, table: &[u8], lengths: &[u32], scores: &mut [f32]) {
+    if scores.len() != lengths.len() || table.len() < scores.len() / 2 {
+        return;
+    }
+    let done = match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level proves AVX2 and FMA; the slices' lengths were compared above.
+        Level::Avx2(_) => unsafe { avx2::add_table(impact, table, lengths, scores) },
+        Level::Plain => 0,
+    };
+    for at in done..scores.len() {
+        let frequency = table.get(at / 2).map_or(0, |pair| pair >> (4 * (at % 2)) & 15);
+        if frequency > 0 {
+            scores[at] += impact.of(u32::from(frequency), lengths[at]);
+        }
+    }
+}
+
+/// Sets all scores to zero and appends those that were at least `cut`, with their passages; the first is `start`.
+#[inline]
+pub(crate) fn sweep(level: Level, scores: &mut [f32], cut: f32, start: u32, found: &mut Vec<(u32, f32)>) {
+    let done = match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level proves AVX2.
+        Level::Avx2(_) => unsafe { avx2::sweep(scores, cut, start, found) },
+        Level::Plain => 0,
+    };
+    for (at, score) in scores.iter_mut().enumerate().skip(done) {
+        if *score >= cut {
+            found.push((start + at as u32, *score));
+        }
+        *score = 0.0;
+    }
+}
+
+/// Asks for the cache line of a byte that will be read soon.
+#[inline]
+pub(crate) fn prefetch(bytes: &[u8], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(byte) = bytes.get(at) {
+        // SAFETY: SSE is part of x86-64, and the address is a byte of the slice.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(byte).cast())
+        };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, at);
+}
+
+/// How many scores are at least `cut`.
+#[inline]
+pub(crate) fn count(level: Level, scores: &[f32], cut: f32) -> usize {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level proves AVX2.
+        Level::Avx2(_) => unsafe { avx2::count(scores, cut) },
+        Level::Plain => scores.iter().filter(|&&score| score >= cut).count(),
+    }
+}
+
+/// Scores whose maximum [`maxima`] takes.
+pub(crate) const GROUP: usize = 16;
+
+/// Appends the highest score of each whole group of 16.
+#[inline]
+pub(crate) fn maxima(level: Level, scores: &[f32], out: &mut Vec<f32>) {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the level proves AVX2.
+        Level::Avx2(_) => unsafe { avx2::maxima(scores, out) },
+        Level::Plain => {
+            out.extend(scores.chunks_exact(GROUP).map(|group| group.iter().copied().fold(0.0, f32::max)));
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::*;
 
+    use super::Impact;
     use crate::postings::BLOCK;
 
     /// For each width up to 25, which bytes of 16 hold the four values of a half group that starts at bit 0 or at bit
@@ -191,6 +315,152 @@ mod avx2 {
                 _mm256_storeu_si256(at, sum);
                 last = _mm256_permutevar8x32_epi32(sum, _mm256_set1_epi32(7));
             }
+        }
+    }
+
+    /// Adds the impacts of whole groups of eight postings; returns how many that were.
+    ///
+    /// # Safety
+    ///
+    /// AVX2 and FMA; `docs` and `frequencies` are equally long, `lengths` and `scores` are equally long and not empty.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn add_postings(
+        impact: Impact,
+        docs: &[u32],
+        frequencies: &[u32],
+        start: u32,
+        lengths: &[u32],
+        scores: &mut [f32],
+    ) -> usize {
+        let groups = docs.len() / 8;
+        let last = _mm256_set1_epi32((scores.len() - 1).min(i32::MAX as usize) as i32);
+        let start = _mm256_set1_epi32(start as i32);
+        let (weight, base) = (_mm256_set1_ps(impact.weight), _mm256_set1_ps(impact.base));
+        let slope = _mm256_set1_ps(impact.slope);
+        let (mut at, mut add) = ([0u32; 8], [0f32; 8]);
+        for group in 0..groups {
+            // SAFETY: loads are within whole groups; every index is at most `last`, so gather, reads and writes stay
+            // within the window.
+            unsafe {
+                let doc = _mm256_loadu_si256(docs.as_ptr().add(group * 8).cast());
+                let index = _mm256_min_epu32(_mm256_sub_epi32(doc, start), last);
+                let length = _mm256_cvtepi32_ps(_mm256_i32gather_epi32::<4>(lengths.as_ptr().cast(), index));
+                let tf = _mm256_loadu_si256(frequencies.as_ptr().add(group * 8).cast());
+                let tf = _mm256_cvtepi32_ps(tf);
+                let norm = _mm256_fmadd_ps(length, slope, base);
+                let share = _mm256_div_ps(_mm256_mul_ps(tf, weight), _mm256_add_ps(tf, norm));
+                _mm256_storeu_si256(at.as_mut_ptr().cast(), index);
+                _mm256_storeu_ps(add.as_mut_ptr(), share);
+                for lane in 0..8 {
+                    *scores.get_unchecked_mut(at[lane] as usize) += add[lane];
+                }
+            }
+        }
+        groups * 8
+    }
+
+    /// Adds the impacts of whole groups of eight passages; returns how many that were.
+    ///
+    /// # Safety
+    ///
+    /// AVX2 and FMA; `lengths` is as long as `scores`, `table` has half a byte for each of them at least.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn add_table(impact: Impact, table: &[u8], lengths: &[u32], scores: &mut [f32]) -> usize {
+        let groups = scores.len() / 8;
+        let (weight, base) = (_mm256_set1_ps(impact.weight), _mm256_set1_ps(impact.base));
+        let slope = _mm256_set1_ps(impact.slope);
+        let shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+        let low = _mm256_set1_epi32(15);
+        for group in 0..groups {
+            // SAFETY: all three slices hold whole groups: 4 bytes of the table, 8 lengths, 8 scores.
+            unsafe {
+                let four = table.as_ptr().add(group * 4).cast::<i32>().read_unaligned();
+                let tf = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(four), shifts), low);
+                let tf = _mm256_cvtepi32_ps(tf);
+                let length = _mm256_cvtepi32_ps(_mm256_loadu_si256(lengths.as_ptr().add(group * 8).cast()));
+                let norm = _mm256_fmadd_ps(length, slope, base);
+                let share = _mm256_div_ps(_mm256_mul_ps(tf, weight), _mm256_add_ps(tf, norm));
+                let at = scores.as_mut_ptr().add(group * 8);
+                _mm256_storeu_ps(at, _mm256_add_ps(_mm256_loadu_ps(at), share));
+            }
+        }
+        groups * 8
+    }
+
+    /// Sweeps whole groups of 32 scores; returns how many that were.
+    ///
+    /// # Safety
+    ///
+    /// AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn sweep(scores: &mut [f32], cut: f32, start: u32, found: &mut Vec<(u32, f32)>) -> usize {
+        let groups = scores.len() / 32;
+        let cuts = _mm256_set1_ps(cut);
+        let zero = _mm256_setzero_ps();
+        for group in 0..groups {
+            // SAFETY: whole groups of `scores`.
+            unsafe {
+                let at = scores.as_mut_ptr().add(group * 32);
+                let four = [
+                    _mm256_loadu_ps(at),
+                    _mm256_loadu_ps(at.add(8)),
+                    _mm256_loadu_ps(at.add(16)),
+                    _mm256_loadu_ps(at.add(24)),
+                ];
+                let most = _mm256_max_ps(_mm256_max_ps(four[0], four[1]), _mm256_max_ps(four[2], four[3]));
+                if _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(most, cuts)) != 0 {
+                    for (eight, scores) in four.into_iter().enumerate() {
+                        let mut mask = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(scores, cuts)) as u32;
+                        while mask != 0 {
+                            let lane = eight * 8 + mask.trailing_zeros() as usize;
+                            found.push((start + (group * 32 + lane) as u32, *at.add(lane)));
+                            mask &= mask - 1;
+                        }
+                    }
+                }
+                _mm256_storeu_ps(at, zero);
+                _mm256_storeu_ps(at.add(8), zero);
+                _mm256_storeu_ps(at.add(16), zero);
+                _mm256_storeu_ps(at.add(24), zero);
+            }
+        }
+        groups * 32
+    }
+
+    /// # Safety
+    ///
+    /// AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn count(scores: &[f32], cut: f32) -> usize {
+        let cuts = _mm256_set1_ps(cut);
+        let (chunks, rest) = scores.as_chunks::<8>();
+        let mut sum = _mm256_setzero_si256();
+        for chunk in chunks {
+            // SAFETY: a chunk is eight scores.
+            let eight = unsafe { _mm256_loadu_ps(chunk.as_ptr()) };
+            // A true comparison is -1.
+            sum = _mm256_sub_epi32(sum, _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GE_OQ>(eight, cuts)));
+        }
+        let mut lanes = [0u32; 8];
+        // SAFETY: `lanes` is eight words.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sum) };
+        lanes.iter().sum::<u32>() as usize + rest.iter().filter(|&&score| score >= cut).count()
+    }
+
+    /// # Safety
+    ///
+    /// AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn maxima(scores: &[f32], out: &mut Vec<f32>) {
+        let (chunks, _) = scores.as_chunks::<16>();
+        out.reserve(chunks.len());
+        for chunk in chunks {
+            // SAFETY: a chunk is sixteen scores.
+            let most =
+                unsafe { _mm256_max_ps(_mm256_loadu_ps(chunk.as_ptr()), _mm256_loadu_ps(chunk.as_ptr().add(8))) };
+            let four = _mm_max_ps(_mm256_castps256_ps128(most), _mm256_extractf128_ps::<1>(most));
+            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+            out.push(_mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps::<1>(two, two))));
         }
     }
 }

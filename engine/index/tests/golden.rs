@@ -1,5 +1,8 @@
 //! Figures and lists that other programs produced, on the real passages beside the repository.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+#![expect(clippy::print_stderr, reason = "a skipped test must say so")]
+
 use std::{
     collections::HashMap,
     fs::File,

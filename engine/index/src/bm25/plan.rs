@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{Bm25Index, description::okapi_idf};
-use crate::{parameters::Formula, vocabulary::Record};
+use crate::{parameters::Formula, simd::Impact, vocabulary::Record};
 
 /// What planning needs again for each query.
 #[derive(Default)]
@@ -76,6 +76,17 @@ impl Scorer {
     #[inline]
     pub(super) fn norm(&self, length: u32) -> f64 {
         self.k1 * (1.0 - self.b + self.b * f64::from(length) / self.average_length)
+    }
+
+    /// The impact of a term that the query has `count` times, in single precision.
+    pub(super) fn single(&self, idf: f64, count: u32) -> Impact {
+        let factor = if self.formula == Formula::Lucene { 1.0 } else { self.k1 + 1.0 };
+        Impact {
+            weight: (idf * factor * f64::from(count)) as f32,
+            // The tiny addend keeps 0 / 0 away where a passage lacks the term and its norm is 0.
+            base: (self.k1 * (1.0 - self.b) + 1e-30) as f32,
+            slope: (self.k1 * self.b / self.average_length) as f32,
+        }
     }
 
     /// What a term adds to a passage's score.

@@ -106,6 +106,18 @@ impl<'a> Cursor<'a> {
         Some(high)
     }
 
+    /// Moves to the first passage at or behind `doc`.
+    pub(crate) fn skip_to(&mut self, doc: u32) {
+        if self.doc().is_none_or(|here| here >= doc) {
+            return;
+        }
+        let Some(block) = self.seek_block(doc) else { return };
+        if block != self.block {
+            self.load(block);
+        }
+        self.at += self.docs[self.at..self.count].partition_point(|&d| d < doc);
+    }
+
     /// The frequency of the term in `doc`, 0 if the passage lacks it; moves to it. Ascending passages only.
     #[inline]
     pub(crate) fn frequency(&mut self, doc: u32) -> u32 {

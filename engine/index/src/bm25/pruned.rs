@@ -1,0 +1,324 @@
+//! The best `k` passages without scoring all: MaxScore over windows of passages, exact in its result.
+//!
+//! Scores are first computed in single precision. Their relative error is at most `Query::error`, so a passage whose
+//! single-precision score is more than twice that below the k-th best cannot be among the best; all others are scored
+//! again in double precision, in the formula's order, and ranked by that.
+//!
+//! Terms are ordered by the most that they can add. Once the k-th best score is above what the last terms can add
+//! together, these are *optional*: a passage that has only them cannot be among the best. Then for each window
+//!
+//! ```text
+//! needed terms   --postings--> scores of the window --sweep--> candidates above (k-th best - optional bounds)
+//! optional terms --look-ups, most promising first, dropping candidates as the bound shrinks--> survivors
+//! ```
+//!
+//! In the first window all terms are needed; the k-th highest of its groups' highest scores is a bound to start from.
+//! Where so many candidates remain that looking a term up for each costs more than adding its postings, it is added.
+
+use super::{Bm25Index, exact::Exact, plan::Plan};
+use crate::{
+    field::Reader,
+    query::Hit,
+    simd::{self, Impact},
+};
+
+/// Passages of a window: its scores fit into the first-level cache.
+const WINDOW: u32 = 1 << 13;
+
+/// What things cost, in tenths of a nanosecond: to look a passage up in a table and in blocks, to add a passage of a
+/// table and a posting of a block. They decide how a window is searched, never what is found.
+const LOOK_UP_TABLE: usize = 50;
+const LOOK_UP_BLOCKS: usize = 250;
+const ADD_TABLE: usize = 4;
+const ADD_BLOCKS: usize = 15;
+
+/// Kept from query to query.
+#[derive(Default)]
+pub(super) struct Scratch {
+    /// The window's scores, all zero between windows.
+    scores: Vec<f32>,
+    candidates: Vec<(u32, f32)>,
+    survivors: Vec<(u32, f32)>,
+    /// Passages that were scored in a window with few postings.
+    touched: Vec<u32>,
+    /// Scores to select among.
+    maxima: Vec<f32>,
+    /// The survivors' passages.
+    docs: Vec<u32>,
+    exact: Exact,
+}
+
+/// A term in the order of the search.
+struct Term<'a> {
+    impact: Impact,
+    /// The most it adds to a passage.
+    bound: f32,
+    /// The most this and all later terms add together.
+    rest: f32,
+    document_frequency: u32,
+    lengths: &'a [u32],
+    reader: Reader<'a>,
+}
+
+/// `None` if single precision cannot bound the scores: where weights are not positive, or beyond its range.
+pub(super) fn search(index: &Bm25Index, plan: &Plan, k: usize, scratch: &mut Scratch) -> Option<Vec<Hit>> {
+    let mut terms = terms(index, plan)?;
+    let error = (4 * terms.len() + 48) as f32 * f32::EPSILON;
+    scratch.survivors.clear();
+    scratch.scores.resize(WINDOW as usize, 0.0);
+    let mut search = Search { index, plan, k, error, cut: f32::MIN_POSITIVE };
+    let mut start = 0;
+    while start < index.len() {
+        // Terms from `needed` on are optional.
+        let needed = terms.iter().position(|term| term.rest < search.cut).unwrap_or(terms.len());
+        if needed == 0 {
+            break;
+        }
+        let Some(next) = terms[..needed].iter().filter_map(|term| term.next(start)).min() else { break };
+        if next >= index.len() {
+            break;
+        }
+        start = next & !7;
+        let end = index.len().min(start.saturating_add(WINDOW));
+        search.window(&mut terms, needed, start, end, scratch);
+        start = end;
+    }
+    search.narrow(scratch);
+    Some(search.rank(scratch))
+}
+
+fn terms<'a>(index: &'a Bm25Index, plan: &Plan) -> Option<Vec<Term<'a>>> {
+    let bytes = index.container.bytes();
+    let mut terms = Vec::with_capacity(plan.terms.len());
+    let mut sum = 0.0;
+    for term in &plan.terms {
+        let (scorer, field) = (&plan.scorers[term.field], &index.fields[term.field]);
+        let impact = scorer.single(term.idf, term.count);
+        let longest = f64::from(index.description.fields[term.field].longest);
+        let least = f64::from(impact.weight) / (1.0 + f64::from(impact.base) + f64::from(impact.slope) * longest);
+        // NaN is refused too.
+        if least.is_nan() || least <= 1e-30 {
+            return None;
+        }
+        sum += impact.weight;
+        terms.push(Term {
+            impact,
+            bound: bound(impact, term.record.highest, term.record.shortest),
+            rest: 0.0,
+            document_frequency: term.record.document_frequency,
+            lengths: field.lengths(bytes),
+            reader: Reader::new(field.list(bytes, &term.record), index.level),
+        });
+    }
+    if sum.is_nan() || sum >= 1e30 {
+        return None;
+    }
+    terms.sort_by(|a, b| b.bound.total_cmp(&a.bound));
+    let mut rest = 0.0;
+    for term in terms.iter_mut().rev() {
+        rest = (rest + term.bound) * (1.0 + 2.0 * f32::EPSILON);
+        term.rest = rest;
+    }
+    Some(terms)
+}
+
+/// The most a term adds to a passage at least `shortest` long that has it at most `highest` times (`None`: unknown).
+#[inline]
+fn bound(impact: Impact, highest: Option<u32>, shortest: u32) -> f32 {
+    highest.map_or(impact.weight, |highest| impact.of(highest, shortest)) * (1.0 + 16.0 * f32::EPSILON)
+}
+
+impl Term<'_> {
+    /// A passage at or behind `start`, none before it having the term.
+    fn next(&self, start: u32) -> Option<u32> {
+        match &self.reader {
+            Reader::Dense(_) => Some(start),
+            Reader::Blocks(cursor) => cursor.doc(),
+        }
+    }
+}
+
+struct Search<'a> {
+    index: &'a Bm25Index,
+    plan: &'a Plan,
+    k: usize,
+    /// Relative error of a single-precision score.
+    error: f32,
+    /// Passages with a lower single-precision score cannot be among the best.
+    cut: f32,
+}
+
+impl Search<'_> {
+    /// Adds the survivors of passages `start..end`.
+    fn window(&mut self, terms: &mut [Term<'_>], needed: usize, start: u32, end: u32, scratch: &mut Scratch) {
+        let size = (end - start) as usize;
+        let few = {
+            let postings: u64 = terms[..needed].iter().map(|term| u64::from(term.document_frequency)).sum();
+            postings * 24 < u64::from(self.index.len())
+        };
+        scratch.touched.clear();
+        for term in &mut terms[..needed] {
+            self.add(term, start, end, few, scratch);
+        }
+        let scores = &mut scratch.scores[..size];
+        if self.cut == f32::MIN_POSITIVE && self.k > 0 && size / simd::GROUP >= self.k {
+            scratch.maxima.clear();
+            simd::maxima(self.index.level, scores, &mut scratch.maxima);
+            if scratch.maxima.len() >= self.k {
+                self.raise(kth_highest(&mut scratch.maxima, self.k));
+            }
+        }
+        let mut added = needed;
+        while added < terms.len() {
+            let cut = self.cut - terms[added].rest;
+            let candidates = if few {
+                let scores = &scratch.scores[..size];
+                let score = |doc: &&u32| scores.get(doc.wrapping_sub(start) as usize).is_some_and(|&s| s >= cut);
+                scratch.touched.iter().filter(score).count()
+            } else {
+                simd::count(self.index.level, &scratch.scores[..size], cut)
+            };
+            let term = &mut terms[added];
+            let (look_up, add) = match term.reader {
+                Reader::Dense(_) if few => break,
+                Reader::Dense(_) => (LOOK_UP_TABLE, size * ADD_TABLE),
+                Reader::Blocks(_) => {
+                    let postings = u64::from(term.document_frequency) * size as u64 / u64::from(self.index.len());
+                    (LOOK_UP_BLOCKS, postings as usize * ADD_BLOCKS)
+                }
+            };
+            if candidates * look_up <= add {
+                break;
+            }
+            self.add(term, start, end, few, scratch);
+            added += 1;
+        }
+        let optional = &mut terms[added..];
+        let rest = optional.first().map_or(0.0, |term| term.rest);
+        self.collect((self.cut - rest).max(f32::MIN_POSITIVE), start, size, few, scratch);
+        for term in &*optional {
+            if let Reader::Dense(dense) = &term.reader {
+                scratch.candidates.iter().for_each(|&(doc, _)| simd::prefetch(dense.table, doc as usize / 2));
+            }
+        }
+        for term in optional {
+            self.look_up(term, &mut scratch.candidates);
+        }
+        let cut = self.cut;
+        scratch.survivors.extend(scratch.candidates.iter().filter(|&&(_, score)| score >= cut));
+        if scratch.survivors.len() >= self.k + self.k / 2 + 32 {
+            self.narrow(scratch);
+        }
+    }
+
+    /// Adds a term's impacts to the scores of passages `start..end`.
+    fn add(&self, term: &mut Term<'_>, start: u32, end: u32, few: bool, scratch: &mut Scratch) {
+        let (level, impact) = (self.index.level, term.impact);
+        let lengths = &term.lengths[start as usize..end as usize];
+        let scores = &mut scratch.scores[..lengths.len()];
+        match &mut term.reader {
+            Reader::Blocks(cursor) => {
+                // Windows before may have looked passages up, or have been passed by.
+                cursor.skip_to(start);
+                while cursor.take_before(end, |docs, frequencies| {
+                    simd::add_postings(level, impact, docs, frequencies, start, lengths, scores);
+                    if few {
+                        scratch.touched.extend_from_slice(docs);
+                    }
+                }) {}
+            }
+            Reader::Dense(dense) => {
+                let table = dense.table.get(start as usize / 2..).unwrap_or(&[]);
+                simd::add_table(level, impact, table, lengths, scores);
+                for (doc, frequency) in dense.exceptions(start, end) {
+                    let at = (doc - start) as usize;
+                    scores[at] += impact.of(frequency, lengths[at]) - impact.of(15, lengths[at]);
+                }
+            }
+        }
+    }
+
+    /// Moves the window's passages of at least that score to the candidates, ascending, and clears the scores.
+    fn collect(&self, cut: f32, start: u32, size: usize, few: bool, scratch: &mut Scratch) {
+        let Scratch { scores, candidates, touched, .. } = scratch;
+        let scores = &mut scores[..size];
+        candidates.clear();
+        if !few {
+            simd::sweep(self.index.level, scores, cut, start, candidates);
+            return;
+        }
+        for &doc in touched.iter() {
+            // A damaged list may hold any number; its score went to the window's last passage.
+            let at = (doc.wrapping_sub(start) as usize).min(size - 1);
+            if scores[at] >= cut {
+                candidates.push((start + at as u32, scores[at]));
+            }
+            scores[at] = 0.0;
+        }
+        candidates.sort_unstable_by_key(|&(doc, _)| doc);
+    }
+
+    /// Adds an optional term to the candidates that have it, and drops those that cannot reach the cut any more.
+    fn look_up(&self, term: &mut Term<'_>, candidates: &mut Vec<(u32, f32)>) {
+        let (impact, cut, rest) = (term.impact, self.cut, term.rest);
+        // `rest` without this term; widened, as is the test below, by what single precision may lose.
+        let after = (rest - term.bound).max(0.0) * (1.0 + 8.0 * f32::EPSILON) + rest * 4.0 * f32::EPSILON;
+        candidates.retain_mut(|(doc, score)| {
+            if *score + rest < cut {
+                return false;
+            }
+            let frequency = match &mut term.reader {
+                Reader::Dense(dense) => dense.frequency(*doc),
+                Reader::Blocks(cursor) => {
+                    let promising = |highest, shortest| *score + bound(impact, highest, shortest) + after >= cut;
+                    match cursor.frequency_if(*doc, promising) {
+                        Some(frequency) => frequency,
+                        None => return false,
+                    }
+                }
+            };
+            if frequency > 0 {
+                *score += impact.of(frequency, term.lengths[*doc as usize]);
+            }
+            true
+        });
+    }
+
+    /// Notes that `k` passages have at least this single-precision score.
+    fn raise(&mut self, kth: f32) {
+        self.cut = self.cut.max(kth * (1.0 - 2.0 * self.error));
+    }
+
+    /// Raises the cut and drops survivors below it.
+    fn narrow(&mut self, scratch: &mut Scratch) {
+        let survivors = &mut scratch.survivors;
+        if survivors.len() <= self.k {
+            return;
+        }
+        scratch.maxima.clear();
+        scratch.maxima.extend(survivors.iter().map(|&(_, score)| score));
+        self.raise(kth_highest(&mut scratch.maxima, self.k));
+        let cut = self.cut;
+        survivors.retain(|&(_, score)| score >= cut);
+        // Many equal scores: only the exact order tells them apart.
+        if survivors.len() > 4 * self.k + 1024 {
+            let best = self.rank(scratch);
+            let mut keep: Vec<u32> = best.iter().map(|hit| hit.id).collect();
+            keep.sort_unstable();
+            scratch.survivors.retain(|(doc, _)| keep.binary_search(doc).is_ok());
+        }
+    }
+
+    /// The best of the survivors by their exact scores. Survivors ascend.
+    fn rank(&self, scratch: &mut Scratch) -> Vec<Hit> {
+        let Scratch { survivors, docs, exact, .. } = scratch;
+        docs.clear();
+        docs.extend(survivors.iter().map(|&(doc, _)| doc));
+        exact.rank(self.index, self.plan, docs, self.k)
+    }
+}
+
+/// The `k`-th highest of at least `k` scores, none of them negative: their bits order them.
+fn kth_highest(scores: &mut [f32], k: usize) -> f32 {
+    *scores.select_nth_unstable_by_key(k - 1, |score| !score.to_bits()).1
+}
