@@ -174,7 +174,9 @@ pub(crate) fn live(
     for result in guards.join() {
         result.map_err(|message| anyhow!("a worker ended badly: {message}"))?;
     }
-    formed.comms.close();
+    if let Err(error) = formed.comms.close() {
+        tracing::warn!(%error, "a socket thread ended badly after the work was done");
+    }
     pulse.goodbye();
     let run = generation.run.id().to_owned();
     let Some(ledger) = ledger else { return Ok(Ended { run, outcomes: None }) };

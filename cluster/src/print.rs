@@ -1,6 +1,7 @@
 //! The one place that writes to the terminal: tables and documents to standard output, words to standard error.
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
 use hopeval_jobs::run::Open;
 use hopeval_jobs::show::Shown;
 use hopeval_results::tables::MeasureRow;
@@ -36,7 +37,7 @@ pub(crate) fn error(error: &anyhow::Error) {
 /// A Markdown table.
 pub(crate) fn markdown(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
+    table.load_style(ASCII_MARKDOWN).set_header(header);
     for row in rows {
         table.add_row(row);
     }

@@ -132,7 +132,10 @@ struct Ready {
 pub struct Clerk {
     /// Outcomes that each chunk must have.
     expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
+    /// Outcomes that have come of each chunk that is not complete.
     waiting: BTreeMap<u64, u64>,
+    /// Parts that hold chunks which are not committed.
+    parts: Vec<(String, Vec<u64>)>,
     ready: Ready,
     sender: Option<Sender<Ready>>,
     shown: Option<Instant>,
@@ -161,6 +164,7 @@ pub fn open(
     let clerk = Clerk {
         expected,
         waiting: BTreeMap::new(),
+        parts: Vec::new(),
         ready,
         sender: Some(sender),
         shown: None,
@@ -179,7 +183,9 @@ impl Committer for Clerk {
             match receipt {
                 Receipt::Segment { name } => self.ready.segments.push(name),
                 Receipt::Part { part, chunks, spent } => {
-                    self.ready.parts.extend(part);
+                    if let Some(part) = part {
+                        self.parts.push((part, chunks.iter().map(|&(chunk, _)| chunk).collect()));
+                    }
                     self.ready.spent.extend(spent);
                     for (chunk, outcomes) in chunks {
                         *self.waiting.entry(chunk).or_default() += outcomes;
@@ -198,6 +204,14 @@ impl Committer for Clerk {
             }
             self.ready.chunks.push(ChunkCommit { chunk, outcomes });
         }
+        // A part may have come before other parts of its chunks, and may hold chunks that are complete only later: it is
+        // named by every commit that needs it.
+        self.parts.retain(|(part, chunks)| {
+            if chunks.iter().any(|chunk| self.ready.chunks.iter().any(|ready| ready.chunk == *chunk)) {
+                self.ready.parts.push(part.clone());
+            }
+            chunks.iter().any(|&chunk| chunk >= complete)
+        });
         let last = complete == u64::MAX;
         if self.ready.chunks.is_empty() && !(last && !self.ready.spent.is_empty()) {
             return;
