@@ -1,6 +1,6 @@
 //! Posting lists: which passages have a term, and how often.
 //!
-//! A term that at least an eighth of the passages have is **dense**: a table of half a byte for each passage with its
+//! A term that at least a fifth of the passages have is **dense**: a table of half a byte for each passage with its
 //! frequency, 0 for none; 15 stands for "15 or more" and is looked up among the exceptions `{passage u32, frequency
 //! u32}` whose count (u32) and entries follow the table. It is scored without decoding, and a look-up costs one load.
 //!
@@ -20,7 +20,7 @@ pub(crate) const BLOCK: usize = 128;
 /// Bytes of a block's entry in the table.
 const ENTRY: usize = 12;
 /// A term is dense if its document frequency times this is at least the number of passages.
-const DENSE_SHARE: u64 = 8;
+const DENSE_SHARE: u64 = 5;
 
 /// What the encoder learns about a list for the term's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

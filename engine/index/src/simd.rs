@@ -171,9 +171,43 @@ pub(crate) fn add_table(level: Level, impact: Impact, table: &[u8], lengths: &[u
     }
 }
 
+/// Passages and their scores, in two columns.
+#[derive(Default)]
+pub(crate) struct Candidates {
+    pub docs: Vec<u32>,
+    pub scores: Vec<f32>,
+}
+
+impl Candidates {
+    pub(crate) fn clear(&mut self) {
+        self.docs.clear();
+        self.scores.clear();
+    }
+
+    pub(crate) fn push(&mut self, doc: u32, score: f32) {
+        self.docs.push(doc);
+        self.scores.push(score);
+    }
+
+    /// Keeps those of at least that score, in their order.
+    pub(crate) fn keep(&mut self, least: f32) {
+        let Self { docs, scores } = self;
+        let mut kept = 0;
+        for at in 0..docs.len().min(scores.len()) {
+            // Without a branch: whether one is kept cannot be foreseen.
+            let (doc, score) = (docs[at], scores[at]);
+            docs[kept] = doc;
+            scores[kept] = score;
+            kept += usize::from(score >= least);
+        }
+        docs.truncate(kept);
+        scores.truncate(kept);
+    }
+}
+
 /// Sets all scores to zero and appends those that were at least `cut`, with their passages; the first is `start`.
 #[inline]
-pub(crate) fn sweep(level: Level, scores: &mut [f32], cut: f32, start: u32, found: &mut Vec<(u32, f32)>) {
+pub(crate) fn sweep(level: Level, scores: &mut [f32], cut: f32, start: u32, found: &mut Candidates) {
     let done = match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level proves AVX2.
@@ -182,9 +216,34 @@ pub(crate) fn sweep(level: Level, scores: &mut [f32], cut: f32, start: u32, foun
     };
     for (at, score) in scores.iter_mut().enumerate().skip(done) {
         if *score >= cut {
-            found.push((start + at as u32, *score));
+            found.push(start + at as u32, *score);
         }
         *score = 0.0;
+    }
+}
+
+/// Adds a term's impacts to candidates of a window that begins at passage `start`, a multiple of 8. `table` has half a
+/// byte for each passage from there on, `lengths` are the window's.
+#[inline]
+pub(crate) fn look_up(level: Level, impact: Impact, table: &[u8], lengths: &[u32], start: u32, found: &mut Candidates) {
+    let Candidates { docs, scores } = found;
+    let count = docs.len().min(scores.len());
+    let done = match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2(_) if table.len() >= 4 && !lengths.is_empty() => {
+            // The table is read in words of eight passages; a last part of a word is left to the loop below.
+            let whole = docs[..count].partition_point(|doc| (doc.wrapping_sub(start) as usize) < table.len() / 4 * 8);
+            // SAFETY: the level proves AVX2 and FMA; both columns hold `whole` candidates.
+            unsafe { avx2::look_up(impact, table, lengths, start, &docs[..whole], &mut scores[..whole]) }
+        }
+        _ => 0,
+    };
+    for (&doc, score) in docs[done..count].iter().zip(&mut scores[done..count]) {
+        let at = doc.wrapping_sub(start) as usize;
+        let frequency = table.get(at / 2).map_or(0, |pair| pair >> (4 * (at % 2)) & 15);
+        if let (Some(&length), 1..) = (lengths.get(at), frequency) {
+            *score += impact.of(u32::from(frequency), length);
+        }
     }
 }
 
@@ -233,7 +292,7 @@ pub(crate) fn maxima(level: Level, scores: &[f32], out: &mut Vec<f32>) {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::Impact;
+    use super::{Candidates, Impact};
     use crate::postings::BLOCK;
 
     /// For each width up to 25, which bytes of 16 hold the four values of a half group that starts at bit 0 or at bit
@@ -387,18 +446,43 @@ mod avx2 {
         groups * 8
     }
 
+    /// For each mask of eight lanes, the lanes that are set, in order.
+    static SET_LANES: [[u32; 8]; 256] = set_lanes();
+
+    const fn set_lanes() -> [[u32; 8]; 256] {
+        let mut all = [[0; 8]; 256];
+        let mut mask = 0;
+        while mask < 256 {
+            let (mut lane, mut set) = (0, 0);
+            while lane < 8 {
+                if mask >> lane & 1 == 1 {
+                    all[mask][set] = lane as u32;
+                    set += 1;
+                }
+                lane += 1;
+            }
+            mask += 1;
+        }
+        all
+    }
+
     /// Sweeps whole groups of 32 scores; returns how many that were.
     ///
     /// # Safety
     ///
     /// AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn sweep(scores: &mut [f32], cut: f32, start: u32, found: &mut Vec<(u32, f32)>) -> usize {
+    pub(super) unsafe fn sweep(scores: &mut [f32], cut: f32, start: u32, found: &mut Candidates) -> usize {
         let groups = scores.len() / 32;
         let cuts = _mm256_set1_ps(cut);
         let zero = _mm256_setzero_ps();
+        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let mut count = found.docs.len().min(found.scores.len());
+        // Eight are written at a time, of which some are overwritten by the next.
+        found.docs.reserve(groups * 32 + 8);
+        found.scores.reserve(groups * 32 + 8);
         for group in 0..groups {
-            // SAFETY: whole groups of `scores`.
+            // SAFETY: whole groups of `scores`; room for a group of candidates behind those found was reserved.
             unsafe {
                 let at = scores.as_mut_ptr().add(group * 32);
                 let four = [
@@ -410,12 +494,14 @@ mod avx2 {
                 let most = _mm256_max_ps(_mm256_max_ps(four[0], four[1]), _mm256_max_ps(four[2], four[3]));
                 if _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(most, cuts)) != 0 {
                     for (eight, scores) in four.into_iter().enumerate() {
-                        let mut mask = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(scores, cuts)) as u32;
-                        while mask != 0 {
-                            let lane = eight * 8 + mask.trailing_zeros() as usize;
-                            found.push((start + (group * 32 + lane) as u32, *at.add(lane)));
-                            mask &= mask - 1;
-                        }
+                        let mask = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(scores, cuts)) as usize;
+                        let first = _mm256_set1_epi32((start + (group * 32 + eight * 8) as u32) as i32);
+                        let order = _mm256_loadu_si256(SET_LANES[mask & 255].as_ptr().cast());
+                        let docs = _mm256_add_epi32(first, _mm256_permutevar8x32_epi32(lanes, order));
+                        _mm256_storeu_si256(found.docs.as_mut_ptr().add(count).cast(), docs);
+                        let scores = _mm256_permutevar8x32_ps(scores, order);
+                        _mm256_storeu_ps(found.scores.as_mut_ptr().add(count), scores);
+                        count += mask.count_ones() as usize;
                     }
                 }
                 _mm256_storeu_ps(at, zero);
@@ -424,7 +510,52 @@ mod avx2 {
                 _mm256_storeu_ps(at.add(24), zero);
             }
         }
+        // SAFETY: `count` candidates were written to the reserved room, at most one for each score.
+        unsafe {
+            found.docs.set_len(count);
+            found.scores.set_len(count);
+        }
         groups * 32
+    }
+
+    /// Adds a term's impacts to whole groups of eight candidates; returns how many that were.
+    ///
+    /// # Safety
+    ///
+    /// AVX2 and FMA; `docs` and `scores` are equally long, `table` has four bytes at least, `lengths` is not empty.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn look_up(
+        impact: Impact,
+        table: &[u8],
+        lengths: &[u32],
+        start: u32,
+        docs: &[u32],
+        scores: &mut [f32],
+    ) -> usize {
+        let groups = docs.len() / 8;
+        let last_word = _mm256_set1_epi32((table.len() / 4 - 1).min(i32::MAX as usize) as i32);
+        let last_length = _mm256_set1_epi32((lengths.len() - 1).min(i32::MAX as usize) as i32);
+        let start = _mm256_set1_epi32(start as i32);
+        let (weight, base) = (_mm256_set1_ps(impact.weight), _mm256_set1_ps(impact.base));
+        let slope = _mm256_set1_ps(impact.slope);
+        for group in 0..groups {
+            // SAFETY: whole groups of both columns; words and lengths are read at indices that are bounded by the last.
+            unsafe {
+                let doc = _mm256_loadu_si256(docs.as_ptr().add(group * 8).cast());
+                let at = _mm256_sub_epi32(doc, start);
+                let word = _mm256_min_epu32(_mm256_srli_epi32::<3>(at), last_word);
+                let word = _mm256_i32gather_epi32::<4>(table.as_ptr().cast(), word);
+                let shift = _mm256_slli_epi32::<2>(_mm256_and_si256(at, _mm256_set1_epi32(7)));
+                let tf = _mm256_and_si256(_mm256_srlv_epi32(word, shift), _mm256_set1_epi32(15));
+                let tf = _mm256_cvtepi32_ps(tf);
+                let length = _mm256_i32gather_epi32::<4>(lengths.as_ptr().cast(), _mm256_min_epu32(at, last_length));
+                let norm = _mm256_fmadd_ps(_mm256_cvtepi32_ps(length), slope, base);
+                let share = _mm256_div_ps(_mm256_mul_ps(tf, weight), _mm256_add_ps(tf, norm));
+                let score = scores.as_mut_ptr().add(group * 8);
+                _mm256_storeu_ps(score, _mm256_add_ps(_mm256_loadu_ps(score), share));
+            }
+        }
+        groups * 8
     }
 
     /// # Safety

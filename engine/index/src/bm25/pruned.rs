@@ -19,7 +19,7 @@ use super::{Bm25Index, exact::Exact, plan::Plan};
 use crate::{
     field::Reader,
     query::Hit,
-    simd::{self, Impact},
+    simd::{self, Candidates, Impact},
 };
 
 /// Passages of a window: its scores fit into the first-level cache.
@@ -27,7 +27,7 @@ const WINDOW: u32 = 1 << 13;
 
 /// What things cost, in tenths of a nanosecond: to look a passage up in a table and in blocks, to add a passage of a
 /// table and a posting of a block. They decide how a window is searched, never what is found.
-const LOOK_UP_TABLE: usize = 50;
+const LOOK_UP_TABLE: usize = 30;
 const LOOK_UP_BLOCKS: usize = 250;
 const ADD_TABLE: usize = 4;
 const ADD_BLOCKS: usize = 15;
@@ -37,14 +37,14 @@ const ADD_BLOCKS: usize = 15;
 pub(super) struct Scratch {
     /// The window's scores, all zero between windows.
     scores: Vec<f32>,
-    candidates: Vec<(u32, f32)>,
-    survivors: Vec<(u32, f32)>,
+    candidates: Candidates,
+    survivors: Candidates,
+    /// Candidates that are not in order yet.
+    unordered: Vec<(u32, f32)>,
     /// Passages that were scored in a window with few postings.
     touched: Vec<u32>,
     /// Scores to select among.
     maxima: Vec<f32>,
-    /// The survivors' passages.
-    docs: Vec<u32>,
     exact: Exact,
 }
 
@@ -198,15 +198,17 @@ impl Search<'_> {
         self.collect((self.cut - rest).max(f32::MIN_POSITIVE), start, size, few, scratch);
         for term in &*optional {
             if let Reader::Dense(dense) = &term.reader {
-                scratch.candidates.iter().for_each(|&(doc, _)| simd::prefetch(dense.table, doc as usize / 2));
+                scratch.candidates.docs.iter().for_each(|&doc| simd::prefetch(dense.table, doc as usize / 2));
             }
         }
         for term in optional {
-            self.look_up(term, &mut scratch.candidates);
+            scratch.candidates.keep(self.cut - term.rest);
+            self.look_up(term, start, end, &mut scratch.candidates);
         }
-        let cut = self.cut;
-        scratch.survivors.extend(scratch.candidates.iter().filter(|&&(_, score)| score >= cut));
-        if scratch.survivors.len() >= self.k + self.k / 2 + 32 {
+        scratch.candidates.keep(self.cut);
+        scratch.survivors.docs.extend_from_slice(&scratch.candidates.docs);
+        scratch.survivors.scores.extend_from_slice(&scratch.candidates.scores);
+        if scratch.survivors.docs.len() >= self.k + self.k / 2 + 32 {
             self.narrow(scratch);
         }
     }
@@ -240,48 +242,55 @@ impl Search<'_> {
 
     /// Moves the window's passages of at least that score to the candidates, ascending, and clears the scores.
     fn collect(&self, cut: f32, start: u32, size: usize, few: bool, scratch: &mut Scratch) {
-        let Scratch { scores, candidates, touched, .. } = scratch;
+        let Scratch { scores, candidates, unordered, touched, .. } = scratch;
         let scores = &mut scores[..size];
         candidates.clear();
         if !few {
             simd::sweep(self.index.level, scores, cut, start, candidates);
             return;
         }
+        unordered.clear();
         for &doc in touched.iter() {
             // A damaged list may hold any number; its score went to the window's last passage.
             let at = (doc.wrapping_sub(start) as usize).min(size - 1);
             if scores[at] >= cut {
-                candidates.push((start + at as u32, scores[at]));
+                unordered.push((start + at as u32, scores[at]));
             }
             scores[at] = 0.0;
         }
-        candidates.sort_unstable_by_key(|&(doc, _)| doc);
+        unordered.sort_unstable_by_key(|&(doc, _)| doc);
+        unordered.iter().for_each(|&(doc, score)| candidates.push(doc, score));
     }
 
-    /// Adds an optional term to the candidates that have it, and drops those that cannot reach the cut any more.
-    fn look_up(&self, term: &mut Term<'_>, candidates: &mut Vec<(u32, f32)>) {
-        let (impact, cut, rest) = (term.impact, self.cut, term.rest);
-        // `rest` without this term; widened, as is the test below, by what single precision may lose.
-        let after = (rest - term.bound).max(0.0) * (1.0 + 8.0 * f32::EPSILON) + rest * 4.0 * f32::EPSILON;
-        candidates.retain_mut(|(doc, score)| {
-            if *score + rest < cut {
-                return false;
-            }
-            let frequency = match &mut term.reader {
-                Reader::Dense(dense) => dense.frequency(*doc),
-                Reader::Blocks(cursor) => {
-                    let promising = |highest, shortest| *score + bound(impact, highest, shortest) + after >= cut;
-                    match cursor.frequency_if(*doc, promising) {
-                        Some(frequency) => frequency,
-                        None => return false,
+    /// Adds an optional term to the candidates that have it.
+    fn look_up(&self, term: &mut Term<'_>, start: u32, end: u32, candidates: &mut Candidates) {
+        let impact = term.impact;
+        match &mut term.reader {
+            Reader::Dense(dense) => {
+                let table = dense.table.get(start as usize / 2..).unwrap_or(&[]);
+                let lengths = &term.lengths[start as usize..end as usize];
+                simd::look_up(self.index.level, impact, table, lengths, start, candidates);
+                for (doc, frequency) in dense.exceptions(start, end) {
+                    if let Ok(at) = candidates.docs.binary_search(&doc) {
+                        let length = term.lengths[doc as usize];
+                        candidates.scores[at] += impact.of(frequency, length) - impact.of(15, length);
                     }
                 }
-            };
-            if frequency > 0 {
-                *score += impact.of(frequency, term.lengths[*doc as usize]);
             }
-            true
-        });
+            Reader::Blocks(cursor) => {
+                // What a candidate needs of this term, if all later ones give their most.
+                let needed = (self.cut - (term.rest - term.bound).max(0.0)) * (1.0 - 8.0 * f32::EPSILON);
+                for (&doc, score) in candidates.docs.iter().zip(&mut candidates.scores) {
+                    let promising = |highest, shortest| *score + bound(impact, highest, shortest) >= needed;
+                    match cursor.frequency_if(doc, promising) {
+                        Some(0) => {}
+                        Some(frequency) => *score += impact.of(frequency, term.lengths[doc as usize]),
+                        // Out of the race whatever comes.
+                        None => *score = f32::NEG_INFINITY,
+                    }
+                }
+            }
+        }
     }
 
     /// Notes that `k` passages have at least this single-precision score.
@@ -291,30 +300,31 @@ impl Search<'_> {
 
     /// Raises the cut and drops survivors below it.
     fn narrow(&mut self, scratch: &mut Scratch) {
-        let survivors = &mut scratch.survivors;
-        if survivors.len() <= self.k {
+        let Scratch { survivors, maxima, .. } = scratch;
+        if survivors.docs.len() <= self.k {
             return;
         }
-        scratch.maxima.clear();
-        scratch.maxima.extend(survivors.iter().map(|&(_, score)| score));
-        self.raise(kth_highest(&mut scratch.maxima, self.k));
-        let cut = self.cut;
-        survivors.retain(|&(_, score)| score >= cut);
+        maxima.clear();
+        maxima.extend_from_slice(&survivors.scores);
+        self.raise(kth_highest(maxima, self.k));
+        survivors.keep(self.cut);
         // Many equal scores: only the exact order tells them apart.
-        if survivors.len() > 4 * self.k + 1024 {
-            let best = self.rank(scratch);
-            let mut keep: Vec<u32> = best.iter().map(|hit| hit.id).collect();
-            keep.sort_unstable();
-            scratch.survivors.retain(|(doc, _)| keep.binary_search(doc).is_ok());
+        if survivors.docs.len() > 4 * self.k + 1024 {
+            let mut best: Vec<u32> = self.rank(scratch).iter().map(|hit| hit.id).collect();
+            best.sort_unstable();
+            let Candidates { docs, scores } = &mut scratch.survivors;
+            for (doc, score) in docs.iter().zip(scores) {
+                if best.binary_search(doc).is_err() {
+                    *score = f32::NEG_INFINITY;
+                }
+            }
+            scratch.survivors.keep(self.cut);
         }
     }
 
     /// The best of the survivors by their exact scores. Survivors ascend.
     fn rank(&self, scratch: &mut Scratch) -> Vec<Hit> {
-        let Scratch { survivors, docs, exact, .. } = scratch;
-        docs.clear();
-        docs.extend(survivors.iter().map(|&(doc, _)| doc));
-        exact.rank(self.index, self.plan, docs, self.k)
+        scratch.exact.rank(self.index, self.plan, &scratch.survivors.docs, self.k)
     }
 }
 
