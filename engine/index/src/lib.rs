@@ -1,5 +1,37 @@
 //! Sparse retrieval over memory-mapped index files: BM25 in the variants that published systems use, the hashed TF-IDF
 //! of DrQA, and the TF-IDF by which PromptRank ranks links.
+//!
+//! Forbidden here: the dataflow, async, Arrow and the corpus; passages come through [`Passages`]. Nothing prints.
+//!
+//! An index is one file, named by [`Bm25Index::key`] from the corpus digest and what decides its bytes, the same whatever
+//! the number of threads that built it, mapped whole by every process and shared by its workers. Every score is the
+//! formula's in double precision, in the order of the query's tokens; every ranking is a total order, ties in corpus
+//! order; pruning changes neither.
+//!
+//! ```text
+//! passages --build--> runs --> merge --> container (sections, checksums)      build, container
+//!                                          |  vocabulary, postings            vocabulary, postings
+//! query --analyzer--> plan (terms, weights)+--> pruned | exhaustive | within  bm25
+//!                                          +--> n-grams                       tfidf
+//! ```
+//!
+//! ```
+//! use hopeval_index::{Bm25Index, Bm25Parameters, Query, Scratch};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let passages = vec![("Silda", "A battle off Norway in 1810."), ("Klushino", "A battle of 1610."), ("Fox", "A film.")];
+//! let parameters = Bm25Parameters::default();
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join(Bm25Index::key("digest of the corpus", &parameters));
+//! Bm25Index::build(&passages, "digest of the corpus", &parameters, &path, 2)?;
+//!
+//! let index = Bm25Index::open(&path, "digest of the corpus", &parameters)?;
+//! let query = Query { text: "Which battle was fought in Norway?", k: 2, within: None };
+//! let hits = index.search(&[query], &mut Scratch::default()).remove(0);
+//! assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [0, 1]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod analyzer;
 mod bm25;

@@ -18,26 +18,15 @@ pub trait Passages: Sync {
     }
 }
 
-impl<T: AsRef<str> + Sync> Passages for [(T, T)] {
+/// Pairs of title and text.
+impl<T: AsRef<str> + Sync> Passages for Vec<(T, T)> {
     fn len(&self) -> u32 {
-        u32::try_from(<[(T, T)]>::len(self)).unwrap_or(u32::MAX)
+        u32::try_from(self.as_slice().len()).unwrap_or(u32::MAX)
     }
     fn title(&self, id: u32) -> &str {
         self[id as usize].0.as_ref()
     }
     fn text(&self, id: u32) -> &str {
         self[id as usize].1.as_ref()
-    }
-}
-
-impl<T: AsRef<str> + Sync> Passages for Vec<(T, T)> {
-    fn len(&self) -> u32 {
-        Passages::len(self.as_slice())
-    }
-    fn title(&self, id: u32) -> &str {
-        self.as_slice().title(id)
-    }
-    fn text(&self, id: u32) -> &str {
-        self.as_slice().text(id)
     }
 }

@@ -206,10 +206,10 @@ fn idf(passages: u32, df: u32) -> f64 {
 mod tests {
     use super::*;
 
-    fn index(parameters: &TfidfParameters, passages: &[(String, String)]) -> (tempfile::TempDir, TfidfIndex) {
+    fn index(parameters: &TfidfParameters, passages: &impl Passages) -> (tempfile::TempDir, TfidfIndex) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index");
-        TfidfIndex::build(&passages.to_vec(), "d", parameters, &path, 2).unwrap();
+        TfidfIndex::build(passages, "d", parameters, &path, 2).unwrap();
         let index = TfidfIndex::open(&path, "d", parameters).unwrap();
         index.verify().unwrap();
         (folder, index)

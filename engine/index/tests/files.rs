@@ -5,7 +5,8 @@
 use std::{fs, path::Path};
 
 use hopeval_index::{
-    Analyzer, Bm25Index, Bm25Parameters, Fields, Formula, IndexError, Query, Scratch, TfidfIndex, TfidfParameters,
+    Analyzer, Bm25Index, Bm25Parameters, Fields, Formula, IndexError, Passages, Query, Scratch, TfidfIndex,
+    TfidfParameters,
 };
 
 fn passages(count: u64) -> Vec<(String, String)> {
@@ -22,7 +23,7 @@ fn passages(count: u64) -> Vec<(String, String)> {
         .collect()
 }
 
-fn build(passages: &Vec<(String, String)>, path: &Path, threads: usize) {
+fn build(passages: &impl Passages, path: &Path, threads: usize) {
     Bm25Index::build(passages, "digest", &Bm25Parameters::default(), path, threads).unwrap();
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use hopeval_index::{Analyzer, Bm25Index, Bm25Parameters, Fields, Formula, Query, Scratch};
+use hopeval_index::{Analyzer, Bm25Index, Bm25Parameters, Fields, Formula, Passages, Query, Scratch};
 use serde_json::Value;
 
 /// A file of the folder beside the repository, or a loud skip.
@@ -43,7 +43,7 @@ fn json(file: &str) -> Option<Value> {
     Some(serde_json::from_str(&text).unwrap())
 }
 
-fn index(passages: &Vec<(String, String)>, parameters: &Bm25Parameters) -> (tempfile::TempDir, Bm25Index) {
+fn index(passages: &impl Passages, parameters: &Bm25Parameters) -> (tempfile::TempDir, Bm25Index) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     Bm25Index::build(passages, "golden", parameters, &path, 2).unwrap();
