@@ -76,12 +76,9 @@ pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
     };
     let rows: Vec<&MeasureRow> =
         shown.measures.iter().filter(|row| row.stratum == stratum && wanted(&row.measure)).collect();
-    let mut columns: Vec<&str> = Vec::new();
-    for row in rows.iter().filter(|row| row.n > 0) {
-        if !columns.contains(&row.measure.as_str()) {
-            columns.push(&row.measure);
-        }
-    }
+    // In the set's order, as far as any configuration has a value.
+    let has_value = |name: &&str| rows.iter().any(|row| row.n > 0 && row.measure == **name);
+    let columns: Vec<&str> = run.judge.set().names().iter().map(String::as_str).filter(has_value).collect();
     let mut modes: BTreeMap<&str, BTreeMap<usize, Vec<&MeasureRow>>> = BTreeMap::new();
     let position = |name: &str| run.resolved.configurations.iter().position(|c| c.name == name).unwrap_or(usize::MAX);
     for row in &rows {

@@ -325,9 +325,7 @@ impl Backend for Desk {
             }
             let info = self.catalogue.info(&request.service);
             if info.is_none_or(|info| !info.journalled) {
-                if let Some(spent) = self.spent(request) {
-                    add(&spent.computed, 1);
-                }
+                // A look-up in the mapped corpus computes nothing.
                 let response = self.catalogue.look_up(request);
                 at_once.push((submission.ticket, Answered { response: Served::now(response), record: None }));
                 continue;

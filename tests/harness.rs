@@ -1,0 +1,91 @@
+//! What the tests of the whole share: the binary, folders, jobs, and reading what a run left behind.
+
+#![expect(dead_code, reason = "each test file uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The binary under test.
+pub const HOPEVAL: &str = env!("CARGO_BIN_EXE_hopeval");
+
+/// Real data beside the repository; `None`, said loudly, where it is not.
+pub fn shared(test: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    if path.join("data").is_dir() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: {test}: no ../shared beside the repository");
+    None
+}
+
+/// A command of the binary in `dir`, with an environment that nothing of the machine reaches.
+pub fn hopeval(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(HOPEVAL);
+    command.current_dir(dir).args(arguments).env("NO_COLOR", "1");
+    for name in ["HOPEVAL_STORE", "HOPEVAL_CACHE", "HOPEVAL_MESH_TOKEN", "RUST_LOG"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a command to its end.
+pub fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Runs a command that must succeed and returns its standard output.
+pub fn succeed(command: &mut Command) -> String {
+    let output = run(command);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?} ended with {}\n{out}\n{err}", output.status);
+    out.into_owned()
+}
+
+/// The bytes of the three tables that must not depend on workers, crashes and restarts.
+pub fn final_tables(store: &Path, run: &str) -> Vec<Vec<u8>> {
+    let table = |name: &str| store.join("runs").join(run).join("final").join(format!("{name}.parquet"));
+    ["outcomes", "scores", "measures"]
+        .map(|name| std::fs::read(table(name)).unwrap_or_else(|error| panic!("{}: {error}", table(name).display())))
+        .to_vec()
+}
+
+/// A small job over a generated world, with every method of this build.
+pub const WORLD_JOB: &str = r#"
+name = "small-world"
+[dataset.world]
+questions = 300
+passages = 2000
+seed = 7
+[service.bm25]
+kind = "bm25"
+[service.tfidf]
+kind = "tfidf"
+[method.bm25]
+kind = "one_step"
+retriever = "bm25"
+[method.bm25.sweep]
+k = [5, 20]
+[method.tfidf_bm25]
+kind = "tfidf_bm25"
+retriever = "tfidf"
+reranker = "bm25"
+[method.hops]
+kind = "iterative_title"
+retriever = "bm25"
+[method.given]
+kind = "given"
+retriever = "bm25"
+[method.random]
+kind = "random"
+[method.oracle]
+kind = "oracle"
+[run]
+chunk = 8
+"#;
+
+/// Writes [`WORLD_JOB`] into `dir`.
+pub fn world_job(dir: &Path) -> PathBuf {
+    let path = dir.join("job.toml");
+    std::fs::write(&path, WORLD_JOB).expect("the job can be written");
+    path
+}
