@@ -8,7 +8,8 @@ use harness::{final_tables, hopeval, succeed, world_job};
 fn a_job_ends_with_tables() {
     let dir = tempfile::tempdir().unwrap();
     let job = world_job(dir.path());
-    let out = succeed(&mut hopeval(dir.path(), &["run", job.to_str().unwrap(), "--workers", "2", "--json", "--store", "s"]));
+    let out =
+        succeed(&mut hopeval(dir.path(), &["run", job.to_str().unwrap(), "--workers", "2", "--json", "--store", "s"]));
     let document: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(document["questions"], 300);
     let measures = document["measures"].as_array().unwrap();

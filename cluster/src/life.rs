@@ -12,8 +12,8 @@
 
 use anyhow::{Context, Result, anyhow};
 use hopeval_cluster::exit;
-use hopeval_cluster::metrics::{self, Metrics, MetricsError};
 use hopeval_cluster::mesh::{self, MeshSettings, Role};
+use hopeval_cluster::metrics::{self, Metrics, MetricsError};
 use hopeval_cluster::pulse::{Pulse, PulseSettings, Verdict};
 use hopeval_cluster::signals::Signals;
 use hopeval_jobs::JobError;

@@ -246,7 +246,8 @@ pub(crate) fn doctor(places: &PlaceArguments, arguments: DoctorArguments) -> Res
     let report = facts::examine(&subject);
     if arguments.json {
         let fact = |fact: &facts::Fact| {
-            serde_json::json!({"name": fact.name, "found": fact.found, "health": format!("{:?}", fact.health).to_lowercase(), "note": fact.note})
+            let health = format!("{:?}", fact.health).to_lowercase();
+            serde_json::json!({"name": fact.name, "found": fact.found, "health": health, "note": fact.note})
         };
         print::line(&serde_json::to_string(&report.facts.iter().map(fact).collect::<Vec<_>>())?);
     } else {

@@ -1,3 +1,5 @@
+//! The endpoint is scraped over a real socket and its text compared with the counters.
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;

@@ -1,3 +1,5 @@
+//! A child process panics; what it says and how it exits is looked at from outside.
+
 use std::process::Command;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Lines on a terminal that remembers, and silence where there is none.
+
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,3 +1,5 @@
+//! Real signals, sent to a child process that runs this test again.
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;

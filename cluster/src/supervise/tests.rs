@@ -1,3 +1,5 @@
+//! Children that are shell scripts: how they end, and how their supervisor does.
+
 use std::sync::Mutex;
 
 use super::*;

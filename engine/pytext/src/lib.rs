@@ -24,11 +24,7 @@ pub fn is_word(c: char) -> bool {
 /// Whether `str.isspace` holds for `c`, which is where `str.split()` without arguments splits.
 #[inline]
 pub fn is_space(c: char) -> bool {
-    if c.is_ascii() {
-        matches!(c, '\t'..='\r' | '\x1c'..='\x1f' | ' ')
-    } else {
-        within(&SPACE, c as u32)
-    }
+    if c.is_ascii() { matches!(c, '\t'..='\r' | '\x1c'..='\x1f' | ' ') } else { within(&SPACE, c as u32) }
 }
 
 /// `text.split()`: the non-empty runs between whitespace.

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Checks what the crates of the workspace must not know, and where `unsafe` may stand.
+
+Why: each crate is cut where a dependency must not go, and a rule that nothing checks does not last. The reasons are in
+ARCHITECTURE.md; this file is the list. It reads `cargo metadata --locked` and the sources, prints every broken rule,
+and exits with 1 if there is one, 2 if it could not look. Only the standard library is used.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What moves data between workers, what waits on sockets, what writes tables.
+DATAFLOW = {"timely", "differential-dataflow"}
+ASYNC = {"tokio", "futures", "reqwest", "axum", "object_store"}
+TABLES = {"arrow", "parquet"}
+# The workspace's own.
+BINARY = {"hopeval"}
+JOBS = {"hopeval-jobs"}
+ENGINE = {"hopeval-corpus", "hopeval-index"}
+RESULTS = {"hopeval-results", "hopeval-measures"}
+INPUT = {"hopeval-datasets", "hopeval-world"}
+
+# Crate: (crates it may name in [dependencies], None: any; crates it must not reach by any way).
+RULES = {
+    "hopeval-pytext": (set(), set()),
+    "hopeval-methods": ({"serde", "serde_json", "thiserror"}, set()),
+    "hopeval-datasets": (None, DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators"}),
+    "hopeval-world": (
+        None,
+        DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators", "hopeval-datasets"},
+    ),
+    "hopeval-corpus": (
+        None,
+        DATAFLOW | ASYNC | JOBS | RESULTS | INPUT | {"parquet", "hopeval-methods", "hopeval-operators", "hopeval-index"},
+    ),
+    "hopeval-index": (
+        None,
+        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-corpus"},
+    ),
+    "hopeval-operators": (
+        None,
+        ASYNC | TABLES | JOBS | ENGINE | RESULTS | INPUT | {"hopeval-methods", "hopeval-pytext"},
+    ),
+    "hopeval-measures": (
+        None,
+        DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-results"},
+    ),
+    "hopeval-results": (
+        None,
+        DATAFLOW | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-measures"},
+    ),
+    "hopeval-jobs": (None, {"clap", "axum", "indicatif"}),
+    "hopeval": (None, set()),
+}
+
+# File: why `unsafe` is needed there.
+UNSAFE = {
+    "engine/corpus/src/mapped.rs": "memory maps, and passage ids read in place",
+    "engine/index/src/build/merge.rs": "the map of a file that this process just wrote",
+    "engine/index/src/container.rs": "memory maps",
+    "engine/index/src/simd.rs": "AVX2",
+    "cluster/src/supervise.rs": "a child that dies with its parent is set up between fork and exec",
+}
+
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "mod"}
+MOST_LINES = 800
+
+
+def metadata() -> dict:
+    """What cargo knows of the workspace; fails where Cargo.lock does not fit the manifests."""
+    command = ["cargo", "metadata", "--format-version", "1", "--locked"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        sys.exit(2)
+    return json.loads(done.stdout)
+
+
+def normal(dependency: dict) -> bool:
+    """Whether a resolved dependency is part of what is shipped, not of tests alone."""
+    return any(kind["kind"] in (None, "build") for kind in dependency["dep_kinds"])
+
+
+def ways(start: str, edges: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Every package that `start` reaches, with the shortest way to it."""
+    found = {start: [start]}
+    queue = [start]
+    for package in queue:
+        for following in edges[package]:
+            if following not in found:
+                found[following] = found[package] + [following]
+                queue.append(following)
+    return found
+
+
+def check_dependencies(cargo: dict) -> list[str]:
+    """Broken rules of who may know whom."""
+    packages = {package["id"]: package for package in cargo["packages"]}
+    edges = {
+        node["id"]: [d["pkg"] for d in node["deps"] if normal(d)] for node in cargo["resolve"]["nodes"]
+    }
+    broken = []
+    members = {packages[id]["name"]: id for id in cargo["workspace_members"]}
+    for name in sorted(members.keys() - RULES.keys()):
+        broken.append(f"{name}: a crate without a rule; say in ops/check-crates.py what it must not know")
+    for name in sorted(RULES.keys() - members.keys()):
+        broken.append(f"{name}: has a rule and is not in the workspace")
+    for name, id in sorted(members.items()):
+        allowed, forbidden = RULES.get(name, (None, set()))
+        forbidden = forbidden if name == "hopeval" else forbidden | BINARY
+        if allowed is not None:
+            direct = {d["name"] for d in packages[id]["dependencies"] if d["kind"] != "dev"}
+            for extra in sorted(direct - allowed):
+                broken.append(f"{name}: depends on {extra}; allowed are: {', '.join(sorted(allowed)) or 'none'}")
+        for reached, way in sorted(ways(id, edges).items()):
+            if packages[reached]["name"] in forbidden:
+                names = " -> ".join(packages[step]["name"] for step in way)
+                broken.append(f"{name}: must not know {packages[reached]['name']}: {names}")
+    return broken
+
+
+def sources() -> list[Path]:
+    """All Rust files of the repository that git tracks or would."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]
+    listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False, text=True)
+    if listed.returncode == 0:
+        return sorted({ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()})
+    # An archive of the repository has no git.
+    return sorted(path for path in ROOT.rglob("*.rs") if "target" not in path.relative_to(ROOT).parts)
+
+
+def check_sources() -> list[str]:
+    """Broken rules of single files."""
+    broken = []
+    used = set()
+    for path in sources():
+        where = path.relative_to(ROOT).as_posix()
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if not lines or not lines[0].startswith("//!"):
+            broken.append(f"{where}:1: does not begin with a `//!` line that says what the file does")
+        if len(lines) > MOST_LINES:
+            broken.append(f"{where}: {len(lines)} lines; at most {MOST_LINES} are allowed: one thing per file")
+        if path.stem in VAGUE_NAMES:
+            broken.append(f"{where}: a name that says nothing; call it what it holds")
+        for number, line in enumerate(lines, 1):
+            code = line.split("//", 1)[0]
+            if re.search(r"\bunsafe\b", code):
+                used.add(where)
+                if where not in UNSAFE:
+                    broken.append(f"{where}:{number}: `unsafe` here; it is allowed only in {', '.join(sorted(UNSAFE))}")
+    for where in sorted(UNSAFE.keys() - used):
+        broken.append(f"{where}: is allowed `unsafe` and has none; take it off the list in ops/check-crates.py")
+    return broken
+
+
+def main() -> int:
+    broken = check_dependencies(metadata()) + check_sources()
+    for line in broken:
+        print(line)
+    if broken:
+        print(f"{len(broken)} broken; the rules and their reasons are in ARCHITECTURE.md", file=sys.stderr)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
