@@ -24,6 +24,7 @@ import json
 import os
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -143,7 +144,9 @@ class Tantivy:
     def build(self, corpus):
         import tantivy
 
-        self.place.mkdir(exist_ok=True)
+        # An index that is there already would be added to.
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.place.mkdir()
         writer = tantivy.Index(self.schema(), path=str(self.place)).writer(heap_size=1_000_000_000, num_threads=1)
         for number, text in enumerate(lines(corpus)):
             writer.add_document(tantivy.Document(id=number, text=text))
@@ -249,7 +252,7 @@ def measure(arguments, python, bench, folder, count):
         for kind in KINDS:
             text = f"{median[name][kind]:,.0f}"
             if name == "hopeval":
-                text = f"**{text}** ({median[name][kind] / max(median[peer][kind] for peer in ENGINES):.1f}x)"
+                text = f"**{text}** ({median[name][kind] / max(median[peer][kind] for peer in ENGINES):.2f}x)"
             cells.append(text)
         rows.append(f"| {count:,} | {name} | " + " | ".join(cells) + " |")
     note = f"{count:,} passages: {same:.1%} of the queries have bm25s' scores within 1e-4 (largest relative difference {worst:.1e})"
