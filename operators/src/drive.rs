@@ -109,6 +109,8 @@ struct Driver<P: Opener> {
     ready: Vec<(usize, usize)>,
     sent: BTreeMap<u64, Vec<Envelope<Request<P>>>>,
     done: BTreeMap<u64, Vec<Outcome<P>>>,
+    /// Questions that were finished in this activation.
+    finished: usize,
     worker: u32,
     counters: Arc<Counters>,
 }
@@ -122,8 +124,19 @@ impl<P: Opener> Driver<P> {
             .map(|machine| Some(Running { machine, round: Vec::new(), missing: 0 }))
             .collect();
         let open = machines.len();
+        if open == 0 {
+            return self.finish(chunk);
+        }
         let slot = self.questions.insert(Open { chunk, machines, open, known: FxHashMap::default() });
         self.ready.extend((0..open).map(|machine| (slot, machine)));
+    }
+
+    fn finish(&mut self, chunk: u64) {
+        Counters::add(&self.counters.finished, 1);
+        self.finished += 1;
+        if let Some(held) = self.chunks.get_mut(&chunk) {
+            held.open -= 1;
+        }
     }
 
     fn deliver(&mut self, key: Key, response: Response<P>) {
@@ -141,9 +154,8 @@ impl<P: Opener> Driver<P> {
         }
     }
 
-    /// Steps every machine whose round is complete; returns how many questions were finished.
-    fn work(&mut self) -> usize {
-        let mut finished = 0;
+    /// Steps every machine whose round is complete.
+    fn work(&mut self) {
         while let Some((slot, index)) = self.ready.pop() {
             let Some(question) = self.questions.get_mut(slot) else { continue };
             let Some(running) = question.machines[index].as_mut() else { continue };
@@ -158,17 +170,12 @@ impl<P: Opener> Driver<P> {
                     Counters::add(&self.counters.outcomes, 1);
                     if last {
                         self.questions.remove(slot);
-                        Counters::add(&self.counters.finished, 1);
-                        finished += 1;
-                        if let Some(held) = self.chunks.get_mut(&chunk) {
-                            held.open -= 1;
-                        }
+                        self.finish(chunk);
                     }
                 }
                 Turn::Ask(asked) => self.ask(slot, index, asked),
             }
         }
-        finished
     }
 
     fn ask(&mut self, slot: usize, index: usize, asked: Vec<Asked<Request<P>>>) {
@@ -202,6 +209,7 @@ impl<P: Opener> Driver<P> {
 /// Requests and outcomes of the machines that `opener` opens for `questions`.
 ///
 /// Replies are exchanged to the worker that asked; requests and outcomes leave at the time of their question's chunk.
+#[expect(clippy::type_complexity, reason = "two streams, each spelled out once")]
 pub fn drive<'scope, P>(
     questions: Stream<'scope, Inner, Vec<P::Question>>,
     replies: Stream<'scope, Inner, Vec<Reply<Response<P>>>>,
@@ -234,6 +242,7 @@ where
         ready: Vec::new(),
         sent: BTreeMap::new(),
         done: BTreeMap::new(),
+        finished: 0,
         worker: u32::try_from(scope.index()).unwrap_or(u32::MAX),
         counters: Arc::clone(counters),
     };
@@ -257,7 +266,7 @@ where
                     driver.deliver(reply.key, reply.response);
                 }
             });
-            let finished = driver.work();
+            driver.work();
             let mut requests = requests.activate();
             for (chunk, mut batch) in std::mem::take(&mut driver.sent) {
                 requests.session(&driver.chunks[&chunk].requests).give_container(&mut batch);
@@ -266,6 +275,7 @@ where
             for (chunk, mut batch) in std::mem::take(&mut driver.done) {
                 outcomes.session(&driver.chunks[&chunk].outcomes).give_container(&mut batch);
             }
+            let finished = std::mem::take(&mut driver.finished);
             if finished > 0 {
                 driver.chunks.retain(|_, chunk| chunk.open > 0);
                 credits.give_back(finished);
@@ -274,3 +284,6 @@ where
     });
     (request_stream, outcome_stream)
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,11 +71,6 @@ pub struct Table<K> {
 }
 
 impl<K: Ord + Clone> Table<K> {
-    /// Starts from tallies of before.
-    pub fn starting_from(tallies: impl IntoIterator<Item = (K, Change)>) -> Self {
-        Self { tallies: tallies.into_iter().collect(), ahead: Vec::new() }
-    }
-
     /// Takes updates, of any chunk.
     pub(crate) fn take(&mut self, updates: &mut Vec<Update<K>>) {
         self.ahead.append(updates);
@@ -84,7 +79,7 @@ impl<K: Ord + Clone> Table<K> {
     /// Applies the updates of all chunks below `complete`.
     pub(crate) fn advance(&mut self, complete: u64) {
         let mut due: Vec<_> = self.ahead.extract_if(.., |(_, chunk, _)| *chunk < complete).collect();
-        due.sort_by(|a, b| (a.1, a.2).cmp(&(b.1, b.2)));
+        due.sort_by_key(|(_, chunk, diff)| (*chunk, *diff));
         for ((key, tally), _, diff) in due {
             if diff > 0 {
                 self.tallies.insert(key, tally);
@@ -99,3 +94,6 @@ impl<K: Ord + Clone> Table<K> {
         &self.tallies
     }
 }
+
+#[cfg(test)]
+mod tests;
