@@ -52,6 +52,14 @@ impl PlaceArguments {
     }
 }
 
+impl PlaceArguments {
+    /// As [`PlaceArguments::open`], for commands that compute figures: no index is trusted unread.
+    fn open_to_compute(&self) -> Result<Places> {
+        let places = self.open()?;
+        Ok(Places { cache: places.cache.verifying(), ..places })
+    }
+}
+
 /// The user's cache folder, by the XDG base directory specification.
 fn user_cache() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -72,6 +80,8 @@ enum Command {
     Rescore(inspect::RescoreArguments),
     /// Writes a configuration's outcomes in a format that others read.
     Export(inspect::ExportArguments),
+    /// Writes the table of a run's journalled requests.
+    Requests(inspect::RequestsArguments),
     /// Lists the runs of the store.
     Ls(inspect::LsArguments),
     /// Edits of a run's gold.
@@ -104,6 +114,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
         Command::Show(show) => inspect::show(places, show),
         Command::Rescore(rescore) => inspect::rescore(places, rescore),
         Command::Export(export) => inspect::export(places, export),
+        Command::Requests(requests) => inspect::requests(places, requests),
         Command::Ls(ls) => inspect::ls(places, ls),
         Command::Gold(gold) => inspect::gold(places, gold),
         Command::Score(score) => score::score(score),

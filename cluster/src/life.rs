@@ -187,21 +187,20 @@ pub(crate) fn live(
     let mut log = log.context("the ledger ended without its log")?;
     let mesh = (membership.hosts.len() as u32, (membership.hosts.len() * membership.workers) as u32);
     let finished =
-        tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &|done| report("tables", done))?;
+        tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &|done| report("tables", done))
+            .unwrap_or_else(|error| leave(&generation, &error));
     Ok(Ended { run, outcomes: Some((finished.failed, finished.outcomes)) })
 }
 
 /// Ends the process after a fault: as resumable if it may pass.
 fn leave(generation: &Generation, error: &JobError) -> ! {
     let transient = error.is_transient();
-    print::note(&format!("error: {error}"));
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        print::note(&format!("  caused by: {next}"));
-        cause = next.source();
-    }
+    print::error(error);
+    let run = generation.run.id();
     if transient {
-        print::note(&format!("hint: `hopeval resume {}` goes on from the last commit", generation.run.id()));
+        print::note(&format!("hint: `hopeval resume {run}` goes on from the last commit"));
+    } else if error.is_full() {
+        print::note(&format!("hint: make space; then `hopeval resume {run}` goes on from the last commit"));
     }
     std::process::exit(i32::from(if transient { exit::RESUMABLE } else { exit::USAGE }))
 }

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     match cli::run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            print::error(&error);
+            print::error(error.as_ref());
             ExitCode::from(if cli::is_transient(&error) { exit::RESUMABLE } else { exit::USAGE })
         }
     }

@@ -2,16 +2,23 @@
 
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
+use hopeval_cluster::exit;
 use hopeval_jobs::run::Open;
 use hopeval_jobs::show::Shown;
 use hopeval_results::tables::MeasureRow;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Writes a line to standard output; a reader that went away ends the process quietly (see `panics`).
-#[expect(clippy::print_stdout, reason = "the one printer")]
+/// Writes a line to standard output. Ends the process where that cannot be: quietly if the reader went away.
 pub(crate) fn line(text: &str) {
-    println!("{text}");
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            std::process::exit(exit::CLOSED_PIPE.into());
+        }
+        note(&format!("error: cannot write to standard output: {error}"));
+        std::process::exit(exit::USAGE.into());
+    }
 }
 
 /// Says something to the user, beside the output.
@@ -21,16 +28,18 @@ pub(crate) fn note(text: &str) {
 }
 
 /// An error with its causes, and what to do where that is known.
-pub(crate) fn error(error: &anyhow::Error) {
+pub(crate) fn error(error: &(dyn std::error::Error + 'static)) {
     note(&format!("error: {error}"));
     let mut said = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
         // A transparent error says what its cause says.
-        if !said.ends_with(&cause) {
-            note(&format!("  caused by: {cause}"));
+        if !said.ends_with(&text) {
+            note(&format!("  caused by: {text}"));
         }
-        said = cause;
+        said = text;
+        next = cause.source();
     }
 }
 

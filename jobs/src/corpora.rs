@@ -11,15 +11,17 @@ use crate::services::{Engine, Engines};
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, PassageId, Source};
 use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, Policy, Questions};
 use hopeval_index::{Bm25Index, TfidfIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where corpora and indexes are kept on this machine.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
+    /// Indexes that were read whole and found good; none where they are trusted.
+    verified: Option<Arc<Mutex<BTreeSet<PathBuf>>>>,
 }
 
 /// Told what is being built, with how many passages are done.
@@ -28,7 +30,28 @@ pub type Report<'a> = &'a (dyn Fn(&str, u64) + Sync);
 impl Cache {
     /// The cache in `root`; made when something is built.
     pub fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, verified: None }
+    }
+
+    /// The same cache for computing figures: every byte of an index is checked once before it is used. Opening alone
+    /// checks header and tables, which is enough for looking at a run.
+    pub fn verifying(self) -> Self {
+        Self { verified: Some(Arc::default()), ..self }
+    }
+
+    /// Calls `verify` unless the index at `path` was found good before, or need not be.
+    fn verify_once(
+        &self,
+        path: &Path,
+        verify: impl FnOnce() -> Result<(), hopeval_index::IndexError>,
+    ) -> Result<(), hopeval_index::IndexError> {
+        let Some(verified) = &self.verified else { return Ok(()) };
+        let mut verified = verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if !verified.contains(path) {
+            verify()?;
+            verified.insert(path.to_owned());
+        }
+        Ok(())
     }
 
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, JobError> {
@@ -90,7 +113,9 @@ impl Cache {
                         report(&format!("index {name}"), 0);
                         Bm25Index::build(&texts, digest, parameters, &path, threads).map_err(failed)?;
                     }
-                    Engine::Bm25(Bm25Index::open(&path, digest, parameters).map_err(failed)?)
+                    let index = Bm25Index::open(&path, digest, parameters).map_err(failed)?;
+                    self.verify_once(&path, || index.verify()).map_err(failed)?;
+                    Engine::Bm25(index)
                 }
                 Service::Tfidf(parameters) => {
                     let path = folder.join(format!("{}.idx", TfidfIndex::key(digest, parameters)));
@@ -98,7 +123,9 @@ impl Cache {
                         report(&format!("index {name}"), 0);
                         TfidfIndex::build(&texts, digest, parameters, &path, threads).map_err(failed)?;
                     }
-                    Engine::Tfidf(TfidfIndex::open(&path, digest, parameters).map_err(failed)?)
+                    let index = TfidfIndex::open(&path, digest, parameters).map_err(failed)?;
+                    self.verify_once(&path, || index.verify()).map_err(failed)?;
+                    Engine::Tfidf(index)
                 }
                 Service::LinkTfidf {} => Engine::LinkTfidf,
             };
@@ -117,7 +144,7 @@ impl Cache {
             Service::LinkTfidf {} => None,
         };
         let size = |key: String| self.root.join("indexes").join(format!("{key}.idx")).metadata().map_or(0, |m| m.len());
-        let keys: std::collections::BTreeSet<String> = job.service.values().filter_map(key).collect();
+        let keys: BTreeSet<String> = job.service.values().filter_map(key).collect();
         keys.into_iter().map(size).sum()
     }
 }
@@ -227,7 +254,10 @@ fn build(
             }
         }
     }
-    builder.finish()?;
+    builder.finish().map_err(|source| {
+        let paths = job.corpus.source.paths().iter().map(|path| path.display().to_string());
+        JobError::CorpusOf { files: paths.collect::<Vec<_>>().join(", "), source }
+    })?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong with a job, by meaning.
 
+use hopeval_results::{JournalError, LogError, RunError, StoreError, TableError};
 use std::path::PathBuf;
 
 /// Why a job cannot be loaded, prepared, run or finished.
@@ -42,6 +43,14 @@ pub enum JobError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// The job with its overrides has a key or type that is not allowed.
+    #[error("--set {sets}: {message}")]
+    Override {
+        /// The arguments.
+        sets: String,
+        /// What is wrong, and where.
+        message: String,
+    },
     /// A service's parameters make no sense.
     #[error("{}: [service.{name}]", path.display())]
     Service {
@@ -83,10 +92,12 @@ pub enum JobError {
     #[error(transparent)]
     Dataset(#[from] hopeval_datasets::DatasetError),
     /// A question cannot be evaluated on this corpus.
-    #[error("{}: question `{question}`: field `{field}`: {found}; allowed: {allowed}", path.display())]
+    #[error("{}{}: question `{question}`: field `{field}`: {found}; allowed: {allowed}", path.display(), Line(*line))]
     Question {
-        /// The dataset's first file.
+        /// The dataset's file.
         path: PathBuf,
+        /// The line that the question's row begins on, where it is known.
+        line: Option<u64>,
         /// The question's id.
         question: String,
         /// The field.
@@ -105,6 +116,15 @@ pub enum JobError {
     /// A corpus cannot be built.
     #[error("cannot build the corpus")]
     CorpusBuild(#[from] hopeval_corpus::BuildError),
+    /// The passages of these files cannot be a corpus.
+    #[error("cannot build a corpus of {files}")]
+    CorpusOf {
+        /// The files.
+        files: String,
+        /// Why.
+        #[source]
+        source: hopeval_corpus::BuildError,
+    },
     /// A corpus cannot be opened.
     #[error("cannot open the corpus")]
     Corpus(#[from] hopeval_corpus::CorpusError),
@@ -133,19 +153,19 @@ pub enum JobError {
     World(#[from] hopeval_world::WorldError),
     /// The store.
     #[error(transparent)]
-    Store(#[from] hopeval_results::StoreError),
+    Store(#[from] StoreError),
     /// The journal.
     #[error(transparent)]
-    Journal(#[from] hopeval_results::JournalError),
+    Journal(#[from] JournalError),
     /// The commit log.
     #[error(transparent)]
-    Log(#[from] hopeval_results::LogError),
+    Log(#[from] LogError),
     /// The run's record.
     #[error(transparent)]
-    Run(#[from] hopeval_results::RunError),
+    Run(#[from] RunError),
     /// A table.
     #[error(transparent)]
-    Table(#[from] hopeval_results::TableError),
+    Table(#[from] TableError),
     /// Stored JSON that this version cannot read.
     #[error("{what} of run {run} cannot be read")]
     Stored {
@@ -177,17 +197,46 @@ pub enum JobError {
     },
 }
 
+/// `:LINE` behind a file's name, if the line is known.
+struct Line(Option<u64>);
+
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |line| write!(f, ":{line}"))
+    }
+}
+
 impl JobError {
     /// Whether another process has taken the run over: this one is not needed any more.
     pub fn is_superseded(&self) -> bool {
-        matches!(
-            self,
-            Self::Log(hopeval_results::LogError::Superseded { .. } | hopeval_results::LogError::Conflict { .. })
-        )
+        matches!(self, Self::Log(LogError::Superseded { .. } | LogError::Conflict { .. }))
     }
 
-    /// Whether the same command can succeed later without any change of its input: then the run is resumable.
+    /// The store's own failure underneath, if it is one.
+    fn store(&self) -> Option<&StoreError> {
+        match self {
+            Self::Store(error)
+            | Self::Log(LogError::Store(error))
+            | Self::Journal(JournalError::Store(error))
+            | Self::Run(RunError::Store(error))
+            | Self::Table(TableError::Store(error) | TableError::Log(LogError::Store(error))) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether no space was left to write to: the run can be resumed once there is some.
+    pub fn is_full(&self) -> bool {
+        matches!(self.store(), Some(StoreError::Full { .. }))
+    }
+
+    /// Whether the same command can succeed later without anybody's help: a full disk, a lack of rights and what
+    /// another version wrote wait for somebody, so a scheduler must not try again by itself.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Log(_) | Self::Store(_) | Self::Journal(_))
+        match self.store() {
+            Some(error) => {
+                matches!(error, StoreError::Failed { .. } | StoreError::NotFound { .. } | StoreError::Short { .. })
+            }
+            None => self.is_superseded() || matches!(self, Self::Journal(JournalError::Unreadable { .. })),
+        }
     }
 }

@@ -20,14 +20,22 @@ pub type Edits = BTreeMap<u64, QuestionRow>;
 ///
 /// # Errors
 /// An edit cannot be read.
-pub fn edits(store: &Store, run: &str, log: &Log) -> Result<Edits, JobError> {
+pub fn edits(store: &Store, log: &Log) -> Result<Edits, JobError> {
+    edits_after(store, log, 0)
+}
+
+/// The edits with a number above `seen`.
+///
+/// # Errors
+/// An edit cannot be read.
+pub fn edits_after(store: &Store, log: &Log, seen: u64) -> Result<Edits, JobError> {
     let mut edits = Edits::new();
-    for gold in &log.state().golds {
+    for gold in log.state().golds.iter().filter(|gold| gold.edit > seen) {
         let bytes = store.get(&gold.path)?;
         for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
             let row: QuestionRow = serde_json::from_slice(line).map_err(|source| JobError::Stored {
                 what: "an edit of gold",
-                run: run.to_owned(),
+                run: log.run().to_owned(),
                 source,
             })?;
             edits.insert(row.index, row);
@@ -59,7 +67,7 @@ pub struct Applied {
 pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobError> {
     let store = &run.places.store;
     let mut log = Log::open(store, run.id())?;
-    let before = edits(store, run.id(), &log)?;
+    let before = edits(store, &log)?;
     let mut known: BTreeMap<String, QuestionRow> = BTreeMap::new();
     for row in question_table::stream(store, run.id(), 0)? {
         let row = edited(&before, row?);

@@ -36,6 +36,10 @@ pub struct Recorded {
     pub bucket: u16,
     /// Its identity.
     pub key: Key,
+    /// The service that answered.
+    pub service: ServiceName,
+    /// The kind of request.
+    pub kind: Kind,
     /// The response and its times.
     pub served: Served,
 }
@@ -50,17 +54,35 @@ impl Served {
     pub fn cached(&self) -> Self {
         Self { queue_us: 0, cached: true, ..self.clone() }
     }
+}
 
+/// What is journalled of an answered request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The service that answered.
+    pub service: String,
+    /// The kind of request.
+    pub kind: String,
+    /// The response.
+    pub response: Response,
+    /// Microseconds of service.
+    pub service_us: u64,
+}
+
+impl Record {
     /// The bytes that are journalled.
-    pub fn to_record(&self) -> Vec<u8> {
-        serde_json::to_vec(&(&self.response, self.service_us))
-            .expect("plain data can be written as JSON; this is a bug")
+    pub fn write(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("plain data can be written as JSON; this is a bug")
     }
 
     /// What was journalled; `None` for bytes that this version does not understand.
-    pub fn from_record(bytes: &[u8]) -> Option<Self> {
-        let (response, service_us) = serde_json::from_slice(bytes).ok()?;
-        Some(Self { response, queue_us: 0, service_us, cached: true })
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// The response as it is served again.
+    pub fn served(self) -> Served {
+        Served { response: self.response, queue_us: 0, service_us: self.service_us, cached: true }
     }
 }
 

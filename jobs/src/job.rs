@@ -202,17 +202,28 @@ impl Job {
     /// # Errors
     /// As [`Job::load`].
     pub fn parse(text: &str, path: &Path, sets: &[String]) -> Result<Self, JobError> {
-        let syntax = |source: toml::de::Error| JobError::Syntax { path: path.into(), message: source.to_string() };
+        let syntax = |source: toml::de::Error| JobError::Syntax {
+            path: path.into(),
+            message: source.to_string().trim_end().to_owned(),
+        };
         let mut document: toml::Table = text.parse().map_err(syntax)?;
         // Without overrides the text itself is read, because only then do errors know their line.
         let mut job: Job = if sets.is_empty() {
             toml::from_str(text).map_err(syntax)?
         } else {
             sets.iter().try_for_each(|set| apply(&mut document, set))?;
-            document.try_into().map_err(syntax)?
+            document.try_into().map_err(|error: toml::de::Error| match toml::from_str::<Self>(text) {
+                // The file itself is wrong, and knows where.
+                Err(in_file) if in_file.message() == error.message() => syntax(in_file),
+                _ => {
+                    let message = error.to_string().trim_end().replace('\n', "; ");
+                    JobError::Override { sets: sets.join(" --set "), message }
+                }
+            })?
         };
-        let base = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-        let base = std::path::absolute(&base).unwrap_or(base);
+        // Made absolute first: a bare file name has the empty path as its parent, which cannot be.
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let base = absolute.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         job.dataset.questions.resolve(&base);
         job.corpus.source.resolve(&base);
         job.check(path)?;
@@ -235,6 +246,21 @@ impl Job {
         }
         if self.dataset.world.is_none() && self.corpus.source.paths().is_empty() {
             return wrong("corpus.source", "nothing".into(), "files, folders, \"contexts\" or a built corpus");
+        }
+        if self.dataset.limit == Some(0) {
+            return wrong("dataset.limit", "0".into(), "at least 1");
+        }
+        for (name, method) in &self.method {
+            for (parameter, values) in &method.sweep {
+                let key = format!("method.{name}.sweep.{parameter}");
+                if values.is_empty() {
+                    return wrong(&key, "[]".into(), "at least one value");
+                }
+                // Configurations are named by their values, and names are unique.
+                if let Some(twice) = values.iter().enumerate().find_map(|(i, v)| values[..i].contains(v).then_some(v)) {
+                    return wrong(&key, format!("{twice} twice"), "values that each occur once");
+                }
+            }
         }
         if self.run.chunk == Some(0) {
             return wrong("run.chunk", "0".into(), "at least 1");

@@ -4,7 +4,7 @@
 //! Segments are written when enough has gathered and whenever the dataflow says that a chunk is complete, because a
 //! commit waits for everything that its outcomes may have seen.
 
-use crate::host::{Recorded, Served};
+use crate::host::{Record, Recorded, Served};
 use crate::ledger::Receipt;
 use crate::services::Fault;
 use hopeval_operators::Key;
@@ -162,8 +162,14 @@ impl Writer for Scribe {
 
     fn accept(&mut self, _chunk: u64, items: &mut Vec<Recorded>) {
         let mut inner = self.shelf.0.borrow_mut();
-        for Recorded { bucket, key, served } in items.drain(..) {
-            let bytes = served.to_record();
+        for Recorded { bucket, key, service, kind, served } in items.drain(..) {
+            let record = Record {
+                service: service.to_string(),
+                kind: kind.name().to_owned(),
+                response: served.response.clone(),
+                service_us: served.service_us,
+            };
+            let bytes = record.write();
             self.bytes += bytes.len() + 64;
             let run_only = served.response.result.as_ref().is_err_and(|failure| !failure.kind.is_determinate());
             if run_only { &mut self.pending_run } else { &mut self.pending }.push((key, bucket, bytes));

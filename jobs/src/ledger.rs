@@ -1,5 +1,6 @@
 //! The ledger of a run: what workers report, and the one thread that commits it.
 
+use crate::corrections::Corrector;
 use crate::error::JobError;
 use crate::judge::TallyKey;
 use crate::services::{Fault, Spent};
@@ -10,8 +11,8 @@ use hopeval_results::{Log, Store, layout};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -125,7 +126,7 @@ struct Ready {
     parts: Vec<String>,
     segments: Vec<String>,
     spent: Vec<Spending>,
-    tallies: Option<Vec<(TallyKey, Change)>>,
+    tallies: Vec<(TallyKey, Change)>,
 }
 
 /// Hands complete chunks to the ledger's thread.
@@ -138,12 +139,13 @@ pub struct Clerk {
     parts: Vec<(String, Vec<u64>)>,
     ready: Ready,
     sender: Option<Sender<Ready>>,
-    shown: Option<Instant>,
     fault: Fault,
     run: String,
+    /// Writes that have begun and are not durable.
+    open: Arc<AtomicUsize>,
 }
 
-/// How often the live table is put down, at most.
+/// How often the live table is put down while commits wait; after the last of them it always is.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// Opens the ledger: the committer for worker 0 and the thread that writes. The thread ends when the committer is
@@ -155,21 +157,32 @@ pub fn open(
     committer: &str,
     expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
     fault: &Fault,
+    corrector: Corrector,
+    open: Arc<AtomicUsize>,
 ) -> std::io::Result<(Clerk, JoinHandle<Option<Log>>)> {
     let (sender, receiver) = channel();
     let run = log.run().to_owned();
-    let pen = Pen { store: store.clone(), log, generation, committer: committer.to_owned(), fault: fault.clone() };
+    let pen = Pen {
+        store: store.clone(),
+        log,
+        generation,
+        committer: committer.to_owned(),
+        fault: fault.clone(),
+        corrector,
+        open: Arc::clone(&open),
+    };
     let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || pen.run(&receiver))?;
-    let ready = Ready { chunks: Vec::new(), parts: Vec::new(), segments: Vec::new(), spent: Vec::new(), tallies: None };
+    let ready =
+        Ready { chunks: Vec::new(), parts: Vec::new(), segments: Vec::new(), spent: Vec::new(), tallies: Vec::new() };
     let clerk = Clerk {
         expected,
         waiting: BTreeMap::new(),
         parts: Vec::new(),
         ready,
         sender: Some(sender),
-        shown: None,
         fault: fault.clone(),
         run,
+        open,
     };
     Ok((clerk, thread))
 }
@@ -216,14 +229,17 @@ impl Committer for Clerk {
         if self.ready.chunks.is_empty() && !(last && !self.ready.spent.is_empty()) {
             return;
         }
-        if last || self.shown.is_none_or(|shown| shown.elapsed() >= LIVE_EVERY) {
-            self.shown = Some(Instant::now());
-            self.ready.tallies = Some(table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect());
-        }
-        let next =
-            Ready { chunks: Vec::new(), parts: Vec::new(), segments: Vec::new(), spent: Vec::new(), tallies: None };
+        self.ready.tallies = table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
+        let next = Ready {
+            chunks: Vec::new(),
+            parts: Vec::new(),
+            segments: Vec::new(),
+            spent: Vec::new(),
+            tallies: Vec::new(),
+        };
         let ready = std::mem::replace(&mut self.ready, next);
         if let Some(sender) = &self.sender {
+            self.open.fetch_add(1, SeqCst);
             // A closed channel says that the thread met a fault and reported it.
             drop(sender.send(ready));
         }
@@ -236,20 +252,51 @@ struct Pen {
     generation: u64,
     committer: String,
     fault: Fault,
+    corrector: Corrector,
+    open: Arc<AtomicUsize>,
 }
+
+/// How often the log is looked at for edits of gold while nothing is committed.
+const EDITS_EVERY: Duration = Duration::from_secs(1);
 
 impl Pen {
     fn run(mut self, receiver: &Receiver<Ready>) -> Option<Log> {
-        for ready in receiver {
-            if let Err(error) = self.commit(ready) {
+        match self.work(receiver) {
+            Ok(()) => Some(self.log),
+            Err(error) => {
                 self.fault.report(error);
-                return None;
+                None
             }
         }
-        Some(self.log)
     }
 
-    fn commit(&mut self, ready: Ready) -> Result<(), JobError> {
+    fn work(&mut self, receiver: &Receiver<Ready>) -> Result<(), JobError> {
+        let mut shown: Option<Instant> = None;
+        let mut waiting = None;
+        loop {
+            let ready = match waiting.take().map_or_else(|| receiver.recv_timeout(EDITS_EVERY), Ok) {
+                Ok(ready) => ready,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.log.refresh()?;
+                    self.corrector.look(&self.log, &[])?;
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            waiting = receiver.try_recv().ok();
+            // The last commit that is known is always shown, so that the live table does not stay behind.
+            let show = waiting.is_none() || shown.is_none_or(|shown| shown.elapsed() >= LIVE_EVERY);
+            if show {
+                shown = Some(Instant::now());
+            }
+            let chunks = ready.chunks.clone();
+            self.commit(ready, show)?;
+            self.open.fetch_sub(1, SeqCst);
+            self.corrector.look(&self.log, &chunks)?;
+        }
+    }
+
+    fn commit(&mut self, ready: Ready, show: bool) -> Result<(), JobError> {
         let run = self.log.run().to_owned();
         let unwritable = |source| JobError::Stored { what: "a commit", run: run.clone(), source };
         let mut spent: BTreeMap<String, Spending> = BTreeMap::new();
@@ -260,9 +307,13 @@ impl Pen {
         let live = serde_json::to_value(note).map_err(unwritable)?;
         let commit = Commit { chunks: ready.chunks, parts: ready.parts, segments: ready.segments, live };
         self.log.append(self.generation, &self.committer, Body::Commit(commit))?;
-        if let Some(tallies) = ready.tallies {
+        if show {
             let state = self.log.state();
-            let table = LiveTable { commits: state.commits.len() as u64, outcomes: state.total_outcomes(), tallies };
+            let table = LiveTable {
+                commits: state.commits.len() as u64,
+                outcomes: state.total_outcomes(),
+                tallies: ready.tallies,
+            };
             let bytes = serde_json::to_vec(&table).map_err(unwritable)?;
             self.store.put(&live_object(&run), bytes.into())?;
         }

@@ -9,6 +9,7 @@
 //! | [`services`] | methods' requests and what answers them: indexes, the corpus |
 //! | [`host`] | methods' machines and the dataflow that drives them |
 //! | [`journal`], [`sink`], [`ledger`] | the dataflow and the store: records, outcomes, commits |
+//! | [`gold`], [`corrections`] | edits of gold, of finished runs and of those going on |
 //! | [`judge`] | outcomes and measures |
 //! | [`render`] | a job, as a dataflow on one worker |
 //! | [`run`] | the life of a run: prepare, open, finish |
@@ -16,6 +17,7 @@
 
 pub mod calibrate;
 pub mod corpora;
+pub mod corrections;
 pub mod export;
 pub mod gold;
 pub mod host;

@@ -84,7 +84,7 @@ pub fn plan(job: &Job, places: &Places, report: Report<'_>) -> Result<Plan, JobE
     let mut seen = BTreeSet::new();
     let mut payload = Vec::new();
     let mut sampled: BTreeMap<String, u64> = BTreeMap::new();
-    let prepared = questions::prepare(job, &corpus, false, None, &mut |row| {
+    let (prepared, _) = questions::prepare(job, &corpus, false, None, &mut |row| {
         let question = question(&row);
         for method in &methods {
             let mut machine = method.start(&question);

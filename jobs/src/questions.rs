@@ -8,7 +8,7 @@ use crate::error::JobError;
 use crate::job::{GoldBy, Job};
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldPassage, PassageRecord, Policy, Quarantined, Question, Questions};
-use hopeval_results::tables::QuestionRow;
+use hopeval_results::tables::{ErrorRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -53,6 +53,7 @@ pub struct Resolver<'a> {
     corpus: &'a Corpus,
     gold: GoldBy,
     path: PathBuf,
+    line: Option<u64>,
     candidates_needed: bool,
     missing: u64,
 }
@@ -61,11 +62,20 @@ impl<'a> Resolver<'a> {
     /// For the questions of a dataset whose first file is `path`. With `candidates_needed`, a candidate that the
     /// corpus does not have is an error; else it is counted.
     pub fn new(corpus: &'a Corpus, gold: GoldBy, path: &Path, candidates_needed: bool) -> Self {
-        Self { corpus, gold, path: path.into(), candidates_needed, missing: 0 }
+        Self { corpus, gold, path: path.into(), line: None, candidates_needed, missing: 0 }
+    }
+
+    /// Says where the next question stands, for errors.
+    fn at(&mut self, path: &Path, line: u64) {
+        if self.path != path {
+            self.path = path.into();
+        }
+        self.line = Some(line);
     }
 
     fn wrong(&self, question: &Question, field: &'static str, found: String, allowed: &'static str) -> JobError {
-        JobError::Question { path: self.path.clone(), question: question.id.clone(), field, found, allowed }
+        let (path, line) = (self.path.clone(), self.line);
+        JobError::Question { path, line, question: question.id.clone(), field, found, allowed }
     }
 
     /// The row of `question` at position `index`.
@@ -158,7 +168,7 @@ pub fn strata(row: &QuestionRow) -> Vec<String> {
 
 /// Reads the job's questions and gives each row to `write`, in dataset order.
 ///
-/// With `quarantine`, rows that are wrong are appended to that file, as JSON Lines of the error and the row.
+/// With `quarantine`, rows that are wrong are written to that file, as JSON Lines of the error and the row, and returned.
 ///
 /// # Errors
 /// The first bad row without `quarantine`; files that cannot be read or written.
@@ -168,13 +178,22 @@ pub fn prepare(
     candidates_needed: bool,
     quarantine: Option<&Path>,
     write: &mut dyn FnMut(QuestionRow) -> Result<(), JobError>,
-) -> Result<Prepared, JobError> {
+) -> Result<(Prepared, Vec<ErrorRow>), JobError> {
     let aside = quarantine.map(Aside::open).transpose()?;
     let policy = match &aside {
         None => Policy::Strict,
         Some(aside) => {
             let aside = aside.clone();
-            Policy::Quarantine(Box::new(move |row: Quarantined| aside.put(&row.error.to_string(), &row.raw)))
+            Policy::Quarantine(Box::new(move |row: Quarantined| {
+                let error = ErrorRow {
+                    stage: "dataset".to_owned(),
+                    file: row.error.path.display().to_string(),
+                    line: Some(row.error.position.line),
+                    field: Some(row.error.field.clone()).filter(|field| !field.is_empty()),
+                    message: row.error.to_string(),
+                };
+                aside.put(error, &row.raw);
+            }))
         }
     };
     let path = job.dataset.questions.paths().first().cloned().unwrap_or_default();
@@ -187,6 +206,9 @@ pub fn prepare(
     let limit = job.dataset.limit.unwrap_or(u64::MAX);
     while index < limit {
         let Some(question) = questions.next().transpose()? else { break };
+        if let Some((path, position)) = questions.place() {
+            resolver.at(path, position.line);
+        }
         match (resolver.row(index, &question), &aside) {
             (Ok(row), _) => {
                 strata_found.extend(strata(&row));
@@ -195,7 +217,12 @@ pub fn prepare(
             }
             (Err(error), Some(aside)) => {
                 let raw = serde_json::to_string(&question).unwrap_or_default();
-                aside.put(&error.to_string(), &raw);
+                let (file, field) = match &error {
+                    JobError::Question { path, field, .. } => (path.display().to_string(), Some((*field).to_owned())),
+                    _ => (path.display().to_string(), None),
+                };
+                let message = error.to_string();
+                aside.put(ErrorRow { stage: "corpus".to_owned(), file, line: None, field, message }, &raw);
             }
             (Err(error), None) => return Err(error),
         }
@@ -204,16 +231,25 @@ pub fn prepare(
         return Err(JobError::NoQuestions { path });
     }
     strata_found.remove(ALL);
-    let quarantined = aside.map_or(Ok(0), |aside| aside.close())?;
+    let errors = aside.map_or_else(|| Ok(Vec::new()), |aside| aside.close())?;
+    let quarantined = errors.len() as u64;
     let strata = std::iter::once(ALL.to_owned()).chain(strata_found).collect();
-    Ok(Prepared { questions: index, quarantined, missing_candidates: resolver.missing, format: Some(format), strata })
+    let missing_candidates = resolver.missing;
+    let prepared = Prepared { questions: index, quarantined, missing_candidates, format: Some(format), strata };
+    Ok((prepared, errors))
 }
 
 /// The file of rows set aside.
 #[derive(Clone)]
 struct Aside {
     path: PathBuf,
-    state: Arc<Mutex<(std::io::BufWriter<std::fs::File>, u64, Option<std::io::Error>)>>,
+    state: Arc<Mutex<AsideState>>,
+}
+
+struct AsideState {
+    file: std::io::BufWriter<std::fs::File>,
+    errors: Vec<ErrorRow>,
+    failed: Option<std::io::Error>,
 }
 
 impl Aside {
@@ -223,25 +259,26 @@ impl Aside {
             operation: "cannot write the quarantine",
             source,
         })?;
-        Ok(Self { path: path.into(), state: Arc::new(Mutex::new((std::io::BufWriter::new(file), 0, None))) })
+        let state = AsideState { file: std::io::BufWriter::new(file), errors: Vec::new(), failed: None };
+        Ok(Self { path: path.into(), state: Arc::new(Mutex::new(state)) })
     }
 
-    fn put(&self, error: &str, raw: &str) {
+    fn put(&self, error: ErrorRow, raw: &str) {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let line = serde_json::json!({"error": error, "row": raw});
-        let written = writeln!(state.0, "{line}");
-        state.1 += 1;
-        if let Err(error) = written {
-            state.2.get_or_insert(error);
+        let line = serde_json::json!({"error": error.message, "row": raw});
+        if let Err(error) = writeln!(state.file, "{line}") {
+            state.failed.get_or_insert(error);
         }
+        state.errors.push(error);
     }
 
-    fn close(self) -> Result<u64, JobError> {
+    /// The rows that were set aside, in order.
+    fn close(self) -> Result<Vec<ErrorRow>, JobError> {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let flushed = state.0.flush();
+        let flushed = state.file.flush();
         let failed =
             |source| JobError::Io { path: self.path.clone(), operation: "cannot write the quarantine", source };
-        state.2.take().map_or(Ok(()), Err).and(flushed).map_err(failed)?;
-        Ok(state.1)
+        state.failed.take().map_or(Ok(()), Err).and(flushed).map_err(failed)?;
+        Ok(std::mem::take(&mut state.errors))
     }
 }

@@ -10,6 +10,7 @@ use hopeval_measures::Scratch;
 use hopeval_operators::Counters;
 use hopeval_operators::admit::{Credits, Feed, Poll, admit};
 use hopeval_operators::commit::commit;
+use hopeval_operators::correct::correct;
 use hopeval_operators::drive::drive;
 use hopeval_operators::persist::persist;
 use hopeval_operators::serve::serve;
@@ -18,7 +19,7 @@ use hopeval_results::Store;
 use hopeval_results::tables::QuestionRow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use timely::dataflow::operators::vec::Map;
 use timely::dataflow::operators::{Concat, ConnectLoop, Enter, Leave, LoopVariable, ToStream};
@@ -53,10 +54,20 @@ pub struct Parts {
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
     pub fault: Fault,
-    /// Commits, on worker 0.
-    pub clerk: Option<Clerk>,
-    /// Tallies of the chunks that were committed before, on worker 0.
+    /// What worker 0 does beside the others.
+    pub leading: Option<Leading>,
+}
+
+/// What worker 0 does beside the others.
+pub struct Leading {
+    /// Commits.
+    pub clerk: Clerk,
+    /// Tallies of the chunks that were committed before.
     pub before: Vec<(TallyKey, Change)>,
+    /// Corrections of the tallies while the run goes on.
+    pub corrections: Receiver<Vec<(TallyKey, Change)>>,
+    /// Woken after each correction.
+    pub waker: Waker,
 }
 
 /// Builds the dataflow of `parts` on `worker`.
@@ -72,7 +83,10 @@ pub fn render(worker: &mut Worker, parts: Parts) {
         parts.fault.clone(),
     );
     let sink = Sink::new(&parts.store, parts.author, &parts.books, parts.open_writes, parts.fault.clone());
-    let committer = Maybe(parts.clerk);
+    let (clerk, before, corrections, waker) = match parts.leading {
+        Some(leading) => (Some(leading.clerk), leading.before, leading.corrections, leading.waker),
+        None => (None, Vec::new(), channel().1, Waker::default()),
+    };
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, parts.feed, &credits, &parts.counters);
         let doorman = Doorman::new(parts.company, Arc::clone(&parts.judge));
@@ -90,10 +104,11 @@ pub fn render(worker: &mut Worker, parts: Parts) {
             judge.score(&finished.question, &finished.row, &mut scratch, &mut values);
             judge.changes(&finished.question, &finished.row, &values, 1)
         });
-        let before = parts.before.to_stream(scope).container::<Vec<_>>();
-        let live = tally(changes.concat(before));
         let receipts = persist(outcomes, "outcomes", sink).concat(persist(records, "journal", scribe));
-        commit(receipts, live, Table::default(), committer);
+        let corrected = correct(receipts.clone(), corrections, move |activator| waker.set(activator));
+        let before = before.to_stream(scope).container::<Vec<_>>();
+        let live = tally(changes.concat(before).concat(corrected));
+        commit(receipts, live, Table::default(), Maybe(clerk));
     });
 }
 
@@ -119,11 +134,15 @@ pub struct Channel {
     drain: Arc<AtomicBool>,
 }
 
-/// Wakes the worker that reads a [`Channel`], once that worker is there.
+/// Wakes an operator from another thread, once that operator is there.
 #[derive(Clone, Default)]
 pub struct Waker(Arc<Mutex<Option<SyncActivator>>>);
 
 impl Waker {
+    fn set(&self, activator: SyncActivator) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(activator);
+    }
+
     /// Wakes it.
     pub fn wake(&self) {
         if let Some(activator) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
@@ -161,6 +180,6 @@ impl Feed for Channel {
     }
 
     fn wake_with(&mut self, activator: SyncActivator) {
-        *self.waker.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(activator);
+        self.waker.set(activator);
     }
 }

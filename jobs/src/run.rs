@@ -8,14 +8,15 @@
 //! ```
 
 use crate::corpora::{self, Cache, Report};
+use crate::corrections::Corrector;
 use crate::error::JobError;
 use crate::host::Company;
 use crate::job::Job;
 use crate::journal::{Author, Shelf, now_ms};
 use crate::judge::{Judge, TallyKey};
-use crate::ledger::{self, Clerk};
+use crate::ledger;
 use crate::questions::{self, Prepared};
-use crate::render::{Channel, Parts, Waker, render};
+use crate::render::{Channel, Leading, Parts, Waker, render};
 use crate::services::{Books, Catalogue, Fault, books};
 use crate::sweep::{self, Configuration};
 use hopeval_measures::Scratch;
@@ -23,13 +24,13 @@ use hopeval_methods::{Setting, registry};
 use hopeval_operators::Counters;
 use hopeval_operators::tally::Change;
 use hopeval_results::run::{RUN_VERSION, run_id};
-use hopeval_results::tables::{QuestionRow, TableWriter, outcomes, questions as question_table};
+use hopeval_results::tables::{QuestionRow, TableWriter, outcomes, questions as question_table, write_table};
 use hopeval_results::{Log, RunRecord, Store, layout};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use timely::worker::Worker;
@@ -144,13 +145,14 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let seed = format!("{dataset_digest}{}{}{:?}", corpus.digest(), std::process::id(), std::time::Instant::now());
     let run = run_id(created_ms, blake3::hash(seed.as_bytes()).to_hex().as_str());
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions(&run))?;
-    let prepared = questions::prepare(job, &corpus, candidates_needed, quarantine, &mut |row| {
+    let (prepared, errors) = questions::prepare(job, &corpus, candidates_needed, quarantine, &mut |row| {
         if row.index % 1024 == 0 {
             report("questions", row.index);
         }
         Ok(writer.push(row)?)
     })?;
     writer.finish()?;
+    write_table(&places.store, &layout::final_table(&run, "errors"), errors)?;
     let chunk = job.run.chunk.unwrap_or_else(|| default_chunk(prepared.questions));
     let resolved = Resolved {
         job: job.clone(),
@@ -237,7 +239,7 @@ impl Open {
         log: &Log,
         from: u64,
     ) -> Result<impl Iterator<Item = Result<QuestionRow, JobError>> + Send + use<>, JobError> {
-        let edits = crate::gold::edits(&self.places.store, self.id(), log)?;
+        let edits = crate::gold::edits(&self.places.store, log)?;
         let rows = question_table::stream(&self.places.store, self.id(), from)?;
         Ok(rows.map(move |row| row.map(|row| crate::gold::edited(&edits, row)).map_err(JobError::from)))
     }
@@ -289,13 +291,7 @@ pub struct Generation {
     /// The first error.
     pub fault: Fault,
     log: Log,
-    lead: Mutex<Option<Lead>>,
-}
-
-/// What worker 0 does beside the others.
-struct Lead {
-    clerk: Clerk,
-    before: Vec<(TallyKey, Change)>,
+    lead: Mutex<Option<Leading>>,
 }
 
 /// The ledger's thread of process 0; its log comes back when all is committed.
@@ -329,6 +325,7 @@ impl Generation {
             return Err(JobError::Unfit { run: run.id().to_owned(), reason });
         }
         let fault = Fault::default();
+        let open_writes: Arc<AtomicUsize> = Arc::default();
         let mut lead = None;
         let mut ledger = None;
         if let Some(committer) = committer {
@@ -336,9 +333,25 @@ impl Generation {
             let resolved = run.resolved.clone();
             let expected = Arc::new(move |chunk| resolved.outcomes_of(chunk));
             let store = &run.places.store;
-            let (clerk, thread) = ledger::open(store, log.clone(), number, committer, expected, &fault)
-                .map_err(|source| JobError::Io { path: run.id().into(), operation: "cannot start a thread", source })?;
-            lead = Some(Lead { clerk, before });
+            let (sender, corrections) = channel();
+            let waker = Waker::default();
+            let corrector = Corrector {
+                store: store.clone(),
+                judge: Arc::clone(&run.judge),
+                chunk: run.resolved.chunk,
+                before: crate::gold::edits(store, &log)?,
+                seen: log.state().golds.last().map_or(0, |gold| gold.edit),
+                applied: BTreeMap::new(),
+                waiting: BTreeMap::new(),
+                sender,
+                waker: waker.clone(),
+            };
+            let open = Arc::clone(&open_writes);
+            let (clerk, thread) =
+                ledger::open(store, log.clone(), number, committer, expected, &fault, corrector, open).map_err(
+                    |source| JobError::Io { path: run.id().into(), operation: "cannot start a thread", source },
+                )?;
+            lead = Some(Leading { clerk, before, corrections, waker });
             ledger = Some(thread);
         }
         let generation = Self {
@@ -349,7 +362,7 @@ impl Generation {
             counters: Arc::default(),
             books: Mutex::default(),
             drain: Arc::default(),
-            open_writes: Arc::default(),
+            open_writes,
             fault,
             log,
             lead: Mutex::new(lead),
@@ -372,9 +385,8 @@ impl Generation {
         let shelf = Shelf::open(&store, self.run.id(), index, workers, &self.preferred)?;
         let books = books(&self.run.company.catalogue);
         self.books.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(&books));
-        let lead =
+        let leading =
             if index == 0 { self.lead.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() } else { None };
-        let (clerk, before) = lead.map_or((None, Vec::new()), |lead| (Some(lead.clerk), lead.before));
         let parts = Parts {
             author: Author { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
             company: Arc::clone(&self.run.company),
@@ -388,8 +400,7 @@ impl Generation {
             drain: Arc::clone(&self.drain),
             open_writes: Arc::clone(&self.open_writes),
             fault: self.fault.clone(),
-            clerk,
-            before,
+            leading,
             store,
         };
         render(worker, parts);

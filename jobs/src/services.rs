@@ -10,7 +10,7 @@
 //! A service thread takes whatever waits, up to a batch, and never waits for more. Nothing here blocks the worker.
 
 use crate::error::JobError;
-use crate::host::{Recorded, Served};
+use crate::host::{Record, Recorded, Served};
 use crate::job::Service;
 use crate::journal::Shelf;
 use hopeval_corpus::{Corpus, PassageId};
@@ -376,7 +376,7 @@ impl Archivist {
             let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
             let mut answers = Vec::with_capacity(batch.len());
             for (((submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
-                let served = bytes.ok().and_then(|bytes| Served::from_record(&bytes));
+                let served = bytes.ok().and_then(|bytes| Record::read(&bytes)).map(Record::served);
                 let spent = self.books.get(&submission.request.service.0);
                 match served.filter(|served| served.response.satisfies(&submission.request)) {
                     Some(served) => {
@@ -427,9 +427,16 @@ impl Counter {
             // A batch's time is shared evenly: what one query of it took alone is not known.
             let share = took / tasks.len() as u64;
             Ticket::answer_all(tasks.into_iter().zip(responses).map(|((submission, since), response)| {
+                let kind = submission.request.ask.kind();
                 let queue_us = u64::try_from(begun.duration_since(since).as_micros()).unwrap_or(u64::MAX);
                 let served = Served { response, queue_us, service_us: share, cached: false };
-                let record = Recorded { bucket: submission.bucket, key: submission.key, served: served.clone() };
+                let record = Recorded {
+                    bucket: submission.bucket,
+                    key: submission.key,
+                    service: submission.request.service,
+                    kind,
+                    served: served.clone(),
+                };
                 (submission.ticket, Answered { response: served, record: Some(record) })
             }));
         }
@@ -441,9 +448,9 @@ impl Counter {
 pub struct Fault(Arc<Mutex<Option<JobError>>>);
 
 impl Fault {
-    /// Keeps the first error.
+    /// Keeps the first error, which whoever takes it tells the user; others often follow from it.
     pub fn report(&self, error: JobError) {
-        tracing::error!(%error, "the run cannot go on");
+        tracing::debug!(%error, "the run cannot go on");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 

@@ -55,6 +55,13 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
             source,
         })?,
     };
+    // The process may have ended between a commit and its live table.
+    let live = if live.commits == state.commits.len() as u64 {
+        live
+    } else {
+        let tallies = run.tallies(&log)?.into_iter().collect();
+        LiveTable { commits: state.commits.len() as u64, outcomes: state.total_outcomes(), tallies }
+    };
     let measures = live_measures(run, &live);
     let costs = incurred(&log)
         .into_iter()

@@ -4,17 +4,18 @@
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
 
 use crate::error::JobError;
-use crate::host::{outcome_row, question as machine_question, read_texts};
+use crate::host::{Record, outcome_row, question as machine_question, read_texts};
 use crate::judge::{Answerable, is_ok};
 use crate::ledger::{Note, Spending};
 use crate::run::Open;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_measures::{Scratch, aggregate};
 use hopeval_methods::transcript::Transcript;
+use hopeval_results::journal::scan_segment;
 use hopeval_results::log::{Body, Final, FinalTable};
 use hopeval_results::tables::{
-    CallRow, ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, MeasureRow, OutcomeRow, QuestionRow, RunRow,
-    ScoreRow, TableWriter, outcomes,
+    CallRow, ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, MeasureRow, OutcomeRow, QuestionRow, RequestRow,
+    RunRow, ScoreRow, TableWriter, outcomes,
 };
 use hopeval_results::{Log, layout};
 use std::collections::BTreeMap;
@@ -81,7 +82,7 @@ pub fn judged(
     log: &Log,
     each: &mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>,
 ) -> Result<(), JobError> {
-    let edits = crate::gold::edits(&run.places.store, run.id(), log)?;
+    let edits = crate::gold::edits(&run.places.store, log)?;
     let mut gold: Vec<Answerable> = Vec::new();
     for row in run.questions(log, 0)? {
         gold.push(run.judge.answerable(&row?));
@@ -317,6 +318,10 @@ pub fn finish(
     tables.push(write(store, &place("runs"), vec![run_row])?);
     let body = Body::Final(Final { tables: tables.clone(), gold_edit, live: serde_json::Value::Null });
     log.append(generation, committer, body)?;
+    // An edit that came while the tables were written found the run unfinished, so nobody else will write them.
+    if log.state().golds.last().is_some_and(|gold| gold.edit > gold_edit) {
+        return finish(run, log, generation, committer, mesh, report);
+    }
     Ok(Finished { failed, outcomes: done, tables })
 }
 
@@ -344,6 +349,30 @@ fn configuration_rows(run: &Open) -> Vec<ConfigurationRow> {
         replicate: None,
     })
     .collect()
+}
+
+/// Writes the table of journalled requests in the segments of the run's commits, and returns where it is.
+///
+/// # Errors
+/// A segment cannot be read, the table cannot be written.
+pub fn requests(run: &Open, log: &Log) -> Result<FinalTable, JobError> {
+    let store = &run.places.store;
+    let mut table = TableWriter::<RequestRow>::new(store, &layout::final_table(run.id(), "requests"))?;
+    for segment in log.state().segments() {
+        for entry in scan_segment(store, &segment)? {
+            let Some(record) = Record::read(&entry.value) else { continue };
+            table.push(RequestRow {
+                run: run.id().to_owned(),
+                service: record.service,
+                kind: record.kind,
+                key: entry.key.to_string(),
+                bucket: u32::from(entry.bucket),
+                segment: segment.clone(),
+                bytes: u64::from(entry.stored),
+            })?;
+        }
+    }
+    Ok(table.finish()?)
 }
 
 /// What services did over all valid commits.

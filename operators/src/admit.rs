@@ -60,6 +60,11 @@ impl Credits {
         free > 0
     }
 
+    #[cfg(test)]
+    pub(crate) fn free(&self) -> usize {
+        self.free.get()
+    }
+
     /// Gives back `n` credits and wakes the admission.
     pub(crate) fn give_back(&self, n: usize) {
         if n > 0 {
@@ -115,3 +120,6 @@ pub fn admit<'scope, F: Feed>(
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

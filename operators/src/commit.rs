@@ -52,3 +52,6 @@ pub fn commit<'scope, C>(
         }
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,7 @@
 
 pub mod admit;
 pub mod commit;
+pub mod correct;
 pub mod counters;
 pub mod drive;
 pub mod message;

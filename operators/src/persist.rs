@@ -57,6 +57,7 @@ pub fn persist<'scope, W: Writer>(
                 let now = frontier.frontier().first().copied().unwrap_or(u64::MAX);
                 let advanced = now > complete;
                 complete = now;
+                mailbox.expect();
                 writer.write(complete, advanced, &mut || {
                     durable.push_back(false);
                     mailbox.ticket(oldest + durable.len() - 1)
@@ -65,7 +66,7 @@ pub fn persist<'scope, W: Writer>(
                     barriers.push_back((complete, oldest + durable.len()));
                 }
                 let mut receipts = Vec::new();
-                while let Some((number, receipt)) = mailbox.take() {
+                for (number, receipt) in mailbox.answers() {
                     if let Some(receipt) = receipt {
                         durable[number - oldest] = true;
                         receipts.push(receipt);
@@ -94,3 +95,6 @@ pub fn persist<'scope, W: Writer>(
         },
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -115,6 +115,7 @@ where
     builder.build(move |capabilities| {
         drop(capabilities);
         move |_frontiers| {
+            mailbox.expect();
             let mut batch = Vec::new();
             input.for_each(|capability, envelopes| {
                 for Envelope { key, bucket, from, request } in envelopes.drain(..) {
@@ -133,7 +134,7 @@ where
             }
             let mut out_replies = Grouped { groups: Vec::new() };
             let mut out_records = Grouped { groups: Vec::new() };
-            while let Some((slot, answer)) = mailbox.take() {
+            for (slot, answer) in mailbox.answers() {
                 let Some(InFlight { key, askers }) = slots.remove(slot) else { continue };
                 in_flight.remove(&key);
                 let Answered { response, record } =
@@ -157,3 +158,6 @@ where
     });
     (reply_stream, record_stream)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,74 +2,110 @@
 //!
 //! A lost answer would be a capability that is never dropped, and so a dataflow that never ends. A [`Ticket`] that is
 //! dropped without an answer therefore says so, and the operator hears of it.
+//!
+//! Waking a worker costs more than an answer does, so a bell that has rung stays silent until the operator looks.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use timely::scheduling::SyncActivator;
 
+/// An answer with the slot of its request; `None` if its ticket was dropped.
+type Posted<T> = (usize, Option<T>);
+
+/// The way to one operator, shared by its tickets.
+struct Bell<T> {
+    sender: Sender<Posted<T>>,
+    /// The operator will look, and nothing that is posted before it does needs to wake it.
+    rung: AtomicBool,
+    activator: SyncActivator,
+}
+
 /// The operator's end: where answers arrive.
 pub(crate) struct Mailbox<T> {
-    sender: Sender<(usize, Option<T>)>,
-    receiver: Receiver<(usize, Option<T>)>,
-    activator: SyncActivator,
+    bell: Arc<Bell<T>>,
+    receiver: Receiver<Posted<T>>,
 }
 
 /// The right and duty to answer one request.
 pub struct Ticket<T> {
     slot: usize,
-    sender: Option<Sender<(usize, Option<T>)>>,
-    activator: SyncActivator,
+    bell: Option<Arc<Bell<T>>>,
+}
+
+impl<T> Bell<T> {
+    /// Wakes the worker, unless somebody has. What was posted before is seen: both sides swap, so this one is ordered
+    /// either before the operator's look, which then finds the answer, or after it, and then it rings.
+    fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel) {
+            // An error says that the worker is gone, and then nobody waits.
+            let _ = self.activator.activate();
+        }
+    }
 }
 
 impl<T> Mailbox<T> {
     pub(crate) fn new(activator: SyncActivator) -> Self {
         let (sender, receiver) = channel();
-        Self { sender, receiver, activator }
+        Self { bell: Arc::new(Bell { sender, rung: AtomicBool::new(false), activator }), receiver }
     }
 
     pub(crate) fn ticket(&self, slot: usize) -> Ticket<T> {
-        Ticket { slot, sender: Some(self.sender.clone()), activator: self.activator.clone() }
+        Ticket { slot, bell: Some(Arc::clone(&self.bell)) }
     }
 
-    /// The next answer, `None` in it if its ticket was dropped.
-    pub(crate) fn take(&self) -> Option<(usize, Option<T>)> {
-        self.receiver.try_recv().ok()
+    /// Says that [`answers`](Self::answers) will be called in this activation: answers need not wake the worker.
+    pub(crate) fn expect(&self) {
+        self.bell.rung.swap(true, Ordering::AcqRel);
+    }
+
+    /// The answers that are there, `None` for a ticket that was dropped.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = Posted<T>> {
+        self.bell.rung.swap(false, Ordering::AcqRel);
+        self.receiver.try_iter()
     }
 }
 
 impl<T> Ticket<T> {
     /// Answers, and wakes the worker.
     pub fn answer(mut self, answer: T) {
-        self.post(Some(answer));
-        self.wake();
+        if let Some(bell) = self.post(Some(answer)) {
+            bell.ring();
+        }
     }
 
-    /// Answers a whole batch and wakes the worker once.
+    /// Answers a whole batch, and then wakes each of its workers once.
     pub fn answer_all(batch: impl IntoIterator<Item = (Ticket<T>, T)>) {
-        let mut last: Option<SyncActivator> = None;
+        let mut rings = Rings(Vec::new());
         for (mut ticket, answer) in batch {
-            ticket.post(Some(answer));
-            last = Some(ticket.activator.clone());
-        }
-        if let Some(activator) = last {
-            // An error says that the worker is gone, and then nobody waits.
-            let _ = activator.activate();
+            if let Some(bell) = ticket.post(Some(answer))
+                && !rings.0.iter().any(|other| Arc::ptr_eq(other, &bell))
+            {
+                rings.0.push(bell);
+            }
         }
     }
 
-    fn post(&mut self, answer: Option<T>) -> bool {
+    /// Posts, and returns the bell if there is somebody to wake.
+    fn post(&mut self, answer: Option<T>) -> Option<Arc<Bell<T>>> {
         // A send fails only when the operator is gone, and then nobody waits.
-        self.sender.take().is_some_and(|sender| sender.send((self.slot, answer)).is_ok())
+        self.bell.take().filter(|bell| bell.sender.send((self.slot, answer)).is_ok())
     }
+}
 
-    fn wake(&self) {
-        let _ = self.activator.activate();
+/// Bells to ring at the end, also when computing the batch panics.
+struct Rings<T>(Vec<Arc<Bell<T>>>);
+
+impl<T> Drop for Rings<T> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|bell| bell.ring());
     }
 }
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        if self.post(None) {
-            self.wake();
+        if let Some(bell) = self.post(None) {
+            bell.ring();
         }
     }
 }
@@ -110,3 +146,6 @@ impl<T> Slab<T> {
         value
     }
 }
+
+#[cfg(test)]
+mod tests;

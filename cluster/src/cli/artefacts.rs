@@ -137,7 +137,7 @@ fn build(arguments: &BuildArguments) -> Result<u8> {
 pub(crate) fn index(places: &PlaceArguments, command: IndexCommand) -> Result<u8> {
     let IndexCommand::Build { job, sets } = command;
     let mut job = Job::load(&job, &sets)?;
-    let places = places.open()?;
+    let places = places.open_to_compute()?;
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     places.cache.world(&mut job, &report)?;

@@ -24,7 +24,7 @@ pub(crate) struct JobArguments {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// The first so many questions only.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct RunArguments {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArguments {
-    /// The run's id, or the beginning of it, or `last`.
+    /// The run's id, or the beginning of it, or `latest`.
     run: String,
     #[command(flatten)]
     mesh: MeshArguments,
@@ -176,7 +176,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         print::line(toml::to_string_pretty(&job)?.trim_end());
         return Ok(exit::DONE);
     }
-    let opened = places.open()?;
+    let opened = places.open_to_compute()?;
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let signals = signals::install(Notice::Print)?;
@@ -186,7 +186,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
 }
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
-    let opened = places.open()?;
+    let opened = places.open_to_compute()?;
     let run = hopeval_results::run::resolve(&opened.store, &arguments.run)?;
     let progress = Stages::new();
     let notice = if arguments.quiet { Notice::Silent } else { Notice::Print };
@@ -274,7 +274,10 @@ fn finished_code(places: &Places, ended: &Ended) -> Result<u8> {
 fn children(arguments: &PlaceArguments, run: &str, mesh: &MeshArguments, signals: &signals::Signals) -> Result<u8> {
     let program = std::env::current_exe()?;
     let processes = mesh.processes as usize;
-    let ending = supervise::supervise(processes, Grace::default(), signals, |process, hosts| {
+    // Whoever has not noticed a loss within the stall bound will not notice it.
+    let grace = Grace::default();
+    let grace = Grace { notice: grace.notice.min(mesh.membership()?.stall_bound), ..grace };
+    let ending = supervise::supervise(processes, grace, signals, |process, hosts| {
         let mut command = Command::new(&program);
         command.args(["resume", run, "--quiet", "--store", &arguments.store]);
         if let Some(cache) = &arguments.cache {
@@ -309,7 +312,7 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
     let job = arguments.job.load()?;
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
-    let plan = planning::plan(&job, &places.open()?, &report)?;
+    let plan = planning::plan(&job, &places.open_to_compute()?, &report)?;
     progress.clear();
     if arguments.json {
         print::line(&serde_json::to_string(&plan)?);

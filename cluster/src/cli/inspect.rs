@@ -16,8 +16,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
-    /// The run's id, or the beginning of it, or `last`.
-    #[arg(default_value = "last")]
+    /// The run's id, or the beginning of it, or `latest`.
+    #[arg(default_value = "latest")]
     run: String,
     #[command(flatten)]
     output: OutputArguments,
@@ -31,8 +31,8 @@ pub(crate) struct ShowArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RescoreArguments {
-    /// The run's id, or the beginning of it, or `last`.
-    #[arg(default_value = "last")]
+    /// The run's id, or the beginning of it, or `latest`.
+    #[arg(default_value = "latest")]
     run: String,
     /// Prints one JSON document.
     #[arg(long)]
@@ -44,7 +44,7 @@ pub(crate) struct RescoreArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    /// The run's id, or the beginning of it, or `last`.
+    /// The run's id, or the beginning of it, or `latest`.
     run: String,
     /// trec, hotpotqa, 2wikimultihopqa, musique or csv.
     #[arg(long)]
@@ -58,6 +58,13 @@ pub(crate) struct ExportArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct RequestsArguments {
+    /// The run's id, or the beginning of it, or `latest`.
+    #[arg(default_value = "latest")]
+    run: String,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct LsArguments {
     /// Prints one JSON document.
     #[arg(long)]
@@ -68,7 +75,7 @@ pub(crate) struct LsArguments {
 pub(crate) enum GoldCommand {
     /// Takes the gold of the questions in a file of the dataset's format, and corrects every figure.
     Apply {
-        /// The run's id, or the beginning of it, or `last`.
+        /// The run's id, or the beginning of it, or `latest`.
         run: String,
         /// Some or all of the run's questions, edited.
         file: PathBuf,
@@ -184,16 +191,38 @@ pub(crate) fn export(places: &PlaceArguments, arguments: ExportArguments) -> Res
     Ok(exit::DONE)
 }
 
+pub(crate) fn requests(places: &PlaceArguments, arguments: RequestsArguments) -> Result<u8> {
+    let run = open(places, &arguments.run)?;
+    let log = Log::open(&run.places.store, run.id())?;
+    let table = tables::requests(&run, &log)?;
+    print::line(&format!("{}: {} requests", run.places.store.full_name(&table.path), table.rows));
+    Ok(exit::DONE)
+}
+
+/// Job, state, outcomes, outcomes expected and generations of a run.
+fn listed(store: &hopeval_results::Store, run: &str) -> Result<(String, &'static str, u64, u64, u64)> {
+    let record = RunRecord::load(store, run)?;
+    let log = Log::open(store, run)?;
+    let resolved: Option<Resolved> = serde_json::from_value(record.settings).ok();
+    let expected = resolved.map_or(0, |resolved| resolved.outcomes());
+    let state = if log.state().finished.is_some() { "finished" } else { "not finished" };
+    Ok((record.job, state, log.state().total_outcomes(), expected, log.state().generation))
+}
+
 pub(crate) fn ls(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> {
     let places = places.open()?;
     let mut rows = Vec::new();
     for run in hopeval_results::run::list(&places.store)? {
-        let record = RunRecord::load(&places.store, &run)?;
-        let log = Log::open(&places.store, &run)?;
-        let resolved: Option<Resolved> = serde_json::from_value(record.settings.clone()).ok();
-        let expected = resolved.map_or(0, |resolved| resolved.outcomes());
-        let state = if log.state().finished.is_some() { "finished" } else { "not finished" };
-        rows.push((run, record.job, state, log.state().total_outcomes(), expected, log.state().generation));
+        match listed(&places.store, &run) {
+            Ok((job, state, outcomes, expected, generations)) => {
+                rows.push((run, job, state, outcomes, expected, generations));
+            }
+            // One run that another version wrote does not hide the others.
+            Err(error) => {
+                print::note(&format!("warning: {error:#}"));
+                rows.push((run, String::new(), "not readable", 0, 0, 0));
+            }
+        }
     }
     let journal = hopeval_results::journal::summary(&places.store)?;
     if arguments.json {

@@ -6,11 +6,11 @@ mod seen;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DatasetError, RowError};
+use crate::error::{DatasetError, Position, RowError};
 use crate::format::{Format, FormatError, detect};
 use crate::formats::{self, beir, open};
 use crate::input::{Compression, InputError};
@@ -106,6 +106,8 @@ pub struct Questions {
     left: u64,
     /// Bytes and rows of the files that are done.
     bytes: u64,
+    /// Where the last row that was read stands.
+    place: Option<(PathBuf, Position)>,
     done: bool,
 }
 
@@ -157,6 +159,7 @@ impl Questions {
             rows: 0,
             left: spec.limit.unwrap_or(u64::MAX),
             bytes: 0,
+            place: None,
             done: false,
         };
         questions.next_file()?;
@@ -170,6 +173,11 @@ impl Questions {
     /// The format, as named or found.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// The file and position of the row that the last question came from.
+    pub fn place(&self) -> Option<(&Path, Position)> {
+        self.place.as_ref().map(|(path, position)| (path.as_path(), *position))
     }
 
     /// Rows set aside so far.
@@ -229,6 +237,7 @@ impl Questions {
                 Source::Json(records) => {
                     let path = records.path().to_owned();
                     records.next()?.map(|record| {
+                        self.place = Some((path.clone(), record.position));
                         let read = Value::parse(record.bytes).and_then(|row| formats::questions(self.format, &row, n));
                         let error = self.seen.accept(read, self.qrels.as_mut(), record.position, &mut self.pending);
                         error.map(|error| {
@@ -244,6 +253,7 @@ impl Questions {
                         row = table.next()?;
                     }
                     row.map(|row| {
+                        self.place = Some((table.path().to_owned(), row.position));
                         let read = open::table_question(&row, self.format, n).map(|question| vec![question]);
                         let error = self.seen.accept(read, None, row.position, &mut self.pending);
                         error.map(|error| {

@@ -1,0 +1,102 @@
+//! Corrects the live figures of a run that is going on when gold is edited.
+//!
+//! The measure operator judges each outcome by the gold that its generation began with. Whoever commits sees the edits
+//! in the log, and makes up the difference for every edited question whose outcomes are committed: old scores are taken
+//! back, new ones added, as changes of the differential tallies. The final tables are computed anew in any case.
+
+use crate::error::JobError;
+use crate::judge::{Answerable, Judge, TallyKey};
+use crate::render::Waker;
+use hopeval_measures::Scratch;
+use hopeval_operators::tally::Change;
+use hopeval_results::log::{ChunkCommit, State};
+use hopeval_results::tables::{QuestionRow, outcomes, questions as question_table};
+use hopeval_results::{Log, Store};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// Makes corrections for one generation.
+pub struct Corrector {
+    /// Where the run lies.
+    pub store: Store,
+    /// What judges.
+    pub judge: Arc<Judge>,
+    /// Questions of a chunk.
+    pub chunk: u64,
+    /// Edits that the generation began with.
+    pub before: BTreeMap<u64, QuestionRow>,
+    /// Number of the last edit that was looked at.
+    pub seen: u64,
+    /// Gold that the tallies have for edited questions whose chunks are committed.
+    pub applied: BTreeMap<u64, Answerable>,
+    /// Edited questions whose chunks are not committed yet.
+    pub waiting: BTreeMap<u64, Answerable>,
+    /// Into the dataflow.
+    pub sender: Sender<Vec<(TallyKey, Change)>>,
+    /// Wakes it.
+    pub waker: Waker,
+}
+
+impl Corrector {
+    /// Looks for new edits, and at `chunks`, which have just been committed.
+    ///
+    /// # Errors
+    /// An edit, a part or the questions cannot be read.
+    pub fn look(&mut self, log: &Log, chunks: &[ChunkCommit]) -> Result<(), JobError> {
+        let state = log.state();
+        let mut changes = Vec::new();
+        let committed_now: Vec<u64> =
+            self.waiting.keys().copied().filter(|index| chunks.iter().any(|c| c.chunk == index / self.chunk)).collect();
+        for index in committed_now {
+            if let Some(new) = self.waiting.remove(&index) {
+                self.replace(log, state, index, new, &mut changes)?;
+            }
+        }
+        if state.golds.last().is_some_and(|last| last.edit > self.seen) {
+            let edits = crate::gold::edits_after(&self.store, log, self.seen)?;
+            self.seen = state.golds.last().map_or(self.seen, |last| last.edit);
+            for (index, row) in edits {
+                let new = self.judge.answerable(&row);
+                if state.committed.contains_key(&(index / self.chunk)) {
+                    self.replace(log, state, index, new, &mut changes)?;
+                } else {
+                    self.waiting.insert(index, new);
+                }
+            }
+        }
+        if !changes.is_empty() && self.sender.send(changes).is_ok() {
+            self.waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Takes back the scores of a question's outcomes by the gold that they were judged by, and adds those by `new`.
+    fn replace(
+        &mut self,
+        log: &Log,
+        state: &State,
+        index: u64,
+        new: Answerable,
+        changes: &mut Vec<(TallyKey, Change)>,
+    ) -> Result<(), JobError> {
+        let old = match (self.applied.remove(&index), self.before.get(&index)) {
+            (Some(old), _) => old,
+            (None, Some(row)) => self.judge.answerable(row),
+            (None, None) => {
+                let mut rows = question_table::stream(&self.store, log.run(), index)?;
+                let Some(row) = rows.next().transpose()? else { return Ok(()) };
+                self.judge.answerable(&row)
+            }
+        };
+        let (mut scratch, mut values) = (Scratch::default(), Vec::new());
+        for outcome in outcomes::of_question(&self.store, state, self.chunk, index)? {
+            for (gold, sign) in [(&old, -1), (&new, 1)] {
+                self.judge.score(gold, &outcome, &mut scratch, &mut values);
+                changes.extend(self.judge.changes(gold, &outcome, &values, sign));
+            }
+        }
+        self.applied.insert(index, new);
+        Ok(())
+    }
+}

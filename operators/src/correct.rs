@@ -1,0 +1,43 @@
+//! Lets corrections into a stream of changes while a run is going on.
+//!
+//! A correction (gold was edited, so old scores go and new ones come) is known outside the dataflow, by whoever reads
+//! the log. It enters at the time up to which everything is complete and durable, and never holds that time back.
+
+use crate::tally::Change;
+use std::sync::mpsc::Receiver;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::Pipeline;
+use timely::dataflow::operators::generic::operator::Operator;
+use timely::scheduling::SyncActivator;
+
+/// The changes that come through `corrections`, at the frontier of `after`, until that is done.
+///
+/// `wake_with` is given what to wake after each send. Corrections that come after the end are not let in: the final
+/// figures are computed from outcomes and gold, not from here.
+pub fn correct<'scope, R: Clone + 'static, K: 'static>(
+    after: Stream<'scope, u64, Vec<R>>,
+    corrections: Receiver<Vec<(K, Change)>>,
+    wake_with: impl FnOnce(SyncActivator) + 'static,
+) -> Stream<'scope, u64, Vec<(K, Change)>> {
+    let scope = after.scope();
+    after.unary_frontier::<CapacityContainerBuilder<Vec<(K, Change)>>, _, _, _>(
+        Pipeline,
+        "correct",
+        move |capability, info| {
+            wake_with(scope.worker().sync_activator_for(info.address.to_vec()));
+            let mut capability = Some(capability);
+            move |(input, frontier), output| {
+                input.for_each(|_, batch| batch.clear());
+                let Some(held) = capability.as_mut() else { return };
+                while let Ok(mut changes) = corrections.try_recv() {
+                    output.session(held).give_container(&mut changes);
+                }
+                match frontier.frontier().first() {
+                    Some(complete) => held.downgrade(complete),
+                    None => capability = None,
+                }
+            }
+        },
+    )
+}

@@ -1,0 +1,224 @@
+//! The driver with replies given by hand, one at a time, in any order.
+
+use super::*;
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::operators::core::UnorderedInput;
+use timely::dataflow::operators::{Inspect, Leave, Probe};
+
+/// What each round asks, before what was heard is added to it.
+type Script = Vec<Vec<u8>>;
+
+/// Keys there are.
+const KEYS: u8 = 12;
+
+fn respond(key: u8) -> u32 {
+    u32::from(key) * 7 + 1
+}
+
+/// Asks by its script, shifted by what it heard, so that a response in the wrong place changes all that follows.
+struct Toy {
+    name: (usize, usize),
+    script: Script,
+    asked: Vec<u8>,
+    round: usize,
+    heard: Vec<Vec<u32>>,
+}
+
+impl Toy {
+    fn new(name: (usize, usize), script: Script) -> Self {
+        Self { name, script, asked: Vec::new(), round: 0, heard: Vec::new() }
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let shift = self.heard.iter().flatten().fold(0u32, |a, b| a.wrapping_mul(31).wrapping_add(*b));
+        let round = self.script.get(self.round)?;
+        self.round += 1;
+        Some(round.iter().map(|key| (u32::from(*key).wrapping_add(shift) % u32::from(KEYS)) as u8).collect())
+    }
+
+    /// What it hears without any dataflow.
+    fn alone(mut self) -> Vec<Vec<u32>> {
+        while let Some(asked) = self.next() {
+            self.heard.push(asked.into_iter().map(respond).collect());
+        }
+        self.heard
+    }
+}
+
+type Ended = ((usize, usize), Vec<Vec<u32>>);
+
+impl Hosted for Toy {
+    type Request = u8;
+    type Response = u32;
+    type Outcome = Ended;
+
+    fn step(&mut self, responses: Vec<Rc<u32>>) -> Turn<u8, Ended> {
+        assert_eq!(responses.len(), self.asked.len(), "stepped with an incomplete round");
+        if self.round > 0 {
+            self.heard.push(responses.iter().map(|response| **response).collect());
+        }
+        match self.next() {
+            None => Turn::Done((self.name, std::mem::take(&mut self.heard))),
+            Some(asked) => {
+                self.asked = asked.clone();
+                let asked = |key| Asked { key: Key([key; 32]), bucket: u16::from(key), request: key };
+                Turn::Ask(self.asked.iter().copied().map(asked).collect())
+            }
+        }
+    }
+}
+
+struct Door;
+
+impl Opener for Door {
+    type Question = (usize, Vec<Script>);
+    type Machine = Toy;
+
+    fn open(&mut self, (question, scripts): Self::Question) -> Vec<Toy> {
+        scripts.into_iter().enumerate().map(|(i, script)| Toy::new((question, i), script)).collect()
+    }
+}
+
+/// What a run showed.
+struct Shown {
+    ended: Vec<(u64, Ended)>,
+    sent: Vec<(u64, u8)>,
+    asked: u64,
+    credits: usize,
+    /// Whether the driver let go of every chunk once all was done.
+    released: bool,
+}
+
+/// Runs `questions` (with their chunks); `pick` chooses which of the waiting requests is answered next.
+fn run(questions: Vec<(u64, Vec<Script>)>, mut pick: impl FnMut(usize) -> usize + Send + Sync + 'static) -> Shown {
+    timely::execute_directly(move |worker| {
+        let (sent, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
+        let credits = Credits::new(1);
+        let counters = Arc::new(Counters::default());
+        let (mut asking, mut replying, probe) = worker.dataflow::<u64, _, _>(|scope| {
+            let (asking, replying, requests, outcomes) = scope.iterative::<u32, _, _>(|inner| {
+                let (asking, questions) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
+                let (replying, replies) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
+                let (requests, outcomes) = drive(questions, replies, Door, &credits, &counters);
+                (asking, replying, requests.leave(scope), outcomes.leave(scope))
+            });
+            let (log, done) = (Rc::clone(&sent), Rc::clone(&ended));
+            requests.inspect_core(move |event| {
+                if let Ok((stamp, batch)) = event {
+                    log.borrow_mut().extend(batch.iter().map(|envelope| (*stamp.expect_singleton(), envelope.request)));
+                }
+            });
+            let outcomes = outcomes.inspect_core(move |event| {
+                if let Ok((stamp, batch)) = event {
+                    done.borrow_mut().extend(batch.iter().map(|ended| (*stamp.expect_singleton(), ended.clone())));
+                }
+            });
+            (asking, replying, outcomes.probe().0)
+        });
+        for (index, (chunk, scripts)) in questions.into_iter().enumerate() {
+            let at = asking.1.delayed(&Product::new(chunk, 0));
+            asking.0.activate().session(&at).give((index, scripts));
+        }
+        drop(asking);
+        let (mut seen, mut waiting) = (0, Vec::new());
+        loop {
+            (0..4).for_each(|_| drop(worker.step()));
+            for &(_, key) in &sent.borrow()[seen..] {
+                assert!(!waiting.contains(&key), "key {key} was sent while it was in flight");
+                waiting.push(key);
+            }
+            seen = sent.borrow().len();
+            if waiting.is_empty() {
+                break;
+            }
+            let key = waiting.remove(pick(waiting.len()));
+            let reply = Reply { key: Key([key; 32]), to: 0, response: respond(key) };
+            replying.0.activate().session(&replying.1).give(reply);
+        }
+        drop(replying);
+        (0..4).for_each(|_| drop(worker.step()));
+        let shown = Shown {
+            ended: ended.take(),
+            sent: sent.take(),
+            asked: counters.asked.load(Relaxed),
+            credits: credits.free(),
+            released: probe.done(),
+        };
+        worker.installed_dataflows().into_iter().for_each(|id| worker.drop_dataflow(id));
+        shown
+    })
+}
+
+fn scripts() -> impl Strategy<Value = Vec<(u64, Vec<Script>)>> {
+    let round = prop::collection::vec(0..KEYS, 1..5);
+    let machine = prop::collection::vec(round, 0..4);
+    let question = (0..3u64, prop::collection::vec(machine, 0..4));
+    prop::collection::vec(question, 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// No order of delivery shows: every machine hears what it would hear alone, at its question's chunk, and nothing
+    /// stays open.
+    #[test]
+    fn delivery_in_any_order_gives_the_same_outcomes(questions in scripts(), mut seed in any::<u64>()) {
+        let mut expected: Vec<(u64, Ended)> = Vec::new();
+        for (index, (chunk, machines)) in questions.iter().enumerate() {
+            for (i, script) in machines.iter().enumerate() {
+                let name = (index, i);
+                expected.push((*chunk, (name, Toy::new(name, script.clone()).alone())));
+            }
+        }
+        let count = questions.len();
+        let mut shown = run(questions, move |waiting| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % waiting
+        });
+        shown.ended.sort();
+        expected.sort();
+        prop_assert_eq!(shown.ended, expected);
+        prop_assert!(shown.released);
+        prop_assert_eq!(shown.credits, 1 + count);
+        prop_assert!(shown.sent.len() as u64 <= shown.asked);
+    }
+
+    /// One question sends each key once, whatever its configurations ask and however late.
+    #[test]
+    fn a_question_sends_a_key_once(machines in prop::collection::vec(prop::collection::vec(prop::collection::vec(0..KEYS, 1..5), 0..5), 1..5)) {
+        let sent = run(vec![(0, machines)], |_| 0).sent;
+        let distinct: BTreeSet<_> = sent.iter().copied().collect();
+        prop_assert_eq!(distinct.len(), sent.len());
+    }
+}
+
+#[test]
+fn a_key_in_flight_is_joined_by_other_questions_and_chunks() {
+    let shown = run(vec![(0, vec![vec![vec![3]]]), (2, vec![vec![vec![3]], vec![vec![3, 3]]])], |_| 0);
+    assert_eq!(shown.sent, [(0, 3)]);
+    assert_eq!(shown.asked, 4);
+    assert_eq!(shown.ended.len(), 3);
+}
+
+#[test]
+fn a_finished_question_is_forgotten() {
+    // The second question asks 3 in its second round, when the first has heard 3 and is gone.
+    let then = (u32::from(KEYS) * 8 + 3 - respond(1)) % u32::from(KEYS);
+    let late = vec![vec![1], vec![then as u8]];
+    // Requests leave last question first: 1, then 3; the last in line is answered.
+    let shown = run(vec![(0, vec![vec![vec![3]]]), (0, vec![late])], |waiting| waiting - 1);
+    assert_eq!(shown.sent, [(0, 1), (0, 3), (0, 3)]);
+    assert_eq!(shown.ended.len(), 2);
+}
+
+#[test]
+fn a_question_without_machines_is_finished_at_once() {
+    let shown = run(vec![(0, Vec::new()), (1, vec![vec![vec![1]]]), (2, Vec::new())], |_| 0);
+    assert_eq!(shown.ended.len(), 1);
+    assert!(shown.released, "a question without machines holds its chunk");
+    assert_eq!(shown.credits, 1 + 3);
+}
