@@ -19,6 +19,7 @@ use crate::questions::{self, Prepared};
 use crate::render::{Channel, Leading, Parts, Waker, render};
 use crate::services::{Books, Catalogue, Fault, books};
 use crate::sweep::{self, Configuration};
+use crate::tables::GoldReader;
 use hopeval_measures::Scratch;
 use hopeval_methods::{Setting, registry};
 use hopeval_operators::Counters;
@@ -249,17 +250,16 @@ impl Open {
     /// # Errors
     /// A part or the questions cannot be read.
     pub fn tallies(&self, log: &Log) -> Result<BTreeMap<TallyKey, Change>, JobError> {
-        let mut gold = BTreeMap::new();
-        for row in self.questions(log, 0)? {
-            let row = row?;
-            gold.insert(row.index, self.judge.answerable(&row));
-        }
-        let (mut scratch, mut values) = (Scratch::default(), Vec::new());
         let mut tallies: BTreeMap<TallyKey, Change> = BTreeMap::new();
+        if log.state().committed.is_empty() {
+            return Ok(tallies);
+        }
+        let mut gold = GoldReader::new(self, log)?;
+        let (mut scratch, mut values) = (Scratch::default(), Vec::new());
         let (configurations, chunk) = (self.resolved.configurations.len(), self.resolved.chunk);
         for outcome in outcomes::in_final_order(&self.places.store, self.id(), log.state(), configurations, chunk) {
             let outcome = outcome?;
-            let Some(question) = gold.get(&outcome.index) else { continue };
+            let question = gold.of(outcome.index)?;
             self.judge.score(question, &outcome, &mut scratch, &mut values);
             for (key, change) in self.judge.changes(question, &outcome, &values, 1) {
                 let sum = tallies.entry(key).or_default();
