@@ -1,0 +1,74 @@
+//! Kills and stops processes of a run at random moments: nothing is lost, nothing is there twice, and the tables are
+//! those of a run in peace.
+//!
+//! `HOPEVAL_KILL_SEED=N` repeats a choice of victims and moments.
+
+#![cfg(target_os = "linux")]
+
+mod harness;
+mod strikes;
+
+use harness::{final_tables, hopeval, succeed};
+use std::time::{Duration, Instant};
+use strikes::{Random, Siege, Strike};
+
+/// Small chunks and few questions in flight, so that a run has many commits and takes a while.
+const JOB: &str = r#"
+name = "besieged"
+[dataset.world]
+questions = 1200
+passages = 2000
+seed = 11
+[service.bm25]
+kind = "bm25"
+[service.tfidf]
+kind = "tfidf"
+[method.bm25]
+kind = "one_step"
+retriever = "bm25"
+[method.bm25.sweep]
+k = [5, 20]
+[method.tfidf_bm25]
+kind = "tfidf_bm25"
+retriever = "tfidf"
+reranker = "bm25"
+[method.hops]
+kind = "iterative_title"
+retriever = "bm25"
+[method.random]
+kind = "random"
+[run]
+chunk = 4
+in_flight = 2
+"#;
+
+/// Questions and configurations of [`JOB`].
+const SHAPE: (u64, u64) = (1200, 5);
+
+#[test]
+fn a_run_survives_kills_and_stops() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("job.toml");
+    std::fs::write(&job, JOB).unwrap();
+    let mut random = Random::from_environment();
+
+    let peace = ["run", "job.toml", "--json", "--workers", "2", "--store", "peace", "--cache", "cache"];
+    let start = Instant::now();
+    let out = succeed(&mut hopeval(dir.path(), &peace));
+    eprintln!("in peace: {:?}", start.elapsed());
+    let document: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let reference = final_tables(&dir.path().join("peace"), document["run"].as_str().unwrap());
+
+    let mut strikes: Vec<Strike> = (0..20).map(|_| Strike::kill(&mut random, 3)).collect();
+    strikes.extend([1, 2].map(|processes| Strike::kill(&mut random, processes)));
+    strikes.extend([0, 1, 2].map(|victim| Strike::stop(&mut random, victim)));
+    random.shuffle(&mut strikes);
+    strikes.extend([2, 3, 3].map(|processes| Strike::kill_at_the_end(&mut random, processes)));
+    let stores = dir.path().join("stores").display().to_string();
+    let look = Duration::from_millis(2);
+    let mut siege = Siege { dir: dir.path().into(), job, stores, look, shape: SHAPE, reference, random };
+    let start = Instant::now();
+    let tally = siege.hold(strikes);
+    eprintln!("besieged: {:?}, {tally:?}", start.elapsed());
+    assert!(tally.killed[2] >= 20 && tally.stopped == 3 && tally.killed[..2].iter().sum::<u64>() >= 2, "{tally:?}");
+}
