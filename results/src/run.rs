@@ -111,22 +111,28 @@ impl RunRecord {
     }
 }
 
-/// The ids of all runs of a store, oldest first.
+/// The ids of all runs of a store, oldest first. A folder without a record is no run: its making failed.
 ///
 /// # Errors
 /// A store that fails.
 pub fn list(store: &Store) -> Result<Vec<String>, StoreError> {
-    store.list_folders(layout::RUNS)
+    let mut runs = Vec::new();
+    for run in store.list_folders(layout::RUNS)? {
+        if store.exists(&layout::run_record(&run))? {
+            runs.push(run);
+        }
+    }
+    Ok(runs)
 }
 
-/// The run that `name` means: an id, the beginning of just one, or `latest`.
+/// The run that `name` means: an id, the beginning of just one, or `latest` (`last` means the same).
 ///
 /// # Errors
 /// [`RunError::Unknown`] where there is none or more than one, or a store that fails.
 pub fn resolve(store: &Store, name: &str) -> Result<String, RunError> {
     let mut runs = list(store)?;
     let unknown = || RunError::Unknown { run: name.to_owned(), store: store.uri() };
-    if name == "latest" {
+    if matches!(name, "latest" | "last") {
         return runs.pop().ok_or_else(unknown);
     }
     if runs.iter().any(|run| run == name) {

@@ -17,7 +17,7 @@ pub enum IndexError {
         source: io::Error,
     },
     /// The file does not begin as index files do.
-    #[error("{} is not a hopeval index", path.display())]
+    #[error("{} is not a hopeval index\nhint: delete the file and build it again", path.display())]
     NotAnIndex {
         /// The file.
         path: PathBuf,

@@ -98,16 +98,20 @@ impl StoreError {
     }
 }
 
-/// The first kind of I/O error in the chain of causes.
+/// The deepest kind of I/O error in the chain of causes: those above it may only wrap it as `Other`.
 fn io_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
     let mut next = Some(error);
+    let mut kind = None;
     while let Some(error) = next {
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            return Some(io.kind());
-        }
-        next = error.source();
+        let io = error.downcast_ref::<std::io::Error>();
+        kind = io.map(std::io::Error::kind).or(kind);
+        next = match io.and_then(std::io::Error::get_ref) {
+            // An I/O error's `source` skips the error that it carries.
+            Some(carried) => Some(carried),
+            None => error.source(),
+        };
     }
-    None
+    kind
 }
 
 #[cfg(test)]
@@ -116,6 +120,14 @@ mod tests {
 
     fn classified(kind: ErrorKind) -> StoreError {
         StoreError::from_io("write", "/disk/runs/a".to_owned(), std::io::Error::from(kind))
+    }
+
+    #[test]
+    fn a_full_disk_is_recognised_below_other_errors() {
+        let full = std::io::Error::from(ErrorKind::StorageFull);
+        let inner = object_store::Error::Generic { store: "inner", source: Box::new(full) };
+        let error = StoreError::from_io("write", "/disk/a".to_owned(), std::io::Error::other(inner));
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn runs_are_listed_and_found_by_a_beginning() {
     }
     assert_eq!(list(&store).unwrap()[0], "20260101T000000000-aa");
     assert_eq!(resolve(&store, "20260101").unwrap(), "20260101T000000000-aa");
-    assert_eq!(resolve(&store, "latest").unwrap(), "20260102T000000001-cc");
+    assert_eq!(resolve(&store, "last").unwrap(), "20260102T000000001-cc");
     for unknown in ["20260102", "2027", ""] {
         assert!(matches!(resolve(&store, unknown), Err(RunError::Unknown { .. })), "{unknown}");
     }
