@@ -164,7 +164,7 @@ impl Opener for Doorman {
         let question = question(&row);
         let gold = Rc::new(self.judge.answerable(&row));
         let row = Rc::new(row);
-        let open = |(configuration, method): (usize, &Box<dyn Method>)| Guest {
+        let open = |(configuration, method): (usize, &dyn Method)| Guest {
             machine: method.start(&question),
             question: Rc::clone(&row),
             gold: Rc::clone(&gold),
@@ -178,7 +178,7 @@ impl Opener for Doorman {
             queue_us: 0,
             payload: Vec::new(),
         };
-        self.company.methods.iter().enumerate().map(open).collect()
+        self.company.methods.iter().map(AsRef::as_ref).enumerate().map(open).collect()
     }
 }
 

@@ -32,8 +32,11 @@ struct Inner {
     journal: Journal,
     recent: FxHashMap<Key, Rc<Served>>,
     /// Segments that became durable since the shelf was last looked at, with the keys that are no longer recent.
-    durable: Arc<Mutex<Vec<(Segment, Vec<Key>)>>>,
+    durable: Durable,
 }
+
+/// Segments that became durable, each with its keys: from the writing thread to the worker.
+type Durable = Arc<Mutex<Vec<(Segment, Vec<Key>)>>>;
 
 fn results_key(key: &Key) -> hopeval_results::Key {
     hopeval_results::Key(key.0)
@@ -191,7 +194,7 @@ impl Writer for Scribe {
 struct Pen {
     store: Store,
     author: Author,
-    durable: Arc<Mutex<Vec<(Segment, Vec<Key>)>>>,
+    durable: Durable,
     open: Arc<AtomicUsize>,
     fault: Fault,
 }

@@ -380,11 +380,15 @@ impl Archivist {
                 let spent = self.books.get(&submission.request.service.0);
                 match served.filter(|served| served.response.satisfies(&submission.request)) {
                     Some(served) => {
-                        spent.map(|spent| add(&spent.journalled, 1));
+                        if let Some(spent) = spent {
+                            add(&spent.journalled, 1);
+                        }
                         answers.push((submission.ticket, Answered { response: served.cached(), record: None }));
                     }
                     None => {
-                        spent.map(|spent| add(&spent.unreadable, 1));
+                        if let Some(spent) = spent {
+                            add(&spent.unreadable, 1);
+                        }
                         if let Some(queue) = self.queues.get(&submission.request.service.0) {
                             drop(queue.send((submission, since)));
                         }
