@@ -1,0 +1,44 @@
+//! The job files that users start from: each can be read, and its configurations are what its methods take.
+
+use hopeval_jobs::{DEFAULT_JOB, Job, sweep};
+use hopeval_methods::Setting;
+use std::path::{Path, PathBuf};
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_example_is_a_job() {
+    let files = examples();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let job = Job::load(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(Some(job.name.as_str()), file.file_stem().and_then(|name| name.to_str()), "a job is named as its file");
+        let configurations = sweep::configurations(&job);
+        let methods = sweep::methods(&configurations, &Setting { passages: 1000 });
+        let methods = methods.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for used in methods.iter().flat_map(|method| method.services()) {
+            let name = used.service.to_string();
+            assert!(name == "corpus" || job.service.contains_key(&name), "{}: no service {name}", file.display());
+        }
+    }
+}
+
+#[test]
+fn an_example_takes_another_file_from_the_command_line() {
+    let file = examples().into_iter().find(|file| file.ends_with("musique.toml")).unwrap();
+    let job = Job::load(&file, &["dataset.questions=elsewhere.jsonl".to_owned()]).unwrap();
+    let expected = std::env::current_dir().unwrap().join("elsewhere.jsonl");
+    assert_eq!(job.dataset.questions.paths(), [expected]);
+}
+
+#[test]
+fn the_default_job_has_several_methods_and_needs_no_file() {
+    let job = Job::parse(DEFAULT_JOB, Path::new("default.toml"), &[]).unwrap();
+    assert!(job.dataset.world.is_some() && job.dataset.questions.paths().is_empty());
+    assert!(sweep::configurations(&job).len() >= 5);
+}
