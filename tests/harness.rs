@@ -89,3 +89,67 @@ pub fn world_job(dir: &Path) -> PathBuf {
     std::fs::write(&path, WORLD_JOB).expect("the job can be written");
     path
 }
+
+/// Every service and every method of this build, for jobs over real data.
+pub const EVERY_METHOD: &str = r#"
+[service.bm25]
+kind = "bm25"
+[service.tfidf]
+kind = "tfidf"
+[method.bm25]
+kind = "one_step"
+retriever = "bm25"
+k = 20
+[method.tfidf]
+kind = "one_step"
+retriever = "tfidf"
+k = 20
+[method.tfidf_bm25]
+kind = "tfidf_bm25"
+retriever = "tfidf"
+reranker = "bm25"
+[method.iterative_title]
+kind = "iterative_title"
+retriever = "bm25"
+[method.given]
+kind = "given"
+retriever = "bm25"
+[method.random]
+kind = "random"
+[method.oracle]
+kind = "oracle"
+"#;
+
+/// Writes the job `name` into `dir`: `questions` of `format`, `corpus`, and the tables of `rest`.
+pub fn file_job(dir: &Path, name: &str, format: &str, questions: &Path, corpus: &Path, rest: &str) -> PathBuf {
+    let path = dir.join(format!("{name}.toml"));
+    let head = format!(
+        "name = {name:?}\n[dataset]\nformat = {format:?}\nquestions = {questions:?}\n[corpus]\nsource = {corpus:?}\n"
+    );
+    std::fs::write(&path, head + rest).expect("the job can be written");
+    path
+}
+
+/// The document that a command with `--json` prints.
+pub fn document(command: &mut Command) -> serde_json::Value {
+    let out = succeed(command);
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{command:?}: {error}\n{out}"))
+}
+
+/// The id of the run that a document tells of.
+pub fn run_of(document: &serde_json::Value) -> &str {
+    document["run"].as_str().expect("a document names its run")
+}
+
+/// The row of a document's `measures`.
+pub fn measure<'a>(
+    document: &'a serde_json::Value,
+    configuration: &str,
+    stratum: &str,
+    measure: &str,
+) -> &'a serde_json::Value {
+    let rows = document["measures"].as_array().expect("a document has measures");
+    rows.iter()
+        .find(|row| row["configuration"] == configuration && row["stratum"] == stratum && row["measure"] == measure)
+        .unwrap_or_else(|| panic!("no {measure} of {configuration} over {stratum}"))
+}

@@ -1,0 +1,101 @@
+//! The final tables are the same, byte for byte, however a run is spread over workers and processes, and whatever its
+//! queues, batches and chunks; and a second run of a job computes nothing.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod harness;
+
+use harness::{EVERY_METHOD, WORLD_JOB, document, file_job, final_tables, hopeval, run_of, shared};
+use std::path::Path;
+
+/// One worker, two, four, and three processes of two workers each.
+const SPREADS: [&[&str]; 4] =
+    [&["--workers", "1"], &["--workers", "2"], &["--workers", "4"], &["--workers", "2", "--processes", "3"]];
+
+/// Queues and chunks that are far from the defaults, each with another number of workers.
+const SETTINGS: [&[&str]; 3] = [
+    &["--workers", "2", "--set", "run.in_flight=1", "--set", "run.batch=1", "--set", "run.chunk=1"],
+    &["--workers", "1", "--set", "run.in_flight=4096", "--set", "run.batch=1000", "--set", "run.chunk=100000"],
+    &["--workers", "3", "--set", "run.in_flight=7", "--set", "run.batch=3", "--set", "run.chunk=13"],
+];
+
+/// Runs `job` in a store of its own for each of `spreads` and compares all tables with the first one's; then runs it
+/// again in the first store.
+fn is_identical(dir: &Path, job: &Path, spreads: &[&[&str]], questions: u64) {
+    let job = job.to_str().unwrap();
+    let run = |store: &str, spread: &[&str]| {
+        // Corpora and indexes are the same files for all; journals and runs are not.
+        let places = ["run", job, "--json", "--cache", "cache", "--store", store];
+        let found = document(&mut hopeval(dir, &[&places, spread].concat()));
+        assert_eq!(found["questions"], questions);
+        let tables = final_tables(&dir.join(store), run_of(&found));
+        (found, tables)
+    };
+    let (first, expected) = run("store-0", spreads[0]);
+    for (n, spread) in spreads.iter().enumerate().skip(1) {
+        let (found, tables) = run(&format!("store-{n}"), spread);
+        assert_eq!(found["measures"], first["measures"], "{spread:?}");
+        for (name, (table, expected)) in ["outcomes", "scores", "measures"].iter().zip(tables.iter().zip(&expected)) {
+            assert!(table == expected, "{name} differ with {spread:?}");
+        }
+    }
+    assert!(incurred(&first).iter().any(|&(_, computed)| computed > 0), "the first run computes something");
+    let (again, tables) = run("store-0", spreads[spreads.len() - 1]);
+    assert_ne!(run_of(&again), run_of(&first));
+    for (service, computed) in incurred(&again) {
+        assert_eq!(computed, 0, "a second run asks {service} nothing");
+    }
+    assert!(tables == expected, "a second run's tables are the first one's");
+}
+
+/// What a run spent on each service: how many requests were computed.
+fn incurred(document: &serde_json::Value) -> Vec<(String, u64)> {
+    let costs = document["cost"].as_array().unwrap();
+    let incurred: Vec<_> = costs
+        .iter()
+        .filter(|row| row["configuration"].is_null())
+        .map(|row| (row["service"].as_str().unwrap().to_owned(), row["computed"].as_u64().unwrap()))
+        .collect();
+    assert!(!incurred.is_empty());
+    incurred
+}
+
+/// A dataset of the folder beside the repository, under every method.
+fn real(name: &str, questions: &str, rest: &str, spreads: &[&[&str]], number: u64) {
+    let Some(shared) = shared(&format!("identity of {name}")) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let data = shared.join("data").join(name);
+    let rest = format!("{EVERY_METHOD}{rest}");
+    let corpus = data.join("corpus.jsonl.gz");
+    let job = file_job(dir.path(), name, name, &data.join(questions), &corpus, &rest);
+    is_identical(dir.path(), &job, spreads, number);
+}
+
+#[test]
+fn hotpotqa_is_the_same_however_it_is_spread() {
+    real("hotpotqa", "dev_1267.json.gz", "", &SPREADS, 1267);
+}
+
+#[test]
+fn two_wiki_is_the_same_however_it_is_spread() {
+    real("2wikimultihopqa", "train_500.json.gz", "", &SPREADS, 500);
+}
+
+#[test]
+fn musique_is_the_same_however_it_is_spread() {
+    real("musique", "train_299.jsonl.gz", "", &SPREADS[1..], 299);
+}
+
+/// Its questions have no candidates, so that all outcomes of `given` fail: those are the same too.
+#[test]
+fn strategyqa_is_the_same_however_it_is_spread() {
+    real("strategyqa", "dev.json.gz", "[run]\nallowed_failed = 1.0\n", &SPREADS[1..], 229);
+}
+
+#[test]
+fn a_world_is_the_same_however_it_is_spread_and_queued() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("job.toml");
+    std::fs::write(&job, WORLD_JOB).unwrap();
+    is_identical(dir.path(), &job, &[&SPREADS[..], &SETTINGS[..]].concat(), 300);
+}
