@@ -17,7 +17,11 @@ fn every_example_is_a_job() {
     assert!(files.len() >= 5, "{files:?}");
     for file in files {
         let job = Job::load(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(Some(job.name.as_str()), file.file_stem().and_then(|name| name.to_str()), "a job is named as its file");
+        assert_eq!(
+            Some(job.name.as_str()),
+            file.file_stem().and_then(|name| name.to_str()),
+            "a job is named as its file"
+        );
         let configurations = sweep::configurations(&job);
         let methods = sweep::methods(&configurations, &Setting { passages: 1000 });
         let methods = methods.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
