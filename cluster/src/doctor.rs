@@ -76,15 +76,15 @@ pub fn examine(subject: &Subject<'_>) -> Report {
         cores(),
         memory(&|path| std::fs::read_to_string(path).ok()),
         fine("CPU features", features(), ""),
-        fine("GPU", "no CUDA service in this build", "models are reached through an endpoint"),
+        fine("GPU", "no CUDA service in this build", "none is needed: no method of this version asks a model"),
         files(),
         store(subject),
     ];
     facts.extend(subject.folder.map(disk));
     for (name, note) in [
-        ("HF_HOME", "where Hugging Face folders are looked for"),
-        ("OPENAI_BASE_URL", "the default endpoint"),
-        ("OPENAI_API_KEY", "the value is never shown"),
+        ("HF_HOME", "for models; nothing reads it yet"),
+        ("OPENAI_BASE_URL", "for models; nothing reads it yet"),
+        ("OPENAI_API_KEY", "for models; nothing reads it yet; the value is never shown"),
     ] {
         facts.push(fine(name, if (subject.is_set)(name) { "set" } else { "not set" }, note));
     }
