@@ -1,0 +1,473 @@
+//! Bad input of every kind: one clear error, exit code 2, and earlier results as they were.
+//!
+//! Each test makes a good run first, of a dataset small enough to write here, then gives the same store something bad.
+
+#![expect(clippy::unwrap_used, reason = "a failed step of the set-up is the report")]
+
+mod harness;
+mod tiny;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use harness::{final_tables, hopeval, run, succeed};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tiny::{JOB, array, lines, passages, questions};
+
+/// A folder with a job, its data and a store that holds one good run.
+struct Bench {
+    dir: tempfile::TempDir,
+    run: String,
+    tables: Vec<Vec<u8>>,
+    shown: String,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        tiny::write(dir.path());
+        let mut bench = Self { dir, run: String::new(), tables: Vec::new(), shown: String::new() };
+        let out = succeed(&mut bench.command(&["run", "job.toml", "--json"]));
+        let document: Value = serde_json::from_str(&out).unwrap();
+        bench.run = document["run"].as_str().unwrap().to_owned();
+        bench.tables = final_tables(&bench.store(), &bench.run);
+        bench.shown = succeed(&mut bench.command(&["show", &bench.run]));
+        bench
+    }
+
+    fn store(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = hopeval(self.dir.path(), arguments);
+        command.args(["--store", "store"]);
+        command
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.dir.path().join(name), bytes).unwrap();
+    }
+
+    /// The good run again, with something overridden.
+    fn run_with(&self, set: &str) -> Command {
+        self.command(&["run", "job.toml", "--set", set])
+    }
+
+    /// The job with a change in its text.
+    fn changed_job(&self, from: &str, to: &str) -> Command {
+        assert_eq!(JOB.matches(from).count(), 1, "{from}");
+        self.write("changed.toml", JOB.replace(from, to));
+        self.command(&["run", "changed.toml"])
+    }
+
+    /// `command` fails as bad input does, says all of `says`, and the first run is as it was and alone.
+    fn refuses(&self, command: &mut Command, says: &[&str]) -> String {
+        let said = refused(&run(command), says);
+        self.is_as_it_was();
+        said
+    }
+
+    fn is_as_it_was(&self) {
+        assert_eq!(self.runs(), [(self.run.clone(), "finished".to_owned())]);
+        assert!(final_tables(&self.store(), &self.run) == self.tables, "the tables of the first run changed");
+        assert_eq!(succeed(&mut self.command(&["show", &self.run])), self.shown);
+    }
+
+    fn runs(&self) -> Vec<(String, String)> {
+        let listed: Value = serde_json::from_str(&succeed(&mut self.command(&["ls", "--json"]))).unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        listed["runs"].as_array().unwrap().iter().map(|row| (text(&row["run"]), text(&row["state"]))).collect()
+    }
+
+    /// The one file in a folder of the store whose name ends so.
+    fn only(&self, folder: &str, ending: &str) -> PathBuf {
+        let mut found: Vec<PathBuf> = std::fs::read_dir(self.store().join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.to_string_lossy().ends_with(ending))
+            .collect();
+        found.sort();
+        found.swap_remove(0)
+    }
+}
+
+/// Exit code 2, nothing on standard output, one error on standard error that says all of `says`.
+fn refused(output: &Output, says: &[&str]) -> String {
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{err}");
+    assert!(err.starts_with("error: "), "{err}");
+    for word in ["panicked", "backtrace", "RUST_BACKTRACE", "this is a bug", " ERROR "] {
+        assert!(!err.contains(word), "{err}");
+    }
+    for part in says {
+        assert!(err.contains(part), "`{part}` is missing from:\n{err}");
+    }
+    err
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 0xff;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn bad_rows_name_file_line_field_and_what_is_allowed() {
+    let bench = Bench::new();
+    let mut rows = questions();
+    let whole = gzip(&array(&rows));
+    bench.write("cut.json.gz", &whole[..whole.len() / 2]);
+    bench.refuses(&mut bench.run_with("dataset.questions=cut.json.gz"), &["cut.json.gz: ", "truncated", "in line"]);
+
+    rows[2]["answer"] = json!(7);
+    bench.write("type.json", array(&rows));
+    let says = ["type.json:4: record 3: field `answer`: found the number 7; allowed: a string"];
+    bench.refuses(&mut bench.run_with("dataset.questions=type.json"), &says);
+
+    rows = questions();
+    rows[3].as_object_mut().unwrap().remove("question");
+    bench.write("missing.json", array(&rows));
+    let says = ["missing.json:5: record 4: field `question`: found nothing; allowed: this field is required"];
+    bench.refuses(&mut bench.run_with("dataset.questions=missing.json"), &says);
+
+    rows = questions();
+    rows[4]["_id"] = json!("q1");
+    bench.write("twice.json", array(&rows));
+    let says = ["twice.json:6: record 5: field `id`: found \"q1\"", "twice.json:3 (record 2)", "allowed: an id that no"];
+    bench.refuses(&mut bench.run_with("dataset.questions=twice.json"), &says);
+
+    rows = questions();
+    rows[5]["supporting_facts"][0][0] = json!("Nowhere");
+    rows[5]["context"].as_array_mut().unwrap().push(json!(["Nowhere", ["It is not there."]]));
+    bench.write("gold.json", array(&rows));
+    let says = ["gold.json:7: question `q5`: field `gold`: `Nowhere` is not in the corpus; allowed: gold passages that"];
+    bench.refuses(&mut bench.run_with("dataset.questions=gold.json"), &says);
+
+    for (name, text) in [("none.json", "[]"), ("empty.json", "")] {
+        bench.write(name, text);
+        let set = format!("dataset.questions={name}");
+        bench.refuses(&mut bench.run_with(&set), &[name, "holds no rows"]);
+    }
+}
+
+#[test]
+fn bad_passages_name_file_line_and_field() {
+    let bench = Bench::new();
+    let mut rows = passages();
+    rows[2]["text"] = json!(7);
+    bench.write("type.jsonl", lines(&rows));
+    let says = ["type.jsonl:3: record 3: field `text`: found the number 7; allowed: a string"];
+    bench.refuses(&mut bench.run_with("corpus.source=type.jsonl"), &says);
+
+    rows = passages();
+    rows[3].as_object_mut().unwrap().remove("text");
+    bench.write("missing.jsonl", lines(&rows));
+    bench.refuses(&mut bench.run_with("corpus.source=missing.jsonl"), &["missing.jsonl:4: record 4: field `text`"]);
+
+    let contents = |(i, p): (usize, &Value)| json!({"id": format!("p{}", i % 17), "contents": p["text"]});
+    bench.write("twice.jsonl", lines(&passages().iter().enumerate().map(contents).collect::<Vec<_>>()));
+    let says = ["twice.jsonl", "passages 0 and 17 both have the id \"p0\""];
+    bench.refuses(&mut bench.run_with("corpus.source=twice.jsonl"), &says);
+
+    let whole = gzip(&lines(&passages()));
+    bench.write("cut.jsonl.gz", &whole[..whole.len() / 2]);
+    bench.refuses(&mut bench.run_with("corpus.source=cut.jsonl.gz"), &["cut.jsonl.gz: ", "truncated", "in line"]);
+}
+
+#[test]
+fn a_wrong_job_says_where_and_what_is_allowed() {
+    let bench = Bench::new();
+    let mut refuses = |from: &str, to: &str, says: &[&str]| {
+        bench.refuses(&mut bench.changed_job(from, to), says);
+    };
+    refuses("recall_at", "recal_at", &["changed.toml", "line 16", "unknown field `recal_at`", "`recall_at`"]);
+    refuses("name =", "nam =", &["changed.toml", "unknown field `nam`", "`name`"]);
+    refuses("kind = \"bm25\"", "kind = \"bm25\"\nk2 = 1", &["changed.toml", "line 7", "unknown field `k2`", "`k1`"]);
+    refuses("kind = \"bm25\"", "kind = \"bm26\"", &["changed.toml", "unknown variant `bm26`", "`bm25`"]);
+    refuses("k = 5", "depth = 5", &["configuration `bm25`", "unknown field `depth`", "`k`"]);
+    refuses("\"one_step\"", "\"two_step\"", &["configuration `bm25`", "`two_step`", "one_step", "iterative_title"]);
+    refuses("retriever = \"sparse\"", "retriever = \"dense\"", &["`retriever` = \"dense\"", "the job has sparse"]);
+    refuses("[2, 5]", "[5, 5]", &["measures.recall_at: 5", "occur once"]);
+    refuses("[2, 5]", "[0]", &["measures.recall_at: 0", "at least 1"]);
+    refuses("k = 5", "k = 0", &["configuration `bm25`", "`k` = 0: must be at least 1"]);
+    refuses("k = 5", "[method.bm25.sweep]\nk = []", &["changed.toml", "`method.bm25.sweep.k` = []", "at least one"]);
+    refuses("k = 5", "[method.bm25.sweep]\nk = [5, 9, 5]", &["`method.bm25.sweep.k` = 5 twice", "occur once"]);
+    refuses("name = \"tiny\"", "name = ", &["changed.toml", "line 1"]);
+    bench.refuses(&mut bench.command(&["run", "no-such.toml"]), &["no-such.toml: cannot read", "No such file"]);
+}
+
+#[test]
+fn a_wrong_override_is_named() {
+    let bench = Bench::new();
+    let refuses = |set: &str, says: &[&str]| {
+        bench.refuses(&mut bench.run_with(set), says);
+    };
+    refuses("dataset.depth=3", &["--set dataset.depth=3", "unknown field `depth`", "`limit`"]);
+    refuses("nonsense", &["--set nonsense", "expected KEY=VALUE"]);
+    refuses("name.first=x", &["--set name.first=x", "not a table"]);
+    refuses("run.chunk=-1", &["--set run.chunk=-1", "run.chunk"]);
+    refuses("dataset.limit=0", &["`dataset.limit` = 0", "at least 1"]);
+    bench.refuses(&mut bench.command(&["run", "job.toml", "--limit", "0"]), &["--limit", "1.."]);
+    // What is wrong in the file is told with its line, whatever was overridden.
+    bench.write("changed.toml", JOB.replace("recall_at", "recal_at"));
+    let mut command = bench.command(&["run", "changed.toml", "--set", "method.bm25.k=4"]);
+    bench.refuses(&mut command, &["changed.toml", "line 16", "`recal_at`"]);
+}
+
+#[test]
+fn paths_that_cannot_be_read_or_written_are_named() {
+    let bench = Bench::new();
+    let refuses = |set: &str, says: &[&str]| {
+        bench.refuses(&mut bench.run_with(set), says);
+    };
+    refuses("dataset.questions=nowhere.json", &["nowhere.json: cannot read", "No such file"]);
+    refuses("corpus.source=nowhere.jsonl", &["nowhere.jsonl: cannot read", "No such file"]);
+    bench.write("a-file", "");
+    std::fs::create_dir(bench.dir.path().join("a-folder")).unwrap();
+    refuses("dataset.questions=a-folder", &["a-folder"]);
+    let mut command = hopeval(bench.dir.path(), &["run", "job.toml", "--store", "a-file"]);
+    bench.refuses(&mut command, &["a-file", "File exists"]);
+    let mut export = bench.command(&["export", &bench.run, "--format", "trec", "--configuration", "bm25"]);
+    bench.refuses(export.args(["--out", "nowhere/run.trec"]), &["nowhere/run.trec", "No such file"]);
+}
+
+#[test]
+fn rows_can_be_set_aside_instead() {
+    let bench = Bench::new();
+    let mut rows = questions();
+    rows[1]["answer"] = json!(7);
+    rows[5]["supporting_facts"][0][0] = json!("Nowhere");
+    bench.write("bad.json", array(&rows));
+    let mut command = bench.run_with("dataset.questions=bad.json");
+    let document: Value = serde_json::from_str(&succeed(command.args(["--quarantine", "aside", "--json"]))).unwrap();
+    assert_eq!((&document["questions"], &document["quarantined"]), (&json!(4), &json!(2)));
+    assert_eq!(harness::measure(&document, "oracle", "all", "em")["n"], 4);
+    assert_eq!(harness::measure(&document, "bm25", "all", "recall_frac@5")["value"], 1.0);
+    let shown = succeed(&mut bench.command(&["show", document["run"].as_str().unwrap()]));
+    assert!(shown.contains("4 questions") && shown.contains("2 rows set aside"), "{shown}");
+
+    let aside = std::fs::read_to_string(bench.dir.path().join("aside")).unwrap();
+    let aside: Vec<Value> = aside.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = |i: usize| aside[i]["error"].as_str().unwrap();
+    assert!(told(0).contains("bad.json:3: record 2: field `answer`"), "{}", told(0));
+    assert!(told(1).contains("bad.json:7: question `q5`: field `gold`"), "{}", told(1));
+    let row: Value = serde_json::from_str(aside[0]["row"].as_str().unwrap()).unwrap();
+    assert_eq!(row, rows[1], "the row is kept as it was");
+    assert_eq!(aside.len(), 2);
+    assert!(final_tables(&bench.store(), &bench.run) == bench.tables);
+
+    // A quarantine that cannot be written loses rows, so it is an error.
+    let bench = Bench::new();
+    bench.write("bad.json", array(&rows));
+    let mut command = bench.run_with("dataset.questions=bad.json");
+    bench.refuses(command.args(["--quarantine", "nowhere/aside"]), &["nowhere/aside", "cannot write the quarantine"]);
+    if Path::new("/dev/full").exists() {
+        let mut command = bench.run_with("dataset.questions=bad.json");
+        bench.refuses(command.args(["--quarantine", "/dev/full"]), &["/dev/full", "No space left"]);
+    }
+}
+
+#[test]
+fn what_another_version_wrote_is_refused_and_hides_nothing() {
+    let bench = Bench::new();
+    let record = bench.store().join("runs").join(&bench.run).join("run.json");
+    let good = std::fs::read_to_string(&record).unwrap();
+    let other = good.replacen("\"schema_version\": 1", "\"schema_version\": 9", 1);
+    assert_ne!(good, other);
+    std::fs::write(&record, other).unwrap();
+    for command in ["show", "resume", "rescore"] {
+        let output = run(&mut bench.command(&[command, &bench.run]));
+        refused(&output, &["run.json", "schema version 9", "reads version 1"]);
+    }
+    // A listing shows the runs that can be read beside the one that cannot.
+    let out = succeed(&mut bench.command(&["run", "job.toml", "--json"]));
+    let second: Value = serde_json::from_str(&out).unwrap();
+    let second = second["run"].as_str().unwrap().to_owned();
+    let states = bench.runs();
+    assert_eq!(states, [(bench.run.clone(), "not readable".to_owned()), (second.clone(), "finished".to_owned())]);
+    std::fs::write(&record, good).unwrap();
+    std::fs::remove_dir_all(bench.store().join("runs").join(second)).unwrap();
+    bench.is_as_it_was();
+
+    // The commit log.
+    let record = bench.store().join("runs").join(&bench.run).join("log/00000000000000000001.json");
+    let good = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, good.replacen("\"version\": 1", "\"version\": 9", 1)).unwrap();
+    refused(&run(&mut bench.command(&["show", &bench.run])), &["00000000000000000001.json", "format version 9"]);
+    std::fs::write(&record, good).unwrap();
+
+    // A final table: the version is text in the file's metadata.
+    let table = bench.store().join("runs").join(&bench.run).join("final/measures.parquet");
+    let good = std::fs::read(&table).unwrap();
+    let key = b"hopeval.schema_version";
+    let at = good.windows(key.len()).rposition(|window| window == key).unwrap();
+    let mut other = good.clone();
+    other[at + key.len() - 1] = b'm';
+    std::fs::write(&table, other).unwrap();
+    refused(&run(&mut bench.command(&["show", &bench.run])), &["measures.parquet", "schema version", "reads version 1"]);
+    std::fs::write(&table, good).unwrap();
+    bench.is_as_it_was();
+
+    // A segment of the journal, which every run reads: version u32 at 20 of the trailer's 40 bytes.
+    let segment = bench.only("journal", ".seg");
+    let good = std::fs::read(&segment).unwrap();
+    let mut other = good.clone();
+    let at = other.len() - 20;
+    assert_eq!(other[at], 1);
+    other[at] = 9;
+    std::fs::write(&segment, other).unwrap();
+    refused(&run(&mut bench.command(&["plan", "job.toml"])), &[".seg", "format version 9", "reads version 1"]);
+    std::fs::write(&segment, good).unwrap();
+    bench.is_as_it_was();
+}
+
+#[test]
+fn a_corrupt_index_is_found_before_it_can_change_a_figure() {
+    let bench = Bench::new();
+    let index = bench.only("cache/indexes", ".idx");
+    let name = index.file_name().unwrap().to_str().unwrap().to_owned();
+    let good = std::fs::read(&index).unwrap();
+    let restore = || std::fs::write(&index, &good).unwrap();
+    // The last non-zero byte of the postings is as well guarded as the header.
+    let quiet = good.iter().rposition(|&byte| byte != 0).unwrap();
+    for at in [3, 8, 20, 30, 60, quiet] {
+        flip(&index, at);
+        let output = run(&mut bench.command(&["run", "job.toml"]));
+        refused(&output, &["service.sparse", &name, "hint: delete the file and build it again"]);
+        restore();
+    }
+    std::fs::write(&index, &good[..good.len() / 2]).unwrap();
+    let says = [name.as_str(), "its header says", "hint: delete the file"];
+    refused(&run(&mut bench.command(&["run", "job.toml"])), &says);
+    // What the hint says helps.
+    std::fs::remove_file(&index).unwrap();
+    bench.is_as_it_was();
+    assert!(std::fs::read(&index).unwrap() == good, "an index is built again as it was");
+}
+
+#[test]
+fn a_corrupt_corpus_says_what_to_do() {
+    let bench = Bench::new();
+    let folder = std::fs::read_dir(bench.store().join("cache/corpora")).unwrap().next().unwrap().unwrap().path();
+    let passages = folder.join("passages.arrow");
+    let good = std::fs::read(&passages).unwrap();
+    std::fs::write(&passages, &good[..100]).unwrap();
+    refused(&run(&mut bench.command(&["run", "job.toml"])), &["cannot open the corpus", "passages.arrow", "truncated"]);
+    std::fs::write(&passages, good).unwrap();
+    bench.is_as_it_was();
+}
+
+/// A small file system that is unmounted at the end.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(path: PathBuf, kilobytes: usize) -> Option<Self> {
+        std::fs::create_dir_all(&path).unwrap();
+        let size = format!("size={kilobytes}k");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path).output();
+        mounted.is_ok_and(|output| output.status.success()).then_some(Self(path))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg(&self.0).output());
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_earlier_runs_and_can_be_resumed() {
+    let bench = Bench::new();
+    let copy = |to: &Path| {
+        let status = Command::new("cp").arg("-r").arg(bench.store()).arg(to).status().unwrap();
+        assert!(status.success());
+    };
+    // How much the store takes on such a file system, in whole pages, is what it may hold before the second run.
+    let Some(large) = Small::mount(bench.dir.path().join("large"), 4096) else {
+        eprintln!("SKIPPED: a_full_disk: a small tmpfs cannot be mounted here");
+        return;
+    };
+    copy(&large.0.join("store"));
+    let free = |path: &Path| {
+        let text = Command::new("df").args(["-k", "--output=used"]).arg(path).output().unwrap().stdout;
+        String::from_utf8(text).unwrap().lines().nth(1).unwrap().trim().parse::<usize>().unwrap()
+    };
+    let used = free(&large.0);
+    drop(large);
+    let mut resumed = 0;
+    // From no space at all to nearly enough: making the run, the journal, outcomes, the log, tables.
+    for extra in [0, 8, 16, 32, 48, 64, 88] {
+        let small = Small::mount(bench.dir.path().join(format!("small-{extra}")), used + extra).unwrap();
+        let store = small.0.join("store");
+        copy(&store);
+        let store = store.to_str().unwrap();
+        let command = |arguments: &[&str]| {
+            let mut command = hopeval(bench.dir.path(), arguments);
+            command.args(["--store", store]);
+            command
+        };
+        // `--set` gives the run requests of its own, so that it has something to write to the journal.
+        let output = run(&mut command(&["run", "job.toml", "--set", "method.bm25.k=7"]));
+        let said = refused(&output, &[store, "no space is left"]);
+        assert_eq!(succeed(&mut command(&["show", &bench.run])).lines().next(), bench.shown.lines().next());
+        assert!(final_tables(Path::new(store), &bench.run) == bench.tables);
+        let listed: Value = serde_json::from_str(&succeed(&mut command(&["ls", "--json"]))).unwrap();
+        let runs = listed["runs"].as_array().unwrap();
+        assert_eq!((&runs[0]["run"], &runs[0]["state"]), (&json!(bench.run), &json!("finished")));
+        if let Some(run) = runs.get(1) {
+            assert_eq!(run["state"], "not finished");
+            let begun = run["generations"] != 0;
+            let run = run["run"].as_str().unwrap();
+            // Where not even its first generation could be noted there is nothing to go on with, but it can be begun.
+            assert_eq!(said.contains(&format!("hint: make space; then `hopeval resume {run}`")), begun, "{said}");
+            let grow = format!("remount,size={}k", used + 1024);
+            assert!(Command::new("mount").args(["-o", &grow]).arg(&small.0).status().unwrap().success());
+            succeed(&mut command(&["resume", run]));
+            resumed += 1;
+        }
+    }
+    assert!(resumed > 0, "no run got so far that it could be resumed");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    if !Path::new("/dev/full").exists() {
+        eprintln!("SKIPPED: output_that_cannot_be_written: no /dev/full here");
+        return;
+    }
+    let bench = Bench::new();
+    let export = ["export", &bench.run, "--format", "trec", "--configuration", "bm25"];
+    bench.refuses(bench.command(&export).args(["--out", "/dev/full"]), &["/dev/full", "No space left"]);
+    for arguments in [&export[..], &["show", &bench.run], &["ls"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        refused(&run(bench.command(arguments).stdout(full)), &["No space left"]);
+    }
+    bench.is_as_it_was();
+}
+
+#[test]
+fn unknown_names_list_what_there_is() {
+    let bench = Bench::new();
+    let run = bench.run.as_str();
+    let refuses = |arguments: &[&str], says: &[&str]| {
+        bench.refuses(&mut bench.command(arguments), says);
+    };
+    refuses(&["show", "2031"], &["no run `2031`", "store"]);
+    refuses(&["show", run, "--measure", "exact"], &["no measure `exact`", "em, f1", "recall_frac@2"]);
+    refuses(&["show", run, "--stratum", "type=x"], &["no stratum `type=x`", "all, hops=2, type=bridge"]);
+    refuses(&["show", run, "--question", "q9"], &["no question `q9`", run]);
+    refuses(&["show", run, "--question", "q1", "--configuration", "x"], &["no configuration `x`", "bm25, oracle"]);
+    refuses(&["export", run, "--format", "trec", "--configuration", "x"], &["no configuration `x`", "bm25, oracle"]);
+    refuses(&["export", run, "--format", "xml", "--configuration", "bm25"], &["`xml`", "trec, hotpotqa"]);
+}
