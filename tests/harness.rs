@@ -1,6 +1,7 @@
 //! What the tests of the whole share: the binary, folders, jobs, and reading what a run left behind.
 
-#![expect(dead_code, reason = "each test file uses its part")]
+#![expect(dead_code, unreachable_pub, reason = "each test file has it as a module and uses its part")]
+#![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

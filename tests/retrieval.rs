@@ -3,8 +3,6 @@
 //!
 //! The stored BM25Okapi lists of `hotpotqa_first500` are compared list by list in `engine/index/tests/golden.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 mod harness;
 
 use harness::{document, file_job, hopeval, measure, shared};

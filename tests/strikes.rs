@@ -9,6 +9,8 @@
 //! Moments follow the run's own progress, its commit log; the seed decides which. Only a signal that met a living
 //! process counts, and the supervisor's last words tell that.
 
+#![expect(clippy::print_stderr, reason = "what was struck when explains a failure")]
+
 use crate::harness::{hopeval, succeed};
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use hopeval_results::{Log, Store, layout};

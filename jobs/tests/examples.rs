@@ -1,5 +1,7 @@
 //! The job files that users start from: each can be read, and its configurations are what its methods take.
 
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
 use hopeval_jobs::{DEFAULT_JOB, Job, sweep};
 use hopeval_methods::Setting;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use hopeval_cluster::exit;
 use hopeval_datasets::input::Input;
 use hopeval_measures::{Profile, official};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct ScoreArguments {
@@ -53,7 +53,7 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-fn pairs(path: &PathBuf) -> Result<u8> {
+fn pairs(path: &Path) -> Result<u8> {
     let input = BufReader::new(Input::open(path)?);
     for (number, line) in input.lines().enumerate() {
         let line = line.with_context(|| format!("{}:{}", path.display(), number + 1))?;
