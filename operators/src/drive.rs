@@ -17,7 +17,7 @@ use crate::counters::Counters;
 use crate::message::{Envelope, Key, Reply};
 use crate::ticket::Slab;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use timely::dataflow::Stream;
@@ -106,7 +106,8 @@ struct Driver<P: Opener> {
     questions: Slab<Open<P::Machine>>,
     waiting: FxHashMap<Key, Vec<Waiter>>,
     chunks: BTreeMap<u64, Chunk>,
-    ready: Vec<(usize, usize)>,
+    /// First come, first stepped, so that earlier questions reach the services first and their chunks end first.
+    ready: VecDeque<(usize, usize)>,
     sent: BTreeMap<u64, Vec<Envelope<Request<P>>>>,
     done: BTreeMap<u64, Vec<Outcome<P>>>,
     /// Questions that were finished in this activation.
@@ -148,7 +149,7 @@ impl<P: Opener> Driver<P> {
                 running.round[position] = Some(Rc::clone(&response));
                 running.missing -= 1;
                 if running.missing == 0 {
-                    self.ready.push((slot, machine));
+                    self.ready.push_back((slot, machine));
                 }
             }
         }
@@ -156,7 +157,7 @@ impl<P: Opener> Driver<P> {
 
     /// Steps every machine whose round is complete.
     fn work(&mut self) {
-        while let Some((slot, index)) = self.ready.pop() {
+        while let Some((slot, index)) = self.ready.pop_front() {
             let Some(question) = self.questions.get_mut(slot) else { continue };
             let Some(running) = question.machines[index].as_mut() else { continue };
             let round = std::mem::take(&mut running.round).into_iter().flatten().collect();
@@ -201,7 +202,7 @@ impl<P: Opener> Driver<P> {
             }
         }
         if running.missing == 0 {
-            self.ready.push((slot, index));
+            self.ready.push_back((slot, index));
         }
     }
 }
@@ -239,7 +240,7 @@ where
         questions: Slab::new(),
         waiting: FxHashMap::default(),
         chunks: BTreeMap::new(),
-        ready: Vec::new(),
+        ready: VecDeque::new(),
         sent: BTreeMap::new(),
         done: BTreeMap::new(),
         finished: 0,
