@@ -83,6 +83,13 @@ impl Opener for Door {
     }
 }
 
+/// Lets everything that was sent arrive.
+fn settle(worker: &mut timely::worker::Worker) {
+    for _ in 0..4 {
+        worker.step();
+    }
+}
+
 /// What a run showed.
 struct Shown {
     ended: Vec<(u64, Ended)>,
@@ -126,7 +133,7 @@ fn run(questions: Vec<(u64, Vec<Script>)>, mut pick: impl FnMut(usize) -> usize 
         drop(asking);
         let (mut seen, mut waiting) = (0, Vec::new());
         loop {
-            (0..4).for_each(|_| drop(worker.step()));
+            settle(worker);
             for &(_, key) in &sent.borrow()[seen..] {
                 assert!(!waiting.contains(&key), "key {key} was sent while it was in flight");
                 waiting.push(key);
@@ -140,7 +147,7 @@ fn run(questions: Vec<(u64, Vec<Script>)>, mut pick: impl FnMut(usize) -> usize 
             replying.0.activate().session(&replying.1).give(reply);
         }
         drop(replying);
-        (0..4).for_each(|_| drop(worker.step()));
+        settle(worker);
         let shown = Shown {
             ended: ended.take(),
             sent: sent.take(),
@@ -189,8 +196,9 @@ proptest! {
 
     /// One question sends each key once, whatever its configurations ask and however late.
     #[test]
-    fn a_question_sends_a_key_once(machines in prop::collection::vec(prop::collection::vec(prop::collection::vec(0..KEYS, 1..5), 0..5), 1..5)) {
-        let sent = run(vec![(0, machines)], |_| 0).sent;
+    fn a_question_sends_a_key_once(mut questions in scripts()) {
+        questions.truncate(1);
+        let sent = run(questions, |_| 0).sent;
         let distinct: BTreeSet<_> = sent.iter().copied().collect();
         prop_assert_eq!(distinct.len(), sent.len());
     }
@@ -209,9 +217,8 @@ fn a_finished_question_is_forgotten() {
     // The second question asks 3 in its second round, when the first has heard 3 and is gone.
     let then = (u32::from(KEYS) * 8 + 3 - respond(1)) % u32::from(KEYS);
     let late = vec![vec![1], vec![then as u8]];
-    // Requests leave last question first: 1, then 3; the last in line is answered.
-    let shown = run(vec![(0, vec![vec![vec![3]]]), (0, vec![late])], |waiting| waiting - 1);
-    assert_eq!(shown.sent, [(0, 1), (0, 3), (0, 3)]);
+    let shown = run(vec![(0, vec![vec![vec![3]]]), (0, vec![late])], |_| 0);
+    assert_eq!(shown.sent, [(0, 3), (0, 1), (0, 3)]);
     assert_eq!(shown.ended.len(), 2);
 }
 

@@ -1,1 +1,152 @@
-//! placeholder
+//! Durability against a writer that acknowledges when the test says so.
+
+use super::*;
+use std::cell::RefCell;
+use std::rc::Rc;
+use timely::dataflow::operators::core::UnorderedInput;
+use timely::dataflow::operators::{Inspect, Probe};
+use timely::progress::frontier::AntichainRef;
+use timely::worker::Worker;
+
+/// A write: its items and its ticket.
+type Write = (Vec<(u64, u8)>, Ticket<usize>);
+
+/// Writes all it has whenever time advances.
+#[derive(Default)]
+struct Slow {
+    held: Vec<(u64, u8)>,
+    writes: Rc<RefCell<Vec<Write>>>,
+}
+
+impl Writer for Slow {
+    type Item = u8;
+    type Receipt = usize;
+
+    fn accept(&mut self, chunk: u64, items: &mut Vec<u8>) {
+        self.held.extend(items.drain(..).map(|item| (chunk, item)));
+    }
+
+    fn write(&mut self, _complete: u64, advanced: bool, begin: &mut dyn FnMut() -> Ticket<usize>) {
+        if advanced && !self.held.is_empty() {
+            self.writes.borrow_mut().push((std::mem::take(&mut self.held), begin()));
+        }
+    }
+}
+
+fn settle(worker: &mut Worker) {
+    for _ in 0..4 {
+        worker.step();
+    }
+}
+
+fn acknowledge(write: Write) -> Vec<(u64, u8)> {
+    let (items, ticket) = write;
+    ticket.answer(items.len());
+    items
+}
+
+macro_rules! graph {
+    ($worker:ident, $input:ident, $writes:ident, $receipts:ident, $probe:ident) => {
+        let writer = Slow::default();
+        let $writes = Rc::clone(&writer.writes);
+        let $receipts = Rc::new(RefCell::new(Vec::new()));
+        let (mut $input, $probe) = $worker.dataflow::<u64, _, _>(|scope| {
+            let (input, items) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<u8>>>();
+            let log = Rc::clone(&$receipts);
+            let receipts = persist(items, "test", writer).inspect_core(move |event| {
+                if let Ok((stamp, batch)) = event {
+                    log.borrow_mut().extend(batch.iter().map(|&receipt| (*stamp.expect_singleton(), receipt)));
+                }
+            });
+            (input, receipts.probe().0)
+        });
+    };
+}
+
+fn frontier(probe: &timely::dataflow::operators::probe::Handle<u64>) -> Option<u64> {
+    probe.with_frontier(|frontier: AntichainRef<'_, u64>| frontier.first().copied())
+}
+
+#[test]
+fn time_waits_for_every_write_that_was_begun_before_in_whatever_order_they_end() {
+    timely::execute_directly(|worker| {
+        graph!(worker, input, writes, receipts, probe);
+        let first = input.1.delayed(&0);
+        let second = input.1.delayed(&1);
+        let third = input.1.delayed(&2);
+        // An entry of chunk 2 comes before chunk 0 is complete: an outcome of chunk 0 may have seen it.
+        input.0.activate().session(&third).give(30);
+        input.0.activate().session(&first).give(10);
+        settle(worker);
+        assert!(writes.borrow().is_empty());
+        drop(first);
+        drop(input.1);
+        settle(worker);
+        input.0.activate().session(&second).give(20);
+        drop(second);
+        settle(worker);
+        input.0.activate().session(&third).give(31);
+        drop(third);
+        settle(worker);
+        assert_eq!(writes.borrow().len(), 3);
+        assert_eq!(frontier(&probe), Some(0));
+
+        // Later writes are durable first: nothing may pass yet.
+        assert_eq!(acknowledge(writes.borrow_mut().pop().unwrap()), [(2, 31)]);
+        assert_eq!(acknowledge(writes.borrow_mut().pop().unwrap()), [(1, 20)]);
+        settle(worker);
+        assert_eq!(frontier(&probe), Some(0), "chunk 0 passed, but an entry that it may have seen is not durable");
+        assert_eq!(*receipts.borrow(), [(0, 1), (0, 1)]);
+
+        assert_eq!(acknowledge(writes.borrow_mut().pop().unwrap()), [(2, 30), (0, 10)]);
+        settle(worker);
+        assert_eq!(*receipts.borrow(), [(0, 1), (0, 1), (0, 2)]);
+        assert!(probe.done());
+    });
+}
+
+#[test]
+fn chunks_pass_one_after_the_other_as_they_become_durable() {
+    timely::execute_directly(|worker| {
+        graph!(worker, input, writes, receipts, probe);
+        for chunk in 0..4u64 {
+            let at = input.1.delayed(&chunk);
+            input.0.activate().session(&at).give(chunk as u8);
+            input.1 = input.1.delayed(&(chunk + 1));
+            drop(at);
+            settle(worker);
+            assert_eq!(frontier(&probe), Some(chunk));
+            let write = writes.borrow_mut().pop().unwrap();
+            assert_eq!(acknowledge(write), [(chunk, chunk as u8)]);
+            settle(worker);
+            assert_eq!(frontier(&probe), Some(chunk + 1));
+        }
+        drop(input);
+        settle(worker);
+        assert!(probe.done(), "an empty rest needs no write");
+        assert_eq!(*receipts.borrow(), [(0, 1), (1, 1), (2, 1), (3, 1)]);
+    });
+}
+
+#[test]
+fn a_ticket_that_a_writer_drops_never_lets_time_go() {
+    timely::execute_directly(|worker| {
+        graph!(worker, input, writes, receipts, probe);
+        for chunk in 0..2u64 {
+            let at = input.1.delayed(&chunk);
+            input.0.activate().session(&at).give(chunk as u8);
+            input.1 = input.1.delayed(&(chunk + 1));
+            drop(at);
+            settle(worker);
+        }
+        drop(input);
+        settle(worker);
+        let good = writes.borrow_mut().pop().unwrap();
+        drop(writes.borrow_mut().pop().unwrap());
+        acknowledge(good);
+        (0..20).for_each(|_| settle(worker));
+        assert_eq!(frontier(&probe), Some(0));
+        assert_eq!(*receipts.borrow(), [(0, 1)], "what is durable is told");
+        worker.installed_dataflows().into_iter().for_each(|id| worker.drop_dataflow(id));
+    });
+}

@@ -1,1 +1,123 @@
-//! placeholder
+//! Serving with a backend that answers when the test says so.
+
+use super::*;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use timely::dataflow::InputHandle;
+use timely::dataflow::operators::{Input, Inspect, Probe};
+
+type Waiting = Rc<RefCell<Vec<Submission<u8, u32, u8>>>>;
+
+struct Desk(Waiting);
+
+impl Backend for Desk {
+    type Request = u8;
+    type Response = u32;
+    type Record = u8;
+
+    fn submit(&mut self, batch: Vec<Submission<u8, u32, u8>>) {
+        self.0.borrow_mut().extend(batch);
+    }
+
+    fn dropped(&self) -> u32 {
+        u32::MAX
+    }
+}
+
+fn ask(request: u8, from: u32) -> Envelope<u8> {
+    Envelope { key: Key([request; 32]), bucket: u16::from(request), from, request }
+}
+
+type Log<D> = Rc<RefCell<Vec<(u64, D)>>>;
+
+fn log<D: Clone + 'static>(
+    into: &Log<D>,
+) -> impl FnMut(Result<(&timely::progress::Stamp<u64>, &Vec<D>), &[u64]>) + 'static {
+    let into = Rc::clone(into);
+    move |event| {
+        if let Ok((stamp, batch)) = event {
+            into.borrow_mut().extend(batch.iter().map(|item| (*stamp.expect_singleton(), item.clone())));
+        }
+    }
+}
+
+#[test]
+fn equal_keys_are_answered_once_and_records_leave_with_the_first_reply() {
+    timely::execute_directly(|worker| {
+        let (waiting, counters) = (Waiting::default(), Arc::new(Counters::default()));
+        let (replies, records): (Log<Reply<u32>>, Log<u8>) = Default::default();
+        let mut input = InputHandle::new();
+        let (reply_probe, record_probe) = worker.dataflow::<u64, _, _>(|scope| {
+            let requests = scope.input_from(&mut input);
+            let (answered, recorded) = serve(requests, Desk(Rc::clone(&waiting)), &counters);
+            (answered.inspect_core(log(&replies)).probe().0, recorded.inspect_core(log(&records)).probe().0)
+        });
+        let mut settle = || {
+            for _ in 0..3 {
+                worker.step();
+            }
+        };
+
+        input.send(ask(1, 4));
+        input.advance_to(3);
+        input.send(ask(1, 5));
+        input.send(ask(2, 4));
+        input.send(ask(1, 4));
+        input.close();
+        settle();
+        let (one, two) = {
+            let mut waiting = waiting.borrow_mut();
+            assert_eq!(waiting.iter().map(|s| (s.request, s.bucket)).collect::<Vec<_>>(), [(1, 1), (2, 2)]);
+            let two = waiting.pop().unwrap();
+            (waiting.pop().unwrap(), two)
+        };
+        assert!(replies.borrow().is_empty());
+        assert!(reply_probe.less_equal(&0) && record_probe.less_equal(&0), "time passed an open request");
+
+        two.ticket.answer(Answered { response: 20, record: None });
+        settle();
+        assert_eq!(*replies.borrow(), [(3, Reply { key: Key([2; 32]), to: 4, response: 20 })]);
+        assert!(records.borrow().is_empty());
+
+        one.ticket.answer(Answered { response: 10, record: Some(1) });
+        settle();
+        let reply = |time, to| (time, Reply { key: Key([1; 32]), to, response: 10 });
+        assert_eq!(replies.borrow()[1..], [reply(0, 4), reply(3, 5), reply(3, 4)]);
+        assert_eq!(*records.borrow(), [(0, 1)]);
+        assert!(reply_probe.done() && record_probe.done());
+        assert_eq!(counters.served.load(Relaxed), 4);
+    });
+}
+
+#[test]
+fn dropped_tickets_are_replied_to_and_the_dataflow_ends() {
+    let replies = timely::execute_directly(|worker| {
+        let waiting = Waiting::default();
+        let (replies, records): (Log<Reply<u32>>, Log<u8>) = Default::default();
+        let mut input = InputHandle::new();
+        worker.dataflow::<u64, _, _>(|scope| {
+            let requests = scope.input_from(&mut input);
+            let (answered, recorded) = serve(requests, Desk(Rc::clone(&waiting)), &Arc::default());
+            answered.inspect_core(log(&replies));
+            recorded.inspect_core(log(&records));
+        });
+        (0..10).for_each(|request| input.send(ask(request, 0)));
+        input.close();
+        worker.step();
+        // A service that panics while it holds requests, on a thread of its own.
+        let held = waiting.take();
+        assert_eq!(held.len(), 10);
+        let service = std::thread::spawn(move || {
+            let _held = held;
+            std::panic::resume_unwind(Box::new("device lost"));
+        });
+        assert!(service.join().is_err());
+        while worker.has_dataflows() {
+            worker.step_or_park(None);
+        }
+        assert!(records.borrow().is_empty());
+        replies.take().into_iter().map(|(_, reply)| reply.response).collect::<Vec<_>>()
+    });
+    assert_eq!(replies, [u32::MAX; 10]);
+}

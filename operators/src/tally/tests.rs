@@ -1,1 +1,96 @@
-//! placeholder
+//! Tallies against plain sums, through [`commit`](crate::commit), for any order, batches and number of workers.
+
+use super::*;
+use crate::commit::{Committer, commit};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+use timely::dataflow::operators::ToStream;
+use timely::dataflow::operators::core::UnorderedInput;
+
+type Scored = (u64, u8, Change);
+type Seen = Arc<Mutex<Vec<(u64, BTreeMap<u8, Change>)>>>;
+
+struct Watch(Seen);
+
+impl Committer for Watch {
+    type Receipt = ();
+    type Key = u8;
+
+    fn complete(&mut self, complete: u64, _: Vec<()>, table: &Table<u8>) {
+        self.0.lock().unwrap().push((complete, table.tallies().clone()));
+    }
+}
+
+/// What was committed, when `scores` come in this order, split over `workers`, in batches of `batch`.
+fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8, Change>)> {
+    let seen = Seen::default();
+    let (scores, watched) = (Arc::new(scores.to_vec()), Arc::clone(&seen));
+    timely::execute(timely::Config::process(workers), move |worker| {
+        let watch = Watch(Arc::clone(&watched));
+        let (mut input, held) = worker.dataflow::<u64, _, _>(|scope| {
+            let (input, scores) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u8, Change)>>>();
+            let receipts = std::iter::empty::<()>().to_stream(scope).container::<Vec<_>>();
+            commit(receipts, tally(scores), Table::default(), watch);
+            input
+        });
+        let mine: Vec<_> = scores.iter().skip(worker.index()).step_by(worker.peers()).cloned().collect();
+        for some in mine.chunks(batch) {
+            for (chunk, key, change) in some {
+                input.activate().session(&held.delayed(chunk)).give((*key, *change));
+            }
+            worker.step();
+        }
+    })
+    .unwrap()
+    .join()
+    .into_iter()
+    .for_each(|worker| worker.unwrap());
+    let seen = seen.lock().unwrap().clone();
+    seen
+}
+
+fn sums<'a>(scores: impl Iterator<Item = &'a Scored>) -> BTreeMap<u8, Change> {
+    let mut sums: BTreeMap<u8, Change> = BTreeMap::new();
+    scores.for_each(|(_, key, change)| add(sums.entry(*key).or_default(), *change));
+    sums.retain(|_, sum| *sum != Change::default());
+    sums
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_tally_is_a_plain_sum(
+        mut scores in prop::collection::vec((0..4u64, 0..6u8, (0..2i64, 0..2i64, 0..100i64, 0..100i64)), 0..60),
+        corrected in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        workers in 1..4usize,
+        batch in 1..20usize,
+        seed in any::<u64>(),
+    ) {
+        // A correction takes a score back, later, and may put another in its place.
+        if !scores.is_empty() {
+            for index in corrected {
+                let (_, key, (n, ok, sum, squares)) = scores[index.index(scores.len())];
+                scores.push((3, key, (-n, -ok, -sum, -squares)));
+            }
+        }
+        let mut state = seed;
+        scores.sort_by_cached_key(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state >> 16
+        });
+        let seen = run(&scores, workers, batch);
+        prop_assert!(seen.is_sorted_by(|a, b| a.0 < b.0));
+        prop_assert_eq!(seen.last().map(|(complete, _)| *complete), Some(u64::MAX));
+        for (complete, tallies) in &seen {
+            prop_assert_eq!(tallies, &sums(scores.iter().filter(|(chunk, ..)| chunk < complete)));
+        }
+    }
+}
+
+#[test]
+fn a_score_that_is_taken_back_leaves_no_row() {
+    let scores = [(0, 1, (1, 1, 50, 25)), (1, 1, (-1, -1, -50, -25)), (1, 2, (1, 0, 0, 0))];
+    let (_, tallies) = run(&scores, 1, 1).pop().unwrap();
+    assert_eq!(tallies, BTreeMap::from([(2, (1, 0, 0, 0))]));
+}
