@@ -112,6 +112,10 @@ pub struct LiveTable {
     pub commits: u64,
     /// Outcomes in them.
     pub outcomes: u64,
+    /// The last edit of gold that all of the tallies have: the one that the generation began with. Corrections for later
+    /// ones arrive in the tallies one by one, behind the outcomes that they correct.
+    #[serde(default)]
+    pub edit: u64,
     /// The tallies.
     pub tallies: Vec<(TallyKey, Change)>,
 }
@@ -150,6 +154,7 @@ const LIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// Opens the ledger: the committer for worker 0 and the thread that writes. The thread ends when the committer is
 /// dropped or has seen the end, and gives the log back.
+#[expect(clippy::too_many_arguments, reason = "one caller, and each is named there")]
 pub fn open(
     store: &Store,
     log: Log,
@@ -168,6 +173,7 @@ pub fn open(
         generation,
         committer: committer.to_owned(),
         fault: fault.clone(),
+        edit: corrector.seen,
         corrector,
         open: Arc::clone(&open),
     };
@@ -226,7 +232,7 @@ impl Committer for Clerk {
             chunks.iter().any(|&chunk| chunk >= complete)
         });
         let last = complete == u64::MAX;
-        if self.ready.chunks.is_empty() && !(last && !self.ready.spent.is_empty()) {
+        if self.ready.chunks.is_empty() && (!last || self.ready.spent.is_empty()) {
             return;
         }
         self.ready.tallies = table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
@@ -253,6 +259,8 @@ struct Pen {
     committer: String,
     fault: Fault,
     corrector: Corrector,
+    /// The last edit of gold that the generation began with.
+    edit: u64,
     open: Arc<AtomicUsize>,
 }
 
@@ -312,6 +320,7 @@ impl Pen {
             let table = LiveTable {
                 commits: state.commits.len() as u64,
                 outcomes: state.total_outcomes(),
+                edit: self.edit,
                 tallies: ready.tallies,
             };
             let bytes = serde_json::to_vec(&table).map_err(unwritable)?;

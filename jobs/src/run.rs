@@ -19,13 +19,12 @@ use crate::questions::{self, Prepared};
 use crate::render::{Channel, Leading, Parts, Waker, render};
 use crate::services::{Books, Catalogue, Fault, books};
 use crate::sweep::{self, Configuration};
-use crate::tables::GoldReader;
-use hopeval_measures::Scratch;
+use crate::tables::judged;
 use hopeval_methods::{Setting, registry};
 use hopeval_operators::Counters;
 use hopeval_operators::tally::Change;
 use hopeval_results::run::{RUN_VERSION, run_id};
-use hopeval_results::tables::{QuestionRow, TableWriter, outcomes, questions as question_table, write_table};
+use hopeval_results::tables::{QuestionRow, TableWriter, questions as question_table, write_table};
 use hopeval_results::{Log, RunRecord, Store, layout};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,6 +196,7 @@ impl Open {
     ///
     /// # Errors
     /// No such run, another version's record, a corpus that is not the run's.
+    #[expect(clippy::self_named_constructors, reason = "what is open was opened")]
     pub fn open(places: &Places, run: &str, report: Report<'_>) -> Result<Self, JobError> {
         let record = RunRecord::load(&places.store, run)?;
         let resolved: Resolved = serde_json::from_value(record.settings.clone())
@@ -254,18 +254,13 @@ impl Open {
         if log.state().committed.is_empty() {
             return Ok(tallies);
         }
-        let mut gold = GoldReader::new(self, log)?;
-        let (mut scratch, mut values) = (Scratch::default(), Vec::new());
-        let (configurations, chunk) = (self.resolved.configurations.len(), self.resolved.chunk);
-        for outcome in outcomes::in_final_order(&self.places.store, self.id(), log.state(), configurations, chunk) {
-            let outcome = outcome?;
-            let question = gold.of(outcome.index)?;
-            self.judge.score(question, &outcome, &mut scratch, &mut values);
-            for (key, change) in self.judge.changes(question, &outcome, &values, 1) {
+        judged(self, log, &mut |question, outcome, values| {
+            for (key, change) in self.judge.changes(question, outcome, values, 1) {
                 let sum = tallies.entry(key).or_default();
                 *sum = (sum.0 + change.0, sum.1 + change.1, sum.2 + change.2, sum.3 + change.3);
             }
-        }
+            Ok(())
+        })?;
         Ok(tallies)
     }
 }

@@ -55,12 +55,13 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
             source,
         })?,
     };
-    // The process may have ended between a commit and its live table.
-    let live = if live.commits == state.commits.len() as u64 {
+    // The process may have ended between a commit and its live table, and gold may have been edited since it began.
+    let (commits, edit) = (state.commits.len() as u64, state.golds.last().map_or(0, |last| last.edit));
+    let live = if (live.commits, live.edit) == (commits, edit) {
         live
     } else {
         let tallies = run.tallies(&log)?.into_iter().collect();
-        LiveTable { commits: state.commits.len() as u64, outcomes: state.total_outcomes(), tallies }
+        LiveTable { commits, outcomes: state.total_outcomes(), edit, tallies }
     };
     let measures = live_measures(run, &live);
     let costs = incurred(&log)

@@ -73,15 +73,14 @@ pub struct Finished {
     pub tables: Vec<FinalTable>,
 }
 
+/// Takes an outcome with the gold that judges it and the values of all measures.
+type Each<'a> = &'a mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>;
+
 /// Judges all committed outcomes and hands them on in final order.
 ///
 /// # Errors
 /// The questions, a part or an edit of gold cannot be read.
-pub fn judged(
-    run: &Open,
-    log: &Log,
-    each: &mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>,
-) -> Result<(), JobError> {
+pub fn judged(run: &Open, log: &Log, each: Each<'_>) -> Result<(), JobError> {
     let edits = crate::gold::edits(&run.places.store, log)?;
     let mut gold = GoldReader::new(run, log)?;
     let (mut scratch, mut values) = (Scratch::default(), Vec::new());
@@ -369,6 +368,10 @@ pub fn finish(
     tables.push(write(store, &place("runs"), vec![run_row])?);
     let body = Body::Final(Final { tables: tables.clone(), gold_edit, live: serde_json::Value::Null });
     log.append(generation, committer, body)?;
+    // Gold that was edited while the tables were written is known now. Whoever edits it later finds the run finished.
+    if log.state().golds.last().is_some_and(|last| last.edit > gold_edit) {
+        return finish(run, log, generation, committer, mesh, report);
+    }
     // An edit that came while the tables were written found the run unfinished, so nobody else will write them.
     if log.state().golds.last().is_some_and(|gold| gold.edit > gold_edit) {
         return finish(run, log, generation, committer, mesh, report);

@@ -254,7 +254,9 @@ pub(crate) fn gold(places: &PlaceArguments, command: GoldCommand) -> Result<u8> 
     let applied = editing::apply(&run, &file, &crate::life::committer())?;
     print::note(&format!("{} questions read, gold of {} changed", applied.questions, applied.changed));
     let mut log = Log::open(&run.places.store, run.id())?;
-    if applied.changed > 0 && log.state().finished.is_some() {
+    // Also when an earlier edit was interrupted before its tables were written.
+    let (last, finished) = (log.state().golds.last().map_or(0, |gold| gold.edit), log.state().finished.as_ref());
+    if finished.is_some_and(|finished| finished.gold_edit < last) {
         rewrite(&run, &mut log)?;
     }
     Ok(exit::DONE)
