@@ -144,14 +144,16 @@ fn bad_rows_name_file_line_field_and_what_is_allowed() {
     rows = questions();
     rows[4]["_id"] = json!("q1");
     bench.write("twice.json", array(&rows));
-    let says = ["twice.json:6: record 5: field `id`: found \"q1\"", "twice.json:3 (record 2)", "allowed: an id that no"];
+    let says =
+        ["twice.json:6: record 5: field `id`: found \"q1\"", "twice.json:3 (record 2)", "allowed: an id that no"];
     bench.refuses(&mut bench.run_with("dataset.questions=twice.json"), &says);
 
     rows = questions();
     rows[5]["supporting_facts"][0][0] = json!("Nowhere");
     rows[5]["context"].as_array_mut().unwrap().push(json!(["Nowhere", ["It is not there."]]));
     bench.write("gold.json", array(&rows));
-    let says = ["gold.json:7: question `q5`: field `gold`: `Nowhere` is not in the corpus; allowed: gold passages that"];
+    let says =
+        ["gold.json:7: question `q5`: field `gold`: `Nowhere` is not in the corpus; allowed: gold passages that"];
     bench.refuses(&mut bench.run_with("dataset.questions=gold.json"), &says);
 
     for (name, text) in [("none.json", "[]"), ("empty.json", "")] {
@@ -315,7 +317,10 @@ fn what_another_version_wrote_is_refused_and_hides_nothing() {
     let mut other = good.clone();
     other[at + key.len() - 1] = b'm';
     std::fs::write(&table, other).unwrap();
-    refused(&run(&mut bench.command(&["show", &bench.run])), &["measures.parquet", "schema version", "reads version 1"]);
+    refused(
+        &run(&mut bench.command(&["show", &bench.run])),
+        &["measures.parquet", "schema version", "reads version 1"],
+    );
     std::fs::write(&table, good).unwrap();
     bench.is_as_it_was();
 

@@ -1,0 +1,611 @@
+//! The command line as scripts and people meet it: documents, tables, overrides, exports, scores, signals, metrics.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod harness;
+mod tiny;
+
+use harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// No step of a test takes so long on any machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A folder with the tiny job.
+fn tiny_job() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    tiny::write(dir.path());
+    dir
+}
+
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Cells of the Markdown table whose header begins with `first`: header, then body.
+fn table(text: &str, first: &str) -> Vec<Vec<String>> {
+    let cells = |line: &str| -> Vec<String> {
+        let inner = line.strip_prefix('|').and_then(|line| line.strip_suffix('|'));
+        inner.unwrap_or_else(|| panic!("not a row: {line}")).split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let mut rows: Vec<Vec<String>> = text
+        .lines()
+        .skip_while(|line| !line.starts_with(&format!("| {first} ")))
+        .take_while(|line| line.starts_with('|'))
+        .map(cells)
+        .collect();
+    let rule = rows.remove(1);
+    assert!(rule.iter().all(|cell| cell.len() >= 3 && cell.chars().all(|c| c == '-')), "{text}");
+    assert!(rows.iter().all(|row| row.len() == rule.len()), "{text}");
+    rows
+}
+
+#[test]
+fn the_document_of_a_run_has_its_stable_shape() {
+    let dir = tiny_job();
+    let output = run(&mut hopeval(dir.path(), &["run", "job.toml", "--json", "--workers", "1"]));
+    assert!(output.status.success());
+    // Without a terminal nobody wants progress, and there is nothing else to say.
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(out.lines().count(), 1, "one document, on one line");
+    let document = parse(&out);
+    let keys: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
+    let all = ["cost", "finished", "job", "links", "measures", "out", "outcomes", "quarantined", "questions", "run"];
+    assert_eq!(keys, all);
+    assert_eq!((&document["job"], &document["finished"]), (&json!("tiny"), &json!(true)));
+    assert_eq!(
+        (&document["questions"], &document["outcomes"], &document["quarantined"]),
+        (&json!(6), &json!(12), &json!(0))
+    );
+    let id = run_of(&document);
+    let out = dir.path().canonicalize().unwrap().join("hopeval-store/runs").join(id);
+    assert_eq!(Path::new(document["out"].as_str().unwrap()).canonicalize().unwrap(), out);
+
+    let null_or = |value: &Value, is: fn(&Value) -> bool| value.is_null() || is(value);
+    for row in document["measures"].as_array().unwrap() {
+        let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        let all = ["configuration", "context_mode", "coverage", "measure", "n", "stderr", "stratum", "value"];
+        assert_eq!(keys, all);
+        assert!(
+            ["configuration", "context_mode", "measure", "stratum"].iter().all(|key| row[key].is_string()),
+            "{row}"
+        );
+        assert!(row["n"].is_u64(), "{row}");
+        assert!(["value", "stderr", "coverage"].iter().all(|key| null_or(&row[key], Value::is_f64)), "{row}");
+        assert_eq!(row["n"] == 0, row["value"].is_null(), "undefined is null: {row}");
+    }
+    for configuration in ["bm25", "oracle"] {
+        for stratum in ["all", "hops=2", "type=bridge", "type=comparison"] {
+            let row = measure(&document, configuration, stratum, "recall_all@5");
+            assert_eq!(row["n"], if stratum.starts_with("type") { 3 } else { 6 });
+        }
+    }
+    assert_eq!(measure(&document, "bm25", "all", "em")["value"], Value::Null, "it does not answer");
+
+    let mut services = 0;
+    for row in document["cost"].as_array().unwrap() {
+        for key in ["prompt_tokens", "completion_tokens", "scored_tokens", "requests", "unique", "computed"] {
+            assert!(row.as_object().unwrap().contains_key(key) && null_or(&row[key], Value::is_u64), "{key}: {row}");
+        }
+        assert!(["device_s", "money", "service_s"].iter().all(|key| null_or(&row[key], Value::is_f64)), "{row}");
+        assert!(null_or(&row["configuration"], Value::is_string) && row["service"].is_string(), "{row}");
+        if row["configuration"].is_null() && row["service"] == "sparse" {
+            services += 1;
+            assert_eq!((&row["requests"], &row["unique"], &row["computed"]), (&json!(6), &json!(6), &json!(6)));
+        }
+    }
+    assert_eq!(services, 1);
+}
+
+#[test]
+fn settings_are_resolved_in_their_order() {
+    let dir = tiny_job();
+    let inner = dir.path().join("jobs");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::copy(dir.path().join("job.toml"), inner.join("job.toml")).unwrap();
+    let set = ["--set", "method.bm25.k=7", "--set", "dataset.questions=questions.json", "--show-settings"];
+    let mut command = hopeval(dir.path(), &["run", "jobs/job.toml"]);
+    let shown = succeed(command.args(set));
+    // Paths of the file resolve against the file, those of `--set` against the working directory.
+    let shown = shown.replace(dir.path().to_str().unwrap(), "DIR");
+    let expected = r#"name = "tiny"
+
+[dataset]
+format = "hotpotqa"
+questions = "DIR/questions.json"
+
+[corpus]
+source = "DIR/jobs/corpus.jsonl"
+duplicates = "drop_exact"
+links = "auto"
+
+[service.sparse]
+kind = "bm25"
+analyzer = "word"
+fields = "title+text"
+formula = "lucene"
+k1 = 0.9
+b = 0.4
+epsilon = 0.25
+
+[method.bm25]
+kind = "one_step"
+k = 7
+retriever = "sparse"
+
+[method.bm25.sweep]
+
+[method.oracle]
+kind = "oracle"
+
+[method.oracle.sweep]
+
+[measures]
+recall_at = [
+    2,
+    5,
+]
+precision_at = []
+ndcg_at = [10]
+mrr = true
+mrr_at = []
+map = true
+answer_recall_at = []
+answer_hit_at = []
+budget_recall_at = []
+chunk_recall = false
+facts = true
+
+[run]
+in_flight = 256
+batch = 64
+allowed_failed = 0.0
+"#;
+    assert_eq!(shown, expected);
+    // What is shown is a job: it resolves to itself.
+    std::fs::write(dir.path().join("shown.toml"), shown.replace("DIR", dir.path().to_str().unwrap())).unwrap();
+    let again = succeed(&mut hopeval(dir.path(), &["run", "shown.toml", "--show-settings"]));
+    assert_eq!(again.replace(dir.path().to_str().unwrap(), "DIR"), expected);
+
+    let mut limited = hopeval(dir.path(), &["run", "job.toml", "--limit", "4", "--set", "dataset.limit=5", "--json"]);
+    let document = document(&mut limited);
+    assert_eq!((&document["questions"], &document["outcomes"]), (&json!(4), &json!(8)));
+}
+
+#[test]
+fn a_plan_says_what_the_journal_answers() {
+    let dir = tiny_job();
+    let plan = || document(&mut hopeval(dir.path(), &["plan", "job.toml", "--json"]));
+    let before = plan();
+    assert_eq!((&before["questions"], &before["outcomes"], &before["passages"]), (&json!(6), &json!(12), &json!(18)));
+    let requests = |journalled: u64| json!({"sparse retrieve": {"asked": 6, "unique": 6, "journalled": journalled}});
+    assert_eq!(before["first_round"], requests(0));
+    assert_eq!((&before["journal_entries"], &before["estimated"]), (&json!(0), &json!({"sparse retrieve": 6})));
+    succeed(&mut hopeval(dir.path(), &["run", "job.toml"]));
+    assert_eq!(plan()["first_round"], requests(6));
+    assert_eq!(plan()["journal_entries"], 6);
+    let text = succeed(&mut hopeval(dir.path(), &["plan", "job.toml"]));
+    assert!(text.starts_with("6 questions x 2 configurations = 12 outcomes over 18 passages"), "{text}");
+    assert_eq!(table(&text, "requests")[1][..4], ["sparse retrieve", "6", "6", "6"]);
+    // A second run asks nothing anew.
+    let again = document(&mut hopeval(dir.path(), &["run", "job.toml", "--json"]));
+    let incurred = again["cost"].as_array().unwrap().iter().find(|row| row["configuration"].is_null()).unwrap();
+    assert_eq!((&incurred["unique"], &incurred["computed"]), (&json!(6), &json!(0)));
+}
+
+#[test]
+fn figures_are_shown_as_tables_that_paste_into_markdown() {
+    let dir = tiny_job();
+    let id = run_of(&document(&mut hopeval(dir.path(), &["run", "job.toml", "--json"]))).to_owned();
+    let show = |arguments: &[&str]| {
+        let mut command = hopeval(dir.path(), &["show", &id]);
+        let text = succeed(command.args(arguments));
+        assert!(!text.contains('\u{1b}'), "no colour");
+        text
+    };
+    let text = show(&["--measure", "recall_frac@2", "--measure", "em"]);
+    let expected = "\
+run RUN: tiny
+6 questions, 18 passages, links: title_mentions, profile hotpotqa, stratum all
+
+context mode: open
+
+| configuration | n | coverage | em | recall_frac@2   |
+|---------------|---|----------|----|-----------------|
+| bm25          | 6 | 1.000    | –  | 1.0000 ± 0.0000 |
+
+context mode: oracle
+
+| configuration | n | coverage | em              | recall_frac@2   |
+|---------------|---|----------|-----------------|-----------------|
+| oracle        | 6 | 1.000    | 1.0000 ± 0.0000 | 1.0000 ± 0.0000 |
+
+incurred by this run
+
+";
+    assert_eq!(text.replace(&id, "RUN").split_inclusive("incurred by this run\n\n").next().unwrap(), expected);
+    let costs = table(&text, "service");
+    assert_eq!(costs[0], ["service", "kind", "requests", "unique", "computed", "service seconds"]);
+    assert_eq!(costs[1][..5], ["sparse", "retrieve", "6", "6", "6"]);
+    assert!(text.trim_end().ends_with(&format!("runs/{id}")), "{text}");
+
+    let columns = &table(&show(&[]), "configuration")[0];
+    let headline = ["em", "f1", "recall_frac@2", "recall_frac@5", "recall_all@2", "recall_all@5", "mrr"];
+    assert_eq!(columns[3..], headline);
+    let bridge = show(&["--stratum", "type=bridge"]);
+    assert!(bridge.contains("stratum type=bridge"), "{bridge}");
+    assert_eq!(table(&bridge, "configuration")[1][..3], ["bm25", "3", "1.000"]);
+    // The latest run is meant where none is named, and the beginning of an id suffices.
+    assert_eq!(succeed(&mut hopeval(dir.path(), &["show"])), show(&[]));
+    assert_eq!(succeed(&mut hopeval(dir.path(), &["show", &id[..12]])), show(&[]));
+    let rescored = succeed(&mut hopeval(dir.path(), &["rescore", &id]));
+    assert_eq!(table(&rescored, "configuration"), table(&show(&[]), "configuration"));
+    let json = parse(&show(&["--json"]));
+    assert_eq!(measure(&json, "oracle", "type=comparison", "f1")["n"], 3);
+
+    let transcript = show(&["--question", "q1", "--configuration", "bm25"]);
+    for part in ["question q1 (bridge): Where was the director of Film 1 born?", "configuration bm25", "round 1"] {
+        assert!(transcript.contains(part), "{transcript}");
+    }
+    assert!(transcript.contains("retrieve sparse \"Where was the director of Film 1 born?\" k=5"), "{transcript}");
+    assert!(transcript.contains("Film 1 [3]") && transcript.contains("outcome ok"), "{transcript}");
+    assert_eq!(show(&["--question", "q1"]).matches("question q1").count(), 2, "all configurations");
+
+    let listed = succeed(&mut hopeval(dir.path(), &["ls"]));
+    assert_eq!(table(&listed, "run")[1], [id.as_str(), "tiny", "finished", "12 of 12", "1"]);
+    let listed = document(&mut hopeval(dir.path(), &["ls", "--json"]));
+    let row = json!({"run": id, "job": "tiny", "state": "finished", "outcomes": 12, "expected": 12, "generations": 1});
+    assert_eq!(listed["runs"], json!([row]));
+    assert_eq!(listed["journal"]["entries"], 6);
+}
+
+#[test]
+fn exports_are_read_back_by_those_who_define_them() {
+    let dir = tiny_job();
+    let document = document(&mut hopeval(dir.path(), &["run", "job.toml", "--json"]));
+    let export = |format: &str, configuration: &str| {
+        let arguments = ["export", "latest", "--format", format, "--configuration", configuration];
+        let text = succeed(&mut hopeval(dir.path(), &arguments));
+        let file = dir.path().join(format!("{configuration}.{format}"));
+        let mut to_file = hopeval(dir.path(), &arguments);
+        assert_eq!(succeed(to_file.arg("--out").arg(&file)), "");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        (text, file)
+    };
+    // TREC: six fields, ranks from 1, scores that do not rise.
+    let (trec, _) = export("trec", "bm25");
+    let mut rankings: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for line in trec.lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [question, "Q0", passage, rank, score, "bm25"] = fields[..] else { panic!("{line}") };
+        let ranking = rankings.entry(question).or_default();
+        assert!(passage.parse::<u32>().unwrap() < 18);
+        ranking.push(score.parse().unwrap());
+        assert_eq!(rank.parse::<usize>().unwrap(), ranking.len());
+    }
+    assert_eq!(rankings.len(), 6);
+    assert!(rankings.values().all(|scores| scores.len() == 5 && scores.is_sorted_by(|a, b| a >= b)));
+
+    for (format, profile) in [("hotpotqa", "hotpotqa"), ("2wikimultihopqa", "2wikimultihopqa")] {
+        let (_, file) = export(format, "oracle");
+        let mut gold = tiny::questions();
+        for row in &mut gold {
+            row["evidences"] = json!([]);
+        }
+        std::fs::write(dir.path().join("gold.json"), tiny::array(&gold)).unwrap();
+        let scored = score(dir.path(), profile, &file, Path::new("gold.json"));
+        let unit = if profile == "hotpotqa" { 1.0 } else { 100.0 };
+        for name in ["em", "f1"] {
+            let ours = measure(&document, "oracle", "all", name)["value"].as_f64().unwrap();
+            assert_eq!(scored[name].as_f64().unwrap(), ours * unit, "{format} {name}");
+        }
+    }
+    let (lines, _) = export("musique", "oracle");
+    let first = parse(lines.lines().next().unwrap());
+    assert_eq!((&first["id"], &first["predicted_answer"]), (&json!("q0"), &json!("Town 0")));
+    assert_eq!((&first["predicted_answerable"], lines.lines().count()), (&json!(true), 6));
+
+    let (csv, _) = export("csv", "bm25");
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = rows.next().unwrap();
+    assert_eq!(header[..7], ["index", "question", "status", "answer", "ranked", "iterations", "rounds"]);
+    let column = header.iter().position(|name| *name == "ndcg@10").unwrap();
+    let values: Vec<f64> = rows.map(|row| row[column].parse().unwrap()).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    assert_eq!(values.len(), 6);
+    assert!((mean - measure(&document, "bm25", "all", "ndcg@10")["value"].as_f64().unwrap()).abs() < 1e-12);
+}
+
+/// The figures of the official script `profile`.
+fn score(dir: &Path, profile: &str, predictions: &Path, gold: &Path) -> Value {
+    let mut command = hopeval(dir, &["score", "--profile", profile, "--json"]);
+    document(command.arg("--predictions").arg(predictions).arg("--gold").arg(gold))
+}
+
+#[test]
+fn a_musique_export_is_scored_as_the_run_was() {
+    let Some(shared) = shared("a_musique_export_is_scored_as_the_run_was") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let data = shared.join("data/musique");
+    let questions = data.join("train_299.jsonl.gz");
+    let rest = "[method.oracle]\nkind = \"oracle\"\n[method.random]\nkind = \"random\"\n";
+    let job = harness::file_job(dir.path(), "musique", "musique", &questions, &data.join("corpus.jsonl.gz"), rest);
+    let figures = document(&mut hopeval(dir.path(), &["run", job.to_str().unwrap(), "--json"]));
+    let arguments = ["export", "latest", "--format", "musique", "--configuration", "oracle", "--out", "predictions"];
+    succeed(&mut hopeval(dir.path(), &arguments));
+    let scored = score(dir.path(), "musique", Path::new("predictions"), &questions);
+    for (official, ours) in [("answer_em", "em"), ("answer_f1", "f1")] {
+        assert_eq!(scored[official], measure(&figures, "oracle", "all", ours)["value"], "{official}");
+    }
+    assert_eq!(figures["questions"], 299);
+}
+
+#[test]
+fn official_figures_are_reproduced() {
+    let Some(shared) = shared("official_figures_are_reproduced") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let cases = [
+        ("hotpotqa", "hotpotqa_dev_1267", "hotpotqa/dev_1267.json.gz", "json", None),
+        ("2wikimultihopqa", "2wikimultihopqa_train_500", "2wikimultihopqa/train_500.json.gz", "json", Some(2)),
+        ("musique", "musique_train_299", "musique/train_299.jsonl.gz", "jsonl", Some(3)),
+    ];
+    for (profile, name, gold, ending, digits) in cases {
+        let predictions = shared.join(format!("golden/{name}_predictions.{ending}.gz"));
+        let scored = score(dir.path(), profile, &predictions, &shared.join("data").join(gold));
+        let expected = parse(&std::fs::read_to_string(shared.join(format!("golden/{name}_expected.json"))).unwrap());
+        for (figure, value) in expected.as_object().unwrap() {
+            let (value, ours) = (value.as_f64().unwrap(), scored[figure].as_f64().unwrap());
+            match digits {
+                None => assert!((ours - value).abs() <= 1e-12, "{profile} {figure}: {ours}, official {value}"),
+                Some(digits) => {
+                    assert_eq!(format!("{ours:.digits$}"), format!("{value:.digits$}"), "{profile} {figure}")
+                }
+            }
+        }
+        assert!(expected.as_object().unwrap().len() >= 3);
+    }
+
+    let pairs = shared.join("golden/answers.jsonl.gz");
+    let out = succeed(hopeval(dir.path(), &["score", "--pairs"]).arg(&pairs));
+    let mut golden = String::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(&pairs).unwrap()).read_to_string(&mut golden).unwrap();
+    // `lines` would also end at nothing but \n, but answers hold other separators: both sides are JSON Lines.
+    let (golden, ours): (Vec<&str>, Vec<&str>) = (golden.lines().collect(), out.lines().collect());
+    assert_eq!((golden.len(), ours.len()), (1530, 1530));
+    for (golden, ours) in golden.iter().map(|line| parse(line)).zip(ours.iter().map(|line| parse(line))) {
+        for (official, name) in [("hotpot", "hotpotqa"), ("squad", "squad")] {
+            for figure in ["em", "f1"] {
+                let (theirs, ours) = (golden[official][figure].as_f64().unwrap(), ours[name][figure].as_f64().unwrap());
+                assert!((theirs - ours).abs() <= 1e-12, "{name} {figure}: {ours} for {golden}");
+            }
+        }
+        assert_eq!(ours["normalized"], golden["normalized"]);
+    }
+}
+
+/// A job that takes a while: many small chunks, few questions in flight.
+const LONG: &str = r#"
+name = "long"
+[dataset.world]
+questions = 1200
+passages = 1000
+seed = 7
+[service.bm25]
+kind = "bm25"
+[method.bm25]
+kind = "one_step"
+retriever = "bm25"
+[method.hops]
+kind = "iterative_title"
+retriever = "bm25"
+[run]
+chunk = 4
+in_flight = 2
+"#;
+
+/// A running `hopeval`; killed if a test fails before its end.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn signal(&self) {
+        kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM).unwrap();
+    }
+
+    /// Exit code, standard output and the rest of standard error.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut err) = (String::new(), String::new());
+        let stderr = self.0.stderr.take();
+        let reader = std::thread::spawn(move || {
+            stderr.map(|mut stderr| stderr.read_to_string(&mut err));
+            err
+        });
+        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        (self.0.wait().unwrap().code(), out, reader.join().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until `found` finds something.
+fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(start.elapsed() < LIMIT, "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The run of a store with one run, once it has `commits` records in its log.
+fn committed(store: &Path, commits: usize) -> String {
+    let log = |run: &PathBuf| std::fs::read_dir(run.join("log")).map_or(0, |log| log.count());
+    wait_for("a commit", || {
+        let run = std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path();
+        (log(&run) >= commits).then(|| run.file_name().unwrap().to_str().unwrap().to_owned())
+    })
+}
+
+#[test]
+fn a_drained_run_goes_on_where_it_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("job.toml"), LONG).unwrap();
+    let places = |store: &'static str| ["--store", store, "--cache", "cache", "--json"];
+    let peace = document(hopeval(dir.path(), &["run", "job.toml"]).args(places("peace")));
+    let tables = final_tables(&dir.path().join("peace"), run_of(&peace));
+
+    for (store, processes) in [("one", "1"), ("two", "2")] {
+        let mut command = hopeval(dir.path(), &["run", "job.toml", "--processes", processes]);
+        let running = Running::start(command.args(places(store)));
+        let id = committed(&dir.path().join(store), 4);
+        running.signal();
+        let (code, out, err) = running.end();
+        assert_eq!((code, out.len()), (Some(75), 0), "{err}");
+        assert!(err.contains(&format!("`hopeval resume {id}` goes on from the last commit")), "{err}");
+        assert!(!err.contains("panicked") && !err.contains("error:"), "{err}");
+        let listed = document(hopeval(dir.path(), &["ls"]).args(places(store)));
+        assert_eq!(listed["runs"][0]["state"], "not finished");
+        let done = listed["runs"][0]["outcomes"].as_u64().unwrap();
+        assert!(done > 0 && done < 2400, "{listed}");
+        let shown = succeed(&mut hopeval(dir.path(), &["show", "--store", store, "--cache", "cache"]));
+        assert!(shown.contains("not finished: ") && shown.contains(" of 2400 outcomes"), "{shown}");
+
+        let mut command = hopeval(dir.path(), &["resume", "latest", "--workers", "3"]);
+        let resumed = document(command.args(places(store)));
+        assert_eq!((run_of(&resumed), &resumed["finished"]), (id.as_str(), &json!(true)));
+        assert!(final_tables(&dir.path().join(store), &id) == tables, "the tables differ after a resume");
+    }
+
+    // The second signal ends the process at once, and the run can still be resumed.
+    let mut running = Running::start(hopeval(dir.path(), &["run", "job.toml"]).args(places("twice")));
+    let id = committed(&dir.path().join("twice"), 4);
+    running.signal();
+    let mut said = String::new();
+    BufReader::new(running.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "draining; press Ctrl-C again to stop now\n");
+    let second = Instant::now();
+    running.signal();
+    let (code, out, _) = running.end();
+    assert_eq!((code, out.len()), (Some(75), 0));
+    assert!(second.elapsed() < Duration::from_secs(5), "{:?}", second.elapsed());
+    document(hopeval(dir.path(), &["resume", &id]).args(places("twice")));
+    assert!(final_tables(&dir.path().join("twice"), &id) == tables);
+}
+
+/// What `/metrics` serves at `address`, if it does.
+fn scrape(address: &str) -> Option<BTreeMap<String, f64>> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+    let samples = text.lines().filter(|line| line.starts_with("hopeval_")).filter_map(|line| line.rsplit_once(' '));
+    Some(samples.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect())
+}
+
+#[test]
+fn metrics_agree_with_the_tables_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    harness::world_job(dir.path());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let arguments = ["run", "job.toml", "--json", "--workers", "1", "--metrics", &free];
+    // Nobody reads its output yet: a document larger than a pipe keeps the process, and so its counters, at the end.
+    let running = Running::start(&mut hopeval(dir.path(), &arguments));
+    let outcomes = 300.0 * 7.0;
+    let mut last = 0.0;
+    let counters = wait_for("the last outcome", || {
+        let counters = scrape(&free)?;
+        let now = counters["hopeval_outcomes_total"];
+        assert!(now >= last && now <= outcomes, "{last}, then {now}");
+        last = now;
+        (now == outcomes && counters["hopeval_questions_in_flight"] == 0.0).then_some(counters)
+    });
+    let (code, out, err) = running.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.len() > 1 << 16, "the document would fit into a pipe");
+    let document = parse(&out);
+    assert_eq!(document["outcomes"].as_f64().unwrap(), outcomes);
+    let questions = document["questions"].as_f64().unwrap();
+    assert_eq!(counters["hopeval_questions_admitted_total"], questions);
+    assert_eq!(counters["hopeval_questions_finished_total"], questions);
+    let sum = |of_run: bool, key: &str| -> f64 {
+        let rows = document["cost"].as_array().unwrap().iter();
+        rows.filter(|row| row["configuration"].is_null() == of_run).filter_map(|row| row[key].as_f64()).sum()
+    };
+    assert_eq!(counters["hopeval_requests_asked_total"], sum(false, "requests"));
+    assert_eq!(counters["hopeval_requests_sent_total"], sum(true, "unique"));
+    assert_eq!(counters["hopeval_requests_served_total"], sum(true, "unique"));
+    assert_eq!(counters[&format!("hopeval_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))], 1.0);
+}
+
+#[test]
+fn worlds_and_corpora_are_made_and_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = |out: &str, seed: &str| {
+        let arguments = ["world", "--questions", "60", "--passages", "400", "--seed", seed, "--out", out];
+        succeed(&mut hopeval(dir.path(), &arguments));
+        ["questions.jsonl", "corpus.jsonl"].map(|name| std::fs::read(dir.path().join(out).join(name)).unwrap())
+    };
+    let first = world("a", "3");
+    assert!(first == world("b", "3"), "the same settings give the same bytes");
+    assert!(first != world("c", "4"));
+
+    let check = document(&mut hopeval(dir.path(), &["data", "check", "a/questions.jsonl", "--json"]));
+    assert_eq!((&check["format"], &check["detected"]), (&json!("world"), &json!(true)));
+    assert_eq!((&check["rows"], &check["questions"], &check["bad_rows"]), (&json!(60), &json!(60), &json!(0)));
+    let text = succeed(&mut hopeval(dir.path(), &["data", "check", "a/questions.jsonl"]));
+    assert!(text.contains("| questions | 60 |") && text.contains("| format | world"), "{text}");
+
+    let built = document(&mut hopeval(dir.path(), &["corpus", "build", "a/corpus.jsonl", "--out", "corpus"]));
+    assert_eq!((&built["counts"]["passages"], &built["link_origin"]), (&json!(400), &json!("hyperlinks")));
+    assert_eq!(document(&mut hopeval(dir.path(), &["corpus", "info", "corpus"])), built);
+    let verified = succeed(&mut hopeval(dir.path(), &["corpus", "verify", "corpus"]));
+    assert_eq!(verified, format!("corpus: 400 passages, digest {}\n", built["digest"].as_str().unwrap()));
+    let again = run(&mut hopeval(dir.path(), &["corpus", "build", "a/corpus.jsonl", "--out", "corpus"]));
+    assert_eq!(again.status.code(), Some(2), "a corpus is not overwritten");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"));
+
+    let passages = dir.path().join("corpus/passages.arrow");
+    let mut bytes = std::fs::read(&passages).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x20;
+    std::fs::write(&passages, bytes).unwrap();
+    let damaged = run(&mut hopeval(dir.path(), &["corpus", "verify", "corpus"]));
+    assert_eq!(damaged.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&damaged.stderr).starts_with("error: "));
+}
+
+#[test]
+fn the_doctor_looks_at_the_machine_and_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let facts = document(&mut hopeval(dir.path(), &["doctor", "--json"]));
+    let fact = |name: &str| facts.as_array().unwrap().iter().find(|fact| fact["name"] == name).unwrap();
+    assert_eq!(fact("hopeval")["found"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(fact("store")["health"], "fine");
+    assert!(succeed(&mut hopeval(dir.path(), &["doctor"])).contains("| store "));
+    // A store that cannot be is the one thing without which nothing works.
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let broken = run(&mut hopeval(dir.path(), &["doctor", "--store", "file"]));
+    assert_eq!(broken.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&broken.stdout).contains("| store "));
+}
