@@ -43,7 +43,7 @@ pub(crate) fn questions() -> Vec<Value> {
         let context: Vec<Value> = passages[3 * i..3 * i + 3].iter().map(|p| json!([p["title"], [p["text"]]])).collect();
         json!({
             "_id": format!("q{i}"), "question": format!("Where was the director of Film {i} born?"),
-            "answer": format!("Town {i}"), "type": if i % 2 == 0 { "comparison" } else { "bridge" }, "level": "hard",
+            "answer": format!("Town {i}"), "type": if i.is_multiple_of(2) { "comparison" } else { "bridge" }, "level": "hard",
             "context": context, "supporting_facts": [[format!("Film {i}"), 0], [format!("Person {i}"), 0]],
         })
     };

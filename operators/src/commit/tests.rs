@@ -21,6 +21,7 @@ impl Committer for Log {
     }
 }
 
+#[expect(clippy::type_complexity, reason = "spelled out where it is read")]
 fn committed(workers: usize, chunks: u64) -> Vec<(usize, u64, Vec<(u64, usize)>)> {
     let calls = Calls::default();
     let shared = Arc::clone(&calls);
@@ -42,8 +43,7 @@ fn committed(workers: usize, chunks: u64) -> Vec<(usize, u64, Vec<(u64, usize)>)
     .join()
     .into_iter()
     .for_each(|worker| worker.unwrap());
-    let calls = calls.lock().unwrap().clone();
-    calls
+    calls.lock().unwrap().clone()
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn ask(request: u8, from: u32) -> Envelope<u8> {
 
 type Log<D> = Rc<RefCell<Vec<(u64, D)>>>;
 
+#[expect(clippy::type_complexity, reason = "spelled out where it is read")]
 fn log<D: Clone + 'static>(
     into: &Log<D>,
 ) -> impl FnMut(Result<(&timely::progress::Stamp<u64>, &Vec<D>), &[u64]>) + 'static {

@@ -45,8 +45,7 @@ fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8
     .join()
     .into_iter()
     .for_each(|worker| worker.unwrap());
-    let seen = seen.lock().unwrap().clone();
-    seen
+    seen.lock().unwrap().clone()
 }
 
 fn sums<'a>(scores: impl Iterator<Item = &'a Scored>) -> BTreeMap<u8, Change> {
