@@ -113,7 +113,15 @@ fn settings_are_resolved_in_their_order() {
     let inner = dir.path().join("jobs");
     std::fs::create_dir(&inner).unwrap();
     std::fs::copy(dir.path().join("job.toml"), inner.join("job.toml")).unwrap();
-    let set = ["--set", "method.bm25.k=7", "--set", "dataset.questions=questions.json", "--show-settings"];
+    let set = [
+        "--set",
+        "method.bm25.k=7",
+        "--set",
+        "dataset.questions=questions.json",
+        "--set",
+        "run.in_flight=256",
+        "--show-settings",
+    ];
     let mut command = hopeval(dir.path(), &["run", "jobs/job.toml"]);
     let shown = succeed(command.args(set));
     // Paths of the file resolve against the file, those of `--set` against the working directory.
