@@ -4,6 +4,7 @@
 //! `HOPEVAL_KILL_SEED=N` repeats a choice of victims and moments.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod harness;
 mod strikes;
