@@ -171,10 +171,25 @@ pub(crate) fn live(
             voice.drained();
         }
     }
-    for result in guards.join() {
-        result.map_err(|message| anyhow!("a worker ended badly: {message}"))?;
-    }
-    if let Err(error) = formed.comms.close() {
+    // Closing the sockets waits for the other sides, so also now a peer may be lost, or stop for good.
+    let (closed, closing) = channel();
+    let comms = formed.comms;
+    std::thread::Builder::new().name("closing".to_owned()).spawn(move || {
+        let workers: Result<Vec<()>, String> = guards.join().into_iter().collect();
+        drop(closed.send((workers, comms.close())));
+    })?;
+    let (workers, sockets) = loop {
+        if let Ok(ended) = closing.recv_timeout(LOOK) {
+            break ended;
+        }
+        if let Ok(Event::Verdict(verdict @ (Verdict::PeerLost { .. } | Verdict::PeerStalled { .. }))) =
+            happened.try_recv()
+        {
+            interrupted(&generation, &verdict.to_string(), leads);
+        }
+    };
+    workers.map_err(|message| anyhow!("a worker ended badly: {message}"))?;
+    if let Err(error) = sockets {
         tracing::warn!(%error, "a socket thread ended badly after the work was done");
     }
     pulse.goodbye();

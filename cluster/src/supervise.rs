@@ -20,7 +20,7 @@ use crate::signals::Signals;
 /// Pause between two looks at the children.
 const LOOK: Duration = Duration::from_millis(15);
 
-/// What the others get after one child ended otherwise than well.
+/// What the others get after one child ended otherwise than well, or process 0 at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grace {
     /// Time to notice by themselves and to leave; then they get SIGTERM.
@@ -198,8 +198,10 @@ impl Family {
             if let Some(children) = self.children.iter().map(|c| c.end).collect() {
                 return Ok(Ending { children });
             }
-            let lost = |c: &Supervised| c.end.is_some_and(|end| end != End::Code(exit::DONE.into()));
-            if first_loss.is_none() && self.children.iter().any(lost) {
+            let done = End::Code(exit::DONE.into());
+            let mut ended = self.children.iter().enumerate().filter_map(|(process, c)| Some((process, c.end?)));
+            // Process 0 leaves last; who is still there then has missed its goodbye, or is stopped.
+            if first_loss.is_none() && ended.any(|(process, end)| process == 0 || end != done) {
                 first_loss = Some(Instant::now());
             }
             let waited = first_loss.map_or(Duration::ZERO, |at| at.elapsed());

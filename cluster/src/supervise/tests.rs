@@ -55,6 +55,14 @@ fn a_killed_child_ends_all_as_resumable() {
 }
 
 #[test]
+fn who_is_stopped_when_process_0_is_done_is_not_waited_for() {
+    let ending = run(&["exit 0", "kill -STOP $$; sleep 60", "exit 0"], quick());
+    assert_eq!((ending.children[0], ending.children[2]), (End::Code(0), End::Code(0)));
+    assert!(matches!(ending.children[1], End::Forced(_)), "{:?}", ending.children[1]);
+    assert_eq!(ending.code(), exit::RESUMABLE);
+}
+
+#[test]
 fn a_drain_is_passed_on_once_to_each_child() {
     let signals = Signals::default();
     signals.drain();
