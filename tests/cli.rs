@@ -536,7 +536,7 @@ fn metrics_agree_with_the_tables_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     harness::world_job(dir.path());
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let arguments = ["run", "job.toml", "--json", "--workers", "1", "--metrics", &free];
+    let arguments = ["run", "job.toml", "--json", "--workers", "2", "--metrics", &free];
     // Nobody reads its output yet: a document larger than a pipe keeps the process, and so its counters, at the end.
     let running = Running::start(&mut hopeval(dir.path(), &arguments));
     let outcomes = 300.0 * 7.0;
@@ -561,8 +561,10 @@ fn metrics_agree_with_the_tables_at_the_end() {
         rows.filter(|row| row["configuration"].is_null() == of_run).filter_map(|row| row[key].as_f64()).sum()
     };
     assert_eq!(counters["hopeval_requests_asked_total"], sum(false, "requests"));
-    assert_eq!(counters["hopeval_requests_sent_total"], sum(true, "unique"));
-    assert_eq!(counters["hopeval_requests_served_total"], sum(true, "unique"));
+    // A key is sent again when a later question asks it, so what was sent lies between the two counts of the tables.
+    let sent = counters["hopeval_requests_sent_total"];
+    assert!(sum(true, "unique") <= sent && sent <= sum(false, "requests"), "{sent}");
+    assert_eq!(counters["hopeval_requests_served_total"], sent);
     assert_eq!(counters[&format!("hopeval_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))], 1.0);
 }
 

@@ -167,8 +167,9 @@ pub struct MethodEntry {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSettings {
-    /// Questions in flight on each worker.
-    pub in_flight: usize,
+    /// Questions in flight on each worker; by the number of configurations when left out, since each question has a
+    /// machine under each of them.
+    pub in_flight: Option<usize>,
     /// Questions that share a timestamp and a commit; by the size of the dataset when left out.
     pub chunk: Option<u64>,
     /// Most requests that a retriever takes in one batch.
@@ -179,7 +180,7 @@ pub struct RunSettings {
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self { in_flight: 256, chunk: None, batch: 64, allowed_failed: 0.0 }
+        Self { in_flight: None, chunk: None, batch: 64, allowed_failed: 0.0 }
     }
 }
 
@@ -265,7 +266,7 @@ impl Job {
         if self.run.chunk == Some(0) {
             return wrong("run.chunk", "0".into(), "at least 1");
         }
-        if self.run.in_flight == 0 || self.run.batch == 0 {
+        if self.run.in_flight == Some(0) || self.run.batch == 0 {
             return wrong("run.in_flight, run.batch", "0".into(), "at least 1");
         }
         if !(0.0..=1.0).contains(&self.run.allowed_failed) {

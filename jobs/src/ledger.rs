@@ -42,6 +42,8 @@ pub struct Spending {
     pub service: String,
     /// Requests that reached it.
     pub requests: u64,
+    /// Different ones; a key that is asked again after a restart counts again.
+    pub unique: u64,
     /// Answered from the journal or from memory.
     pub journalled: u64,
     /// Computed.
@@ -66,6 +68,7 @@ impl Spending {
         Self {
             service: service.to_owned(),
             requests: read(&spent.requests),
+            unique: read(&spent.unique),
             journalled: read(&spent.journalled),
             computed: read(&spent.computed),
             failed: read(&spent.failed),
@@ -79,6 +82,7 @@ impl Spending {
         Self {
             service: self.service.clone(),
             requests: self.requests - before.requests,
+            unique: self.unique - before.unique,
             journalled: self.journalled - before.journalled,
             computed: self.computed - before.computed,
             failed: self.failed - before.failed,
@@ -90,6 +94,7 @@ impl Spending {
     /// Adds another reading of the same service.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
+        self.unique += other.unique;
         self.journalled += other.journalled;
         self.computed += other.computed;
         self.failed += other.failed;

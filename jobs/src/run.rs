@@ -67,6 +67,12 @@ pub struct Resolved {
     pub chunk: u64,
 }
 
+/// Machines that a worker has open at once unless the job says otherwise.
+const MACHINES: usize = 4096;
+
+/// The fewest and the most questions in flight on a worker unless the job says otherwise.
+const IN_FLIGHT: (usize, usize) = (16, 256);
+
 /// The smallest and largest default chunk.
 const CHUNKS: (u64, u64) = (16, 4096);
 
@@ -91,6 +97,12 @@ impl Resolved {
     /// Chunks of the run.
     pub fn chunks(&self) -> u64 {
         self.prepared.questions.div_ceil(self.chunk)
+    }
+
+    /// Questions in flight on each worker: unless the job says, as many as keep [`MACHINES`] machines open.
+    pub fn in_flight(&self) -> usize {
+        let share = MACHINES / self.configurations.len().max(1);
+        self.job.run.in_flight.unwrap_or_else(|| share.clamp(IN_FLIGHT.0, IN_FLIGHT.1))
     }
 
     /// The dataset's format, by name.
@@ -390,7 +402,7 @@ impl Generation {
             shelf,
             counters: Arc::clone(&self.counters),
             books,
-            in_flight: self.run.resolved.job.run.in_flight,
+            in_flight: self.run.resolved.in_flight(),
             batch: self.run.resolved.job.run.batch,
             drain: Arc::clone(&self.drain),
             open_writes: Arc::clone(&self.open_writes),

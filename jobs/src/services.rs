@@ -20,6 +20,7 @@ use hopeval_methods::response::Hit as Found;
 use hopeval_methods::{Answer, Ask, FailureKind, Kind, Request, Response, ServiceName, Work};
 use hopeval_operators::serve::{Answered, Backend, Submission};
 use hopeval_operators::ticket::Ticket;
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -238,8 +239,10 @@ fn ranked(hits: Vec<Hit>) -> Response {
 /// What a service did in this process.
 #[derive(Debug, Default)]
 pub struct Spent {
-    /// Requests that reached it, each key once per worker in flight.
+    /// Requests that reached it; equal ones that are in flight together count once.
     pub requests: AtomicU64,
+    /// Different keys among them, in this generation.
+    pub unique: AtomicU64,
     /// Answered from the journal.
     pub journalled: AtomicU64,
     /// Computed.
@@ -268,6 +271,8 @@ pub struct Desk {
     shelf: Shelf,
     books: Books,
     queues: BTreeMap<Arc<str>, Sender<Task>>,
+    /// Keys that have reached this worker, by their first eight bytes: a key belongs to one worker alone.
+    seen: FxHashSet<u64>,
     archive: Sender<(Task, hopeval_results::Location)>,
 }
 
@@ -290,7 +295,14 @@ impl Desk {
         let reader = shelf.reader();
         let clerk = Archivist { queues: queues.clone(), books: Arc::clone(books) };
         spawn("archive", move || clerk.run(&receiver, &reader));
-        Self { catalogue: Arc::clone(catalogue), shelf, books: Arc::clone(books), queues, archive }
+        Self {
+            catalogue: Arc::clone(catalogue),
+            shelf,
+            books: Arc::clone(books),
+            queues,
+            seen: FxHashSet::default(),
+            archive,
+        }
     }
 
     fn spent(&self, request: &Request) -> Option<&Spent> {
@@ -320,8 +332,11 @@ impl Backend for Desk {
         let mut at_once = Vec::new();
         for submission in batch {
             let request = &submission.request;
+            let [a, b, c, d, e, f, g, h, ..] = submission.key.0;
+            let new = self.seen.insert(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
             if let Some(spent) = self.spent(request) {
                 add(&spent.requests, 1);
+                add(&spent.unique, u64::from(new));
             }
             let info = self.catalogue.info(&request.service);
             if info.is_none_or(|info| !info.journalled) {

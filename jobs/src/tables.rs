@@ -194,7 +194,12 @@ pub fn transcript(run: &Open, configuration: u32, question: &QuestionRow) -> Res
         }
         Some(response)
     };
-    Transcript::replay(method, name, &machine_question(question), &mut answer)
+    let mut question = machine_question(question);
+    if !method.reads_gold() {
+        question.gold.clear();
+        question.answers.clear();
+    }
+    Transcript::replay(method, name, &question, &mut answer)
         .map_err(|missing| JobError::Unfit { run: run.id().to_owned(), reason: missing.to_string() })
 }
 
@@ -483,7 +488,7 @@ fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (Ca
             service: service.clone(),
             kind,
             requests,
-            unique: Some(spending.requests),
+            unique: Some(spending.unique),
             computed: Some(spending.computed),
             prompt_tokens: sum(|call| call.prompt_tokens),
             completion_tokens: sum(|call| call.completion_tokens),

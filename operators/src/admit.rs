@@ -66,7 +66,7 @@ impl Credits {
     }
 
     /// Gives back `n` credits and wakes the admission.
-    pub(crate) fn give_back(&self, n: usize) {
+    pub fn give_back(&self, n: usize) {
         if n > 0 {
             self.free.set(self.free.get() + n);
             if let Some(activator) = self.admit.borrow().as_ref() {
