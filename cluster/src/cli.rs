@@ -130,6 +130,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
 pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<hopeval_cluster::mesh::MeshError>().is_some()
-            || cause.downcast_ref::<JobError>().is_some_and(JobError::is_superseded)
+            || cause.downcast_ref::<JobError>().is_some_and(JobError::is_transient)
     })
 }

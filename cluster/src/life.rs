@@ -22,7 +22,7 @@ use hopeval_jobs::run::{self, Generation, Open, Places};
 use hopeval_jobs::tables;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use timely::WorkerConfig;
@@ -58,6 +58,22 @@ pub(crate) struct Ended {
     pub(crate) run: String,
     /// Failed outcomes and all outcomes; for process 0, which wrote the tables.
     pub(crate) outcomes: Option<(u64, u64)>,
+}
+
+/// Whether this process has something that a signal lets finish: its part of a dataflow, or children that have one.
+static JOINED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first signal drains.
+pub(crate) fn joined() {
+    JOINED.store(true, Ordering::SeqCst);
+}
+
+/// What the first signal does before that: builds and meshes have nothing to drain, and are begun again as they were.
+pub(crate) fn leave_before_joining() {
+    if !JOINED.load(Ordering::SeqCst) {
+        print::note("interrupted before any question was admitted");
+        std::process::exit(i32::from(exit::RESUMABLE));
+    }
 }
 
 /// How often the process looks whether something happened.
@@ -128,6 +144,7 @@ pub(crate) fn live(
         draining.store(true, Ordering::SeqCst);
         told.drain();
     });
+    joined();
     let park = PulseSettings { stall_bound: membership.stall_bound }.interval();
     let shared = Arc::clone(&generation);
     let worker_events = std::sync::Mutex::new(events);

@@ -187,6 +187,16 @@ pub enum JobError {
         /// In the run's record.
         expected: String,
     },
+    /// Another generation of the run has begun.
+    #[error("run {run}: generation {number} is over; {latest} has begun")]
+    Over {
+        /// The run.
+        run: String,
+        /// The generation that was to be joined.
+        number: u64,
+        /// The latest.
+        latest: u64,
+    },
     /// A request that makes no sense for the run as it is.
     #[error("run {run}: {reason}")]
     Unfit {
@@ -209,7 +219,7 @@ impl std::fmt::Display for Line {
 impl JobError {
     /// Whether another process has taken the run over: this one is not needed any more.
     pub fn is_superseded(&self) -> bool {
-        matches!(self, Self::Log(LogError::Superseded { .. } | LogError::Conflict { .. }))
+        matches!(self, Self::Over { .. } | Self::Log(LogError::Superseded { .. } | LogError::Conflict { .. }))
     }
 
     /// The store's own failure underneath, if it is one.

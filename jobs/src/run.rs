@@ -328,8 +328,7 @@ impl Generation {
     pub fn join(run: Open, number: u64, committer: Option<&str>) -> Result<(Self, Option<Ledger>), JobError> {
         let log = Log::open(&run.places.store, run.id())?;
         if log.state().generation != number {
-            let reason = format!("generation {number} is over; {} has begun", log.state().generation);
-            return Err(JobError::Unfit { run: run.id().to_owned(), reason });
+            return Err(JobError::Over { run: run.id().to_owned(), number, latest: log.state().generation });
         }
         let fault = Fault::default();
         let open_writes: Arc<AtomicUsize> = Arc::default();

@@ -180,6 +180,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let signals = signals::install(Notice::Print)?;
+    signals.on_drain(life::leave_before_joining);
     let leads = arguments.mesh.process.unwrap_or(0) == 0;
     let run = if leads { Some(run::make(&job, &opened, arguments.quarantine.as_deref(), &report)?) } else { None };
     evaluate(places, &opened, run, &arguments.mesh, &arguments.output, &signals, &progress)
@@ -191,6 +192,7 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
     let progress = Stages::new();
     let notice = if arguments.quiet { Notice::Silent } else { Notice::Print };
     let signals = signals::install(notice)?;
+    signals.on_drain(life::leave_before_joining);
     let leads = arguments.mesh.process.unwrap_or(0) == 0;
     if arguments.quiet {
         let ended = member(&opened, leads.then_some(run), &arguments.mesh, &signals, &progress)?;
@@ -277,6 +279,7 @@ fn children(arguments: &PlaceArguments, run: &str, mesh: &MeshArguments, signals
     // Whoever has not noticed a loss within the stall bound will not notice it.
     let grace = Grace::default();
     let grace = Grace { notice: grace.notice.min(mesh.membership()?.stall_bound), ..grace };
+    life::joined();
     let ending = supervise::supervise(processes, grace, signals, |process, hosts| {
         let mut command = Command::new(&program);
         command.args(["resume", run, "--quiet", "--store", &arguments.store]);
