@@ -190,7 +190,7 @@ fn bad_passages_name_file_line_and_field() {
 #[test]
 fn a_wrong_job_says_where_and_what_is_allowed() {
     let bench = Bench::new();
-    let mut refuses = |from: &str, to: &str, says: &[&str]| {
+    let refuses = |from: &str, to: &str, says: &[&str]| {
         bench.refuses(&mut bench.changed_job(from, to), says);
     };
     refuses("recall_at", "recal_at", &["changed.toml", "line 16", "unknown field `recal_at`", "`recall_at`"]);
