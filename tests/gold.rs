@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+/// A measure's value, standard error, questions and coverage.
+type Row = (Option<f64>, Option<f64>, u64, Option<f64>);
+
 /// A world's questions and corpus below `dir`, and a job over them whose chunks are small.
 fn world(dir: &Path, questions: &str, passages: &str) -> (Vec<Value>, PathBuf) {
     let sizes = ["--questions", questions, "--passages", passages, "--seed", "3"];
@@ -265,7 +268,7 @@ fn shown_and_rescored(dir: &Path, store: &str) -> (Value, Value) {
 /// Means that two documents do not have in common. Live sums are in fixed point: values agree to 1e-9, and standard
 /// errors, the root of a difference of such sums, to 1e-5.
 fn differences(shown: &Value, rescored: &Value) -> Vec<String> {
-    let rows = |document: &Value| -> BTreeMap<String, (Option<f64>, Option<f64>, u64, Option<f64>)> {
+    let rows = |document: &Value| -> BTreeMap<String, Row> {
         let rows = document["measures"].as_array().unwrap().iter().filter(|row| row["n"] != 0);
         rows.map(|row| {
             let key = format!("{} {} {}", row["configuration"], row["stratum"], row["measure"]);
