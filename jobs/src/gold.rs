@@ -62,8 +62,8 @@ pub struct Applied {
 /// questions.
 ///
 /// # Errors
-/// A question that the run does not have, or whose text or candidates differ: those need a new run. Gold that is not
-/// in the corpus.
+/// A file without any of the run's questions; a question whose text, candidates, type, hops or strata differ: those need
+/// a new run. Gold that is not in the corpus.
 pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobError> {
     let store = &run.places.store;
     let mut log = Log::open(store, run.id())?;

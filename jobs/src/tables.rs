@@ -275,7 +275,7 @@ impl Board {
 /// generation's processes and workers.
 ///
 /// # Errors
-/// A part cannot be read, a table cannot be written, a later generation has begun.
+/// Chunks that are not committed; a part cannot be read, a table cannot be written, a later generation has begun.
 pub fn finish(
     run: &Open,
     log: &mut Log,
@@ -286,6 +286,11 @@ pub fn finish(
 ) -> Result<Finished, JobError> {
     let store = &run.places.store;
     let id = run.id();
+    let (committed, expected) = (log.state().total_outcomes(), run.resolved.outcomes());
+    if committed != expected {
+        let reason = format!("{committed} of its {expected} outcomes are committed, so it is not finished");
+        return Err(JobError::Unfit { run: id.to_owned(), reason });
+    }
     let corpus = &run.company.catalogue.corpus;
     let name_of = names_of(corpus);
     let configurations = run.names();
@@ -373,12 +378,9 @@ pub fn finish(
     tables.push(write(store, &place("runs"), vec![run_row])?);
     let body = Body::Final(Final { tables: tables.clone(), gold_edit, live: serde_json::Value::Null });
     log.append(generation, committer, body)?;
-    // Gold that was edited while the tables were written is known now. Whoever edits it later finds the run finished.
+    // An edit that came while the tables were written found the run unfinished, so nobody else will write them again.
+    // It is known now; whoever edits gold later finds the run finished.
     if log.state().golds.last().is_some_and(|last| last.edit > gold_edit) {
-        return finish(run, log, generation, committer, mesh, report);
-    }
-    // An edit that came while the tables were written found the run unfinished, so nobody else will write them.
-    if log.state().golds.last().is_some_and(|gold| gold.edit > gold_edit) {
         return finish(run, log, generation, committer, mesh, report);
     }
     Ok(Finished { failed, outcomes: done, tables })
