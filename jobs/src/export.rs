@@ -134,10 +134,11 @@ fn official(run: &Open, rows: &Rows, evidence: bool, out: &mut dyn Write) -> Res
 }
 
 fn musique(run: &Open, log: &Log, rows: &Rows, out: &mut dyn Write) -> Result<(), ExportError> {
-    let mut outcomes = rows.iter();
+    let mut outcomes = rows.iter().peekable();
     for question in run.questions(log, 0)? {
         let question = question?;
-        let Some((outcome, _)) = outcomes.next() else { break };
+        // Of a run on the way, chunks may be missing in the middle.
+        let Some((outcome, _)) = outcomes.next_if(|(outcome, _)| outcome.index == question.index) else { continue };
         let supports: std::collections::BTreeSet<u32> = outcome.supporting.iter().map(|&(id, _)| id).collect();
         let indices: Vec<usize> =
             (0..question.candidates.len()).filter(|&i| supports.contains(&question.candidates[i])).collect();
