@@ -99,7 +99,7 @@ impl Resolved {
         self.prepared.questions.div_ceil(self.chunk)
     }
 
-    /// Questions in flight on each worker: unless the job says, as many as keep [`MACHINES`] machines open.
+    /// Questions in flight on each worker: unless the job says, as many as keep 4,096 machines open.
     pub fn in_flight(&self) -> usize {
         let share = MACHINES / self.configurations.len().max(1);
         self.job.run.in_flight.unwrap_or_else(|| share.clamp(IN_FLIGHT.0, IN_FLIGHT.1))
