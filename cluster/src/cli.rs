@@ -9,6 +9,7 @@ mod world;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use hopeval_cluster::mesh::MeshError;
 use hopeval_jobs::JobError;
 use hopeval_jobs::corpora::Cache;
 use hopeval_jobs::run::Places;
@@ -129,7 +130,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
 /// Whether the same command may succeed later: then its exit code says "resumable".
 pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.downcast_ref::<hopeval_cluster::mesh::MeshError>().is_some()
+        cause.downcast_ref::<MeshError>().is_some_and(|error| !matches!(error, MeshError::Settings(_)))
             || cause.downcast_ref::<JobError>().is_some_and(JobError::is_transient)
     })
 }

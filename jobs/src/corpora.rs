@@ -69,10 +69,31 @@ impl Cache {
     /// # Errors
     /// Sources that cannot be read, bad passages, a full disk.
     pub fn corpus(&self, job: &Job, report: Report<'_>) -> Result<Arc<Corpus>, JobError> {
+        Ok(self.find_corpus(job, report)?.0)
+    }
+
+    /// The corpus that was built under `key`, if this machine has it: its sources are not needed any more.
+    ///
+    /// # Errors
+    /// It is there and cannot be opened.
+    pub fn built_corpus(&self, key: &str) -> Result<Option<Arc<Corpus>>, JobError> {
+        let dir = self.root.join("corpora").join(key);
+        if !dir.join("corpus.json").is_file() {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(Corpus::open(&dir)?)))
+    }
+
+    /// The job's corpus, built if it is not there, and the key that it is kept under; a built corpus that the job names
+    /// by its folder has none.
+    ///
+    /// # Errors
+    /// As [`Cache::corpus`].
+    pub fn find_corpus(&self, job: &Job, report: Report<'_>) -> Result<(Arc<Corpus>, Option<String>), JobError> {
         if let [path] = job.corpus.source.paths()
             && path.join("corpus.json").is_file()
         {
-            return Ok(Arc::new(Corpus::open(path)?));
+            return Ok((Arc::new(Corpus::open(path)?), None));
         }
         let settings = CorpusSettings {
             name: job.name.clone(),
@@ -86,7 +107,7 @@ impl Cache {
         if !dir.join("corpus.json").is_file() {
             build(&dir, settings, sources, job, report)?;
         }
-        Ok(Arc::new(Corpus::open(&dir)?))
+        Ok((Arc::new(Corpus::open(&dir)?), Some(key)))
     }
 
     /// The job's services over `corpus`, their indexes built where they are not there.

@@ -244,7 +244,7 @@ impl JobError {
     pub fn is_transient(&self) -> bool {
         match self.store() {
             Some(error) => {
-                matches!(error, StoreError::Failed { .. } | StoreError::NotFound { .. } | StoreError::Short { .. })
+                matches!(error, StoreError::Failed { .. } | StoreError::Short { .. })
             }
             None => self.is_superseded() || matches!(self, Self::Journal(JournalError::Unreadable { .. })),
         }

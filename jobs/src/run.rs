@@ -59,6 +59,9 @@ pub struct Resolved {
     pub dataset_digest: String,
     /// Digest of the corpus.
     pub corpus_digest: String,
+    /// What the corpus is kept under in a cache; none where the job names a built corpus.
+    #[serde(default)]
+    pub corpus_key: Option<String>,
     /// Passages in the corpus.
     pub passages: u64,
     /// Where the corpus's links come from.
@@ -133,7 +136,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let mut job = job.clone();
     places.cache.world(&mut job, report)?;
     let job = &job;
-    let corpus = places.cache.corpus(job, report)?;
+    let (corpus, corpus_key) = places.cache.find_corpus(job, report)?;
     let engines = places.cache.engines(job, &corpus, places.threads, report)?;
     let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
     let setting = Setting { passages: corpus.len() as u32 };
@@ -172,6 +175,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
         prepared,
         dataset_digest,
         corpus_digest: corpus.digest().to_owned(),
+        corpus_key,
         passages: corpus.len() as u64,
         links: corpus.info().link_origin.as_str().to_owned(),
         chunk,
@@ -213,9 +217,15 @@ impl Open {
         let record = RunRecord::load(&places.store, run)?;
         let resolved: Resolved = serde_json::from_value(record.settings.clone())
             .map_err(|source| JobError::Stored { what: "the settings", run: run.to_owned(), source })?;
-        // A world's files are made again where this machine does not have them: the same bytes.
-        places.cache.world(&mut resolved.job.clone(), report)?;
-        let corpus = places.cache.corpus(&resolved.job, report)?;
+        let built = resolved.corpus_key.as_deref().map(|key| places.cache.built_corpus(key)).transpose()?.flatten();
+        let corpus = match built {
+            Some(corpus) => corpus,
+            None => {
+                // A world's files are made again where this machine does not have them: the same bytes.
+                places.cache.world(&mut resolved.job.clone(), report)?;
+                places.cache.corpus(&resolved.job, report)?
+            }
+        };
         if corpus.digest() != resolved.corpus_digest {
             return Err(JobError::Differs {
                 what: "the corpus",

@@ -68,6 +68,7 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
         .into_iter()
         .map(|(service, spent)| CostRow {
             service,
+            requests: spent.requests,
             unique: Some(spent.unique),
             computed: Some(spent.computed),
             service_s: Some(spent.service_us as f64 / 1e6),

@@ -1,6 +1,6 @@
 //! Writes the outcomes of one worker as Parquet parts, when their chunks are complete.
 //!
-//! A part holds whole chunks, sorted by (configuration, index). Its receipt tells the committer what it holds, and
+//! A part is sorted by (configuration, index); it holds whole chunks unless too many outcomes had gathered. Its receipt tells the committer what it holds, and
 //! what this worker's services have done since the last receipt.
 
 use crate::host::Finished;
@@ -20,7 +20,10 @@ use crate::journal::Author;
 
 type Job = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<Spending>, Ticket<Receipt>);
 
-/// Gathers outcomes by chunk and has complete ones written.
+/// Outcomes that are held at most for chunks that are not complete.
+const MOST_HELD: usize = 1 << 15;
+
+/// Gathers outcomes by chunk and has complete ones written, others only when too many are held.
 pub struct Sink {
     open_chunks: BTreeMap<u64, Vec<OutcomeRow>>,
     books: Books,
@@ -72,10 +75,12 @@ impl Writer for Sink {
     }
 
     fn write(&mut self, complete: u64, advanced: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
-        if !advanced {
+        // While one slow question holds a chunk open, the outcomes of later ones must not gather without bound.
+        let crowded = self.open_chunks.values().map(Vec::len).sum::<usize>() > MOST_HELD;
+        if !advanced && !crowded {
             return;
         }
-        let later = self.open_chunks.split_off(&complete);
+        let later = if crowded { BTreeMap::new() } else { self.open_chunks.split_off(&complete) };
         let done = std::mem::replace(&mut self.open_chunks, later);
         let spending = self.spending();
         if done.is_empty() && spending.is_empty() {
