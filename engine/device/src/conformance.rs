@@ -1,0 +1,1 @@
+//! The conformance suite: what every device must pass, and the one table of tolerances.

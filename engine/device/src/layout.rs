@@ -1,0 +1,184 @@
+//! How sequences lie in packed tensors: no padding, only offsets.
+//!
+//! ```text
+//!   rows      | a a a a a | b b b | c c c c |        one row per token, sequences one after the other
+//!   cu_seqlens 0           5       8         12
+//! ```
+//!
+//! Each query sequence attends to *spans* of key rows, in logical order. One description covers all of the engine's needs:
+//!
+//! | use | spans of a sequence |
+//! | --- | --- |
+//! | packed self-attention | its own rows |
+//! | prefix tree | the rows of its ancestors, then its own |
+//! | generation with a cache | its rows in the cache |
+//! | cross-attention | the rows of the encoded prompt, shared by many sequences |
+
+/// Which rows belong to which sequence, and which key rows each sequence attends to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packing {
+    /// Query rows of sequence `s`: `cu_seqlens[s]..cu_seqlens[s + 1]`; starts with 0.
+    pub cu_seqlens: Vec<u32>,
+    /// Spans of sequence `s`: `spans[cu_spans[s]..cu_spans[s + 1]]`; starts with 0.
+    pub cu_spans: Vec<u32>,
+    /// `(first key row, rows)`, each not empty, in logical order.
+    pub spans: Vec<(u32, u32)>,
+}
+
+impl Packing {
+    /// Sequences of these lengths, each attending to itself.
+    pub fn of_lengths(lengths: impl IntoIterator<Item = usize>) -> Self {
+        let mut packing = Self { cu_seqlens: vec![0], cu_spans: vec![0], spans: Vec::new() };
+        for length in lengths {
+            let start = packing.rows() as u32;
+            packing.push(length, [(start, length as u32)]);
+        }
+        packing
+    }
+
+    /// No sequence yet.
+    pub fn new() -> Self {
+        Self::of_lengths([])
+    }
+
+    /// Adds a sequence of `length` query rows that attends to `spans` of key rows.
+    pub fn push(&mut self, length: usize, spans: impl IntoIterator<Item = (u32, u32)>) {
+        self.cu_seqlens.push((self.rows() + length) as u32);
+        self.spans.extend(spans.into_iter().filter(|(_, rows)| *rows > 0));
+        self.cu_spans.push(self.spans.len() as u32);
+    }
+
+    /// How many sequences.
+    pub fn len(&self) -> usize {
+        self.cu_seqlens.len() - 1
+    }
+
+    /// Whether there is no sequence.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Query rows in all.
+    pub fn rows(&self) -> usize {
+        self.cu_seqlens.last().copied().unwrap_or(0) as usize
+    }
+
+    /// Query rows of sequence `s`.
+    pub fn queries(&self, s: usize) -> std::ops::Range<usize> {
+        self.cu_seqlens[s] as usize..self.cu_seqlens[s + 1] as usize
+    }
+
+    /// Key spans of sequence `s`.
+    pub fn keys(&self, s: usize) -> &[(u32, u32)] {
+        &self.spans[self.cu_spans[s] as usize..self.cu_spans[s + 1] as usize]
+    }
+
+    /// Key rows that sequence `s` attends to, in all.
+    pub fn key_count(&self, s: usize) -> usize {
+        self.keys(s).iter().map(|(_, rows)| *rows as usize).sum()
+    }
+}
+
+/// Columns of a tensor from `start`; how many is the operation's matter. So a fused query/key/value tensor needs no copy.
+#[derive(Debug)]
+pub struct Columns<'a, T> {
+    /// The tensor.
+    pub tensor: &'a T,
+    /// Its first column that counts.
+    pub start: usize,
+}
+
+impl<T> Clone for Columns<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Columns<'_, T> {}
+
+/// Maps the distance between a query and a key to a row of a table of relative positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buckets {
+    /// T5 (Raffel et al. 2020, section 2.1; transformers' `_relative_position_bucket`): half of the buckets exact, the
+    /// other half logarithmic up to `max_distance`; with `bidirectional` the keys after the query have buckets of their own.
+    T5 {
+        /// Rows of the table.
+        count: usize,
+        /// Distances from here on share the last bucket.
+        max_distance: usize,
+        /// Encoders; decoders look back only.
+        bidirectional: bool,
+    },
+    /// DeBERTa-v2/v3 (transformers' `make_log_bucket_position`): exact up to half of `span`, logarithmic beyond; row
+    /// `span + bucket(query - key)`, clamped to `0..2 * span`.
+    Log {
+        /// `position_buckets`.
+        span: usize,
+        /// `max_relative_positions`, or `max_position_embeddings` where it is not positive.
+        max_position: usize,
+    },
+    /// DeBERTa without buckets: row `span + query - key`, clamped to `0..2 * span`.
+    Clamped {
+        /// `max_relative_positions`, or `max_position_embeddings` where it is not positive.
+        span: usize,
+    },
+}
+
+impl Buckets {
+    /// Rows of the table that this indexes.
+    pub fn rows(self) -> usize {
+        match self {
+            Self::T5 { count, .. } => count,
+            Self::Log { span, .. } | Self::Clamped { span } => 2 * span,
+        }
+    }
+
+    /// The row for a query and a key at these positions of their sequence.
+    pub fn row(self, query: usize, key: usize) -> usize {
+        match self {
+            Self::T5 { count, max_distance, bidirectional } => {
+                t5_bucket(query, key, count, max_distance, bidirectional)
+            }
+            Self::Log { span, max_position } => {
+                let distance = log_bucket(query as i64 - key as i64, span as i64, max_position as i64);
+                (distance + span as i64).clamp(0, 2 * span as i64 - 1) as usize
+            }
+            Self::Clamped { span } => (query as i64 - key as i64 + span as i64).clamp(0, 2 * span as i64 - 1) as usize,
+        }
+    }
+}
+
+/// transformers' `T5Attention._relative_position_bucket`, in its `f32` arithmetic.
+fn t5_bucket(query: usize, key: usize, count: usize, max_distance: usize, bidirectional: bool) -> usize {
+    let (mut first, mut count) = (0, count);
+    let distance = if bidirectional {
+        count /= 2;
+        if key > query {
+            first = count;
+        }
+        key.abs_diff(query)
+    } else {
+        query.saturating_sub(key)
+    };
+    let exact = count / 2;
+    if distance < exact {
+        return first + distance;
+    }
+    let far = (distance as f32 / exact as f32).ln() / ((max_distance as f64 / exact as f64).ln() as f32)
+        * (count - exact) as f32;
+    first + (exact + far as usize).min(count - 1)
+}
+
+/// transformers' `make_log_bucket_position`, in its `f32` arithmetic.
+fn log_bucket(distance: i64, span: i64, max_position: i64) -> i64 {
+    let middle = span / 2;
+    let magnitude = if distance < middle && distance > -middle { middle - 1 } else { distance.abs() };
+    if magnitude <= middle {
+        return distance;
+    }
+    let far = ((magnitude as f32 / middle as f32).ln() / (((max_position - 1) as f32 / middle as f32).ln())
+        * (middle - 1) as f32)
+        .ceil()
+        + middle as f32;
+    far as i64 * distance.signum()
+}

@@ -1,0 +1,30 @@
+//! The device seam: the operations that language models are made of, on packed tensors.
+//!
+//! An architecture is written once, over [`Device`]; a device is written once, under it. What crosses is about a dozen
+//! fused operations ([`seam`]) and a few descriptions of how sequences are packed ([`layout`]).
+//!
+//! ```text
+//!   architectures, scoring, generation      (hopeval-lm: knows models, no kernel)
+//!   ------------------------------------ Device
+//!   Cpu (AVX2, AVX-512)      Reference (slow, obviously right)
+//! ```
+//!
+//! Forbidden here: files, tokenizers, configurations of models, queues. Every device calls the [`conformance`] suite.
+
+pub mod conformance;
+pub mod cpu;
+pub mod error;
+pub mod host;
+pub mod layout;
+pub mod reference;
+pub mod seam;
+
+pub use cpu::Cpu;
+pub use error::DeviceError;
+pub use host::{Dtype, HostTensor};
+pub use layout::{Buckets, Columns, Packing};
+pub use reference::Reference;
+pub use seam::{
+    Activation, Attention, Bias, Device, Disentangled, Epilogue, Identity, Layout, LogProbs, Lookup, Mask, Norm,
+    Rotary, RotaryStyle,
+};

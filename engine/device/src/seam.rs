@@ -1,0 +1,364 @@
+//! [`Device`]: what an architecture asks of the hardware.
+//!
+//! Activations are `f32` matrices `[rows, columns]`, one row per token. Every operation that makes a tensor returns a new
+//! one; devices recycle memory. Sequences are described by [`Packing`], on the host.
+//!
+//! # Contract
+//! * **Batch invariance.** A row of a result depends on its own inputs only: neither on the other rows, nor on how many
+//!   there are, nor on threads, nor on how key rows are cut into spans. Bit for bit, within a numerics class.
+//! * **Bounds.** Shapes and indices are the caller's duty; a violation panics with "this is a bug".
+//! * **Memory** that runs out is [`DeviceError::OutOfMemory`], and leaves the device usable.
+//! * Every implementation passes [`crate::conformance`].
+
+use crate::{Buckets, Columns, DeviceError, HostTensor, Packing};
+
+/// What a device is, for tables, messages and keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// For people: "Intel Xeon, 2 threads".
+    pub name: String,
+    /// Everything about it that can change a bit of a result: `cpu-avx512-1`. Part of every request's key.
+    pub numerics: String,
+}
+
+/// How a weight matrix lies in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// `[out, in]`, as PyTorch's `Linear`.
+    OutIn,
+    /// `[in, out]`, as GPT-2's `Conv1D`.
+    InOut,
+}
+
+/// Element-wise functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// `x`.
+    Identity,
+    /// `max(x, 0)`.
+    Relu,
+    /// `x Φ(x)`, by the error function: transformers' `gelu`.
+    Gelu,
+    /// `0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))`: transformers' `gelu_new`, `gelu_pytorch_tanh`.
+    GeluTanh,
+    /// `x / (1 + e^-x)`: `silu`, `swish`.
+    Silu,
+    /// `tanh x`.
+    Tanh,
+}
+
+/// What happens to a product before it is stored: `activation(scale * product + bias) + residual`.
+#[derive(Debug)]
+pub struct Epilogue<'a, D: Device + ?Sized> {
+    /// Times the product; 1 leaves every bit alone.
+    pub scale: f32,
+    /// `[out]`.
+    pub bias: Option<&'a D::Vector>,
+    /// Element-wise.
+    pub activation: Activation,
+    /// `[rows, out]`.
+    pub residual: Option<&'a D::Tensor>,
+}
+
+impl<D: Device + ?Sized> Clone for Epilogue<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device + ?Sized> Copy for Epilogue<'_, D> {}
+
+impl<D: Device + ?Sized> Default for Epilogue<'_, D> {
+    fn default() -> Self {
+        Self { scale: 1.0, bias: None, activation: Activation::Identity, residual: None }
+    }
+}
+
+impl<'a, D: Device + ?Sized> Epilogue<'a, D> {
+    /// Adds a bias, if there is one.
+    pub fn bias(bias: Option<&'a D::Vector>) -> Self {
+        Self { bias, ..Self::default() }
+    }
+
+    /// With an activation.
+    #[must_use]
+    pub fn activation(self, activation: Activation) -> Self {
+        Self { activation, ..self }
+    }
+
+    /// With a residual stream added.
+    #[must_use]
+    pub fn residual(self, residual: &'a D::Tensor) -> Self {
+        Self { residual: Some(residual), ..self }
+    }
+}
+
+/// Rows of an embedding table, one for each row of the result.
+#[derive(Debug)]
+pub struct Lookup<'a, D: Device + ?Sized> {
+    /// `[entries, columns]`.
+    pub table: &'a D::Matrix,
+    /// Which entry; as many as the result has rows.
+    pub ids: &'a [u32],
+}
+
+/// Normalisation of rows.
+#[derive(Debug)]
+pub enum Norm<'a, D: Device + ?Sized> {
+    /// `(x - mean) / √(var + eps) * weight + bias`.
+    Layer {
+        /// `[columns]`.
+        weight: &'a D::Vector,
+        /// `[columns]`.
+        bias: &'a D::Vector,
+        /// Added to the variance.
+        eps: f32,
+    },
+    /// `x / √(mean(x²) + eps) * weight`.
+    Rms {
+        /// `[columns]`.
+        weight: &'a D::Vector,
+        /// Added to the mean square.
+        eps: f32,
+    },
+}
+
+impl<D: Device + ?Sized> Clone for Norm<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device + ?Sized> Copy for Norm<'_, D> {}
+
+/// Which pairs of a rotary embedding turn together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RotaryStyle {
+    /// Dimension `i` with `i + rotary/2`: Llama as transformers stores it.
+    Half,
+    /// Dimension `2i` with `2i + 1`: GPT-J.
+    Interleaved,
+}
+
+/// Rotary position embedding: the angles' cosines and sines are the model's matter (scaling variants differ there only).
+#[derive(Debug)]
+pub struct Rotary<'a, D: Device + ?Sized> {
+    /// `[positions, 2 * pairs]`: cosines of the pairs, then their sines.
+    pub table: &'a D::Matrix,
+    /// Pairs that turn; the dimensions of a head beyond `2 * pairs` stay.
+    pub pairs: usize,
+    /// Which dimensions are a pair.
+    pub style: RotaryStyle,
+}
+
+/// Which keys a query sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mask {
+    /// All of its sequence's.
+    Full,
+    /// Those up to itself: the last query row of a sequence stands at its last key.
+    Causal,
+    /// As [`Mask::Causal`], but only the last `n` of them.
+    Window(u32),
+}
+
+/// What is added to the product of query and key before the softmax.
+#[derive(Debug)]
+pub enum Bias<'a, D: Device + ?Sized> {
+    /// Nothing.
+    None,
+    /// A number for each head and bucket of distances: `table [buckets, heads]` (T5). Not scaled.
+    Relative {
+        /// `[buckets, heads]`.
+        table: &'a D::Matrix,
+        /// Which row.
+        buckets: Buckets,
+    },
+    /// DeBERTa's disentangled attention.
+    Disentangled(Disentangled<'a, D>),
+}
+
+/// Content-to-position and position-to-content terms (He et al. 2021, section 3.1), both scaled like the content term.
+#[derive(Debug)]
+pub struct Disentangled<'a, D: Device + ?Sized> {
+    /// `[2 * span, heads * head_dim]`: keys of relative positions; the term is `query · keys[row]`.
+    pub position_keys: Option<&'a D::Tensor>,
+    /// `[2 * span, heads * head_dim]`: queries of relative positions; the term is `key · queries[row]`.
+    pub position_queries: Option<&'a D::Tensor>,
+    /// Which row for a query and a key: the same for both terms.
+    pub buckets: Buckets,
+}
+
+/// Attention of packed queries over spans of key rows.
+#[derive(Debug)]
+pub struct Attention<'a, D: Device + ?Sized> {
+    /// Heads of the queries.
+    pub heads: usize,
+    /// Heads of keys and values; divides `heads`: query head `h` uses `h / (heads / kv_heads)`.
+    pub kv_heads: usize,
+    /// Numbers per head.
+    pub head_dim: usize,
+    /// Times the product of query and key.
+    pub scale: f32,
+    /// Which keys are seen.
+    pub mask: Mask,
+    /// Relative positions; a query's position is its row's distance from the end of its sequence's keys.
+    pub bias: Bias<'a, D>,
+    /// Which rows belong together.
+    pub packing: &'a Packing,
+}
+
+/// Log-probabilities in two parts, so that any temperature's follows by arithmetic: `logit / T - log_sum_exp(T)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogProbs {
+    /// The target's logit (unscaled), for each row.
+    pub target_logits: Vec<f32>,
+    /// `log Σ exp(logit / T)`: `[rows, temperatures]`.
+    pub log_sum_exps: Vec<f32>,
+}
+
+/// Operations on packed tensors; see the module's contract.
+pub trait Device: Send + Sync + 'static {
+    /// Activations `[rows, columns]`.
+    type Tensor: Send + Sync + std::fmt::Debug;
+    /// Weights that rows are multiplied by, or that rows are looked up in.
+    type Matrix: Send + Sync + std::fmt::Debug;
+    /// Weights of one dimension.
+    type Vector: Send + Sync + std::fmt::Debug;
+
+    /// What it is.
+    fn identity(&self) -> Identity;
+
+    /// Makes weights usable: `parts` are stacked along *out*, so that one product serves several projections.
+    ///
+    /// # Errors
+    /// [`DeviceError::Weight`] when a part is no matrix or their *in* differ; [`DeviceError::OutOfMemory`].
+    fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Self::Matrix, DeviceError>;
+
+    /// Makes a vector usable: `parts` one after the other.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn vector(&self, parts: &[HostTensor]) -> Result<Self::Vector, DeviceError>;
+
+    /// A tensor of given numbers, `rows * columns` of them.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Self::Tensor, DeviceError>;
+
+    /// A tensor whose content does not matter yet: room for a cache.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn reserve(&self, rows: usize, columns: usize) -> Result<Self::Tensor, DeviceError>;
+
+    /// All numbers, row-major.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    fn read(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError>;
+
+    /// `(rows, columns)`.
+    fn shape(&self, x: &Self::Tensor) -> (usize, usize);
+
+    /// `scale * Σ table[id]` over the lookups, in their order.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn embed(&self, lookups: &[Lookup<'_, Self>], scale: f32) -> Result<Self::Tensor, DeviceError>;
+
+    /// Normalises rows.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn norm(&self, x: &Self::Tensor, norm: Norm<'_, Self>) -> Result<Self::Tensor, DeviceError>;
+
+    /// Normalises each group of `width` columns of `start..start + groups * width`, in place; weights are `[width]`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    fn norm_groups(
+        &self,
+        x: &mut Self::Tensor,
+        start: usize,
+        groups: usize,
+        width: usize,
+        norm: Norm<'_, Self>,
+    ) -> Result<(), DeviceError>;
+
+    /// `x [rows, in] · weightᵀ [out, in]` and its epilogue: `[rows, out]`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn linear(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        epilogue: Epilogue<'_, Self>,
+    ) -> Result<Self::Tensor, DeviceError>;
+
+    /// `activation(x[.., ..n]) * x[.., n..2n]`: `[rows, n]` of `[rows, 2n]`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn gate(&self, x: &Self::Tensor, activation: Activation) -> Result<Self::Tensor, DeviceError>;
+
+    /// Turns `heads` heads of `head_dim` columns from column `start` on by the angles of each row's position, in place.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    fn rotate(
+        &self,
+        x: &mut Self::Tensor,
+        start: usize,
+        heads: usize,
+        head_dim: usize,
+        positions: &[u32],
+        rotary: &Rotary<'_, Self>,
+    ) -> Result<(), DeviceError>;
+
+    /// `softmax(scale * q·k + bias) · v` for each query row: `[rows, heads * head_dim]`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn attention(
+        &self,
+        q: Columns<'_, Self::Tensor>,
+        k: Columns<'_, Self::Tensor>,
+        v: Columns<'_, Self::Tensor>,
+        attention: &Attention<'_, Self>,
+    ) -> Result<Self::Tensor, DeviceError>;
+
+    /// `x[rows]`, in that order.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn gather(&self, x: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor, DeviceError>;
+
+    /// Writes `columns` columns of each row of `from` to the rows `to` of `into`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    fn scatter(&self, into: &mut Self::Tensor, to: &[u32], from: Columns<'_, Self::Tensor>) -> Result<(), DeviceError>;
+
+    /// The mean of each sequence's rows: `[sequences, columns]`. `cu_seqlens` as in [`Packing`].
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn average(&self, x: &Self::Tensor, cu_seqlens: &[u32]) -> Result<Self::Tensor, DeviceError>;
+
+    /// Logits `scale * x · weightᵀ + bias`, of which only the target's and one log-sum-exp for each temperature are kept.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn log_probs(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+        targets: &[u32],
+        temperatures: &[f32],
+    ) -> Result<LogProbs, DeviceError>;
+}

@@ -1,0 +1,21 @@
+//! The language-model engine: scores, labels, embeds, reads and generates, on packed batches, without a dataflow.
+//!
+//! ```text
+//!   text --tokenise--> ids --queue--> pack --batches--> model over Device --rows--> answers
+//! ```
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`model`] | what the engine asks of an architecture: [`Encoder`], [`Decoder`], [`EncoderDecoder`] |
+//! | [`weights`] | tensors of a checkpoint, checked against the configuration and made usable on a device |
+//! | [`architectures`] | each architecture, once, over `hopeval_device::Device` |
+//!
+//! Forbidden here: timely, tokio, networks, datasets.
+
+pub mod architectures;
+pub mod error;
+pub mod model;
+pub mod weights;
+
+pub use error::LmError;
+pub use model::{Batch, Cache, Decoder, Encoder, EncoderDecoder, Head};

@@ -1,0 +1,182 @@
+//! What the engine asks of an architecture.
+//!
+//! ```text
+//!   Encoder          ids --encode--> states                       BERT, RoBERTa, ELECTRA, DeBERTa
+//!   Decoder          ids --forward--> hidden --head--> logits     GPT-2, OPT, Llama class
+//!   EncoderDecoder   ids --encode--> states --decode--> hidden    T5
+//! ```
+//!
+//! Hidden states come out normalised, ready for the head, but for every row: the engine gathers the rows it wants, and only
+//! those meet the head.
+
+use hopeval_device::{Device, DeviceError, Packing};
+use std::fmt::Debug;
+
+/// Packed sequences of token ids; every slice has one entry per row of `packing`.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// Token ids.
+    pub ids: &'a [u32],
+    /// Position of each token in its own sequence, from 0; architectures add their own offset.
+    pub positions: &'a [u32],
+    /// Token types (BERT class); empty means 0 everywhere.
+    pub type_ids: &'a [u32],
+    /// Which rows belong together, and which rows they attend to.
+    pub packing: &'a Packing,
+}
+
+/// Keys and values of every layer: `[capacity, kv_heads * head_dim]` each.
+#[derive(Debug)]
+pub struct Cache<D: Device> {
+    /// One for each layer.
+    pub keys: Vec<D::Tensor>,
+    /// One for each layer.
+    pub values: Vec<D::Tensor>,
+}
+
+impl<D: Device> Cache<D> {
+    /// Room for `rows` tokens in each of `layers` layers, `width` numbers a token.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub fn reserve(device: &D, layers: usize, rows: usize, width: usize) -> Result<Self, DeviceError> {
+        let tensors = || (0..layers).map(|_| device.reserve(rows, width)).collect::<Result<Vec<_>, _>>();
+        Ok(Self { keys: tensors()?, values: tensors()? })
+    }
+}
+
+/// A cache and where this batch's tokens go in it.
+#[derive(Debug)]
+pub struct Slots<'a, D: Device> {
+    /// Written by this pass, then read by it: the batch's spans are rows of the cache.
+    pub cache: &'a mut Cache<D>,
+    /// The cache row of each token of the batch.
+    pub rows: &'a [u32],
+}
+
+/// The language-model head: logits are `scale * hidden · weightᵀ + bias`.
+#[derive(Debug)]
+pub struct Head<D: Device> {
+    /// `[vocabulary, hidden]`.
+    pub weight: D::Matrix,
+    /// `[vocabulary]`.
+    pub bias: Option<D::Vector>,
+    /// T5 v1.0 multiplies by `d_model^-0.5`; else 1.
+    pub scale: f32,
+    /// How many tokens have a logit.
+    pub vocabulary: usize,
+}
+
+/// Sizes that the engine plans with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Layers whose keys and values a cache holds: the decoder's, where there are two stacks.
+    pub layers: usize,
+    /// Numbers of a hidden state.
+    pub hidden: usize,
+    /// Numbers of a key, and of a value: `kv_heads * head_dim`.
+    pub kv_width: usize,
+    /// The longest sequence; none where positions are relative and unbounded.
+    pub max_positions: Option<usize>,
+    /// Token ids are below this.
+    pub vocabulary: usize,
+}
+
+/// Operations of a forward pass, a multiplication and an addition being two: what is needed when nothing is padded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operations {
+    /// For each token, in the matrix products.
+    pub per_token: u64,
+    /// For each pair of a query and a key that it sees, over all layers.
+    pub per_pair: u64,
+}
+
+/// A bidirectional encoder.
+pub trait Encoder<D: Device>: Debug + Send + Sync {
+    /// Sizes; `layers` and `kv_width` are 0.
+    fn sizes(&self) -> Sizes;
+
+    /// Operations of [`encode`](Self::encode).
+    fn operations(&self) -> Operations;
+
+    /// Final hidden states `[rows, hidden]`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn encode(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError>;
+}
+
+/// A causal decoder.
+pub trait Decoder<D: Device>: Debug + Send + Sync {
+    /// Sizes.
+    fn sizes(&self) -> Sizes;
+
+    /// Operations of [`forward`](Self::forward), the head's left out.
+    fn operations(&self) -> Operations;
+
+    /// The head.
+    fn head(&self) -> &Head<D>;
+
+    /// Final hidden states `[rows, hidden]`. Without slots the spans are rows of the batch (so a prefix tree needs no cache);
+    /// with slots keys and values go to the cache first, and the spans are its rows.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn forward(&self, device: &D, batch: &Batch<'_>, slots: Option<Slots<'_, D>>) -> Result<D::Tensor, DeviceError>;
+}
+
+/// Encoder states that decoders attend to.
+#[derive(Debug)]
+pub enum Memory<'a, D: Device> {
+    /// States `[rows, hidden]`; keys and values are projected layer by layer and dropped: scoring.
+    States(&'a D::Tensor),
+    /// Keys and values of all layers, from [`EncoderDecoder::project`]: generation.
+    Projected(&'a Cache<D>),
+}
+
+/// An encoder with a decoder.
+pub trait EncoderDecoder<D: Device>: Debug + Send + Sync {
+    /// Sizes, the decoder's.
+    fn sizes(&self) -> Sizes;
+
+    /// Operations of [`encode`](Self::encode).
+    fn encoder_operations(&self) -> Operations;
+
+    /// Operations of [`decode`](Self::decode) for its own tokens (self-attention's pairs), the head's left out.
+    fn decoder_operations(&self) -> Operations;
+
+    /// Operations of projecting (for each encoder token) and attending to (for each pair) the encoder's states.
+    fn cross_operations(&self) -> Operations;
+
+    /// The head.
+    fn head(&self) -> &Head<D>;
+
+    /// The token that every decoder sequence begins with.
+    fn decoder_start(&self) -> u32;
+
+    /// Final encoder states `[rows, hidden]`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn encode(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError>;
+
+    /// Cross-attention's keys and values of all layers.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn project(&self, device: &D, states: &D::Tensor) -> Result<Cache<D>, DeviceError>;
+
+    /// Final decoder states `[rows, hidden]`. `batch` is the decoder's; `cross` has the same query rows, and its spans are
+    /// rows of `memory`. Slots as in [`Decoder::forward`].
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn decode(
+        &self,
+        device: &D,
+        batch: &Batch<'_>,
+        memory: Memory<'_, D>,
+        cross: &Packing,
+        slots: Option<Slots<'_, D>>,
+    ) -> Result<D::Tensor, DeviceError>;
+}

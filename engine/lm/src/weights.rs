@@ -1,0 +1,107 @@
+//! Takes a checkpoint's tensors to a device, checked against what the configuration says.
+
+use crate::LmError;
+use hopeval_checkpoint::Checkpoint;
+use hopeval_device::{Device, HostTensor, Layout};
+
+/// Reads the tensors under a prefix.
+#[derive(Debug)]
+pub struct Weights<'a, D: Device> {
+    checkpoint: &'a Checkpoint,
+    device: &'a D,
+    prefix: String,
+}
+
+impl<'a, D: Device> Weights<'a, D> {
+    /// All tensors of a checkpoint.
+    pub fn new(checkpoint: &'a Checkpoint, device: &'a D) -> Self {
+        Self { checkpoint, device, prefix: String::new() }
+    }
+
+    /// The device they go to.
+    pub fn device(&self) -> &'a D {
+        self.device
+    }
+
+    /// The tensors under `name`, within this prefix: `weights.under("layer.0")`.
+    #[must_use]
+    pub fn under(&self, name: &str) -> Self {
+        Self { checkpoint: self.checkpoint, device: self.device, prefix: self.path(name) }
+    }
+
+    /// Like [`under`](Self::under) for the first of `names` that holds a tensor: checkpoints of a bare model lack the prefix that
+    /// those with a head have. The last is taken if none does, so that errors name it.
+    #[must_use]
+    pub fn under_any(&self, names: &[&str]) -> Self {
+        let holds = |prefix: &str| {
+            prefix.is_empty()
+                || self.checkpoint.names().any(|n| n.strip_prefix(prefix).is_some_and(|r| r.starts_with('.')))
+        };
+        let last = names.last().copied().unwrap_or_default();
+        let name = names.iter().copied().find(|name| holds(&self.path(name))).unwrap_or(last);
+        self.under(name)
+    }
+
+    /// Whether there is a tensor of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.checkpoint.get(&self.path(name)).is_some()
+    }
+
+    /// A tensor as it lies in the file, of this shape.
+    ///
+    /// # Errors
+    /// [`LmError::Checkpoint`], naming the tensor.
+    pub fn host(&self, name: &str, shape: &[usize]) -> Result<HostTensor, LmError> {
+        Ok(self.checkpoint.tensor(&self.path(name), shape)?)
+    }
+
+    /// A projection `[out, into]` as PyTorch's `Linear` stores it.
+    ///
+    /// # Errors
+    /// [`LmError::Checkpoint`], [`LmError::Device`].
+    pub fn matrix(&self, name: &str, out: usize, into: usize) -> Result<D::Matrix, LmError> {
+        self.stacked(&[(name, out)], into)
+    }
+
+    /// Several projections of one input, `(name, out)` each, as one product: `[Σ out, into]`.
+    ///
+    /// # Errors
+    /// [`LmError::Checkpoint`], [`LmError::Device`].
+    pub fn stacked(&self, parts: &[(&str, usize)], into: usize) -> Result<D::Matrix, LmError> {
+        let parts = parts.iter().map(|(name, out)| self.host(name, &[*out, into])).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.device.matrix(&parts, Layout::OutIn)?)
+    }
+
+    /// A projection `[into, out]` as GPT-2's `Conv1D` stores it.
+    ///
+    /// # Errors
+    /// [`LmError::Checkpoint`], [`LmError::Device`].
+    pub fn transposed(&self, name: &str, into: usize, out: usize) -> Result<D::Matrix, LmError> {
+        Ok(self.device.matrix(&[self.host(name, &[into, out])?], Layout::InOut)?)
+    }
+
+    /// A vector `[size]`.
+    ///
+    /// # Errors
+    /// [`LmError::Checkpoint`], [`LmError::Device`].
+    pub fn vector(&self, name: &str, size: usize) -> Result<D::Vector, LmError> {
+        self.joined(&[(name, size)])
+    }
+
+    /// Several vectors, `(name, size)` each, as one.
+    ///
+    /// # Errors
+    /// [`LmError::Checkpoint`], [`LmError::Device`].
+    pub fn joined(&self, parts: &[(&str, usize)]) -> Result<D::Vector, LmError> {
+        let parts = parts.iter().map(|(name, size)| self.host(name, &[*size])).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.device.vector(&parts)?)
+    }
+
+    fn path(&self, name: &str) -> String {
+        match (self.prefix.is_empty(), name.is_empty()) {
+            (true, _) => name.to_owned(),
+            (false, true) => self.prefix.clone(),
+            (false, false) => format!("{}.{name}", self.prefix),
+        }
+    }
+}
