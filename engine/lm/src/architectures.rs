@@ -1,2 +1,51 @@
 //! Architectures, one a file: configuration as transformers 4 and 5 write it, weights by their names there, and a forward
 //! pass over packed sequences.
+
+use crate::LmError;
+use crate::config::Config;
+use hopeval_checkpoint::Checkpoint;
+
+/// What a model is made of, and so what it can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Bidirectional: labels, classifies, embeds, reads.
+    Encoder,
+    /// Causal: scores and generates.
+    Decoder,
+    /// Reads with one stack, scores and generates with the other.
+    EncoderDecoder,
+}
+
+/// Architectures by `model_type`.
+const ARCHITECTURES: [(&str, Family); 13] = [
+    ("bert", Family::Encoder),
+    ("deberta-v2", Family::Encoder),
+    ("electra", Family::Encoder),
+    ("gpt2", Family::Decoder),
+    ("llama", Family::Decoder),
+    ("mistral", Family::Decoder),
+    ("mt5", Family::EncoderDecoder),
+    ("opt", Family::Decoder),
+    ("qwen2", Family::Decoder),
+    ("qwen3", Family::Decoder),
+    ("roberta", Family::Encoder),
+    ("t5", Family::EncoderDecoder),
+    ("xlm-roberta", Family::Encoder),
+];
+
+/// A checkpoint's `model_type`, and the family it belongs to.
+///
+/// # Errors
+/// [`LmError::Config`], listing what is supported, for another.
+pub fn identify(checkpoint: &Checkpoint) -> Result<(&'static str, Family), LmError> {
+    let config = Config::new(checkpoint);
+    let found = config.text("model_type")?;
+    ARCHITECTURES.iter().copied().find(|(name, _)| Some(*name) == found).ok_or_else(|| unsupported(&config, |_| true))
+}
+
+/// The error for a `model_type` that is not among the wanted families.
+fn unsupported(config: &Config<'_>, wanted: impl Fn(Family) -> bool) -> LmError {
+    let allowed = ARCHITECTURES.iter().filter(|(_, family)| wanted(*family)).map(|(name, _)| *name).collect::<Vec<_>>();
+    let found = config.text("model_type").ok().flatten().map_or("nothing".into(), |name| format!("{name:?}"));
+    config.refused("model_type", &format!("expected one of {}, found {found}", allowed.join(", ")))
+}

@@ -9,13 +9,16 @@
 //! | [`model`] | what the engine asks of an architecture: [`Encoder`], [`Decoder`], [`EncoderDecoder`] |
 //! | [`weights`] | tensors of a checkpoint, checked against the configuration and made usable on a device |
 //! | [`architectures`] | each architecture, once, over `hopeval_device::Device` |
+//! | [`config`] | `config.json`, by type, with errors that name the field |
 //!
 //! Forbidden here: timely, tokio, networks, datasets.
 
 pub mod architectures;
+pub mod config;
 pub mod error;
 pub mod model;
 pub mod weights;
 
+pub use config::Config;
 pub use error::LmError;
 pub use model::{Batch, Cache, Decoder, Encoder, EncoderDecoder, Head};

@@ -1,0 +1,284 @@
+//! Reads `config.json` by type: what is missing, or not supported, is an error that names the field, what is allowed and what
+//! was found. `null` is as good as missing, as in transformers.
+
+use crate::LmError;
+use hopeval_checkpoint::Checkpoint;
+use hopeval_device::Activation;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// Element-wise functions by transformers' names (`transformers/activations.py`). `gelu_fast` and `gelu_accurate` are other
+/// ways to write down `gelu_new`.
+const ACTIVATIONS: [(&str, Activation); 12] = [
+    ("gelu", Activation::Gelu),
+    ("gelu_python", Activation::Gelu),
+    ("gelu_new", Activation::GeluTanh),
+    ("gelu_pytorch_tanh", Activation::GeluTanh),
+    ("gelu_python_tanh", Activation::GeluTanh),
+    ("gelu_fast", Activation::GeluTanh),
+    ("gelu_accurate", Activation::GeluTanh),
+    ("linear", Activation::Identity),
+    ("relu", Activation::Relu),
+    ("silu", Activation::Silu),
+    ("swish", Activation::Silu),
+    ("tanh", Activation::Tanh),
+];
+
+/// The fields of a checkpoint's `config.json`, or of an object in it.
+#[derive(Clone, Debug)]
+pub struct Config<'a> {
+    folder: &'a Path,
+    fields: &'a Map<String, Value>,
+    section: String,
+}
+
+impl<'a> Config<'a> {
+    /// All of `config.json`.
+    pub fn new(checkpoint: &'a Checkpoint) -> Self {
+        Self { folder: checkpoint.folder(), fields: checkpoint.config(), section: String::new() }
+    }
+
+    /// The object under a field, if there is one; its fields are named `section.field` in messages.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if it is no object.
+    pub fn section(&self, field: &str) -> Result<Option<Self>, LmError> {
+        self.get(field, "an object", |value| {
+            let fields = value.as_object()?;
+            Some(Self { folder: self.folder, fields, section: format!("{}{field}.", self.section) })
+        })
+    }
+
+    /// Whether there is a field, and it is not `null`.
+    pub fn has(&self, field: &str) -> bool {
+        self.fields.get(field).is_some_and(|value| !value.is_null())
+    }
+
+    /// The fields' names, in order.
+    pub fn fields(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.fields.keys().map(String::as_str)
+    }
+
+    /// A whole number that is not negative, if there is one.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if it is something else.
+    pub fn optional_integer(&self, field: &str) -> Result<Option<usize>, LmError> {
+        self.get(field, "a whole number", |value| value.as_u64().and_then(|number| usize::try_from(number).ok()))
+    }
+
+    /// A whole number, or what transformers takes where there is none.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if it is something else.
+    pub fn integer_or(&self, field: &str, default: usize) -> Result<usize, LmError> {
+        Ok(self.optional_integer(field)?.unwrap_or(default))
+    }
+
+    /// A whole number that must be there.
+    ///
+    /// # Errors
+    /// [`LmError::Config`].
+    pub fn integer(&self, field: &str) -> Result<usize, LmError> {
+        self.optional_integer(field)?.ok_or_else(|| self.refused(field, "expected a whole number, found nothing"))
+    }
+
+    /// A size: a whole number that must be there, and be above 0.
+    ///
+    /// # Errors
+    /// [`LmError::Config`].
+    pub fn size(&self, field: &str) -> Result<usize, LmError> {
+        self.positive(field, self.integer(field)?)
+    }
+
+    /// A size, or what transformers takes where there is none.
+    ///
+    /// # Errors
+    /// [`LmError::Config`].
+    pub fn size_or(&self, field: &str, default: usize) -> Result<usize, LmError> {
+        self.positive(field, self.integer_or(field, default)?)
+    }
+
+    /// A number, if there is one; finite.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if it is something else.
+    pub fn optional_number(&self, field: &str) -> Result<Option<f64>, LmError> {
+        self.get(field, "a number", |value| value.as_f64().filter(|number| number.is_finite()))
+    }
+
+    /// A number, or what transformers takes where there is none.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if it is something else.
+    pub fn number_or(&self, field: &str, default: f64) -> Result<f64, LmError> {
+        Ok(self.optional_number(field)?.unwrap_or(default))
+    }
+
+    /// A number that must be there.
+    ///
+    /// # Errors
+    /// [`LmError::Config`].
+    pub fn number(&self, field: &str) -> Result<f64, LmError> {
+        self.optional_number(field)?.ok_or_else(|| self.refused(field, "expected a number, found nothing"))
+    }
+
+    /// What a normalisation adds to the variance: a number above 0.
+    ///
+    /// # Errors
+    /// [`LmError::Config`].
+    pub fn epsilon(&self, field: &str, default: f64) -> Result<f32, LmError> {
+        let number = self.number_or(field, default)?;
+        if number > 0.0 {
+            return Ok(number as f32);
+        }
+        Err(self.refused(field, &format!("expected a number above 0, found {number}")))
+    }
+
+    /// True or false, or what transformers takes where there is neither.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if it is something else.
+    pub fn flag_or(&self, field: &str, default: bool) -> Result<bool, LmError> {
+        Ok(self.get(field, "true or false", Value::as_bool)?.unwrap_or(default))
+    }
+
+    /// A text, if there is one.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if it is something else.
+    pub fn text(&self, field: &str) -> Result<Option<&'a str>, LmError> {
+        self.get(field, "a text", Value::as_str)
+    }
+
+    /// A list of texts, if there is one.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if it is something else.
+    pub fn texts(&self, field: &str) -> Result<Option<Vec<&'a str>>, LmError> {
+        self.get(field, "a list of texts", |value| value.as_array()?.iter().map(Value::as_str).collect())
+    }
+
+    /// One of the given texts, or the default where there is none.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] for another.
+    pub fn one_of(
+        &self,
+        field: &str,
+        allowed: &[&'static str],
+        default: &'static str,
+    ) -> Result<&'static str, LmError> {
+        let Some(name) = self.text(field)? else { return Ok(default) };
+        allowed
+            .iter()
+            .copied()
+            .find(|known| *known == name)
+            .ok_or_else(|| self.refused(field, &format!("expected one of {}, found {name:?}", allowed.join(", "))))
+    }
+
+    /// An element-wise function by transformers' name, or the one of `default` where there is none.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] for a name that is not supported.
+    pub fn activation(&self, field: &str, default: &str) -> Result<Activation, LmError> {
+        self.activation_named(field, self.text(field)?.unwrap_or(default))
+    }
+
+    /// An element-wise function by transformers' name, found in `field` or in a part of it.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] for a name that is not supported.
+    pub fn activation_named(&self, field: &str, name: &str) -> Result<Activation, LmError> {
+        let known = ACTIVATIONS.iter().find(|(known, _)| *known == name);
+        known.map(|(_, activation)| *activation).ok_or_else(|| {
+            let allowed = ACTIVATIONS.map(|(known, _)| known).join(", ");
+            self.refused(field, &format!("expected one of {allowed}, found {name:?}"))
+        })
+    }
+
+    /// Refuses any value of a flag but the given one, which is also what transformers takes where there is none.
+    ///
+    /// # Errors
+    /// [`LmError::Config`].
+    pub fn only(&self, field: &str, supported: bool) -> Result<(), LmError> {
+        if self.flag_or(field, supported)? == supported {
+            return Ok(());
+        }
+        Err(self.refused(field, &format!("only {supported} is supported, found {}", !supported)))
+    }
+
+    /// An error about a field; the reason says what is allowed and what was found.
+    pub fn refused(&self, field: &str, reason: &str) -> LmError {
+        LmError::Config {
+            folder: self.folder.to_owned(),
+            field: format!("{}{field}", self.section),
+            reason: reason.into(),
+        }
+    }
+
+    fn positive(&self, field: &str, number: usize) -> Result<usize, LmError> {
+        if number > 0 {
+            return Ok(number);
+        }
+        Err(self.refused(field, "expected a whole number above 0, found 0"))
+    }
+
+    fn get<T>(
+        &self,
+        field: &str,
+        expected: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, LmError> {
+        match self.fields.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match read(value) {
+                Some(read) => Ok(Some(read)),
+                None => Err(self.refused(field, &format!("expected {expected}, found {value}"))),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with<T>(json: &str, test: impl FnOnce(&Config<'_>) -> T) -> T {
+        let fields = serde_json::from_str(json).unwrap();
+        test(&Config { folder: Path::new("model"), fields: &fields, section: String::new() })
+    }
+
+    #[test]
+    fn null_is_missing_and_defaults_stand_in() {
+        with(r#"{"n_inner": null, "n_head": 12}"#, |config| {
+            assert!(!config.has("n_inner"));
+            assert_eq!(config.optional_integer("n_inner").unwrap(), None);
+            assert_eq!(config.size("n_head").unwrap(), 12);
+            assert_eq!(config.epsilon("eps", 1e-5).unwrap(), 1e-5);
+            assert_eq!(config.activation("hidden_act", "gelu_new").unwrap(), Activation::GeluTanh);
+        });
+    }
+
+    #[test]
+    fn errors_name_field_allowed_and_found() {
+        with(r#"{"n_head": "twelve", "zero": 0, "act": "quick_gelu", "rope": {"kind": "longrope"}}"#, |config| {
+            let message = |error: LmError| error.to_string();
+            assert_eq!(
+                message(config.size("n_head").unwrap_err()),
+                "model: config.json: n_head: expected a whole number, found \"twelve\""
+            );
+            assert!(message(config.size("zero").unwrap_err()).contains("zero: expected a whole number above 0"));
+            assert!(
+                message(config.size("n_embd").unwrap_err()).contains("n_embd: expected a whole number, found nothing")
+            );
+            let refused = message(config.activation("act", "relu").unwrap_err());
+            assert!(refused.contains("gelu_new") && refused.contains("found \"quick_gelu\""), "{refused}");
+            let section = config.section("rope").unwrap().unwrap();
+            assert_eq!(
+                message(section.one_of("kind", &["default", "linear"], "default").unwrap_err()),
+                "model: config.json: rope.kind: expected one of default, linear, found \"longrope\""
+            );
+        });
+    }
+}
