@@ -1,5 +1,195 @@
-//! The CPU.
+//! The CPU: `f32`, AVX2 or AVX-512, on threads of its own.
+//!
+//! ```text
+//!   device      what the seam asks for, one line each
+//!   tensor      tensors, matrices (mapped, and packed from their first product on), vectors
+//!   memory      aligned, counted, recycled
+//! ```
+//!
+//! # Contract
+//! A numerics class is an instruction set: within it every number is the outcome of a sequence of operations that is
+//! fixed by the shapes of one row's inputs. Threads, other rows, the edges of tiles and the way weights are kept change
+//! nothing.
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("the CPU device is written for x86_64 with AVX2");
+
+mod by_reference;
+mod device;
+mod memory;
+mod tensor;
+
+pub use tensor::{Matrix, Tensor, Vector};
+
+use crate::DeviceError;
+use memory::Memory;
+use rayon::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Which vector instructions are used; each is a numerics class of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Isa {
+    /// 256 bits: AVX2, FMA and F16C.
+    Avx2,
+    /// 512 bits: AVX-512 F, BW, DQ and VL.
+    Avx512,
+}
+
+impl Isa {
+    /// Those that this processor has, best first.
+    pub fn available() -> Vec<Self> {
+        let avx2 =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        let avx512 = avx2
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        [(avx512, Self::Avx512), (avx2, Self::Avx2)]
+            .into_iter()
+            .filter_map(|(there, isa)| there.then_some(isa))
+            .collect()
+    }
+
+    /// As the numerics class names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+}
+
+/// How a [`Cpu`] is set up.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Threads; all the machine offers by default.
+    pub threads: Option<usize>,
+    /// Instructions; the best that the processor has by default.
+    pub isa: Option<Isa>,
+    /// Bytes of activations and scratch memory beyond which an operation is refused; unlimited by default.
+    pub memory: Option<u64>,
+    /// Bytes that packed copies of weights may take; by default 8 GiB, but no more than 40 % of the machine's memory.
+    /// What finds no room is converted inside each product instead, with the same result to the bit.
+    pub packed: Option<u64>,
+    /// Whether weights of 16-bit types are packed too, at twice their size; by default they stay as they lie in the file.
+    pub pack_half: bool,
+}
 
 /// The CPU: `f32`, all cores.
 #[derive(Debug)]
-pub struct Cpu;
+pub struct Cpu {
+    isa: Isa,
+    pool: rayon::ThreadPool,
+    memory: Memory,
+    /// Bytes that may still be packed.
+    unpacked: Arc<AtomicU64>,
+    pack_half: bool,
+}
+
+/// Operations of less work than this many multiply-adds run on the calling thread: waking another costs more.
+const WORTH_A_THREAD: usize = 1 << 17;
+
+impl Cpu {
+    /// The CPU with the best instructions it has.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`] on a processor without AVX2 and FMA, or for no threads.
+    pub fn new(threads: Option<usize>) -> Result<Self, DeviceError> {
+        Self::with_options(Options { threads, ..Options::default() })
+    }
+
+    /// The CPU with given instructions.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`] if the processor lacks them, or for no threads.
+    pub fn with_isa(isa: Isa, threads: Option<usize>) -> Result<Self, DeviceError> {
+        Self::with_options(Options { threads, isa: Some(isa), ..Options::default() })
+    }
+
+    /// The CPU, set up in every detail.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`] if the processor lacks the instructions, or for no threads.
+    pub fn with_options(options: Options) -> Result<Self, DeviceError> {
+        let unavailable = |reason: String| DeviceError::Unavailable { name: "cpu".into(), reason };
+        let available = Isa::available();
+        let isa = match options.isa {
+            None => *available.first().ok_or_else(|| unavailable("the processor lacks AVX2, FMA or F16C".into()))?,
+            Some(isa) if available.contains(&isa) => isa,
+            Some(isa) => return Err(unavailable(format!("the processor lacks {}", isa.name()))),
+        };
+        if options.threads == Some(0) {
+            return Err(unavailable("0 threads; at least 1 is needed".into()));
+        }
+        let threads = options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("cpu-{i}"))
+            .build()
+            .map_err(|e| unavailable(format!("{threads} threads could not be started: {e}")))?;
+        let packed = options.packed.unwrap_or_else(|| (8 << 30).min(memory::machine().map_or(0, |all| all / 5 * 2)));
+        Ok(Self {
+            isa,
+            pool,
+            memory: Memory::new(options.memory.unwrap_or(u64::MAX)),
+            unpacked: Arc::new(AtomicU64::new(packed)),
+            pack_half: options.pack_half,
+        })
+    }
+
+    /// From now on at most `bytes` of activations and scratch memory; for tests of what happens when memory runs out.
+    pub fn limit_memory(&self, bytes: u64) {
+        self.memory.set_limit(bytes);
+    }
+
+    /// Bytes of activations and scratch memory in use.
+    pub fn memory_in_use(&self) -> u64 {
+        self.memory.live()
+    }
+
+    /// The instructions that are used.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Threads that work.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// A tensor of any content.
+    pub(crate) fn tensor(&self, rows: usize, columns: usize) -> Result<Tensor, DeviceError> {
+        Ok(Tensor { buffer: self.memory.take(rows * columns)?, rows, columns })
+    }
+
+    /// Runs `task(0..tasks)` on all threads, in any order; `work` is about how many multiply-adds they are in all.
+    pub(crate) fn parallel<E: Send>(
+        &self,
+        tasks: usize,
+        work: usize,
+        task: impl Fn(usize) -> Result<(), E> + Sync + Send,
+    ) -> Result<(), E> {
+        if tasks <= 1 || self.threads() == 1 || work < WORTH_A_THREAD {
+            return (0..tasks).try_for_each(task);
+        }
+        self.pool.install(|| (0..tasks).into_par_iter().with_max_len(1).try_for_each(task))
+    }
+
+    /// Calls `fill(row, its numbers)` for every row of `out` on all threads; `work` is about how many multiply-adds a row
+    /// costs.
+    pub(crate) fn for_rows(&self, out: &mut Tensor, work: usize, fill: impl Fn(usize, &mut [f32]) + Sync + Send) {
+        let (rows, columns) = (out.rows, out.columns);
+        if rows == 0 || columns == 0 {
+            return;
+        }
+        let each = |(row, numbers): (usize, &mut [f32])| fill(row, numbers);
+        if self.threads() == 1 || rows * work < WORTH_A_THREAD {
+            return out.values_mut().chunks_exact_mut(columns).enumerate().for_each(each);
+        }
+        let least = (WORTH_A_THREAD / 4 / work.max(1)).max(1);
+        self.pool
+            .install(|| out.values_mut().par_chunks_exact_mut(columns).enumerate().with_min_len(least).for_each(each));
+    }
+}

@@ -1,0 +1,118 @@
+//! [`Device`] for the [`Cpu`]: which module does what.
+
+use crate::cpu::{Cpu, Matrix, Tensor, Vector, by_reference};
+use crate::{
+    Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
+    Norm, Rotary,
+};
+
+impl Device for Cpu {
+    type Tensor = Tensor;
+    type Matrix = Matrix;
+    type Vector = Vector;
+
+    fn identity(&self) -> Identity {
+        let isa = self.isa().name();
+        Identity { name: format!("CPU, {isa}, {} threads", self.threads()), numerics: format!("cpu-{isa}-1") }
+    }
+
+    fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Matrix, DeviceError> {
+        Matrix::new(parts, layout)
+    }
+
+    fn vector(&self, parts: &[HostTensor]) -> Result<Vector, DeviceError> {
+        Ok(Vector::new(parts))
+    }
+
+    fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Tensor, DeviceError> {
+        assert_eq!(values.len(), rows * columns, "numbers of a tensor; this is a bug");
+        let mut tensor = self.tensor(rows, columns)?;
+        tensor.values_mut().copy_from_slice(values);
+        Ok(tensor)
+    }
+
+    fn reserve(&self, rows: usize, columns: usize) -> Result<Tensor, DeviceError> {
+        self.tensor(rows, columns)
+    }
+
+    fn read(&self, x: &Tensor) -> Result<Vec<f32>, DeviceError> {
+        Ok(x.values().to_vec())
+    }
+
+    fn shape(&self, x: &Tensor) -> (usize, usize) {
+        (x.rows(), x.columns())
+    }
+
+    fn embed(&self, lookups: &[Lookup<'_, Self>], scale: f32) -> Result<Tensor, DeviceError> {
+        by_reference::embed(self, lookups, scale)
+    }
+
+    fn norm(&self, x: &Tensor, norm: Norm<'_, Self>) -> Result<Tensor, DeviceError> {
+        by_reference::norm(self, x, norm)
+    }
+
+    fn norm_groups(
+        &self,
+        x: &mut Tensor,
+        start: usize,
+        groups: usize,
+        width: usize,
+        norm: Norm<'_, Self>,
+    ) -> Result<(), DeviceError> {
+        by_reference::norm_groups(self, x, start, groups, width, norm)
+    }
+
+    fn linear(&self, x: &Tensor, weight: &Matrix, epilogue: Epilogue<'_, Self>) -> Result<Tensor, DeviceError> {
+        by_reference::linear(self, x, weight, epilogue)
+    }
+
+    fn gate(&self, x: &Tensor, activation: Activation) -> Result<Tensor, DeviceError> {
+        by_reference::gate(self, x, activation)
+    }
+
+    fn rotate(
+        &self,
+        x: &mut Tensor,
+        start: usize,
+        heads: usize,
+        head_dim: usize,
+        positions: &[u32],
+        rotary: &Rotary<'_, Self>,
+    ) -> Result<(), DeviceError> {
+        by_reference::rotate(self, x, start, heads, head_dim, positions, rotary)
+    }
+
+    fn attention(
+        &self,
+        q: Columns<'_, Tensor>,
+        k: Columns<'_, Tensor>,
+        v: Columns<'_, Tensor>,
+        attention: &Attention<'_, Self>,
+    ) -> Result<Tensor, DeviceError> {
+        by_reference::attention(self, q, k, v, attention)
+    }
+
+    fn gather(&self, x: &Tensor, rows: &[u32]) -> Result<Tensor, DeviceError> {
+        by_reference::gather(self, x, rows)
+    }
+
+    fn scatter(&self, into: &mut Tensor, to: &[u32], from: Columns<'_, Tensor>) -> Result<(), DeviceError> {
+        by_reference::scatter(self, into, to, from)
+    }
+
+    fn average(&self, x: &Tensor, cu_seqlens: &[u32]) -> Result<Tensor, DeviceError> {
+        by_reference::average(self, x, cu_seqlens)
+    }
+
+    fn log_probs(
+        &self,
+        x: &Tensor,
+        weight: &Matrix,
+        bias: Option<&Vector>,
+        scale: f32,
+        targets: &[u32],
+        temperatures: &[f32],
+    ) -> Result<LogProbs, DeviceError> {
+        by_reference::log_probs(self, x, weight, bias, scale, targets, temperatures)
+    }
+}

@@ -1,0 +1,204 @@
+//! The CPU device's memory: aligned, counted against a limit, and recycled.
+//!
+//! A forward pass makes and drops the same tensors again and again. Fresh pages cost more than the arithmetic of a small
+//! operation, so what is dropped is kept for the next tensor of about its size. What is kept never exceeds the most that
+//! was in use at once, and it is given up before anything is refused.
+
+use crate::DeviceError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One cache line: all storage is made of these, so that every buffer begins at a multiple of 64 bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line([f32; LANES]);
+
+const LANES: usize = 16;
+
+/// Where buffers come from and go back to; clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory(Arc<Mutex<Books>>);
+
+#[derive(Debug)]
+struct Books {
+    /// Bytes that may be held, in use or kept.
+    limit: u64,
+    /// Bytes in use.
+    live: u64,
+    /// The most bytes that were in use at once.
+    most: u64,
+    /// Bytes kept for later.
+    kept: u64,
+    /// What is kept, by size in lines.
+    spare: BTreeMap<usize, Vec<Vec<Line>>>,
+}
+
+impl Memory {
+    /// Memory of which at most `limit` bytes are held.
+    pub(crate) fn new(limit: u64) -> Self {
+        Self(Arc::new(Mutex::new(Books { limit, live: 0, most: 0, kept: 0, spare: BTreeMap::new() })))
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        // The books are changed in steps that cannot panic, so a poisoned lock still guards true ones.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on at most `limit` bytes are held; what is in use stays.
+    pub(crate) fn set_limit(&self, limit: u64) {
+        self.books().limit = limit;
+    }
+
+    /// Bytes in use.
+    pub(crate) fn live(&self) -> u64 {
+        self.books().live
+    }
+
+    /// Room for `len` numbers, of any content.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub(crate) fn take(&self, len: usize) -> Result<Buffer, DeviceError> {
+        let lines = size_class(len.div_ceil(LANES));
+        let mut books = self.books();
+        let lines = match books.reuse(lines) {
+            Some(spare) => spare,
+            None => books.allocate(lines)?,
+        };
+        books.live += bytes_of(lines.len());
+        books.most = books.most.max(books.live);
+        drop(books);
+        Ok(Buffer { lines, len, home: self.clone() })
+    }
+}
+
+impl Books {
+    fn reuse(&mut self, lines: usize) -> Option<Vec<Line>> {
+        let (&size, stack) = self.spare.range_mut(lines..=lines + lines / 2).next()?;
+        let found = stack.pop().expect("no empty stack is kept; this is a bug");
+        if stack.is_empty() {
+            self.spare.remove(&size);
+        }
+        self.kept -= bytes_of(size);
+        Some(found)
+    }
+
+    fn allocate(&mut self, lines: usize) -> Result<Vec<Line>, DeviceError> {
+        let wanted = bytes_of(lines);
+        self.give_up(self.limit.saturating_sub(self.live + wanted));
+        let available = self.limit.saturating_sub(self.live);
+        let refused = DeviceError::OutOfMemory { device: "cpu".into(), wanted, available };
+        let mut fresh = Vec::new();
+        if wanted > available || fresh.try_reserve_exact(lines).is_err() {
+            return Err(refused);
+        }
+        fresh.resize(lines, Line([0.0; LANES]));
+        Ok(fresh)
+    }
+
+    /// Frees what is kept beyond `most` bytes, largest first.
+    fn give_up(&mut self, most: u64) {
+        while self.kept > most {
+            let Some(mut largest) = self.spare.last_entry() else { return };
+            let size = *largest.key();
+            largest.get_mut().pop();
+            if largest.get().is_empty() {
+                largest.remove();
+            }
+            self.kept -= bytes_of(size);
+        }
+    }
+}
+
+/// Sizes are rounded up by at most an eighth, so that batches of nearly equal size share buffers.
+fn size_class(lines: usize) -> usize {
+    lines.next_multiple_of((lines.next_power_of_two() / 16).max(1))
+}
+
+fn bytes_of(lines: usize) -> u64 {
+    (lines * size_of::<Line>()) as u64
+}
+
+/// Numbers at a multiple of 64 bytes; goes back to where it came from when dropped.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    lines: Vec<Line>,
+    len: usize,
+    home: Memory,
+}
+
+impl Buffer {
+    /// All of them.
+    pub(crate) fn as_slice(&self) -> &[f32] {
+        // SAFETY: `Line` is `repr(C)` and holds `LANES` numbers without padding; there are at least `len` of them.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+    }
+
+    /// All of them.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
+        // SAFETY: as above, and the borrow is unique.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        if lines.is_empty() {
+            return;
+        }
+        let mut books = self.home.books();
+        books.live -= bytes_of(lines.len());
+        books.kept += bytes_of(lines.len());
+        books.spare.entry(lines.len()).or_default().push(lines);
+        let most = books.most;
+        books.give_up(most);
+    }
+}
+
+/// Bytes of memory that the machine has, if it says so.
+pub(crate) fn machine() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_come_back() {
+        let memory = Memory::new(u64::MAX);
+        let first = memory.take(1000).unwrap();
+        let place = first.as_slice().as_ptr();
+        assert_eq!((place as usize % 64, first.as_slice().len()), (0, 1000));
+        drop(first);
+        assert_eq!(memory.live(), 0);
+        assert_eq!(memory.take(990).unwrap().as_slice().as_ptr(), place);
+        assert!(memory.take(0).unwrap().as_slice().is_empty());
+    }
+
+    #[test]
+    fn a_limit_is_kept_and_what_is_spare_is_given_up_first() {
+        let memory = Memory::new(8192);
+        drop(memory.take(1024).unwrap());
+        let held = memory.take(2048).unwrap();
+        let Err(DeviceError::OutOfMemory { wanted, available, .. }) = memory.take(100) else {
+            panic!("beyond the limit")
+        };
+        assert_eq!((wanted, available), (448, 0));
+        drop(held);
+        assert!(memory.take(100).is_ok());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_by_what_was_in_use() {
+        let memory = Memory::new(u64::MAX);
+        for len in [1 << 10, 1 << 12, 1 << 14, 1 << 16] {
+            drop(memory.take(len).unwrap());
+        }
+        let books = memory.books();
+        assert!(books.kept <= books.most, "{} kept, {} in use at most", books.kept, books.most);
+    }
+}
