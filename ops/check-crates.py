@@ -62,6 +62,7 @@ RULES = {
 UNSAFE = {
     "engine/corpus/src/mapped.rs": "memory maps, and passage ids read in place",
     "engine/device/src/cpu/memory.rs": "aligned storage, seen as numbers",
+    "engine/device/src/cpu/simd.rs": "AVX2 and AVX-512",
     "engine/index/src/build/merge.rs": "the map of a file that this process just wrote",
     "engine/index/src/container.rs": "memory maps",
     "engine/index/src/simd.rs": "AVX2",

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   device      what the seam asks for, one line each
+//!   simd        the instruction sets under one trait; math: functions of vectors
+//!   embed, norm, gate, rotary, rows      operations on rows
 //!   tensor      tensors, matrices (mapped, and packed from their first product on), vectors
 //!   memory      aligned, counted, recycled
 //! ```
@@ -16,7 +18,14 @@ compile_error!("the CPU device is written for x86_64 with AVX2");
 
 mod by_reference;
 mod device;
+mod embed;
+mod gate;
+mod math;
 mod memory;
+mod norm;
+mod rotary;
+mod rows;
+mod simd;
 mod tensor;
 
 pub use tensor::{Matrix, Tensor, Vector};
@@ -24,6 +33,7 @@ pub use tensor::{Matrix, Tensor, Vector};
 use crate::DeviceError;
 use memory::Memory;
 use rayon::prelude::*;
+use simd::{Kernel, Level};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -81,6 +91,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Cpu {
     isa: Isa,
+    level: Level,
     pool: rayon::ThreadPool,
     memory: Memory,
     /// Bytes that may still be packed.
@@ -132,6 +143,7 @@ impl Cpu {
         let packed = options.packed.unwrap_or_else(|| (8 << 30).min(memory::machine().map_or(0, |all| all / 5 * 2)));
         Ok(Self {
             isa,
+            level: Level::detect(isa).expect("an available instruction set; this is a bug"),
             pool,
             memory: Memory::new(options.memory.unwrap_or(u64::MAX)),
             unpacked: Arc::new(AtomicU64::new(packed)),
@@ -157,6 +169,11 @@ impl Cpu {
     /// Threads that work.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
+    }
+
+    /// Runs a kernel with the CPU's instructions, on this thread.
+    pub(crate) fn run<K: Kernel>(&self, kernel: K) -> K::Output {
+        self.level.run(kernel)
     }
 
     /// A tensor of any content.

@@ -2,9 +2,7 @@
 
 use crate::cpu::{Cpu, Matrix, Tensor, Vector};
 use crate::reference::{Plain, Reference};
-use crate::{
-    Activation, Attention, Bias, Columns, Device, DeviceError, Disentangled, Epilogue, LogProbs, Lookup, Norm, Rotary,
-};
+use crate::{Attention, Bias, Columns, Device, DeviceError, Disentangled, Epilogue, LogProbs};
 
 fn plain(x: &Tensor) -> Plain {
     Plain { rows: x.rows(), columns: x.columns(), values: x.values().to_vec() }
@@ -22,50 +20,6 @@ fn back(cpu: &Cpu, x: Plain) -> Result<Tensor, DeviceError> {
     cpu.upload(x.rows, x.columns, &x.values)
 }
 
-/// Owned copies of a norm's weights.
-struct Weights(Option<(Vec<f32>, Vec<f32>, f32)>, Option<(Vec<f32>, f32)>);
-
-impl Weights {
-    fn of(norm: Norm<'_, Cpu>) -> Self {
-        match norm {
-            Norm::Layer { weight, bias, eps } => Self(Some((weight.to_vec(), bias.to_vec(), eps)), None),
-            Norm::Rms { weight, eps } => Self(None, Some((weight.to_vec(), eps))),
-        }
-    }
-
-    fn norm(&self) -> Norm<'_, Reference> {
-        match (&self.0, &self.1) {
-            (Some((weight, bias, eps)), _) => Norm::Layer { weight, bias, eps: *eps },
-            (None, Some((weight, eps))) => Norm::Rms { weight, eps: *eps },
-            (None, None) => unreachable!("one of the two was made; this is a bug"),
-        }
-    }
-}
-
-pub(crate) fn embed(cpu: &Cpu, lookups: &[Lookup<'_, Cpu>], scale: f32) -> Result<Tensor, DeviceError> {
-    let tables = lookups.iter().map(|l| plain_matrix(l.table)).collect::<Vec<_>>();
-    let lookups = lookups.iter().zip(&tables).map(|(l, table)| Lookup { table, ids: l.ids }).collect::<Vec<_>>();
-    back(cpu, Reference.embed(&lookups, scale)?)
-}
-
-pub(crate) fn norm(cpu: &Cpu, x: &Tensor, norm: Norm<'_, Cpu>) -> Result<Tensor, DeviceError> {
-    back(cpu, Reference.norm(&plain(x), Weights::of(norm).norm())?)
-}
-
-pub(crate) fn norm_groups(
-    _: &Cpu,
-    x: &mut Tensor,
-    start: usize,
-    groups: usize,
-    width: usize,
-    norm: Norm<'_, Cpu>,
-) -> Result<(), DeviceError> {
-    let mut there = plain(x);
-    Reference.norm_groups(&mut there, start, groups, width, Weights::of(norm).norm())?;
-    x.values_mut().copy_from_slice(&there.values);
-    Ok(())
-}
-
 pub(crate) fn linear(
     cpu: &Cpu,
     x: &Tensor,
@@ -81,27 +35,6 @@ pub(crate) fn linear(
         residual: residual.as_ref(),
     };
     back(cpu, Reference.linear(&plain(x), &plain_matrix(weight), epilogue)?)
-}
-
-pub(crate) fn gate(cpu: &Cpu, x: &Tensor, activation: Activation) -> Result<Tensor, DeviceError> {
-    back(cpu, Reference.gate(&plain(x), activation)?)
-}
-
-pub(crate) fn rotate(
-    _: &Cpu,
-    x: &mut Tensor,
-    start: usize,
-    heads: usize,
-    head_dim: usize,
-    positions: &[u32],
-    rotary: &Rotary<'_, Cpu>,
-) -> Result<(), DeviceError> {
-    let mut there = plain(x);
-    let table = plain_matrix(rotary.table);
-    let rotary = Rotary { table: &table, pairs: rotary.pairs, style: rotary.style };
-    Reference.rotate(&mut there, start, heads, head_dim, positions, &rotary)?;
-    x.values_mut().copy_from_slice(&there.values);
-    Ok(())
 }
 
 pub(crate) fn attention(
@@ -142,21 +75,6 @@ pub(crate) fn attention(
     let k = Columns { tensor: &tk, start: k.start };
     let v = Columns { tensor: &tv, start: v.start };
     back(cpu, Reference.attention(q, k, v, &there)?)
-}
-
-pub(crate) fn gather(cpu: &Cpu, x: &Tensor, rows: &[u32]) -> Result<Tensor, DeviceError> {
-    back(cpu, Reference.gather(&plain(x), rows)?)
-}
-
-pub(crate) fn scatter(_: &Cpu, into: &mut Tensor, to: &[u32], from: Columns<'_, Tensor>) -> Result<(), DeviceError> {
-    let mut there = plain(into);
-    Reference.scatter(&mut there, to, Columns { tensor: &plain(from.tensor), start: from.start })?;
-    into.values_mut().copy_from_slice(&there.values);
-    Ok(())
-}
-
-pub(crate) fn average(cpu: &Cpu, x: &Tensor, cu_seqlens: &[u32]) -> Result<Tensor, DeviceError> {
-    back(cpu, Reference.average(&plain(x), cu_seqlens)?)
 }
 
 pub(crate) fn log_probs(

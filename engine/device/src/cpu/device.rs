@@ -1,6 +1,6 @@
 //! [`Device`] for the [`Cpu`]: which module does what.
 
-use crate::cpu::{Cpu, Matrix, Tensor, Vector, by_reference};
+use crate::cpu::{Cpu, Matrix, Tensor, Vector, by_reference, embed, gate, norm, rotary, rows};
 use crate::{
     Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
     Norm, Rotary,
@@ -44,11 +44,11 @@ impl Device for Cpu {
     }
 
     fn embed(&self, lookups: &[Lookup<'_, Self>], scale: f32) -> Result<Tensor, DeviceError> {
-        by_reference::embed(self, lookups, scale)
+        embed::embed(self, lookups, scale)
     }
 
     fn norm(&self, x: &Tensor, norm: Norm<'_, Self>) -> Result<Tensor, DeviceError> {
-        by_reference::norm(self, x, norm)
+        norm::norm(self, x, norm)
     }
 
     fn norm_groups(
@@ -59,7 +59,8 @@ impl Device for Cpu {
         width: usize,
         norm: Norm<'_, Self>,
     ) -> Result<(), DeviceError> {
-        by_reference::norm_groups(self, x, start, groups, width, norm)
+        norm::norm_groups(self, x, start, groups, width, norm);
+        Ok(())
     }
 
     fn linear(&self, x: &Tensor, weight: &Matrix, epilogue: Epilogue<'_, Self>) -> Result<Tensor, DeviceError> {
@@ -67,7 +68,7 @@ impl Device for Cpu {
     }
 
     fn gate(&self, x: &Tensor, activation: Activation) -> Result<Tensor, DeviceError> {
-        by_reference::gate(self, x, activation)
+        gate::gate(self, x, activation)
     }
 
     fn rotate(
@@ -79,7 +80,7 @@ impl Device for Cpu {
         positions: &[u32],
         rotary: &Rotary<'_, Self>,
     ) -> Result<(), DeviceError> {
-        by_reference::rotate(self, x, start, heads, head_dim, positions, rotary)
+        rotary::rotate(self, x, start, heads, head_dim, positions, rotary)
     }
 
     fn attention(
@@ -93,15 +94,16 @@ impl Device for Cpu {
     }
 
     fn gather(&self, x: &Tensor, rows: &[u32]) -> Result<Tensor, DeviceError> {
-        by_reference::gather(self, x, rows)
+        rows::gather(self, x, rows)
     }
 
     fn scatter(&self, into: &mut Tensor, to: &[u32], from: Columns<'_, Tensor>) -> Result<(), DeviceError> {
-        by_reference::scatter(self, into, to, from)
+        rows::scatter(self, into, to, from);
+        Ok(())
     }
 
     fn average(&self, x: &Tensor, cu_seqlens: &[u32]) -> Result<Tensor, DeviceError> {
-        by_reference::average(self, x, cu_seqlens)
+        rows::average(self, x, cu_seqlens)
     }
 
     fn log_probs(
