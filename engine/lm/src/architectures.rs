@@ -1,9 +1,16 @@
 //! Architectures, one a file: configuration as transformers 4 and 5 write it, weights by their names there, and a forward
 //! pass over packed sequences.
 
-use crate::LmError;
+pub mod bert;
+pub mod deberta;
+pub mod electra;
+pub mod post_norm;
+pub mod roberta;
+
 use crate::config::Config;
+use crate::{Encoder, LmError};
 use hopeval_checkpoint::Checkpoint;
+use hopeval_device::Device;
 
 /// What a model is made of, and so what it can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,8 +50,22 @@ pub fn identify(checkpoint: &Checkpoint) -> Result<(&'static str, Family), LmErr
     ARCHITECTURES.iter().copied().find(|(name, _)| Some(*name) == found).ok_or_else(|| unsupported(&config, |_| true))
 }
 
+/// Opens a bidirectional encoder; its heads are [`crate::heads::open`]'s matter.
+///
+/// # Errors
+/// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
+pub fn open_encoder<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Box<dyn Encoder<D>>, LmError> {
+    Ok(Box::new(match identify(checkpoint)?.0 {
+        "bert" => bert::open(checkpoint, device)?,
+        "deberta-v2" => deberta::open(checkpoint, device)?,
+        "electra" => electra::open(checkpoint, device)?,
+        "roberta" | "xlm-roberta" => roberta::open(checkpoint, device)?,
+        _ => return Err(unsupported(&Config::new(checkpoint), |family| family == Family::Encoder)),
+    }))
+}
+
 /// The error for a `model_type` that is not among the wanted families.
-fn unsupported(config: &Config<'_>, wanted: impl Fn(Family) -> bool) -> LmError {
+pub(crate) fn unsupported(config: &Config<'_>, wanted: impl Fn(Family) -> bool) -> LmError {
     let allowed = ARCHITECTURES.iter().filter(|(_, family)| wanted(*family)).map(|(name, _)| *name).collect::<Vec<_>>();
     let found = config.text("model_type").ok().flatten().map_or("nothing".into(), |name| format!("{name:?}"));
     config.refused("model_type", &format!("expected one of {}, found {found}", allowed.join(", ")))

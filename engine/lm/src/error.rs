@@ -1,5 +1,6 @@
 //! What can go wrong in the engine.
 
+use crate::heads::HeadKind;
 use hopeval_checkpoint::CheckpointError;
 use hopeval_device::DeviceError;
 use std::path::PathBuf;
@@ -22,5 +23,15 @@ pub enum LmError {
         field: String,
         /// What is allowed and what was found.
         reason: String,
+    },
+    /// The checkpoint has no such head.
+    #[error("{}: this checkpoint has no {wanted}; it has: {has}", folder.display())]
+    Head {
+        /// The model's folder.
+        folder: PathBuf,
+        /// What was asked for.
+        wanted: HeadKind,
+        /// What it can be asked for.
+        has: String,
     },
 }

@@ -9,6 +9,7 @@
 //! | [`model`] | what the engine asks of an architecture: [`Encoder`], [`Decoder`], [`EncoderDecoder`] |
 //! | [`weights`] | tensors of a checkpoint, checked against the configuration and made usable on a device |
 //! | [`architectures`] | each architecture, once, over `hopeval_device::Device` |
+//! | [`heads`] | labels, scores, spans and embeddings of an encoder's states |
 //! | [`config`] | `config.json`, by type, with errors that name the field |
 //!
 //! Forbidden here: timely, tokio, networks, datasets.
@@ -16,6 +17,7 @@
 pub mod architectures;
 pub mod config;
 pub mod error;
+pub mod heads;
 pub mod model;
 pub mod weights;
 

@@ -96,6 +96,9 @@ pub trait Encoder<D: Device>: Debug + Send + Sync {
     /// Sizes; `layers` and `kv_width` are 0.
     fn sizes(&self) -> Sizes;
 
+    /// Token types are below this; 0 where the encoder has none and looks at no [`Batch::type_ids`].
+    fn type_vocabulary(&self) -> usize;
+
     /// Operations of [`encode`](Self::encode).
     fn operations(&self) -> Operations;
 

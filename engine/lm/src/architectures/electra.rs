@@ -1,0 +1,21 @@
+//! ELECTRA's discriminator (Clark et al. 2020; transformers' `electra`): BERT whose embeddings may be narrower than its hidden
+//! states, and are projected then. MDR's reader has its tensors under `encoder`.
+
+use super::bert::{Variant, open_variant};
+use super::post_norm::PostNorm;
+use crate::LmError;
+use crate::config::Config;
+use hopeval_checkpoint::Checkpoint;
+use hopeval_device::Device;
+
+/// What the encoder's tensors are under in a checkpoint with a head.
+pub(crate) const PREFIX: &str = "electra";
+
+/// Opens an ELECTRA.
+///
+/// # Errors
+/// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
+pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D>, LmError> {
+    let width = Config::new(checkpoint).size_or("embedding_size", 128)?;
+    open_variant(checkpoint, device, Variant { prefix: PREFIX, first_position: 0, width })
+}

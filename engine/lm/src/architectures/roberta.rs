@@ -1,0 +1,25 @@
+//! RoBERTa and XLM-R (Liu et al. 2019, Conneau et al. 2020; transformers' `roberta`, `xlm-roberta`; BGE's rerankers are
+//! XLM-R): BERT whose positions begin after `pad_token_id`.
+//!
+//! transformers counts positions over tokens that are no padding; here nothing is padded, so each token counts.
+
+use super::bert::{Variant, open_variant};
+use super::post_norm::PostNorm;
+use crate::LmError;
+use crate::config::Config;
+use hopeval_checkpoint::Checkpoint;
+use hopeval_device::Device;
+
+/// What the encoder's tensors are under in a checkpoint with a head.
+pub(crate) const PREFIX: &str = "roberta";
+
+/// Opens a RoBERTa or an XLM-R.
+///
+/// # Errors
+/// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
+pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D>, LmError> {
+    let config = Config::new(checkpoint);
+    let first_position = config.integer_or("pad_token_id", 1)? + 1;
+    let width = config.size("hidden_size")?;
+    open_variant(checkpoint, device, Variant { prefix: PREFIX, first_position, width })
+}

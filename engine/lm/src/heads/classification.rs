@@ -1,0 +1,63 @@
+//! Labels for tokens and for sequences. A cross-encoder's score is the one logit of a sequence classifier with one label.
+
+use super::Rows;
+use super::pooling::Pooler;
+use crate::architectures::post_norm::Dense;
+use hopeval_device::{Activation, Device, DeviceError, Packing};
+use std::fmt;
+
+/// Gives each token a logit for each label.
+pub struct TokenClassifier<D: Device> {
+    pub(super) labels: Vec<String>,
+    pub(super) classifier: Dense<D>,
+}
+
+impl<D: Device> TokenClassifier<D> {
+    /// The labels' names, in the order of their logits.
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// Logits `[rows, labels]` of `states [rows, hidden]`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    pub fn logits(&self, device: &D, states: &D::Tensor) -> Result<Rows, DeviceError> {
+        Rows::read(device, &self.classifier.apply(device, states, Activation::Identity)?)
+    }
+}
+
+impl<D: Device> fmt::Debug for TokenClassifier<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenClassifier").field("labels", &self.labels).finish_non_exhaustive()
+    }
+}
+
+/// Gives each sequence a logit for each label.
+pub struct SequenceClassifier<D: Device> {
+    pub(super) labels: Vec<String>,
+    pub(super) pooler: Pooler<D>,
+    pub(super) classifier: Dense<D>,
+}
+
+impl<D: Device> SequenceClassifier<D> {
+    /// The labels' names, in the order of their logits.
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// Logits `[sequences, labels]` of `states [rows, hidden]`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    pub fn logits(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<Rows, DeviceError> {
+        let pooled = self.pooler.pool(device, states, packing)?;
+        Rows::read(device, &self.classifier.apply(device, &pooled, Activation::Identity)?)
+    }
+}
+
+impl<D: Device> fmt::Debug for SequenceClassifier<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SequenceClassifier").field("labels", &self.labels).finish_non_exhaustive()
+    }
+}

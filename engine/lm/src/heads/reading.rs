@@ -1,0 +1,56 @@
+//! Reads an answer's span, and says how likely its passage is to hold the answer where the checkpoint has a rank head.
+
+use super::Rows;
+use super::pooling::Pooler;
+use crate::architectures::post_norm::Dense;
+use hopeval_device::{Activation, Device, DeviceError, Packing};
+use std::fmt;
+
+/// What a reader says about packed sequences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpanLogits {
+    /// For each row, of an answer that starts there.
+    pub start: Vec<f32>,
+    /// For each row, of an answer that ends there.
+    pub end: Vec<f32>,
+    /// For each sequence, that it holds the answer, where the checkpoint has a rank head; larger is better.
+    pub rank: Option<Vec<f32>>,
+}
+
+/// Reads spans: `qa_outputs [2, hidden]`, start then end, on each token's state, as in transformers. A rank head is MDR's
+/// `rank [1, hidden]` (Xiong et al. 2021; `mdr/qa/qa_model.py`) on the pooled first token. What to make of both (MDR sorts
+/// passages by `λ rank + (1 - λ) span`) is the caller's matter.
+pub struct SpanReader<D: Device> {
+    pub(super) spans: Dense<D>,
+    pub(super) rank: Option<(Pooler<D>, Dense<D>)>,
+}
+
+impl<D: Device> SpanReader<D> {
+    /// Whether it has a rank head.
+    pub fn ranks(&self) -> bool {
+        self.rank.is_some()
+    }
+
+    /// Logits of `states [rows, hidden]`; [`best_span`](super::best_span) finds the answer in a sequence's part of them.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    pub fn read(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<SpanLogits, DeviceError> {
+        let spans = Rows::read(device, &self.spans.apply(device, states, Activation::Identity)?)?;
+        let rank = |(pooler, dense): &(Pooler<D>, Dense<D>)| {
+            let pooled = pooler.pool(device, states, packing)?;
+            Ok(Rows::read(device, &dense.apply(device, &pooled, Activation::Identity)?)?.values)
+        };
+        Ok(SpanLogits {
+            start: spans.iter().map(|row| row[0]).collect(),
+            end: spans.iter().map(|row| row[1]).collect(),
+            rank: self.rank.as_ref().map(rank).transpose()?,
+        })
+    }
+}
+
+impl<D: Device> fmt::Debug for SpanReader<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpanReader").field("ranks", &self.ranks()).finish_non_exhaustive()
+    }
+}
