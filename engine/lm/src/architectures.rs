@@ -1,14 +1,35 @@
 //! Architectures, one a file: configuration as transformers 4 and 5 write it, weights by their names there, and a forward
 //! pass over packed sequences.
+//!
+//! | file | `model_type` |
+//! | --- | --- |
+//! | [`bert`] | bert |
+//! | [`roberta`] | roberta, xlm-roberta |
+//! | [`electra`] | electra |
+//! | [`deberta`] | deberta-v2 |
+//! | [`gpt2`] | gpt2 |
+//! | [`opt`] | opt |
+//! | [`llama`] | llama, mistral, qwen2, qwen3 |
+//! | [`t5`] | t5 |
 
 pub mod bert;
 pub mod deberta;
 pub mod electra;
+pub mod gpt2;
+pub mod llama;
+pub mod opt;
 pub mod post_norm;
 pub mod roberta;
+pub mod t5;
+
+mod attend;
+mod norm;
+mod projection;
+mod rope;
+mod vocabulary;
 
 use crate::config::Config;
-use crate::{Encoder, LmError};
+use crate::{Decoder, Encoder, EncoderDecoder, LmError};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 
@@ -24,14 +45,13 @@ pub enum Family {
 }
 
 /// Architectures by `model_type`.
-const ARCHITECTURES: [(&str, Family); 13] = [
+const ARCHITECTURES: [(&str, Family); 12] = [
     ("bert", Family::Encoder),
     ("deberta-v2", Family::Encoder),
     ("electra", Family::Encoder),
     ("gpt2", Family::Decoder),
     ("llama", Family::Decoder),
     ("mistral", Family::Decoder),
-    ("mt5", Family::EncoderDecoder),
     ("opt", Family::Decoder),
     ("qwen2", Family::Decoder),
     ("qwen3", Family::Decoder),
@@ -62,6 +82,33 @@ pub fn open_encoder<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Bo
         "roberta" | "xlm-roberta" => roberta::open(checkpoint, device)?,
         _ => return Err(unsupported(&Config::new(checkpoint), |family| family == Family::Encoder)),
     }))
+}
+
+/// Opens a causal decoder.
+///
+/// # Errors
+/// [`LmError`], naming the field of the configuration or the tensor.
+pub fn open_decoder<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Box<dyn Decoder<D>>, LmError> {
+    Ok(match identify(checkpoint)?.0 {
+        "gpt2" => Box::new(gpt2::open(checkpoint, device)?),
+        "opt" => Box::new(opt::open(checkpoint, device)?),
+        "llama" | "mistral" | "qwen2" | "qwen3" => Box::new(llama::open(checkpoint, device)?),
+        _ => return Err(unsupported(&Config::new(checkpoint), |family| family == Family::Decoder)),
+    })
+}
+
+/// Opens an encoder with a decoder.
+///
+/// # Errors
+/// [`LmError`], naming the field of the configuration or the tensor.
+pub fn open_encoder_decoder<D: Device>(
+    checkpoint: &Checkpoint,
+    device: &D,
+) -> Result<Box<dyn EncoderDecoder<D>>, LmError> {
+    Ok(match identify(checkpoint)?.0 {
+        "t5" => Box::new(t5::open(checkpoint, device)?),
+        _ => return Err(unsupported(&Config::new(checkpoint), |family| family == Family::EncoderDecoder)),
+    })
 }
 
 /// The error for a `model_type` that is not among the wanted families.

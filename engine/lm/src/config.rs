@@ -1,5 +1,5 @@
 //! Reads `config.json` by type: what is missing, or not supported, is an error that names the field, what is allowed and what
-//! was found. `null` is as good as missing, as in transformers.
+//! was found. `null` is as good as missing.
 
 use crate::LmError;
 use hopeval_checkpoint::Checkpoint;
@@ -35,7 +35,12 @@ pub struct Config<'a> {
 impl<'a> Config<'a> {
     /// All of `config.json`.
     pub fn new(checkpoint: &'a Checkpoint) -> Self {
-        Self { folder: checkpoint.folder(), fields: checkpoint.config(), section: String::new() }
+        Self::of(checkpoint.folder(), checkpoint.config())
+    }
+
+    /// Given fields, as those of a folder's `config.json`.
+    pub fn of(folder: &'a Path, fields: &'a Map<String, Value>) -> Self {
+        Self { folder, fields, section: String::new() }
     }
 
     /// The object under a field, if there is one; its fields are named `section.field` in messages.
@@ -52,6 +57,11 @@ impl<'a> Config<'a> {
     /// Whether there is a field, and it is not `null`.
     pub fn has(&self, field: &str) -> bool {
         self.fields.get(field).is_some_and(|value| !value.is_null())
+    }
+
+    /// Whether there is a field that says `null`: the few whose default is not what `null` means.
+    pub fn is_null(&self, field: &str) -> bool {
+        self.fields.get(field).is_some_and(Value::is_null)
     }
 
     /// The fields' names, in order.
@@ -83,7 +93,7 @@ impl<'a> Config<'a> {
         self.optional_integer(field)?.ok_or_else(|| self.refused(field, "expected a whole number, found nothing"))
     }
 
-    /// A size: a whole number that must be there, and be above 0.
+    /// A size: a whole number that must be there, above 0 and below 2³¹, so that products of two cannot overflow.
     ///
     /// # Errors
     /// [`LmError::Config`].
@@ -97,6 +107,17 @@ impl<'a> Config<'a> {
     /// [`LmError::Config`].
     pub fn size_or(&self, field: &str, default: usize) -> Result<usize, LmError> {
         self.positive(field, self.integer_or(field, default)?)
+    }
+
+    /// One size divided by another, both read before, without a rest.
+    ///
+    /// # Errors
+    /// [`LmError::Config`] if there is a rest.
+    pub fn divided(&self, field: &str, size: usize, by: &str, divisor: usize) -> Result<usize, LmError> {
+        if size.is_multiple_of(divisor) {
+            return Ok(size / divisor);
+        }
+        Err(self.refused(field, &format!("expected a multiple of {by}, {divisor}, found {size}")))
     }
 
     /// A number, if there is one; finite.
@@ -218,10 +239,10 @@ impl<'a> Config<'a> {
     }
 
     fn positive(&self, field: &str, number: usize) -> Result<usize, LmError> {
-        if number > 0 {
+        if (1..1 << 31).contains(&number) {
             return Ok(number);
         }
-        Err(self.refused(field, "expected a whole number above 0, found 0"))
+        Err(self.refused(field, &format!("expected a whole number above 0 and below 2^31, found {number}")))
     }
 
     fn get<T>(
@@ -246,7 +267,7 @@ mod tests {
 
     fn with<T>(json: &str, test: impl FnOnce(&Config<'_>) -> T) -> T {
         let fields = serde_json::from_str(json).unwrap();
-        test(&Config { folder: Path::new("model"), fields: &fields, section: String::new() })
+        test(&Config::of(Path::new("model"), &fields))
     }
 
     #[test]

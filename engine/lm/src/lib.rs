@@ -24,3 +24,4 @@ pub mod weights;
 pub use config::Config;
 pub use error::LmError;
 pub use model::{Batch, Cache, Decoder, Encoder, EncoderDecoder, Head};
+pub use weights::Weights;

@@ -1,0 +1,26 @@
+//! Causal self-attention over a batch's own rows, or over a cache that its keys and values are written to first.
+
+use crate::model::Slots;
+use hopeval_device::{Attention, Columns, Device, DeviceError};
+
+/// Attends with the queries, keys and values that lie one beside the other in `qkv
+/// [rows, (heads + 2 * kv_heads) * head_dim]`; `layer` is the cache's.
+pub(super) fn attend<D: Device>(
+    device: &D,
+    layer: usize,
+    qkv: &D::Tensor,
+    slots: &mut Option<Slots<'_, D>>,
+    attention: &Attention<'_, D>,
+) -> Result<D::Tensor, DeviceError> {
+    let keys = attention.heads * attention.head_dim;
+    let values = keys + attention.kv_heads * attention.head_dim;
+    let columns = |start| Columns { tensor: qkv, start };
+    let Some(slots) = slots else {
+        return device.attention(columns(0), columns(keys), columns(values), attention);
+    };
+    let cache = &mut *slots.cache;
+    device.scatter(&mut cache.keys[layer], slots.rows, columns(keys))?;
+    device.scatter(&mut cache.values[layer], slots.rows, columns(values))?;
+    let cached = |tensor| Columns { tensor, start: 0 };
+    device.attention(columns(0), cached(&cache.keys[layer]), cached(&cache.values[layer]), attention)
+}

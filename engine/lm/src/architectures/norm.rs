@@ -1,0 +1,52 @@
+//! Normalisations with their weights.
+
+use crate::{LmError, Weights};
+use hopeval_device::{Device, DeviceError, HostTensor, Norm};
+
+/// Layer normalisation (Ba et al. 2016).
+pub(super) struct LayerNorm<D: Device> {
+    weight: D::Vector,
+    bias: D::Vector,
+    eps: f32,
+}
+
+impl<D: Device> LayerNorm<D> {
+    /// `weight` and `bias`, `[size]`, under the prefix of `weights`.
+    pub(super) fn open(weights: &Weights<'_, D>, size: usize, eps: f32) -> Result<Self, LmError> {
+        Ok(Self { weight: weights.vector("weight", size)?, bias: weights.vector("bias", size)?, eps })
+    }
+
+    /// Without learnt parameters.
+    pub(super) fn plain(device: &D, size: usize, eps: f32) -> Result<Self, LmError> {
+        let constant = |name, value| device.vector(&[HostTensor::from_f32(name, &[size], &vec![value; size])]);
+        Ok(Self { weight: constant("ones", 1.0)?, bias: constant("zeros", 0.0)?, eps })
+    }
+
+    /// Normalises rows.
+    pub(super) fn apply(&self, device: &D, x: &D::Tensor) -> Result<D::Tensor, DeviceError> {
+        device.norm(x, Norm::Layer { weight: &self.weight, bias: &self.bias, eps: self.eps })
+    }
+}
+
+/// Normalisation by the root mean square (Zhang & Sennrich 2019).
+pub(super) struct RmsNorm<D: Device> {
+    weight: D::Vector,
+    eps: f32,
+}
+
+impl<D: Device> RmsNorm<D> {
+    /// `weight`, `[size]`, under the prefix of `weights`.
+    pub(super) fn open(weights: &Weights<'_, D>, size: usize, eps: f32) -> Result<Self, LmError> {
+        Ok(Self { weight: weights.vector("weight", size)?, eps })
+    }
+
+    /// Normalises rows.
+    pub(super) fn apply(&self, device: &D, x: &D::Tensor) -> Result<D::Tensor, DeviceError> {
+        device.norm(x, self.norm())
+    }
+
+    /// For [`Device::norm_groups`].
+    pub(super) fn norm(&self) -> Norm<'_, D> {
+        Norm::Rms { weight: &self.weight, eps: self.eps }
+    }
+}

@@ -1,0 +1,48 @@
+//! A projection of rows: one matrix product for everything that is projected from the same input.
+
+use crate::{LmError, Weights};
+use hopeval_device::{Activation, Device, DeviceError, Epilogue};
+
+/// `x · weightᵀ`, and a bias where there is one.
+pub(super) struct Projection<D: Device> {
+    weight: D::Matrix,
+    bias: Option<D::Vector>,
+}
+
+impl<D: Device> Projection<D> {
+    /// Projections `(name, out)` of one input, as PyTorch's `Linear` stores them (`name.weight [out, into]`, `name.bias
+    /// [out]`), one beside the other.
+    pub(super) fn open(
+        weights: &Weights<'_, D>,
+        parts: &[(&str, usize)],
+        into: usize,
+        bias: bool,
+    ) -> Result<Self, LmError> {
+        let named = |end: &str| parts.iter().map(|(name, out)| (format!("{name}.{end}"), *out)).collect::<Vec<_>>();
+        let (matrices, vectors) = (named("weight"), named("bias"));
+        Ok(Self {
+            weight: weights.stacked(&borrowed(&matrices), into)?,
+            bias: bias.then(|| weights.joined(&borrowed(&vectors))).transpose()?,
+        })
+    }
+
+    /// A projection as GPT-2's `Conv1D` stores it: `name.weight [into, out]`, `name.bias [out]`.
+    pub(super) fn transposed(weights: &Weights<'_, D>, name: &str, into: usize, out: usize) -> Result<Self, LmError> {
+        let under = weights.under(name);
+        Ok(Self { weight: under.transposed("weight", into, out)?, bias: Some(under.vector("bias", out)?) })
+    }
+
+    /// `activation(x · weightᵀ + bias)`.
+    pub(super) fn apply(&self, device: &D, x: &D::Tensor, activation: Activation) -> Result<D::Tensor, DeviceError> {
+        device.linear(x, &self.weight, Epilogue::bias(self.bias.as_ref()).activation(activation))
+    }
+
+    /// `x · weightᵀ + bias + residual`.
+    pub(super) fn onto(&self, device: &D, x: &D::Tensor, residual: &D::Tensor) -> Result<D::Tensor, DeviceError> {
+        device.linear(x, &self.weight, Epilogue::bias(self.bias.as_ref()).residual(residual))
+    }
+}
+
+fn borrowed(parts: &[(String, usize)]) -> Vec<(&str, usize)> {
+    parts.iter().map(|(name, size)| (name.as_str(), *size)).collect()
+}

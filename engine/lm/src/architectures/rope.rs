@@ -1,0 +1,207 @@
+//! The angles of rotary position embeddings (Su et al. 2021) and of their scaling variants, as transformers computes them
+//! (`modeling_rope_utils.py`): frequencies and angles in `f32`, so that far positions agree to the last digits, too.
+//!
+//! | `rope_type` | frequencies |
+//! | --- | --- |
+//! | default | `theta^(-2i/d)` |
+//! | linear | divided by `factor` (Chen et al. 2023) |
+//! | dynamic | the default's up to `max_position_embeddings`; beyond, transformers' depend on the longest sequence of the batch, so such sequences are not taken |
+//! | llama3 | low ones divided by `factor`, high ones kept, a ramp between (Llama 3.1) |
+//! | yarn | the same by number of rotations, and cosines and sines times an attention factor (Peng et al. 2023) |
+//!
+//! Transformers 4 writes `rope_theta` and `rope_scaling`, 5 writes both into `rope_parameters`.
+
+use crate::LmError;
+use crate::config::Config;
+use hopeval_device::HostTensor;
+use std::f64::consts::PI;
+
+/// What is supported.
+const TYPES: [&str; 5] = ["default", "linear", "dynamic", "llama3", "yarn"];
+
+/// Rotary position embeddings of one head.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rope {
+    /// Radians a position, for each pair.
+    frequencies: Vec<f32>,
+    /// Times the cosines and sines.
+    factor: f32,
+}
+
+impl Rope {
+    /// Reads the configuration of heads of `head_dim` numbers, in a model of `max_positions`.
+    ///
+    /// # Errors
+    /// [`LmError::Config`], naming the field.
+    pub(super) fn read(config: &Config<'_>, head_dim: usize, max_positions: usize) -> Result<Self, LmError> {
+        let section = match config.section("rope_scaling")?.filter(|section| section.fields().next().is_some()) {
+            Some(scaling) => Some(scaling),
+            None => config.section("rope_parameters")?,
+        };
+        let partial = |fields: &Config<'_>| match fields.number_or("partial_rotary_factor", 1.0)? {
+            1.0 => Ok(()),
+            found => Err(fields.refused("partial_rotary_factor", &format!("only 1 is supported, found {found}"))),
+        };
+        partial(config)?;
+        let Some(fields) = section else {
+            let powers = powers(above_zero(config, "rope_theta", Some(10_000.0))?, head_dim);
+            return Ok(Self { frequencies: powers.iter().map(|power| 1.0 / power).collect(), factor: 1.0 });
+        };
+        partial(&fields)?;
+        if let Some(layers) = fields.fields().find(|field| field.ends_with("_attention")) {
+            return Err(fields.refused(layers, "rotary parameters that differ between layers are not supported"));
+        }
+        let kind = fields.one_of(if fields.has("rope_type") { "rope_type" } else { "type" }, &TYPES, "default")?;
+        let theta = match fields.has("rope_theta") {
+            true => above_zero(&fields, "rope_theta", None)?,
+            false => above_zero(config, "rope_theta", Some(10_000.0))?,
+        };
+        let powers = powers(theta, head_dim);
+        let mut frequencies = powers.iter().map(|power| 1.0 / power).collect::<Vec<_>>();
+        let mut factor = 1.0;
+        match kind {
+            "linear" => {
+                let factor = above_zero(&fields, "factor", None)? as f32;
+                frequencies.iter_mut().for_each(|frequency| *frequency /= factor);
+            }
+            "llama3" => {
+                let ramp = Llama3::read(&fields, original_positions(config, &fields, max_positions)?)?;
+                frequencies.iter_mut().for_each(|frequency| *frequency = ramp.scale(*frequency));
+            }
+            "yarn" => {
+                let yarn = Yarn::read(&fields, original_positions(config, &fields, max_positions)?, max_positions)?;
+                frequencies = yarn.frequencies(&powers, theta);
+                factor = yarn.attention_factor;
+            }
+            _ => {}
+        }
+        Ok(Self { frequencies, factor })
+    }
+
+    /// Pairs of a head that turn.
+    pub(super) fn pairs(&self) -> usize {
+        self.frequencies.len()
+    }
+
+    /// Cosines, then sines, of each position's pairs: `[positions, 2 * pairs]`.
+    pub(super) fn table(&self, positions: usize) -> HostTensor {
+        let mut values = Vec::with_capacity(positions * 2 * self.pairs());
+        for position in 0..positions {
+            let angles = || self.frequencies.iter().map(|frequency| f64::from(frequency * position as f32));
+            values.extend(angles().map(|angle| angle.cos() as f32 * self.factor));
+            values.extend(angles().map(|angle| angle.sin() as f32 * self.factor));
+        }
+        HostTensor::from_f32("rotary table", &[positions, 2 * self.pairs()], &values)
+    }
+}
+
+/// `theta^(2i/d)`.
+fn powers(theta: f64, head_dim: usize) -> Vec<f32> {
+    let power = |i: usize| f64::from(theta as f32).powf(f64::from(i as f32 / head_dim as f32)) as f32;
+    (0..head_dim).step_by(2).map(power).collect()
+}
+
+fn above_zero(fields: &Config<'_>, field: &str, default: Option<f64>) -> Result<f64, LmError> {
+    let number = match default {
+        Some(default) => fields.number_or(field, default)?,
+        None => fields.number(field)?,
+    };
+    if number > 0.0 {
+        return Ok(number);
+    }
+    Err(fields.refused(field, &format!("expected a number above 0, found {number}")))
+}
+
+/// Positions before scaling; a field at the top counts for more (Phi-3 has one).
+fn original_positions(config: &Config<'_>, fields: &Config<'_>, max_positions: usize) -> Result<f64, LmError> {
+    let field = "original_max_position_embeddings";
+    let own = if config.has(field) { config.size(field)? } else { fields.size_or(field, max_positions)? };
+    Ok(own as f64)
+}
+
+/// Llama 3.1's scaling.
+struct Llama3 {
+    factor: f64,
+    low: f64,
+    high: f64,
+    positions: f64,
+}
+
+impl Llama3 {
+    fn read(fields: &Config<'_>, positions: f64) -> Result<Self, LmError> {
+        let (low, high) = (above_zero(fields, "low_freq_factor", None)?, above_zero(fields, "high_freq_factor", None)?);
+        if low >= high {
+            let reason = format!("expected less than high_freq_factor, {high}, found {low}");
+            return Err(fields.refused("low_freq_factor", &reason));
+        }
+        Ok(Self { factor: above_zero(fields, "factor", None)?, low, high, positions })
+    }
+
+    fn scale(&self, frequency: f32) -> f32 {
+        let wavelength = (2.0 * PI) as f32 / frequency;
+        if f64::from(wavelength) < self.positions / self.high {
+            return frequency;
+        }
+        let factor = self.factor as f32;
+        if f64::from(wavelength) > self.positions / self.low {
+            return frequency / factor;
+        }
+        let smooth = (self.positions as f32 / wavelength - self.low as f32) / (self.high - self.low) as f32;
+        (1.0 - smooth) * frequency / factor + smooth * frequency
+    }
+}
+
+/// YaRN's scaling.
+struct Yarn {
+    factor: f64,
+    fast: f64,
+    slow: f64,
+    truncate: bool,
+    positions: f64,
+    attention_factor: f32,
+}
+
+impl Yarn {
+    fn read(fields: &Config<'_>, positions: f64, max_positions: usize) -> Result<Self, LmError> {
+        let given = |field: &str| Ok::<_, LmError>(fields.optional_number(field)?.filter(|number| *number != 0.0));
+        let factor = match fields.has("factor") {
+            true => above_zero(fields, "factor", None)?,
+            false => max_positions as f64 / positions,
+        };
+        let magnitude = |scale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
+        let attention_factor = match fields.optional_number("attention_factor")? {
+            Some(attention_factor) => attention_factor,
+            None => match (given("mscale")?, given("mscale_all_dim")?) {
+                (Some(scale), Some(all)) => magnitude(scale) / magnitude(all),
+                _ => magnitude(1.0),
+            },
+        };
+        Ok(Self {
+            factor,
+            fast: given("beta_fast")?.unwrap_or(32.0),
+            slow: given("beta_slow")?.unwrap_or(1.0),
+            truncate: fields.flag_or("truncate", true)?,
+            positions,
+            attention_factor: attention_factor as f32,
+        })
+    }
+
+    fn frequencies(&self, powers: &[f32], theta: f64) -> Vec<f32> {
+        let size = 2.0 * powers.len() as f64;
+        // The pair that turns this often within the original positions.
+        let pair = |rotations: f64| size * (self.positions / (rotations * 2.0 * PI)).ln() / (2.0 * theta.ln());
+        let (mut low, mut high) = (pair(self.fast), pair(self.slow));
+        if self.truncate {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        (low, high) = (low.max(0.0), high.min(size - 1.0));
+        if low == high {
+            high += 0.001;
+        }
+        let blend = |(i, power): (usize, &f32)| {
+            let kept = 1.0 - ((i as f32 - low as f32) / (high - low) as f32).clamp(0.0, 1.0);
+            1.0 / (self.factor as f32 * power) * (1.0 - kept) + 1.0 / power * kept
+        };
+        powers.iter().enumerate().map(blend).collect()
+    }
+}

@@ -1,0 +1,363 @@
+//! T5 (Raffel et al. 2020; transformers' `t5`): v1.0, v1.1, LM-adapted and Flan. An encoder and a decoder whose positions are
+//! biases of the attention by distance, kept in the first layer of each stack, and whose attention is not scaled.
+//!
+//! ```text
+//!   x = shared[ids]
+//!   x = x + o(attention(q, k, v of norm(x)))                 self-attention
+//!   x = x + o(attention(q of norm(x), k, v of the states))   cross-attention, in the decoder
+//!   x = x + wo(act(wi(norm(x))))                             or wo(act(wi_0(y)) * wi_1(y)), one product, where it is gated
+//!   final_layer_norm(x)
+//! ```
+//!
+//! v1.0 uses its embedding as head and multiplies the states by `d_model^-0.5`; from v1.1 on the head is its own. See
+//! [`scaled`] for what of the two transformers reads from a configuration.
+
+use super::attend::attend;
+use super::norm::RmsNorm;
+use super::projection::Projection;
+use super::vocabulary::Vocabulary;
+use crate::config::Config;
+use crate::model::{Batch, Cache, EncoderDecoder, Head, Memory, Operations, Sizes, Slots};
+use crate::{LmError, Weights};
+use hopeval_checkpoint::Checkpoint;
+use hopeval_device::{Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Lookup, Mask, Packing};
+use std::fmt;
+
+/// A T5.
+pub struct T5<D: Device> {
+    shape: Shape,
+    vocabulary: Vocabulary<D>,
+    encoder: Stack<D>,
+    decoder: Stack<D>,
+}
+
+/// What the configuration says.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    hidden: usize,
+    heads: usize,
+    head_dim: usize,
+    /// Numbers between the two projections of the feed-forward network.
+    inner: usize,
+    activation: Activation,
+    gated: bool,
+    eps: f32,
+    buckets: usize,
+    max_distance: usize,
+    encoder_layers: usize,
+    decoder_layers: usize,
+    vocabulary: usize,
+    start: u32,
+    scaled: bool,
+}
+
+struct Stack<D: Device> {
+    layers: Vec<Layer<D>>,
+    /// `[buckets, heads]`.
+    distances: D::Matrix,
+    norm: RmsNorm<D>,
+}
+
+struct Layer<D: Device> {
+    before_attention: RmsNorm<D>,
+    query_key_value: Projection<D>,
+    output: Projection<D>,
+    cross: Option<Cross<D>>,
+    before_feed_forward: RmsNorm<D>,
+    up: Projection<D>,
+    down: Projection<D>,
+}
+
+struct Cross<D: Device> {
+    norm: RmsNorm<D>,
+    query: Projection<D>,
+    key_value: Projection<D>,
+    output: Projection<D>,
+}
+
+/// Opens a T5.
+///
+/// # Errors
+/// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
+pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmError> {
+    let shape = Shape::read(&Config::new(checkpoint))?;
+    let weights = Weights::new(checkpoint, device);
+    // Files without `shared.weight` are rare but real: they hold it under the name of one of its uses.
+    let tables = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
+    let table = tables.into_iter().find(|name| weights.has(name)).unwrap_or(tables[0]);
+    let scale = if shape.scaled { (shape.hidden as f64).powf(-0.5) as f32 } else { 1.0 };
+    Ok(T5 {
+        shape,
+        vocabulary: Vocabulary::open(&weights, &weights, table, (shape.vocabulary, shape.hidden), true)?.scaled(scale),
+        encoder: Stack::open(&weights.under("encoder"), &shape, shape.encoder_layers, false)?,
+        decoder: Stack::open(&weights.under("decoder"), &shape, shape.decoder_layers, true)?,
+    })
+}
+
+/// Whether states are multiplied by `d_model^-0.5` before the head.
+///
+/// Transformers 4 scales where `tie_word_embeddings` is not `false`. Transformers 5 decides the same once, when it first reads
+/// a configuration, and then writes `scale_decoder_outputs` beside a `tie_word_embeddings` that is always `true`.
+fn scaled(config: &Config<'_>) -> Result<bool, LmError> {
+    let tied = config.flag_or("tie_word_embeddings", true)?;
+    config.flag_or("scale_decoder_outputs", tied)
+}
+
+impl Shape {
+    fn read(config: &Config<'_>) -> Result<Self, LmError> {
+        let layers = config.size("num_layers")?;
+        let (gated, activation) = feed_forward(config)?;
+        let (buckets, max_distance) = (
+            config.size_or("relative_attention_num_buckets", 32)?,
+            config.size_or("relative_attention_max_distance", 128)?,
+        );
+        // Half of the buckets for each direction, half of those exact, the rest logarithmic from there to max_distance.
+        if buckets < 4 || buckets % 2 == 1 {
+            let reason = format!("expected an even number of at least 4, found {buckets}");
+            return Err(config.refused("relative_attention_num_buckets", &reason));
+        }
+        if max_distance <= buckets / 2 {
+            let reason = format!("expected more than half of the {buckets} buckets, found {max_distance}");
+            return Err(config.refused("relative_attention_max_distance", &reason));
+        }
+        let vocabulary = config.size("vocab_size")?;
+        let start = config.integer_or("decoder_start_token_id", config.integer_or("pad_token_id", 0)?)?;
+        if start >= vocabulary {
+            let reason = format!("expected a token below vocab_size, {vocabulary}, found {start}");
+            return Err(config.refused("decoder_start_token_id", &reason));
+        }
+        Ok(Self {
+            hidden: config.size("d_model")?,
+            heads: config.size("num_heads")?,
+            head_dim: config.size("d_kv")?,
+            inner: config.size("d_ff")?,
+            activation,
+            gated,
+            eps: config.epsilon("layer_norm_epsilon", 1e-6)?,
+            buckets,
+            max_distance,
+            encoder_layers: layers,
+            decoder_layers: config.size_or("num_decoder_layers", layers)?,
+            vocabulary,
+            start: start as u32,
+            scaled: scaled(config)?,
+        })
+    }
+
+    /// Numbers of a token's queries, of its keys, and of its values.
+    fn width(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// Multiplications of the feed-forward network for one token.
+    fn feed_forward_products(&self) -> usize {
+        (if self.gated { 3 } else { 2 }) * self.hidden * self.inner
+    }
+
+    fn attention<'a, D: Device>(&self, mask: Mask, bias: Bias<'a, D>, packing: &'a Packing) -> Attention<'a, D> {
+        Attention { heads: self.heads, kv_heads: self.heads, head_dim: self.head_dim, scale: 1.0, mask, bias, packing }
+    }
+}
+
+/// `feed_forward_proj`: `ACTIVATION` or `gated-ACTIVATION`, where `gated-gelu` means `gelu_new`.
+fn feed_forward(config: &Config<'_>) -> Result<(bool, Activation), LmError> {
+    let field = "feed_forward_proj";
+    let name = config.text(field)?.unwrap_or("relu");
+    Ok(match name.strip_prefix("gated-") {
+        Some("gelu") => (true, Activation::GeluTanh),
+        Some(activation) => (true, config.activation_named(field, activation)?),
+        None => (false, config.activation_named(field, name)?),
+    })
+}
+
+impl<D: Device> Stack<D> {
+    fn open(weights: &Weights<'_, D>, shape: &Shape, layers: usize, decodes: bool) -> Result<Self, LmError> {
+        let layer = |index| Layer::open(&weights.under(&format!("block.{index}.layer")), shape, decodes);
+        let distances = "block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+        Ok(Self {
+            layers: (0..layers).map(layer).collect::<Result<_, _>>()?,
+            distances: weights.matrix(distances, shape.buckets, shape.heads)?,
+            norm: RmsNorm::open(&weights.under("final_layer_norm"), shape.hidden, shape.eps)?,
+        })
+    }
+}
+
+impl<D: Device> Layer<D> {
+    /// `weights` are at the layer's list of parts: self-attention, cross-attention in a decoder, feed-forward network.
+    fn open(weights: &Weights<'_, D>, shape: &Shape, decodes: bool) -> Result<Self, LmError> {
+        let (hidden, width, inner) = (shape.hidden, shape.width(), shape.inner);
+        let (attention, last) = (weights.under("0.SelfAttention"), weights.under(if decodes { "2" } else { "1" }));
+        let norm = |weights: &Weights<'_, D>| RmsNorm::open(&weights.under("layer_norm"), hidden, shape.eps);
+        let cross = || {
+            let attention = weights.under("1.EncDecAttention");
+            Ok::<_, LmError>(Cross {
+                norm: norm(&weights.under("1"))?,
+                query: Projection::open(&attention, &[("q", width)], hidden, false)?,
+                key_value: Projection::open(&attention, &[("k", width), ("v", width)], hidden, false)?,
+                output: Projection::open(&attention, &[("o", hidden)], width, false)?,
+            })
+        };
+        let up: &[(&str, usize)] = if shape.gated { &[("wi_0", inner), ("wi_1", inner)] } else { &[("wi", inner)] };
+        let feed_forward = last.under("DenseReluDense");
+        Ok(Self {
+            before_attention: norm(&weights.under("0"))?,
+            query_key_value: Projection::open(&attention, &[("q", width), ("k", width), ("v", width)], hidden, false)?,
+            output: Projection::open(&attention, &[("o", hidden)], width, false)?,
+            cross: decodes.then(cross).transpose()?,
+            before_feed_forward: norm(&last)?,
+            up: Projection::open(&feed_forward, up, hidden, false)?,
+            down: Projection::open(&feed_forward, &[("wo", hidden)], inner, false)?,
+        })
+    }
+
+    /// Adds what the layer makes of its own rows, or of the cache.
+    fn attend(
+        &self,
+        device: &D,
+        index: usize,
+        x: &D::Tensor,
+        slots: &mut Option<Slots<'_, D>>,
+        attention: &Attention<'_, D>,
+    ) -> Result<D::Tensor, DeviceError> {
+        let normed = self.before_attention.apply(device, x)?;
+        let qkv = self.query_key_value.apply(device, &normed, Activation::Identity)?;
+        self.output.onto(device, &attend(device, index, &qkv, slots, attention)?, x)
+    }
+
+    fn feed_forward(&self, device: &D, x: &D::Tensor, shape: &Shape) -> Result<D::Tensor, DeviceError> {
+        let normed = self.before_feed_forward.apply(device, x)?;
+        let inner = if shape.gated {
+            device.gate(&self.up.apply(device, &normed, Activation::Identity)?, shape.activation)?
+        } else {
+            self.up.apply(device, &normed, shape.activation)?
+        };
+        self.down.onto(device, &inner, x)
+    }
+}
+
+impl<D: Device> Cross<D> {
+    /// Adds what the layer makes of the encoder's states.
+    fn attend(
+        &self,
+        device: &D,
+        index: usize,
+        x: &D::Tensor,
+        memory: &Memory<'_, D>,
+        attention: &Attention<'_, D>,
+    ) -> Result<D::Tensor, DeviceError> {
+        let queries = self.query.apply(device, &self.norm.apply(device, x)?, Activation::Identity)?;
+        let columns = |tensor, start| Columns { tensor, start };
+        let mixed = match memory {
+            Memory::States(states) => {
+                let both = self.key_value.apply(device, states, Activation::Identity)?;
+                let values = attention.kv_heads * attention.head_dim;
+                device.attention(columns(&queries, 0), columns(&both, 0), columns(&both, values), attention)?
+            }
+            Memory::Projected(cache) => {
+                let (keys, values) = (&cache.keys[index], &cache.values[index]);
+                device.attention(columns(&queries, 0), columns(keys, 0), columns(values, 0), attention)?
+            }
+        };
+        self.output.onto(device, &mixed, x)
+    }
+}
+
+impl<D: Device> T5<D> {
+    fn distances<'a>(&self, stack: &'a Stack<D>, bidirectional: bool) -> Bias<'a, D> {
+        let Shape { buckets: count, max_distance, .. } = self.shape;
+        Bias::Relative { table: &stack.distances, buckets: Buckets::T5 { count, max_distance, bidirectional } }
+    }
+
+    fn embed(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError> {
+        device.embed(&[Lookup { table: self.vocabulary.table(), ids: batch.ids }], 1.0)
+    }
+}
+
+impl<D: Device> EncoderDecoder<D> for T5<D> {
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            layers: self.shape.decoder_layers,
+            hidden: self.shape.hidden,
+            kv_width: self.shape.width(),
+            max_positions: None,
+            vocabulary: self.shape.vocabulary,
+        }
+    }
+
+    fn encoder_operations(&self) -> Operations {
+        let (layers, width) = (self.shape.encoder_layers, self.shape.width());
+        let products = layers * (4 * self.shape.hidden * width + self.shape.feed_forward_products());
+        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
+    }
+
+    fn decoder_operations(&self) -> Operations {
+        let (layers, width) = (self.shape.decoder_layers, self.shape.width());
+        let products = layers * (6 * self.shape.hidden * width + self.shape.feed_forward_products());
+        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
+    }
+
+    fn cross_operations(&self) -> Operations {
+        let (layers, width) = (self.shape.decoder_layers, self.shape.width());
+        Operations {
+            per_token: 2 * (layers * 2 * self.shape.hidden * width) as u64,
+            per_pair: (4 * layers * width) as u64,
+        }
+    }
+
+    fn head(&self) -> &Head<D> {
+        self.vocabulary.head()
+    }
+
+    fn decoder_start(&self) -> u32 {
+        self.shape.start
+    }
+
+    fn encode(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError> {
+        let attention = self.shape.attention(Mask::Full, self.distances(&self.encoder, true), batch.packing);
+        let mut x = self.embed(device, batch)?;
+        for (index, layer) in self.encoder.layers.iter().enumerate() {
+            x = layer.attend(device, index, &x, &mut None, &attention)?;
+            x = layer.feed_forward(device, &x, &self.shape)?;
+        }
+        self.encoder.norm.apply(device, &x)
+    }
+
+    fn project(&self, device: &D, states: &D::Tensor) -> Result<Cache<D>, DeviceError> {
+        let (rows, width) = (device.shape(states).0, self.shape.width());
+        let mut cache = Cache::reserve(device, self.shape.decoder_layers, rows, width)?;
+        let all = (0..rows as u32).collect::<Vec<_>>();
+        for (index, cross) in self.decoder.layers.iter().filter_map(|layer| layer.cross.as_ref()).enumerate() {
+            let both = cross.key_value.apply(device, states, Activation::Identity)?;
+            device.scatter(&mut cache.keys[index], &all, Columns { tensor: &both, start: 0 })?;
+            device.scatter(&mut cache.values[index], &all, Columns { tensor: &both, start: width })?;
+        }
+        Ok(cache)
+    }
+
+    fn decode(
+        &self,
+        device: &D,
+        batch: &Batch<'_>,
+        memory: Memory<'_, D>,
+        cross: &Packing,
+        mut slots: Option<Slots<'_, D>>,
+    ) -> Result<D::Tensor, DeviceError> {
+        let own = self.shape.attention(Mask::Causal, self.distances(&self.decoder, false), batch.packing);
+        let states = self.shape.attention(Mask::Full, Bias::None, cross);
+        let mut x = self.embed(device, batch)?;
+        for (index, layer) in self.decoder.layers.iter().enumerate() {
+            x = layer.attend(device, index, &x, &mut slots, &own)?;
+            if let Some(cross) = &layer.cross {
+                x = cross.attend(device, index, &x, &memory, &states)?;
+            }
+            x = layer.feed_forward(device, &x, &self.shape)?;
+        }
+        self.decoder.norm.apply(device, &x)
+    }
+}
+
+impl<D: Device> fmt::Debug for T5<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("T5").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! The embedding of tokens and the language-model head, which are often one matrix.
+
+use crate::{Head, LmError, Weights};
+use hopeval_device::{Device, HostTensor, Layout};
+
+/// The name of the head's weight, outside every prefix.
+const HEAD: &str = "lm_head.weight";
+
+/// Both ends of a language model.
+pub(super) struct Vocabulary<D: Device> {
+    /// `[vocabulary, width]`; none where the head's weight serves.
+    table: Option<D::Matrix>,
+    head: Head<D>,
+}
+
+impl<D: Device> Vocabulary<D> {
+    /// The table `name` under the prefix of `weights`, `[vocabulary, width]`, and the head under that of `root`.
+    ///
+    /// They are tied as transformers 5 does it (`PreTrainedModel.tie_weights`): if the model is said to be tied and one of the
+    /// two is missing, the other stands in; if both are there and differ, each is itself, whatever the configuration says.
+    /// Transformers 4 differs in that last case only, where it would drop a head that it has just read.
+    pub(super) fn open(
+        root: &Weights<'_, D>,
+        weights: &Weights<'_, D>,
+        name: &str,
+        (vocabulary, width): (usize, usize),
+        tied: bool,
+    ) -> Result<Self, LmError> {
+        let shape = [vocabulary, width];
+        let device = root.device();
+        let matrix = |tensor: HostTensor| device.matrix(&[tensor], Layout::OutIn);
+        let head = |weight| Head { weight, bias: None, scale: 1.0, vocabulary };
+        if !weights.has(name) && tied && root.has(HEAD) {
+            return Ok(Self { table: None, head: head(matrix(root.host(HEAD, &shape)?)?) });
+        }
+        let table = weights.host(name, &shape)?;
+        if tied && !root.has(HEAD) {
+            return Ok(Self { table: None, head: head(matrix(table)?) });
+        }
+        let own = root.host(HEAD, &shape)?;
+        let same = table.dtype == own.dtype && table.bytes == own.bytes;
+        let table = (!same).then(|| matrix(table)).transpose()?;
+        Ok(Self { table, head: head(matrix(own)?) })
+    }
+
+    /// With logits times `scale`.
+    pub(super) fn scaled(mut self, scale: f32) -> Self {
+        self.head.scale = scale;
+        self
+    }
+
+    /// `[vocabulary, width]`, for [`Device::embed`].
+    pub(super) fn table(&self) -> &D::Matrix {
+        self.table.as_ref().unwrap_or(&self.head.weight)
+    }
+
+    /// The head.
+    pub(super) fn head(&self) -> &Head<D> {
+        &self.head
+    }
+}
