@@ -61,7 +61,11 @@ RULES = {
 # File: why `unsafe` is needed there.
 UNSAFE = {
     "engine/corpus/src/mapped.rs": "memory maps, and passage ids read in place",
+    "engine/device/src/cpu/gemm.rs": "tiles of one result, written by several threads",
+    "engine/device/src/cpu/kernel_avx2.rs": "AVX2",
+    "engine/device/src/cpu/kernel_avx512.rs": "AVX-512",
     "engine/device/src/cpu/memory.rs": "aligned storage, seen as numbers",
+    "engine/device/src/cpu/pack.rs": "AVX2 and F16C",
     "engine/device/src/cpu/simd.rs": "AVX2 and AVX-512",
     "engine/index/src/build/merge.rs": "the map of a file that this process just wrote",
     "engine/index/src/container.rs": "memory maps",

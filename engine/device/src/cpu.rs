@@ -4,6 +4,9 @@
 //!   device      what the seam asks for, one line each
 //!   simd        the instruction sets under one trait; math: functions of vectors
 //!   embed, norm, gate, rotary, rows      operations on rows
+//!   gemm        products: blocks, tasks, threads; their inner loops in kernel_avx512 and kernel_avx2
+//!   pack        weights of any type and layout as products read them
+//!   epilogue    what happens to a product before it leaves the cache
 //!   tensor      tensors, matrices (mapped, and packed from their first product on), vectors
 //!   memory      aligned, counted, recycled
 //! ```
@@ -19,10 +22,15 @@ compile_error!("the CPU device is written for x86_64 with AVX2");
 mod by_reference;
 mod device;
 mod embed;
+mod epilogue;
 mod gate;
+mod gemm;
+mod kernel_avx2;
+mod kernel_avx512;
 mod math;
 mod memory;
 mod norm;
+mod pack;
 mod rotary;
 mod rows;
 mod simd;
@@ -34,8 +42,6 @@ use crate::DeviceError;
 use memory::Memory;
 use rayon::prelude::*;
 use simd::{Kernel, Level};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// Which vector instructions are used; each is a numerics class of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,8 +100,8 @@ pub struct Cpu {
     level: Level,
     pool: rayon::ThreadPool,
     memory: Memory,
-    /// Bytes that may still be packed.
-    unpacked: Arc<AtomicU64>,
+    /// Where packed weights live.
+    packed: Memory,
     pack_half: bool,
 }
 
@@ -146,7 +152,7 @@ impl Cpu {
             level: Level::detect(isa).expect("an available instruction set; this is a bug"),
             pool,
             memory: Memory::new(options.memory.unwrap_or(u64::MAX)),
-            unpacked: Arc::new(AtomicU64::new(packed)),
+            packed: Memory::lasting(packed),
             pack_half: options.pack_half,
         })
     }
@@ -197,16 +203,26 @@ impl Cpu {
     /// Calls `fill(row, its numbers)` for every row of `out` on all threads; `work` is about how many multiply-adds a row
     /// costs.
     pub(crate) fn for_rows(&self, out: &mut Tensor, work: usize, fill: impl Fn(usize, &mut [f32]) + Sync + Send) {
-        let (rows, columns) = (out.rows, out.columns);
-        if rows == 0 || columns == 0 {
+        let columns = out.columns;
+        self.for_pieces(out.values_mut(), columns, work, fill);
+    }
+
+    /// As [`Self::for_rows`], for pieces of `size` numbers.
+    pub(crate) fn for_pieces(
+        &self,
+        out: &mut [f32],
+        size: usize,
+        work: usize,
+        fill: impl Fn(usize, &mut [f32]) + Sync + Send,
+    ) {
+        if out.is_empty() || size == 0 {
             return;
         }
-        let each = |(row, numbers): (usize, &mut [f32])| fill(row, numbers);
-        if self.threads() == 1 || rows * work < WORTH_A_THREAD {
-            return out.values_mut().chunks_exact_mut(columns).enumerate().for_each(each);
+        let each = |(piece, numbers): (usize, &mut [f32])| fill(piece, numbers);
+        if self.threads() == 1 || out.len() / size * work < WORTH_A_THREAD {
+            return out.chunks_exact_mut(size).enumerate().for_each(each);
         }
         let least = (WORTH_A_THREAD / 4 / work.max(1)).max(1);
-        self.pool
-            .install(|| out.values_mut().par_chunks_exact_mut(columns).enumerate().with_min_len(least).for_each(each));
+        self.pool.install(|| out.par_chunks_exact_mut(size).enumerate().with_min_len(least).for_each(each));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cpu::{Cpu, Matrix, Tensor, Vector};
 use crate::reference::{Plain, Reference};
-use crate::{Attention, Bias, Columns, Device, DeviceError, Disentangled, Epilogue, LogProbs};
+use crate::{Attention, Bias, Columns, Device, DeviceError, Disentangled, LogProbs};
 
 fn plain(x: &Tensor) -> Plain {
     Plain { rows: x.rows(), columns: x.columns(), values: x.values().to_vec() }
@@ -18,23 +18,6 @@ fn plain_matrix(matrix: &Matrix) -> Plain {
 
 fn back(cpu: &Cpu, x: Plain) -> Result<Tensor, DeviceError> {
     cpu.upload(x.rows, x.columns, &x.values)
-}
-
-pub(crate) fn linear(
-    cpu: &Cpu,
-    x: &Tensor,
-    weight: &Matrix,
-    epilogue: Epilogue<'_, Cpu>,
-) -> Result<Tensor, DeviceError> {
-    let bias = epilogue.bias.map(|b| b.to_vec());
-    let residual = epilogue.residual.map(plain);
-    let epilogue = Epilogue {
-        scale: epilogue.scale,
-        bias: bias.as_ref(),
-        activation: epilogue.activation,
-        residual: residual.as_ref(),
-    };
-    back(cpu, Reference.linear(&plain(x), &plain_matrix(weight), epilogue)?)
 }
 
 pub(crate) fn attention(

@@ -1,6 +1,6 @@
 //! [`Device`] for the [`Cpu`]: which module does what.
 
-use crate::cpu::{Cpu, Matrix, Tensor, Vector, by_reference, embed, gate, norm, rotary, rows};
+use crate::cpu::{Cpu, Matrix, Tensor, Vector, by_reference, embed, gate, gemm, norm, rotary, rows};
 use crate::{
     Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
     Norm, Rotary,
@@ -64,7 +64,7 @@ impl Device for Cpu {
     }
 
     fn linear(&self, x: &Tensor, weight: &Matrix, epilogue: Epilogue<'_, Self>) -> Result<Tensor, DeviceError> {
-        by_reference::linear(self, x, weight, epilogue)
+        gemm::linear(self, x, weight, epilogue)
     }
 
     fn gate(&self, x: &Tensor, activation: Activation) -> Result<Tensor, DeviceError> {

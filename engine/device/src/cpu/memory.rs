@@ -23,6 +23,8 @@ pub(crate) struct Memory(Arc<Mutex<Books>>);
 struct Books {
     /// Bytes that may be held, in use or kept.
     limit: u64,
+    /// Whether anything is kept.
+    keeps: bool,
     /// Bytes in use.
     live: u64,
     /// The most bytes that were in use at once.
@@ -36,7 +38,16 @@ struct Books {
 impl Memory {
     /// Memory of which at most `limit` bytes are held.
     pub(crate) fn new(limit: u64) -> Self {
-        Self(Arc::new(Mutex::new(Books { limit, live: 0, most: 0, kept: 0, spare: BTreeMap::new() })))
+        Self::of(limit, true)
+    }
+
+    /// Memory of which at most `limit` bytes are used, and which keeps nothing: for what lives long.
+    pub(crate) fn lasting(limit: u64) -> Self {
+        Self::of(limit, false)
+    }
+
+    fn of(limit: u64, keeps: bool) -> Self {
+        Self(Arc::new(Mutex::new(Books { limit, keeps, live: 0, most: 0, kept: 0, spare: BTreeMap::new() })))
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -151,7 +162,7 @@ impl Drop for Buffer {
         books.live -= bytes_of(lines.len());
         books.kept += bytes_of(lines.len());
         books.spare.entry(lines.len()).or_default().push(lines);
-        let most = books.most;
+        let most = if books.keeps { books.most } else { 0 };
         books.give_up(most);
     }
 }

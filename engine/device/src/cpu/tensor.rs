@@ -1,9 +1,10 @@
 //! What the CPU device's operations take and give: tensors, matrices and vectors.
 
+use crate::cpu::Isa;
 use crate::cpu::memory::Buffer;
-use crate::{DeviceError, HostTensor, Layout};
+use crate::{DeviceError, Dtype, HostTensor, Layout};
 use std::ops::Range;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 /// Activations: rows one after the other, without gaps, the first at a multiple of 64 bytes.
 #[derive(Debug)]
@@ -73,10 +74,8 @@ pub struct Matrix {
     starts: Vec<usize>,
     columns: usize,
     layout: Layout,
-    /// All panels, packed.
-    pub(crate) panels: OnceLock<Buffer>,
-    /// Held while packing, so that it happens once.
-    pub(crate) packing: Mutex<()>,
+    /// The instructions that panels are made for, and all panels; `None` if they found no room.
+    pub(crate) panels: OnceLock<(Isa, Option<Buffer>)>,
 }
 
 impl Matrix {
@@ -101,14 +100,7 @@ impl Matrix {
             }
             starts.push(starts[starts.len() - 1] + out);
         }
-        Ok(Self {
-            parts: parts.to_vec(),
-            starts,
-            columns: columns.unwrap_or(0),
-            layout,
-            panels: OnceLock::new(),
-            packing: Mutex::new(()),
-        })
+        Ok(Self { parts: parts.to_vec(), starts, columns: columns.unwrap_or(0), layout, panels: OnceLock::new() })
     }
 
     /// Rows: the *out* of a product, or the entries of a table.
@@ -123,6 +115,11 @@ impl Matrix {
 
     pub(crate) fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// How its numbers are stored.
+    pub(crate) fn dtypes(&self) -> impl Iterator<Item = Dtype> {
+        self.parts.iter().map(|part| part.dtype)
     }
 
     /// The parts that hold rows of `rows`, each with those rows as it counts them itself.

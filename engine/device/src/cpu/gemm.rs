@@ -1,0 +1,414 @@
+//! Products of activations and weights: `x [rows, in] · weightᵀ [out, in]`, blocked for the caches.
+//!
+//! ```text
+//!   result     tasks of (rows, panels); each is made of tiles: up to 14 rows times one panel
+//!   in         blocks of at most DEPTH: a tile sums over a block in registers, then adds it to the result
+//!   x          the rows of a task, one block at a time, copied to a pitch that suits the cache
+//!   weights    panels (see `pack`), each `in` rows of as many numbers as a tile is wide
+//! ```
+//!
+//! # Contract
+//! A number of the result is `((s_0 + s_1) + s_2) + ..`, where `s_b` is block `b`'s chain of fused multiply-adds from zero
+//! in the order of *in*. The cut into blocks depends on *in* alone; lanes run over *out*; so nothing else matters to a bit.
+
+use crate::cpu::epilogue::Finish;
+use crate::cpu::memory::Buffer;
+use crate::cpu::tensor::Matrix;
+use crate::cpu::{Cpu, Isa, Tensor, kernel_avx2, kernel_avx512, pack};
+use crate::{DeviceError, Dtype, Epilogue};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// The most inputs that are summed in registers before the result is touched: a panel of them fits the second-level cache
+/// beside the rows.
+const DEPTH: usize = 384;
+
+/// Numbers from one row of a block of `x` to the next: not a power of two, so that rows do not share cache sets.
+pub(super) const PITCH: usize = DEPTH + 16;
+
+/// Rows of a task at most: a block of them and a panel fit the second-level cache.
+const ROWS: usize = 224;
+
+/// If all blocks of a task's rows are not more numbers than this, they are copied once and stay in the second-level cache.
+const RESIDENT: usize = 112 * 1024;
+
+/// Columns of a task at most, but for the single one of a single thread.
+const COLUMNS: usize = 1024;
+
+/// Products of at most so many rows convert unpacked weights task by task instead of chunk by chunk.
+const FEW_ROWS: usize = 64;
+
+/// Numbers of unpacked weights that are converted for one task: they stay in the second-level cache.
+const TASK_PANELS: usize = 128 * 1024;
+
+/// Numbers of unpacked weights that are converted before they are multiplied: they stay in the last-level cache.
+const CHUNK_PANELS: usize = 4 * 1024 * 1024;
+
+/// Adds a block's product to a tile of the result, or sets it: `c[r][j] (+)= Σ_i a[r][i] * b[i][j]`, for as many rows as
+/// the function is made for. Arguments: `depth` (how many `i`), `a` (rows of [`PITCH`]), `b` (rows of the panel's width, at
+/// a multiple of 64 bytes), `c`, `stride` (from one of its rows to the next), `columns` (how many `j`, at least one and at
+/// most the width; `b` has the width), `first` (set instead of add).
+///
+/// # Safety
+/// The processor has the instructions, and the numbers named above can be read, those of `c` written.
+pub(super) type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, usize, bool);
+
+impl Isa {
+    /// Columns of a panel.
+    pub(super) const fn width(self) -> usize {
+        match self {
+            Self::Avx2 => kernel_avx2::COLUMNS,
+            Self::Avx512 => kernel_avx512::COLUMNS,
+        }
+    }
+
+    /// Tiles of one row, of two, and so on.
+    fn tiles(self) -> &'static [Tile] {
+        match self {
+            Self::Avx2 => &kernel_avx2::TILES,
+            Self::Avx512 => &kernel_avx512::TILES,
+        }
+    }
+}
+
+/// The cut of *in* into blocks, of equal length as far as it goes.
+#[derive(Clone, Copy)]
+struct Blocks {
+    inputs: usize,
+    count: usize,
+}
+
+impl Blocks {
+    fn of(inputs: usize) -> Self {
+        Self { inputs, count: inputs.div_ceil(DEPTH).max(1) }
+    }
+
+    fn range(self, block: usize) -> Range<usize> {
+        block * self.inputs / self.count..(block + 1) * self.inputs / self.count
+    }
+}
+
+/// A result that several threads write, each its own numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<'a> {
+    start: *mut f32,
+    rows: usize,
+    columns: usize,
+    owner: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: it is written through unsafe functions only, whose callers take care that no two threads meet.
+unsafe impl Send for Shared<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    /// `values [rows, columns]`.
+    pub(super) fn new(values: &'a mut [f32], rows: usize, columns: usize) -> Self {
+        assert_eq!(values.len(), rows * columns, "the size of a result; this is a bug");
+        Self { start: values.as_mut_ptr(), rows, columns, owner: PhantomData }
+    }
+
+    /// Columns of a row.
+    ///
+    /// # Safety
+    /// Nobody else uses them meanwhile.
+    #[inline]
+    unsafe fn part(&self, row: usize, columns: Range<usize>) -> &'a mut [f32] {
+        debug_assert!(row < self.rows && columns.end <= self.columns, "numbers of the result");
+        // SAFETY: within the result, and the caller's word.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.columns + columns.start), columns.len()) }
+    }
+}
+
+/// Weights, ready for tasks.
+#[derive(Clone, Copy)]
+pub(super) enum Panels<'a> {
+    /// Panels from `first` on.
+    Packed { first: usize, panels: &'a [f32] },
+    /// All, to be packed by each task for itself.
+    Mapped(&'a Matrix),
+}
+
+/// One task's share of a product.
+pub(super) struct Task<'a> {
+    /// `[rows, inputs]`: the task's rows of `x`.
+    pub(super) x: &'a [f32],
+    /// Numbers in a row of `x`, not 0.
+    pub(super) inputs: usize,
+    /// Outputs of the weights.
+    pub(super) outputs: usize,
+    /// Which panels.
+    pub(super) panels: Range<usize>,
+}
+
+impl Task<'_> {
+    /// Computes the task's numbers and finishes each piece of a row by `finish(row of x, first output, numbers)`. They go to
+    /// `to`, from row `at.0` and column `at.1` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    ///
+    /// # Safety
+    /// Nobody else uses that part of `to` meanwhile.
+    pub(super) unsafe fn run(
+        &self,
+        cpu: &Cpu,
+        weights: Panels<'_>,
+        to: Shared<'_>,
+        at: (usize, usize),
+        finish: impl Fn(usize, usize, &mut [f32]),
+    ) -> Result<(), DeviceError> {
+        let (width, inputs) = (cpu.isa.width(), self.inputs);
+        let size = width * inputs;
+        let rows = self.x.len() / inputs;
+        let blocks = Blocks::of(inputs);
+        let resident = rows * inputs <= RESIDENT;
+        let mut copies = cpu.memory.take(rows * PITCH * if resident { blocks.count } else { 1 })?;
+        let mut work = Work { isa: cpu.isa, x: self.x, rows, blocks, copies: copies.as_mut_slice(), resident };
+        work.start();
+        match weights {
+            Panels::Packed { first, panels } => {
+                let panels = &panels[(self.panels.start - first) * size..(self.panels.end - first) * size];
+                // SAFETY: the caller's word.
+                unsafe { work.multiply(panels, self.panels.clone(), self.outputs, to, at, &finish) };
+            }
+            Panels::Mapped(weight) => {
+                let step = (TASK_PANELS / size).clamp(1, self.panels.len().max(1));
+                let mut packed = cpu.memory.take(step * size)?;
+                for start in self.panels.clone().step_by(step) {
+                    let some = start..self.panels.end.min(start + step);
+                    let packed = &mut packed.as_mut_slice()[..some.len() * size];
+                    for (panel, out) in some.clone().zip(packed.chunks_exact_mut(size)) {
+                        pack::pack(weight, width, panel, out);
+                    }
+                    let at = (at.0, at.1 + (start - self.panels.start) * width);
+                    // SAFETY: the caller's word.
+                    unsafe { work.multiply(packed, some, self.outputs, to, at, &finish) };
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A task's rows, and where their copies are.
+struct Work<'a> {
+    isa: Isa,
+    x: &'a [f32],
+    rows: usize,
+    blocks: Blocks,
+    /// All blocks one after the other if `resident`, else the current one.
+    copies: &'a mut [f32],
+    resident: bool,
+}
+
+impl Work<'_> {
+    fn start(&mut self) {
+        if self.resident {
+            for block in 0..self.blocks.count {
+                self.copy(block);
+            }
+        }
+    }
+
+    /// Where the copy of a block is.
+    fn place(&self, block: usize) -> Range<usize> {
+        let size = self.rows * PITCH;
+        if self.resident { block * size..(block + 1) * size } else { 0..size }
+    }
+
+    fn copy(&mut self, block: usize) {
+        let (place, range) = (self.place(block), self.blocks.range(block));
+        let rows = self.copies[place].chunks_exact_mut(PITCH);
+        for (to, from) in rows.zip(self.x.chunks_exact(self.blocks.inputs)) {
+            to[..range.len()].copy_from_slice(&from[range.clone()]);
+        }
+    }
+
+    /// See [`Task::run`]; `panels` are numbers `which` of the weights.
+    unsafe fn multiply(
+        &mut self,
+        panels: &[f32],
+        which: Range<usize>,
+        outputs: usize,
+        to: Shared<'_>,
+        at: (usize, usize),
+        finish: &impl Fn(usize, usize, &mut [f32]),
+    ) {
+        let width = self.isa.width();
+        let size = self.blocks.inputs * width;
+        let one = |work: &Self, index: usize, block: usize| {
+            let first = (which.start + index) * width;
+            let range = work.blocks.range(block);
+            let panel = &panels[index * size + range.start * width..index * size + range.end * width];
+            let columns = at.1 + index * width..at.1 + index * width + width.min(outputs - first);
+            // SAFETY: the caller's word.
+            unsafe { work.tiles(block, panel, to, at.0, columns, |row, values| finish(row, first, values)) };
+        };
+        if self.resident {
+            for index in 0..which.len() {
+                for block in 0..self.blocks.count {
+                    one(self, index, block);
+                }
+            }
+        } else {
+            for block in 0..self.blocks.count {
+                self.copy(block);
+                for index in 0..which.len() {
+                    one(self, index, block);
+                }
+            }
+        }
+    }
+
+    /// All rows times one block of one panel.
+    unsafe fn tiles(
+        &self,
+        block: usize,
+        panel: &[f32],
+        to: Shared<'_>,
+        at: usize,
+        columns: Range<usize>,
+        finish: impl Fn(usize, &mut [f32]),
+    ) {
+        let tiles = self.isa.tiles();
+        let count = self.rows.div_ceil(tiles.len());
+        let copies = &self.copies[self.place(block)];
+        let depth = self.blocks.range(block).len();
+        assert!(at + self.rows <= to.rows && columns.end <= to.columns, "a tile within the result; this is a bug");
+        for tile in 0..count {
+            // Of equal height as far as it goes: flat tiles leave the multipliers waiting.
+            let rows = tile * self.rows / count..(tile + 1) * self.rows / count;
+            let a = &copies[rows.start * PITCH..rows.end * PITCH];
+            // SAFETY: the processor has the instructions, or there were no `Cpu`; `a` and `panel` are as large as is read
+            // and panels begin at multiples of 64 bytes; the numbers of the result are within it and the caller's alone.
+            unsafe {
+                let c = to.start.add((at + rows.start) * to.columns + columns.start);
+                tiles[rows.len() - 1](depth, a.as_ptr(), panel.as_ptr(), c, to.columns, columns.len(), block == 0);
+                if block + 1 == self.blocks.count {
+                    for row in rows {
+                        finish(row, to.part(at + row, columns.clone()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `x [rows, in] · weightᵀ [out, in]` and its epilogue.
+pub(super) fn linear(
+    cpu: &Cpu,
+    x: &Tensor,
+    weight: &Matrix,
+    epilogue: Epilogue<'_, Cpu>,
+) -> Result<Tensor, DeviceError> {
+    assert_eq!(x.columns(), weight.columns(), "inner sizes of a product; this is a bug");
+    let (rows, inputs, outputs) = (x.rows(), x.columns(), weight.rows());
+    let mut out = cpu.tensor(rows, outputs)?;
+    let finish = Finish::new(epilogue, rows, outputs);
+    if inputs == 0 {
+        out.values_mut().fill(0.0);
+        for row in 0..rows {
+            finish.row(cpu, row, 0, out.row_mut(row));
+        }
+        return Ok(out);
+    }
+    let to = Shared::new(out.values_mut(), rows, outputs);
+    each_chunk(cpu, weight, rows, 1, |weights, panels| {
+        let width = cpu.isa.width();
+        let cut = Cut::of(cpu, rows, inputs, panels.len());
+        let work = rows * inputs * panels.len() * width;
+        cpu.parallel(cut.row_tasks * cut.panel_tasks, work, |task| {
+            let (some, its) = (cut.rows(task), cut.panels(task));
+            let its = panels.start + its.start..panels.start + its.end;
+            let at = (some.start, its.start * width);
+            let task = Task { x: &x.values()[some.start * inputs..some.end * inputs], inputs, outputs, panels: its };
+            // SAFETY: no two tasks have a number of the result in common.
+            unsafe { task.run(cpu, weights, to, at, |row, column, values| finish.row(cpu, at.0 + row, column, values)) }
+        })
+    })?;
+    Ok(out)
+}
+
+/// The cut of a product into tasks.
+struct Cut {
+    all_rows: usize,
+    row_tasks: usize,
+    all_panels: usize,
+    panel_tasks: usize,
+}
+
+impl Cut {
+    fn of(cpu: &Cpu, rows: usize, inputs: usize, panels: usize) -> Self {
+        let resident = RESIDENT / inputs / 14 * 14;
+        let most = if resident >= ROWS / 4 { resident.min(ROWS) } else { ROWS };
+        let row_tasks = rows.div_ceil(most);
+        // A few tasks for each thread, so that one that was interrupted does not hold up all.
+        let wanted = if cpu.threads() == 1 { 1 } else { (cpu.threads() * 4).div_ceil(row_tasks.max(1)) };
+        let most = if cpu.threads() == 1 { panels } else { COLUMNS / cpu.isa.width() };
+        let panel_tasks = panels.div_ceil(panels.div_ceil(wanted).clamp(1, most.max(1)));
+        Self { all_rows: rows, row_tasks, all_panels: panels, panel_tasks }
+    }
+
+    /// Neighbouring tasks share panels.
+    fn rows(&self, task: usize) -> Range<usize> {
+        let (i, n) = (task % self.row_tasks, self.row_tasks);
+        i * self.all_rows / n..(i + 1) * self.all_rows / n
+    }
+
+    fn panels(&self, task: usize) -> Range<usize> {
+        let (i, n) = (task / self.row_tasks, self.panel_tasks);
+        i * self.all_panels / n..(i + 1) * self.all_panels / n
+    }
+}
+
+/// Calls `multiply(weights, which panels)` for all panels: at once where they are packed, and chunk by chunk (a multiple of
+/// `unit` panels) where they are mapped and rows are many.
+pub(super) fn each_chunk(
+    cpu: &Cpu,
+    weight: &Matrix,
+    rows: usize,
+    unit: usize,
+    multiply: impl Fn(Panels<'_>, Range<usize>) -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    let width = cpu.isa.width();
+    let (panels, size) = (weight.rows().div_ceil(width), weight.columns() * width);
+    if let Some(packed) = packed(cpu, weight) {
+        return multiply(Panels::Packed { first: 0, panels: packed.as_slice() }, 0..panels);
+    }
+    if rows <= FEW_ROWS {
+        return multiply(Panels::Mapped(weight), 0..panels);
+    }
+    let step = (CHUNK_PANELS / size).next_multiple_of(unit).clamp(unit, panels.max(unit));
+    let mut chunk = cpu.memory.take(step.min(panels) * size)?;
+    for first in (0..panels).step_by(step) {
+        let some = first..panels.min(first + step);
+        let numbers = &mut chunk.as_mut_slice()[..some.len() * size];
+        pack_all(cpu, weight, first, numbers);
+        multiply(Panels::Packed { first, panels: numbers }, some)?;
+    }
+    Ok(())
+}
+
+/// Packs as many panels from `first` on as `out` has room for.
+fn pack_all(cpu: &Cpu, weight: &Matrix, first: usize, out: &mut [f32]) {
+    let (width, size) = (cpu.isa.width(), weight.columns() * cpu.isa.width());
+    cpu.for_pieces(out, size, size * 8, |i, panel| pack::pack(weight, width, first + i, panel));
+}
+
+/// The packed panels of a matrix, made when they are first asked for; `None` if they are not to be had.
+fn packed<'a>(cpu: &Cpu, weight: &'a Matrix) -> Option<&'a Buffer> {
+    let (isa, panels) = weight.panels.get_or_init(|| {
+        let size = weight.rows().next_multiple_of(cpu.isa.width()) * weight.columns();
+        let stays = !cpu.pack_half && weight.dtypes().any(|dtype| dtype != Dtype::F32);
+        let mut room = if stays { None } else { cpu.packed.take(size).ok() };
+        if let Some(room) = &mut room {
+            pack_all(cpu, weight, 0, room.as_mut_slice());
+        }
+        (cpu.isa, room)
+    });
+    assert_eq!(*isa, cpu.isa, "a matrix belongs to the device that made it; this is a bug");
+    panels.as_ref()
+}

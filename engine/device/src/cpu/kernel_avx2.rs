@@ -1,0 +1,58 @@
+//! The inner product of matrices with AVX2: up to 6 rows times 16 columns in 12 of the 16 registers.
+
+use crate::cpu::gemm::PITCH;
+use std::arch::x86_64::{
+    __m256i, _mm256_add_ps, _mm256_fmadd_ps, _mm256_load_ps, _mm256_loadu_si256, _mm256_maskload_ps,
+    _mm256_maskstore_ps, _mm256_set1_ps, _mm256_setzero_ps,
+};
+
+/// Columns of a panel.
+pub(super) const COLUMNS: usize = 16;
+/// The most rows of a tile.
+pub(super) const ROWS: usize = 6;
+
+/// A tile of each height.
+pub(super) const TILES: [super::gemm::Tile; ROWS] = [tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>];
+
+/// See [`super::gemm::Tile`] for the contract.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn tile<const M: usize>(
+    depth: usize,
+    a: *const f32,
+    b: *const f32,
+    c: *mut f32,
+    stride: usize,
+    columns: usize,
+    first: bool,
+) {
+    let masks = [mask(columns), mask(columns.saturating_sub(8))];
+    let mut sums = [[_mm256_setzero_ps(); 2]; M];
+    // SAFETY: the caller's contract: `a` has `M` rows of `PITCH`, `b` has `depth` rows of 16 and is aligned, and of `c`
+    // only the `columns` numbers that the masks let through are touched.
+    unsafe {
+        for i in 0..depth {
+            let left = _mm256_load_ps(b.add(i * COLUMNS));
+            let right = _mm256_load_ps(b.add(i * COLUMNS + 8));
+            for (row, sum) in sums.iter_mut().enumerate() {
+                let x = _mm256_set1_ps(*a.add(row * PITCH + i));
+                sum[0] = _mm256_fmadd_ps(x, left, sum[0]);
+                sum[1] = _mm256_fmadd_ps(x, right, sum[1]);
+            }
+        }
+        for (row, sum) in sums.iter().enumerate() {
+            for (half, mask) in masks.into_iter().enumerate() {
+                let to = c.add(row * stride + half * 8);
+                let total = if first { sum[half] } else { _mm256_add_ps(_mm256_maskload_ps(to, mask), sum[half]) };
+                _mm256_maskstore_ps(to, mask, total);
+            }
+        }
+    }
+}
+
+/// The first `columns` of 8 lanes.
+#[target_feature(enable = "avx2")]
+fn mask(columns: usize) -> __m256i {
+    const ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    // SAFETY: eight numbers from 0..=8 on are within the sixteen.
+    unsafe { _mm256_loadu_si256(ONES[8 - columns.min(8)..].as_ptr().cast()) }
+}

@@ -1,0 +1,62 @@
+//! The inner product of matrices with AVX-512: up to 14 rows times 32 columns in 28 of the 32 registers.
+
+use crate::cpu::gemm::PITCH;
+use std::arch::x86_64::{
+    __m512, _MM_HINT_T0, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
+};
+
+/// Columns of a panel.
+pub(super) const COLUMNS: usize = 32;
+/// The most rows of a tile.
+pub(super) const ROWS: usize = 14;
+
+/// A tile of each height.
+pub(super) const TILES: [super::gemm::Tile; ROWS] = [
+    tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>, tile::<7>, tile::<8>, tile::<9>, tile::<10>,
+    tile::<11>, tile::<12>, tile::<13>, tile::<14>,
+];
+
+/// See [`super::gemm::Tile`] for the contract.
+#[target_feature(enable = "avx512f")]
+unsafe fn tile<const M: usize>(
+    depth: usize,
+    a: *const f32,
+    b: *const f32,
+    c: *mut f32,
+    stride: usize,
+    columns: usize,
+    first: bool,
+) {
+    let masks = [mask(columns), mask(columns.saturating_sub(16))];
+    let mut sums = [[_mm512_setzero_ps(); 2]; M];
+    // SAFETY: the caller's contract: `a` has `M` rows of `PITCH`, `b` has `depth` rows of 32 and is aligned, and of `c`
+    // only the `columns` numbers that the masks let through are touched.
+    unsafe {
+        for row in 0..M {
+            _mm_prefetch::<_MM_HINT_T0>(c.add(row * stride).cast());
+            _mm_prefetch::<_MM_HINT_T0>(c.add(row * stride + columns - 1).cast());
+        }
+        for i in 0..depth {
+            let left: __m512 = _mm512_load_ps(b.add(i * COLUMNS));
+            let right = _mm512_load_ps(b.add(i * COLUMNS + 16));
+            for (row, sum) in sums.iter_mut().enumerate() {
+                let x = _mm512_set1_ps(*a.add(row * PITCH + i));
+                sum[0] = _mm512_fmadd_ps(x, left, sum[0]);
+                sum[1] = _mm512_fmadd_ps(x, right, sum[1]);
+            }
+        }
+        for (row, sum) in sums.iter().enumerate() {
+            for (half, mask) in masks.into_iter().enumerate() {
+                let to = c.add(row * stride + half * 16);
+                let total = if first { sum[half] } else { _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), sum[half]) };
+                _mm512_mask_storeu_ps(to, mask, total);
+            }
+        }
+    }
+}
+
+/// The first `columns` of 16 lanes.
+fn mask(columns: usize) -> u16 {
+    if columns >= 16 { u16::MAX } else { (1 << columns) - 1 }
+}

@@ -1,0 +1,196 @@
+//! The CPU's products: right by the reference, and the same to the bit whatever lies beside them.
+
+use hopeval_device::cpu::{Isa, Options};
+use hopeval_device::{Activation, Cpu, Device, Dtype, Epilogue, HostTensor, Layout, Reference};
+
+/// Numbers in -1..1 from a seed.
+fn numbers(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Weights of a type: what is stored are the rounded numbers.
+fn stored(name: &str, shape: [usize; 2], dtype: Dtype, values: &[f32]) -> HostTensor {
+    let bytes = match dtype {
+        Dtype::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>(),
+        Dtype::F16 => values.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect(),
+        Dtype::Bf16 => values.iter().flat_map(|v| half::bf16::from_f32(*v).to_le_bytes()).collect(),
+    };
+    HostTensor { name: name.into(), dtype, shape: shape.to_vec(), bytes: bytes.into() }
+}
+
+/// Two stacked parts.
+fn parts(layout: Layout, dtype: Dtype, outputs: [usize; 2], inputs: usize) -> Vec<HostTensor> {
+    let shape = |out| if layout == Layout::OutIn { [out, inputs] } else { [inputs, out] };
+    let part = |i: usize, out: usize| stored("w", shape(out), dtype, &numbers(i as u64 + 7, out * inputs));
+    outputs.into_iter().enumerate().map(|(i, out)| part(i, out)).collect()
+}
+
+/// A processor with every way to keep weights: packed, and converted in each product.
+fn devices(threads: usize) -> Vec<Cpu> {
+    let with = |isa, packed| {
+        Cpu::with_options(Options {
+            threads: Some(threads),
+            isa: Some(isa),
+            packed: Some(packed),
+            pack_half: packed > 0,
+            ..Options::default()
+        })
+        .unwrap()
+    };
+    Isa::available().into_iter().flat_map(|isa| [with(isa, 1 << 30), with(isa, 0)]).collect()
+}
+
+fn linear(cpu: &Cpu, rows: usize, x: &[f32], weight: &<Cpu as Device>::Matrix) -> Vec<f32> {
+    let x = cpu.upload(rows, x.len() / rows, x).unwrap();
+    cpu.read(&cpu.linear(&x, weight, Epilogue::default()).unwrap()).unwrap()
+}
+
+#[track_caller]
+fn close(found: &[f32], expected: &[f32], scale: f32) {
+    assert_eq!(found.len(), expected.len());
+    let worst = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(worst <= 1e-6 * scale, "differs by {worst}");
+}
+
+#[test]
+fn products_are_the_references_in_every_shape_type_and_layout() {
+    let mut shapes = (1..=40).map(|rows| (rows, [5, 44], 97)).collect::<Vec<_>>();
+    shapes.extend([(1, [1, 0], 1), (3, [32, 1], 385), (17, [16, 15], 768), (70, [33, 70], 1000), (150, [64, 3], 31)]);
+    for cpu in devices(2) {
+        for &(rows, outputs, inputs) in &shapes {
+            let x = numbers(3, rows * inputs);
+            for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+                for layout in [Layout::OutIn, Layout::InOut] {
+                    let parts = parts(layout, dtype, outputs, inputs);
+                    let found = linear(&cpu, rows, &x, &cpu.matrix(&parts, layout).unwrap());
+                    let there = Reference.upload(rows, inputs, &x).unwrap();
+                    let weight = Reference.matrix(&parts, layout).unwrap();
+                    let expected = Reference.linear(&there, &weight, Epilogue::default()).unwrap();
+                    close(&found, &expected.values, (inputs as f32).sqrt());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn epilogues_are_the_references() {
+    let (rows, outputs, inputs) = (9, 53, 40);
+    let x = numbers(1, rows * inputs);
+    let (bias, residual) = (numbers(2, outputs), numbers(3, rows * outputs));
+    let weight = HostTensor::from_f32("w", &[outputs, inputs], &numbers(4, outputs * inputs));
+    let bias = HostTensor::from_f32("b", &[outputs], &bias);
+    let activations = [
+        Activation::Identity,
+        Activation::Relu,
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Silu,
+        Activation::Tanh,
+    ];
+    for cpu in devices(1) {
+        for activation in activations {
+            for (biased, added, scale) in
+                [(true, true, 0.25), (true, false, 1.0), (false, true, 1.0), (false, false, 3.0)]
+            {
+                fn run<D: Device>(
+                    device: &D,
+                    (rows, x): (usize, &[f32]),
+                    weight: &HostTensor,
+                    bias: Option<&HostTensor>,
+                    residual: Option<&[f32]>,
+                    (scale, activation): (f32, Activation),
+                ) -> Vec<f32> {
+                    let x = device.upload(rows, x.len() / rows, x).unwrap();
+                    let weight = device.matrix(std::slice::from_ref(weight), Layout::OutIn).unwrap();
+                    let bias = bias.map(|b| device.vector(std::slice::from_ref(b)).unwrap());
+                    let residual = residual.map(|r| device.upload(rows, r.len() / rows, r).unwrap());
+                    let epilogue = Epilogue { scale, bias: bias.as_ref(), activation, residual: residual.as_ref() };
+                    device.read(&device.linear(&x, &weight, epilogue).unwrap()).unwrap()
+                }
+                let (bias, residual) = (biased.then_some(&bias), added.then_some(&residual[..]));
+                let found = run(&cpu, (rows, &x), &weight, bias, residual, (scale, activation));
+                let expected = run(&Reference, (rows, &x), &weight, bias, residual, (scale, activation));
+                close(&found, &expected, 20.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_is_the_same_to_the_bit_in_any_company_on_any_threads_and_from_any_panels() {
+    for (outputs, inputs) in [([40, 77], 1200), ([700, 401], 130)] {
+        let most = 300;
+        let x = numbers(5, most * inputs);
+        for isa in Isa::available() {
+            let mut expected: Option<Vec<u32>> = None;
+            for threads in [1, 3] {
+                for cpu in devices(threads).into_iter().filter(|cpu| cpu.isa() == isa) {
+                    let weight =
+                        cpu.matrix(&parts(Layout::OutIn, Dtype::Bf16, outputs, inputs), Layout::OutIn).unwrap();
+                    for rows in [1, 2, 3, 7, 13, 14, 15, 29, 63, 65, 131, 299, most] {
+                        // The row under test stands last.
+                        let x = &x[(most - rows) * inputs..];
+                        let out = linear(&cpu, rows, x, &weight);
+                        let last = out[out.len() - out.len() / rows..].iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                        assert_eq!(*expected.get_or_insert_with(|| last.clone()), last, "{isa:?} {threads} {rows}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_epilogue_changes_no_bit_with_the_rows() {
+    let (outputs, inputs, most) = (61, 50, 31);
+    let (x, residual) = (numbers(6, most * inputs), numbers(8, most * outputs));
+    for cpu in devices(2) {
+        let weight = cpu.matrix(&parts(Layout::InOut, Dtype::F32, [40, 21], inputs), Layout::InOut).unwrap();
+        let run = |rows: usize| {
+            let x = cpu.upload(rows, inputs, &x[..rows * inputs]).unwrap();
+            let residual = cpu.upload(rows, outputs, &residual[..rows * outputs]).unwrap();
+            let epilogue = Epilogue::default().activation(Activation::Gelu).residual(&residual);
+            cpu.read(&cpu.linear(&x, &weight, epilogue).unwrap()).unwrap()
+        };
+        let all = run(most);
+        for rows in 1..most {
+            assert_eq!(run(rows), all[..rows * outputs], "{rows} rows");
+        }
+    }
+}
+
+#[test]
+fn memory_that_runs_out_is_an_error_and_the_device_stays_usable() {
+    let cpu = Cpu::new(Some(1)).unwrap();
+    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[64, 64], &[1.0; 64 * 64])], Layout::OutIn).unwrap();
+    let x = cpu.upload(100, 64, &[1.0; 6400]).unwrap();
+    cpu.limit_memory(cpu.memory_in_use() + 1000);
+    let error = cpu.linear(&x, &weight, Epilogue::default()).unwrap_err();
+    assert!(matches!(error, hopeval_device::DeviceError::OutOfMemory { .. }), "{error}");
+    cpu.limit_memory(u64::MAX);
+    let out = cpu.linear(&x, &weight, Epilogue::default()).unwrap();
+    assert!(cpu.read(&out).unwrap().iter().all(|v| *v == 64.0));
+}
+
+#[test]
+fn shapes_without_numbers_are_taken() {
+    let cpu = Cpu::new(Some(2)).unwrap();
+    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[3, 0], &[])], Layout::OutIn).unwrap();
+    let bias = cpu.vector(&[HostTensor::from_f32("b", &[3], &[1.0, 2.0, 3.0])]).unwrap();
+    let x = cpu.upload(2, 0, &[]).unwrap();
+    let out = cpu.linear(&x, &weight, Epilogue::bias(Some(&bias))).unwrap();
+    assert_eq!(cpu.read(&out).unwrap(), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+
+    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[3, 2], &[1.0; 6])], Layout::OutIn).unwrap();
+    let none = cpu.upload(0, 2, &[]).unwrap();
+    let out = cpu.linear(&none, &weight, Epilogue::default()).unwrap();
+    assert_eq!(cpu.shape(&out), (0, 3));
+}
