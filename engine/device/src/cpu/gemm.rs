@@ -18,7 +18,6 @@ use crate::cpu::{Cpu, Isa, Tensor, kernel_avx2, kernel_avx512, pack};
 use crate::{DeviceError, Dtype, Epilogue};
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// The most inputs that are summed in registers before the result is touched: a panel of them fits the second-level cache
 /// beside the rows.
