@@ -7,27 +7,22 @@
 //! | span reader | `qa_outputs`, and MDR's `rank` | every token's, and pooled |
 //! | embedding | none | pooled |
 //!
-//! Which of them a checkpoint has is told by `architectures` in `config.json`, and by its tensors where that names a bare model
-//! or a class that transformers does not know.
+//! [`open`] finds out which of them a checkpoint has.
 
 pub mod classification;
+mod opening;
 pub mod pooling;
 pub mod reading;
 pub mod span;
 
 pub use classification::{SequenceClassifier, TokenClassifier};
+pub use opening::open;
 pub use pooling::Pooling;
 pub use reading::{SpanLogits, SpanReader};
 pub use span::{Span, best_span};
 
 use crate::LmError;
-use crate::architectures::post_norm::{Dense, backbone};
-use crate::architectures::{Family, bert, deberta, electra, identify, roberta, unsupported};
-use crate::config::Config;
-use crate::weights::Weights;
-use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Device, DeviceError};
-use pooling::Pooler;
+use hopeval_device::{Device, DeviceError};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -155,194 +150,6 @@ impl<D: Device> Heads<D> {
         };
         let has = self.kinds().iter().map(described).collect::<Vec<_>>().join(", ");
         LmError::Head { folder: self.folder.clone(), wanted, has }
-    }
-}
-
-/// Opens the heads that a checkpoint has.
-///
-/// # Errors
-/// [`LmError::Config`] for an architecture that is no encoder, or a field with a value that is not supported;
-/// [`LmError::Checkpoint`], naming the tensor, where a head that `architectures` promises is not there or has another shape;
-/// [`LmError::Device`].
-pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Heads<D>, LmError> {
-    let opening = Opening::new(checkpoint, device)?;
-    Ok(Heads {
-        folder: checkpoint.folder().to_owned(),
-        token: opening.token_classifier()?,
-        sequence: opening.sequence_classifier()?,
-        reader: opening.span_reader()?,
-    })
-}
-
-/// The head that the first of `architectures` promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Declared {
-    Token,
-    Sequence,
-    /// EfficientRAG's class with both.
-    Labeler,
-    Reader,
-    /// A bare model, or a class that transformers does not know.
-    Nothing,
-}
-
-impl Declared {
-    fn read(config: &Config<'_>) -> Result<Self, LmError> {
-        let names = config.texts("architectures")?.unwrap_or_default();
-        let name = names.first().copied().unwrap_or_default();
-        let ends = [
-            ("ForTokenClassification", Self::Token),
-            ("ForSequenceClassification", Self::Sequence),
-            ("ForSequenceTokenClassification", Self::Labeler),
-            ("ForQuestionAnswering", Self::Reader),
-        ];
-        Ok(ends.iter().find(|(end, _)| name.ends_with(end)).map_or(Self::Nothing, |(_, declared)| *declared))
-    }
-}
-
-/// What is needed to open a checkpoint's heads.
-struct Opening<'a, D: Device> {
-    checkpoint: &'a Checkpoint,
-    config: Config<'a>,
-    model_type: &'static str,
-    declared: Declared,
-    hidden: usize,
-    root: Weights<'a, D>,
-    encoder: Weights<'a, D>,
-}
-
-impl<'a, D: Device> Opening<'a, D> {
-    fn new(checkpoint: &'a Checkpoint, device: &'a D) -> Result<Self, LmError> {
-        let config = Config::new(checkpoint);
-        let (model_type, family) = identify(checkpoint)?;
-        let prefix = match model_type {
-            "bert" => bert::PREFIX,
-            "deberta-v2" => deberta::PREFIX,
-            "electra" => electra::PREFIX,
-            "roberta" | "xlm-roberta" => roberta::PREFIX,
-            _ => return Err(unsupported(&config, |wanted| wanted == Family::Encoder)),
-        };
-        debug_assert_eq!(family, Family::Encoder);
-        let root = Weights::new(checkpoint, device);
-        let encoder = backbone(&root, prefix);
-        let (declared, hidden) = (Declared::read(&config)?, config.size("hidden_size")?);
-        Ok(Self { checkpoint, config, model_type, declared, hidden, root, encoder })
-    }
-
-    fn token_classifier(&self) -> Result<Option<TokenClassifier<D>>, LmError> {
-        let of_labeler = self.declared == Declared::Labeler || self.root.has("token_classifier.weight");
-        let stock = match self.declared {
-            Declared::Nothing => self.root.has("classifier.weight") && self.stock_pooler().is_none(),
-            declared => declared == Declared::Token,
-        };
-        let (name, labels) = match (of_labeler, stock) {
-            (true, _) => ("token_classifier", self.label_names(self.rows("token_classifier.weight", 2))?),
-            (false, true) => ("classifier", self.declared_labels("classifier.weight")?),
-            (false, false) => return Ok(None),
-        };
-        let classifier = Dense::open(&self.root.under(name), labels.len(), self.hidden)?;
-        Ok(Some(TokenClassifier { labels, classifier }))
-    }
-
-    fn sequence_classifier(&self) -> Result<Option<SequenceClassifier<D>>, LmError> {
-        if self.declared == Declared::Labeler || self.root.has("sequence_classifier.weight") {
-            return self.labelers_sequence_classifier().map(Some);
-        }
-        let promised = match self.declared {
-            Declared::Nothing => {
-                self.root.has("classifier.out_proj.weight")
-                    || self.root.has("classifier.weight") && self.stock_pooler().is_some()
-            }
-            declared => declared == Declared::Sequence,
-        };
-        if !promised {
-            return Ok(None);
-        }
-        let (dense, activation, name) = match self.model_type {
-            "roberta" | "xlm-roberta" => (self.root.under("classifier.dense"), Activation::Tanh, "classifier.out_proj"),
-            "electra" => (self.root.under("classifier.dense"), Activation::Gelu, "classifier.out_proj"),
-            "deberta-v2" => (self.root.under("pooler.dense"), self.pooler_activation()?, "classifier"),
-            _ => (self.encoder.under("pooler.dense"), Activation::Tanh, "classifier"),
-        };
-        let dense = Dense::open(&dense, self.hidden, self.hidden)?;
-        let labels = self.declared_labels(&format!("{name}.weight"))?;
-        let classifier = Dense::open(&self.root.under(name), labels.len(), self.hidden)?;
-        let pooler = Pooler { pooling: Pooling::Cls, dense: Some((dense, activation)) };
-        Ok(Some(SequenceClassifier { labels, pooler, classifier }))
-    }
-
-    /// EfficientRAG's tagger. What is pooled is `classifier_pooling` of `config.json` (ModernBERT's field: `cls` or `mean`); where
-    /// that is not given, the first token if there is a `pooler.dense` (the authors' code), else the mean (the paper, section
-    /// 3.1: average pooling and a linear layer). The projection `pooler.dense` is applied if it is there. Labels are the
-    /// method's tags where there are two or three.
-    fn labelers_sequence_classifier(&self) -> Result<SequenceClassifier<D>, LmError> {
-        let pooler = self.stock_pooler();
-        let default = if pooler.is_some() { "cls" } else { "mean" };
-        let pooling = match self.config.one_of("classifier_pooling", &["cls", "mean"], default)? {
-            "cls" => Pooling::Cls,
-            _ => Pooling::Mean,
-        };
-        let activation = self.pooler_activation()?;
-        let open = |weights: Weights<'_, D>| Dense::open(&weights, self.hidden, self.hidden);
-        let dense = pooler.map(open).transpose()?.map(|dense| (dense, activation));
-        let labels = match self.rows("sequence_classifier.weight", 3) {
-            count @ 2..=3 => ["<CONTINUE>", "<TERMINATE>", "<FINISH>"][..count].iter().map(|&tag| tag.into()).collect(),
-            count => self.label_names(count)?,
-        };
-        let classifier = Dense::open(&self.root.under("sequence_classifier"), labels.len(), self.hidden)?;
-        Ok(SequenceClassifier { labels, pooler: Pooler { pooling, dense }, classifier })
-    }
-
-    fn span_reader(&self) -> Result<Option<SpanReader<D>>, LmError> {
-        if self.declared != Declared::Reader && !self.root.has("qa_outputs.weight") {
-            return Ok(None);
-        }
-        let spans = Dense::open(&self.root.under("qa_outputs"), 2, self.hidden)?;
-        if !self.root.has("rank.weight") {
-            return Ok(Some(SpanReader { spans, rank: None }));
-        }
-        // MDR has BERT's pooler, of its own where the encoder has none (ELECTRA).
-        let pooler = self.stock_pooler().unwrap_or_else(|| self.root.under("pooler.dense"));
-        let dense = Some((Dense::open(&pooler, self.hidden, self.hidden)?, Activation::Tanh));
-        let rank = Dense::open(&self.root.under("rank"), 1, self.hidden)?;
-        Ok(Some(SpanReader { spans, rank: Some((Pooler { pooling: Pooling::Cls, dense }, rank)) }))
-    }
-
-    /// `pooler.dense`, beside the encoder or in it, if the checkpoint has one.
-    fn stock_pooler(&self) -> Option<Weights<'a, D>> {
-        let places = [&self.root, &self.encoder].map(|weights| weights.under("pooler.dense"));
-        places.into_iter().find(|weights| weights.has("weight"))
-    }
-
-    /// DeBERTa names its own; BERT's is tanh.
-    fn pooler_activation(&self) -> Result<Activation, LmError> {
-        let default = if self.model_type == "deberta-v2" { "gelu" } else { "tanh" };
-        self.config.activation("pooler_hidden_act", default)
-    }
-
-    /// Names of the labels that the configuration declares; the rows of the tensor where it declares none.
-    fn declared_labels(&self, tensor: &str) -> Result<Vec<String>, LmError> {
-        let named = self.config.section("id2label")?.map_or(0, |names| names.fields().count());
-        let declared = if named > 0 { Some(named) } else { self.config.optional_integer("num_labels")? };
-        self.label_names(declared.unwrap_or_else(|| self.rows(tensor, 2)))
-    }
-
-    /// Names of `count` labels: those of `id2label` if they are as many, else transformers' default ones.
-    fn label_names(&self, count: usize) -> Result<Vec<String>, LmError> {
-        if count == 0 {
-            return Err(self.config.refused("num_labels", "expected a whole number above 0, found 0"));
-        }
-        let names = self.config.section("id2label")?.filter(|names| names.fields().count() == count);
-        let name = |index: usize| {
-            let given = names.as_ref().map(|names| names.text(&index.to_string())).transpose()?.flatten();
-            Ok(given.map_or_else(|| format!("LABEL_{index}"), str::to_owned))
-        };
-        (0..count).map(name).collect()
-    }
-
-    /// Rows of a tensor of the root, or `default` where it is missing, which opening it then reports.
-    fn rows(&self, tensor: &str, default: usize) -> usize {
-        self.checkpoint.get(tensor).and_then(|tensor| tensor.shape.first().copied()).unwrap_or(default)
     }
 }
 

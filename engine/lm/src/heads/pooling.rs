@@ -14,7 +14,7 @@ pub enum Pooling {
 }
 
 impl Pooling {
-    /// A vector for each sequence of `packing`, of `states [rows, hidden]`: `[sequences, hidden]`.
+    /// A vector for each sequence of `packing`, of `states [rows, hidden]`: `[sequences, hidden]`. No sequence is empty.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
