@@ -1,0 +1,92 @@
+//! Hands out neighbouring rows of a cache: first fit, merged again when they come back.
+
+use std::collections::BTreeMap;
+
+/// Free rows of a cache.
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    /// First row to how many.
+    free: BTreeMap<u32, u32>,
+    capacity: u32,
+}
+
+/// Rows that were handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first row.
+    pub start: u32,
+    /// How many.
+    pub rows: u32,
+}
+
+impl Blocks {
+    /// All rows are free.
+    pub fn new(capacity: u32) -> Self {
+        Self { free: (capacity > 0).then_some((0, capacity)).into_iter().collect(), capacity }
+    }
+
+    /// Rows in all.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Takes `rows` neighbouring rows, if there are so many.
+    pub fn take(&mut self, rows: u32) -> Option<Block> {
+        if rows == 0 {
+            return Some(Block { start: 0, rows });
+        }
+        let (&start, &found) = self.free.iter().find(|(_, found)| **found >= rows)?;
+        self.free.remove(&start);
+        if found > rows {
+            self.free.insert(start + rows, found - rows);
+        }
+        Some(Block { start, rows })
+    }
+
+    /// Gives rows back.
+    pub fn give_back(&mut self, Block { mut start, mut rows }: Block) {
+        if rows == 0 {
+            return;
+        }
+        if let Some((&before, &found)) = self.free.range(..start).next_back()
+            && before + found == start
+        {
+            self.free.remove(&before);
+            (start, rows) = (before, rows + found);
+        }
+        if let Some(found) = self.free.remove(&(start + rows)) {
+            rows += found;
+        }
+        self.free.insert(start, rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn blocks_never_overlap_and_all_come_back(steps in prop::collection::vec((any::<bool>(), 1u32..9), 1..80)) {
+            let mut blocks = Blocks::new(30);
+            let mut out: Vec<Block> = Vec::new();
+            for (take, n) in steps {
+                if take {
+                    if let Some(block) = blocks.take(n) {
+                        prop_assert!(block.start + block.rows <= 30);
+                        for other in &out {
+                            prop_assert!(block.start + block.rows <= other.start || other.start + other.rows <= block.start);
+                        }
+                        out.push(block);
+                    }
+                } else if !out.is_empty() {
+                    let back = out.swap_remove(n as usize % out.len());
+                    blocks.give_back(back);
+                }
+            }
+            out.into_iter().for_each(|block| blocks.give_back(block));
+            prop_assert_eq!(blocks.take(30), Some(Block { start: 0, rows: 30 }));
+        }
+    }
+}

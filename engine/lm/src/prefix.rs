@@ -1,0 +1,137 @@
+//! Lays sequences out as a forest of shared prefixes, so that a token that many sequences begin with is computed once.
+//!
+//! ```text
+//!   d d d i i q q          d d d --+-- i i --+-- q q
+//!   d d d i i r      -->           |         +-- r            7 + 6 + 5 tokens, 10 computed
+//!   d d d j q                      +-- j q
+//! ```
+//!
+//! Exact for causal models only: a token's state depends on what stands before it, and that is the path to the root.
+
+use hopeval_device::Packing;
+
+/// Sequences over shared rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forest {
+    /// The token of each row.
+    pub ids: Vec<u32>,
+    /// Position of each row's token in its sequences.
+    pub positions: Vec<u32>,
+    /// One packed "sequence" for each node of the forest; its spans are its ancestors' rows and its own.
+    pub packing: Packing,
+    /// For each sequence that was given, the row of each of its tokens.
+    pub rows: Vec<Vec<u32>>,
+}
+
+/// A node whose rows are laid out: tokens `start..end` of every sequence that runs through it.
+struct Node {
+    end: usize,
+    first_row: u32,
+    start: usize,
+}
+
+impl Forest {
+    /// Lays `sequences` out; neighbours share their common prefix, so they should come in lexicographic order.
+    pub fn of(sequences: &[&[u32]]) -> Self {
+        let mut forest = Self { packing: Packing::new(), ..Self::default() };
+        let shared = sequences.windows(2).map(|pair| common_prefix(pair[0], pair[1])).collect::<Vec<_>>();
+        let mut path: Vec<Node> = Vec::new();
+        for (s, sequence) in sequences.iter().enumerate() {
+            let inherited = if s == 0 { 0 } else { shared[s - 1] };
+            // Nodes were cut where later sequences leave, so `inherited` is the end of one of them.
+            while path.last().is_some_and(|node| node.end > inherited) {
+                path.pop();
+            }
+            let mut cuts = leaving_points(&shared[s..], inherited, sequence.len());
+            cuts.push(sequence.len());
+            for end in cuts {
+                let start = path.last().map_or(0, |node| node.end);
+                if end > start {
+                    forest.push_node(&mut path, sequence, start, end);
+                }
+            }
+            forest.rows.push(path.iter().flat_map(|n| n.first_row..n.first_row + (n.end - n.start) as u32).collect());
+        }
+        forest
+    }
+
+    /// Lays `sequences` out one after the other, sharing nothing.
+    pub fn flat(sequences: &[&[u32]]) -> Self {
+        let mut forest = Self { packing: Packing::new(), ..Self::default() };
+        for sequence in sequences {
+            let first = forest.ids.len() as u32;
+            forest.push_node(&mut Vec::new(), sequence, 0, sequence.len());
+            forest.rows.push((first..forest.ids.len() as u32).collect());
+        }
+        forest
+    }
+
+    fn push_node(&mut self, path: &mut Vec<Node>, sequence: &[u32], start: usize, end: usize) {
+        let first_row = self.ids.len() as u32;
+        self.ids.extend(&sequence[start..end]);
+        self.positions.extend(start as u32..end as u32);
+        path.push(Node { start, end, first_row });
+        let spans = path.iter().map(|n| (n.first_row, (n.end - n.start) as u32));
+        self.packing.push(end - start, spans);
+    }
+}
+
+/// Where sequences that follow part from this one, ascending: the running minima of the common prefixes, above `from`.
+fn leaving_points(shared: &[usize], from: usize, length: usize) -> Vec<usize> {
+    let mut points = Vec::new();
+    let mut lowest = length;
+    for &common in shared {
+        if common < lowest {
+            lowest = common;
+            if lowest <= from {
+                break;
+            }
+            points.push(lowest);
+        }
+    }
+    points.reverse();
+    points
+}
+
+/// How many tokens two sequences begin with alike.
+pub fn common_prefix(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn shares_prefixes_once() {
+        let forest = Forest::of(&[&[1, 2, 3], &[1, 2, 3, 4], &[1, 2, 5], &[7]]);
+        assert_eq!(forest.ids, [1, 2, 3, 4, 5, 7]);
+        assert_eq!(forest.rows, [vec![0, 1, 2], vec![0, 1, 2, 3], vec![0, 1, 4], vec![5]]);
+        assert_eq!(forest.positions, [0, 1, 2, 3, 2, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_sequence_is_its_path(mut sequences in prop::collection::vec(prop::collection::vec(0u32..3, 1..9), 1..12)) {
+            sequences.sort();
+            let given = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
+            let forest = Forest::of(&given);
+            let mut unique = std::collections::BTreeSet::new();
+            for (sequence, rows) in sequences.iter().zip(&forest.rows) {
+                prop_assert_eq!(&rows.iter().map(|r| forest.ids[*r as usize]).collect::<Vec<_>>(), sequence);
+                unique.extend((1..=sequence.len()).map(|n| sequence[..n].to_vec()));
+            }
+            // Sorted sequences share all that they can.
+            prop_assert_eq!(forest.ids.len(), unique.len());
+            prop_assert_eq!(forest.packing.rows(), forest.ids.len());
+            // What a row attends to is the path that leads to it.
+            for node in 0..forest.packing.len() {
+                let keys = forest.packing.keys(node).iter().flat_map(|&(s, n)| s..s + n).collect::<Vec<_>>();
+                let last = *keys.last().unwrap();
+                let through = forest.rows.iter().find(|rows| rows.contains(&last)).unwrap();
+                prop_assert_eq!(&through[..keys.len()], &keys[..]);
+            }
+        }
+    }
+}
