@@ -1,6 +1,7 @@
 //! What can go wrong in the engine.
 
 use crate::heads::HeadKind;
+use crate::tokenise::TokeniseError;
 use hopeval_checkpoint::CheckpointError;
 use hopeval_device::DeviceError;
 use std::path::PathBuf;
@@ -34,4 +35,10 @@ pub enum LmError {
         /// What it can be asked for.
         has: String,
     },
+    /// The tokenizer is not usable.
+    #[error(transparent)]
+    Tokenise(#[from] TokeniseError),
+    /// The engine's thread could not be started.
+    #[error("cannot start the engine's thread")]
+    Thread(#[source] std::io::Error),
 }

@@ -10,18 +10,41 @@
 //! | [`weights`] | tensors of a checkpoint, checked against the configuration and made usable on a device |
 //! | [`architectures`] | each architecture, once, over `hopeval_device::Device` |
 //! | [`heads`] | labels, scores, spans and embeddings of an encoder's states |
+//! | [`request`] | what the engine is asked, and what it answers |
+//! | [`engine`] | a thread that owns a device and a model: queue in, completions out |
+//! | [`pack`] | batches under a token budget, without I/O |
+//! | [`prefix`], [`states`] | work that is never done twice: shared prefixes, encoder states |
+//! | [`score`], [`encode`], [`generate`], [`sample`] | batches of each sort; choosing a token |
+//! | [`tokenise`] | text to ids and back |
+//! | [`session`], [`lines`] | a folder opened whole; JSON Lines in, JSON Lines out |
+//! | [`self_check`] | the same requests in other batches, compared bit by bit |
 //! | [`config`] | `config.json`, by type, with errors that name the field |
 //!
 //! Forbidden here: timely, tokio, networks, datasets.
 
 pub mod architectures;
+pub mod blocks;
 pub mod config;
+pub mod encode;
+pub mod engine;
 pub mod error;
+pub mod generate;
 pub mod heads;
+pub mod lines;
+pub mod loaded;
 pub mod model;
+pub mod pack;
+pub mod prefix;
+pub mod request;
+pub mod sample;
+pub mod score;
+pub mod self_check;
+pub mod session;
+pub mod states;
+pub mod tokenise;
 pub mod weights;
 
 pub use config::Config;
 pub use error::LmError;
-pub use model::{Batch, Cache, Decoder, Encoder, EncoderDecoder, Head};
+pub use model::{Batch, Cache, Decoder, Encoder, EncoderDecoder, Head, Sizes};
 pub use weights::Weights;

@@ -1,0 +1,104 @@
+//! Answers encoder requests: one pass over the packed sequences, then the heads that are wanted.
+
+use crate::heads::{HeadKind, Pooling, Rows};
+use crate::loaded::WithHeads;
+use crate::request::{Encode, Encoded, Want};
+use crate::score::{Batched, Sequences};
+use hopeval_device::{Device, DeviceError, Packing};
+use std::collections::BTreeMap;
+
+impl<D: Device> WithHeads<D> {
+    /// What it can be asked, as commands name it.
+    pub fn tasks(&self) -> Vec<&'static str> {
+        let kinds = self.heads.kinds();
+        let mut tasks = Vec::new();
+        if kinds.contains(&HeadKind::TokenClassifier) {
+            tasks.push("label");
+        }
+        if kinds.contains(&HeadKind::SequenceClassifier) {
+            tasks.push("classify");
+        }
+        if kinds.contains(&HeadKind::SpanReader) {
+            tasks.push("read");
+        }
+        tasks.push("embed");
+        tasks
+    }
+
+    /// Answers a batch.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub fn answer(&self, device: &D, requests: &[&Encode]) -> Result<Batched<Encoded>, DeviceError> {
+        let mut sequences = Sequences::default();
+        let typed = requests.iter().any(|request| !request.type_ids.is_empty());
+        for request in requests {
+            sequences.push(request.ids.iter().copied());
+            if typed {
+                sequences.type_ids.extend(request.type_ids.iter());
+                // Those without types are of type 0.
+                sequences.type_ids.resize(sequences.ids.len(), 0);
+            }
+        }
+        let states = self.encoder.encode(device, &sequences.batch())?;
+        let mut by_want: BTreeMap<Want, Vec<usize>> = BTreeMap::new();
+        for (n, request) in requests.iter().enumerate() {
+            by_want.entry(request.want).or_default().push(n);
+        }
+        let mut results = vec![Encoded::default(); requests.len()];
+        for (want, members) in by_want {
+            let answers = if members.len() == requests.len() {
+                self.heads_of(device, &states, sequences.packing(), want)?
+            } else {
+                let packing = sequences.packing();
+                let rows = members.iter().flat_map(|n| packing.queries(*n)).map(|row| row as u32).collect::<Vec<_>>();
+                let part = Packing::of_lengths(members.iter().map(|n| packing.queries(*n).len()));
+                self.heads_of(device, &device.gather(&states, &rows)?, &part, want)?
+            };
+            for (n, answer) in members.into_iter().zip(answers) {
+                results[n] = answer;
+            }
+        }
+        Ok(Batched { results, computed_tokens: sequences.ids.len() as u64 })
+    }
+
+    /// One answer for each sequence of `packing`.
+    fn heads_of(
+        &self,
+        device: &D,
+        states: &D::Tensor,
+        packing: &Packing,
+        want: Want,
+    ) -> Result<Vec<Encoded>, DeviceError> {
+        let mut answers = vec![Encoded::default(); packing.len()];
+        if let (Want::Labels, Ok(head)) = (want, self.heads.token_classifier()) {
+            let logits = head.logits(device, states)?;
+            let rows = logits.iter().collect::<Vec<_>>();
+            for (n, answer) in answers.iter_mut().enumerate() {
+                answer.token_logits = rows[packing.queries(n)].iter().map(|row| row.to_vec()).collect();
+            }
+        }
+        if let (Want::Labels | Want::Logits, Ok(head)) = (want, self.heads.sequence_classifier()) {
+            each(&mut answers, &head.logits(device, states, packing)?, |answer, row| answer.sequence_logits = row);
+        }
+        if let (Want::Span, Ok(head)) = (want, self.heads.span_reader()) {
+            let logits = head.read(device, states, packing)?;
+            for (n, answer) in answers.iter_mut().enumerate() {
+                answer.start_logits = logits.start[packing.queries(n)].to_vec();
+                answer.end_logits = logits.end[packing.queries(n)].to_vec();
+                answer.rank = logits.rank.as_ref().map(|rank| rank[n]);
+            }
+        }
+        let pooling = match want {
+            Want::Mean => Pooling::Mean,
+            Want::First => Pooling::Cls,
+            _ => return Ok(answers),
+        };
+        each(&mut answers, &pooling.embed(device, states, packing, false)?, |answer, row| answer.embedding = row);
+        Ok(answers)
+    }
+}
+
+fn each(answers: &mut [Encoded], rows: &Rows, set: impl Fn(&mut Encoded, Vec<f32>)) {
+    answers.iter_mut().zip(rows.iter()).for_each(|(answer, row)| set(answer, row.to_vec()));
+}

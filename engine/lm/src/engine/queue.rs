@@ -1,0 +1,235 @@
+//! What is checked at the door, and which requests are the same.
+
+use super::{Options, Refusal};
+use crate::loaded::Loaded;
+use crate::pack::Pack;
+use crate::prefix::common_prefix;
+use crate::request::{Ids, Request, Sampling, Want, Work};
+use crate::score::{decoder_sequence, decoder_work, encoder_decoder_work};
+use hopeval_device::Device;
+
+/// Checks a request; the work that it needs alone.
+pub(super) fn check<D: Device>(
+    model: &Loaded<D>,
+    request: &Request,
+    options: &Options,
+    has_text: bool,
+) -> Result<Work, Refusal> {
+    let task = match request {
+        Request::Score(_) => "score",
+        Request::Encode(encode) => encode.want.task(),
+        Request::Generate(_) => "generate",
+    };
+    let tasks = model.tasks();
+    if !tasks.contains(&task) {
+        return Err(Refusal::Unsupported { task, offers: tasks.join(", ") });
+    }
+    match request {
+        Request::Score(score) => {
+            let joined = matches!(model, Loaded::Decoder(_));
+            if joined || score.prompt.is_empty() {
+                not_empty("prompt", &score.prompt)?;
+            }
+            not_empty("target", &score.target)?;
+            for ids in [&score.prompt, &score.target] {
+                known(model, ids)?;
+            }
+            if score.temperatures.is_empty() {
+                let allowed = "at least one is needed";
+                return Err(Refusal::Parameter { name: "temperatures", value: "[]".into(), allowed });
+            }
+            score.temperatures.iter().try_for_each(|t| positive("temperature", *t))?;
+            let (prompt, target) = (score.prompt.len(), score.target.len());
+            positions(model, if joined { prompt + target - 1 } else { prompt.max(target) })?;
+            fits(prompt + target, options)?;
+            Ok(match model {
+                Loaded::Decoder(model) => decoder_work(&**model, score),
+                Loaded::EncoderDecoder(model) => encoder_decoder_work(&**model, score),
+                Loaded::Encoder(_) => unreachable!("encoders do not score; this is a bug"),
+            })
+        }
+        Request::Encode(encode) => {
+            not_empty("text", &encode.ids)?;
+            known(model, &encode.ids)?;
+            if !encode.type_ids.is_empty() && encode.type_ids.len() != encode.ids.len() {
+                let value = format!("{} of them", encode.type_ids.len());
+                let allowed = "one for each token, or none";
+                return Err(Refusal::Parameter { name: "token_type_ids", value, allowed });
+            }
+            let types = model.token_types();
+            if let Some(id) = encode.type_ids.iter().find(|id| **id as usize >= types) {
+                let value = id.to_string();
+                return Err(Refusal::Parameter {
+                    name: "token_type_ids",
+                    value,
+                    allowed: "below the model's type_vocab_size",
+                });
+            }
+            positions(model, encode.ids.len())?;
+            fits(encode.ids.len(), options)?;
+            let tokens = encode.ids.len() as u64;
+            let operations = model.encoder_operations();
+            let operations = tokens * operations.per_token + tokens * tokens * operations.per_pair;
+            Ok(Work { prompt_tokens: tokens, operations, ..Work::default() })
+        }
+        Request::Generate(generate) => {
+            not_empty("prompt", &generate.prompt)?;
+            known(model, &generate.prompt)?;
+            if generate.max_tokens == 0 {
+                return Err(Refusal::Parameter { name: "max_tokens", value: "0".into(), allowed: "at least 1" });
+            }
+            if !generate.stop.is_empty() && !has_text {
+                let value = format!("{:?}", generate.stop);
+                return Err(Refusal::Parameter {
+                    name: "stop",
+                    value,
+                    allowed: "needs a tokenizer, and the folder has none",
+                });
+            }
+            if let Sampling::Sample { temperature, top_p, .. } = generate.sampling {
+                positive("temperature", temperature)?;
+                if !(top_p > 0.0 && top_p <= 1.0) {
+                    let value = top_p.to_string();
+                    return Err(Refusal::Parameter { name: "top_p", value, allowed: "above 0 and at most 1" });
+                }
+            }
+            let (prompt, new) = (generate.prompt.len(), generate.max_tokens);
+            let joined = matches!(model, Loaded::Decoder(_));
+            positions(model, if joined { prompt + new - 1 } else { prompt.max(new) })?;
+            fits(prompt, options)?;
+            let limit = options.cache_tokens;
+            if prompt + new > limit {
+                return Err(Refusal::TooLong { tokens: prompt + new, limit, what: "the cache" });
+            }
+            // Known when it has ended: how many tokens it took.
+            Ok(Work { prompt_tokens: prompt as u64, ..Work::default() })
+        }
+    }
+}
+
+fn not_empty(part: &'static str, ids: &Ids) -> Result<(), Refusal> {
+    if ids.is_empty() { Err(Refusal::Empty { part }) } else { Ok(()) }
+}
+
+fn known<D: Device>(model: &Loaded<D>, ids: &Ids) -> Result<(), Refusal> {
+    let vocabulary = model.sizes().vocabulary;
+    match ids.iter().find(|id| **id as usize >= vocabulary) {
+        Some(&id) => Err(Refusal::Token { id, vocabulary }),
+        None => Ok(()),
+    }
+}
+
+fn positive(name: &'static str, value: f32) -> Result<(), Refusal> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Refusal::Parameter { name, value: value.to_string(), allowed: "a finite number above 0" })
+}
+
+fn positions<D: Device>(model: &Loaded<D>, tokens: usize) -> Result<(), Refusal> {
+    match model.sizes().max_positions {
+        Some(positions) if tokens > positions => Err(Refusal::Positions { tokens, positions }),
+        _ => Ok(()),
+    }
+}
+
+fn fits(tokens: usize, options: &Options) -> Result<(), Refusal> {
+    let limit = options.batch_tokens;
+    if tokens > limit { Err(Refusal::TooLong { tokens, limit, what: "a batch" }) } else { Ok(()) }
+}
+
+/// What makes two requests the same; temperatures do not, since an answer can hold those of all.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Same {
+    Score(Ids, Ids),
+    Encode(Ids, Ids, Want),
+    Generate(Ids, usize, [u64; 5], Vec<String>, Vec<u32>),
+}
+
+impl Same {
+    pub(super) fn of(request: &Request) -> Self {
+        match request {
+            Request::Score(score) => Self::Score(score.prompt.clone(), score.target.clone()),
+            Request::Encode(encode) => Self::Encode(encode.ids.clone(), encode.type_ids.clone(), encode.want),
+            Request::Generate(generate) => {
+                let sampling = match generate.sampling {
+                    Sampling::Greedy => [0; 5],
+                    Sampling::Sample { temperature, top_k, top_p, seed, draw } => [
+                        u64::from(temperature.to_bits()),
+                        top_k as u64,
+                        u64::from(top_p.to_bits()),
+                        seed,
+                        // Not the greedy one, whatever the draw.
+                        u64::from(draw) + 1,
+                    ],
+                };
+                let (stop, ends) = (generate.stop.clone(), generate.ends.clone());
+                Self::Generate(generate.prompt.clone(), generate.max_tokens, sampling, stop, ends)
+            }
+        }
+    }
+}
+
+/// A waiting request as a packer sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) request: Request,
+    /// Those who wait for it.
+    pub(super) group: u64,
+    /// Sorts with those that it shares work with.
+    key: (usize, Ids),
+    cost: usize,
+    /// How much of the key, if it is shared, is saved.
+    sharing: Sharing,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Sharing {
+    Nothing,
+    /// Any common prefix.
+    Prefix,
+    /// The whole prompt or nothing: this many tokens.
+    Prompt(usize),
+}
+
+impl Item {
+    pub(super) fn new<D: Device>(model: &Loaded<D>, request: Request, group: u64, share: bool) -> Self {
+        let (key, cost, sharing) = match &request {
+            Request::Score(score) if matches!(model, Loaded::Decoder(_)) => {
+                let sequence: Ids = decoder_sequence(score).into();
+                let cost = sequence.len();
+                ((0, sequence), cost, Sharing::Prefix)
+            }
+            Request::Score(score) => {
+                let cost = score.prompt.len() + score.target.len();
+                ((0, score.prompt.clone()), cost, Sharing::Prompt(score.prompt.len()))
+            }
+            // Near lengths together: nothing is padded, but accelerators balance equal sequences best.
+            Request::Encode(encode) => ((encode.ids.len(), Ids::default()), encode.ids.len(), Sharing::Nothing),
+            Request::Generate(generate) => ((0, generate.prompt.clone()), generate.prompt.len(), Sharing::Prefix),
+        };
+        Self { request, group, key, cost, sharing: if share { sharing } else { Sharing::Nothing } }
+    }
+}
+
+impl Pack for Item {
+    type Key = (usize, Ids);
+
+    fn key(&self) -> Self::Key {
+        self.key.clone()
+    }
+
+    fn cost(&self) -> usize {
+        self.cost
+    }
+
+    fn added_cost(&self, before: &Self) -> usize {
+        match self.sharing {
+            Sharing::Nothing => self.cost,
+            // At least one: what shares everything still has rows of its own at the head.
+            Sharing::Prefix => (self.cost - common_prefix(&self.key.1, &before.key.1).min(self.cost)).max(1),
+            Sharing::Prompt(tokens) if self.key == before.key => self.cost - tokens,
+            Sharing::Prompt(_) => self.cost,
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The engine's thread: takes submissions in, runs one batch of each sort in turn, answers.
+
+use super::queue::{Item, Same};
+use super::{Completion, Cost, Counters, Options, Refusal, Submission};
+use crate::generate::{Detokenise, Finished, Generative, Generator};
+use crate::loaded::Loaded;
+use crate::pack::Packer;
+use crate::request::{Answer, Encoded, Request, Score, Scored};
+use crate::score::{self, Batched};
+use crate::states::StatesPool;
+use hopeval_device::{Device, DeviceError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Instant;
+
+/// The state of the thread.
+pub(super) struct Worker<'a, D: Device> {
+    device: &'a D,
+    model: &'a Loaded<D>,
+    options: Options,
+    counters: &'a Counters,
+    detokenise: Option<Box<Detokenise>>,
+    /// Scores and encodings that wait.
+    batches: Packer<Item>,
+    /// Prompts that wait to be continued.
+    prompts: Packer<Item>,
+    pool: Option<StatesPool<D>>,
+    generator: Option<Generator<D>>,
+    groups: u64,
+    /// Submissions by group: equal requests are one, of which the first has set an item in motion.
+    waiting: HashMap<u64, Group>,
+    /// The group of a request whose item has not left yet.
+    same: HashMap<Same, u64>,
+}
+
+/// Those who wait for one answer.
+struct Group {
+    same: Same,
+    submissions: Vec<Submission>,
+    /// When its item left the queue.
+    started: Option<Instant>,
+    device_s: f64,
+}
+
+impl<'a, D: Device> Worker<'a, D> {
+    pub(super) fn new(
+        device: &'a D,
+        model: &'a Loaded<D>,
+        options: Options,
+        detokenise: Option<Box<Detokenise>>,
+        counters: &'a Counters,
+    ) -> Self {
+        Self {
+            device,
+            model,
+            options,
+            counters,
+            detokenise,
+            batches: Packer::new(options.batch_tokens),
+            prompts: Packer::new(options.batch_tokens),
+            pool: None,
+            generator: None,
+            groups: 0,
+            waiting: HashMap::new(),
+            same: HashMap::new(),
+        }
+    }
+
+    /// Until the queue is closed and everything is answered.
+    pub(super) fn run(mut self, submissions: &Receiver<Submission>) {
+        let mut open = true;
+        while open || !self.waiting.is_empty() {
+            if open && self.waiting.is_empty() {
+                match submissions.recv() {
+                    Ok(submission) => self.take_in(submission),
+                    Err(_) => open = false,
+                }
+            }
+            loop {
+                match submissions.try_recv() {
+                    Ok(submission) => self.take_in(submission),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => {
+                        open = false;
+                        break;
+                    }
+                }
+            }
+            self.run_batch();
+            self.run_generation();
+        }
+    }
+
+    fn take_in(&mut self, submission: Submission) {
+        let tokens = requested_tokens(&submission.request);
+        self.counters.requested_tokens.fetch_add(tokens, Relaxed);
+        self.counters.operations.fetch_add(submission.work.operations, Relaxed);
+        let same = Same::of(&submission.request);
+        if self.options.share
+            && let Some(group) = self.same.get(&same)
+        {
+            let group = self.waiting.get_mut(group).expect("a waiting request has a group; this is a bug");
+            group.submissions.push(submission);
+            return;
+        }
+        self.counters.unique_tokens.fetch_add(tokens, Relaxed);
+        self.groups += 1;
+        self.same.insert(same.clone(), self.groups);
+        let request = submission.request.clone();
+        let group = Group { same, submissions: vec![submission], started: None, device_s: 0.0 };
+        self.waiting.insert(self.groups, group);
+        let packer = if matches!(request, Request::Generate(_)) { &mut self.prompts } else { &mut self.batches };
+        let item = Item::new(self.model, request, self.groups, self.options.share);
+        let fits = packer.push(item).is_ok();
+        assert!(fits, "what cannot fit was refused at the door; this is a bug");
+    }
+
+    /// One batch of scores or encodings.
+    fn run_batch(&mut self) {
+        let Some(batch) = self.batches.next_batch() else { return };
+        let started = Instant::now();
+        let outcome = self.answer(&batch);
+        self.counters.batches.fetch_add(1, Relaxed);
+        match outcome {
+            Ok(Batched { results, computed_tokens }) => {
+                self.batches.done();
+                self.counters.computed_tokens.fetch_add(computed_tokens, Relaxed);
+                self.leave(&batch, started);
+                self.charge(&batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>(), started);
+                for ((_, item), result) in batch.iter().zip(results) {
+                    self.complete(item.group, result);
+                }
+            }
+            Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
+                let alone = self.batches.out_of_memory(batch);
+                assert!(alone.is_none(), "several items wait again; this is a bug");
+            }
+            Err(error) => batch.into_iter().for_each(|(_, item)| self.complete(item.group, Err(refusal(&error)))),
+        }
+    }
+
+    fn answer(&mut self, batch: &[(u64, Item)]) -> Result<Batched<Result<Answer, Refusal>>, DeviceError> {
+        if let Loaded::Encoder(model) = self.model {
+            let requests = batch.iter().map(|(_, item)| item.request.as_encode()).collect::<Vec<_>>();
+            return Ok(checked(model.answer(self.device, &requests)?, Answer::Encoded));
+        }
+        let requests = batch.iter().map(|(_, item)| self.score_of(item)).collect::<Vec<_>>();
+        let scores = requests.iter().collect::<Vec<_>>();
+        let scores = match self.model {
+            Loaded::Decoder(model) => score::with_decoder(self.device, &**model, &scores, self.options.share)?,
+            Loaded::EncoderDecoder(model) => {
+                self.open_pool()?;
+                let pool = self.pool.as_mut().expect("it was opened; this is a bug");
+                score::with_encoder_decoder(self.device, &**model, pool, &scores)?
+            }
+            Loaded::Encoder(_) => unreachable!("it was answered above; this is a bug"),
+        };
+        Ok(checked(scores, Answer::Scored))
+    }
+
+    /// The score that an item asks for, at the temperatures of all who wait for it.
+    fn score_of(&self, item: &Item) -> Score {
+        let temperatures = grid(&self.waiting[&item.group].submissions);
+        Score { temperatures, ..item.request.as_score().clone() }
+    }
+
+    fn open_pool(&mut self) -> Result<(), DeviceError> {
+        if self.pool.is_none() {
+            let rows = self.options.states_tokens.max(self.options.batch_tokens);
+            self.pool = Some(StatesPool::reserve(self.device, rows, self.model.sizes().hidden)?);
+        }
+        Ok(())
+    }
+
+    fn open_generator(&mut self, model: &Generative<'_, D>) -> Result<(), DeviceError> {
+        if matches!(model, Generative::EncoderDecoder(_)) {
+            self.open_pool()?;
+        }
+        if self.generator.is_none() {
+            let rows = self.options.cache_tokens as u32;
+            self.generator = Some(Generator::new(self.device, model, rows)?);
+        }
+        Ok(())
+    }
+
+    /// Admits what fits, and takes every continuation one token further.
+    fn run_generation(&mut self) {
+        let idle = self.generator.as_ref().is_none_or(Generator::is_empty);
+        if self.prompts.is_empty() && idle {
+            return;
+        }
+        let model = match self.model {
+            Loaded::Decoder(model) => Generative::Decoder(&**model),
+            Loaded::EncoderDecoder(model) => Generative::EncoderDecoder(&**model),
+            Loaded::Encoder(_) => unreachable!("encoders are not asked to generate; this is a bug"),
+        };
+        if let Err(error) = self.open_generator(&model) {
+            while let Some(batch) = self.prompts.next_batch() {
+                batch.into_iter().for_each(|(_, item)| self.complete(item.group, Err(refusal(&error))));
+            }
+            return;
+        }
+        if let Some(batch) = self.prompts.next_batch() {
+            self.admit(&model, batch);
+        }
+        let generator = self.generator.as_mut().expect("it was opened; this is a bug");
+        if generator.is_empty() {
+            return;
+        }
+        let started = Instant::now();
+        let groups = generator.tags();
+        let stepped = generator.step(self.device, &model, self.detokenise.as_deref());
+        self.counters.computed_tokens.fetch_add(generator.take_computed(), Relaxed);
+        self.counters.batches.fetch_add(1, Relaxed);
+        match stepped {
+            Ok(finished) => {
+                self.charge(&groups, started);
+                self.finish(finished);
+            }
+            Err(error) => {
+                let ended = generator.abort();
+                ended.into_iter().for_each(|group| self.complete(group, Err(refusal(&error))));
+            }
+        }
+    }
+
+    fn admit(&mut self, model: &Generative<'_, D>, mut batch: Vec<(u64, Item)>) {
+        let started = Instant::now();
+        let requests =
+            batch.iter().map(|(_, item)| (item.group, item.request.as_generate().clone())).collect::<Vec<_>>();
+        let generator = self.generator.as_mut().expect("it was opened; this is a bug");
+        match generator.admit(self.device, model, self.pool.as_mut(), self.detokenise.as_deref(), &requests) {
+            Ok((taken, finished)) => {
+                self.counters.computed_tokens.fetch_add(generator.take_computed(), Relaxed);
+                self.prompts.done();
+                self.prompts.put_back(batch.split_off(taken));
+                self.leave(&batch, started);
+                self.charge(&batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>(), started);
+                self.finish(finished);
+            }
+            Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
+                let alone = self.prompts.out_of_memory(batch);
+                assert!(alone.is_none(), "several items wait again; this is a bug");
+            }
+            Err(error) => batch.into_iter().for_each(|(_, item)| self.complete(item.group, Err(refusal(&error)))),
+        }
+    }
+
+    fn finish(&mut self, finished: Vec<Finished>) {
+        for (group, generated) in finished {
+            self.complete(group, generated.map(Answer::Generated).map_err(|_| Refusal::NotFinite));
+        }
+    }
+
+    /// Marks that these items wait no more: equal requests that come from now on are answered on their own.
+    fn leave(&mut self, batch: &[(u64, Item)], started: Instant) {
+        for (_, item) in batch {
+            let group = self.waiting.get_mut(&item.group).expect("an item has a group; this is a bug");
+            group.started = Some(started);
+            if self.same.get(&group.same) == Some(&item.group) {
+                self.same.remove(&group.same);
+            }
+        }
+    }
+
+    /// Shares the seconds since `started` among groups, by the operations that each needs alone.
+    fn charge(&mut self, groups: &[u64], started: Instant) {
+        let spent = started.elapsed();
+        self.counters.device_us.fetch_add(spent.as_micros() as u64, Relaxed);
+        let weight = |group: &Group| group.submissions[0].work.operations.max(1) as f64;
+        let total = groups.iter().map(|group| weight(&self.waiting[group])).sum::<f64>();
+        for group in groups {
+            let group = self.waiting.get_mut(group).expect("a group waits until it is complete; this is a bug");
+            group.device_s += spent.as_secs_f64() * weight(group) / total;
+        }
+    }
+
+    fn complete(&mut self, number: u64, result: Result<Answer, Refusal>) {
+        let group = self.waiting.remove(&number).expect("a group is completed once; this is a bug");
+        if self.same.get(&group.same) == Some(&number) {
+            self.same.remove(&group.same);
+        }
+        let started = group.started.unwrap_or_else(Instant::now);
+        let shares = group.submissions.len() as f64;
+        let grid = grid(&group.submissions);
+        if let Ok(Answer::Generated(generated)) = &result {
+            let tokens = generated.ids.len() as u64;
+            self.counters.requested_tokens.fetch_add(tokens * group.submissions.len() as u64, Relaxed);
+            self.counters.unique_tokens.fetch_add(tokens, Relaxed);
+        }
+        for submission in group.submissions {
+            let work = match &result {
+                Ok(Answer::Generated(generated)) => {
+                    self.model.generation_work(&submission.request, generated.ids.len())
+                }
+                _ => submission.work,
+            };
+            let result = result.clone().map(|answer| narrowed(answer, &submission.request, &grid));
+            let cost = Cost {
+                queue_s: started.saturating_duration_since(submission.since).as_secs_f64(),
+                service_s: started.elapsed().as_secs_f64(),
+                device_s: group.device_s / shares,
+            };
+            submission.answer(Completion { result, work, cost });
+        }
+    }
+}
+
+/// The temperatures of all who wait for one score, ascending: positive floats sort as their bits do.
+fn grid(submissions: &[Submission]) -> Vec<f32> {
+    let bits = submissions.iter().filter_map(|s| match &s.request {
+        Request::Score(score) => Some(score.temperatures.iter().map(|t| t.to_bits())),
+        _ => None,
+    });
+    bits.flatten().collect::<BTreeSet<_>>().into_iter().map(f32::from_bits).collect()
+}
+
+/// The answer for one of those who waited: its own temperatures only, in its own order.
+fn narrowed(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
+    match (answer, request) {
+        (Answer::Scored(scored), Request::Score(score)) => {
+            let at =
+                |t: &f32| grid.iter().position(|g| g == t).expect("the grid holds all temperatures; this is a bug");
+            let log_sum_exps = score.temperatures.iter().map(|t| scored.log_sum_exps[at(t)].clone()).collect();
+            Answer::Scored(Scored { log_sum_exps, ..scored })
+        }
+        (answer, _) => answer,
+    }
+}
+
+/// Wraps results, refusing those that hold a number that is none.
+fn checked<T: Finite>(batched: Batched<T>, wrap: impl Fn(T) -> Answer) -> Batched<Result<Answer, Refusal>> {
+    let results = batched.results.into_iter();
+    let results = results.map(|r| if r.is_finite() { Ok(wrap(r)) } else { Err(Refusal::NotFinite) }).collect();
+    Batched { results, computed_tokens: batched.computed_tokens }
+}
+
+/// Results whose numbers can be checked.
+trait Finite {
+    fn is_finite(&self) -> bool;
+}
+
+impl Finite for Scored {
+    fn is_finite(&self) -> bool {
+        // A token may be impossible (a logit of -inf): that is a number. Its log-sum-exp is finite all the same.
+        self.target_logits.iter().all(|x| !x.is_nan() && *x < f32::INFINITY)
+            && self.log_sum_exps.iter().flatten().all(|x| x.is_finite())
+    }
+}
+
+impl Finite for Encoded {
+    fn is_finite(&self) -> bool {
+        let rows = self.token_logits.iter().flatten().chain(&self.sequence_logits).chain(&self.embedding);
+        rows.chain(&self.start_logits).chain(&self.end_logits).chain(&self.rank).all(|x| x.is_finite())
+    }
+}
+
+fn refusal(error: &DeviceError) -> Refusal {
+    let reason = error.to_string();
+    match error {
+        DeviceError::OutOfMemory { .. } => Refusal::OutOfMemory { reason },
+        _ => Refusal::Device { reason },
+    }
+}
+
+/// Tokens that a request would take alone, before anything is generated.
+fn requested_tokens(request: &Request) -> u64 {
+    let tokens = match request {
+        Request::Score(score) => score.prompt.len() + score.target.len(),
+        Request::Encode(encode) => encode.ids.len(),
+        Request::Generate(generate) => generate.prompt.len(),
+    };
+    tokens as u64
+}

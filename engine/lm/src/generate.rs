@@ -1,0 +1,400 @@
+//! Generates continuations with a key/value cache: prompts join between steps, finished sequences leave at once.
+//!
+//! ```text
+//!   waiting --admit--> prefill (prompts of one admission are a forest) --> active --step--> one token each --> finished
+//! ```
+//!
+//! A sequence's keys are the rows of its prompt, which those admitted with it may share, and rows of its own. Encoder-decoders
+//! keep the projected keys and values of encoder states in a second cache, likewise shared by equal prompts.
+
+use crate::blocks::{Block, Blocks};
+use crate::model::{Batch, Cache, Decoder, EncoderDecoder, Head, Memory, Slots};
+use crate::prefix::Forest;
+use crate::request::{Finish, Generate, Generated, Ids};
+use crate::sample::{Chosen, NotANumber, choose};
+use crate::score;
+use crate::states::StatesPool;
+use hopeval_device::{Columns, Device, DeviceError, Epilogue, Packing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Turns token ids into text, for stop strings.
+pub type Detokenise = dyn Fn(&[u32]) -> String + Send + Sync;
+
+/// A model that can continue.
+#[derive(Clone, Copy, Debug)]
+pub enum Generative<'a, D: Device> {
+    /// Continues the prompt.
+    Decoder(&'a dyn Decoder<D>),
+    /// Reads the prompt, and answers.
+    EncoderDecoder(&'a dyn EncoderDecoder<D>),
+}
+
+impl<D: Device> Generative<'_, D> {
+    fn head(&self) -> &Head<D> {
+        match self {
+            Self::Decoder(model) => model.head(),
+            Self::EncoderDecoder(model) => model.head(),
+        }
+    }
+}
+
+/// What is being generated.
+pub struct Generator<D: Device> {
+    cache: Cache<D>,
+    blocks: Blocks,
+    /// Keys and values of encoder states; no rows for decoders.
+    cross: Cache<D>,
+    cross_blocks: Blocks,
+    active: Vec<Active>,
+    computed_tokens: u64,
+}
+
+impl<D: Device> std::fmt::Debug for Generator<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Generator").field("active", &self.active.len()).field("blocks", &self.blocks).finish()
+    }
+}
+
+/// Rows that the sequences of one admission share.
+#[derive(Debug)]
+struct Shared {
+    own: Block,
+    cross: Block,
+}
+
+#[derive(Debug)]
+struct Active {
+    tag: u64,
+    request: Generate,
+    shared: Rc<Shared>,
+    /// Key rows of the prompt (decoders), in order.
+    prompt_spans: Vec<(u32, u32)>,
+    /// Key rows of the encoder's states.
+    cross_span: (u32, u32),
+    /// Tokens before the first generated one, as positions count.
+    offset: u32,
+    own: Block,
+    filled: u32,
+    /// The token that goes in next.
+    last: u32,
+    ids: Vec<u32>,
+    log_probs: Vec<f32>,
+}
+
+/// A sequence that ended: which, and how.
+pub type Finished = (u64, Result<Generated, NotANumber>);
+
+impl<D: Device> Generator<D> {
+    /// Caches of `rows` tokens.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    pub fn new(device: &D, model: &Generative<'_, D>, rows: u32) -> Result<Self, DeviceError> {
+        let (sizes, cross_rows) = match model {
+            Generative::Decoder(model) => (model.sizes(), 0),
+            Generative::EncoderDecoder(model) => (model.sizes(), rows),
+        };
+        Ok(Self {
+            cache: Cache::reserve(device, sizes.layers, rows as usize, sizes.kv_width)?,
+            blocks: Blocks::new(rows),
+            cross: Cache::reserve(device, sizes.layers, cross_rows as usize, sizes.kv_width)?,
+            cross_blocks: Blocks::new(cross_rows),
+            active: Vec::new(),
+            computed_tokens: 0,
+        })
+    }
+
+    /// Rows that a request can take at most.
+    pub fn capacity(&self) -> u32 {
+        self.blocks.capacity()
+    }
+
+    /// How many sequences are being continued.
+    pub fn len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Whether nothing is being continued.
+    pub fn is_empty(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// The tags of the sequences that are being continued.
+    pub fn tags(&self) -> Vec<u64> {
+        self.active.iter().map(|sequence| sequence.tag).collect()
+    }
+
+    /// Rows that went through the model since this was last asked.
+    pub fn take_computed(&mut self) -> u64 {
+        std::mem::take(&mut self.computed_tokens)
+    }
+
+    /// Begins requests that fit the caches, in the order given; the others come back. Prompts that begin alike should be
+    /// neighbours. Some may end with their first token.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: none of them was begun.
+    pub fn admit(
+        &mut self,
+        device: &D,
+        model: &Generative<'_, D>,
+        pool: Option<&mut StatesPool<D>>,
+        detokenise: Option<&Detokenise>,
+        requests: &[(u64, Generate)],
+    ) -> Result<(usize, Vec<Finished>), DeviceError> {
+        let (owns, taken) = self.reserve_own(requests, matches!(model, Generative::EncoderDecoder(_)));
+        let given_back = owns.clone();
+        let outcome = match (model, pool) {
+            (Generative::Decoder(model), _) => self.prefill(device, *model, detokenise, &requests[..taken], owns),
+            (Generative::EncoderDecoder(model), Some(pool)) => {
+                self.encode(device, *model, pool, &requests[..taken], owns).map(|()| Vec::new())
+            }
+            (Generative::EncoderDecoder(_), None) => panic!("an encoder-decoder has a pool of states; this is a bug"),
+        };
+        if outcome.is_err() {
+            given_back.into_iter().for_each(|block| self.blocks.give_back(block));
+        }
+        Ok((taken, outcome?))
+    }
+
+    /// Blocks for the continuations of as many requests as fit, their shared rows included.
+    fn reserve_own(&mut self, requests: &[(u64, Generate)], cross: bool) -> (Vec<Block>, usize) {
+        let mut owns = Vec::new();
+        for (n, (_, request)) in requests.iter().enumerate() {
+            let Some(own) = self.blocks.take(request.max_tokens as u32) else { break };
+            owns.push(own);
+            // The prompts of an admission, unshared, must fit as well; what is shared only leaves more free.
+            let prompts = requests[..=n].iter().map(|(_, r)| r.prompt.len() as u32).sum();
+            let blocks = if cross { &mut self.cross_blocks } else { &mut self.blocks };
+            match blocks.take(prompts) {
+                Some(block) => blocks.give_back(block),
+                None => {
+                    self.blocks.give_back(own);
+                    owns.pop();
+                    break;
+                }
+            }
+        }
+        let taken = owns.len();
+        (owns, taken)
+    }
+
+    /// Reads the prompts of decoders and chooses the first tokens.
+    fn prefill(
+        &mut self,
+        device: &D,
+        model: &dyn Decoder<D>,
+        detokenise: Option<&Detokenise>,
+        requests: &[(u64, Generate)],
+        owns: Vec<Block>,
+    ) -> Result<Vec<Finished>, DeviceError> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let forest = Forest::of(&requests.iter().map(|(_, r)| &r.prompt[..]).collect::<Vec<_>>());
+        let rows = forest.ids.len() as u32;
+        let own = self.blocks.take(rows).expect("room was found for unshared prompts; this is a bug");
+        let shifted = |&(start, rows): &(u32, u32)| (start + own.start, rows);
+        let packing = Packing { spans: forest.packing.spans.iter().map(shifted).collect(), ..forest.packing.clone() };
+        let batch = Batch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &packing };
+        let slots = (own.start..own.start + rows).collect::<Vec<_>>();
+        let slots = Slots { cache: &mut self.cache, rows: &slots };
+        let chosen = model.forward(device, &batch, Some(slots)).and_then(|hidden| {
+            let last = forest.rows.iter().map(|rows| *rows.last().expect("a prompt has tokens; this is a bug"));
+            let hidden = device.gather(&hidden, &last.collect::<Vec<_>>())?;
+            read_logits(device, model.head(), &hidden)
+        });
+        let logits = match chosen {
+            Ok(logits) => logits,
+            Err(error) => {
+                self.blocks.give_back(own);
+                return Err(error);
+            }
+        };
+        self.computed_tokens += u64::from(rows);
+        let shared = Rc::new(Shared { own, cross: Block { start: 0, rows: 0 } });
+        let first = self.active.len();
+        for (((tag, request), rows), own) in requests.iter().zip(&forest.rows).zip(owns) {
+            self.active.push(Active {
+                tag: *tag,
+                request: request.clone(),
+                shared: shared.clone(),
+                prompt_spans: runs(rows).map(|(start, n)| (start + shared.own.start, n)).collect(),
+                cross_span: (0, 0),
+                offset: request.prompt.len() as u32,
+                own,
+                filled: 0,
+                last: 0,
+                ids: Vec::new(),
+                log_probs: Vec::new(),
+            });
+        }
+        drop(shared);
+        Ok(self.advance(first, &logits, detokenise))
+    }
+
+    /// Encodes the prompts of encoder-decoders and projects their states.
+    fn encode(
+        &mut self,
+        device: &D,
+        model: &dyn EncoderDecoder<D>,
+        pool: &mut StatesPool<D>,
+        requests: &[(u64, Generate)],
+        owns: Vec<Block>,
+    ) -> Result<(), DeviceError> {
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let prompts = requests.iter().map(|(_, r)| &r.prompt).collect::<BTreeSet<&Ids>>();
+        let encoded = score::encode(device, model, pool, &prompts)?;
+        let projected = model.project(device, &encoded.states)?;
+        let rows = device.shape(&encoded.states).0 as u32;
+        let block = self.cross_blocks.take(rows).expect("room was found for unshared prompts; this is a bug");
+        let to = (block.start..block.start + rows).collect::<Vec<_>>();
+        let pairs =
+            self.cross.keys.iter_mut().zip(&projected.keys).chain(self.cross.values.iter_mut().zip(&projected.values));
+        for (into, from) in pairs {
+            if let Err(error) = device.scatter(into, &to, Columns { tensor: from, start: 0 }) {
+                self.cross_blocks.give_back(block);
+                return Err(error);
+            }
+        }
+        self.computed_tokens += encoded.computed;
+        let spans: BTreeMap<&Ids, (u32, u32)> = encoded.spans;
+        let shared = Rc::new(Shared { own: Block { start: 0, rows: 0 }, cross: block });
+        for ((tag, request), own) in requests.iter().zip(owns) {
+            let (start, n) = spans[&request.prompt];
+            self.active.push(Active {
+                tag: *tag,
+                request: request.clone(),
+                shared: shared.clone(),
+                prompt_spans: Vec::new(),
+                cross_span: (block.start + start, n),
+                offset: 0,
+                own,
+                filled: 0,
+                last: model.decoder_start(),
+                ids: Vec::new(),
+                log_probs: Vec::new(),
+            });
+        }
+        Ok(())
+    }
+
+    /// One more token for every active sequence.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: no sequence moved; [`abort`](Self::abort) ends them.
+    pub fn step(
+        &mut self,
+        device: &D,
+        model: &Generative<'_, D>,
+        detokenise: Option<&Detokenise>,
+    ) -> Result<Vec<Finished>, DeviceError> {
+        if self.active.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut packing = Packing::new();
+        let mut cross = Packing::new();
+        for sequence in &self.active {
+            let own = (sequence.own.start, sequence.filled + 1);
+            packing.push(1, sequence.prompt_spans.iter().copied().chain([own]));
+            cross.push(1, [sequence.cross_span]);
+        }
+        let ids = self.active.iter().map(|s| s.last).collect::<Vec<_>>();
+        let positions = self.active.iter().map(|s| s.offset + s.filled).collect::<Vec<_>>();
+        let rows = self.active.iter().map(|s| s.own.start + s.filled).collect::<Vec<_>>();
+        let batch = Batch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
+        let slots = Some(Slots { cache: &mut self.cache, rows: &rows });
+        let hidden = match model {
+            Generative::Decoder(model) => model.forward(device, &batch, slots)?,
+            Generative::EncoderDecoder(model) => {
+                model.decode(device, &batch, Memory::Projected(&self.cross), &cross, slots)?
+            }
+        };
+        let logits = read_logits(device, model.head(), &hidden)?;
+        self.computed_tokens += ids.len() as u64;
+        self.active.iter_mut().for_each(|sequence| sequence.filled += 1);
+        Ok(self.advance(0, &logits, detokenise))
+    }
+
+    /// Ends every sequence; their tags.
+    pub fn abort(&mut self) -> Vec<u64> {
+        let ended = std::mem::take(&mut self.active);
+        let tags = ended.iter().map(|sequence| sequence.tag).collect();
+        ended.into_iter().for_each(|sequence| self.release(sequence));
+        tags
+    }
+
+    /// Chooses a token for each sequence from the `first` on, and takes out those that end.
+    fn advance(&mut self, first: usize, logits: &[f32], detokenise: Option<&Detokenise>) -> Vec<Finished> {
+        let vocabulary = logits.len() / (self.active.len() - first);
+        let mut finished = Vec::new();
+        let moved = self.active.split_off(first);
+        for (mut sequence, logits) in moved.into_iter().zip(logits.chunks_exact(vocabulary)) {
+            let ended = match choose(logits, &sequence.request.sampling, sequence.ids.len()) {
+                Ok(chosen) => take_token(&mut sequence, chosen, detokenise).map(Ok),
+                Err(error) => Some(Err(error)),
+            };
+            match ended {
+                None => self.active.push(sequence),
+                Some(ended) => {
+                    let generated = ended.map(|finish| Generated {
+                        ids: std::mem::take(&mut sequence.ids),
+                        log_probs: std::mem::take(&mut sequence.log_probs),
+                        finish,
+                    });
+                    finished.push((sequence.tag, generated));
+                    self.release(sequence);
+                }
+            }
+        }
+        finished
+    }
+
+    fn release(&mut self, sequence: Active) {
+        self.blocks.give_back(sequence.own);
+        if let Ok(shared) = Rc::try_unwrap(sequence.shared) {
+            self.blocks.give_back(shared.own);
+            self.cross_blocks.give_back(shared.cross);
+        }
+    }
+}
+
+/// Appends a token; whether and why that ended the sequence.
+fn take_token(
+    sequence: &mut Active,
+    Chosen { id, log_prob }: Chosen,
+    detokenise: Option<&Detokenise>,
+) -> Option<Finish> {
+    if sequence.request.ends.contains(&id) {
+        return Some(Finish::End);
+    }
+    sequence.last = id;
+    sequence.ids.push(id);
+    sequence.log_probs.push(log_prob);
+    if let (Some(detokenise), false) = (detokenise, sequence.request.stop.is_empty())
+        && cut_at_stop(&detokenise(&sequence.ids), &sequence.request.stop).1
+    {
+        return Some(Finish::Stop);
+    }
+    (sequence.ids.len() >= sequence.request.max_tokens).then_some(Finish::Length)
+}
+
+/// Logits of every row, on the host.
+fn read_logits<D: Device>(device: &D, head: &Head<D>, hidden: &D::Tensor) -> Result<Vec<f32>, DeviceError> {
+    let epilogue = Epilogue { scale: head.scale, ..Epilogue::bias(head.bias.as_ref()) };
+    device.read(&device.linear(hidden, &head.weight, epilogue)?)
+}
+
+/// Rows as runs of neighbours: `(first, how many)`.
+fn runs(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> + '_ {
+    rows.chunk_by(|a, b| a + 1 == *b).map(|run| (run[0], run.len() as u32))
+}
+
+/// The text before the first of the stop strings, and whether there was one.
+pub fn cut_at_stop<'a>(text: &'a str, stop: &[String]) -> (&'a str, bool) {
+    let first = stop.iter().filter(|s| !s.is_empty()).filter_map(|s| text.find(s.as_str())).min();
+    first.map_or((text, false), |at| (&text[..at], true))
+}

@@ -1,0 +1,67 @@
+//! What is asked of every line.
+
+use crate::request::{Sampling, Want};
+
+/// A command and its options.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// `{"id", "prompt", "target"}` to `{"id", "target_tokens", "logprobs": {TEMPERATURE: [..]}}`.
+    Score {
+        /// As they were written, which names them in the output, and their values.
+        temperatures: Vec<(String, f32)>,
+        /// Whether an encoder-decoder's text target ends in a scored end token.
+        target_eos: bool,
+    },
+    /// `{"id", "text"[, "text_pair"]}` to token and sequence logits.
+    Label,
+    /// `{"id", "text"[, "text_pair"]}` to sequence logits.
+    Classify,
+    /// As [`Task::Classify`], with the one logit of a cross-encoder as `score`.
+    Rerank,
+    /// `{"id", "text"}` to `{"id", "embedding"}`.
+    Embed {
+        /// [`Want::Mean`] or [`Want::First`].
+        pooling: Want,
+        /// To length 1.
+        normalize: bool,
+    },
+    /// `{"id", "question", "context"}` to the best span.
+    Read {
+        /// Tokens of an answer at most.
+        max_answer_tokens: usize,
+    },
+    /// `{"id", "prompt"}` to `{"id", "text", "ids"}`.
+    Generate {
+        /// Tokens at most.
+        max_tokens: usize,
+        /// Whether end tokens are tokens like others.
+        ignore_eos: bool,
+        /// How tokens are chosen; the draw of a line may be given in the line.
+        sampling: Sample,
+        /// Stop strings.
+        stop: Vec<String>,
+    },
+    /// `{"id", "text"[, "text_pair"]}` to `{"id", "ids", "tokens"}`.
+    Tokenize,
+}
+
+/// Sampling options; temperature 0 is greedy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// 0 for greedy.
+    pub temperature: f32,
+    /// 0 for all.
+    pub top_k: usize,
+    /// 1 for all.
+    pub top_p: f32,
+    /// Fixes the draws.
+    pub seed: u64,
+}
+
+impl Sample {
+    /// The sampling of one line.
+    pub fn sampling(self, draw: u32) -> Sampling {
+        let Self { temperature, top_k, top_p, seed } = self;
+        if temperature == 0.0 { Sampling::Greedy } else { Sampling::Sample { temperature, top_k, top_p, seed, draw } }
+    }
+}

@@ -1,0 +1,218 @@
+//! Scores targets after prompts: logits at target positions only, nothing computed twice within a batch.
+//!
+//! A decoder reads `prompt + target` without its last token, laid out as a [`Forest`]; the rows that predict a target token meet
+//! the head, and no other does. An encoder-decoder encodes each prompt that is not in the pool once, and decodes every target
+//! over the pooled states.
+
+use crate::model::{Batch, Decoder, EncoderDecoder, Head, Memory, Operations};
+use crate::prefix::Forest;
+use crate::request::{Ids, Score, Scored, Work};
+use crate::states::StatesPool;
+use hopeval_device::{Device, DeviceError, LogProbs, Packing};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Results of a batch, in its order, and how many tokens were really computed.
+#[derive(Debug)]
+pub struct Batched<T> {
+    /// One for each request.
+    pub results: Vec<T>,
+    /// Rows that went through the model.
+    pub computed_tokens: u64,
+}
+
+/// What a decoder reads to score a target: all but the last token, which predicts nothing that is asked for.
+pub fn decoder_sequence(score: &Score) -> Vec<u32> {
+    let target = &score.target[..score.target.len() - 1];
+    [&score.prompt[..], target].concat()
+}
+
+/// Scores with a causal decoder. With `share` requests should come sorted by [`decoder_sequence`], so that prefixes meet.
+///
+/// # Errors
+/// [`DeviceError::OutOfMemory`].
+pub fn with_decoder<D: Device>(
+    device: &D,
+    model: &dyn Decoder<D>,
+    requests: &[&Score],
+    share: bool,
+) -> Result<Batched<Scored>, DeviceError> {
+    let sequences = requests.iter().map(|score| decoder_sequence(score)).collect::<Vec<_>>();
+    let sequences = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
+    let forest = if share { Forest::of(&sequences) } else { Forest::flat(&sequences) };
+    let batch = Batch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &forest.packing };
+    let hidden = model.forward(device, &batch, None)?;
+    let predicting = |(score, rows): (&&Score, &Vec<u32>)| rows[score.prompt.len() - 1..].to_vec();
+    let rows = requests.iter().zip(&forest.rows).flat_map(predicting).collect::<Vec<_>>();
+    let hidden = device.gather(&hidden, &rows)?;
+    let results = head_rows(device, model.head(), &hidden, requests)?;
+    Ok(Batched { results, computed_tokens: forest.ids.len() as u64 })
+}
+
+/// Scores with an encoder-decoder, over the pool's states where they are there.
+///
+/// # Errors
+/// [`DeviceError::OutOfMemory`].
+pub fn with_encoder_decoder<D: Device>(
+    device: &D,
+    model: &dyn EncoderDecoder<D>,
+    pool: &mut StatesPool<D>,
+    requests: &[&Score],
+) -> Result<Batched<Scored>, DeviceError> {
+    let prompts = requests.iter().map(|score| &score.prompt).collect::<BTreeSet<_>>();
+    let Encoded { states, spans, computed } = encode(device, model, pool, &prompts)?;
+    let mut decoder = Sequences::default();
+    let mut cross = Packing::new();
+    for score in requests {
+        let input =
+            std::iter::once(model.decoder_start()).chain(score.target[..score.target.len() - 1].iter().copied());
+        decoder.push(input);
+        cross.push(score.target.len(), [spans[&score.prompt]]);
+    }
+    let hidden = model.decode(device, &decoder.batch(), Memory::States(&states), &cross, None)?;
+    let results = head_rows(device, model.head(), &hidden, requests)?;
+    Ok(Batched { results, computed_tokens: computed + decoder.ids.len() as u64 })
+}
+
+/// States of a batch's prompts.
+#[derive(Debug)]
+pub(crate) struct Encoded<'a, D: Device> {
+    /// `[rows, hidden]`.
+    pub(crate) states: D::Tensor,
+    /// Each prompt's `(first row, rows)`.
+    pub(crate) spans: BTreeMap<&'a Ids, (u32, u32)>,
+    /// Tokens that were not in the pool.
+    pub(crate) computed: u64,
+}
+
+/// Encodes those prompts that the pool does not hold, and gathers the states of all.
+pub(crate) fn encode<'a, D: Device>(
+    device: &D,
+    model: &dyn EncoderDecoder<D>,
+    pool: &mut StatesPool<D>,
+    prompts: &BTreeSet<&'a Ids>,
+) -> Result<Encoded<'a, D>, DeviceError> {
+    let mut rows_of: BTreeMap<&Ids, Vec<u32>> = BTreeMap::new();
+    rows_of.extend(prompts.iter().filter_map(|prompt| Some((*prompt, pool.find(prompt)?))));
+    let missing = prompts.iter().copied().filter(|prompt| !rows_of.contains_key(prompt)).collect::<Vec<_>>();
+    let keep = prompts.iter().map(|prompt| (*prompt).clone()).collect::<BTreeSet<_>>();
+    let mut fresh = Sequences::default();
+    for prompt in &missing {
+        fresh.push(prompt.iter().copied());
+    }
+    if !missing.is_empty() {
+        let states = model.encode(device, &fresh.batch())?;
+        let mut all = Vec::with_capacity(fresh.ids.len());
+        for prompt in &missing {
+            let rows = pool.make_room(prompt, &keep).expect("a pool holds a whole batch; this is a bug");
+            all.extend(&rows);
+            rows_of.insert(prompt, rows);
+        }
+        if let Err(error) = pool.store(device, &all, &states) {
+            missing.iter().for_each(|prompt| pool.forget(prompt));
+            return Err(error);
+        }
+    }
+    let mut spans = BTreeMap::new();
+    let mut gathered = Vec::new();
+    for (prompt, rows) in rows_of {
+        spans.insert(prompt, (gathered.len() as u32, rows.len() as u32));
+        gathered.extend(rows);
+    }
+    Ok(Encoded { states: pool.gather(device, &gathered)?, spans, computed: fresh.ids.len() as u64 })
+}
+
+/// Packed sequences in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Sequences {
+    pub(crate) ids: Vec<u32>,
+    pub(crate) positions: Vec<u32>,
+    pub(crate) type_ids: Vec<u32>,
+    packing: Option<Packing>,
+}
+
+impl Sequences {
+    /// Adds a sequence that attends to itself.
+    pub(crate) fn push(&mut self, ids: impl IntoIterator<Item = u32>) {
+        let start = self.ids.len();
+        self.ids.extend(ids);
+        let length = self.ids.len() - start;
+        self.positions.extend(0..length as u32);
+        self.packing.get_or_insert_with(Packing::new).push(length, [(start as u32, length as u32)]);
+    }
+
+    /// As a model takes it.
+    pub(crate) fn batch(&self) -> Batch<'_> {
+        let packing = self.packing.as_ref().expect("at least one sequence; this is a bug");
+        Batch { ids: &self.ids, positions: &self.positions, type_ids: &self.type_ids, packing }
+    }
+
+    /// How they lie.
+    pub(crate) fn packing(&self) -> &Packing {
+        self.packing.as_ref().expect("at least one sequence; this is a bug")
+    }
+}
+
+/// Meets `hidden`, one row for each target token of all requests, with the head.
+fn head_rows<D: Device>(
+    device: &D,
+    head: &Head<D>,
+    hidden: &D::Tensor,
+    requests: &[&Score],
+) -> Result<Vec<Scored>, DeviceError> {
+    let targets = requests.iter().flat_map(|score| score.target.iter().copied()).collect::<Vec<_>>();
+    // One grid for the batch: positive floats sort as their bits do.
+    let grid =
+        requests.iter().flat_map(|score| score.temperatures.iter().map(|t| t.to_bits())).collect::<BTreeSet<_>>();
+    let grid = grid.into_iter().map(f32::from_bits).collect::<Vec<_>>();
+    let LogProbs { target_logits, log_sum_exps } =
+        device.log_probs(hidden, &head.weight, head.bias.as_ref(), head.scale, &targets, &grid)?;
+    let mut first = 0;
+    let scored = |score: &&Score| {
+        let rows = first..first + score.target.len();
+        first = rows.end;
+        let of = |temperature: &f32| {
+            let t = grid.iter().position(|g| g == temperature).expect("the grid holds all temperatures; this is a bug");
+            rows.clone().map(|row| log_sum_exps[row * grid.len() + t]).collect()
+        };
+        Scored {
+            target_logits: target_logits[rows.clone()].to_vec(),
+            log_sum_exps: score.temperatures.iter().map(of).collect(),
+        }
+    };
+    Ok(requests.iter().map(scored).collect())
+}
+
+/// Operations of the head for `rows` rows.
+pub(crate) fn head_operations<D: Device>(head: &Head<D>, hidden: usize, rows: usize) -> u64 {
+    2 * hidden as u64 * head.vocabulary as u64 * rows as u64
+}
+
+/// Operations of `queries` tokens that follow `before` others, each seeing all before it.
+pub(crate) fn causal_operations(operations: Operations, before: usize, queries: usize) -> u64 {
+    let (before, queries) = (before as u64, queries as u64);
+    queries * operations.per_token + (queries * before + queries * (queries + 1) / 2) * operations.per_pair
+}
+
+/// The work of a score with a decoder, alone.
+pub fn decoder_work<D: Device>(model: &dyn Decoder<D>, score: &Score) -> Work {
+    let (prompt, target) = (score.prompt.len(), score.target.len());
+    let body = causal_operations(model.operations(), 0, prompt + target - 1);
+    let head = head_operations(model.head(), model.sizes().hidden, target);
+    work(score, body + head)
+}
+
+/// The work of a score with an encoder-decoder, alone.
+pub fn encoder_decoder_work<D: Device>(model: &dyn EncoderDecoder<D>, score: &Score) -> Work {
+    let (prompt, target) = (score.prompt.len() as u64, score.target.len());
+    let encoder = model.encoder_operations();
+    let encoding = prompt * encoder.per_token + prompt * prompt * encoder.per_pair;
+    let cross = model.cross_operations();
+    let crossing = prompt * cross.per_token + prompt * target as u64 * cross.per_pair;
+    let decoding = causal_operations(model.decoder_operations(), 0, target);
+    work(score, encoding + crossing + decoding + head_operations(model.head(), model.sizes().hidden, target))
+}
+
+fn work(score: &Score, operations: u64) -> Work {
+    let tokens = score.target.len() as u64;
+    Work { prompt_tokens: score.prompt.len() as u64, completion_tokens: 0, scored_tokens: tokens, operations }
+}

@@ -1,0 +1,167 @@
+//! Answers a sample again in other batches and compares, bit by bit: is the engine batch-invariant on this machine?
+//!
+//! The first pass asks one request at a time. Each later pass shuffles the sample, asks for all at once, and batches under
+//! another budget, on another number of threads. Within a numerics class nothing may differ.
+
+use crate::engine::{Engine, Options, Refusal};
+use crate::request::{Answer, Request};
+use crate::sample::splitmix;
+
+/// How one pass is batched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// How the engine batches.
+    pub options: Options,
+    /// Threads of the device.
+    pub threads: usize,
+    /// Orders the sample; 0 leaves it as it is, one request at a time.
+    pub shuffle: u64,
+}
+
+/// What a pass gave, compared with the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// Numbers compared.
+    pub compared: u64,
+    /// Those that differ in any bit.
+    pub differing: u64,
+    /// The largest absolute difference.
+    pub largest: f64,
+    /// Pairs of requests whose order by their main number is another.
+    pub rank_flips: u64,
+    /// Requests that were refused in one pass only, or for another reason.
+    pub other_outcomes: u64,
+}
+
+impl Difference {
+    /// Whether everything was the same.
+    pub fn is_none(&self) -> bool {
+        self.differing == 0 && self.rank_flips == 0 && self.other_outcomes == 0
+    }
+}
+
+/// The variants that a check runs through: `passes` of them, from a seed.
+pub fn variants(options: Options, threads: usize, passes: u64, longest: usize) -> Vec<Variant> {
+    let pass = |n: u64| {
+        let room = options.batch_tokens.max(longest);
+        let span = (room - longest) as u64 + 1;
+        // From batches that hold little more than the longest request up to full ones.
+        let batch_tokens = longest + (splitmix(n) % span) as usize;
+        Variant { options: Options { batch_tokens, ..options }, threads: 1 + (n as usize) % threads.max(1), shuffle: n }
+    };
+    (1..=passes).map(pass).collect()
+}
+
+/// Runs the sample through the first pass and all variants; one [`Difference`] for each of these. `open` starts an engine.
+///
+/// # Errors
+/// What `open` says.
+pub fn check<E>(
+    sample: &[Request],
+    variants: &[Variant],
+    open: impl Fn(&Variant) -> Result<Engine, E>,
+    options: Options,
+) -> Result<Vec<Difference>, E> {
+    let alone = open(&Variant { options, threads: 1, shuffle: 0 })?;
+    let first = sample.iter().map(|request| alone.ask([request.clone()]).remove(0).result).collect::<Vec<_>>();
+    drop(alone);
+    let mut differences = Vec::new();
+    for variant in variants {
+        let engine = open(variant)?;
+        let order = shuffled(sample.len(), variant.shuffle);
+        let completions = engine.ask(order.iter().map(|n| sample[*n].clone()));
+        let mut again = order.into_iter().zip(completions).map(|(n, c)| (n, c.result)).collect::<Vec<_>>();
+        again.sort_by_key(|(n, _)| *n);
+        differences.push(compare(&first, &again.into_iter().map(|(_, result)| result).collect::<Vec<_>>()));
+    }
+    Ok(differences)
+}
+
+type Outcome = Result<Answer, Refusal>;
+
+/// Compares answers to the same requests.
+pub fn compare(first: &[Outcome], again: &[Outcome]) -> Difference {
+    let mut difference = Difference::default();
+    let mut main = Vec::new();
+    for pair in first.iter().zip(again) {
+        match pair {
+            (Ok(a), Ok(b)) => {
+                let (a, b) = (numbers(a), numbers(b));
+                difference.other_outcomes += u64::from(a.len() != b.len());
+                for (x, y) in a.iter().zip(&b) {
+                    difference.compared += 1;
+                    difference.differing += u64::from(x.to_bits() != y.to_bits());
+                    difference.largest = difference.largest.max((f64::from(*x) - f64::from(*y)).abs());
+                }
+                main.push((mean(&a), mean(&b)));
+            }
+            (a, b) => difference.other_outcomes += u64::from(a != b),
+        }
+    }
+    for (n, (a, b)) in main.iter().enumerate() {
+        let flipped = main[..n].iter().filter(|(x, y)| a.total_cmp(x) != b.total_cmp(y)).count();
+        difference.rank_flips += flipped as u64;
+    }
+    difference
+}
+
+fn mean(numbers: &[f32]) -> f64 {
+    numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / numbers.len().max(1) as f64
+}
+
+/// Everything that a request was answered with, as numbers.
+fn numbers(answer: &Answer) -> Vec<f32> {
+    match answer {
+        Answer::Scored(scored) => {
+            scored.target_logits.iter().chain(scored.log_sum_exps.iter().flatten()).copied().collect()
+        }
+        Answer::Encoded(e) => {
+            let rows = e.token_logits.iter().flatten().chain(&e.sequence_logits).chain(&e.start_logits);
+            rows.chain(&e.end_logits).chain(&e.rank).chain(&e.embedding).copied().collect()
+        }
+        // An id is exact as a float: vocabularies are smaller than 2^24.
+        Answer::Generated(generated) => {
+            generated.ids.iter().map(|id| *id as f32).chain(generated.log_probs.iter().copied()).collect()
+        }
+    }
+}
+
+/// Fisher and Yates, from a seed.
+fn shuffled(length: usize, seed: u64) -> Vec<usize> {
+    let mut order = (0..length).collect::<Vec<_>>();
+    for n in (1..length).rev() {
+        order.swap(n, (splitmix(seed ^ splitmix(n as u64)) % (n as u64 + 1)) as usize);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Scored;
+
+    fn scored(logits: &[f32]) -> Outcome {
+        Ok(Answer::Scored(Scored { target_logits: logits.into(), log_sum_exps: vec![vec![0.0; logits.len()]] }))
+    }
+
+    #[test]
+    fn a_bit_that_differs_is_seen_and_so_is_a_rank_that_flips() {
+        let first = [scored(&[1.0]), scored(&[2.0])];
+        assert!(compare(&first, &first).is_none());
+        let next = f32::from_bits(1f32.to_bits() + 1);
+        let bit = compare(&first, &[scored(&[next]), scored(&[2.0])]);
+        assert_eq!((bit.differing, bit.rank_flips), (1, 0));
+        let flipped = compare(&first, &[scored(&[3.0]), scored(&[2.0])]);
+        assert_eq!((flipped.rank_flips, flipped.largest), (1, 2.0));
+        let refused = [Err(Refusal::NotFinite), scored(&[2.0])];
+        assert_eq!(compare(&first, &refused).other_outcomes, 1);
+    }
+
+    #[test]
+    fn every_order_is_a_permutation_and_seeds_differ() {
+        let mut order = shuffled(50, 3);
+        assert_ne!(order, shuffled(50, 4));
+        order.sort_unstable();
+        assert_eq!(order, (0..50).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,87 @@
+//! Opens a model folder whole: tokenizer, model, engine.
+
+use crate::architectures;
+use crate::engine::{Engine, Options};
+use crate::generate::Detokenise;
+use crate::heads;
+use crate::loaded::{Loaded, WithHeads};
+use crate::tokenise::Tokenizer;
+use crate::{LmError, architectures::Family};
+use hopeval_checkpoint::Checkpoint;
+use hopeval_device::Device;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A folder's model at work.
+#[derive(Debug)]
+pub struct Session {
+    /// Answers requests.
+    pub engine: Engine,
+    /// None where the folder has none: token ids still work.
+    pub tokenizer: Option<Arc<Tokenizer>>,
+    /// What the model is.
+    pub family: Family,
+    /// Names of the token classifier's labels; empty without one.
+    pub token_labels: Arc<[String]>,
+    /// Names of the sequence classifier's labels; empty without one.
+    pub sequence_labels: Arc<[String]>,
+    /// Token types of the model; 0 or 1 where they mean nothing.
+    pub token_types: usize,
+    /// Tokens that end a continuation.
+    pub ends: Vec<u32>,
+}
+
+impl Session {
+    /// Opens a folder on a device and starts its engine.
+    ///
+    /// # Errors
+    /// [`LmError`], naming the file, tensor or field.
+    pub fn open<D: Device>(folder: &Path, device: D, options: Options) -> Result<Self, LmError> {
+        let checkpoint = Checkpoint::open(folder)?;
+        let tokenizer = Tokenizer::open_if_there(folder)?.map(Arc::new);
+        let (_, family) = architectures::identify(&checkpoint)?;
+        let (mut token_labels, mut sequence_labels): (Arc<[String]>, Arc<[String]>) = Default::default();
+        let model = match family {
+            Family::Decoder => Loaded::Decoder(architectures::open_decoder(&checkpoint, &device)?),
+            Family::EncoderDecoder => {
+                Loaded::EncoderDecoder(architectures::open_encoder_decoder(&checkpoint, &device)?)
+            }
+            Family::Encoder => {
+                let heads = heads::open(&checkpoint, &device)?;
+                token_labels = heads.token_classifier().map_or(Arc::default(), |head| head.labels().into());
+                sequence_labels = heads.sequence_classifier().map_or(Arc::default(), |head| head.labels().into());
+                Loaded::Encoder(WithHeads { encoder: architectures::open_encoder(&checkpoint, &device)?, heads })
+            }
+        };
+        let (ends, token_types) = (ends(&checkpoint)?, model.token_types());
+        let detokenise = tokenizer
+            .clone()
+            .map(|tokenizer| -> Box<Detokenise> { Box::new(move |ids: &[u32]| tokenizer.decode(ids, true)) });
+        let engine = Engine::start(device, model, options, detokenise)?;
+        Ok(Self { engine, tokenizer, family, token_labels, sequence_labels, token_types, ends })
+    }
+}
+
+/// `eos_token_id` of `generation_config.json`, or of `config.json`: one, several or none, as transformers reads it.
+fn ends(checkpoint: &Checkpoint) -> Result<Vec<u32>, LmError> {
+    let path = checkpoint.folder().join("generation_config.json");
+    let generation = match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text).map_err(|source| {
+            hopeval_checkpoint::CheckpointError::Format { path, reason: format!("not a JSON object: {source}") }
+        })?,
+        Err(_) => serde_json::Map::new(),
+    };
+    let found =
+        generation.get("eos_token_id").filter(|v| !v.is_null()).or_else(|| checkpoint.config().get("eos_token_id"));
+    let bad = |found: &serde_json::Value| LmError::Config {
+        folder: checkpoint.folder().to_owned(),
+        field: "eos_token_id".into(),
+        reason: format!("expected a token id or a list of them, found {found}"),
+    };
+    let id = |v: &serde_json::Value| v.as_u64().and_then(|id| u32::try_from(id).ok());
+    match found {
+        None | Some(serde_json::Value::Null) => Ok(Vec::new()),
+        Some(serde_json::Value::Array(ids)) => ids.iter().map(|v| id(v).ok_or_else(|| bad(v))).collect(),
+        Some(one) => Ok(vec![id(one).ok_or_else(|| bad(one))?]),
+    }
+}
