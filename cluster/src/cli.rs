@@ -3,6 +3,7 @@
 mod artefacts;
 mod evaluate;
 mod inspect;
+mod lm;
 mod score;
 mod stages;
 mod world;
@@ -101,6 +102,9 @@ enum Command {
     Index(artefacts::IndexCommand),
     /// Writes a generated world, or calibrates one against a real corpus.
     World(world::WorldArguments),
+    /// The language-model engine by itself: scores, labels, embeds, reads and generates, JSON Lines in and out.
+    #[command(subcommand)]
+    Lm(Box<lm::LmCommand>),
     /// Says what this machine has and what is missing.
     Doctor(inspect::DoctorArguments),
 }
@@ -123,6 +127,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
         Command::Corpus(corpus) => artefacts::corpus(places, corpus),
         Command::Index(index) => artefacts::index(places, index),
         Command::World(world) => world::world(world),
+        Command::Lm(command) => lm::lm(*command, arguments.places.threads),
         Command::Doctor(doctor) => inspect::doctor(places, doctor),
     }
 }

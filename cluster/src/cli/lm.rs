@@ -1,0 +1,252 @@
+//! `lm`: the language-model engine by itself, on JSON Lines.
+
+mod bench;
+mod check;
+
+use crate::print;
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use hopeval_cluster::exit;
+use hopeval_datasets::input::Input;
+use hopeval_device::Cpu;
+use hopeval_device::cpu::Isa;
+use hopeval_lm::engine::Options;
+use hopeval_lm::lines::{self, Sample, Task};
+use hopeval_lm::request::Want;
+use hopeval_lm::session::Session;
+use std::io::{BufRead, BufReader, BufWriter};
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LmCommand {
+    /// Log-probabilities of targets after prompts: {"id","prompt","target"} lines, or prompt_ids and target_ids.
+    Score(ScoreArguments),
+    /// Token labels, and sequence labels where the checkpoint has them: {"id","text"[,"text_pair"]}, or ids.
+    Label(LineArguments),
+    /// Sequence logits: {"id","text"[,"text_pair"]}, or ids.
+    Classify(LineArguments),
+    /// A cross-encoder's score: {"id","text","text_pair"}, or ids.
+    Rerank(LineArguments),
+    /// Vectors: {"id","text"}, or ids.
+    Embed(EmbedArguments),
+    /// The best span: {"id","question","context"}, or ids with token_type_ids.
+    Read(ReadArguments),
+    /// Continuations: {"id","prompt"}, or prompt_ids.
+    Generate(GenerateArguments),
+    /// Token ids: {"id","text"[,"text_pair"]}.
+    Tokenize(LineArguments),
+    /// Answers a file's lines and prints what they cost as one JSON line.
+    Bench(bench::BenchArguments),
+    /// Answers a file's lines again in other batches, orders and numbers of threads, and prints what differs.
+    SelfCheck(check::CheckArguments),
+}
+
+/// Where the model is, and how it runs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ModelArguments {
+    /// The model's folder, as Hugging Face lays it out.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Where it runs: cpu, or one instruction set of it.
+    #[arg(long, default_value = "cpu")]
+    device: DeviceName,
+    /// Tokens in a batch at most.
+    #[arg(long, default_value_t = Options::default().batch_tokens)]
+    batch_tokens: usize,
+    /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders).
+    #[arg(long, default_value_t = Options::default().states_tokens)]
+    states_tokens: usize,
+    /// Tokens that the key/value cache holds (generate).
+    #[arg(long, default_value_t = Options::default().cache_tokens)]
+    cache_tokens: usize,
+    /// Computes every request for itself: to measure what sharing brings.
+    #[arg(long)]
+    no_share: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DeviceName {
+    Cpu,
+    CpuAvx2,
+    CpuAvx512,
+}
+
+impl ModelArguments {
+    fn options(&self) -> Options {
+        Options {
+            batch_tokens: self.batch_tokens,
+            states_tokens: self.states_tokens,
+            cache_tokens: self.cache_tokens,
+            share: !self.no_share,
+        }
+    }
+
+    fn device(&self, threads: Option<usize>) -> Result<Cpu> {
+        let isa = match self.device {
+            DeviceName::Cpu => return Ok(Cpu::new(threads)?),
+            DeviceName::CpuAvx2 => Isa::Avx2,
+            DeviceName::CpuAvx512 => Isa::Avx512,
+        };
+        Ok(Cpu::with_isa(isa, threads)?)
+    }
+
+    fn open(&self, options: Options, threads: Option<usize>) -> Result<Session> {
+        let cannot = || format!("cannot open the model {}", self.model.display());
+        Session::open(&self.model, self.device(threads)?, options).with_context(cannot)
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LineArguments {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// Lines to answer; gzip, zstd and bzip2 are understood [default: standard input].
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Lines under way at most: the more, the more work they share.
+    #[arg(long, default_value_t = lines::WINDOW)]
+    window: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScoreArguments {
+    #[command(flatten)]
+    lines: LineArguments,
+    /// The grid of temperatures, comma-separated: each is a key of the output's logprobs.
+    #[arg(long, default_value = "1.0", value_delimiter = ',')]
+    temperatures: Vec<String>,
+    /// Leaves out the end token that an encoder-decoder's text target is scored with.
+    #[arg(long)]
+    no_target_eos: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EmbedArguments {
+    #[command(flatten)]
+    lines: LineArguments,
+    /// What of the tokens' states is the text's vector.
+    #[arg(long, default_value = "mean")]
+    pooling: PoolingName,
+    /// Scales vectors to length 1.
+    #[arg(long)]
+    normalize: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PoolingName {
+    Mean,
+    Cls,
+}
+
+impl PoolingName {
+    fn want(self) -> Want {
+        match self {
+            Self::Mean => Want::Mean,
+            Self::Cls => Want::First,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReadArguments {
+    #[command(flatten)]
+    lines: LineArguments,
+    /// Tokens of an answer at most.
+    #[arg(long, default_value_t = 30)]
+    max_answer_tokens: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArguments {
+    #[command(flatten)]
+    lines: LineArguments,
+    /// Tokens at most.
+    #[arg(long, default_value_t = 64)]
+    max_tokens: usize,
+    /// Goes on after the end token.
+    #[arg(long)]
+    ignore_eos: bool,
+    /// 0 is greedy.
+    #[arg(long, default_value_t = 0.0)]
+    temperature: f32,
+    /// Draws from the highest tokens only; 0 is all.
+    #[arg(long, default_value_t = 0)]
+    top_k: usize,
+    /// Draws from the fewest highest tokens that hold this probability.
+    #[arg(long, default_value_t = 1.0)]
+    top_p: f32,
+    /// Fixes the draws; a line's "draw" numbers independent ones.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Ends the text before this; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+}
+
+pub(crate) fn lm(command: LmCommand, threads: Option<usize>) -> Result<u8> {
+    match command {
+        LmCommand::Score(arguments) => {
+            let temperatures = temperatures(&arguments.temperatures)?;
+            answer(&arguments.lines, threads, Task::Score { temperatures, target_eos: !arguments.no_target_eos })
+        }
+        LmCommand::Label(lines) => answer(&lines, threads, Task::Label),
+        LmCommand::Classify(lines) => answer(&lines, threads, Task::Classify),
+        LmCommand::Rerank(lines) => answer(&lines, threads, Task::Rerank),
+        LmCommand::Embed(arguments) => {
+            let task = Task::Embed { pooling: arguments.pooling.want(), normalize: arguments.normalize };
+            answer(&arguments.lines, threads, task)
+        }
+        LmCommand::Read(arguments) => {
+            answer(&arguments.lines, threads, Task::Read { max_answer_tokens: arguments.max_answer_tokens })
+        }
+        LmCommand::Generate(arguments) => {
+            let GenerateArguments { temperature, top_k, top_p, seed, .. } = arguments;
+            let task = Task::Generate {
+                max_tokens: arguments.max_tokens,
+                ignore_eos: arguments.ignore_eos,
+                sampling: Sample { temperature, top_k, top_p, seed },
+                stop: arguments.stop,
+            };
+            answer(&arguments.lines, threads, task)
+        }
+        LmCommand::Tokenize(lines) => answer(&lines, threads, Task::Tokenize),
+        LmCommand::Bench(arguments) => bench::bench(&arguments, threads),
+        LmCommand::SelfCheck(arguments) => check::check(&arguments, threads),
+    }
+}
+
+/// Temperatures as they were written, and their values.
+fn temperatures(written: &[String]) -> Result<Vec<(String, f32)>> {
+    let mut temperatures: Vec<(String, f32)> = Vec::new();
+    for text in written {
+        let value = text.trim().parse::<f32>().with_context(|| format!("--temperatures: {text:?} is not a number"))?;
+        if !(value.is_finite() && value > 0.0) {
+            bail!("--temperatures: {text}: a finite number above 0 is needed (0 is greedy in `generate` only)");
+        }
+        if temperatures.iter().any(|(name, _)| name == text.trim()) {
+            bail!("--temperatures: {text} is given twice");
+        }
+        temperatures.push((text.trim().to_owned(), value));
+    }
+    Ok(temperatures)
+}
+
+fn answer(arguments: &LineArguments, threads: Option<usize>, task: Task) -> Result<u8> {
+    let session = arguments.model.open(arguments.model.options(), threads)?;
+    let input: Box<dyn BufRead> = match &arguments.input {
+        Some(path) => Box::new(BufReader::new(Input::open(path)?)),
+        None => Box::new(std::io::stdin().lock()),
+    };
+    let output = BufWriter::new(std::io::stdout());
+    let tally = match lines::run(&session, &task, input, output, arguments.window) {
+        Err(lines::LinesError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            return Ok(exit::CLOSED_PIPE);
+        }
+        outcome => outcome?,
+    };
+    if tally.errors > 0 {
+        print::note(&format!("{} of {} lines have no answer: see their \"error\"", tally.errors, tally.lines));
+        return Ok(exit::FAILED_QUESTIONS);
+    }
+    Ok(exit::DONE)
+}

@@ -1,0 +1,113 @@
+//! `lm bench`: what a file's lines cost, tokenising and JSON left out.
+
+use super::{LineArguments, PoolingName, temperatures};
+use crate::print;
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use hopeval_cluster::exit;
+use hopeval_datasets::input::Input;
+use hopeval_lm::lines::{self, Sample, Task};
+use hopeval_lm::session::Session;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use std::io::BufReader;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    #[command(flatten)]
+    lines: LineArguments,
+    /// Which command's lines they are.
+    #[arg(long)]
+    task: TaskName,
+    /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept.
+    #[arg(long, default_value_t = 1)]
+    repeat: usize,
+    /// As in `lm score`.
+    #[arg(long, default_value = "1.0", value_delimiter = ',')]
+    temperatures: Vec<String>,
+    /// As in `lm generate`.
+    #[arg(long, default_value_t = 64)]
+    max_tokens: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum TaskName {
+    Score,
+    Label,
+    Classify,
+    Embed,
+    Read,
+    Generate,
+}
+
+impl TaskName {
+    pub(super) fn task(self, temperatures: Vec<(String, f32)>, max_tokens: usize) -> Task {
+        match self {
+            Self::Score => Task::Score { temperatures, target_eos: true },
+            Self::Label => Task::Label,
+            Self::Classify => Task::Classify,
+            Self::Embed => Task::Embed { pooling: PoolingName::Mean.want(), normalize: false },
+            Self::Read => Task::Read { max_answer_tokens: 30 },
+            Self::Generate => {
+                let sampling = Sample { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
+                Task::Generate { max_tokens, ignore_eos: true, sampling, stop: Vec::new() }
+            }
+        }
+    }
+}
+
+/// The requests of a file's lines; a bad line is an error here.
+pub(super) fn requests(
+    session: &Session,
+    task: &Task,
+    lines: &LineArguments,
+) -> Result<Vec<hopeval_lm::request::Request>> {
+    let Some(path) = &lines.input else {
+        bail!("--input FILE is needed: the lines are read whole before they are answered")
+    };
+    Ok(lines::requests(session, task, BufReader::new(Input::open(path)?))?)
+}
+
+pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Result<u8> {
+    let model = &arguments.lines.model;
+    let started = Instant::now();
+    let session = model.open(model.options(), threads)?;
+    let open_s = started.elapsed().as_secs_f64();
+    let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
+    let requests = requests(&session, &task, &arguments.lines)?;
+    let counters = session.engine.counters();
+    let counted: [(&str, &AtomicU64); 5] = [
+        ("requested_tokens", &counters.requested_tokens),
+        ("unique_tokens", &counters.unique_tokens),
+        ("computed_tokens", &counters.computed_tokens),
+        ("operations", &counters.operations),
+        ("batches", &counters.batches),
+    ];
+    for pass in 0..arguments.repeat {
+        let before = counted.map(|(_, counter)| counter.load(Relaxed));
+        let (wall, cpu) = (Instant::now(), cpu_s()?);
+        let completions = session.engine.ask(requests.iter().cloned());
+        let (wall_s, cpu_s) = (wall.elapsed().as_secs_f64(), cpu_s()? - cpu);
+        if let Some(refusal) = completions.iter().find_map(|completion| completion.result.as_ref().err()) {
+            bail!("a request was refused: {refusal}");
+        }
+        let mut document = serde_json::json!({
+            "pass": pass, "requests": requests.len(), "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s,
+            "device": session.engine.identity().name, "numerics": session.engine.identity().numerics,
+        });
+        for ((name, counter), before) in counted.iter().zip(before) {
+            document[name] = (counter.load(Relaxed) - before).into();
+        }
+        document["peak_rss_bytes"] = (getrusage(UsageWho::RUSAGE_SELF)?.max_rss() as u64 * 1024).into();
+        print::line(&document.to_string());
+    }
+    Ok(exit::DONE)
+}
+
+/// Seconds of all this process's threads so far.
+fn cpu_s() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    Ok((usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6)
+}
