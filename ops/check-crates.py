@@ -61,6 +61,10 @@ RULES = {
 # File: why `unsafe` is needed there.
 UNSAFE = {
     "engine/corpus/src/mapped.rs": "memory maps, and passage ids read in place",
+    "engine/device/src/cpu/attention.rs": "results that tasks write to disjoint places of",
+    "engine/device/src/cpu/attention/distance.rs": "gathered lanes",
+    "engine/device/src/cpu/attention/head.rs": "the products' operands, and the same places",
+    "engine/device/src/cpu/attention/tile.rs": "micro-kernels",
     "engine/device/src/cpu/gemm.rs": "tiles of one result, written by several threads",
     "engine/device/src/cpu/kernel_avx2.rs": "AVX2",
     "engine/device/src/cpu/kernel_avx512.rs": "AVX-512",

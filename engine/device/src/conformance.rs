@@ -1,1 +1,156 @@
 //! The conformance suite: what every device must pass, and the one table of tolerances.
+//!
+//! ```text
+//!   tolerance    how far a device may be from the reference, by operation and arithmetic
+//!   trial        a device and the reference, given the same seeded numbers
+//!   rows         embed, norm, norm_groups, gate, rotate, gather, scatter, average
+//!   products     linear, log_probs
+//!   attention    masks, biases, spans
+//!   invariance   the same rows in other company: not a bit may differ
+//! ```
+//!
+//! It is a function, not a test, so that devices of other crates and a command line can call it. It draws its cases from a
+//! fixed seed and takes seconds.
+//!
+//! ```
+//! use hopeval_device::conformance::{Arithmetic, Operation, check};
+//! use hopeval_device::Reference;
+//!
+//! let found = check(&Reference, Arithmetic::F32, Operation::Rotate)?;
+//! assert!(found.cases > 0 && found.largest == 0.0);
+//! # Ok::<(), hopeval_device::conformance::Failure>(())
+//! ```
+
+mod attention;
+mod invariance;
+mod products;
+mod rows;
+pub mod tolerance;
+mod trial;
+
+pub use tolerance::{Arithmetic, Operation, Tolerance};
+
+use crate::{Device, DeviceError};
+use trial::Trial;
+
+/// What was found of one operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Check {
+    /// Which.
+    pub operation: Operation,
+    /// How often it was compared with the reference.
+    pub cases: usize,
+    /// The largest difference found, as a part of what is tolerated: at most 1.
+    pub largest: f64,
+    /// How often the same rows were computed in other company.
+    pub companies: usize,
+}
+
+/// A device that conforms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// One for each operation.
+    pub checks: Vec<Check>,
+}
+
+/// A device that does not conform.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The device refused.
+    #[error("{operation:?}, {case}: the device failed")]
+    Device {
+        /// Which operation.
+        operation: Operation,
+        /// Of what shape.
+        case: String,
+        /// Why.
+        #[source]
+        source: DeviceError,
+    },
+    /// A result of another size.
+    #[error("{operation:?}, {case}: {found:?} rows and columns instead of {expected:?}")]
+    Shape {
+        /// Which operation.
+        operation: Operation,
+        /// Of what shape.
+        case: String,
+        /// `(rows, columns)` of the reference.
+        expected: (usize, usize),
+        /// `(rows, columns)` of the device.
+        found: (usize, usize),
+    },
+    /// Farther from the reference than is tolerated.
+    #[error("{operation:?}, {case}: number {at} is {found:e} instead of {expected:e}; {tolerance}")]
+    Differs {
+        /// Which operation.
+        operation: Operation,
+        /// Of what shape.
+        case: String,
+        /// Which number of the result.
+        at: usize,
+        /// The reference's.
+        expected: f32,
+        /// The device's.
+        found: f32,
+        /// What would have been tolerated.
+        tolerance: Tolerance,
+    },
+    /// The same row in other company gave other bits.
+    #[error("{operation:?}, {case}: number {at} is {alone:e} ({:08x}) and {together:e} ({:08x}) in other company", alone.to_bits(), together.to_bits())]
+    Company {
+        /// Which operation.
+        operation: Operation,
+        /// Of what shape, and which company.
+        case: String,
+        /// Which number of the result.
+        at: usize,
+        /// In the one company.
+        alone: f32,
+        /// In the other.
+        together: f32,
+    },
+}
+
+/// Checks all operations of a device: against the reference, and against themselves in other batches.
+///
+/// # Errors
+/// The first [`Failure`].
+pub fn run<D: Device>(device: &D, arithmetic: Arithmetic) -> Result<Report, Failure> {
+    let checks = Operation::ALL.iter().map(|operation| check(device, arithmetic, *operation));
+    Ok(Report { checks: checks.collect::<Result<_, _>>()? })
+}
+
+/// Checks one operation.
+///
+/// # Errors
+/// The first [`Failure`].
+pub fn check<D: Device>(device: &D, arithmetic: Arithmetic, operation: Operation) -> Result<Check, Failure> {
+    let mut trial = Trial::new(device, arithmetic, operation);
+    match operation {
+        Operation::Embed => rows::embed(&mut trial)?,
+        Operation::Norm => rows::norm(&mut trial)?,
+        Operation::NormGroups => rows::norm_groups(&mut trial)?,
+        Operation::Linear => products::linear(&mut trial)?,
+        Operation::Gate => rows::gate(&mut trial)?,
+        Operation::Rotate => rows::rotate(&mut trial)?,
+        Operation::Attention => attention::attention(&mut trial)?,
+        Operation::Gather => rows::gather(&mut trial)?,
+        Operation::Scatter => rows::scatter(&mut trial)?,
+        Operation::Average => rows::average(&mut trial)?,
+        Operation::LogProbs => products::log_probs(&mut trial)?,
+    }
+    invariance::in_other_company(&mut trial)?;
+    Ok(trial.check)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reference;
+
+    #[test]
+    fn the_reference_conforms_to_itself() {
+        let report = run(&Reference, Arithmetic::F32).unwrap();
+        assert!(report.checks.iter().all(|check| check.cases > 0 && check.companies > 0 && check.largest == 0.0));
+    }
+}

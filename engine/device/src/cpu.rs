@@ -3,6 +3,7 @@
 //! ```text
 //!   device      what the seam asks for, one line each
 //!   simd        the instruction sets under one trait; math: functions of vectors
+//!   attention   queries over spans of keys
 //!   embed, norm, gate, rotary, rows      operations on rows
 //!   gemm        products: blocks, tasks, threads; their inner loops in kernel_avx512 and kernel_avx2
 //!   pack        weights of any type and layout as products read them
@@ -19,6 +20,7 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the CPU device is written for x86_64 with AVX2");
 
+mod attention;
 mod by_reference;
 mod device;
 mod embed;

@@ -1,6 +1,6 @@
 //! [`Device`] for the [`Cpu`]: which module does what.
 
-use crate::cpu::{Cpu, Matrix, Tensor, Vector, by_reference, embed, gate, gemm, norm, rotary, rows};
+use crate::cpu::{Cpu, Matrix, Tensor, Vector, attention, by_reference, embed, gate, gemm, norm, rotary, rows};
 use crate::{
     Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
     Norm, Rotary,
@@ -90,7 +90,7 @@ impl Device for Cpu {
         v: Columns<'_, Tensor>,
         attention: &Attention<'_, Self>,
     ) -> Result<Tensor, DeviceError> {
-        by_reference::attention(self, q, k, v, attention)
+        attention::attention(self, q, k, v, attention)
     }
 
     fn gather(&self, x: &Tensor, rows: &[u32]) -> Result<Tensor, DeviceError> {

@@ -4,7 +4,7 @@
 //! are a few 1e-7 relative (the tests state them); results below the smallest normal number are zero.
 
 use crate::Activation;
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::Simd;
 
 /// `e^x`; 0 where that is no normal number, infinity where it is too large, NaN for NaN.
 #[inline(always)]
@@ -82,7 +82,7 @@ pub(crate) fn activate<S: Simd>(s: S, activation: Activation, x: S::V) -> S::V {
         Activation::GeluTanh => {
             // (1 + tanh z) / 2 = 1 / (1 + e^-2z).
             let cubic = s.fma(s.mul(s.mul(x, x), x), s.splat(0.044_715), x);
-            gated(s, x, s.mul(cubic, s.splat(1.595_769_1)))
+            gated(s, x, s.mul(cubic, s.splat(1.595_769_2)))
         }
         Activation::Silu => gated(s, x, x),
         Activation::Tanh => tanh(s, x),
@@ -99,33 +99,33 @@ fn polynomial<S: Simd, const N: usize>(s: S, x: S::V, coefficients: [f32; N]) ->
     sum
 }
 
-/// An activation of all numbers of a slice, in place.
-pub(crate) struct ActivateAll<'a> {
-    /// The numbers.
-    pub(crate) values: &'a mut [f32],
-    /// The function.
-    pub(crate) activation: Activation,
-}
-
-impl Kernel for ActivateAll<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let mut chunks = self.values.chunks_exact_mut(S::LANES);
-        for chunk in &mut chunks {
-            s.store(activate(s, self.activation, s.load(chunk)), chunk);
-        }
-        let rest = chunks.into_remainder();
-        s.store_part(activate(s, self.activation, s.load_part(rest)), rest);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::simd::Level;
+    use crate::cpu::simd::{Kernel, Level};
     use crate::reference;
+
+    /// An activation of all numbers of a slice, in place.
+    struct ActivateAll<'a> {
+        /// The numbers.
+        values: &'a mut [f32],
+        /// The function.
+        activation: Activation,
+    }
+
+    impl Kernel for ActivateAll<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) {
+            let mut chunks = self.values.chunks_exact_mut(S::LANES);
+            for chunk in &mut chunks {
+                s.store(activate(s, self.activation, s.load(chunk)), chunk);
+            }
+            let rest = chunks.into_remainder();
+            s.store_part(activate(s, self.activation, s.load_part(rest)), rest);
+        }
+    }
 
     struct ExpAll<'a>(&'a mut [f32]);
 

@@ -1,0 +1,383 @@
+//! The same rows in other company: alone, in another order, cut into other spans. Not a bit may differ.
+
+use super::attention::{Biases, Heads, KINDS, Kind};
+use super::rows::{ACTIVATIONS, angles, ends};
+use super::trial::{Random, Trial};
+use super::{Failure, Operation};
+use crate::{
+    Attention, Columns, Device, DeviceError, Epilogue, Layout, Lookup, Mask, Norm, Packing, Rotary, RotaryStyle,
+};
+
+/// Checks the operation of a trial.
+pub(super) fn in_other_company<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    match trial.check.operation {
+        Operation::Embed => embed(trial),
+        Operation::Norm => norm(trial),
+        Operation::NormGroups => norm_groups(trial),
+        Operation::Linear => linear(trial),
+        Operation::Gate => gate(trial),
+        Operation::Rotate => rotate(trial),
+        Operation::Attention => attention(trial),
+        Operation::Gather => gather(trial),
+        Operation::Scatter => scatter(trial),
+        Operation::Average => average(trial),
+        Operation::LogProbs => log_probs(trial),
+    }
+}
+
+/// Rows of activations, in their first company.
+struct Company {
+    rows: usize,
+    columns: usize,
+    values: Vec<f32>,
+}
+
+impl Company {
+    fn random(random: &mut Random, rows: usize, columns: usize) -> Self {
+        Self { rows, columns, values: random.numbers(rows * columns, 1.7) }
+    }
+
+    /// Some of the rows, in that order.
+    fn of(&self, rows: &[usize]) -> Vec<f32> {
+        rows.iter().flat_map(|row| &self.values[row * self.columns..][..self.columns]).copied().collect()
+    }
+}
+
+/// Companies of `rows` rows: single ones, a few, all in another order, all twice.
+fn companies(random: &mut Random, rows: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![vec![0], vec![rows - 1], vec![random.below(rows)]];
+    for size in [2, 5, 6, 7, 13, 16] {
+        all.push(random.shuffled(rows).into_iter().take(size).collect());
+    }
+    all.push(random.shuffled(rows));
+    all.push((0..rows).chain(random.shuffled(rows)).collect());
+    all
+}
+
+/// Runs `operation(device, rows, their numbers, which rows)` in all companies; it gives as many numbers for each row.
+fn of_rows<D: Device>(
+    trial: &mut Trial<'_, D>,
+    case: &str,
+    rows: usize,
+    columns: usize,
+    operation: impl Fn(&D, &D::Tensor, &[usize]) -> Result<Vec<f32>, DeviceError>,
+) -> Result<(), Failure> {
+    let company = Company::random(&mut trial.random, rows, columns);
+    let everyone = (0..company.rows).collect::<Vec<_>>();
+    let device = trial.device;
+    let x = trial.upload(rows, columns, &company.values)?;
+    let together = trial.done(case, operation(device, &x, &everyone))?;
+    let width = together.len() / rows;
+    for chosen in companies(&mut trial.random, rows) {
+        let case = format!("{case}, rows {chosen:?}");
+        let x = trial.upload(chosen.len(), columns, &company.of(&chosen))?;
+        let apart = trial.done(&case, operation(device, &x, &chosen))?;
+        let expected = chosen.iter().flat_map(|row| &together[row * width..][..width]).copied().collect::<Vec<_>>();
+        trial.same(&case, &apart, &expected)?;
+    }
+    Ok(())
+}
+
+fn embed<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for columns in [7, 64, 300] {
+        let tables = [trial.matrix(40, columns, Layout::OutIn, 1.0)?, trial.matrix(12, columns, Layout::OutIn, 1.0)?];
+        let ids = (0..40).map(|_| trial.random.below(40) as u32).collect::<Vec<_>>();
+        of_rows(trial, &format!("{columns} columns"), 40, 1, |device, _, rows| {
+            let chosen = rows.iter().map(|row| ids[*row]).collect::<Vec<_>>();
+            let others = chosen.iter().map(|id| id % 12).collect::<Vec<_>>();
+            let lookups =
+                [Lookup { table: &tables[0].device, ids: &chosen }, Lookup { table: &tables[1].device, ids: &others }];
+            device.embed(&lookups, 1.5).and_then(|x| device.read(&x))
+        })?;
+    }
+    Ok(())
+}
+
+fn norm<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for columns in [5, 64, 777] {
+        let (weight, bias) = (trial.vector(columns, 1.0)?, trial.vector(columns, 0.0)?);
+        let (weight, bias) = (&weight.device, &bias.device);
+        for norm in [Norm::Layer { weight, bias, eps: 1e-5 }, Norm::Rms { weight, eps: 1e-6 }] {
+            of_rows(trial, &format!("{columns} columns"), 40, columns, |device, x, _| {
+                device.norm(x, norm).and_then(|x| device.read(&x))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn norm_groups<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    let weight = trial.vector(48, 1.0)?;
+    of_rows(trial, "3 groups of 48", 40, 160, |device, x, _| {
+        let mut x = device.upload(device.shape(x).0, 160, &device.read(x)?)?;
+        device.norm_groups(&mut x, 5, 3, 48, Norm::Rms { weight: &weight.device, eps: 1e-6 })?;
+        device.read(&x)
+    })
+}
+
+fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (into, out) in [(5, 3), (64, 48), (100, 97), (384, 130)] {
+        for layout in [Layout::OutIn, Layout::InOut] {
+            let activation = trial.random.pick(&ACTIVATIONS);
+            let weight = trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
+            let bias = trial.vector(out, 0.0)?;
+            let epilogue = Epilogue { scale: 0.5, ..Epilogue::bias(Some(&bias.device)) }.activation(activation);
+            of_rows(trial, &format!("{into} x {out}, {layout:?}, {activation:?}"), 150, into, |device, x, _| {
+                device.linear(x, &weight.device, epilogue).and_then(|x| device.read(&x))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn gate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for activation in ACTIVATIONS {
+        of_rows(trial, &format!("{activation:?}"), 40, 2 * 77, |device, x, _| {
+            device.gate(x, activation).and_then(|x| device.read(&x))
+        })?;
+    }
+    Ok(())
+}
+
+fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for style in [RotaryStyle::Half, RotaryStyle::Interleaved] {
+        let table = trial.done("angles", trial.device.matrix(&[angles(40, 24)], Layout::OutIn))?;
+        of_rows(trial, &format!("{style:?}"), 40, 3 * 64, |device, x, rows| {
+            let positions = rows.iter().map(|row| *row as u32).collect::<Vec<_>>();
+            let mut x = device.upload(rows.len(), 3 * 64, &device.read(x)?)?;
+            device.rotate(&mut x, 64, 2, 64, &positions, &Rotary { table: &table, pairs: 24, style })?;
+            device.read(&x)
+        })?;
+    }
+    Ok(())
+}
+
+fn gather<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    of_rows(trial, "its own rows", 40, 33, |device, x, rows| {
+        let all = (0..rows.len() as u32).collect::<Vec<_>>();
+        device.gather(x, &all).and_then(|x| device.read(&x))
+    })
+}
+
+fn scatter<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    of_rows(trial, "its own rows", 40, 33, |device, x, rows| {
+        let all = (0..rows.len() as u32).collect::<Vec<_>>();
+        let mut into = device.reserve(rows.len(), 33)?;
+        device.scatter(&mut into, &all, Columns { tensor: x, start: 0 })?;
+        device.read(&into)
+    })
+}
+
+fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (into, vocabulary) in [(31, 200), (64, 3001)] {
+        let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+        let weight = trial.matrix(vocabulary, into, layout, 0.5)?;
+        let targets = (0..60).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
+        let temperatures = [1.0, 0.7, 1.4];
+        of_rows(trial, &format!("{into} x {vocabulary}"), 60, into, |device, x, rows| {
+            let targets = rows.iter().map(|row| targets[*row]).collect::<Vec<_>>();
+            let found = device.log_probs(x, &weight.device, None, 1.0, &targets, &temperatures)?;
+            let sums = found.log_sum_exps.chunks(temperatures.len());
+            Ok(found
+                .target_logits
+                .iter()
+                .zip(sums)
+                .flat_map(|(t, sums)| [*t].into_iter().chain(sums.iter().copied()))
+                .collect())
+        })?;
+    }
+    // A temperature gives the same in any grid.
+    let weight = trial.matrix(500, 20, Layout::OutIn, 0.5)?;
+    let x = trial.tensor(7, 20)?;
+    let device = trial.device;
+    let sums = |temperatures: &[f32]| {
+        let found = device.log_probs(&x.device, &weight.device, None, 1.0, &[3; 7], temperatures);
+        trial.done("grids of temperatures", found).map(|found| found.log_sum_exps)
+    };
+    let (one, three) = (sums(&[1.4])?, sums(&[0.5, 1.4, 1.0])?);
+    let same = three.chunks(3).map(|row| row[1]).collect::<Vec<_>>();
+    trial.same("grids of temperatures", &one, &same)
+}
+
+fn average<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    let lengths = [1, 40, 3, 17, 100, 8];
+    let company = Company::random(&mut trial.random, lengths.iter().sum(), 70);
+    let starts = ends(&lengths);
+    let device = trial.device;
+    let x = trial.upload(company.rows, company.columns, &company.values)?;
+    let together = trial.done("all", device.average(&x, &starts))?;
+    let together = trial.read("all", &together)?;
+    for chosen in companies(&mut trial.random, lengths.len()) {
+        let case = format!("sequences {chosen:?}");
+        let rows = chosen.iter().flat_map(|s| starts[*s] as usize..starts[s + 1] as usize).collect::<Vec<_>>();
+        let x = trial.upload(rows.len(), 70, &company.of(&rows))?;
+        let lengths = chosen.iter().map(|s| lengths[*s]).collect::<Vec<_>>();
+        let apart = trial.done(&case, device.average(&x, &ends(&lengths)))?;
+        let apart = trial.read(&case, &apart)?;
+        let expected = chosen.iter().flat_map(|s| &together[s * 70..][..70]).copied().collect::<Vec<_>>();
+        trial.same(&case, &apart, &expected)?;
+    }
+    Ok(())
+}
+
+/// Sequences of a batch, for attention.
+struct Batch<'a, D: Device> {
+    heads: Heads,
+    mask: Mask,
+    biases: &'a Biases<D>,
+    /// Rows `[queries | keys | values]`, one sequence after the other.
+    company: Company,
+    starts: Vec<u32>,
+}
+
+impl<D: Device> Batch<'_, D> {
+    fn width(&self) -> usize {
+        self.heads.heads * self.heads.head_dim
+    }
+
+    /// Attention of queries in rows `queries`, over keys that lie in rows `keys`.
+    fn attend(
+        &self,
+        trial: &Trial<'_, D>,
+        case: &str,
+        queries: &[usize],
+        keys: &[usize],
+        packing: &Packing,
+    ) -> Result<Vec<f32>, Failure> {
+        let Heads { heads, kv_heads, head_dim } = self.heads;
+        let q = trial.upload(queries.len(), self.company.columns, &self.company.of(queries))?;
+        let kv = trial.upload(keys.len(), self.company.columns, &self.company.of(keys))?;
+        let (scale, mask) = ((head_dim as f32).powf(-0.5), self.mask);
+        let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: self.biases.device(), packing };
+        let at = |tensor, start| Columns { tensor, start };
+        let value_start = (heads + kv_heads) * head_dim;
+        let device = trial.device;
+        let out = device.attention(at(&q, 0), at(&kv, heads * head_dim), at(&kv, value_start), &attention);
+        trial.read(case, &trial.done(case, out)?)
+    }
+
+    fn rows(&self, sequence: usize) -> std::ops::Range<usize> {
+        self.starts[sequence] as usize..self.starts[sequence + 1] as usize
+    }
+}
+
+fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    let heads = [
+        Heads { heads: 2, kv_heads: 2, head_dim: 64 },
+        Heads { heads: 4, kv_heads: 2, head_dim: 24 },
+        Heads { heads: 3, kv_heads: 1, head_dim: 7 },
+    ];
+    for (turn, (mask, kind)) in KINDS.into_iter().enumerate() {
+        let heads = heads[turn % heads.len()];
+        let biases = Biases::random(trial, kind, heads)?;
+        let lengths = [37, 1, 64, 6, 75];
+        let columns = (heads.heads + 2 * heads.kv_heads) * heads.head_dim;
+        let company = Company::random(&mut trial.random, lengths.iter().sum(), columns);
+        let batch = Batch { heads, mask, biases: &biases, company, starts: ends(&lengths) };
+        let case = format!("{mask:?}, {kind:?}, {heads:?}");
+        let all = (0..batch.company.rows).collect::<Vec<_>>();
+        let together = batch.attend(trial, &case, &all, &all, &Packing::of_lengths(lengths))?;
+        sequences_in_other_batches(trial, &case, &batch, &lengths, &together)?;
+        keys_in_pieces(trial, &case, &batch, &together)?;
+        if mask != Mask::Full || matches!(kind, Kind::None) {
+            one_query_at_a_time(trial, &case, &batch, &together)?;
+        }
+        if mask != Mask::Full {
+            prefix_apart(trial, &case, &batch, &together)?;
+        }
+    }
+    Ok(())
+}
+
+fn sequences_in_other_batches<D: Device>(
+    trial: &mut Trial<'_, D>,
+    case: &str,
+    batch: &Batch<'_, D>,
+    lengths: &[usize],
+    together: &[f32],
+) -> Result<(), Failure> {
+    let width = batch.width();
+    let few = companies(&mut trial.random, lengths.len()).into_iter().skip(1).step_by(3);
+    for chosen in few {
+        let case = format!("{case}, sequences {chosen:?}");
+        let rows = chosen.iter().flat_map(|s| batch.rows(*s)).collect::<Vec<_>>();
+        let packing = Packing::of_lengths(chosen.iter().map(|s| lengths[*s]));
+        let apart = batch.attend(trial, &case, &rows, &rows, &packing)?;
+        let expected = rows.iter().flat_map(|row| &together[row * width..][..width]).copied().collect::<Vec<_>>();
+        trial.same(&case, &apart, &expected)?;
+    }
+    Ok(())
+}
+
+/// Keys lie anywhere, in pieces.
+fn keys_in_pieces<D: Device>(
+    trial: &mut Trial<'_, D>,
+    case: &str,
+    batch: &Batch<'_, D>,
+    together: &[f32],
+) -> Result<(), Failure> {
+    let case = format!("{case}, keys in pieces");
+    let all = (0..batch.company.rows).collect::<Vec<_>>();
+    // Pieces of at most 9 rows, shuffled; where each row of keys lies then.
+    let pieces = all.chunks(9).collect::<Vec<_>>();
+    let order = trial.random.shuffled(pieces.len());
+    let keys = order.iter().flat_map(|piece| pieces[*piece]).copied().collect::<Vec<_>>();
+    let mut place = vec![0; keys.len()];
+    for (at, row) in keys.iter().enumerate() {
+        place[*row] = at as u32;
+    }
+    let mut packing = Packing::new();
+    for sequence in 0..batch.starts.len() - 1 {
+        let rows = batch.rows(sequence);
+        let mut spans: Vec<(u32, u32)> = Vec::new();
+        for row in rows.clone() {
+            match spans.last_mut() {
+                Some((start, count)) if *start + *count == place[row] => *count += 1,
+                _ => spans.push((place[row], 1)),
+            }
+        }
+        packing.push(rows.len(), spans);
+    }
+    let apart = batch.attend(trial, &case, &all, &keys, &packing)?;
+    trial.same(&case, &apart, together)
+}
+
+/// As generation does it: each query alone, over the keys up to it (or over all, where all are seen).
+fn one_query_at_a_time<D: Device>(
+    trial: &mut Trial<'_, D>,
+    case: &str,
+    batch: &Batch<'_, D>,
+    together: &[f32],
+) -> Result<(), Failure> {
+    let case = format!("{case}, one query at a time");
+    let all = (0..batch.company.rows).collect::<Vec<_>>();
+    let mut packing = Packing::new();
+    for rows in (0..batch.starts.len() - 1).map(|sequence| batch.rows(sequence)) {
+        for row in rows.clone() {
+            let end = if batch.mask == Mask::Full { rows.end } else { row + 1 };
+            packing.push(1, [(rows.start as u32, (end - rows.start) as u32)]);
+        }
+    }
+    let apart = batch.attend(trial, &case, &all, &all, &packing)?;
+    trial.same(&case, &apart, together)
+}
+
+/// As a tree does it: the first queries of each sequence, then the others over two spans.
+fn prefix_apart<D: Device>(
+    trial: &mut Trial<'_, D>,
+    case: &str,
+    batch: &Batch<'_, D>,
+    together: &[f32],
+) -> Result<(), Failure> {
+    let case = format!("{case}, prefixes apart");
+    let all = (0..batch.company.rows).collect::<Vec<_>>();
+    let mut packing = Packing::new();
+    for rows in (0..batch.starts.len() - 1).map(|sequence| batch.rows(sequence)) {
+        let first = 1 + trial.random.below(rows.len());
+        let (start, prefix) = (rows.start as u32, first as u32);
+        packing.push(first, [(start, prefix)]);
+        packing.push(rows.len() - first, [(start, prefix), (start + prefix, (rows.len() - first) as u32)]);
+    }
+    let apart = batch.attend(trial, &case, &all, &all, &packing)?;
+    trial.same(&case, &apart, together)
+}

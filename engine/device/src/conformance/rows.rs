@@ -1,0 +1,208 @@
+//! Operations on rows against the reference.
+
+use super::Failure;
+use super::trial::{Both, Trial};
+use crate::reference::Plain;
+use crate::{Activation, Columns, Device, HostTensor, Layout, Lookup, Norm, Reference, Rotary, RotaryStyle};
+
+/// Rows and columns: odd ones, single ones, and those of real models.
+pub(super) const SHAPES: [(usize, usize); 9] =
+    [(1, 1), (1, 7), (2, 8), (3, 16), (5, 31), (9, 64), (17, 100), (33, 129), (70, 768)];
+
+/// All activations.
+pub(super) const ACTIVATIONS: [Activation; 6] = [
+    Activation::Identity,
+    Activation::Relu,
+    Activation::Gelu,
+    Activation::GeluTanh,
+    Activation::Silu,
+    Activation::Tanh,
+];
+
+pub(super) fn embed<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (rows, columns) in SHAPES {
+        for tables in 1..=3 {
+            let scale = trial.random.pick(&[1.0, 0.5, (columns as f32).sqrt()]);
+            let mut both = Vec::new();
+            for _ in 0..tables {
+                let entries = 1 + trial.random.below(50);
+                let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+                let ids = (0..rows).map(|_| trial.random.below(entries) as u32).collect::<Vec<_>>();
+                both.push((trial.matrix(entries, columns, layout, 1.0)?, ids));
+            }
+            let case = format!("{rows} rows of {tables} tables of {columns} columns, times {scale}");
+            let lookups = both.iter().map(|(t, ids)| Lookup { table: &t.device, ids }).collect::<Vec<_>>();
+            let found = trial.done(&case, trial.device.embed(&lookups, scale))?;
+            let lookups = both.iter().map(|(t, ids)| Lookup { table: &t.plain, ids }).collect::<Vec<_>>();
+            let expected = trial.done(&case, Reference.embed(&lookups, scale))?;
+            trial.compare(&case, &found, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+/// Weights of a normalisation.
+struct Weights<D: Device> {
+    weight: Both<D::Vector, Vec<f32>>,
+    bias: Option<Both<D::Vector, Vec<f32>>>,
+    eps: f32,
+}
+
+impl<D: Device> Weights<D> {
+    fn random(trial: &mut Trial<'_, D>, width: usize, layer: bool) -> Result<Self, Failure> {
+        let eps = trial.random.pick(&[1e-12, 1e-6, 1e-5]);
+        let bias = if layer { Some(trial.vector(width, 0.0)?) } else { None };
+        Ok(Self { weight: trial.vector(width, 1.0)?, bias, eps })
+    }
+
+    fn device(&self) -> Norm<'_, D> {
+        let (weight, eps) = (&self.weight.device, self.eps);
+        match &self.bias {
+            Some(bias) => Norm::Layer { weight, bias: &bias.device, eps },
+            None => Norm::Rms { weight, eps },
+        }
+    }
+
+    fn plain(&self) -> Norm<'_, Reference> {
+        let (weight, eps) = (&self.weight.plain, self.eps);
+        match &self.bias {
+            Some(bias) => Norm::Layer { weight, bias: &bias.plain, eps },
+            None => Norm::Rms { weight, eps },
+        }
+    }
+}
+
+pub(super) fn norm<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (rows, columns) in SHAPES {
+        // One number has no variance: the layer norm of it is noise over noise.
+        for layer in [false, true].into_iter().filter(|layer| !layer || columns > 1) {
+            let x = trial.tensor(rows, columns)?;
+            let weights = Weights::random(trial, columns, layer)?;
+            let case = format!("{rows} rows of {columns}, layer: {layer}, eps {}", weights.eps);
+            let found = trial.done(&case, trial.device.norm(&x.device, weights.device()))?;
+            let expected = trial.done(&case, Reference.norm(&x.plain, weights.plain()))?;
+            trial.compare(&case, &found, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn norm_groups<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (rows, start, groups, width, after) in
+        [(1, 0, 1, 8, 0), (3, 5, 2, 16, 3), (7, 0, 4, 31, 1), (12, 64, 3, 64, 64), (2, 1, 1, 128, 0)]
+    {
+        for layer in [false, true] {
+            let mut x = trial.tensor(rows, start + groups * width + after)?;
+            let weights = Weights::random(trial, width, layer)?;
+            let case = format!("{rows} rows, {groups} groups of {width} from {start}, layer: {layer}");
+            let device = trial.device;
+            trial.done(&case, device.norm_groups(&mut x.device, start, groups, width, weights.device()))?;
+            let plain = Reference.norm_groups(&mut x.plain, start, groups, width, weights.plain());
+            trial.done(&case, plain)?;
+            trial.compare(&case, &x.device, &x.plain)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn gate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (rows, columns) in SHAPES {
+        for activation in ACTIVATIONS {
+            let x = trial.tensor(rows, 2 * columns)?;
+            let case = format!("{rows} rows of 2 x {columns}, {activation:?}");
+            let found = trial.done(&case, trial.device.gate(&x.device, activation))?;
+            let expected = trial.done(&case, Reference.gate(&x.plain, activation))?;
+            trial.compare(&case, &found, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (rows, start, heads, head_dim, pairs) in
+        [(1, 0, 1, 2, 1), (3, 4, 2, 8, 4), (5, 1, 3, 33, 7), (9, 64, 2, 64, 32), (4, 0, 2, 80, 16), (2, 0, 1, 128, 64)]
+    {
+        for style in [RotaryStyle::Half, RotaryStyle::Interleaved] {
+            let mut x = trial.tensor(rows, start + heads * head_dim + 3)?;
+            let places = 40;
+            let table = angles(places, pairs);
+            let positions = (0..rows).map(|_| trial.random.below(places) as u32).collect::<Vec<_>>();
+            let case = format!("{rows} rows, {heads} heads of {head_dim} from {start}, {pairs} pairs, {style:?}");
+            let device = trial.device;
+            let matrix = trial.done(&case, device.matrix(std::slice::from_ref(&table), Layout::OutIn))?;
+            let rotary = Rotary { table: &matrix, pairs, style };
+            trial.done(&case, device.rotate(&mut x.device, start, heads, head_dim, &positions, &rotary))?;
+            let matrix = trial.done(&case, Reference.matrix(&[table], Layout::OutIn))?;
+            let rotary = Rotary { table: &matrix, pairs, style };
+            let plain = Reference.rotate(&mut x.plain, start, heads, head_dim, &positions, &rotary);
+            trial.done(&case, plain)?;
+            trial.compare(&case, &x.device, &x.plain)?;
+        }
+    }
+    Ok(())
+}
+
+/// Cosines and sines of the usual frequencies.
+pub(super) fn angles(positions: usize, pairs: usize) -> HostTensor {
+    let angle = |position: usize, pair: usize| position as f64 * 1e4_f64.powf(-(pair as f64) / pairs as f64);
+    let row = |position: usize| {
+        let cosines = (0..pairs).map(move |pair| angle(position, pair).cos() as f32);
+        cosines.chain((0..pairs).map(move |pair| angle(position, pair).sin() as f32))
+    };
+    HostTensor::from_f32("angles", &[positions, 2 * pairs], &(0..positions).flat_map(row).collect::<Vec<_>>())
+}
+
+pub(super) fn gather<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (rows, columns) in SHAPES {
+        for count in [1, rows, 3 * rows] {
+            let x = trial.tensor(rows, columns)?;
+            let chosen = (0..count).map(|_| trial.random.below(rows) as u32).collect::<Vec<_>>();
+            let case = format!("{count} of {rows} rows of {columns}");
+            let found = trial.done(&case, trial.device.gather(&x.device, &chosen))?;
+            let expected = trial.done(&case, Reference.gather(&x.plain, &chosen))?;
+            trial.compare(&case, &found, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn scatter<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (rows, columns) in SHAPES {
+        for (count, start, after) in [(1, 0, 0), (rows.div_ceil(2), 3, 2), (rows, columns, 0)] {
+            let mut into = trial.tensor(rows, columns)?;
+            let from = trial.tensor(count, start + columns + after)?;
+            let to = trial.random.shuffled(rows).into_iter().take(count).map(|row| row as u32).collect::<Vec<_>>();
+            let case = format!("{count} of {rows} rows of {columns}, from column {start}");
+            let device = trial.device;
+            let columns = Columns { tensor: &from.device, start };
+            trial.done(&case, device.scatter(&mut into.device, &to, columns))?;
+            let columns = Columns { tensor: &from.plain, start };
+            trial.done(&case, Reference.scatter(&mut into.plain, &to, columns))?;
+            trial.compare(&case, &into.device, &into.plain)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn average<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (_, columns) in SHAPES {
+        for lengths in [&[1][..], &[3, 1, 8], &[40, 2, 2, 17]] {
+            let cu_seqlens = ends(lengths);
+            let x = trial.tensor(lengths.iter().sum(), columns)?;
+            let case = format!("sequences of {lengths:?} rows of {columns}");
+            let found = trial.done(&case, trial.device.average(&x.device, &cu_seqlens))?;
+            let expected: Plain = trial.done(&case, Reference.average(&x.plain, &cu_seqlens))?;
+            trial.compare(&case, &found, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+/// 0, then where each sequence ends.
+pub(super) fn ends(lengths: &[usize]) -> Vec<u32> {
+    let ends = lengths.iter().scan(0, |end, length| {
+        *end += *length as u32;
+        Some(*end)
+    });
+    [0].into_iter().chain(ends).collect()
+}

@@ -1,0 +1,98 @@
+//! How far from the reference a device may be.
+//!
+//! The suite's numbers are of magnitude one, and weights are scaled so that products are too. Then a result computed with
+//! sums in `f32` is within 1e-6 or so of the reference, which computes in `f64`. A device that rounds the factors of
+//! products to fewer bits, and sums in `f32`, errs by about the rounding of one factor for each product it makes in a row:
+//!
+//! | arithmetic | a factor keeps | rounding |
+//! | --- | --- | --- |
+//! | `F32` | 24 bits | 6e-8 |
+//! | `Tf32` | 11 bits | 5e-4 |
+//! | `Bf16` | 8 bits | 4e-3 |
+
+use std::fmt;
+
+/// What a device does to the factors of products; sums are always `f32`, and so is what lies between operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
+    /// Nothing.
+    F32,
+    /// Rounds them to 11 bits of precision.
+    Tf32,
+    /// Rounds them to 8 bits of precision.
+    Bf16,
+}
+
+/// The operations that are checked: all of [`Device`](crate::Device) that compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "named as the methods of `Device` are")]
+pub enum Operation {
+    Embed,
+    Norm,
+    NormGroups,
+    Linear,
+    Gate,
+    Rotate,
+    Attention,
+    Gather,
+    Scatter,
+    Average,
+    LogProbs,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Embed,
+        Self::Norm,
+        Self::NormGroups,
+        Self::Linear,
+        Self::Gate,
+        Self::Rotate,
+        Self::Attention,
+        Self::Gather,
+        Self::Scatter,
+        Self::Average,
+        Self::LogProbs,
+    ];
+}
+
+/// `|found - expected| <= absolute + relative * |expected|`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// Of any number.
+    pub absolute: f32,
+    /// Of a number, for each unit of it.
+    pub relative: f32,
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tolerated is {:e} and {:e} of it", self.absolute, self.relative)
+    }
+}
+
+/// The table.
+pub fn tolerance(operation: Operation, arithmetic: Arithmetic) -> Tolerance {
+    let of = |absolute, relative| Tolerance { absolute, relative };
+    match (operation, arithmetic) {
+        // Numbers that only move.
+        (Operation::Gather | Operation::Scatter, _) => of(0.0, 0.0),
+        // No products of two activations: the arithmetic of products does not matter.
+        (Operation::Embed | Operation::Rotate | Operation::Average, _) => of(4e-7, 4e-7),
+        (Operation::Gate, _) => of(4e-7, 8e-7),
+        (Operation::Norm | Operation::NormGroups, _) => of(1e-6, 1e-6),
+        // Sums of products.
+        (Operation::Linear, Arithmetic::F32) => of(4e-6, 4e-6),
+        (Operation::Linear, Arithmetic::Tf32) => of(4e-3, 2e-3),
+        (Operation::Linear, Arithmetic::Bf16) => of(3e-2, 1e-2),
+        // Two of them with an exponential between; scores reach 10.
+        (Operation::Attention, Arithmetic::F32) => of(4e-6, 4e-6),
+        (Operation::Attention, Arithmetic::Tf32) => of(2e-2, 1e-2),
+        (Operation::Attention, Arithmetic::Bf16) => of(8e-2, 4e-2),
+        // A product, divided by temperatures down to 0.3.
+        (Operation::LogProbs, Arithmetic::F32) => of(2e-5, 2e-6),
+        (Operation::LogProbs, Arithmetic::Tf32) => of(1e-2, 2e-3),
+        (Operation::LogProbs, Arithmetic::Bf16) => of(8e-2, 1e-2),
+    }
+}

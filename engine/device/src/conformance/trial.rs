@@ -1,0 +1,189 @@
+//! A device and the reference, given the same numbers.
+
+use super::{Arithmetic, Check, Failure, Operation, tolerance::tolerance};
+use crate::reference::Plain;
+use crate::{Device, DeviceError, Dtype, HostTensor, Layout, Reference};
+use half::{bf16, f16};
+
+/// Seeded random numbers: SplitMix64.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Below `n`.
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// One of them.
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    /// Evenly between `-scale` and `scale`.
+    pub(super) fn number(&mut self, scale: f32) -> f32 {
+        ((self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0) * scale
+    }
+
+    pub(super) fn numbers(&mut self, n: usize, scale: f32) -> Vec<f32> {
+        (0..n).map(|_| self.number(scale)).collect()
+    }
+
+    /// `0..n` in any order.
+    pub(super) fn shuffled(&mut self, n: usize) -> Vec<usize> {
+        let mut order = (0..n).collect::<Vec<_>>();
+        for i in (1..n).rev() {
+            order.swap(i, self.below(i + 1));
+        }
+        order
+    }
+}
+
+/// Something on the device, and the same for the reference.
+pub(super) struct Both<T, P> {
+    pub(super) device: T,
+    pub(super) plain: P,
+}
+
+/// One operation of one device under check.
+pub(super) struct Trial<'a, D: Device> {
+    pub(super) device: &'a D,
+    pub(super) random: Random,
+    pub(super) check: Check,
+    arithmetic: Arithmetic,
+}
+
+/// Magnitude of activations.
+const ACTIVATION: f32 = 1.7;
+
+impl<'a, D: Device> Trial<'a, D> {
+    pub(super) fn new(device: &'a D, arithmetic: Arithmetic, operation: Operation) -> Self {
+        let check = Check { operation, cases: 0, largest: 0.0, companies: 0 };
+        Self { device, random: Random(0x40E_7A1), check, arithmetic }
+    }
+
+    /// Names the operation and the case of a device's error.
+    pub(super) fn done<T>(&self, case: &str, result: Result<T, DeviceError>) -> Result<T, Failure> {
+        result.map_err(|source| Failure::Device { operation: self.check.operation, case: case.into(), source })
+    }
+
+    pub(super) fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<D::Tensor, Failure> {
+        self.done("upload", self.device.upload(rows, columns, values))
+    }
+
+    /// Random activations.
+    pub(super) fn tensor(&mut self, rows: usize, columns: usize) -> Result<Both<D::Tensor, Plain>, Failure> {
+        let values = self.random.numbers(rows * columns, ACTIVATION);
+        Ok(Both { device: self.upload(rows, columns, &values)?, plain: Plain { rows, columns, values } })
+    }
+
+    /// Random weights of any type, in parts of any size; in a file they may begin at any byte.
+    pub(super) fn matrix(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        layout: Layout,
+        scale: f32,
+    ) -> Result<Both<D::Matrix, Plain>, Failure> {
+        let mut parts = Vec::new();
+        let mut left = rows;
+        while left > 0 {
+            let part = if self.random.below(2) == 0 { left } else { 1 + self.random.below(left) };
+            left -= part;
+            let shape = match layout {
+                Layout::OutIn => [part, columns],
+                Layout::InOut => [columns, part],
+            };
+            parts.push(self.host(&shape, scale));
+        }
+        let plain = self.done("matrix of the reference", Reference.matrix(&parts, layout))?;
+        Ok(Both { device: self.done("matrix", self.device.matrix(&parts, layout))?, plain })
+    }
+
+    /// Random weights of one dimension around `centre`.
+    pub(super) fn vector(&mut self, n: usize, centre: f32) -> Result<Both<D::Vector, Vec<f32>>, Failure> {
+        let values = self.random.numbers(n, 0.5).into_iter().map(|x| x + centre).collect::<Vec<_>>();
+        let part = HostTensor::from_f32("vector", &[n], &values);
+        let plain = self.done("vector of the reference", Reference.vector(std::slice::from_ref(&part)))?;
+        Ok(Both { device: self.done("vector", self.device.vector(&[part]))?, plain })
+    }
+
+    fn host(&mut self, shape: &[usize], scale: f32) -> HostTensor {
+        let dtype = self.random.pick(&[Dtype::F32, Dtype::F16, Dtype::Bf16]);
+        let offset = self.random.below(4);
+        let values = self.random.numbers(shape.iter().product(), scale);
+        let mut bytes = vec![0; offset];
+        for value in values {
+            match dtype {
+                Dtype::F32 => bytes.extend(value.to_le_bytes()),
+                Dtype::F16 => bytes.extend(f16::from_f32(value).to_le_bytes()),
+                Dtype::Bf16 => bytes.extend(bf16::from_f32(value).to_le_bytes()),
+            }
+        }
+        let bytes = bytes::Bytes::from(bytes).slice(offset..);
+        HostTensor { name: dtype.name().into(), dtype, shape: shape.to_vec(), bytes }
+    }
+
+    /// What the device holds.
+    pub(super) fn read(&self, case: &str, x: &D::Tensor) -> Result<Vec<f32>, Failure> {
+        self.done(case, self.device.read(x))
+    }
+
+    /// Compares a result with the reference's.
+    pub(super) fn compare(&mut self, case: &str, found: &D::Tensor, expected: &Plain) -> Result<(), Failure> {
+        let shape = self.device.shape(found);
+        if shape != (expected.rows, expected.columns) {
+            return Err(Failure::Shape {
+                operation: self.check.operation,
+                case: case.into(),
+                expected: (expected.rows, expected.columns),
+                found: shape,
+            });
+        }
+        let found = self.read(case, found)?;
+        self.compare_numbers(case, &found, &expected.values)
+    }
+
+    /// Compares numbers with the reference's.
+    pub(super) fn compare_numbers(&mut self, case: &str, found: &[f32], expected: &[f32]) -> Result<(), Failure> {
+        let operation = self.check.operation;
+        if found.len() != expected.len() {
+            let (expected, found) = ((expected.len(), 1), (found.len(), 1));
+            return Err(Failure::Shape { operation, case: case.into(), expected, found });
+        }
+        let tolerance = tolerance(operation, self.arithmetic);
+        for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+            if found == expected || (found.is_nan() && expected.is_nan()) {
+                continue;
+            }
+            let allowed = f64::from(tolerance.absolute) + f64::from(tolerance.relative) * f64::from(expected.abs());
+            let part = f64::from((found - expected).abs()) / allowed;
+            if part.is_nan() || part > 1.0 {
+                let (expected, found) = (*expected, *found);
+                return Err(Failure::Differs { operation, case: case.into(), at, expected, found, tolerance });
+            }
+            self.check.largest = self.check.largest.max(part);
+        }
+        self.check.cases += 1;
+        Ok(())
+    }
+
+    /// Holds two computations of the same numbers in different company against each other.
+    pub(super) fn same(&mut self, case: &str, alone: &[f32], together: &[f32]) -> Result<(), Failure> {
+        assert_eq!(alone.len(), together.len(), "numbers to compare; this is a bug");
+        let different = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
+        if let Some(at) = alone.iter().zip(together).position(different) {
+            let (operation, alone, together) = (self.check.operation, alone[at], together[at]);
+            return Err(Failure::Company { operation, case: case.into(), at, alone, together });
+        }
+        self.check.companies += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Attention of packed queries over spans of key rows.
+//!
+//! ```text
+//!   distance    what depends on the distance of query and key, once per call: bias rows, panels of relative positions
+//!   head        one sequence (or several over the same keys), one key head: panels, scores, softmax, values
+//!   softmax     rows of scores to rows of weights
+//!   tile        the products: a few rows times a few vectors, the sum running over the inner dimension in order
+//! ```
+//!
+//! # What a result is a function of
+//! A score is one chain of fused multiply-adds over the dimensions of a head. The softmax takes its sum in lanes by the
+//! key's place in its sequence, of which lanes that see no key add zero. The values are one chain over the keys, in their
+//! order; keys that are not seen weigh zero, which changes no sum. So neither the other queries, nor how keys are cut
+//! into spans, nor keys after the last one seen change a bit, and a step of generation gives what a prompt gave.
+
+mod distance;
+mod head;
+mod softmax;
+mod tile;
+
+use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::{Cpu, Tensor};
+use crate::{Attention, Bias, Columns, DeviceError, Mask, Packing};
+use distance::Distances;
+use head::{Head, Rows};
+use std::ops::Range;
+
+/// `softmax(scale * q·k + bias) · v`.
+pub(super) fn attention(
+    cpu: &Cpu,
+    q: Columns<'_, Tensor>,
+    k: Columns<'_, Tensor>,
+    v: Columns<'_, Tensor>,
+    attention: &Attention<'_, Cpu>,
+) -> Result<Tensor, DeviceError> {
+    let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
+    check(q, k, v, attention);
+    let mut out = cpu.tensor(packing.rows(), heads * head_dim)?;
+    let call = Call {
+        q: Rows::of(q),
+        k: Rows::of(k),
+        v: Rows::of(v),
+        attention,
+        distances: Distances::new(cpu, attention)?,
+        groups: groups(attention),
+    };
+    let work = (0..packing.len()).map(|s| packing.queries(s).len() * packing.key_count(s)).sum::<usize>();
+    let place = Place(out.values_mut().as_mut_ptr());
+    cpu.parallel(call.groups.len() * kv_heads, 2 * work * heads * head_dim, |task| {
+        let (group, kv_head) = (call.groups[task / kv_heads].clone(), task % kv_heads);
+        cpu.run(Task { cpu, call: &call, group, kv_head, out: &place })
+    })?;
+    Ok(out)
+}
+
+/// All that the tasks of a call share.
+pub(crate) struct Call<'a> {
+    q: Rows<'a>,
+    k: Rows<'a>,
+    v: Rows<'a>,
+    attention: &'a Attention<'a, Cpu>,
+    distances: Distances,
+    groups: Vec<Range<usize>>,
+}
+
+impl Call<'_> {
+    /// Keys that the query at `position` of its sequence sees, of `keys`.
+    fn seen(&self, position: usize, keys: usize) -> Range<usize> {
+        match self.attention.mask {
+            Mask::Full => 0..keys,
+            Mask::Causal => 0..position + 1,
+            Mask::Window(width) => (position + 1).saturating_sub(width as usize)..position + 1,
+        }
+    }
+}
+
+/// Where results are written: each task has rows and columns of its own.
+pub(crate) struct Place(*mut f32);
+
+// SAFETY: tasks write to disjoint places: the rows of their sequences, the columns of their heads.
+unsafe impl Sync for Place {}
+
+struct Task<'a> {
+    cpu: &'a Cpu,
+    call: &'a Call<'a>,
+    group: Range<usize>,
+    kv_head: usize,
+    out: &'a Place,
+}
+
+impl Kernel for Task<'_> {
+    type Output = Result<(), DeviceError>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        Head::new(s, self.cpu, self.call, self.group, self.kv_head)?.attend(self.out);
+        Ok(())
+    }
+}
+
+fn check(q: Columns<'_, Tensor>, k: Columns<'_, Tensor>, v: Columns<'_, Tensor>, attention: &Attention<'_, Cpu>) {
+    let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
+    assert!(kv_heads > 0 && heads % kv_heads == 0 && head_dim > 0, "heads of attention; this is a bug");
+    assert!(q.start + heads * head_dim <= q.tensor.columns(), "columns of queries; this is a bug");
+    assert!(k.start + kv_heads * head_dim <= k.tensor.columns(), "columns of keys; this is a bug");
+    assert!(v.start + kv_heads * head_dim <= v.tensor.columns(), "columns of values; this is a bug");
+    assert!(packing.rows() <= q.tensor.rows(), "rows of queries; this is a bug");
+    let rows = k.tensor.rows().min(v.tensor.rows());
+    for (start, count) in &packing.spans {
+        assert!(*start as usize + *count as usize <= rows, "rows of keys and values; this is a bug");
+    }
+    let by_position = attention.mask != Mask::Full || !matches!(attention.bias, Bias::None);
+    let enough = |s| packing.queries(s).len() <= packing.key_count(s);
+    assert!(!by_position || (0..packing.len()).all(enough), "positions of queries; this is a bug");
+}
+
+/// Sequences that come one after the other and attend to the same keys share the panels of those.
+fn groups(attention: &Attention<'_, Cpu>) -> Vec<Range<usize>> {
+    let packing: &Packing = attention.packing;
+    // Terms that belong to a key and a position are computed for one sequence.
+    let shares = !matches!(attention.bias, Bias::Disentangled(_));
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for sequence in 0..packing.len() {
+        match groups.last_mut() {
+            Some(last) if shares && packing.keys(last.start) == packing.keys(sequence) => last.end = sequence + 1,
+            _ => groups.push(sequence..sequence + 1),
+        }
+    }
+    groups
+}

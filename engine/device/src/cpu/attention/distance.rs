@@ -1,0 +1,165 @@
+//! What depends on the distance of query and key only: computed once per call, for all sequences.
+//!
+//! Tables are in the order of lanes, so that a vector of neighbouring keys (or queries) reads neighbouring numbers. The
+//! place of a query and a key is `longest - 1 + key - query` where keys run along the lanes, and
+//! `longest - 1 + query - key` where queries do; `longest` is the most keys that a sequence has.
+
+use super::tile::{Pack, Panels};
+use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::{Cpu, Tensor};
+use crate::{Attention, Bias, Buckets, DeviceError};
+use std::ops::Range;
+
+/// The tables of a call.
+pub(super) struct Distances {
+    /// The most keys of a sequence.
+    pub(super) longest: usize,
+    pub(super) terms: Terms,
+}
+
+pub(super) enum Terms {
+    None,
+    /// `[heads, places]`: what is added, by place of keys.
+    Relative(Tensor),
+    /// DeBERTa's: what queries are multiplied with by place of keys, what keys are multiplied with by place of queries.
+    Disentangled {
+        keys: Option<Side>,
+        queries: Option<Side>,
+    },
+}
+
+/// Relative positions as columns of panels.
+pub(super) struct Side {
+    /// `[heads, panels]`.
+    panels: Tensor,
+    depth: usize,
+    vectors: usize,
+    /// Which column, by place; a vector more than there are places.
+    columns: Vec<i32>,
+    /// Whether the columns of a whole vector of places follow each other.
+    follow: Vec<bool>,
+    /// Whether columns never fall with rising places.
+    rising: bool,
+}
+
+/// Lanes of the widest vector: room after tables that are read in whole vectors.
+const LANES: usize = 16;
+
+impl Distances {
+    pub(super) fn new(cpu: &Cpu, attention: &Attention<'_, Cpu>) -> Result<Self, DeviceError> {
+        let packing = attention.packing;
+        let longest = (0..packing.len()).map(|s| packing.key_count(s)).max().unwrap_or(0).max(1);
+        let terms = match &attention.bias {
+            Bias::None => Terms::None,
+            Bias::Relative { table, buckets } => {
+                let rows = rows_by_key(*buckets, longest);
+                let mut stored = cpu.tensor(table.rows(), table.columns())?;
+                cpu.for_rows(&mut stored, 1, |row, out| table.read_row(row, 0, out));
+                let mut biases = cpu.tensor(attention.heads, rows.len())?;
+                cpu.for_rows(&mut biases, rows.len(), |head, out| {
+                    for (bias, row) in out.iter_mut().zip(&rows) {
+                        *bias = stored.row(*row)[head];
+                    }
+                });
+                Terms::Relative(biases)
+            }
+            Bias::Disentangled(terms) => {
+                let by_key = rows_by_key(terms.buckets, longest);
+                let mut by_query = by_key[..2 * longest - 1].iter().rev().copied().collect::<Vec<_>>();
+                by_query.resize(by_key.len(), by_query[2 * longest - 2]);
+                let side = |positions: Option<&Tensor>, rows: &[usize]| {
+                    positions.map(|p| cpu.run(MakeSide { cpu, attention, positions: p, rows })).transpose()
+                };
+                Terms::Disentangled {
+                    keys: side(terms.position_keys, &by_key)?,
+                    queries: side(terms.position_queries, &by_query)?,
+                }
+            }
+        };
+        Ok(Self { longest, terms })
+    }
+}
+
+/// The row of each place of keys, and of a vector beyond.
+fn rows_by_key(buckets: Buckets, longest: usize) -> Vec<usize> {
+    let last = longest - 1;
+    (0..2 * longest - 1 + LANES)
+        .map(|place| place.min(2 * last))
+        .map(|place| if place < last { buckets.row(last - place, 0) } else { buckets.row(0, place - last) })
+        .collect()
+}
+
+struct MakeSide<'a> {
+    cpu: &'a Cpu,
+    attention: &'a Attention<'a, Cpu>,
+    positions: &'a Tensor,
+    /// By place.
+    rows: &'a [usize],
+}
+
+impl Kernel for MakeSide<'_> {
+    type Output = Result<Side, DeviceError>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let Self { cpu, attention, positions, rows } = self;
+        let Attention { heads, head_dim, .. } = *attention;
+        assert_eq!(positions.columns(), heads * head_dim, "columns of relative positions; this is a bug");
+        let (least, most) = rows.iter().fold((usize::MAX, 0), |(least, most), row| (least.min(*row), most.max(*row)));
+        assert!(most < positions.rows(), "rows of relative positions; this is a bug");
+        // Columns rise with places, whether rows do or fall.
+        let rises = rows[0] <= rows[rows.len() - 1];
+        let column = |row: usize| if rises { row - least } else { most - row };
+        let columns = rows.iter().map(|row| column(*row) as i32).collect::<Vec<_>>();
+        let next = |pair: &[i32]| pair[1] == pair[0] + 1;
+        let follow = columns.windows(S::LANES).map(|lanes| lanes.windows(2).all(next)).collect();
+        let count = most - least + 1;
+        let mut panels = cpu.tensor(heads, Panels::len::<S>(count, head_dim))?;
+        cpu.for_rows(&mut panels, count * head_dim, |head, to| {
+            let row = |column: usize| if rises { least + column } else { most - column };
+            let starts = (0..count).map(|column| (row(column) * heads + head) * head_dim).collect::<Vec<_>>();
+            s.vectorize(Pack { from: positions.values(), rows: &starts, depth: head_dim, to });
+        });
+        Ok(Side {
+            panels,
+            depth: head_dim,
+            vectors: count.div_ceil(S::LANES),
+            rising: columns.is_sorted(),
+            columns,
+            follow,
+        })
+    }
+}
+
+impl Side {
+    /// The relative positions of a head.
+    pub(super) fn panels(&self, head: usize) -> Panels<'_> {
+        Panels { numbers: self.panels.row(head), depth: self.depth, vectors: self.vectors }
+    }
+
+    /// Room for a row of products with all positions.
+    pub(super) fn stride(&self) -> usize {
+        self.vectors * LANES + LANES
+    }
+
+    /// Columns that places of `places` (not empty) name.
+    pub(super) fn wanted(&self, places: Range<usize>) -> Range<usize> {
+        if self.rising {
+            self.columns[places.start] as usize..self.columns[places.end - 1] as usize + 1
+        } else {
+            0..self.vectors * LANES
+        }
+    }
+
+    /// The products of a vector of places.
+    #[inline(always)]
+    pub(super) fn look_up<S: Simd>(&self, s: S, products: &[f32], place: usize) -> S::V {
+        let columns = &self.columns[place..place + S::LANES];
+        if self.follow[place] {
+            return s.load(&products[columns[0] as usize..]);
+        }
+        assert!(products.len() >= self.vectors * S::LANES, "products with positions; this is a bug");
+        // SAFETY: columns are below `vectors * LANES`, and there are as many products.
+        unsafe { s.gather_at(products.as_ptr(), columns.as_ptr()) }
+    }
+}

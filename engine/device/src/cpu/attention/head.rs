@@ -1,0 +1,312 @@
+//! Attention of one sequence, or of several over the same keys, for one head of keys and values.
+
+use super::distance::{Side, Terms};
+use super::softmax::{AddByKey, Softmax, Term};
+use super::tile::{Matrix, Pack, Panels, ROWS, by_panels, by_rows};
+use super::{Call, Place};
+use crate::cpu::memory::Buffer;
+use crate::cpu::simd::Simd;
+use crate::cpu::{Cpu, Tensor};
+use crate::{Columns, DeviceError};
+use std::ops::Range;
+
+/// Columns of a tensor.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    values: &'a [f32],
+    stride: usize,
+    start: usize,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn of(columns: Columns<'a, Tensor>) -> Self {
+        Self { values: columns.tensor.values(), stride: columns.tensor.columns(), start: columns.start }
+    }
+
+    /// Where head `head` of a row begins.
+    fn place(&self, row: usize, head: usize, head_dim: usize) -> usize {
+        row * self.stride + self.start + head * head_dim
+    }
+}
+
+/// Queries whose scores are held at a time, so that a panel of keys is used often while it is near.
+const BLOCK: usize = 48;
+
+/// As many as [`BLOCK`], or a tile's where their scores would take too much room.
+fn block_rows(keys: usize) -> usize {
+    if keys <= 4096 { BLOCK } else { ROWS }
+}
+
+/// The keys and values of a head, and room to work in.
+pub(super) struct Head<'a, S> {
+    s: S,
+    call: &'a Call<'a>,
+    group: Range<usize>,
+    kv_head: usize,
+    /// Keys.
+    count: usize,
+    sizes: Sizes,
+    numbers: Buffer,
+}
+
+/// How many numbers each part of the room takes.
+#[derive(Clone, Copy, Default)]
+struct Sizes {
+    /// Panels of keys.
+    keys: usize,
+    /// `[count, value_width]`.
+    values: usize,
+    value_width: usize,
+    /// Keys as rows, where positions ask for them.
+    key_rows: usize,
+    /// `[count, by_key_stride]`: products of keys with positions.
+    by_key: usize,
+    /// Queries of a block.
+    block: usize,
+    queries: usize,
+    /// `[block, score_stride]`.
+    scores: usize,
+    score_stride: usize,
+    /// Products of the block's queries with positions.
+    by_query: usize,
+    /// `[block, value_width]`.
+    mixed: usize,
+}
+
+/// Parts of the room.
+struct Room<'a> {
+    keys: &'a mut [f32],
+    values: &'a mut [f32],
+    key_rows: &'a mut [f32],
+    by_key: &'a mut [f32],
+    queries: &'a mut [f32],
+    scores: &'a mut [f32],
+    by_query: &'a mut [f32],
+    mixed: &'a mut [f32],
+}
+
+impl Sizes {
+    fn new<S: Simd>(call: &Call<'_>, count: usize, queries: usize) -> Self {
+        let depth = call.attention.head_dim;
+        let block = block_rows(count).min(queries);
+        let value_width = depth.next_multiple_of(S::LANES);
+        let score_stride = count.next_multiple_of(S::LANES);
+        let (of_keys, of_queries) = match &call.distances.terms {
+            Terms::Disentangled { keys, queries } => {
+                (keys.as_ref().map_or(0, Side::stride), queries.as_ref().map_or(0, Side::stride))
+            }
+            _ => (0, 0),
+        };
+        // Every part begins at a multiple of 64 bytes.
+        let even = |numbers: usize| numbers.next_multiple_of(16);
+        Self {
+            keys: even(Panels::len::<S>(count, depth)),
+            values: even(count * value_width),
+            value_width,
+            key_rows: if of_queries > 0 { even(count * depth) } else { 0 },
+            by_key: even(count * of_queries),
+            block,
+            queries: even(block * depth),
+            scores: even(block * score_stride),
+            score_stride,
+            by_query: even(block * of_keys),
+            mixed: even(block * value_width),
+        }
+    }
+
+    fn all(&self) -> usize {
+        self.keys + self.values + self.key_rows + self.by_key + self.queries + self.scores + self.by_query + self.mixed
+    }
+
+    fn split(self, numbers: &mut [f32]) -> Room<'_> {
+        let (keys, rest) = numbers.split_at_mut(self.keys);
+        let (values, rest) = rest.split_at_mut(self.values);
+        let (key_rows, rest) = rest.split_at_mut(self.key_rows);
+        let (by_key, rest) = rest.split_at_mut(self.by_key);
+        let (queries, rest) = rest.split_at_mut(self.queries);
+        let (scores, rest) = rest.split_at_mut(self.scores);
+        let (by_query, mixed) = rest.split_at_mut(self.by_query);
+        Room { keys, values, key_rows, by_key, queries, scores, by_query, mixed }
+    }
+}
+
+/// Neighbouring queries of a sequence.
+#[derive(Clone)]
+struct Block {
+    /// Rows of the packed queries.
+    rows: Range<usize>,
+    /// The first one's place among its sequence's keys.
+    position: usize,
+    head: usize,
+}
+
+impl<'a, S: Simd> Head<'a, S> {
+    /// Lays out keys and values.
+    pub(super) fn new(
+        s: S,
+        cpu: &Cpu,
+        call: &'a Call<'a>,
+        group: Range<usize>,
+        kv_head: usize,
+    ) -> Result<Self, DeviceError> {
+        let packing = call.attention.packing;
+        let depth = call.attention.head_dim;
+        let count = packing.key_count(group.start);
+        let most = group.clone().map(|sequence| packing.queries(sequence).len()).max().unwrap_or(0);
+        let sizes = Sizes::new::<S>(call, count, most);
+        let mut head = Self { s, call, group, kv_head, count, sizes, numbers: cpu.memory.take(sizes.all())? };
+        let rows = || packing.keys(head.group.start).iter().flat_map(|(start, rows)| *start..*start + *rows);
+        let starts = |of: &Rows<'_>| rows().map(|row| of.place(row as usize, kv_head, depth)).collect::<Vec<_>>();
+        let (keys, values) = (starts(&call.k), starts(&call.v));
+        let room = sizes.split(head.numbers.as_mut_slice());
+        s.vectorize(Pack { from: call.k.values, rows: &keys, depth, to: room.keys });
+        for (start, row) in values.iter().zip(room.values.chunks_exact_mut(sizes.value_width)) {
+            row[..depth].copy_from_slice(&call.v.values[*start..][..depth]);
+            row[depth..].fill(0.0);
+        }
+        if sizes.key_rows > 0 {
+            for (start, row) in keys.iter().zip(room.key_rows.chunks_exact_mut(depth)) {
+                row.copy_from_slice(&call.k.values[*start..][..depth]);
+            }
+        }
+        Ok(head)
+    }
+
+    /// Writes the results of all sequences and query heads.
+    pub(super) fn attend(mut self, out: &Place) {
+        let packing = self.call.attention.packing;
+        let shared = self.call.attention.heads / self.call.attention.kv_heads;
+        for sequence in self.group.clone() {
+            let rows = packing.queries(sequence);
+            // Where positions count there are no more queries than keys; elsewhere they are never looked at.
+            let position = self.count.saturating_sub(rows.len());
+            for head in self.kv_head * shared..(self.kv_head + 1) * shared {
+                self.products_by_key(position..position + rows.len(), head);
+                for first in rows.clone().step_by(self.sizes.block.max(1)) {
+                    let block = Block {
+                        rows: first..rows.end.min(first + self.sizes.block),
+                        position: position + (first - rows.start),
+                        head,
+                    };
+                    self.attend_block(&block, out);
+                }
+            }
+        }
+    }
+
+    /// The products of each key with the positions that queries at `positions` have seen from it.
+    fn products_by_key(&mut self, positions: Range<usize>, head: usize) {
+        let Terms::Disentangled { queries: Some(side), .. } = &self.call.distances.terms else { return };
+        let (depth, longest) = (self.call.attention.head_dim, self.call.distances.longest);
+        if positions.is_empty() || self.count == 0 {
+            return;
+        }
+        let room = self.sizes.split(self.numbers.as_mut_slice());
+        let a = Matrix { at: room.key_rows.as_ptr(), stride: depth };
+        let c = Matrix { at: room.by_key.as_mut_ptr(), stride: side.stride() };
+        let wanted = |keys: Range<usize>| {
+            side.wanted(longest - 1 + positions.start - (keys.end - 1)..longest - 1 + positions.end - keys.start)
+        };
+        // SAFETY: the parts of the room have `count` rows of `depth` and of `stride` numbers.
+        unsafe { by_panels(self.s, a, self.count, side.panels(head), c, wanted) };
+    }
+
+    fn attend_block(&mut self, block: &Block, out: &Place) {
+        let call = self.call;
+        let (depth, width) = (call.attention.head_dim, self.sizes.value_width);
+        let (s, count, sizes) = (self.s, self.count, self.sizes);
+        let rows = block.rows.len();
+        let seen = |row: usize| call.seen(block.position + row, count);
+        // All keys that some row of a tile sees: those ranges only move forward.
+        let seen_by = |tile: Range<usize>| seen(tile.start).start..seen(tile.end - 1).end;
+        self.scores(block, seen_by);
+        let room = sizes.split(self.numbers.as_mut_slice());
+        let mut sums = [0.0; BLOCK];
+        for (row, sum) in sums.iter_mut().enumerate().take(rows) {
+            let scores = &mut room.scores[row * sizes.score_stride..][..sizes.score_stride];
+            let all = seen_by(row / ROWS * ROWS..rows.min(row / ROWS * ROWS + ROWS));
+            let seen = seen(row);
+            if seen.is_empty() {
+                scores[all].fill(0.0);
+                continue;
+            }
+            let position = block.position + row;
+            let first = call.distances.longest.wrapping_sub(1 + position);
+            let term = match &call.distances.terms {
+                Terms::Relative(biases) => Term::Bias(&biases.row(block.head)[first..]),
+                Terms::Disentangled { keys: Some(side), .. } => {
+                    let products = &room.by_query[row * side.stride()..][..side.stride()];
+                    Term::Looked { products, side, first }
+                }
+                _ => Term::None,
+            };
+            // What the row's own vectors do not reach of its tile's keys weighs nothing.
+            let own = seen.start / S::LANES * S::LANES..seen.end.next_multiple_of(S::LANES);
+            *sum = s.vectorize(Softmax { scores, seen, scale: call.attention.scale, term });
+            scores[all.start.min(own.start)..own.start].fill(0.0);
+            if own.end < all.end {
+                scores[own.end..all.end].fill(0.0);
+            }
+        }
+        let a = Matrix { at: room.scores.as_ptr(), stride: sizes.score_stride };
+        let b = Matrix { at: room.values.as_ptr(), stride: width };
+        let c = Matrix { at: room.mixed.as_mut_ptr(), stride: width };
+        // SAFETY: scores have room for `count` keys, values have `count` rows of whole vectors, and as wide is `mixed`.
+        unsafe { by_rows(s, a, rows, b, width / S::LANES, c, seen_by) };
+        for ((row, mixed), sum) in block.rows.clone().zip(room.mixed.chunks_exact(width)).zip(sums) {
+            let place = (row * call.attention.heads + block.head) * depth;
+            // SAFETY: this task's rows and columns of the result, of which nobody else knows; see `Place`.
+            let out = unsafe { std::slice::from_raw_parts_mut(out.0.add(place), depth) };
+            // Who sees nothing gets nothing. Adding zero turns the -0 of a vanished product into 0.
+            let sum = if sum == 0.0 { 1.0 } else { sum };
+            for (out, mixed) in out.iter_mut().zip(mixed) {
+                *out = mixed / sum + 0.0;
+            }
+        }
+    }
+
+    /// Products of the block's queries with the keys that they see, and what positions add to them.
+    fn scores(&mut self, block: &Block, seen_by: impl Fn(Range<usize>) -> Range<usize>) {
+        let (s, call, sizes) = (self.s, self.call, self.sizes);
+        let (depth, longest) = (call.attention.head_dim, call.distances.longest);
+        let rows = block.rows.len();
+        let room = sizes.split(self.numbers.as_mut_slice());
+        for (row, query) in block.rows.clone().zip(room.queries.chunks_exact_mut(depth)) {
+            query.copy_from_slice(&call.q.values[call.q.place(row, block.head, depth)..][..depth]);
+        }
+        let a = Matrix { at: room.queries.as_ptr(), stride: depth };
+        let c = Matrix { at: room.scores.as_mut_ptr(), stride: sizes.score_stride };
+        let panels = Panels { numbers: room.keys, depth, vectors: self.count.div_ceil(S::LANES) };
+        // SAFETY: the parts of the room have `rows` rows of `depth` and of `score_stride` numbers.
+        unsafe { by_panels(s, a, rows, panels, c, &seen_by) };
+        let Terms::Disentangled { keys, queries } = &call.distances.terms else { return };
+        if let Some(side) = keys {
+            let c = Matrix { at: room.by_query.as_mut_ptr(), stride: side.stride() };
+            let wanted = |tile: Range<usize>| {
+                let seen = seen_by(tile.clone());
+                if seen.is_empty() {
+                    return 0..0;
+                }
+                let places = longest - 1 + seen.start - (block.position + tile.end - 1)
+                    ..longest - 1 + seen.end - (block.position + tile.start);
+                side.wanted(places)
+            };
+            // SAFETY: as above, and `stride` numbers for the products of a row.
+            unsafe { by_panels(s, a, rows, side.panels(block.head), c, wanted) };
+        }
+        if let Some(side) = queries {
+            for first in (0..rows).step_by(S::LANES) {
+                let lanes = first..rows.min(first + S::LANES);
+                s.vectorize(AddByKey {
+                    scores: &mut room.scores[first * sizes.score_stride..lanes.end * sizes.score_stride],
+                    stride: sizes.score_stride,
+                    keys: seen_by(lanes),
+                    products: room.by_key,
+                    products_stride: side.stride(),
+                    side,
+                    first: longest - 1 + block.position + first,
+                });
+            }
+        }
+    }
+}

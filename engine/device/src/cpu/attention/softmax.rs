@@ -1,0 +1,119 @@
+//! Rows of scores become rows of weights.
+
+use super::distance::Side;
+use crate::cpu::math::exp;
+use crate::cpu::simd::{Kernel, Simd};
+use std::ops::Range;
+
+/// Numbers of lanes, as numbers.
+static LANES: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.];
+
+/// What is added to the scores of one row, by the distance of each key.
+#[derive(Clone, Copy)]
+pub(super) enum Term<'a> {
+    /// Nothing.
+    None,
+    /// `biases[key]`, after scaling; whole vectors.
+    Bias(&'a [f32]),
+    /// `products[columns[first + key]]`, before scaling.
+    Looked {
+        /// Of the query with each relative position.
+        products: &'a [f32],
+        /// Which of them.
+        side: &'a Side,
+        /// The first key's place in `side`.
+        first: usize,
+    },
+}
+
+/// `e^(score - highest)` of the keys that are seen, 0 of the others up to whole vectors; gives their sum.
+pub(super) struct Softmax<'a> {
+    /// By key; whole vectors.
+    pub(super) scores: &'a mut [f32],
+    /// Keys; not empty.
+    pub(super) seen: Range<usize>,
+    pub(super) scale: f32,
+    pub(super) term: Term<'a>,
+}
+
+impl Kernel for Softmax<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f32 {
+        let from = self.seen.start / S::LANES * S::LANES;
+        let to = self.seen.end.next_multiple_of(S::LANES);
+        let mut highest = s.splat(f32::NEG_INFINITY);
+        for key in (from..to).step_by(S::LANES) {
+            let score = self.score(s, key);
+            highest = s.max(score, highest);
+            s.store(score, &mut self.scores[key..]);
+        }
+        let highest = s.splat(s.highest(highest));
+        let mut sums = s.splat(0.0);
+        for numbers in self.scores[from..to].chunks_exact_mut(S::LANES) {
+            let weight = exp(s, s.sub(s.load(numbers), highest));
+            sums = s.add(sums, weight);
+            s.store(weight, numbers);
+        }
+        s.sum(sums)
+    }
+}
+
+impl Softmax<'_> {
+    /// Scores of the keys from `key` on; minus infinity where a key is not seen.
+    #[inline(always)]
+    fn score<S: Simd>(&self, s: S, key: usize) -> S::V {
+        let product = s.load(&self.scores[key..]);
+        let scale = s.splat(self.scale);
+        let score = match self.term {
+            Term::None => s.mul(product, scale),
+            Term::Bias(biases) => s.fma(product, scale, s.load(&biases[key..])),
+            Term::Looked { products, side, first } => {
+                s.mul(s.add(product, side.look_up(s, products, first + key)), scale)
+            }
+        };
+        if key >= self.seen.start && key + S::LANES <= self.seen.end {
+            return score;
+        }
+        let lanes = s.load(&LANES);
+        let nothing = s.splat(f32::NEG_INFINITY);
+        let score = s.where_less(lanes, s.splat(self.seen.end as f32 - key as f32), score, nothing);
+        s.where_less(lanes, s.splat(self.seen.start as f32 - key as f32), nothing, score)
+    }
+}
+
+/// Adds to scores `[queries, keys]` the products of each key with the position that each query has seen from it.
+pub(super) struct AddByKey<'a> {
+    /// Up to a vector's lanes of queries.
+    pub(super) scores: &'a mut [f32],
+    pub(super) stride: usize,
+    /// Keys; all of them have products.
+    pub(super) keys: Range<usize>,
+    /// `[keys, products_stride]`.
+    pub(super) products: &'a [f32],
+    pub(super) products_stride: usize,
+    pub(super) side: &'a Side,
+    /// The place in `side` of key 0 and the first query.
+    pub(super) first: usize,
+}
+
+impl Kernel for AddByKey<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        for start in (self.keys.start / S::LANES * S::LANES..self.keys.end).step_by(S::LANES) {
+            let mut block = s.zeros();
+            for (key, lane) in (start..self.keys.end).zip(block.as_mut()) {
+                let products = &self.products[key * self.products_stride..][..self.products_stride];
+                *lane = self.side.look_up(s, products, self.first - key);
+            }
+            let block = s.transpose(block);
+            for (numbers, added) in self.scores.chunks_mut(self.stride).zip(block.as_ref()) {
+                let numbers = &mut numbers[start..];
+                s.store(s.add(s.load(numbers), *added), numbers);
+            }
+        }
+    }
+}

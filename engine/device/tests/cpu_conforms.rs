@@ -1,0 +1,49 @@
+//! The CPU passes the conformance suite: with every instruction set that the processor has, on any number of threads.
+
+#![expect(clippy::print_stderr, reason = "what is skipped is said, and a failed test's log says how far it was")]
+
+use hopeval_device::conformance::{Arithmetic, run};
+use hopeval_device::cpu::{Cpu, Isa};
+
+fn conforms(isa: Isa, threads: usize) {
+    if !Isa::available().contains(&isa) {
+        eprintln!("SKIPPED: the processor lacks {}", isa.name());
+        return;
+    }
+    let cpu = Cpu::with_isa(isa, Some(threads)).expect("instructions that are there");
+    let report = run(&cpu, Arithmetic::F32).unwrap_or_else(|e| panic!("{} on {threads} threads: {e}", isa.name()));
+    for check in report.checks {
+        assert!(check.cases > 0 && check.companies > 0, "{check:?}");
+        eprintln!("{} on {threads}: {check:?}", isa.name());
+    }
+}
+
+#[test]
+fn avx2_on_one_thread() {
+    conforms(Isa::Avx2, 1);
+}
+
+#[test]
+fn avx2_on_two_threads() {
+    conforms(Isa::Avx2, 2);
+}
+
+#[test]
+fn avx2_on_three_threads() {
+    conforms(Isa::Avx2, 3);
+}
+
+#[test]
+fn avx512_on_one_thread() {
+    conforms(Isa::Avx512, 1);
+}
+
+#[test]
+fn avx512_on_two_threads() {
+    conforms(Isa::Avx512, 2);
+}
+
+#[test]
+fn avx512_on_three_threads() {
+    conforms(Isa::Avx512, 3);
+}
