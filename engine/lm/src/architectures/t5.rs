@@ -154,6 +154,26 @@ impl Shape {
         (if self.gated { 3 } else { 2 }) * self.hidden * self.inner
     }
 
+    /// Four projections of attention, the feed-forward network; products of queries and keys, of weights and values.
+    fn encoder_operations(&self) -> Operations {
+        let (layers, width) = (self.encoder_layers, self.width());
+        let products = layers * (4 * self.hidden * width + self.feed_forward_products());
+        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
+    }
+
+    /// As the encoder's, and queries and outputs of cross-attention.
+    fn decoder_operations(&self) -> Operations {
+        let (layers, width) = (self.decoder_layers, self.width());
+        let products = layers * (6 * self.hidden * width + self.feed_forward_products());
+        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
+    }
+
+    /// Keys and values of the encoder's states.
+    fn cross_operations(&self) -> Operations {
+        let (layers, width) = (self.decoder_layers, self.width());
+        Operations { per_token: 2 * (layers * 2 * self.hidden * width) as u64, per_pair: (4 * layers * width) as u64 }
+    }
+
     fn attention<'a, D: Device>(&self, mask: Mask, bias: Bias<'a, D>, packing: &'a Packing) -> Attention<'a, D> {
         Attention { heads: self.heads, kv_heads: self.heads, head_dim: self.head_dim, scale: 1.0, mask, bias, packing }
     }
@@ -285,23 +305,15 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
     }
 
     fn encoder_operations(&self) -> Operations {
-        let (layers, width) = (self.shape.encoder_layers, self.shape.width());
-        let products = layers * (4 * self.shape.hidden * width + self.shape.feed_forward_products());
-        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
+        self.shape.encoder_operations()
     }
 
     fn decoder_operations(&self) -> Operations {
-        let (layers, width) = (self.shape.decoder_layers, self.shape.width());
-        let products = layers * (6 * self.shape.hidden * width + self.shape.feed_forward_products());
-        Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
+        self.shape.decoder_operations()
     }
 
     fn cross_operations(&self) -> Operations {
-        let (layers, width) = (self.shape.decoder_layers, self.shape.width());
-        Operations {
-            per_token: 2 * (layers * 2 * self.shape.hidden * width) as u64,
-            per_pair: (4 * layers * width) as u64,
-        }
+        self.shape.cross_operations()
     }
 
     fn head(&self) -> &Head<D> {
@@ -359,5 +371,46 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
 impl<D: Device> fmt::Debug for T5<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("T5").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::path::Path;
+
+    fn shape(more: Value) -> Result<Shape, LmError> {
+        let mut config = json!({"d_model": 768, "d_kv": 64, "d_ff": 2048, "num_layers": 12, "num_heads": 12,
+            "vocab_size": 32128, "feed_forward_proj": "gated-gelu"});
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Shape::read(&Config::of(Path::new("model"), config.as_object().unwrap()))
+    }
+
+    /// T5-v1.1-base: attention projects with 4 * 768² weights, the gated network with 3 * 768 * 2048.
+    #[test]
+    fn operations_are_those_counted_by_hand() {
+        let (square, network, per_pair) = (768 * 768, 3 * 768 * 2048, 4 * 768 * 12);
+        let base = shape(json!({})).unwrap();
+        let counted = |weights: u64| Operations { per_token: 12 * weights * 2, per_pair };
+        assert_eq!(base.encoder_operations(), counted(4 * square + network));
+        assert_eq!(base.decoder_operations(), counted(4 * square + 2 * square + network));
+        assert_eq!(base.cross_operations(), counted(2 * square));
+        // v1.0 has two matrices of 768 * 3072 there.
+        let old = shape(json!({"feed_forward_proj": "relu", "d_ff": 3072, "num_decoder_layers": 6})).unwrap();
+        assert_eq!(old.encoder_operations().per_token, 12 * 2 * (4 * square + 2 * 768 * 3072));
+        assert_eq!(old.cross_operations(), Operations { per_token: 6 * 2 * 2 * square, per_pair: per_pair / 2 });
+    }
+
+    #[test]
+    fn defaults_are_those_of_transformers() {
+        let base = shape(json!({"num_decoder_layers": null, "pad_token_id": 3})).unwrap();
+        assert_eq!((base.decoder_layers, base.start, base.buckets, base.max_distance), (12, 3, 32, 128));
+        let feed_forward = |name: &str| shape(json!({"feed_forward_proj": name})).map(|s| (s.gated, s.activation));
+        assert_eq!(feed_forward("relu").unwrap(), (false, Activation::Relu));
+        assert_eq!(feed_forward("gelu").unwrap(), (false, Activation::Gelu));
+        assert_eq!(feed_forward("gated-gelu").unwrap(), (true, Activation::GeluTanh));
+        assert_eq!(feed_forward("gated-silu").unwrap(), (true, Activation::Silu));
+        assert!(feed_forward("gated-").is_err());
     }
 }
