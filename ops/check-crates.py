@@ -22,6 +22,7 @@ TABLES = {"arrow", "parquet"}
 BINARY = {"hopeval"}
 JOBS = {"hopeval-jobs"}
 ENGINE = {"hopeval-corpus", "hopeval-index"}
+MODELS = {"hopeval-checkpoint", "hopeval-lm"}
 RESULTS = {"hopeval-results", "hopeval-measures"}
 INPUT = {"hopeval-datasets", "hopeval-world"}
 
@@ -41,6 +42,18 @@ RULES = {
     "hopeval-index": (
         None,
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-corpus"},
+    ),
+    "hopeval-device": (
+        {"bytes", "half", "rayon", "thiserror"},
+        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | MODELS | {"hopeval-methods", "hopeval-operators"},
+    ),
+    "hopeval-checkpoint": (
+        None,
+        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | {"hopeval-lm", "hopeval-methods", "hopeval-operators"},
+    ),
+    "hopeval-lm": (
+        None,
+        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | {"hopeval-methods", "hopeval-operators"},
     ),
     "hopeval-operators": (
         None,
@@ -74,6 +87,7 @@ UNSAFE = {
     "engine/index/src/build/merge.rs": "the map of a file that this process just wrote",
     "engine/index/src/container.rs": "memory maps",
     "engine/index/src/simd.rs": "AVX2",
+    "engine/checkpoint/src/folder.rs": "memory maps",
     "cluster/src/supervise.rs": "a child that dies with its parent is set up between fork and exec",
 }
 
