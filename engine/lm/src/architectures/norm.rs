@@ -4,26 +4,28 @@ use crate::{LmError, Weights};
 use hopeval_device::{Device, DeviceError, HostTensor, Norm};
 
 /// Layer normalisation (Ba et al. 2016).
-pub(super) struct LayerNorm<D: Device> {
+pub(crate) struct LayerNorm<D: Device> {
     weight: D::Vector,
     bias: D::Vector,
     eps: f32,
 }
 
 impl<D: Device> LayerNorm<D> {
-    /// `weight` and `bias`, `[size]`, under the prefix of `weights`.
-    pub(super) fn open(weights: &Weights<'_, D>, size: usize, eps: f32) -> Result<Self, LmError> {
-        Ok(Self { weight: weights.vector("weight", size)?, bias: weights.vector("bias", size)?, eps })
+    /// `weight` and `bias`, `[size]`, under the prefix of `weights`; `gamma` and `beta` in checkpoints that came from TensorFlow.
+    pub(crate) fn open(weights: &Weights<'_, D>, size: usize, eps: f32) -> Result<Self, LmError> {
+        let old = weights.has("gamma") && !weights.has("weight");
+        let (weight, bias) = if old { ("gamma", "beta") } else { ("weight", "bias") };
+        Ok(Self { weight: weights.vector(weight, size)?, bias: weights.vector(bias, size)?, eps })
     }
 
     /// Without learnt parameters.
-    pub(super) fn plain(device: &D, size: usize, eps: f32) -> Result<Self, LmError> {
+    pub(crate) fn plain(device: &D, size: usize, eps: f32) -> Result<Self, LmError> {
         let constant = |name, value| device.vector(&[HostTensor::from_f32(name, &[size], &vec![value; size])]);
         Ok(Self { weight: constant("ones", 1.0)?, bias: constant("zeros", 0.0)?, eps })
     }
 
     /// Normalises rows.
-    pub(super) fn apply(&self, device: &D, x: &D::Tensor) -> Result<D::Tensor, DeviceError> {
+    pub(crate) fn apply(&self, device: &D, x: &D::Tensor) -> Result<D::Tensor, DeviceError> {
         device.norm(x, Norm::Layer { weight: &self.weight, bias: &self.bias, eps: self.eps })
     }
 }

@@ -8,13 +8,13 @@
 //!
 //! What differs (names, configuration, positions) stands in one file for each architecture; those build the parts here.
 
+pub(crate) use super::norm::LayerNorm;
 use crate::LmError;
 use crate::config::Config;
 use crate::model::{Batch, Encoder, Operations, Sizes};
 use crate::weights::Weights;
 use hopeval_device::{
-    Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, Epilogue, Lookup, Mask, Norm,
-    Packing,
+    Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, Epilogue, Lookup, Mask, Packing,
 };
 use std::fmt;
 
@@ -48,27 +48,6 @@ impl<D: Device> Dense<D> {
     /// `x · weightᵀ + bias + residual`.
     fn apply_onto(&self, device: &D, x: &D::Tensor, residual: &D::Tensor) -> Result<D::Tensor, DeviceError> {
         device.linear(x, &self.weight, Epilogue::bias(Some(&self.bias)).residual(residual))
-    }
-}
-
-/// Layer normalisation.
-pub(crate) struct LayerNorm<D: Device> {
-    weight: D::Vector,
-    bias: D::Vector,
-    eps: f32,
-}
-
-impl<D: Device> LayerNorm<D> {
-    /// `weight` and `bias`, `[size]`, under the prefix of `weights`; `gamma` and `beta` in checkpoints that came from TensorFlow.
-    pub(crate) fn open(weights: &Weights<'_, D>, size: usize, eps: f32) -> Result<Self, LmError> {
-        let old = weights.has("gamma") && !weights.has("weight");
-        let (weight, bias) = if old { ("gamma", "beta") } else { ("weight", "bias") };
-        Ok(Self { weight: weights.vector(weight, size)?, bias: weights.vector(bias, size)?, eps })
-    }
-
-    /// Normalises rows.
-    pub(crate) fn apply(&self, device: &D, x: &D::Tensor) -> Result<D::Tensor, DeviceError> {
-        device.norm(x, Norm::Layer { weight: &self.weight, bias: &self.bias, eps: self.eps })
     }
 }
 

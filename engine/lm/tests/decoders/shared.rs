@@ -33,12 +33,12 @@ fn of_tree<D: Device>(device: &D, model: &dyn Decoder<D>) -> Vec<Vec<f32>> {
     let vocabulary = model.sizes().vocabulary;
     let first = |segment: usize| LENGTHS[..segment].iter().sum::<usize>() as u32;
     let (mut ids, mut positions, mut packing) = (Vec::new(), Vec::new(), Packing::new());
-    for segment in 0..LENGTHS.len() {
+    for (segment, length) in LENGTHS.into_iter().enumerate() {
         let path = path(segment);
         let before = path[..path.len() - 1].iter().map(|s| LENGTHS[*s]).sum::<usize>() as u32;
         ids.extend(tokens(segment, vocabulary));
-        positions.extend(before..before + LENGTHS[segment] as u32);
-        packing.push(LENGTHS[segment], path.into_iter().map(|s| (first(s), LENGTHS[s] as u32)));
+        positions.extend(before..before + length as u32);
+        packing.push(length, path.into_iter().map(|s| (first(s), LENGTHS[s] as u32)));
     }
     let batch = Batch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
     let states = model.forward(device, &batch, None).unwrap();
