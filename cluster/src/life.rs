@@ -5,6 +5,7 @@
 //!   all: join the generation, build, step until the dataflow is done ----> goodbye
 //!   process 0: final tables
 //!
+//!   drain: admit no more, be quiet --all are--> flush what was computed --all have--> exit
 //!   ends early, as resumable: a peer is lost or stalled, a fault that may pass, or all have drained
 //! ```
 //!
@@ -139,9 +140,9 @@ pub(crate) fn live(
     watch(&generation);
 
     let voice = pulse.voice();
-    let (draining, told) = (Arc::clone(&generation.drain), voice.clone());
+    let (draining, told) = (Arc::clone(&generation), voice.clone());
     signals.on_drain(move || {
-        draining.store(true, Ordering::SeqCst);
+        draining.drain();
         told.drain();
     });
     joined();
@@ -167,12 +168,13 @@ pub(crate) fn live(
         .map_err(|message| anyhow!("the workers cannot be started: {message}"))?;
 
     let mut running = membership.workers;
-    let mut drained = false;
+    let (mut quiet, mut drained) = (false, false);
     while running > 0 {
         match happened.recv_timeout(LOOK) {
             Ok(Event::WorkerDone) => running -= 1,
             Ok(Event::WorkerFailed(error)) => leave(&generation, &error),
             Ok(Event::Verdict(Verdict::Drain)) => signals.drain(),
+            Ok(Event::Verdict(Verdict::Flush)) => generation.flush(),
             Ok(Event::Verdict(Verdict::StopNow)) => interrupted(&generation, "stopped as asked", leads),
             Ok(Event::Verdict(verdict)) => interrupted(&generation, &verdict.to_string(), leads),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
@@ -180,11 +182,12 @@ pub(crate) fn live(
         if let Some(error) = generation.fault.take() {
             leave(&generation, &error);
         }
-        if signals.draining() && !drained && generation.is_idle() {
+        if !quiet && generation.is_quiet() {
+            quiet = true;
+            voice.quiet();
+        }
+        if !drained && generation.is_flushed() {
             drained = true;
-            if membership.hosts.len() == 1 {
-                interrupted(&generation, "stopped as asked", leads);
-            }
             voice.drained();
         }
     }

@@ -9,6 +9,7 @@
 //! | a socket closed without a goodbye | [`Verdict::PeerLost`] |
 //! | nothing heard, or the counter still, for the stall bound | [`Verdict::PeerStalled`] |
 //! | some process was asked to drain | [`Verdict::Drain`] |
+//! | every process is quiet | [`Verdict::Flush`] |
 //! | every process has drained | [`Verdict::StopNow`] |
 //!
 //! A verdict is reported once; what to do about it is the caller's. The rules are in `watch`, without socket and clock.
@@ -67,8 +68,10 @@ pub enum Verdict {
         /// For how long.
         since: Duration,
     },
-    /// Another process was asked to stop: admit nothing more, finish what is in flight, then say `drained`.
+    /// Another process was asked to stop: admit nothing more, finish what is in flight, then say `quiet`.
     Drain,
+    /// All are quiet, so nothing is computed any more: make durable what is not, then say `drained`.
+    Flush,
     /// All have drained: leave as resumable, together.
     StopNow,
 }
@@ -81,6 +84,7 @@ impl fmt::Display for Verdict {
                 write!(f, "process {process} made no progress for {:.1} s", since.as_secs_f64())
             }
             Self::Drain => f.write_str("another process was asked to stop"),
+            Self::Flush => f.write_str("no process has a question in flight"),
             Self::StopNow => f.write_str("all processes have drained"),
         }
     }
@@ -117,6 +121,7 @@ pub struct Voice(Sender<Command>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Command {
     Drain,
+    Quiet,
     Drained,
     Busy(bool),
     Goodbye,
@@ -183,7 +188,14 @@ impl Voice {
         self.say(Command::Drain);
     }
 
-    /// This process has nothing in flight any more. When all have said so, all hear [`Verdict::StopNow`].
+    /// This process has no question in flight, and gets none any more. When all have said so, all hear
+    /// [`Verdict::Flush`].
+    pub fn quiet(&self) {
+        self.say(Command::Quiet);
+    }
+
+    /// This process has made everything durable, after [`Verdict::Flush`]. When all have said so, all hear
+    /// [`Verdict::StopNow`].
     pub fn drained(&self) {
         self.say(Command::Drained);
     }
@@ -237,6 +249,7 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
                 Ok(command) => {
                     let acts = match command {
                         Command::Drain => self.watch.drain(),
+                        Command::Quiet => self.watch.quiet(),
                         Command::Drained => self.watch.drained(),
                         _ => {
                             self.watch.busy(command == Command::Busy(true));

@@ -2,13 +2,14 @@
 //!
 //! A response is *recent* from the moment it is computed until its segment is durable; then its key is in the index.
 //! Segments are written when enough has gathered and whenever the dataflow says that a chunk is complete, because a
-//! commit waits for everything that its outcomes may have seen.
+//! commit waits for everything that its outcomes may have seen; and once more when a run drains, so that nothing that
+//! was computed is computed again.
 
 use crate::host::{Record, Recorded, Served};
 use crate::ledger::Receipt;
 use crate::services::Fault;
 use hopeval_operators::Key;
-use hopeval_operators::persist::Writer;
+use hopeval_operators::persist::{Due, Writer};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::journal::{SegmentReader, write_segment};
 use hopeval_results::{Entry, Journal, JournalError, Location, Segment, Store, layout};
@@ -16,7 +17,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -113,7 +114,6 @@ pub struct Scribe {
     pending_run: Vec<(Key, u16, Vec<u8>)>,
     bytes: usize,
     jobs: Sender<Job>,
-    drain: Arc<AtomicBool>,
     /// Writes that have begun and are not durable.
     open: Arc<AtomicUsize>,
 }
@@ -130,15 +130,8 @@ pub struct Author {
 }
 
 impl Scribe {
-    /// A scribe with a writing thread of its own. `drain` makes it write whatever it has; `open` counts its writes.
-    pub fn new(
-        store: &Store,
-        author: Author,
-        shelf: Shelf,
-        drain: Arc<AtomicBool>,
-        open: Arc<AtomicUsize>,
-        fault: Fault,
-    ) -> Self {
+    /// A scribe with a writing thread of its own; `open` counts its writes.
+    pub fn new(store: &Store, author: Author, shelf: Shelf, open: Arc<AtomicUsize>, fault: Fault) -> Self {
         let (jobs, receiver) = channel();
         let durable = Arc::clone(&shelf.0.borrow().durable);
         let pen = Pen { store: store.clone(), author, durable, open: Arc::clone(&open), fault };
@@ -146,7 +139,7 @@ impl Scribe {
         if let Err(error) = started {
             tracing::error!(%error, "cannot start the journal's thread");
         }
-        Self { shelf, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, jobs, drain, open }
+        Self { shelf, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, jobs, open }
     }
 
     fn begin(&mut self, run_only: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
@@ -180,9 +173,9 @@ impl Writer for Scribe {
         }
     }
 
-    fn write(&mut self, _complete: u64, advanced: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         self.shelf.settle();
-        if advanced || self.bytes >= SEGMENT_BYTES || self.drain.load(Ordering::Relaxed) {
+        if due.advanced || due.flush || self.bytes >= SEGMENT_BYTES {
             self.bytes = 0;
             self.begin(false, begin);
             self.begin(true, begin);

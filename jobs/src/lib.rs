@@ -18,6 +18,7 @@
 pub mod calibrate;
 pub mod corpora;
 pub mod corrections;
+pub mod drain;
 pub mod export;
 pub mod gold;
 pub mod host;

@@ -1,5 +1,6 @@
 //! Renders a run as a dataflow on one worker: the one file that knows both jobs and the graph of operators.
 
+use crate::drain::Gate;
 use crate::host::{Company, Doorman, Finished};
 use crate::journal::{Author, Scribe, Shelf};
 use crate::judge::{Judge, TallyKey};
@@ -12,13 +13,14 @@ use hopeval_operators::admit::{Credits, Feed, Poll, admit};
 use hopeval_operators::commit::commit;
 use hopeval_operators::correct::correct;
 use hopeval_operators::drive::drive;
+use hopeval_operators::flush::Flush;
 use hopeval_operators::persist::persist;
 use hopeval_operators::serve::serve;
 use hopeval_operators::tally::{Change, Table, tally};
 use hopeval_results::Store;
 use hopeval_results::tables::QuestionRow;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use timely::dataflow::operators::vec::Map;
@@ -48,8 +50,8 @@ pub struct Parts {
     pub in_flight: usize,
     /// Most requests of a batch.
     pub batch: usize,
-    /// Set when the run shall stop early: everything computed is journalled.
-    pub drain: Arc<AtomicBool>,
+    /// Has everything that was computed written, when the run ends early.
+    pub flush: Flush,
     /// Writes that have begun and are not durable.
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
@@ -78,7 +80,6 @@ pub fn render(worker: &mut Worker, parts: Parts) {
         &parts.store,
         parts.author.clone(),
         parts.shelf,
-        Arc::clone(&parts.drain),
         Arc::clone(&parts.open_writes),
         parts.fault.clone(),
     );
@@ -104,7 +105,8 @@ pub fn render(worker: &mut Worker, parts: Parts) {
             judge.score(&finished.question, &finished.row, &mut scratch, &mut values);
             judge.changes(&finished.question, &finished.row, &values, 1)
         });
-        let receipts = persist(outcomes, "outcomes", sink).concat(persist(records, "journal", scribe));
+        let receipts = persist(outcomes, "outcomes", sink, &parts.flush);
+        let receipts = receipts.concat(persist(records, "journal", scribe, &parts.flush));
         let corrected = correct(receipts.clone(), corrections, move |activator| waker.set(activator));
         let before = before.to_stream(scope).container::<Vec<_>>();
         let live = tally(changes.concat(before).concat(corrected));
@@ -131,7 +133,7 @@ pub struct Channel {
     receiver: Receiver<Vec<(u64, QuestionRow)>>,
     ready: std::vec::IntoIter<(u64, QuestionRow)>,
     waker: Waker,
-    drain: Arc<AtomicBool>,
+    gate: Arc<Gate>,
 }
 
 /// Wakes an operator from another thread, once that operator is there.
@@ -153,10 +155,10 @@ impl Waker {
 }
 
 impl Channel {
-    /// Reads from `receiver`; whoever sends must call `waker` after each send and after the last. Once `drain` is
-    /// set, nothing more is admitted, and the end is not reached either.
-    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: Waker, drain: Arc<AtomicBool>) -> Self {
-        Self { receiver, ready: Vec::new().into_iter(), waker, drain }
+    /// Reads from `receiver`; whoever sends must call `waker` after each send and after the last. Once `gate` is
+    /// closed, nothing more is admitted, and the end is not reached either.
+    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: Waker, gate: Arc<Gate>) -> Self {
+        Self { receiver, ready: Vec::new().into_iter(), waker, gate }
     }
 }
 
@@ -164,12 +166,15 @@ impl Feed for Channel {
     type Question = QuestionRow;
 
     fn poll(&mut self) -> Poll<QuestionRow> {
-        if self.drain.load(std::sync::atomic::Ordering::Relaxed) {
-            return Poll::Pending;
-        }
         loop {
-            if let Some((chunk, question)) = self.ready.next() {
-                return Poll::Ready { chunk, question };
+            if self.gate.is_closed() {
+                return Poll::Pending;
+            }
+            if !self.ready.as_slice().is_empty() {
+                return match self.gate.pass().then(|| self.ready.next()).flatten() {
+                    Some((chunk, question)) => Poll::Ready { chunk, question },
+                    None => Poll::Pending,
+                };
             }
             match self.receiver.try_recv() {
                 Ok(batch) => self.ready = batch.into_iter(),

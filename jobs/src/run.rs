@@ -3,12 +3,13 @@
 //! ```text
 //!   make: corpus, indexes, questions ---> run record
 //!   open: the same corpus and indexes, methods, judge, the log     (every process of every generation)
-//!   work: feed and dataflow until all chunks are committed, or the run drains     (every worker)
+//!   work: feed and dataflow until all chunks are committed, or the run drains (`drain`)     (every worker)
 //!   finish: final tables from the committed outcomes     (process 0)
 //! ```
 
 use crate::corpora::{self, Cache, Report};
 use crate::corrections::Corrector;
+use crate::drain::Gate;
 use crate::error::JobError;
 use crate::host::Company;
 use crate::job::Job;
@@ -22,6 +23,7 @@ use crate::sweep::{self, Configuration};
 use crate::tables::judged;
 use hopeval_methods::{Setting, registry};
 use hopeval_operators::Counters;
+use hopeval_operators::flush::Flush;
 use hopeval_operators::tally::Change;
 use hopeval_results::run::{RUN_VERSION, run_id};
 use hopeval_results::tables::{QuestionRow, TableWriter, questions as question_table, write_table};
@@ -29,7 +31,7 @@ use hopeval_results::{Log, RunRecord, Store, layout};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -301,8 +303,10 @@ pub struct Generation {
     pub counters: Arc<Counters>,
     /// What the services of each worker of this process do.
     pub books: Mutex<Vec<Books>>,
-    /// Set when the run shall stop early.
-    pub drain: Arc<AtomicBool>,
+    /// Where questions come in, until the run shall stop early.
+    gate: Arc<Gate>,
+    /// Has everything that was computed written, when the run stops early.
+    flush: Flush,
     /// Writes that have begun and are not durable.
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
@@ -377,7 +381,8 @@ impl Generation {
             number,
             counters: Arc::default(),
             books: Mutex::default(),
-            drain: Arc::default(),
+            gate: Arc::default(),
+            flush: Flush::default(),
             open_writes,
             fault,
             log,
@@ -413,7 +418,7 @@ impl Generation {
             books,
             in_flight: self.run.resolved.in_flight(),
             batch: self.run.resolved.job.run.batch,
-            drain: Arc::clone(&self.drain),
+            flush: self.flush.clone(),
             open_writes: Arc::clone(&self.open_writes),
             fault: self.fault.clone(),
             leading,
@@ -431,7 +436,7 @@ impl Generation {
         let committed = self.committed.clone();
         let (sender, receiver) = sync_channel(4);
         let waker = Waker::default();
-        let feed = Channel::new(receiver, waker.clone(), Arc::clone(&self.drain));
+        let feed = Channel::new(receiver, waker.clone(), Arc::clone(&self.gate));
         let fault = self.fault.clone();
         let read = move || {
             let mut batch = Vec::new();
@@ -470,10 +475,24 @@ impl Generation {
         Ok(feed)
     }
 
-    /// Whether nothing is under way in this process: for a run that drains.
-    pub fn is_idle(&self) -> bool {
-        let counters = &self.counters;
-        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::SeqCst);
-        load(&counters.admitted) == load(&counters.finished) && self.open_writes.load(Ordering::SeqCst) == 0
+    /// Ends this process's part early: no further question is admitted.
+    pub fn drain(&self) {
+        self.gate.close();
+    }
+
+    /// Whether a run that drains has finished every question that this process admitted. It stays so, but services
+    /// here may still be asked by the questions of other processes.
+    pub fn is_quiet(&self) -> bool {
+        self.gate.is_quiet(&self.counters.finished)
+    }
+
+    /// Has everything written that was computed here; for when all processes are quiet.
+    pub fn flush(&self) {
+        self.flush.ask();
+    }
+
+    /// Whether everything that was computed here is durable, after [`Generation::flush`].
+    pub fn is_flushed(&self) -> bool {
+        self.flush.is_done() && self.open_writes.load(Ordering::SeqCst) == 0
     }
 }

@@ -6,7 +6,7 @@
 use crate::host::Finished;
 use crate::ledger::{Receipt, Spending};
 use crate::services::{Books, Fault};
-use hopeval_operators::persist::Writer;
+use hopeval_operators::persist::{Due, Writer};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::tables::{OutcomeRow, outcomes};
 use hopeval_results::{Store, layout};
@@ -74,13 +74,14 @@ impl Writer for Sink {
         self.open_chunks.entry(chunk).or_default().extend(rows);
     }
 
-    fn write(&mut self, complete: u64, advanced: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    /// A flush asks for nothing here: a chunk that is not complete is run again, from the journal.
+    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         // While one slow question holds a chunk open, the outcomes of later ones must not gather without bound.
         let crowded = self.open_chunks.values().map(Vec::len).sum::<usize>() > MOST_HELD;
-        if !advanced && !crowded {
+        if !due.advanced && !crowded {
             return;
         }
-        let later = if crowded { BTreeMap::new() } else { self.open_chunks.split_off(&complete) };
+        let later = if crowded { BTreeMap::new() } else { self.open_chunks.split_off(&due.complete) };
         let done = std::mem::replace(&mut self.open_chunks, later);
         let spending = self.spending();
         if done.is_empty() && spending.is_empty() {

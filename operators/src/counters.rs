@@ -1,6 +1,6 @@
 //! What the operators of one process count, readable from any thread.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Release};
 
 /// Counters of one process, shared by its workers.
 #[derive(Debug, Default)]
@@ -22,8 +22,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Adds to a counter.
+    /// Adds to a counter. Who acquires the sum sees what was done before: a run that drains counts on it.
     pub(crate) fn add(counter: &AtomicU64, n: usize) {
-        counter.fetch_add(n as u64, Relaxed);
+        counter.fetch_add(n as u64, Release);
     }
 }

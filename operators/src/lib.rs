@@ -27,13 +27,15 @@
 //! # Durability
 //! A capability says "results at this time may still come". `persist` holds one for everything that it has not made
 //! durable, so when the frontier at `commit` has passed a chunk, its outcomes and *all* journal entries that any of
-//! them can have seen are durable, wherever they were computed.
+//! them can have seen are durable, wherever they were computed. A run that ends early completes no chunk any more: a
+//! [`flush`] has `persist` write what it holds, so that the next run finds everything that was computed.
 
 pub mod admit;
 pub mod commit;
 pub mod correct;
 pub mod counters;
 pub mod drive;
+pub mod flush;
 pub mod message;
 pub mod persist;
 pub mod serve;

@@ -4,7 +4,10 @@
 //! that completeness requires, and it lets go of the earlier chunks only when every write that was begun before is
 //! durable. Downstream, a passed frontier therefore means "durable", for everything that came in before the chunk was
 //! complete, at whatever time it came in.
+//!
+//! A run that ends early completes nothing more; then a [`Flush`] asks for the writes, and no time is let go.
 
+use crate::flush::Flush;
 use crate::ticket::{Mailbox, Ticket};
 use std::collections::VecDeque;
 use timely::container::CapacityContainerBuilder;
@@ -22,12 +25,22 @@ pub trait Writer: 'static {
     /// Takes items of a chunk.
     fn accept(&mut self, chunk: u64, items: &mut Vec<Self::Item>);
 
-    /// Begins the writes that are due, each with a ticket from `begin` that is answered when it is durable. The input
-    /// is complete for all chunks below `complete`; `advanced` says that this is news.
+    /// Begins the writes that are due, each with a ticket from `begin` that is answered when it is durable.
     ///
-    /// A ticket that is dropped says that the write failed for good: the time is never let go, and the writer must
-    /// have told whoever ends the run.
-    fn write(&mut self, complete: u64, advanced: bool, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
+    /// A ticket that is dropped says that the write failed for good: the time is never let go, a flush is never done,
+    /// and the writer must have told whoever ends the run.
+    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
+}
+
+/// What a [`Writer`] is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The input is complete for all chunks below ([`u64::MAX`]: all there are).
+    pub complete: u64,
+    /// That is news: the writes that this completeness requires are due.
+    pub advanced: bool,
+    /// The run ends early: the writes that a later run can use are due, of whatever chunk.
+    pub flush: bool,
 }
 
 /// The receipts of what `writer` made durable of `items`.
@@ -36,12 +49,13 @@ pub fn persist<'scope, W: Writer>(
     name: &str,
     mut writer: W,
 ) -> Stream<'scope, u64, Vec<W::Receipt>> {
-    let scope = items.scope();
+    let (scope, flush) = (items.scope(), flush.clone());
     items.unary_frontier::<CapacityContainerBuilder<Vec<W::Receipt>>, _, _, _>(
         Pipeline,
         name,
         move |capability, info| {
-            let mailbox = Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec()));
+            let activator = || scope.worker().sync_activator_for(info.address.to_vec());
+            let (mailbox, place) = (Mailbox::new(activator()), flush.register(activator()));
             let mut capability = Some(capability);
             let mut complete = 0u64;
             // Writes are numbered in the order they begin; `durable[i]` is write `oldest + i`.
@@ -58,7 +72,7 @@ pub fn persist<'scope, W: Writer>(
                 let advanced = now > complete;
                 complete = now;
                 mailbox.expect();
-                writer.write(complete, advanced, &mut || {
+                writer.write(Due { complete, advanced, flush: asked }, &mut || {
                     durable.push_back(false);
                     mailbox.ticket(oldest + durable.len() - 1)
                 });
@@ -72,12 +86,9 @@ pub fn persist<'scope, W: Writer>(
                         receipts.push(receipt);
                     }
                 }
-                let Some(held) = capability.as_mut() else { return };
-                if !receipts.is_empty() {
-                    output.session(held).give_container(&mut receipts);
-                }
                 while durable.front() == Some(&true) {
                     durable.pop_front();
+    flush: &Flush,
                     oldest += 1;
                 }
                 while let Some(&(until, begun)) = barriers.front() {
@@ -92,9 +103,20 @@ pub fn persist<'scope, W: Writer>(
                     held.downgrade(&until);
                 }
             }
+                // Looked at before the input is: whoever asked has seen the effects of all that is to be written.
+                let asked = flush.is_asked();
         },
     )
 }
 
 #[cfg(test)]
 mod tests;
+                if asked {
+                    flush.settle(place, durable.is_empty());
+                }
+                let Some(held) = capability.as_mut() else { return };
+                if !receipts.is_empty() {
+                    output.session(held).give_container(&mut receipts);
+                }
+                        // It may never be scheduled again.
+                        flush.settle(place, true);

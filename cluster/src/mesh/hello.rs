@@ -15,7 +15,7 @@ use std::io::{self, Read, Write};
 /// First bytes of a hello and of a reply.
 const MAGIC: [u8; 8] = *b"hopeval\n";
 /// Version of everything in this file and of the frames of the pulse.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 /// Length of a hello in bytes.
 const HELLO: usize = 8 + 2 + 1 + 1 + 4 * 4 + 32 + 16;
 /// Length of a reply in bytes.
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(Hello::parse(b"GET / HT"), Parsed::Stranger);
         let mut bytes = hello().encode();
         bytes[8] = 200;
-        assert_eq!(Hello::parse(&bytes[..10]), Parsed::Refuse(Refusal::Version { ours: 1, theirs: 200 }));
+        assert_eq!(Hello::parse(&bytes[..10]), Parsed::Refuse(Refusal::Version { ours: VERSION.into(), theirs: 200 }));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use timely::WorkerConfig;
 use timely::dataflow::operators::{Exchange, Input, Inspect, Probe};
 
-use super::hello::{Word, read_reply};
+use super::hello::{VERSION, Word, read_reply};
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -131,7 +131,7 @@ fn another_version_is_refused_by_name() {
     let lead = forming(settings(0, &hosts));
     let mut old = connect(&hosts[0]);
     old.write_all(b"hopeval\n\xc8\x00").unwrap();
-    assert_eq!(read_reply(&old).unwrap(), Err(Refusal::Version { ours: 1, theirs: 200 }));
+    assert_eq!(read_reply(&old).unwrap(), Err(Refusal::Version { ours: VERSION.into(), theirs: 200 }));
     let follower = forming(settings(1, &hosts));
     formed(&lead);
     formed(&follower);

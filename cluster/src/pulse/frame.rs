@@ -9,9 +9,11 @@ pub(super) const LENGTH: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A sign of life.
-    Beat { beats: u64, draining: bool, drained: bool, busy: bool },
+    Beat { beats: u64, draining: bool, quiet: bool, drained: bool, busy: bool },
     /// From process 0: some process drains; do so too.
     Drain,
+    /// From process 0: all are quiet; write what is not durable.
+    Flush,
     /// From process 0: all have drained.
     Stop,
     /// From process 0: a process was lost.
@@ -25,14 +27,16 @@ pub(super) enum Frame {
 impl Frame {
     pub(super) fn encode(self) -> [u8; LENGTH] {
         let (tag, flags, process, value) = match self {
-            Self::Beat { beats, draining, drained, busy } => {
-                (1, u8::from(draining) | u8::from(drained) << 1 | u8::from(busy) << 2, 0, beats)
+            Self::Beat { beats, draining, quiet, drained, busy } => {
+                let flags = [draining, drained, busy, quiet];
+                (1, flags.iter().enumerate().map(|(bit, &flag)| u8::from(flag) << bit).sum(), 0, beats)
             }
             Self::Drain => (2, 0, 0, 0),
             Self::Stop => (3, 0, 0, 0),
             Self::Lost { process } => (4, 0, process, 0),
             Self::Stalled { process, since } => (5, 0, process, u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
             Self::Bye => (6, 0, 0, 0),
+            Self::Flush => (7, 0, 0, 0),
         };
         let mut out = [0u8; LENGTH];
         out[0] = tag;
@@ -52,12 +56,14 @@ impl Frame {
                 draining: bytes[1] & 1 != 0,
                 drained: bytes[1] & 2 != 0,
                 busy: bytes[1] & 4 != 0,
+                quiet: bytes[1] & 8 != 0,
             },
             2 => Self::Drain,
             3 => Self::Stop,
             4 => Self::Lost { process },
             5 => Self::Stalled { process, since: Duration::from_millis(value) },
             6 => Self::Bye,
+            7 => Self::Flush,
             _ => return None,
         })
     }
@@ -70,9 +76,10 @@ mod tests {
     #[test]
     fn frames_survive() {
         for frame in [
-            Frame::Beat { beats: u64::MAX - 3, draining: true, drained: false, busy: true },
-            Frame::Beat { beats: 1, draining: false, drained: true, busy: false },
+            Frame::Beat { beats: u64::MAX - 3, draining: true, quiet: true, drained: false, busy: true },
+            Frame::Beat { beats: 1, draining: false, quiet: false, drained: true, busy: false },
             Frame::Drain,
+            Frame::Flush,
             Frame::Stop,
             Frame::Lost { process: 7 },
             Frame::Stalled { process: 3, since: Duration::from_millis(2500) },

@@ -95,10 +95,17 @@ fn a_drain_reaches_all_and_they_stop_together() {
     star[1].pulse.voice().drain();
     for other in [&star[0], &star[2]] {
         assert_eq!(next(other), Verdict::Drain);
-        other.pulse.voice().drained();
+        other.pulse.voice().quiet();
     }
-    assert!(star[0].verdicts.try_recv().is_err(), "process 1 has not drained yet");
-    star[1].pulse.voice().drained();
+    assert!(star[0].verdicts.try_recv().is_err(), "process 1 is not quiet yet");
+    star[1].pulse.voice().quiet();
+    for process in &star {
+        assert_eq!(next(process), Verdict::Flush);
+    }
+    for process in &star {
+        assert!(process.verdicts.try_recv().is_err(), "somebody has not drained yet");
+        process.pulse.voice().drained();
+    }
     for process in &star {
         assert_eq!(next(process), Verdict::StopNow);
     }

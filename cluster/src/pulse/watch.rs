@@ -2,12 +2,13 @@
 //!
 //! | event | at process 0 | elsewhere |
 //! | --- | --- | --- |
-//! | beat | remember it; pass a drain on; all drained: stop | remember it |
-//! | drain, stop, lost, stalled | (nobody sends it) | tell |
-//! | bye | watch it no more; counts as drained | watch it no more |
+//! | beat | remember it; pass a drain on; all quiet: flush; all drained: stop | remember it |
+//! | drain, flush, stop, lost, stalled | (nobody sends it) | tell |
+//! | bye | watch it no more; counts as quiet and drained | watch it no more |
 //! | socket closed without bye | tell and broadcast: lost | tell: process 0 lost |
 //! | silent, or its counter still, for the bound | tell and broadcast: stalled | tell: process 0 stalled |
 //!
+//! A process that is quiet stays so, and no question asks anybody once all are: that is when a flush finds everything.
 //! After a stop or a loss there are no more verdicts: everyone is leaving.
 
 use std::collections::BTreeMap;
@@ -30,6 +31,9 @@ pub(super) struct Watch {
     /// Those that have neither said goodbye nor closed.
     peers: BTreeMap<usize, Peer>,
     draining: bool,
+    quiet: bool,
+    /// All are quiet.
+    flushing: bool,
     drained: bool,
     busy: bool,
     last_tick: Instant,
@@ -44,17 +48,20 @@ struct Peer {
     beats: u64,
     /// When its counter moved last; `None` before its first step.
     moved: Option<Instant>,
+    quiet: bool,
     drained: bool,
 }
 
 impl Watch {
     pub(super) fn new(process: usize, peers: impl Iterator<Item = usize>, bound: Duration, now: Instant) -> Self {
-        let peer = || Peer { heard: now, beats: 0, moved: None, drained: false };
+        let peer = || Peer { heard: now, beats: 0, moved: None, quiet: false, drained: false };
         Self {
             process,
             bound,
             peers: peers.map(|p| (p, peer())).collect(),
             draining: false,
+            quiet: false,
+            flushing: false,
             drained: false,
             busy: false,
             last_tick: now,
@@ -64,7 +71,7 @@ impl Watch {
 
     /// The frame that tells of this process.
     pub(super) fn beat(&self, beats: u64) -> Frame {
-        Frame::Beat { beats, draining: self.draining, drained: self.drained, busy: self.busy }
+        Frame::Beat { beats, draining: self.draining, quiet: self.quiet, drained: self.drained, busy: self.busy }
     }
 
     /// This process was asked to drain.
@@ -73,12 +80,18 @@ impl Watch {
         if first && self.leads() { vec![Act::Broadcast(Frame::Drain)] } else { Vec::new() }
     }
 
-    /// This process has drained.
-    pub(super) fn drained(&mut self) -> Vec<Act> {
+    /// This process has no question in flight, and gets none any more.
+    pub(super) fn quiet(&mut self) -> Vec<Act> {
         let mut acts = self.drain();
-        self.drained = true;
+        self.quiet = true;
         acts.extend(self.agree());
         acts
+    }
+
+    /// This process has nothing that is not durable, since all are quiet.
+    pub(super) fn drained(&mut self) -> Vec<Act> {
+        self.drained = true;
+        self.agree()
     }
 
     pub(super) fn busy(&mut self, busy: bool) {
@@ -89,12 +102,12 @@ impl Watch {
         let Some(peer) = self.peers.get_mut(&from) else { return Vec::new() };
         peer.heard = now;
         match frame {
-            Frame::Beat { beats, draining, drained, busy } => {
+            Frame::Beat { beats, draining, quiet, drained, busy } => {
                 if beats != peer.beats || (busy && peer.moved.is_some()) {
                     peer.beats = beats;
                     peer.moved = Some(now);
                 }
-                peer.drained = drained;
+                (peer.quiet, peer.drained) = (quiet, drained);
                 let mut acts = Vec::new();
                 if draining && self.leads() && !self.draining {
                     acts = self.drain();
@@ -107,6 +120,7 @@ impl Watch {
                 let first = !std::mem::replace(&mut self.draining, true);
                 if first { vec![Act::Tell(Verdict::Drain)] } else { Vec::new() }
             }
+            Frame::Flush => self.flush(),
             Frame::Stop => self.finish(Verdict::StopNow),
             Frame::Lost { process } => self.finish(Verdict::PeerLost { process: process as usize }),
             Frame::Stalled { process, since } => self.finish(Verdict::PeerStalled { process: process as usize, since }),
@@ -149,13 +163,31 @@ impl Watch {
         self.process == 0
     }
 
-    /// All have drained. One that has lost sight of the others, who said goodbye, decides alone.
+    /// All are quiet, or all have drained. One that has lost sight of the others, who said goodbye, decides alone.
     fn agree(&mut self) -> Vec<Act> {
-        let decides = self.leads() || self.peers.is_empty();
-        if decides && self.drained && self.peers.values().all(|peer| peer.drained) {
+        if !self.leads() && !self.peers.is_empty() {
+            return Vec::new();
+        }
+        if !self.flushing && self.quiet && self.peers.values().all(|peer| peer.quiet) {
+            return self.flush();
+        }
+        if self.flushing && self.drained && self.peers.values().all(|peer| peer.drained) {
             return self.finish(Verdict::StopNow);
         }
         Vec::new()
+    }
+
+    /// Tells that all are quiet, once; process 0 also tells the others.
+    fn flush(&mut self) -> Vec<Act> {
+        if self.over || std::mem::replace(&mut self.flushing, true) {
+            return Vec::new();
+        }
+        let mut acts = Vec::new();
+        if self.leads() {
+            acts.push(Act::Broadcast(Frame::Flush));
+        }
+        acts.push(Act::Tell(Verdict::Flush));
+        acts
     }
 
     /// Tells the final verdict, once; process 0 also tells the others.
@@ -169,6 +201,7 @@ impl Watch {
                 Verdict::PeerLost { process } => Frame::Lost { process: process as u32 },
                 Verdict::PeerStalled { process, since } => Frame::Stalled { process: process as u32, since },
                 Verdict::Drain => Frame::Drain,
+                Verdict::Flush => Frame::Flush,
                 Verdict::StopNow => Frame::Stop,
             }));
         }
@@ -184,7 +217,7 @@ mod tests {
     const BOUND: Duration = Duration::from_secs(2);
 
     fn beat(beats: u64) -> Frame {
-        Frame::Beat { beats, draining: false, drained: false, busy: false }
+        Frame::Beat { beats, draining: false, quiet: false, drained: false, busy: false }
     }
 
     fn verdict(acts: &[Act]) -> Option<Verdict> {
@@ -232,7 +265,7 @@ mod tests {
     fn starting_up_and_long_work_are_no_stall() {
         let start = Instant::now();
         let mut watch = Watch::new(0, 1..3, BOUND, start);
-        let busy = Frame::Beat { beats: 5, draining: false, drained: false, busy: true };
+        let busy = Frame::Beat { beats: 5, draining: false, quiet: false, drained: false, busy: true };
         let seen = watch_until(&mut watch, start, 9000, |ms| {
             // Process 1 never steps yet; process 2 works between two steps from 1 s to 8 s.
             vec![(1, beat(0)), (2, if (1000..8000).contains(&ms) { busy } else { beat(5 + ms / 8000) })]
@@ -257,18 +290,24 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_goes_round_and_the_last_one_stops_all() {
+    fn a_drain_goes_round_all_flush_when_the_last_is_quiet_and_the_last_that_drained_stops_all() {
         let now = Instant::now();
         let mut watch = Watch::new(0, 1..3, BOUND, now);
-        let draining = Frame::Beat { beats: 1, draining: true, drained: false, busy: false };
-        let drained = Frame::Beat { beats: 2, draining: true, drained: true, busy: false };
-        assert_eq!(watch.frame(2, draining, now), [Act::Broadcast(Frame::Drain), Act::Tell(Verdict::Drain)]);
-        assert_eq!(watch.frame(2, draining, now), [], "once");
+        let told = |beats, quiet, drained| Frame::Beat { beats, draining: true, quiet, drained, busy: false };
+        assert_eq!(
+            watch.frame(2, told(1, false, false), now),
+            [Act::Broadcast(Frame::Drain), Act::Tell(Verdict::Drain)]
+        );
+        assert_eq!(watch.frame(2, told(2, false, false), now), [], "once");
         assert_eq!(watch.drain(), [], "everyone knows");
+        assert_eq!(watch.quiet(), []);
+        assert_eq!(watch.frame(2, told(3, true, false), now), [], "process 1 may still ask the services of 2");
+        let flush = [Act::Broadcast(Frame::Flush), Act::Tell(Verdict::Flush)];
+        assert_eq!(watch.frame(1, told(4, true, false), now), flush);
+        assert_eq!(watch.frame(1, told(5, true, true), now), []);
         assert_eq!(watch.drained(), []);
-        assert_eq!(watch.frame(2, drained, now), []);
         let stop = [Act::Broadcast(Frame::Stop), Act::Tell(Verdict::StopNow)];
-        assert_eq!(watch.frame(1, drained, now), stop);
+        assert_eq!(watch.frame(2, told(6, true, true), now), stop);
         assert_eq!(watch.closed(1), [], "they leave");
     }
 
@@ -278,9 +317,11 @@ mod tests {
         let mut watch = Watch::new(0, 1..3, BOUND, now);
         assert_eq!(watch.frame(1, Frame::Bye, now), []);
         assert_eq!(watch.closed(1), []);
-        assert_eq!(watch.drained(), [Act::Broadcast(Frame::Drain)]);
+        assert_eq!(watch.quiet(), [Act::Broadcast(Frame::Drain)]);
+        let flush = [Act::Broadcast(Frame::Flush), Act::Tell(Verdict::Flush)];
+        assert_eq!(watch.frame(2, Frame::Bye, now), flush);
         let stop = [Act::Broadcast(Frame::Stop), Act::Tell(Verdict::StopNow)];
-        assert_eq!(watch.frame(2, Frame::Bye, now), stop);
+        assert_eq!(watch.drained(), stop);
     }
 
     #[test]
@@ -295,6 +336,8 @@ mod tests {
         for (frame, verdict) in told {
             let mut watch = Watch::new(1, 0..1, BOUND, now);
             assert_eq!(watch.frame(0, Frame::Drain, now), [Act::Tell(Verdict::Drain)]);
+            assert_eq!(watch.quiet(), [], "process 0 knows of all");
+            assert_eq!(watch.frame(0, Frame::Flush, now), [Act::Tell(Verdict::Flush)]);
             assert_eq!(watch.frame(0, frame, now), [Act::Tell(verdict)]);
             assert_eq!(watch.closed(0), []);
         }
@@ -305,6 +348,7 @@ mod tests {
     #[test]
     fn one_process_alone_agrees_with_itself() {
         let mut watch = Watch::new(0, 0..0, BOUND, Instant::now());
+        assert_eq!(verdict(&watch.quiet()), Some(Verdict::Flush));
         assert_eq!(verdict(&watch.drained()), Some(Verdict::StopNow));
     }
 }

@@ -11,7 +11,7 @@ use timely::worker::Worker;
 /// A write: its items and its ticket.
 type Write = (Vec<(u64, u8)>, Ticket<usize>);
 
-/// Writes all it has whenever time advances.
+/// Writes all it has whenever time advances, and when it is flushed.
 #[derive(Default)]
 struct Slow {
     held: Vec<(u64, u8)>,
@@ -26,8 +26,8 @@ impl Writer for Slow {
         self.held.extend(items.drain(..).map(|item| (chunk, item)));
     }
 
-    fn write(&mut self, _complete: u64, advanced: bool, begin: &mut dyn FnMut() -> Ticket<usize>) {
-        if advanced && !self.held.is_empty() {
+    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<usize>) {
+        if (due.advanced || due.flush) && !self.held.is_empty() {
             self.writes.borrow_mut().push((std::mem::take(&mut self.held), begin()));
         }
     }
@@ -47,13 +47,16 @@ fn acknowledge(write: Write) -> Vec<(u64, u8)> {
 
 macro_rules! graph {
     ($worker:ident, $input:ident, $writes:ident, $receipts:ident, $probe:ident) => {
+        graph!($worker, $input, $writes, $receipts, $probe, Flush::default());
+    };
+    ($worker:ident, $input:ident, $writes:ident, $receipts:ident, $probe:ident, $flush:expr) => {
         let writer = Slow::default();
         let $writes = Rc::clone(&writer.writes);
         let $receipts = Rc::new(RefCell::new(Vec::new()));
         let (mut $input, $probe) = $worker.dataflow::<u64, _, _>(|scope| {
             let (input, items) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<u8>>>();
             let log = Rc::clone(&$receipts);
-            let receipts = persist(items, "test", writer).inspect_core(move |event| {
+            let receipts = persist(items, "test", writer, &$flush).inspect_core(move |event| {
                 if let Ok((stamp, batch)) = event {
                     log.borrow_mut().extend(batch.iter().map(|&receipt| (*stamp.expect_singleton(), receipt)));
                 }
@@ -147,6 +150,63 @@ fn a_ticket_that_a_writer_drops_never_lets_time_go() {
         (0..20).for_each(|_| settle(worker));
         assert_eq!(frontier(&probe), Some(0));
         assert_eq!(*receipts.borrow(), [(0, 1)], "what is durable is told");
+        worker.installed_dataflows().into_iter().for_each(|id| worker.drop_dataflow(id));
+    });
+}
+
+#[test]
+fn a_flush_writes_what_is_held_once_and_is_done_when_that_is_durable() {
+    timely::execute_directly(|worker| {
+        let flush = Flush::default();
+        graph!(worker, input, writes, receipts, probe, flush);
+        let later = input.1.delayed(&3);
+        input.0.activate().session(&input.1).give(1);
+        input.0.activate().session(&later).give(2);
+        settle(worker);
+        assert!(writes.borrow().is_empty() && !flush.is_done(), "nothing is complete, and nobody has asked");
+
+        flush.ask();
+        settle(worker);
+        assert_eq!(writes.borrow().len(), 1, "one write, whatever the chunks");
+        assert!(!flush.is_done(), "it is not durable yet");
+        let write = writes.borrow_mut().pop().unwrap();
+        assert_eq!(acknowledge(write), [(0, 1), (3, 2)]);
+        settle(worker);
+        assert!(flush.is_done());
+        assert_eq!(*receipts.borrow(), [(0, 2)]);
+        assert_eq!(frontier(&probe), Some(0), "a flush completes no chunk");
+
+        // Who comes late is written too.
+        input.0.activate().session(&later).give(4);
+        settle(worker);
+        assert!(!flush.is_done());
+        let write = writes.borrow_mut().pop().unwrap();
+        assert_eq!(acknowledge(write), [(3, 4)]);
+        settle(worker);
+        assert!(flush.is_done() && writes.borrow().is_empty());
+        drop((later, input));
+        settle(worker);
+        assert!(probe.done() && flush.is_done(), "an operator that has ended holds nothing");
+    });
+}
+
+#[test]
+fn a_flush_is_never_done_while_a_write_that_was_begun_before_is_open() {
+    timely::execute_directly(|worker| {
+        let flush = Flush::default();
+        graph!(worker, input, writes, receipts, probe, flush);
+        input.0.activate().session(&input.1).give(1);
+        input.1 = input.1.delayed(&1);
+        settle(worker);
+        assert_eq!(writes.borrow().len(), 1);
+        flush.ask();
+        (0..20).for_each(|_| settle(worker));
+        assert!(!flush.is_done());
+        // The writer has failed for good.
+        drop(writes.borrow_mut().pop());
+        (0..20).for_each(|_| settle(worker));
+        assert!(!flush.is_done() && receipts.borrow().is_empty());
+        assert_eq!(frontier(&probe), Some(0));
         worker.installed_dataflows().into_iter().for_each(|id| worker.drop_dataflow(id));
     });
 }

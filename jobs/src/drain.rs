@@ -1,0 +1,95 @@
+//! The early end of one process's part in a run: no question comes in any more, those that are in end, and what was
+//! computed for them becomes durable.
+//!
+//! ```text
+//!   close --> quiet: every question that was let in is finished --> flush --> flushed: every write is durable
+//!                                                        ^
+//!                              all processes are quiet --+
+//! ```
+//!
+//! A process that is quiet stays quiet, but its services may be asked by questions of others. Only when all are quiet
+//! is nothing computed any more, and one flush is enough.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+/// Where the questions of a process come in, until it is closed.
+#[derive(Debug, Default)]
+pub struct Gate {
+    closed: AtomicBool,
+    let_in: AtomicU64,
+}
+
+impl Gate {
+    /// Lets nothing in any more.
+    pub fn close(&self) {
+        self.closed.store(true, SeqCst);
+    }
+
+    /// Whether it lets nothing in any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst)
+    }
+
+    /// Lets a question in, if it is open.
+    ///
+    /// It is counted before the gate is looked at: whoever has closed the gate and then counts misses nobody.
+    pub fn pass(&self) -> bool {
+        self.let_in.fetch_add(1, SeqCst);
+        let open = !self.is_closed();
+        if !open {
+            self.let_in.fetch_sub(1, SeqCst);
+        }
+        open
+    }
+
+    /// Whether it is closed and everyone whom it let in is among the `finished`. Once true, it stays so.
+    pub fn is_quiet(&self, finished: &AtomicU64) -> bool {
+        self.is_closed() && self.let_in.load(SeqCst) == finished.load(SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn nobody_passes_a_closed_gate() {
+        let (gate, finished) = (Gate::default(), AtomicU64::new(0));
+        assert!(gate.pass() && gate.pass());
+        finished.store(2, SeqCst);
+        assert!(!gate.is_quiet(&finished), "it is open");
+        gate.close();
+        assert!(!gate.pass());
+        assert!(gate.is_quiet(&finished));
+        finished.store(1, SeqCst);
+        assert!(!gate.is_quiet(&finished));
+    }
+
+    #[test]
+    fn a_quiet_gate_has_missed_nobody_who_was_just_passing() {
+        for _ in 0..200 {
+            let (gate, finished) = (Arc::new(Gate::default()), Arc::new(AtomicU64::new(0)));
+            let passing: Vec<_> = (0..3)
+                .map(|_| {
+                    let (gate, finished) = (Arc::clone(&gate), Arc::clone(&finished));
+                    std::thread::spawn(move || {
+                        let mut passed = 0u64;
+                        while gate.pass() {
+                            passed += 1;
+                            finished.fetch_add(1, SeqCst);
+                        }
+                        passed
+                    })
+                })
+                .collect();
+            gate.close();
+            while !gate.is_quiet(&finished) {
+                std::thread::yield_now();
+            }
+            let counted = finished.load(SeqCst);
+            let passed: u64 = passing.into_iter().map(|thread| thread.join().expect("it does not panic")).sum();
+            assert_eq!(passed, counted, "somebody came in after it was quiet");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A run that drains loses nothing that it has computed: the segments of the drained generation and of the one that
+//! goes on hold every request of the job exactly once, and the drain itself writes one segment for each worker at most.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod harness;
+
+use harness::{document, final_tables, hopeval, run_of};
+use hopeval_results::journal::scan_segment;
+use hopeval_results::{Log, Store, layout};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Many questions in flight, so that a drain finds much that no chunk has had written yet.
+const JOB: &str = r#"
+name = "drained"
+[dataset.world]
+questions = 4000
+passages = 2000
+seed = 23
+[service.bm25]
+kind = "bm25"
+[method.bm25]
+kind = "one_step"
+retriever = "bm25"
+[method.hops]
+kind = "iterative_title"
+retriever = "bm25"
+[run]
+chunk = 250
+in_flight = 128
+"#;
+
+/// Longest time that anything here may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A running `hopeval`; killed if a test fails before its end.
+struct Running(Option<Child>);
+
+impl Running {
+    fn drained(mut self) -> Output {
+        let child = self.0.take().unwrap();
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        child.wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits until the one run of `store` has made so many commits, and returns its id.
+fn committed(store: &Store, commits: usize) -> String {
+    let start = Instant::now();
+    loop {
+        if let Some(run) = hopeval_results::run::list(store).unwrap().pop()
+            && Log::open(store, &run).unwrap().state().commits.len() >= commits
+        {
+            return run;
+        }
+        assert!(start.elapsed() < LIMIT, "no {commits} commits");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How often each request is in the journal, and how many segments it has.
+fn journal(store: &Store) -> (BTreeMap<String, usize>, usize) {
+    let segments = store.list(layout::JOURNAL).unwrap();
+    let mut times = BTreeMap::new();
+    for (segment, _) in &segments {
+        for entry in scan_segment(store, segment).unwrap() {
+            *times.entry(entry.key.to_string()).or_insert(0) += 1;
+        }
+    }
+    (times, segments.len())
+}
+
+/// What the services of a run computed, as its commits have it.
+fn computed(document: &serde_json::Value) -> u64 {
+    let costs = document["cost"].as_array().unwrap().iter();
+    costs.filter(|row| row["configuration"].is_null()).map(|row| row["computed"].as_u64().unwrap()).sum()
+}
+
+fn open(dir: &Path, store: &str) -> Store {
+    Store::open(dir.join(store).to_str().unwrap()).unwrap()
+}
+
+#[test]
+fn what_a_drained_run_has_computed_is_not_computed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("job.toml"), JOB).unwrap();
+    let places = |store: &'static str| ["--store", store, "--cache", "cache", "--json"];
+    let peace = document(hopeval(dir, &["run", "job.toml"]).args(places("peace")));
+    let tables = final_tables(&dir.join("peace"), run_of(&peace));
+    let (requests, _) = journal(&open(dir, "peace"));
+    assert_eq!(computed(&peace), requests.len() as u64, "in peace, every request is computed once");
+    assert!(requests.values().all(|&times| times == 1));
+
+    for (name, processes, workers) in [("one", 1, 2), ("two", 2, 2)] {
+        let store = open(dir, name);
+        let spread = ["--processes", &processes.to_string(), "--workers", &workers.to_string()];
+        let mut command = hopeval(dir, &["run", "job.toml"]);
+        command.args(places(name)).args(spread).stdout(Stdio::null()).stderr(Stdio::piped());
+        let running = Running(Some(command.spawn().unwrap()));
+        let id = committed(&store, 2);
+        let ended = running.drained();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(75), "{said}");
+        assert!(!said.contains("error") && !said.contains("was lost"), "{said}");
+
+        let (before, segments) = journal(&store);
+        assert!(before.len() < requests.len(), "the run was over before it was drained");
+        assert!(before.keys().all(|key| requests.contains_key(key)) && before.values().all(|&times| times == 1));
+        // One segment for each chunk that was complete, of which the last may not be committed any more, and one flush.
+        let chunks = Log::open(&store, &id).unwrap().state().committed.len();
+        let most = processes * workers * (chunks + 2);
+        assert!(segments <= most, "{segments} segments for {chunks} chunks: the drain wrote many small ones");
+
+        let resumed = document(hopeval(dir, &["resume", &id, "--workers", "3"]).args(places(name)));
+        let (after, _) = journal(&store);
+        assert!(after == requests, "the two generations together computed every request exactly once");
+        // The accounts are those of the commits: what a service did since the last one is in none.
+        assert!(computed(&resumed) <= requests.len() as u64, "{}", resumed["cost"]);
+        assert!(computed(&resumed) >= (requests.len() - before.len()) as u64, "{}", resumed["cost"]);
+        assert!(final_tables(&dir.join(name), &id) == tables, "the tables differ after a resume");
+    }
+}
