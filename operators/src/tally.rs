@@ -19,7 +19,7 @@ pub type Change = (i64, i64, i64, i64);
 /// One update of the live table: the tally of a key from a chunk on (`diff` 1), or no longer (`diff` -1).
 pub type Update<K> = ((K, Change), u64, isize);
 
-/// Distinct keys that are folded before they are let go early.
+/// Keys that are folded at most, over all open chunks, unless a tally is larger.
 const FOLDED_KEYS: usize = 1 << 16;
 
 fn add(into: &mut Change, change: Change) {
@@ -30,12 +30,18 @@ fn add(into: &mut Change, change: Change) {
 }
 
 /// The changes of each chunk, folded by key until the chunk is complete here.
+///
+/// At most `least` keys are held, or twice as many as any chunk has had, whichever is more: a large sweep has more keys
+/// in every chunk than any fixed bound, and letting go of them early would send them on one by one. A tally has all of
+/// these keys anyway. What is above goes early, the fullest chunk first; a chunk may go in pieces, whose sums add up.
 fn fold<'scope, K: ExchangeData + std::hash::Hash>(
     changes: Stream<'scope, u64, Vec<(K, Change)>>,
+    least: usize,
 ) -> Stream<'scope, u64, Vec<(K, u64, Change)>> {
-    changes.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(Pipeline, "fold", |capability, _| {
+    changes.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(Pipeline, "fold", move |capability, _| {
         drop(capability);
         let mut folded = BTreeMap::new();
+        let mut fullest = 0;
         move |(input, frontier), output| {
             input.for_each(|time, batch| {
                 let Some(held) = time.retain_least(0) else { return };
@@ -44,10 +50,19 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
                 for (key, change) in batch.drain(..) {
                     add(sums.entry(key).or_default(), change);
                 }
+                fullest = fullest.max(sums.len());
             });
-            let keys: usize = folded.values().map(|(_, sums)| sums.len()).sum();
-            let complete = folded.keys().filter(|chunk| keys > FOLDED_KEYS || !frontier.less_equal(chunk));
-            for chunk in complete.copied().collect::<Vec<_>>() {
+            let (mut open, mut due): (Vec<u64>, Vec<u64>) =
+                folded.keys().copied().partition(|chunk| frontier.less_equal(chunk));
+            open.sort_by_key(|chunk| folded.get(chunk).map(|(_, sums)| sums.len()));
+            let mut keys: usize = open.iter().filter_map(|chunk| folded.get(chunk)).map(|(_, sums)| sums.len()).sum();
+            while keys > least.max(2 * fullest)
+                && let Some(chunk) = open.pop()
+            {
+                keys -= folded.get(&chunk).map_or(0, |(_, sums)| sums.len());
+                due.push(chunk);
+            }
+            for chunk in due {
                 if let Some((held, sums)) = folded.remove(&chunk) {
                     output.session(&held).give_iterator(sums.into_iter().map(|(key, change)| (key, chunk, change)));
                 }
@@ -60,7 +75,7 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
 pub fn tally<'scope, K: ExchangeData + Hashable + std::hash::Hash>(
     changes: Stream<'scope, u64, Vec<(K, Change)>>,
 ) -> Stream<'scope, u64, Vec<Update<K>>> {
-    fold(changes).as_collection().count_total().inner
+    fold(changes, FOLDED_KEYS).as_collection().count_total().inner
 }
 
 /// A live table: the tallies as of a chunk.

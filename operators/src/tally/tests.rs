@@ -4,8 +4,8 @@ use super::*;
 use crate::commit::{Committer, commit};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use timely::dataflow::operators::ToStream;
 use timely::dataflow::operators::core::UnorderedInput;
+use timely::dataflow::operators::{Inspect, ToStream};
 
 type Scored = (u64, u8, Change);
 type Seen = Arc<Mutex<Vec<(u64, BTreeMap<u8, Change>)>>>;
@@ -92,4 +92,55 @@ fn a_score_that_is_taken_back_leaves_no_row() {
     let scores = [(0, 1, (1, 1, 50, 25)), (1, 1, (-1, -1, -50, -25)), (1, 2, (1, 0, 0, 0))];
     let (_, tallies) = run(&scores, 1, 1).pop().unwrap();
     assert_eq!(tallies, BTreeMap::from([(2, (1, 0, 0, 0))]));
+}
+
+/// Sends each of `keys` keys `times` times in each of `chunks` chunks, in small batches that a step lies between, round
+/// robin over chunks and keys; returns how many folded changes came for each chunk, and the sums of all.
+fn folded(chunks: u64, keys: u32, times: i64, least: usize) -> (BTreeMap<u64, usize>, BTreeMap<(u64, u32), Change>) {
+    timely::execute_directly(move |worker| {
+        let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let log = std::rc::Rc::clone(&sent);
+        let (mut input, held) = worker.dataflow::<u64, _, _>(|scope| {
+            let (input, changes) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u32, Change)>>>();
+            fold(changes, least).inspect(move |change| log.borrow_mut().push(*change));
+            input
+        });
+        for _ in 0..times {
+            for first in (0..keys).step_by(10) {
+                for chunk in 0..chunks {
+                    let some = (first..keys.min(first + 10)).map(|key| (key, (1, 0, i64::from(key), 0)));
+                    input.activate().session(&held.delayed(&chunk)).give_iterator(some);
+                }
+                worker.step();
+            }
+        }
+        drop((input, held));
+        while worker.has_dataflows() {
+            worker.step();
+        }
+        let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
+        for (key, chunk, change) in sent.take() {
+            *counts.entry(chunk).or_insert(0) += 1;
+            add(sums.entry((chunk, key)).or_default(), change);
+        }
+        (counts, sums)
+    })
+}
+
+#[test]
+fn a_chunk_with_more_keys_than_the_bound_is_still_folded() {
+    for (chunks, keys) in [(1, 300), (2, 300)] {
+        let (counts, _) = folded(chunks, keys, 4, 64);
+        assert!(counts.values().all(|&count| count == keys as usize), "changes went on one by one: {counts:?}");
+    }
+}
+
+#[test]
+fn chunks_that_go_early_add_up() {
+    let (counts, sums) = folded(5, 100, 3, 64);
+    assert!(counts.values().any(|&count| count > 100), "five open chunks are above the bound: {counts:?}");
+    assert_eq!(sums.len(), 5 * 100);
+    for ((_, key), sum) in sums {
+        assert_eq!(sum, (3, 0, 3 * i64::from(key), 0));
+    }
 }
