@@ -7,6 +7,7 @@ mod harness;
 
 use flate2::read::MultiGzDecoder;
 use harness::{EVERY_METHOD, document, file_job, final_tables, hopeval, run, run_of, shared, succeed};
+use hopeval_results::{Log, Store, layout};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -194,6 +195,37 @@ fn edits_of_hotpotqa_end_in_the_tables_of_a_fresh_run() {
     let (id, before) = run_job(dir, &job, "store", &["--limit", "300", "--workers", "2"]);
     let (_, expected) = run_job(dir, &fresh, "fresh", &["--workers", "2"]);
     apply(dir, "store", "edited.json");
+    became(dir, "store", &id, &before, &expected);
+}
+
+#[test]
+fn edits_count_in_the_order_of_their_records_whatever_their_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (mut rows, job) = world(dir, "100", "1000");
+    let (id, before) = run_job(dir, &job, "store", &[]);
+    let (twin, _) = run_job(dir, &job, "twin", &[]);
+    let edited = edit_world(&mut rows);
+    write_lines(&dir.join("world/edited.jsonl"), &rows);
+    let (_, expected) = run_job(dir, &world_job(dir, "edited", "edited.jsonl"), "fresh", &[]);
+    let (slow, quick) = edited.split_at(edited.len() / 2);
+    write_lines(&dir.join("slow.jsonl"), slow.iter().map(|&index| &rows[index]));
+    write_lines(&dir.join("quick.jsonl"), quick.iter().map(|&index| &rows[index]));
+
+    // Somebody takes the first number, and is stopped before the log has the edit; another takes the second.
+    apply(dir, "twin", "slow.jsonl");
+    let lines = std::fs::read(dir.join("twin").join(layout::gold_edit(&twin, 1))).unwrap();
+    let store = Store::open(dir.join("store").to_str().unwrap()).unwrap();
+    let first = layout::gold_edit(&id, 1);
+    assert!(store.put_if_absent(&first, lines.into()).unwrap());
+    apply(dir, "store", "quick.jsonl");
+    let mut log = Log::open(&store, &id).unwrap();
+    assert_eq!(log.state().finished.as_ref().unwrap().gold_edit, 2);
+    log.append_gold("slow", 1, &first).unwrap();
+    assert!(log.state().lacks_gold());
+
+    let said = apply(dir, "store", "slow.jsonl");
+    assert!(said.contains("gold of 0 changed"), "{said}");
     became(dir, "store", &id, &before, &expected);
 }
 

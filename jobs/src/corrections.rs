@@ -26,8 +26,8 @@ pub struct Corrector {
     pub chunk: u64,
     /// Edits that the generation began with.
     pub before: BTreeMap<u64, QuestionRow>,
-    /// Number of the last edit that was looked at.
-    pub seen: u64,
+    /// How many edits were looked at: the first so many of the log.
+    pub seen: usize,
     /// Gold that the tallies have for edited questions whose chunks are committed.
     pub applied: BTreeMap<u64, Answerable>,
     /// Edited questions whose chunks are not committed yet.
@@ -53,9 +53,9 @@ impl Corrector {
                 self.replace(log, state, index, new, &mut changes)?;
             }
         }
-        if state.golds.last().is_some_and(|last| last.edit > self.seen) {
+        if state.golds.len() > self.seen {
             let edits = crate::gold::edits_after(&self.store, log, self.seen)?;
-            self.seen = state.golds.last().map_or(self.seen, |last| last.edit);
+            self.seen = state.golds.len();
             for (index, row) in edits {
                 let new = self.judge.answerable(&row);
                 if state.committed.contains_key(&(index / self.chunk)) {

@@ -13,7 +13,7 @@ use hopeval_results::{Log, Store, layout};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The rows of edited questions, by position; later edits win.
+/// The rows of edited questions, by position; edits whose record is later in the log win, whatever their numbers.
 pub type Edits = BTreeMap<u64, QuestionRow>;
 
 /// All edits that `log` knows.
@@ -24,13 +24,13 @@ pub fn edits(store: &Store, log: &Log) -> Result<Edits, JobError> {
     edits_after(store, log, 0)
 }
 
-/// The edits with a number above `seen`.
+/// The edits after the first `seen` of the log.
 ///
 /// # Errors
 /// An edit cannot be read.
-pub fn edits_after(store: &Store, log: &Log, seen: u64) -> Result<Edits, JobError> {
+pub fn edits_after(store: &Store, log: &Log, seen: usize) -> Result<Edits, JobError> {
     let mut edits = Edits::new();
-    for gold in log.state().golds.iter().filter(|gold| gold.edit > seen) {
+    for gold in log.state().golds.iter().skip(seen) {
         let bytes = store.get(&gold.path)?;
         for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
             let row: QuestionRow = serde_json::from_slice(line).map_err(|source| JobError::Stored {

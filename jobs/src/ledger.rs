@@ -117,10 +117,10 @@ pub struct LiveTable {
     pub commits: u64,
     /// Outcomes in them.
     pub outcomes: u64,
-    /// The last edit of gold that all of the tallies have: the one that the generation began with. Corrections for later
-    /// ones arrive in the tallies one by one, behind the outcomes that they correct.
+    /// How many edits of gold, the first of the log, all of the tallies have: those that the generation began with.
+    /// Corrections for later ones arrive in the tallies one by one, behind the outcomes that they correct.
     #[serde(default)]
-    pub edit: u64,
+    pub golds: u64,
     /// The tallies.
     pub tallies: Vec<(TallyKey, Change)>,
 }
@@ -178,7 +178,7 @@ pub fn open(
         generation,
         committer: committer.to_owned(),
         fault: fault.clone(),
-        edit: corrector.seen,
+        golds: corrector.seen as u64,
         corrector,
         open: Arc::clone(&open),
     };
@@ -264,8 +264,8 @@ struct Pen {
     committer: String,
     fault: Fault,
     corrector: Corrector,
-    /// The last edit of gold that the generation began with.
-    edit: u64,
+    /// Edits of gold that the generation began with.
+    golds: u64,
     open: Arc<AtomicUsize>,
 }
 
@@ -325,7 +325,7 @@ impl Pen {
             let table = LiveTable {
                 commits: state.commits.len() as u64,
                 outcomes: state.total_outcomes(),
-                edit: self.edit,
+                golds: self.golds,
                 tallies: ready.tallies,
             };
             let bytes = serde_json::to_vec(&table).map_err(unwritable)?;

@@ -360,7 +360,7 @@ impl Generation {
                 judge: Arc::clone(&run.judge),
                 chunk: run.resolved.chunk,
                 before: crate::gold::edits(store, &log)?,
-                seen: log.state().golds.last().map_or(0, |gold| gold.edit),
+                seen: log.state().golds.len(),
                 applied: BTreeMap::new(),
                 waiting: BTreeMap::new(),
                 sender,

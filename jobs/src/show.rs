@@ -56,12 +56,12 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
         })?,
     };
     // The process may have ended between a commit and its live table, and gold may have been edited since it began.
-    let (commits, edit) = (state.commits.len() as u64, state.golds.last().map_or(0, |last| last.edit));
-    let live = if (live.commits, live.edit) == (commits, edit) {
+    let (commits, golds) = (state.commits.len() as u64, state.golds.len() as u64);
+    let live = if (live.commits, live.golds) == (commits, golds) {
         live
     } else {
         let tallies = run.tallies(&log)?.into_iter().collect();
-        LiveTable { commits, outcomes: state.total_outcomes(), edit, tallies }
+        LiveTable { commits, outcomes: state.total_outcomes(), golds, tallies }
     };
     let measures = live_measures(run, &live);
     let costs = incurred(&log)

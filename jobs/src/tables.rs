@@ -350,7 +350,7 @@ pub fn finish(
     tables.push(write(store, &place("costs"), costs(run, log, &attributed))?);
     tables.push(write(store, &place("configurations"), configuration_rows(run))?);
     let state = log.state();
-    let gold_edit = state.golds.last().map_or(0, |gold| gold.edit);
+    let (gold_edit, golds) = (state.golds.last().map_or(0, |gold| gold.edit), state.golds.len() as u64);
     let run_row = RunRow {
         run: id.to_owned(),
         job: run.record.job.clone(),
@@ -376,11 +376,11 @@ pub fn finish(
         gold_edit,
     };
     tables.push(write(store, &place("runs"), vec![run_row])?);
-    let body = Body::Final(Final { tables: tables.clone(), gold_edit, live: serde_json::Value::Null });
+    let body = Body::Final(Final { tables: tables.clone(), gold_edit, golds, live: serde_json::Value::Null });
     log.append(generation, committer, body)?;
     // An edit that came while the tables were written found the run unfinished, so nobody else will write them again.
     // It is known now; whoever edits gold later finds the run finished.
-    if log.state().golds.last().is_some_and(|last| last.edit > gold_edit) {
+    if log.state().lacks_gold() {
         return finish(run, log, generation, committer, mesh, report);
     }
     Ok(Finished { failed, outcomes: done, tables })

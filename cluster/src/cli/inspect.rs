@@ -255,8 +255,7 @@ pub(crate) fn gold(places: &PlaceArguments, command: GoldCommand) -> Result<u8> 
     print::note(&format!("{} questions read, gold of {} changed", applied.questions, applied.changed));
     let mut log = Log::open(&run.places.store, run.id())?;
     // Also when an earlier edit was interrupted before its tables were written.
-    let (last, finished) = (log.state().golds.last().map_or(0, |gold| gold.edit), log.state().finished.as_ref());
-    if finished.is_some_and(|finished| finished.gold_edit < last) {
+    if log.state().lacks_gold() {
         rewrite(&run, &mut log)?;
     }
     Ok(exit::DONE)

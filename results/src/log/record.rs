@@ -78,6 +78,9 @@ pub struct Final {
     pub tables: Vec<FinalTable>,
     /// The last edit of gold that they include; 0 if there was none.
     pub gold_edit: u64,
+    /// How many edits of gold they include: the first so many of the log, whose order decides and not their numbers.
+    #[serde(default)]
+    pub golds: u64,
     /// Figures that are no table, for `show` and `--json`.
     pub live: serde_json::Value,
 }

@@ -28,7 +28,7 @@ pub struct State {
     pub committed: BTreeMap<u64, usize>,
     /// Outcomes of each committed chunk.
     pub outcomes: BTreeMap<u64, u64>,
-    /// Edits of gold, in order.
+    /// Edits of gold, in the order of their records. Numbers may come in another: whoever takes one may be slow to say so.
     pub golds: Vec<Gold>,
     /// The last valid record that says that the run is finished.
     pub finished: Option<Final>,
@@ -60,6 +60,11 @@ impl State {
     /// Journal segments of all valid commits: those that win over others on resume.
     pub fn segments(&self) -> BTreeSet<String> {
         self.commits.iter().flat_map(|commit| commit.segments.iter().cloned()).collect()
+    }
+
+    /// Whether the run is finished and its tables lack an edit of gold.
+    pub fn lacks_gold(&self) -> bool {
+        self.finished.as_ref().is_some_and(|finished| finished.golds < self.golds.len() as u64)
     }
 
     /// Outcomes of all committed chunks.
