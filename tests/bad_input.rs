@@ -309,8 +309,8 @@ fn what_another_version_wrote_is_refused_and_hides_nothing() {
     refused(&run(&mut bench.command(&["show", &bench.run])), &["00000000000000000001.json", "format version 9"]);
     std::fs::write(&record, good).unwrap();
 
-    // A final table: the version is text in the file's metadata.
-    let table = bench.store().join("runs").join(&bench.run).join("final/measures.parquet");
+    // A final table, the one that the log names: the version is text in the file's metadata.
+    let table = bench.only(&format!("runs/{}/tables", bench.run), "").join("measures.parquet");
     let good = std::fs::read(&table).unwrap();
     let key = b"hopeval.schema_version";
     let at = good.windows(key.len()).rposition(|window| window == key).unwrap();

@@ -366,3 +366,50 @@ fn a_run_going_on_shows_its_committed_chunks_and_takes_edits_whenever_they_come(
     let tables = final_tables(&dir.join("live"), run_of(&shown));
     assert!(tables == expected, "edited while going on, the run ends as a fresh one on the edited file");
 }
+
+/// A process that writes the final tables, stopped while it does: what it has to say comes too late.
+fn stopped_at_its_tables(dir: &Path, job: &Path, questions: u64) -> (Running, String, String) {
+    for attempt in 0..20 {
+        let name = format!("stopped-{attempt}");
+        let running = Running::start(dir, job, &name);
+        let store = Store::open(dir.join(&name).to_str().unwrap()).unwrap();
+        let id = hopeval_results::run::list(&store).unwrap().pop().unwrap();
+        let mut log = Log::open(&store, &id).unwrap();
+        let begun = Instant::now();
+        while log.refresh().unwrap().total_outcomes() < questions * 7 {
+            assert!(begun.elapsed() < PATIENCE, "the run does not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        running.signal(Signal::SIGSTOP);
+        // What it was writing when it was stopped is on its way.
+        std::thread::sleep(Duration::from_millis(50));
+        if log.refresh().unwrap().finished.is_none() {
+            return (running, name, id);
+        }
+    }
+    panic!("the tables are always faster than the signal");
+}
+
+#[test]
+fn a_process_that_was_stopped_replaces_no_later_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (mut rows, job) = world(dir, "1000", "2000");
+    edit_world(&mut rows);
+    write_lines(&dir.join("world/edited.jsonl"), &rows);
+    let (_, expected) = run_job(dir, &world_job(dir, "edited", "edited.jsonl"), "fresh", &["--workers", "2"]);
+
+    let (mut old, store, id) = stopped_at_its_tables(dir, &job, 1000);
+    apply(dir, &store, "world/edited.jsonl");
+    document(&mut hopeval(dir, &at(&["resume", &id, "--json"], &store)));
+    assert!(final_tables(&dir.join(&store), &id) == expected, "the second generation has the edited gold");
+    let shown = succeed(&mut hopeval(dir, &at(&["show", &id, "--json"], &store)));
+
+    // It wakes up with tables of the gold that was, and finds itself superseded.
+    old.signal(Signal::SIGCONT);
+    assert_eq!(old.child.wait().unwrap().code(), Some(75));
+    assert!(final_tables(&dir.join(&store), &id) == expected, "the old tables came back");
+    assert_eq!(succeed(&mut hopeval(dir, &at(&["show", &id, "--json"], &store))), shown);
+    let written = std::fs::read_dir(dir.join(&store).join("runs").join(&id).join("tables")).unwrap().count();
+    assert!((1..=2).contains(&written), "each generation has a folder of its own");
+}

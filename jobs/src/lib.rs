@@ -12,8 +12,8 @@
 //! | [`gold`], [`corrections`] | edits of gold, of finished runs and of those going on |
 //! | [`judge`] | outcomes and measures |
 //! | [`render`] | a job, as a dataflow on one worker |
-//! | [`run`] | the life of a run: prepare, open, finish |
-//! | [`tables`] | final tables; [`show`], [`export`], [`plan`]: what people ask of them |
+//! | [`run`], [`drain`] | the life of a run: prepare, open, finish; its early end |
+//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`export`], [`plan`]: what people ask of them |
 
 pub mod calibrate;
 pub mod corpora;
@@ -27,6 +27,7 @@ pub mod journal;
 pub mod judge;
 pub mod ledger;
 pub mod plan;
+pub mod publish;
 pub mod questions;
 pub mod render;
 pub mod run;

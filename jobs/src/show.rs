@@ -37,14 +37,18 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
     let log = Log::open(store, run.id())?;
     let state = log.state();
     let expected = run.resolved.outcomes();
-    if state.finished.is_some() {
+    if let Some(finished) = &state.finished {
+        // What the log names, and not its published copy, which others may have touched.
+        let place = |table: &str| {
+            finished.path_of(table).map_or_else(|| layout::final_table(run.id(), table), ToOwned::to_owned)
+        };
         return Ok(Shown {
             finished: true,
             outcomes: state.total_outcomes(),
             expected,
             commits: state.commits.len() as u64,
-            measures: read_table::<MeasureRow>(store, &layout::final_table(run.id(), "measures"))?,
-            costs: read_table::<CostRow>(store, &layout::final_table(run.id(), "costs"))?,
+            measures: read_table::<MeasureRow>(store, &place("measures"))?,
+            costs: read_table::<CostRow>(store, &place("costs"))?,
         });
     }
     let live = match store.exists(&live_object(run.id()))? {

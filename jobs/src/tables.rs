@@ -271,8 +271,8 @@ impl Board {
     }
 }
 
-/// Writes the final tables of a run whose chunks are all committed, and the record that says so. `mesh` is the last
-/// generation's processes and workers.
+/// Writes the final tables of a run whose chunks are all committed and the record that makes them count, and publishes
+/// them. `mesh` is the last generation's processes and workers.
 ///
 /// # Errors
 /// Chunks that are not committed; a part cannot be read, a table cannot be written, a later generation has begun.
@@ -296,7 +296,9 @@ pub fn finish(
     let configurations = run.names();
     let set = run.judge.set();
     let versions: Vec<String> = set.versions().map(|version| format!("{} {version}", set.profile())).collect();
-    let place = |table: &str| layout::final_table(id, table);
+    // A name of their own: whoever writes tables of this run at the same time, or will, has another generation.
+    let records = log.state().next;
+    let place = |table: &str| layout::written_table(id, generation, records, table);
     let mut outcome_table = TableWriter::<FinalOutcomeRow>::new(store, &place("outcomes"))?;
     let mut score_table = TableWriter::<ScoreRow>::new(store, &place("scores"))?;
     let mut latency_table = TableWriter::<LatencyRow>::new(store, &place("latencies"))?;
@@ -383,6 +385,7 @@ pub fn finish(
     if log.state().lacks_gold() {
         return finish(run, log, generation, committer, mesh, report);
     }
+    crate::publish::publish(store, log)?;
     Ok(Finished { failed, outcomes: done, tables })
 }
 

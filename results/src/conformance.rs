@@ -40,6 +40,12 @@ fn objects(store: &Store) {
     assert_eq!(ok(store.put_or_get("conformance/c", &Bytes::from_static(b"d"))), Some(Bytes::from_static(b"c")));
     ok(store.put("conformance/empty", Bytes::new()));
     assert_eq!(ok(store.get("conformance/empty")), "", "an object may be empty");
+    ok(store.copy("conformance/a", "conformance/c"));
+    assert_eq!(ok(store.get("conformance/c")), "second, longer", "a copy replaces");
+    ok(store.copy("conformance/empty", "conformance/c"));
+    assert_eq!(ok(store.get("conformance/c")), "", "an empty object is copied");
+    assert!(matches!(store.copy("conformance/absent", "conformance/a"), Err(StoreError::NotFound { .. })));
+    assert_eq!(ok(store.get("conformance/a")), "second, longer", "a copy that fails changes no object");
     let names: Vec<String> = ["b", "absent", "a"].iter().map(|name| format!("conformance/{name}")).collect();
     let many = ok(store.get_many(&names));
     assert_eq!(many, [Some(Bytes::from_static(b"new")), None, Some(Bytes::from_static(b"second, longer"))]);

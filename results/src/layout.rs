@@ -8,7 +8,8 @@
 //!   runs/{run}/gold/{edit:06}.jsonl
 //!   runs/{run}/journal/...                                    as above: failures that only this run keeps
 //!   runs/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet
-//!   runs/{run}/final/{table}.parquet
+//!   runs/{run}/tables/{generation:06}-{records:06}/{table}.parquet   final tables as a `Final` record names them
+//!   runs/{run}/final/{table}.parquet                          copies of the last ones, where people look for them
 //! ```
 //!
 //! Numbers are padded, so that the order of names is the order of numbers.
@@ -69,7 +70,13 @@ pub fn outcome_part(run: &str, generation: u64, worker: u32, n: u64) -> String {
     format!("{RUNS}/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet")
 }
 
-/// A table of a finished run.
+/// A table of a finished run, as `generation` writes it after reading so many records of the log. Nobody else has this
+/// name, so it is never replaced.
+pub fn written_table(run: &str, generation: u64, records: u64, table: &str) -> String {
+    format!("{RUNS}/{run}/tables/{generation:06}-{records:06}/{table}.parquet")
+}
+
+/// A table of a finished run, where people look for it: a copy of what the log's last `Final` record names.
 pub fn final_table(run: &str, table: &str) -> String {
     format!("{RUNS}/{run}/final/{table}.parquet")
 }

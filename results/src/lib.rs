@@ -3,7 +3,7 @@
 //! ```text
 //!   Store ----- a local folder, an S3-compatible bucket, or memory: get, put, put if absent, list
 //!     |-- journal/   answered requests, shared by all runs: immutable segments, keys by bucket
-//!     `-- runs/RUN/  run.json, log/ (numbered commits and fences), outcomes/ (parts), final/ (the tables)
+//!     `-- runs/RUN/  run.json, log/ (numbered commits and fences), outcomes/ (parts), tables/ and final/ (copies for people)
 //! ```
 //!
 //! The crate knows arrow, parquet and object_store. It must not depend on timely, on datasets, corpora, indexes or

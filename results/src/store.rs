@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// Requests that one call keeps open at once.
 const CONCURRENCY: usize = 32;
 
+/// Bytes of a copy that are held in memory.
+const PIECE_BYTES: u64 = 8 << 20;
+
 /// How often a put that is turned down without another's object being there is tried.
 const PUT_TRIES: usize = 8;
 
@@ -210,6 +213,19 @@ impl Store {
                 got => return got.map(Some),
             }
         }
+    }
+
+    /// Copies an object, replacing one of the name `to`, piece by piece.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or as [`Store::put`]; then what was at `to` is as it was.
+    pub fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        let size = self.size(from)?;
+        let mut copy = self.writer(to)?;
+        for start in (0..size).step_by(PIECE_BYTES as usize) {
+            copy.write(self.get_range(from, start..(start + PIECE_BYTES).min(size))?)?;
+        }
+        copy.finish().map(drop)
     }
 
     /// A writer for an object that is too large for memory: nothing is visible before it is finished.

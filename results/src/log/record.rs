@@ -85,6 +85,13 @@ pub struct Final {
     pub live: serde_json::Value,
 }
 
+impl Final {
+    /// The object that holds a table.
+    pub fn path_of(&self, table: &str) -> Option<&str> {
+        self.tables.iter().find(|written| written.table == table).map(|written| written.path.as_str())
+    }
+}
+
 /// A table of a finished run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FinalTable {

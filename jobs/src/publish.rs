@@ -1,0 +1,117 @@
+//! Puts final tables where people look for them.
+//!
+//! Tables are written under a name that no other writer has, and count once the fenced log says so: a process that was
+//! stopped for a while cannot touch those of its successors. What lies in `final/` are copies, made afterwards.
+//!
+//! ```text
+//!   write tables/G-R/*.parquet --> append Final (fails if superseded) --> copy to final/*.parquet --> still the last?
+//!                                                                               ^                         |
+//!                                                                               +--------- no ------------+
+//! ```
+//!
+//! A process may be stopped while it copies, too. So the log is read before each copy and after the last: whoever
+//! finds a later record publishes that one. Whoever wants to be sure reads what the record names, as `show` does.
+
+use crate::error::JobError;
+use hopeval_results::log::FinalTable;
+use hopeval_results::{Log, Store, layout};
+
+/// Copies the tables that the last `Final` record names to their published places. A run without one has none.
+///
+/// # Errors
+/// The log or a table cannot be read, a copy cannot be written. Doing it again is safe.
+pub fn publish(store: &Store, log: &mut Log) -> Result<(), JobError> {
+    while let Some(last) = log.refresh()?.finished.clone() {
+        let mut later = false;
+        for FinalTable { table, path, .. } in &last.tables {
+            later = later || log.refresh()?.finished.as_ref() != Some(&last);
+            if !later {
+                store.copy(path, &layout::final_table(log.run(), table))?;
+            }
+        }
+        if !later && log.refresh()?.finished.as_ref() == Some(&last) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_results::log::{Body, Final, LogError};
+
+    const TABLES: [&str; 2] = ["outcomes", "scores"];
+
+    /// Writes tables that say `text`, and the body of the record that names them.
+    fn written(store: &Store, log: &Log, generation: u64, text: &str) -> Body {
+        let tables = TABLES.map(|table| {
+            let path = layout::written_table(log.run(), generation, log.state().next, table);
+            store.put(&path, text.to_owned().into()).expect("memory takes it");
+            FinalTable { table: table.into(), path, rows: 1, bytes: text.len() as u64, digest: String::new() }
+        });
+        Body::Final(Final { tables: tables.to_vec(), ..Final::default() })
+    }
+
+    fn published(store: &Store) -> Vec<String> {
+        let read = |table: &str| store.get(&layout::final_table("run", table)).expect("it is published");
+        TABLES.map(|table| String::from_utf8(read(table).to_vec()).expect("it is text")).to_vec()
+    }
+
+    fn open() -> (Store, Log) {
+        let store = Store::open("memory:").expect("it opens");
+        let log = Log::open(&store, "run").expect("it opens");
+        (store, log)
+    }
+
+    #[test]
+    fn nothing_is_published_before_the_log_says_so() {
+        let (store, mut log) = open();
+        let generation = log.fence("a", 1, 1, "d").expect("it is fenced");
+        let body = written(&store, &log, generation, "first");
+        publish(&store, &mut log).expect("there is nothing to do");
+        assert!(!store.exists(&layout::final_table("run", "outcomes")).expect("it is known"));
+        log.append(generation, "a", body).expect("it is appended");
+        publish(&store, &mut log).expect("it is published");
+        assert_eq!(published(&store), ["first", "first"]);
+    }
+
+    #[test]
+    fn a_writer_that_was_stopped_replaces_no_later_table() {
+        let (store, mut old) = open();
+        let generation = old.fence("old", 1, 1, "d").expect("it is fenced");
+        let late = written(&store, &old, generation, "old");
+        // It is stopped; another generation finishes the run, and its edits.
+        let mut new = old.clone();
+        for text in ["new", "newer"] {
+            let generation = new.fence("new", 1, 1, "d").expect("it is fenced");
+            let body = written(&store, &new, generation, text);
+            new.append(generation, "new", body).expect("it is appended");
+            publish(&store, &mut new).expect("it is published");
+        }
+        let error = old.append(generation, "old", late).expect_err("it is superseded");
+        assert!(matches!(error, LogError::Superseded { .. }), "{error}");
+        assert_eq!(published(&store), ["newer", "newer"]);
+    }
+
+    #[test]
+    fn a_publisher_that_was_stopped_publishes_what_counts_now() {
+        let (store, mut old) = open();
+        let generation = old.fence("old", 1, 1, "d").expect("it is fenced");
+        let body = written(&store, &old, generation, "old");
+        old.append(generation, "old", body).expect("it is appended");
+        // It is stopped before it publishes, or while it does: some of its copies come late.
+        let mut new = old.clone();
+        let generation = new.fence("new", 1, 1, "d").expect("it is fenced");
+        let body = written(&store, &new, generation, "new");
+        new.append(generation, "new", body).expect("it is appended");
+        publish(&store, &mut new).expect("it is published");
+        store.put(&layout::final_table("run", "scores"), "old".into()).expect("memory takes it");
+        publish(&store, &mut old).expect("it is published");
+        assert_eq!(published(&store), ["new", "new"]);
+        assert_eq!(
+            new.state().finished.as_ref().and_then(|last| last.path_of("scores")),
+            Some("runs/run/tables/000002-000003/scores.parquet")
+        );
+    }
+}
