@@ -15,6 +15,29 @@ use timely::scheduling::SyncActivator;
 ///
 /// `wake_with` is given what to wake after each send. Corrections that come after the end are not let in: the final
 /// figures are computed from outcomes and gold, not from here.
+///
+/// ```
+/// use hopeval_operators::correct::correct;
+/// use std::{cell::RefCell, rc::Rc, sync::mpsc::channel};
+/// use timely::dataflow::operators::{Input, Inspect};
+///
+/// timely::execute_directly(|worker| {
+///     let (sender, corrections) = channel();
+///     let corrected = Rc::new(RefCell::new(Vec::new()));
+///     let log = Rc::clone(&corrected);
+///     let mut after = worker.dataflow::<u64, _, _>(|scope| {
+///         let (after, receipts) = scope.new_input::<Vec<()>>();
+///         let corrected = correct(receipts, corrections, |_| ());
+///         corrected.inspect(move |change| log.borrow_mut().push(*change));
+///         after
+///     });
+///     // A score of 1 becomes one of 0, in fixed point.
+///     sender.send(vec![("em", (0, 0, -1000, -1000))]).unwrap();
+///     after.advance_to(8);
+///     (0..3).for_each(|_| drop(worker.step()));
+///     assert_eq!(*corrected.borrow(), [("em", (0, 0, -1000, -1000))]);
+/// });
+/// ```
 pub fn correct<'scope, R: Clone + 'static, K: 'static>(
     after: Stream<'scope, u64, Vec<R>>,
     corrections: Receiver<Vec<(K, Change)>>,
@@ -41,3 +64,6 @@ pub fn correct<'scope, R: Clone + 'static, K: 'static>(
         },
     )
 }
+
+#[cfg(test)]
+mod tests;

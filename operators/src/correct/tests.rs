@@ -1,0 +1,164 @@
+//! Corrections on their way into live tallies: whenever they come, figures end right, and no time waits for them.
+
+use super::*;
+use crate::commit::{Committer, commit};
+use crate::tally::{Table, tally};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+use timely::dataflow::InputHandle;
+use timely::dataflow::operators::vec::Map;
+use timely::dataflow::operators::{Concat, Input, Inspect, Probe};
+use timely::worker::Worker;
+
+type Commits = Rc<RefCell<Vec<(u64, BTreeMap<u8, Change>)>>>;
+
+struct Watch(Commits);
+
+impl Committer for Watch {
+    type Receipt = u8;
+    type Key = u8;
+
+    fn complete(&mut self, complete: u64, _: Vec<u8>, table: &Table<u8>) {
+        self.0.borrow_mut().push((complete, table.tallies().clone()));
+    }
+}
+
+/// A run in small: outcomes are questions, and each is a score of 1 for the key that it is.
+struct Run {
+    outcomes: Option<InputHandle<u64, CapacityContainerBuilder<Vec<u8>>>>,
+    edits: Sender<Vec<(u8, Change)>>,
+    waker: Rc<RefCell<Option<SyncActivator>>>,
+    commits: Commits,
+}
+
+const SCORE: Change = (1, 1, 10, 100);
+const TAKEN_BACK: Change = (-1, -1, -10, -100);
+
+impl Run {
+    fn new(worker: &mut Worker) -> Self {
+        let (edits, corrections) = channel();
+        let (waker, commits) = (Rc::new(RefCell::new(None)), Commits::default());
+        let (woken, watch) = (Rc::clone(&waker), Watch(Rc::clone(&commits)));
+        let outcomes = worker.dataflow::<u64, _, _>(|scope| {
+            let (outcomes, durable) = scope.new_input::<Vec<u8>>();
+            let corrected =
+                correct(durable.clone(), corrections, move |activator| *woken.borrow_mut() = Some(activator));
+            let scored = durable.clone().map(|key| (key, SCORE));
+            commit(durable, tally(scored.concat(corrected)), Table::default(), watch);
+            outcomes
+        });
+        Self { outcomes: Some(outcomes), edits, waker, commits }
+    }
+
+    /// Sends the outcomes of a chunk and completes it.
+    fn chunk(&mut self, worker: &mut Worker, keys: &[u8]) {
+        if let Some(outcomes) = &mut self.outcomes {
+            keys.iter().for_each(|key| outcomes.send(*key));
+            let next = *outcomes.time() + 1;
+            outcomes.advance_to(next);
+        }
+        self.settle(worker);
+    }
+
+    fn edit(&self, worker: &mut Worker, changes: &[(u8, Change)]) {
+        self.edits.send(changes.to_vec()).unwrap();
+        self.waker.borrow().as_ref().unwrap().activate().unwrap();
+        self.settle(worker);
+    }
+
+    fn settle(&self, worker: &mut Worker) {
+        for _ in 0..6 {
+            worker.step();
+        }
+    }
+
+    fn end(&mut self, worker: &mut Worker) -> BTreeMap<u8, Change> {
+        self.outcomes = None;
+        while worker.has_dataflows() {
+            worker.step();
+        }
+        let (complete, table) = self.commits.borrow().last().cloned().unwrap();
+        assert_eq!(complete, u64::MAX);
+        table
+    }
+
+    fn last(&self) -> (u64, BTreeMap<u8, Change>) {
+        self.commits.borrow().last().cloned().unwrap()
+    }
+}
+
+#[test]
+fn an_edit_of_gold_corrects_the_figures_of_chunks_that_are_committed() {
+    timely::execute_directly(|worker| {
+        let mut run = Run::new(worker);
+        run.chunk(worker, &[1, 2, 1]);
+        assert_eq!(run.last(), (1, BTreeMap::from([(1, (2, 2, 20, 200)), (2, SCORE)])));
+        // The score of one question is 1 no more, and that of another key's question never was one.
+        run.edit(worker, &[(1, TAKEN_BACK), (1, (1, 1, 0, 0)), (2, TAKEN_BACK)]);
+        assert_eq!(run.last().0, 1, "a correction completes nothing");
+        run.chunk(worker, &[3]);
+        assert_eq!(run.last(), (2, BTreeMap::from([(1, (2, 2, 10, 100)), (3, SCORE)])));
+        assert_eq!(run.end(worker), BTreeMap::from([(1, (2, 2, 10, 100)), (3, SCORE)]));
+    });
+}
+
+#[test]
+fn edits_in_any_order_and_at_any_time_end_in_the_same_figures() {
+    let edits: [&[(u8, Change)]; 3] =
+        [&[(1, TAKEN_BACK), (1, (1, 1, 5, 25))], &[(1, (-1, -1, -5, -25)), (1, (1, 0, 0, 0))], &[(2, TAKEN_BACK)]];
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for order in orders {
+        for before in 0..=3 {
+            let table = timely::execute_directly(move |worker| {
+                let mut run = Run::new(worker);
+                // An edit may even come before anything is committed: whoever sends it knows what it corrects.
+                order[..before].iter().for_each(|&edit| run.edit(worker, edits[edit]));
+                run.chunk(worker, &[1, 2]);
+                run.chunk(worker, &[2]);
+                order[before..].iter().for_each(|&edit| run.edit(worker, edits[edit]));
+                run.chunk(worker, &[]);
+                run.end(worker)
+            });
+            assert_eq!(table, BTreeMap::from([(1, (1, 0, 0, 0)), (2, SCORE)]), "{order:?}, {before} of them early");
+        }
+    }
+}
+
+#[test]
+fn a_correction_enters_at_the_frontier_and_holds_no_time_back() {
+    timely::execute_directly(|worker| {
+        let (edits, corrections) = channel();
+        let entered = Rc::new(RefCell::new(Vec::new()));
+        let log = Rc::clone(&entered);
+        let (mut after, probe) = worker.dataflow::<u64, _, _>(|scope| {
+            let (after, receipts) = scope.new_input::<Vec<()>>();
+            let corrected = correct(receipts, corrections, |_| ());
+            let corrected = corrected.inspect_core(move |event| {
+                if let Ok((stamp, batch)) = event {
+                    log.borrow_mut().extend(batch.iter().map(|(key, _)| (*stamp.expect_singleton(), *key)));
+                }
+            });
+            (after, corrected.probe().0)
+        });
+        for (chunk, key) in [(3u64, 'a'), (9, 'b')] {
+            after.advance_to(chunk);
+            for _ in 0..6 {
+                worker.step();
+            }
+            assert!(!probe.less_than(&chunk) && probe.less_equal(&chunk), "the frontier is that of the receipts");
+            edits.send(vec![(key, SCORE)]).unwrap();
+            after.send(());
+            worker.step();
+        }
+        after.close();
+        while worker.has_dataflows() {
+            worker.step();
+        }
+        assert_eq!(*entered.borrow(), [(3, 'a'), (9, 'b')]);
+        // All is committed: nobody listens, and whoever sends need not know.
+        drop(edits.send(vec![('c', SCORE)]));
+        assert_eq!(entered.borrow().len(), 2);
+    });
+}

@@ -1,0 +1,394 @@
+//! The whole graph, wired as `jobs` renders it, with small machines and a service on a thread: one worker, several that
+//! share memory and several that serialise what they exchange end in the same outcomes, records and tallies.
+//!
+//! The committer checks what a commit promises: when chunks are complete, all of their outcomes have come, and every
+//! record that any of them was made with.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+use hopeval_operators::admit::{Credits, Feed, Poll, admit};
+use hopeval_operators::commit::{Committer, commit};
+use hopeval_operators::correct::correct;
+use hopeval_operators::drive::{Asked, Hosted, Opener, Turn, drive};
+use hopeval_operators::flush::Flush;
+use hopeval_operators::persist::{Due, Writer, persist};
+use hopeval_operators::serve::{Answered, Backend, Submission, serve};
+use hopeval_operators::tally::{Change, Table, tally};
+use hopeval_operators::ticket::Ticket;
+use hopeval_operators::{Counters, Key};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use timely::CommunicationConfig;
+use timely::dataflow::operators::vec::Map;
+use timely::dataflow::operators::{Concat, ConnectLoop, Enter, Leave, LoopVariable, ToStream};
+use timely::scheduling::SyncActivator;
+use timely::worker::Worker;
+
+const QUESTIONS: u64 = 150;
+const CHUNK: u64 = 8;
+const CONFIGURATIONS: u32 = 4;
+
+/// What is asked; equal for many questions and configurations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Ask {
+    round: u32,
+    about: u64,
+}
+
+/// What comes back: of any length, so that bytes are laid out by serde and not by chance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Said {
+    text: String,
+    value: u64,
+}
+
+fn mix(a: u64, b: u64) -> u64 {
+    (a ^ b.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31)
+}
+
+fn answer(ask: &Ask) -> Said {
+    let value = mix(ask.about, u64::from(ask.round));
+    Said { text: "word ".repeat((value % 9) as usize), value }
+}
+
+fn key(ask: &Ask) -> Key {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&mix(ask.about, 7).to_le_bytes());
+    bytes[8..16].copy_from_slice(&ask.about.to_le_bytes());
+    bytes[16..20].copy_from_slice(&ask.round.to_le_bytes());
+    Key(bytes)
+}
+
+/// How a question ended: what all answers come to, in the order of the requests.
+#[derive(Clone, Debug, PartialEq, PartialOrd, Eq, Ord, Serialize, Deserialize)]
+struct Ended {
+    question: u64,
+    configuration: u32,
+    heard: u64,
+    keys: BTreeSet<Key>,
+}
+
+/// Asks in one to four rounds; what it asks next depends on what it heard, and on the order.
+struct Machine {
+    round: u32,
+    ended: Ended,
+}
+
+impl Machine {
+    fn new(question: u64, configuration: u32) -> Self {
+        Self { round: 0, ended: Ended { question, configuration, heard: 0, keys: BTreeSet::new() } }
+    }
+
+    fn next(&mut self) -> Option<Vec<Ask>> {
+        let Ended { question, configuration, heard, .. } = self.ended;
+        if self.round > (question as u32 + configuration) % 4 {
+            return None;
+        }
+        self.round += 1;
+        let ask = |i| Ask { round: self.round, about: (question / 5 + i * 3 + heard % 2) % 40 };
+        let asks: Vec<Ask> = (0..1 + u64::from(configuration) % 3).map(ask).collect();
+        self.ended.keys.extend(asks.iter().map(key));
+        Some(asks)
+    }
+
+    fn hear(&mut self, said: &Said) {
+        self.ended.heard = mix(self.ended.heard, said.value ^ said.text.len() as u64);
+    }
+
+    /// How it ends without any dataflow.
+    fn alone(mut self) -> Ended {
+        while let Some(asks) = self.next() {
+            asks.iter().for_each(|ask| self.hear(&answer(ask)));
+        }
+        self.ended
+    }
+}
+
+impl Hosted for Machine {
+    type Request = Ask;
+    type Response = Said;
+    type Outcome = Rc<Ended>;
+
+    fn step(&mut self, responses: Vec<Rc<Said>>) -> Turn<Ask, Rc<Ended>> {
+        responses.iter().for_each(|said| self.hear(said));
+        match self.next() {
+            None => Turn::Done(Rc::new(self.ended.clone())),
+            Some(asks) => Turn::Ask(
+                asks.into_iter()
+                    .map(|ask| Asked { key: key(&ask), bucket: key(&ask).bucket(), request: ask })
+                    .collect(),
+            ),
+        }
+    }
+}
+
+struct Door;
+
+impl Opener for Door {
+    type Question = u64;
+    type Machine = Machine;
+
+    fn open(&mut self, question: u64) -> Vec<Machine> {
+        (0..CONFIGURATIONS).map(|configuration| Machine::new(question, configuration)).collect()
+    }
+}
+
+/// Every so many questions.
+struct Share(std::iter::StepBy<std::ops::Range<u64>>);
+
+impl Feed for Share {
+    type Question = u64;
+
+    fn poll(&mut self) -> Poll<u64> {
+        self.0.next().map_or(Poll::Finished, |question| Poll::Ready { chunk: question / CHUNK, question })
+    }
+
+    fn wake_with(&mut self, _: SyncActivator) {}
+}
+
+type Task = Submission<Ask, Said, (Key, Said)>;
+
+/// A service on a thread of its own, which answers the last first.
+struct Desk(Sender<Vec<Task>>);
+
+impl Desk {
+    fn open() -> Self {
+        let (sender, receiver) = channel::<Vec<Task>>();
+        std::thread::spawn(move || {
+            for batch in receiver {
+                Ticket::answer_all(batch.into_iter().rev().map(|Submission { key, request, ticket, .. }| {
+                    let response = answer(&request);
+                    (ticket, Answered { record: Some((key, response.clone())), response })
+                }));
+            }
+        });
+        Self(sender)
+    }
+}
+
+impl Backend for Desk {
+    type Request = Ask;
+    type Response = Said;
+    type Record = (Key, Said);
+
+    fn submit(&mut self, batch: Vec<Task>) {
+        drop(self.0.send(batch));
+    }
+
+    fn dropped(&self) -> Said {
+        Said { text: "dropped".into(), value: 0 }
+    }
+}
+
+/// A durable write, with all that it holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Receipt {
+    Outcomes(Vec<(u64, Ended)>),
+    Records(Vec<(Key, Said)>),
+}
+
+/// Writes complete chunks, or everything, whenever time advances; durable a little later, on another thread.
+struct Pages<T> {
+    held: BTreeMap<u64, Vec<T>>,
+    by_chunk: bool,
+    receipt: fn(Vec<(u64, T)>) -> Receipt,
+    disk: Sender<(Receipt, Ticket<Receipt>)>,
+}
+
+impl<T> Pages<T> {
+    fn new(by_chunk: bool, receipt: fn(Vec<(u64, T)>) -> Receipt) -> Self {
+        let (disk, writes) = channel::<(Receipt, Ticket<Receipt>)>();
+        std::thread::spawn(move || writes.into_iter().for_each(|(receipt, ticket)| ticket.answer(receipt)));
+        Self { held: BTreeMap::new(), by_chunk, receipt, disk }
+    }
+}
+
+impl<T: 'static> Writer for Pages<T> {
+    type Item = T;
+    type Receipt = Receipt;
+
+    fn accept(&mut self, chunk: u64, items: &mut Vec<T>) {
+        self.held.entry(chunk).or_default().append(items);
+    }
+
+    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+        if due.advanced {
+            let later = if self.by_chunk { self.held.split_off(&due.complete) } else { BTreeMap::new() };
+            let items = std::mem::replace(&mut self.held, later).into_iter();
+            let items: Vec<_> =
+                items.flat_map(|(chunk, items)| items.into_iter().map(move |item| (chunk, item))).collect();
+            if !items.is_empty() {
+                drop(self.disk.send(((self.receipt)(items), begin())));
+            }
+        }
+    }
+}
+
+type TallyKey = (u32, u64);
+
+/// What came to worker 0.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Seen {
+    outcomes: BTreeMap<(u64, u32), Ended>,
+    records: BTreeMap<Key, u64>,
+    table: BTreeMap<TallyKey, Change>,
+}
+
+struct Clerk {
+    seen: Arc<Mutex<Seen>>,
+    complete: u64,
+}
+
+impl Committer for Clerk {
+    type Receipt = Receipt;
+    type Key = TallyKey;
+
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &Table<TallyKey>) {
+        let mut seen = self.seen.lock().unwrap();
+        for receipt in receipts {
+            match receipt {
+                Receipt::Outcomes(rows) => {
+                    for (chunk, ended) in rows {
+                        assert_eq!(chunk, ended.question / CHUNK);
+                        let twice = seen.outcomes.insert((ended.question, ended.configuration), ended);
+                        assert_eq!(twice, None, "an outcome came twice");
+                    }
+                }
+                Receipt::Records(records) => {
+                    seen.records.extend(records.into_iter().map(|(key, said)| (key, said.value)));
+                }
+            }
+        }
+        assert!(complete > self.complete);
+        for question in self.complete * CHUNK..complete.saturating_mul(CHUNK).min(QUESTIONS) {
+            for configuration in 0..CONFIGURATIONS {
+                let ended = &seen.outcomes[&(question, configuration)];
+                assert!(ended.keys.iter().all(|key| seen.records.contains_key(key)), "made with what is not durable");
+            }
+        }
+        self.complete = complete;
+        seen.table = table.tallies().clone();
+    }
+}
+
+/// Where there is one: worker 0.
+struct Maybe(Option<Clerk>);
+
+impl Committer for Maybe {
+    type Receipt = Receipt;
+    type Key = TallyKey;
+
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &Table<TallyKey>) {
+        self.0.as_mut().unwrap().complete(complete, receipts, table);
+    }
+}
+
+fn score(ended: &Ended) -> (TallyKey, Change) {
+    let value = (ended.heard % 100) as i64;
+    ((ended.configuration, ended.question % 3), (1, i64::from(value > 50), value, value * value))
+}
+
+/// A tally of a generation before.
+const BEFORE: (TallyKey, Change) = ((9, 9), (3, 2, 1, 1));
+
+fn negated((n, ok, sum, squares): Change) -> Change {
+    (-n, -ok, -sum, -squares)
+}
+
+/// What gold that was edited meanwhile makes of the first question's first score.
+fn edit() -> Vec<(TallyKey, Change)> {
+    let (key, change) = score(&Machine::new(0, 0).alone());
+    vec![(key, negated(change)), (key, (1, 1, 7, 49))]
+}
+
+fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<Counters>) {
+    let (index, peers) = (worker.index(), worker.peers());
+    let leads = index == 0;
+    let (sender, corrections) = channel();
+    if leads {
+        sender.send(edit()).unwrap();
+    }
+    let clerk = Maybe(leads.then(|| Clerk { seen: Arc::clone(seen), complete: 0 }));
+    let (credits, flush) = (Credits::new(5), Flush::default());
+    let before = if leads { vec![BEFORE] } else { Vec::new() };
+    let records = Pages::new(false, |items| Receipt::Records(items.into_iter().map(|(_, record)| record).collect()));
+    let outcomes = Pages::new(true, |items: Vec<(u64, Rc<Ended>)>| {
+        Receipt::Outcomes(items.into_iter().map(|(chunk, ended)| (chunk, (*ended).clone())).collect())
+    });
+    worker.dataflow::<u64, _, _>(|scope| {
+        let questions = admit(scope, Share((index as u64..QUESTIONS).step_by(peers)), &credits, counters);
+        let (ended, recorded) = scope.iterative::<u32, _, _>(|inner| {
+            let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
+            let (requests, ended) = drive(questions.enter(inner), replies, Door, &credits, counters);
+            let (replies, recorded) = serve(requests, Desk::open(), counters);
+            replies.connect_loop(handle);
+            (ended.leave(scope), recorded.leave(scope))
+        });
+        let changes = ended.clone().map(|ended| score(&ended));
+        let receipts =
+            persist(ended, "outcomes", outcomes, &flush).concat(persist(recorded, "journal", records, &flush));
+        let corrected = correct(receipts.clone(), corrections, |_| ());
+        let before = before.to_stream(scope).container::<Vec<_>>();
+        let live = tally(changes.concat(before).concat(corrected));
+        commit(receipts, live, Table::default(), clerk);
+    });
+}
+
+fn run(communication: CommunicationConfig) -> Seen {
+    let (seen, counters) = (Arc::<Mutex<Seen>>::default(), Arc::<Counters>::default());
+    let (shared, counted) = (Arc::clone(&seen), Arc::clone(&counters));
+    let config = timely::Config { communication, worker: timely::WorkerConfig::default() };
+    let guards = timely::execute(config, move |worker| render(worker, &shared, &counted)).unwrap();
+    guards.join().into_iter().for_each(|worker| worker.unwrap());
+    for counter in [&counters.admitted, &counters.finished] {
+        assert_eq!(counter.load(Relaxed), QUESTIONS);
+    }
+    assert_eq!(counters.sent.load(Relaxed), counters.served.load(Relaxed), "every request was answered");
+    let seen = seen.lock().unwrap();
+    seen.clone()
+}
+
+/// What comes out without any dataflow.
+fn alone() -> Seen {
+    let mut seen = Seen { table: BTreeMap::from([BEFORE]), ..Seen::default() };
+    let mut add = |(key, change): (TallyKey, Change)| {
+        let sum = seen.table.entry(key).or_default();
+        *sum = (sum.0 + change.0, sum.1 + change.1, sum.2 + change.2, sum.3 + change.3);
+    };
+    edit().into_iter().for_each(&mut add);
+    for question in 0..QUESTIONS {
+        for configuration in 0..CONFIGURATIONS {
+            let ended = Machine::new(question, configuration).alone();
+            add(score(&ended));
+            seen.outcomes.insert((question, configuration), ended);
+        }
+    }
+    for round in 1..=4 {
+        for about in 0..40 {
+            let ask = Ask { round, about };
+            if seen.outcomes.values().any(|ended| ended.keys.contains(&key(&ask))) {
+                seen.records.insert(key(&ask), answer(&ask).value);
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn workers_that_share_memory_or_serialise_end_like_one() {
+    let expected = alone();
+    assert!(expected.outcomes.len() as u64 == QUESTIONS * u64::from(CONFIGURATIONS) && expected.records.len() > 100);
+    for communication in [
+        CommunicationConfig::Thread,
+        CommunicationConfig::Process(3),
+        CommunicationConfig::ProcessBinary(2),
+        CommunicationConfig::ProcessBinary(3),
+    ] {
+        let name = format!("{communication:?}");
+        assert!(run(communication) == expected, "{name} ends in something else");
+    }
+}
