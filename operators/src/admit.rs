@@ -77,6 +77,43 @@ impl Credits {
 }
 
 /// The stream of admitted questions, each at the time of its chunk.
+///
+/// ```
+/// use hopeval_operators::Counters;
+/// use hopeval_operators::admit::{Credits, Feed, Poll, admit};
+/// use std::{cell::RefCell, ops::Range, rc::Rc, sync::Arc};
+/// use timely::dataflow::operators::Inspect;
+/// use timely::scheduling::SyncActivator;
+///
+/// /// Numbers as questions, ten of them in a chunk.
+/// struct Numbers(Range<u64>);
+///
+/// impl Feed for Numbers {
+///     type Question = u64;
+///     fn poll(&mut self) -> Poll<u64> {
+///         self.0.next().map_or(Poll::Finished, |n| Poll::Ready { chunk: n / 10, question: n })
+///     }
+///     fn wake_with(&mut self, _: SyncActivator) {}
+/// }
+///
+/// timely::execute_directly(|worker| {
+///     let (credits, counters) = (Credits::new(2), Arc::new(Counters::default()));
+///     let admitted = Rc::new(RefCell::new(Vec::new()));
+///     let log = Rc::clone(&admitted);
+///     worker.dataflow(|scope| {
+///         admit(scope, Numbers(8..12), &credits, &counters).inspect(move |n| log.borrow_mut().push(*n));
+///     });
+///     (0..3).for_each(|_| drop(worker.step()));
+///     assert_eq!(*admitted.borrow(), [8, 9], "two credits, two questions in flight");
+///     // One of them is done.
+///     credits.give_back(1);
+///     (0..3).for_each(|_| drop(worker.step()));
+///     assert_eq!(*admitted.borrow(), [8, 9, 10]);
+///     credits.give_back(2);
+///     (0..3).for_each(|_| drop(worker.step()));
+///     assert_eq!(admitted.borrow().len(), 4);
+/// });
+/// ```
 pub fn admit<'scope, F: Feed>(
     scope: Scope<'scope, u64>,
     mut feed: F,

@@ -22,6 +22,42 @@ pub trait Committer: 'static {
 }
 
 /// Drives `committer` on worker 0.
+///
+/// ```
+/// use hopeval_operators::commit::{Committer, commit};
+/// use hopeval_operators::tally::{Table, Update};
+/// use std::sync::mpsc::{Sender, channel};
+/// use timely::dataflow::operators::{Input, ToStream};
+///
+/// /// Tells which parts a commit names.
+/// struct Clerk(Sender<(u64, Vec<String>)>);
+///
+/// impl Committer for Clerk {
+///     type Receipt = String;
+///     type Key = u8;
+///     fn complete(&mut self, complete: u64, receipts: Vec<String>, _: &Table<u8>) {
+///         self.0.send((complete, receipts)).unwrap();
+///     }
+/// }
+///
+/// timely::execute_directly(|worker| {
+///     let (commits, log) = channel();
+///     let mut durable = worker.dataflow::<u64, _, _>(|scope| {
+///         let (durable, receipts) = scope.new_input::<Vec<String>>();
+///         let live = std::iter::empty::<Update<u8>>().to_stream(scope).container::<Vec<_>>();
+///         commit(receipts, live, Table::default(), Clerk(commits));
+///         durable
+///     });
+///     durable.send("part 0".to_owned());
+///     durable.advance_to(2);
+///     (0..3).for_each(|_| drop(worker.step()));
+///     assert_eq!(log.recv(), Ok((2, vec!["part 0".to_owned()])), "chunks 0 and 1 are complete");
+///     durable.send("part 1".to_owned());
+///     durable.close();
+///     (0..3).for_each(|_| drop(worker.step()));
+///     assert_eq!(log.recv(), Ok((u64::MAX, vec!["part 1".to_owned()])), "and so are all others");
+/// });
+/// ```
 pub fn commit<'scope, C>(
     receipts: Stream<'scope, u64, Vec<C::Receipt>>,
     live: Stream<'scope, u64, Vec<Update<C::Key>>>,

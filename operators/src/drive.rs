@@ -210,6 +210,65 @@ impl<P: Opener> Driver<P> {
 /// Requests and outcomes of the machines that `opener` opens for `questions`.
 ///
 /// Replies are exchanged to the worker that asked; requests and outcomes leave at the time of their question's chunk.
+///
+/// ```
+/// use hopeval_operators::admit::Credits;
+/// use hopeval_operators::drive::{Asked, Hosted, Opener, Turn, drive};
+/// use hopeval_operators::{Counters, Key, Reply};
+/// use std::{rc::Rc, sync::Arc, sync::atomic::Ordering, sync::mpsc::channel};
+/// use timely::dataflow::operators::vec::Map;
+/// use timely::dataflow::operators::{ConnectLoop, Enter, Inspect, Leave, LoopVariable, ToStream};
+///
+/// /// Asks for the successor of what it was told, until that is 10.
+/// struct Climber(u64);
+///
+/// impl Hosted for Climber {
+///     type Request = u64;
+///     type Response = u64;
+///     type Outcome = String;
+///     fn step(&mut self, responses: Vec<Rc<u64>>) -> Turn<u64, String> {
+///         let at = responses.first().map_or(self.0, |response| **response);
+///         if at == 10 {
+///             return Turn::Done(format!("from {} to 10", self.0));
+///         }
+///         Turn::Ask(vec![Asked { key: Key([at as u8; 32]), bucket: 0, request: at }])
+///     }
+/// }
+///
+/// /// Two configurations for each question: one begins a step higher.
+/// struct Climbers;
+///
+/// impl Opener for Climbers {
+///     type Question = u64;
+///     type Machine = Climber;
+///     fn open(&mut self, question: u64) -> Vec<Climber> {
+///         vec![Climber(question), Climber(question + 1)]
+///     }
+/// }
+///
+/// let (ended, outcomes) = channel();
+/// let counters = Arc::new(Counters::default());
+/// let counted = Arc::clone(&counters);
+/// timely::execute_directly(move |worker| {
+///     let credits = Credits::new(4);
+///     worker.dataflow::<u64, _, _>(|scope| {
+///         let questions = [7u64].to_stream(scope).container::<Vec<_>>();
+///         let outcomes = scope.iterative::<u32, _, _>(|inner| {
+///             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
+///             let (requests, outcomes) = drive(questions.enter(inner), replies, Climbers, &credits, &counted);
+///             let answered = requests.map(|asked| Reply { key: asked.key, to: asked.from, response: asked.request + 1 });
+///             answered.connect_loop(handle);
+///             outcomes.leave(scope)
+///         });
+///         outcomes.inspect(move |outcome| ended.send(outcome.clone()).unwrap());
+///     });
+/// });
+/// let mut outcomes: Vec<String> = outcomes.iter().collect();
+/// outcomes.sort();
+/// assert_eq!(outcomes, ["from 7 to 10", "from 8 to 10"]);
+/// let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+/// assert_eq!((count(&counters.asked), count(&counters.sent)), (5, 3), "a key is sent once, and its answer shared");
+/// ```
 #[expect(clippy::type_complexity, reason = "two streams, each spelled out once")]
 pub fn drive<'scope, P>(
     questions: Stream<'scope, Inner, Vec<P::Question>>,

@@ -44,10 +44,54 @@ pub struct Due {
 }
 
 /// The receipts of what `writer` made durable of `items`.
+///
+/// ```
+/// use hopeval_operators::flush::Flush;
+/// use hopeval_operators::persist::{Due, Writer, persist};
+/// use hopeval_operators::ticket::Ticket;
+/// use std::sync::mpsc::{Sender, channel};
+/// use timely::dataflow::operators::{Input, Probe};
+///
+/// /// Hands what has gathered to a disk, whenever a chunk is complete.
+/// struct Pages(Vec<char>, Sender<(Vec<char>, Ticket<usize>)>);
+///
+/// impl Writer for Pages {
+///     type Item = char;
+///     type Receipt = usize;
+///     fn accept(&mut self, _chunk: u64, items: &mut Vec<char>) {
+///         self.0.append(items);
+///     }
+///     fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<usize>) {
+///         if (due.advanced || due.flush) && !self.0.is_empty() {
+///             self.1.send((std::mem::take(&mut self.0), begin())).unwrap();
+///         }
+///     }
+/// }
+///
+/// timely::execute_directly(|worker| {
+///     let (writes, disk) = channel();
+///     let (mut input, durable) = worker.dataflow(|scope| {
+///         let (input, items) = scope.new_input::<Vec<char>>();
+///         let receipts = persist(items, "pages", Pages(Vec::new(), writes), &Flush::default());
+///         (input, receipts.probe().0)
+///     });
+///     input.send('a');
+///     input.send('b');
+///     input.advance_to(1);
+///     (0..3).for_each(|_| drop(worker.step()));
+///     let (page, ticket) = disk.recv().unwrap();
+///     assert_eq!(page, ['a', 'b']);
+///     assert!(durable.less_than(&1), "the chunk is complete, and not durable");
+///     ticket.answer(page.len());
+///     (0..3).for_each(|_| drop(worker.step()));
+///     assert!(!durable.less_than(&1));
+/// });
+/// ```
 pub fn persist<'scope, W: Writer>(
     items: Stream<'scope, u64, Vec<W::Item>>,
     name: &str,
     mut writer: W,
+    flush: &Flush,
 ) -> Stream<'scope, u64, Vec<W::Receipt>> {
     let (scope, flush) = (items.scope(), flush.clone());
     items.unary_frontier::<CapacityContainerBuilder<Vec<W::Receipt>>, _, _, _>(
@@ -63,6 +107,8 @@ pub fn persist<'scope, W: Writer>(
             // (what the frontier was, writes begun until then), oldest first.
             let mut barriers: VecDeque<(u64, usize)> = VecDeque::new();
             move |(input, frontier), output| {
+                // Looked at before the input is: whoever asked has seen the effects of all that is to be written.
+                let asked = flush.is_asked();
                 input.for_each(|time, batch| {
                     let chunk = time.least().copied().unwrap_or_default();
                     writer.accept(chunk, batch);
@@ -88,8 +134,14 @@ pub fn persist<'scope, W: Writer>(
                 }
                 while durable.front() == Some(&true) {
                     durable.pop_front();
-    flush: &Flush,
                     oldest += 1;
+                }
+                if asked {
+                    flush.settle(place, durable.is_empty());
+                }
+                let Some(held) = capability.as_mut() else { return };
+                if !receipts.is_empty() {
+                    output.session(held).give_container(&mut receipts);
                 }
                 while let Some(&(until, begun)) = barriers.front() {
                     if oldest < begun {
@@ -98,25 +150,16 @@ pub fn persist<'scope, W: Writer>(
                     barriers.pop_front();
                     if until == u64::MAX {
                         capability = None;
+                        // It may never be scheduled again.
+                        flush.settle(place, true);
                         break;
                     }
                     held.downgrade(&until);
                 }
             }
-                // Looked at before the input is: whoever asked has seen the effects of all that is to be written.
-                let asked = flush.is_asked();
         },
     )
 }
 
 #[cfg(test)]
 mod tests;
-                if asked {
-                    flush.settle(place, durable.is_empty());
-                }
-                let Some(held) = capability.as_mut() else { return };
-                if !receipts.is_empty() {
-                    output.session(held).give_container(&mut receipts);
-                }
-                        // It may never be scheduled again.
-                        flush.settle(place, true);

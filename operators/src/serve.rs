@@ -86,6 +86,44 @@ fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> Asker<T> {
 }
 
 /// The replies to `requests`, and the records of what was computed.
+///
+/// ```
+/// use hopeval_operators::serve::{Answered, Backend, Submission, serve};
+/// use hopeval_operators::{Envelope, Key};
+/// use std::sync::{Arc, mpsc::channel};
+/// use timely::dataflow::operators::{Inspect, ToStream};
+///
+/// /// Answers with the square, here and now, and journals it.
+/// struct Squares;
+///
+/// impl Backend for Squares {
+///     type Request = u64;
+///     type Response = u64;
+///     type Record = String;
+///     fn submit(&mut self, batch: Vec<Submission<u64, u64, String>>) {
+///         for Submission { request, ticket, .. } in batch {
+///             let response = request * request;
+///             ticket.answer(Answered { response, record: Some(format!("{request}^2 = {response}")) });
+///         }
+///     }
+///     fn dropped(&self) -> u64 {
+///         0
+///     }
+/// }
+///
+/// let ask = |from: u32, request: u64| Envelope { key: Key([request as u8; 32]), bucket: 0, from, request };
+/// let ((reply, replied), (record, recorded)) = (channel(), channel());
+/// timely::execute_directly(move |worker| {
+///     worker.dataflow::<u64, _, _>(|scope| {
+///         let requests = [ask(0, 7), ask(1, 7), ask(1, 9)].to_stream(scope).container::<Vec<_>>();
+///         let (replies, records) = serve(requests, Squares, &Arc::default());
+///         replies.inspect(move |to| reply.send((to.to, to.response)).unwrap());
+///         records.inspect(move |made| record.send(made.clone()).unwrap());
+///     });
+/// });
+/// assert!(replied.iter().eq([(0, 49), (1, 49), (1, 81)]), "everyone who asks is answered");
+/// assert!(recorded.iter().eq(["7^2 = 49", "9^2 = 81"]), "and each key is computed once");
+/// ```
 #[expect(clippy::type_complexity, reason = "two streams, each spelled out once")]
 pub fn serve<'scope, T, B>(
     requests: Stream<'scope, T, Vec<Envelope<B::Request>>>,

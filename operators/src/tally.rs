@@ -72,6 +72,36 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
 }
 
 /// The live tally per key of `changes`, as updates.
+///
+/// ```
+/// use hopeval_operators::commit::{Committer, commit};
+/// use hopeval_operators::tally::{Change, Table, tally};
+/// use std::sync::mpsc::{Sender, channel};
+/// use timely::dataflow::operators::ToStream;
+///
+/// /// Tells what the table is whenever chunks are complete.
+/// struct Tell(Sender<Vec<(String, Change)>>);
+///
+/// impl Committer for Tell {
+///     type Receipt = ();
+///     type Key = String;
+///     fn complete(&mut self, _: u64, _: Vec<()>, table: &Table<String>) {
+///         self.0.send(table.tallies().clone().into_iter().collect()).unwrap();
+///     }
+/// }
+///
+/// // Outcomes, those that are ok, scores and their squares; the last takes a score back and puts another in its place.
+/// let changes = [("em", (1, 1, 40, 16)), ("f1", (1, 1, 7, 5)), ("em", (1, 0, 0, 0)), ("em", (0, 0, -10, -7))];
+/// let (tell, told) = channel();
+/// timely::execute_directly(move |worker| {
+///     worker.dataflow::<u64, _, _>(|scope| {
+///         let changes = changes.map(|(key, change)| (key.to_owned(), change)).to_stream(scope).container::<Vec<_>>();
+///         let receipts = std::iter::empty::<()>().to_stream(scope).container::<Vec<_>>();
+///         commit(receipts, tally(changes), Table::default(), Tell(tell));
+///     });
+/// });
+/// assert_eq!(told.iter().last().unwrap(), [("em".to_owned(), (2, 1, 30, 9)), ("f1".to_owned(), (1, 1, 7, 5))]);
+/// ```
 pub fn tally<'scope, K: ExchangeData + Hashable + std::hash::Hash>(
     changes: Stream<'scope, u64, Vec<(K, Change)>>,
 ) -> Stream<'scope, u64, Vec<Update<K>>> {
