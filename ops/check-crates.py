@@ -22,9 +22,10 @@ TABLES = {"arrow", "parquet"}
 BINARY = {"hopeval"}
 JOBS = {"hopeval-jobs"}
 ENGINE = {"hopeval-corpus", "hopeval-index"}
-MODELS = {"hopeval-checkpoint", "hopeval-lm"}
 RESULTS = {"hopeval-results", "hopeval-measures"}
 INPUT = {"hopeval-datasets", "hopeval-world"}
+# What the language-model engine must not know: it is useful without a dataflow, a network or a data set.
+OUTSIDE_LM = DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators"}
 
 # Crate: (crates it may name in [dependencies], None: any; crates it must not reach by any way).
 RULES = {
@@ -43,18 +44,9 @@ RULES = {
         None,
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-corpus"},
     ),
-    "hopeval-device": (
-        {"bytes", "half", "rayon", "thiserror"},
-        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | MODELS | {"hopeval-methods", "hopeval-operators"},
-    ),
-    "hopeval-checkpoint": (
-        None,
-        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | {"hopeval-lm", "hopeval-methods", "hopeval-operators"},
-    ),
-    "hopeval-lm": (
-        None,
-        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | {"hopeval-methods", "hopeval-operators"},
-    ),
+    "hopeval-device": (None, OUTSIDE_LM | {"hopeval-checkpoint", "hopeval-lm", "tokenizers", "safetensors"}),
+    "hopeval-checkpoint": (None, OUTSIDE_LM | {"hopeval-lm"}),
+    "hopeval-lm": (None, OUTSIDE_LM),
     "hopeval-operators": (
         None,
         ASYNC | TABLES | JOBS | ENGINE | RESULTS | INPUT | {"hopeval-methods", "hopeval-pytext"},
@@ -73,6 +65,7 @@ RULES = {
 
 # File: why `unsafe` is needed there.
 UNSAFE = {
+    "engine/checkpoint/src/mapped.rs": "memory maps",
     "engine/corpus/src/mapped.rs": "memory maps, and passage ids read in place",
     "engine/device/src/cpu/attention.rs": "results that tasks write to disjoint places of",
     "engine/device/src/cpu/attention/distance.rs": "gathered lanes",
@@ -87,7 +80,6 @@ UNSAFE = {
     "engine/index/src/build/merge.rs": "the map of a file that this process just wrote",
     "engine/index/src/container.rs": "memory maps",
     "engine/index/src/simd.rs": "AVX2",
-    "engine/checkpoint/src/folder.rs": "memory maps",
     "cluster/src/supervise.rs": "a child that dies with its parent is set up between fork and exec",
 }
 

@@ -1,19 +1,38 @@
 //! [`Checkpoint`]: a folder with `config.json` and `*.safetensors`, memory-mapped.
+//!
+//! Opening reads `config.json` and the headers of the weight files; the weights themselves are mapped and come into memory
+//! when they are used. Names of BERT's first checkpoints (`LayerNorm.gamma`, `LayerNorm.beta`) are read as today's.
 
-use crate::CheckpointError;
+mod shards;
+
+pub(crate) use shards::read_index;
+
+use crate::digest::{self, Digests};
+use crate::{CheckpointError, mapped};
 use bytes::Bytes;
 use hopeval_device::{Dtype, HostTensor};
 use safetensors::SafeTensors;
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-/// An open model folder.
+/// An open model folder; cloning shares it.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     folder: PathBuf,
     config: serde_json::Map<String, serde_json::Value>,
     tensors: BTreeMap<String, HostTensor>,
+    /// Tensors of other types than weights have, such as causal masks and position ids.
+    others: BTreeMap<String, Other>,
+    files: Vec<PathBuf>,
+    weights_digest: Arc<OnceLock<String>>,
+}
+
+/// A tensor that cannot be a weight.
+#[derive(Clone, Debug)]
+struct Other {
+    path: PathBuf,
+    dtype: String,
 }
 
 impl Checkpoint {
@@ -22,15 +41,22 @@ impl Checkpoint {
     /// # Errors
     /// [`CheckpointError`], naming the file.
     pub fn open(folder: &Path) -> Result<Self, CheckpointError> {
-        let path = folder.join("config.json");
-        let text = std::fs::read(&path).map_err(|source| CheckpointError::Read { path: path.clone(), source })?;
-        let config = serde_json::from_slice(&text)
-            .map_err(|source| CheckpointError::Format { path, reason: format!("not a JSON object: {source}") })?;
-        let mut tensors = BTreeMap::new();
-        for shard in shards(folder)? {
-            map(&shard, &mut tensors)?;
+        let config = read_config(folder)?;
+        let shards = shards::find(folder)?;
+        let mut checkpoint = Self {
+            folder: folder.to_owned(),
+            config,
+            tensors: BTreeMap::new(),
+            others: BTreeMap::new(),
+            files: shards.files.clone(),
+            weights_digest: Arc::default(),
+        };
+        for path in &shards.files {
+            let bytes = mapped::map(path)?;
+            let names = checkpoint.add(path, &bytes)?;
+            shards.check(path, &names)?;
         }
-        Ok(Self { folder: folder.to_owned(), config, tensors })
+        Ok(checkpoint)
     }
 
     /// Where it is.
@@ -43,12 +69,17 @@ impl Checkpoint {
         &self.config
     }
 
-    /// A tensor, if it is there.
+    /// The files that hold the weights.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// A tensor, if it is there and can be a weight.
     pub fn get(&self, name: &str) -> Option<&HostTensor> {
         self.tensors.get(name)
     }
 
-    /// Names of all tensors, in order.
+    /// Names of all tensors that can be weights, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
@@ -56,13 +87,16 @@ impl Checkpoint {
     /// A tensor that must be there, in this shape.
     ///
     /// # Errors
-    /// [`CheckpointError::Missing`], [`CheckpointError::Shape`].
+    /// [`CheckpointError::Missing`], [`CheckpointError::Dtype`], [`CheckpointError::Shape`].
     pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<HostTensor, CheckpointError> {
         let Some(found) = self.tensors.get(name) else {
-            return Err(CheckpointError::Missing {
-                folder: self.folder.clone(),
-                name: name.into(),
-                shape: shape.into(),
+            return Err(match self.others.get(name) {
+                Some(Other { path, dtype }) => {
+                    CheckpointError::Dtype { path: path.clone(), name: name.into(), found: dtype.clone() }
+                }
+                None => {
+                    CheckpointError::Missing { folder: self.folder.clone(), name: name.into(), shape: shape.into() }
+                }
             });
         };
         if found.shape != shape {
@@ -75,50 +109,82 @@ impl Checkpoint {
         }
         Ok(found.clone())
     }
+
+    /// BLAKE3, in hex, of the configuration and all weights (name, type, shape, numbers, in the order of names): the same
+    /// however the weights are cut into files. Reads them all the first time, and remembers the result in the folder where it
+    /// can be written ([`digest::SIDE_FILE`]), for as long as no file's size or time changes.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Read`] if a file's size and time cannot be read.
+    pub fn weights_digest(&self) -> Result<&str, CheckpointError> {
+        if let Some(digest) = self.weights_digest.get() {
+            return Ok(digest);
+        }
+        let digests = Digests::of(&self.folder, &self.files)?;
+        let digest = digests.recall().unwrap_or_else(|| {
+            let digest = digest::of_weights(&self.config, self.tensors.values());
+            digests.remember(&digest);
+            digest
+        });
+        Ok(self.weights_digest.get_or_init(|| digest))
+    }
+
+    /// BLAKE3, in hex, of the tokenizer's files; none where the folder has no `tokenizer.json`.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Read`].
+    pub fn tokenizer_digest(&self) -> Result<Option<String>, CheckpointError> {
+        digest::of_tokenizer(&self.folder)
+    }
+
+    /// Adds the tensors of a mapped file; returns their names as the file has them.
+    fn add(&mut self, path: &Path, bytes: &Bytes) -> Result<BTreeSet<String>, CheckpointError> {
+        let format = |source| CheckpointError::Format {
+            path: path.to_owned(),
+            reason: format!("not a whole safetensors file ({} bytes): {source}", bytes.len()),
+        };
+        let parsed = SafeTensors::deserialize(bytes).map_err(format)?;
+        let mut names = BTreeSet::new();
+        for (found, view) in parsed.tensors() {
+            let name = modern(&found);
+            names.insert(found);
+            let dtype = match view.dtype() {
+                safetensors::Dtype::F32 => Dtype::F32,
+                safetensors::Dtype::F16 => Dtype::F16,
+                safetensors::Dtype::BF16 => Dtype::Bf16,
+                other => {
+                    self.others.insert(name, Other { path: path.to_owned(), dtype: format!("{other:?}") });
+                    continue;
+                }
+            };
+            let tensor = HostTensor {
+                name: name.as_str().into(),
+                dtype,
+                shape: view.shape().to_vec(),
+                bytes: bytes.slice_ref(view.data()),
+            };
+            self.tensors.insert(name, tensor);
+        }
+        Ok(names)
+    }
 }
 
-/// The files that hold the weights.
-fn shards(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
-    let index = folder.join("model.safetensors.index.json");
-    if !index.exists() {
-        return Ok(vec![folder.join("model.safetensors")]);
+/// The name that transformers gives a tensor today.
+fn modern(name: &str) -> String {
+    for (old, new) in [(".gamma", ".weight"), (".beta", ".bias")] {
+        if let Some(layer) = name.strip_suffix(old)
+            && layer.ends_with("LayerNorm")
+        {
+            return format!("{layer}{new}");
+        }
     }
-    let text = std::fs::read(&index).map_err(|source| CheckpointError::Read { path: index.clone(), source })?;
-    #[derive(serde::Deserialize)]
-    struct Index {
-        weight_map: BTreeMap<String, String>,
-    }
-    let parsed: Index = serde_json::from_slice(&text)
-        .map_err(|source| CheckpointError::Format { path: index, reason: source.to_string() })?;
-    let mut files = parsed.weight_map.into_values().map(|file| folder.join(file)).collect::<Vec<_>>();
-    files.sort();
-    files.dedup();
-    Ok(files)
+    name.to_owned()
 }
 
-fn map(path: &Path, tensors: &mut BTreeMap<String, HostTensor>) -> Result<(), CheckpointError> {
-    let read = |source| CheckpointError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read)?;
-    // SAFETY: the map is read only; a file that changes beneath it is the operator's mistake, as with every mapped index.
-    let bytes = Bytes::from_owner(unsafe { memmap2::Mmap::map(&file) }.map_err(read)?);
-    let format =
-        |source| CheckpointError::Format { path: path.to_owned(), reason: format!("not safetensors: {source}") };
-    let parsed = SafeTensors::deserialize(&bytes).map_err(format)?;
-    for (name, view) in parsed.tensors() {
-        let dtype = match view.dtype() {
-            safetensors::Dtype::F32 => Dtype::F32,
-            safetensors::Dtype::F16 => Dtype::F16,
-            safetensors::Dtype::BF16 => Dtype::Bf16,
-            // Buffers such as causal masks and position ids: not weights.
-            _ => continue,
-        };
-        let tensor = HostTensor {
-            name: name.as_str().into(),
-            dtype,
-            shape: view.shape().to_vec(),
-            bytes: bytes.slice_ref(view.data()),
-        };
-        tensors.insert(name, tensor);
-    }
-    Ok(())
+/// `config.json` of a folder.
+pub(crate) fn read_config(folder: &Path) -> Result<serde_json::Map<String, serde_json::Value>, CheckpointError> {
+    let path = folder.join("config.json");
+    let text = std::fs::read(&path).map_err(|source| CheckpointError::Read { path: path.clone(), source })?;
+    serde_json::from_slice(&text)
+        .map_err(|source| CheckpointError::Format { path, reason: format!("not a JSON object: {source}") })
 }

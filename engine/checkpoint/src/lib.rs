@@ -1,10 +1,20 @@
 //! Checkpoints: folders of a model's configuration, tokenizer and weights, as Hugging Face lays them out.
 //!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`folder`] | [`Checkpoint`]: an open folder, its weights memory-mapped |
+//! | [`digest`] | fingerprints of weights and tokenizer, taken once and remembered |
+//! | [`import`] | older formats (`pytorch_model.bin`, SentencePiece, vocabulary and merges) into such a folder |
+//!
 //! Knows formats of files only: neither architectures nor devices' kernels. Weights are memory-mapped and handed out as
-//! [`HostTensor`](hopeval_device::HostTensor)s, which share the map.
+//! [`HostTensor`](hopeval_device::HostTensor)s, which share the map. Nothing that a file says is ever run.
 
+pub mod digest;
 pub mod error;
 pub mod folder;
+pub mod import;
+mod mapped;
 
 pub use error::CheckpointError;
 pub use folder::Checkpoint;
+pub use import::import;

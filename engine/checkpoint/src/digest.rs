@@ -1,0 +1,118 @@
+//! Fingerprints: what a model's numbers and a tokenizer are, in 32 bytes.
+//!
+//! A digest of weights reads them all, minutes for the largest models, so it is taken only when asked for and remembered in a
+//! side file of the model's folder, beside the sizes and modification times of the files that it was taken of.
+
+use crate::CheckpointError;
+use hopeval_device::HostTensor;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// The file of a model's folder in which its weights' digest is remembered.
+pub const SIDE_FILE: &str = ".hopeval-digest.json";
+
+/// What the digest covers; part of it, so that a change of the recipe is a change of every digest.
+const RECIPE: &str = "hopeval weights 1";
+
+/// The files that say what a tokenizer does.
+const TOKENIZER_FILES: [&str; 3] = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"];
+
+/// The side file of a folder, for its present files.
+pub(crate) struct Digests {
+    path: PathBuf,
+    present: BTreeMap<String, Stamp>,
+}
+
+/// What changes when a file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    size: u64,
+    /// Nanoseconds since 1970.
+    modified: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    recipe: String,
+    files: BTreeMap<String, Stamp>,
+    weights: String,
+}
+
+impl Digests {
+    /// Stamps `config.json` and the files of weights.
+    pub(crate) fn of(folder: &Path, files: &[PathBuf]) -> Result<Self, CheckpointError> {
+        let mut present = BTreeMap::new();
+        for path in files.iter().chain([&folder.join("config.json")]) {
+            let read = |source| CheckpointError::Read { path: path.clone(), source };
+            let about = std::fs::metadata(path).map_err(read)?;
+            let since = about.modified().map_err(read)?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let modified = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+            let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
+            present.insert(name, Stamp { size: about.len(), modified });
+        }
+        Ok(Self { path: folder.join(SIDE_FILE), present })
+    }
+
+    /// The digest taken earlier of just these files.
+    pub(crate) fn recall(&self) -> Option<String> {
+        let text = std::fs::read(&self.path).ok()?;
+        let remembered: Remembered = serde_json::from_slice(&text).ok()?;
+        (remembered.recipe == RECIPE && remembered.files == self.present).then_some(remembered.weights)
+    }
+
+    /// Writes it down; a folder that cannot be written is read again next time.
+    pub(crate) fn remember(&self, weights: &str) {
+        let remembered =
+            Remembered { recipe: RECIPE.to_owned(), files: self.present.clone(), weights: weights.to_owned() };
+        let text = serde_json::to_vec_pretty(&remembered).expect("names and numbers; this is a bug");
+        // Several processes may do this at once: each writes a file of its own, and the last rename wins.
+        let own = self.path.with_extension(format!("json.{}", std::process::id()));
+        if std::fs::write(&own, text).and_then(|()| std::fs::rename(&own, &self.path)).is_err() {
+            let _ = std::fs::remove_file(&own);
+        }
+    }
+}
+
+/// BLAKE3 of the configuration and of the tensors, which come in the order of their names.
+pub(crate) fn of_weights<'a>(
+    config: &serde_json::Map<String, serde_json::Value>,
+    tensors: impl Iterator<Item = &'a HostTensor>,
+) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let text = serde_json::to_vec(config).expect("a JSON object; this is a bug");
+    framed(&mut hasher, RECIPE.as_bytes());
+    framed(&mut hasher, &text);
+    for tensor in tensors {
+        framed(&mut hasher, tensor.name.as_bytes());
+        framed(&mut hasher, tensor.dtype.name().as_bytes());
+        let shape: Vec<u8> = tensor.shape.iter().flat_map(|&n| (n as u64).to_le_bytes()).collect();
+        framed(&mut hasher, &shape);
+        framed(&mut hasher, &tensor.bytes);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// BLAKE3 of a folder's tokenizer, if it has one.
+pub(crate) fn of_tokenizer(folder: &Path) -> Result<Option<String>, CheckpointError> {
+    if !folder.join("tokenizer.json").exists() {
+        return Ok(None);
+    }
+    let mut hasher = blake3::Hasher::new();
+    for name in TOKENIZER_FILES {
+        let path = folder.join(name);
+        if path.exists() {
+            let text = std::fs::read(&path).map_err(|source| CheckpointError::Read { path, source })?;
+            framed(&mut hasher, name.as_bytes());
+            framed(&mut hasher, &text);
+        }
+    }
+    Ok(Some(hasher.finalize().to_hex().to_string()))
+}
+
+/// Its length first, so that no two lists of fields run together to the same bytes.
+fn framed(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    hasher.update(bytes);
+}

@@ -1,0 +1,91 @@
+//! Which files hold the weights of a folder, and what their index promises of each.
+
+use crate::CheckpointError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+/// Files of weights, in order.
+pub(super) struct Shards {
+    pub(super) files: Vec<PathBuf>,
+    /// The index, and the file that it gives each tensor.
+    index: Option<(PathBuf, BTreeMap<String, PathBuf>)>,
+}
+
+impl Shards {
+    /// Checks that a file holds what the index says; `names` are the tensors in it.
+    pub(super) fn check(&self, file: &Path, names: &BTreeSet<String>) -> Result<(), CheckpointError> {
+        let Some((index, promised)) = &self.index else { return Ok(()) };
+        let lacking = promised.iter().find(|(name, at)| at.as_path() == file && !names.contains(*name));
+        match lacking {
+            Some((name, _)) => Err(CheckpointError::Format {
+                path: index.clone(),
+                reason: format!("says that {} holds tensor {name}, which it does not", file.display()),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Finds `model.safetensors.index.json` and its shards, or `model.safetensors`.
+pub(super) fn find(folder: &Path) -> Result<Shards, CheckpointError> {
+    let index = folder.join("model.safetensors.index.json");
+    if index.exists() {
+        let promised = read_index(&index)?;
+        let mut files = promised.values().cloned().collect::<Vec<_>>();
+        files.sort();
+        files.dedup();
+        return Ok(Shards { files, index: Some((index, promised)) });
+    }
+    let single = folder.join("model.safetensors");
+    if single.exists() {
+        return Ok(Shards { files: vec![single], index: None });
+    }
+    Err(no_weights(folder))
+}
+
+/// The `weight_map` of an index: for each tensor the file that holds it, in the index's folder and there.
+///
+/// # Errors
+/// [`CheckpointError`] if it is no index, or a file that it names is missing or elsewhere.
+pub(crate) fn read_index(index: &Path) -> Result<BTreeMap<String, PathBuf>, CheckpointError> {
+    #[derive(serde::Deserialize)]
+    struct Index {
+        weight_map: BTreeMap<String, String>,
+    }
+    let format = |reason| CheckpointError::Format { path: index.to_owned(), reason };
+    let text = std::fs::read(index).map_err(|source| CheckpointError::Read { path: index.to_owned(), source })?;
+    let parsed: Index =
+        serde_json::from_slice(&text).map_err(|source| format(format!("not an index of weights: {source}")))?;
+    let folder = index.parent().unwrap_or(Path::new("."));
+    let mut files = BTreeMap::new();
+    for (name, file) in parsed.weight_map {
+        let plain = Path::new(&file).components().all(|part| matches!(part, Component::Normal(_)));
+        if !plain || file.is_empty() {
+            return Err(format(format!("tensor {name} is said to be in {file:?}, which is not a file of this folder")));
+        }
+        let path = folder.join(&file);
+        if !path.exists() {
+            return Err(format(format!("names the shard {file}, which is not there")));
+        }
+        files.insert(name, path);
+    }
+    Ok(files)
+}
+
+fn no_weights(folder: &Path) -> CheckpointError {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(source) => return CheckpointError::Read { path: folder.to_owned(), source },
+    };
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let pickled = names.iter().any(|name| name.starts_with("pytorch_model") && name.ends_with(".bin"));
+    let hint =
+        if pickled { "\nhint: hopeval model import DIR --out DIR makes safetensors of pytorch_model.bin" } else { "" };
+    let mut found = if names.is_empty() { "nothing".to_owned() } else { names[..names.len().min(20)].join(", ") };
+    if names.len() > 20 {
+        found.push_str(&format!(" and {} more", names.len() - 20));
+    }
+    CheckpointError::NoWeights { folder: folder.to_owned(), found, hint: hint.to_owned() }
+}

@@ -1,0 +1,165 @@
+//! Imports a model folder of older formats: weights of `torch.save` become safetensors, SentencePiece models and vocabulary files
+//! become `tokenizer.json`, and configuration files are copied.
+//!
+//! ```text
+//!   pytorch_model.bin, or its shards  --pickle, archive--> tensors --weights--> model*.safetensors (and index)
+//!   spiece.model, spm.model, tokenizer.model, sentencepiece.bpe.model --.
+//!   vocab.json + merges.txt                                             +--tokenizer--> tokenizer.json, tokenizer_config.json
+//!   vocab.txt                                                         --'
+//!   *.safetensors, tokenizer.json, config.json                        --copied
+//! ```
+//!
+//! Nothing that a file says is run, and the model is never in memory whole.
+
+mod archive;
+mod pickle;
+pub mod tokenizer;
+mod weights;
+
+use crate::CheckpointError;
+use crate::folder::{read_config, read_index};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What an import did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Names of the files written, in order.
+    pub files: Vec<String>,
+    /// Tensors written; 0 where safetensors were copied.
+    pub tensors: usize,
+    /// Bytes of weights written.
+    pub bytes: u64,
+    /// What the files held and the model does not need.
+    pub skipped: Vec<Skipped>,
+    /// Tensors that are another's, and so were left out.
+    pub tied: Vec<Tied>,
+    /// Tensors of f64, rounded to f32.
+    pub narrowed: Vec<String>,
+    /// What the tokenizer was made of; none where the folder has none.
+    pub tokenizer: Option<tokenizer::Source>,
+}
+
+/// Something left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The file that holds it.
+    pub file: PathBuf,
+    /// Its name there.
+    pub name: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A tensor that is the same as another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tied {
+    /// What was left out.
+    pub name: String,
+    /// What it is the same as.
+    pub same_as: String,
+}
+
+/// Files that are copied as they are.
+const COPIED: [&str; 4] = ["config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja"];
+
+/// Makes the folder `out` of the model folder `dir`: `config.json`, safetensors, and a tokenizer where `dir` has what one can be
+/// made of. `out` is created; it may hold other files, but no model.
+///
+/// # Errors
+/// [`CheckpointError`], naming the file. What was written before the error stays; no file of it is half a file.
+pub fn import(dir: &Path, out: &Path) -> Result<Report, CheckpointError> {
+    import_by(dir, out, tokenizer::Rules::default())
+}
+
+/// [`import`], with the choice of what a SentencePiece tokenizer does.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_by(dir: &Path, out: &Path, rules: tokenizer::Rules) -> Result<Report, CheckpointError> {
+    let config = read_config(dir)?;
+    let write = |path: &Path, source| CheckpointError::Write { path: path.to_owned(), source };
+    std::fs::create_dir_all(out).map_err(|source| write(out, source))?;
+    refuse_a_model(out)?;
+    let mut report = Report::default();
+    let tied = config.get("tie_word_embeddings").and_then(serde_json::Value::as_bool) != Some(false);
+    import_weights(dir, out, tied, &mut report)?;
+    for name in COPIED {
+        if dir.join(name).exists() {
+            copy(dir, out, name, &mut report)?;
+        }
+    }
+    report.tokenizer = tokenizer::import(dir, out, &config, rules, &mut report.files)?;
+    Ok(report)
+}
+
+fn refuse_a_model(out: &Path) -> Result<(), CheckpointError> {
+    let entries = std::fs::read_dir(out).map_err(|source| CheckpointError::Read { path: out.to_owned(), source })?;
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let model = |name: &&String| *name == "config.json" || *name == "tokenizer.json" || name.ends_with(".safetensors");
+    match names.iter().find(model) {
+        Some(file) => Err(CheckpointError::Exists { folder: out.to_owned(), file: file.clone() }),
+        None => Ok(()),
+    }
+}
+
+fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut Report) -> Result<(), CheckpointError> {
+    let index = dir.join("model.safetensors.index.json");
+    if index.exists() {
+        let mut files: Vec<PathBuf> = read_index(&index)?.into_values().collect();
+        files.dedup();
+        files.sort();
+        files.dedup();
+        for file in files {
+            let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            copy(dir, out, &name, report)?;
+        }
+        return copy(dir, out, "model.safetensors.index.json", report);
+    }
+    if dir.join("model.safetensors").exists() {
+        return copy(dir, out, "model.safetensors", report);
+    }
+    let index = dir.join("pytorch_model.bin.index.json");
+    if !index.exists() {
+        let file = dir.join("pytorch_model.bin");
+        if !file.exists() {
+            let folder = dir.to_owned();
+            let found = "neither those nor pytorch_model.bin or its index".to_owned();
+            return Err(CheckpointError::NoWeights { folder, found, hint: String::new() });
+        }
+        weights::convert(&file, &out.join("model.safetensors"), tied, report)?;
+        report.files.push("model.safetensors".to_owned());
+        return Ok(());
+    }
+    let mut shards: Vec<PathBuf> = read_index(&index)?.into_values().collect();
+    shards.sort();
+    shards.dedup();
+    let mut weight_map = BTreeMap::new();
+    for shard in shards {
+        let name = weights::converted_name(&shard);
+        let shown = name.display().to_string();
+        for tensor in weights::convert(&shard, &out.join(&name), tied, report)? {
+            if let Some(other) = weight_map.insert(tensor.clone(), shown.clone()) {
+                let reason = format!("tensor {tensor} is in two shards, {other} and {shown}");
+                return Err(CheckpointError::Format { path: index, reason });
+            }
+        }
+        report.files.push(shown);
+    }
+    let path = out.join("model.safetensors.index.json");
+    let about = serde_json::json!({"metadata": {"total_size": report.bytes}, "weight_map": weight_map});
+    let text = serde_json::to_vec_pretty(&about).expect("names; this is a bug");
+    std::fs::write(&path, text).map_err(|source| CheckpointError::Write { path: path.clone(), source })?;
+    report.files.push("model.safetensors.index.json".to_owned());
+    Ok(())
+}
+
+fn copy(dir: &Path, out: &Path, name: &str, report: &mut Report) -> Result<(), CheckpointError> {
+    let (from, to) = (dir.join(name), out.join(name));
+    // A folder of its own needs its own files: the source may be a cache that is cleared.
+    std::fs::copy(&from, &to).map_err(|source| CheckpointError::Write { path: to, source })?;
+    report.files.push(name.to_owned());
+    Ok(())
+}

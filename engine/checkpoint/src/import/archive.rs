@@ -1,0 +1,205 @@
+//! The two formats of `torch.save`: a zip archive (PyTorch 1.6 and later), and a row of pickles followed by storages (before).
+//!
+//! ```text
+//!   zip      NAME/data.pkl, NAME/data/KEY (stored, not compressed), NAME/byteorder
+//!   legacy   magic | protocol | system | state dict | keys | for each key: numbers (u64), bytes      (| : one pickle each)
+//! ```
+
+use super::pickle::{Element, Pickle, Refused, Storage, Tensor, Value};
+use crate::{CheckpointError, mapped};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+/// `0x1950a86a20f9469cfc6c`, with which a legacy file begins.
+const LEGACY_MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
+
+/// A file of `torch.save`, mapped.
+#[derive(Debug)]
+pub(super) struct Archive {
+    path: PathBuf,
+    /// Tensors in the file's order.
+    pub(super) tensors: Vec<(String, Tensor)>,
+    /// Entries that are no tensors.
+    pub(super) others: Vec<String>,
+    storages: BTreeMap<String, Bytes>,
+}
+
+impl Archive {
+    /// Opens either format.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Format`], [`CheckpointError::Global`].
+    pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
+        let bytes = mapped::map(path)?;
+        let format = |reason: String| CheckpointError::Format { path: path.to_owned(), reason };
+        let refused = |refused| match refused {
+            Refused::Global(global) => CheckpointError::Global { path: path.to_owned(), global },
+            Refused::Format(reason) => format(reason),
+        };
+        let (pickle, storages) = if bytes.starts_with(b"PK") {
+            let (pickle, storages) = zipped(&bytes).map_err(format)?;
+            (Pickle::read(&pickle).map_err(refused)?, storages)
+        } else if bytes.starts_with(b"version https://git-lfs") {
+            return Err(format("a Git LFS pointer, not the file; fetch it with git lfs pull".to_owned()));
+        } else {
+            legacy(&bytes).map_err(refused)?
+        };
+        let (tensors, others) = state_dict(&pickle).map_err(format)?;
+        Ok(Self { path: path.to_owned(), tensors, others, storages })
+    }
+
+    /// The bytes of a tensor's storage, from the tensor's view of it on.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Format`] if the file lacks them.
+    pub(super) fn storage(&self, name: &str, tensor: &Tensor) -> Result<Bytes, CheckpointError> {
+        let Storage { key, view, .. } = &tensor.storage;
+        let format = |reason: String| CheckpointError::Format { path: self.path.clone(), reason };
+        let Some(bytes) = self.storages.get(key) else {
+            return Err(format(format!("tensor {name}: its storage {key:?} is not in the file")));
+        };
+        let Some((offset, size)) = *view else { return Ok(bytes.clone()) };
+        let width = tensor.element.size() as u64;
+        let range = offset.checked_add(size).and_then(|end| {
+            Some(usize::try_from(offset.checked_mul(width)?).ok()?..usize::try_from(end.checked_mul(width)?).ok()?)
+        });
+        match range {
+            Some(range) if range.end <= bytes.len() => Ok(bytes.slice(range)),
+            _ => Err(format(format!(
+                "tensor {name}: numbers {offset} to {offset} + {size} of storage {key:?}, which has {} bytes",
+                bytes.len()
+            ))),
+        }
+    }
+}
+
+/// The tensors of a state dict, and the names of what else it holds.
+#[expect(clippy::type_complexity, reason = "two lists, named where they are used")]
+fn state_dict(pickle: &Pickle) -> Result<(Vec<(String, Tensor)>, Vec<String>), String> {
+    let Value::Dict(entries) = pickle.get(pickle.root) else {
+        return Err("not a state dict: the file holds no dict of tensors".to_owned());
+    };
+    let (mut tensors, mut others) = (Vec::new(), Vec::new());
+    for &(key, value) in entries {
+        match (pickle.get(key), pickle.get(value)) {
+            (Value::Text(name), Value::Tensor(tensor)) => tensors.push((name.clone(), tensor.clone())),
+            (Value::Text(name), _) => others.push(name.clone()),
+            (other, _) => others.push(format!("{other:?}")),
+        }
+    }
+    if tensors.is_empty() {
+        let found = others.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
+        return Err(format!("not a state dict: no tensor in its dict of {} entries ({found})", others.len()));
+    }
+    Ok((tensors, others))
+}
+
+/// `data.pkl` and the storages by key.
+fn zipped(bytes: &Bytes) -> Result<(Bytes, BTreeMap<String, Bytes>), String> {
+    let mut archive =
+        zip::ZipArchive::new(Cursor::new(bytes)).map_err(|source| format!("not a whole zip archive: {source}"))?;
+    let mut entries = BTreeMap::new();
+    for index in 0..archive.len() {
+        let entry =
+            archive.by_index_raw(index).map_err(|source| format!("entry {index} of the zip archive: {source}"))?;
+        if entry.is_dir() {
+            continue;
+        }
+        let name = entry.name().to_owned();
+        if entry.compression() != zip::CompressionMethod::Stored {
+            return Err(format!("{name} is compressed; torch.save stores its entries as they are"));
+        }
+        let range = entry.data_start().and_then(|start| {
+            let start = usize::try_from(start).ok()?;
+            Some(start..start.checked_add(usize::try_from(entry.size()).ok()?)?)
+        });
+        match range {
+            Some(range) if range.end <= bytes.len() => entries.insert(name, bytes.slice(range)),
+            _ => return Err(format!("{name} ends beyond the file")),
+        };
+    }
+    let found = entries.keys().find(|name| *name == "data.pkl" || name.ends_with("/data.pkl"));
+    let Some(prefix) = found.and_then(|name| name.strip_suffix("data.pkl")).map(str::to_owned) else {
+        return Err("no data.pkl in the zip archive: not written by torch.save".to_owned());
+    };
+    if let Some(order) = entries.get(&format!("{prefix}byteorder"))
+        && order.as_ref() != b"little"
+    {
+        return Err(format!("its byte order is {:?}; only little is read", String::from_utf8_lossy(order)));
+    }
+    let pickle = entries.get(&format!("{prefix}data.pkl")).cloned().unwrap_or_default();
+    let data = format!("{prefix}data/");
+    let storages = entries.into_iter().filter_map(|(name, bytes)| Some((name.strip_prefix(&data)?.to_owned(), bytes)));
+    Ok((pickle, storages.collect()))
+}
+
+/// The state dict's pickle and the storages by key.
+fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), Refused> {
+    let format = |reason: String| Refused::Format(reason);
+    let mut at = 0;
+    let mut next = || {
+        let pickle = Pickle::read(&bytes[at..])?;
+        at += pickle.length;
+        Ok::<_, Refused>(pickle)
+    };
+    let magic =
+        next().map_err(|_| format("neither a zip archive nor a pickle: not written by torch.save".to_owned()))?;
+    if *magic.get(magic.root) != Value::Big(LEGACY_MAGIC.to_vec()) {
+        return Err(format("a pickle that torch.save did not write".to_owned()));
+    }
+    let protocol = next()?;
+    if *protocol.get(protocol.root) != Value::Int(1001) {
+        return Err(format(format!("legacy protocol {:?}; 1001 is known", protocol.get(protocol.root))));
+    }
+    let system = next()?;
+    if !little_endian(&system) {
+        return Err(format("written on a big-endian machine; only little-endian files are read".to_owned()));
+    }
+    let state = next()?;
+    let keys = next()?;
+    let Value::List(items) = keys.get(keys.root) else {
+        return Err(format("no list of storages after the state dict".to_owned()));
+    };
+    let elements = elements(&state);
+    let mut storages = BTreeMap::new();
+    for &item in items {
+        let Value::Text(key) = keys.get(item) else { return Err(format("a storage whose key is no text".to_owned())) };
+        let Some(element) = elements.get(key) else {
+            return Err(format(format!("storage {key:?} is used by no tensor, so its size is not known")));
+        };
+        let range = bytes.get(at..).and_then(|rest| rest.first_chunk()).and_then(|count| {
+            let length = usize::try_from(u64::from_le_bytes(*count)).ok()?.checked_mul(element.size())?;
+            Some(at + 8..(at + 8).checked_add(length)?)
+        });
+        match range {
+            Some(range) if range.end <= bytes.len() => {
+                at = range.end;
+                storages.insert(key.clone(), bytes.slice(range));
+            }
+            _ => {
+                return Err(format(format!("truncated: storage {key:?} ends beyond the file's {} bytes", bytes.len())));
+            }
+        }
+    }
+    Ok((state, storages))
+}
+
+fn little_endian(system: &Pickle) -> bool {
+    let Value::Dict(entries) = system.get(system.root) else { return true };
+    !entries.iter().any(|&(key, value)| {
+        *system.get(key) == Value::Text("little_endian".to_owned()) && *system.get(value) == Value::Bool(false)
+    })
+}
+
+/// The type of each storage that a state dict names.
+fn elements(state: &Pickle) -> BTreeMap<String, Element> {
+    state
+        .values()
+        .filter_map(|value| match value {
+            Value::Storage(Storage { key, element: Some(element), .. }) => Some((key.clone(), *element)),
+            _ => None,
+        })
+        .collect()
+}

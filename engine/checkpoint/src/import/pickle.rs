@@ -1,0 +1,639 @@
+//! A pickle reader that runs nothing.
+//!
+//! A pickle is a program for a small stack machine, and Python's own machine calls whatever function the program names. This one
+//! knows a closed list of names ([`Global`]), each of which makes data of data; any other name is an error that says it. Values
+//! lie in an arena and refer to each other by index, so neither depth nor sharing costs more than the pickle's own length.
+
+use std::collections::HashMap;
+
+/// The most bytes that one pickle may have; a state dict's needs some hundred for each tensor.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The most dimensions of a tensor, as in PyTorch.
+const MOST_DIMENSIONS: usize = 64;
+
+/// Index of a value in its [`Pickle`].
+pub(super) type Id = usize;
+
+/// What a pickle holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// An integer of more than 64 bits: two's complement, little-endian.
+    Big(Vec<u8>),
+    Float(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Tuple(Vec<Id>),
+    List(Vec<Id>),
+    /// In the order of insertion.
+    Dict(Vec<(Id, Id)>),
+    Global(Global),
+    /// A storage, known by its persistent id.
+    Storage(Storage),
+    Tensor(Tensor),
+}
+
+/// Names that a pickle may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Global {
+    /// `collections.OrderedDict`, without arguments.
+    OrderedDict,
+    /// `torch._utils._rebuild_tensor`, `_v2` and `_v3`.
+    RebuildTensor,
+    /// `torch._utils._rebuild_parameter`.
+    RebuildParameter,
+    /// `torch.Size`, of a tuple.
+    Size,
+    /// `torch.FloatStorage` and its like, `torch.float32` and its like.
+    Element(Element),
+    /// `torch.storage.UntypedStorage`: bytes whose type the tensor says.
+    Untyped,
+}
+
+/// Types of numbers that PyTorch stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    F64,
+    F32,
+    F16,
+    Bf16,
+    I64,
+    I32,
+    I16,
+    I8,
+    U8,
+    Bool,
+    Complex64,
+    Complex128,
+}
+
+/// A storage as a pickle refers to it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Storage {
+    /// Names its bytes in the file.
+    pub(super) key: String,
+    /// None where it is untyped.
+    pub(super) element: Option<Element>,
+    /// Legacy files: numbers of the key's bytes that come before this view, and how many it has.
+    pub(super) view: Option<(u64, u64)>,
+}
+
+/// A tensor as a pickle describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tensor {
+    pub(super) storage: Storage,
+    pub(super) element: Element,
+    /// First number, counted in the storage.
+    pub(super) offset: u64,
+    pub(super) shape: Vec<u64>,
+    /// Numbers from one index to the next, for each dimension.
+    pub(super) stride: Vec<u64>,
+}
+
+impl Element {
+    /// Bytes of one number.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Self::Complex128 => 16,
+            Self::F64 | Self::I64 | Self::Complex64 => 8,
+            Self::F32 | Self::I32 => 4,
+            Self::F16 | Self::Bf16 | Self::I16 => 2,
+            Self::I8 | Self::U8 | Self::Bool => 1,
+        }
+    }
+
+    /// PyTorch's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::F64 => "float64",
+            Self::F32 => "float32",
+            Self::F16 => "float16",
+            Self::Bf16 => "bfloat16",
+            Self::I64 => "int64",
+            Self::I32 => "int32",
+            Self::I16 => "int16",
+            Self::I8 => "int8",
+            Self::U8 => "uint8",
+            Self::Bool => "bool",
+            Self::Complex64 => "complex64",
+            Self::Complex128 => "complex128",
+        }
+    }
+}
+
+impl Global {
+    fn find(module: &str, name: &str) -> Option<Self> {
+        Some(match (module, name) {
+            ("collections", "OrderedDict") => Self::OrderedDict,
+            ("torch._utils", "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => Self::RebuildTensor,
+            ("torch._utils", "_rebuild_parameter") => Self::RebuildParameter,
+            ("torch", "Size") => Self::Size,
+            ("torch.storage", "UntypedStorage" | "TypedStorage") | ("torch", "UntypedStorage") => Self::Untyped,
+            ("torch" | "torch.storage" | "torch.cuda", name) => Self::Element(match name {
+                "DoubleStorage" | "float64" | "double" => Element::F64,
+                "FloatStorage" | "float32" | "float" => Element::F32,
+                "HalfStorage" | "float16" | "half" => Element::F16,
+                "BFloat16Storage" | "bfloat16" => Element::Bf16,
+                "LongStorage" | "int64" | "long" => Element::I64,
+                "IntStorage" | "int32" | "int" => Element::I32,
+                "ShortStorage" | "int16" | "short" => Element::I16,
+                "CharStorage" | "int8" => Element::I8,
+                "ByteStorage" | "uint8" => Element::U8,
+                "BoolStorage" | "bool" => Element::Bool,
+                "ComplexFloatStorage" | "complex64" => Element::Complex64,
+                "ComplexDoubleStorage" | "complex128" => Element::Complex128,
+                _ => return None,
+            }),
+            _ => return None,
+        })
+    }
+}
+
+/// Why a pickle was not read.
+#[derive(Debug, PartialEq)]
+pub(super) enum Refused {
+    /// It names something that is not allowed.
+    Global(String),
+    /// It is not a whole pickle, or not one of a state dict.
+    Format(String),
+}
+
+/// What a pickle said.
+#[derive(Debug)]
+pub(super) struct Pickle {
+    values: Vec<Value>,
+    /// The value that it is a pickle of.
+    pub(super) root: Id,
+    /// Bytes read, to where the next pickle may begin.
+    pub(super) length: usize,
+}
+
+impl Pickle {
+    /// Reads the pickle that `bytes` begins with.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Refused> {
+        let mut machine = Machine { bytes, at: 0, values: Vec::new(), stack: Vec::new(), memo: HashMap::new() };
+        let root = machine.run()?;
+        Ok(Self { values: machine.values, root, length: machine.at })
+    }
+
+    /// A value.
+    pub(super) fn get(&self, id: Id) -> &Value {
+        &self.values[id]
+    }
+
+    /// Every value, whether the root holds it or not.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
+        self.values.iter()
+    }
+}
+
+struct Machine<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    values: Vec<Value>,
+    /// None is a mark.
+    stack: Vec<Option<Id>>,
+    memo: HashMap<u64, Id>,
+}
+
+fn format<T>(reason: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused::Format(reason.into()))
+}
+
+impl Machine<'_> {
+    fn run(&mut self) -> Result<Id, Refused> {
+        loop {
+            let at = self.at;
+            if at > MOST_BYTES {
+                return format(format!("the pickle is longer than {MOST_BYTES} bytes, more than a state dict needs"));
+            }
+            let opcode = self.byte()?;
+            match opcode {
+                0x80 => match self.byte()? {
+                    0..=5 => {}
+                    other => return format(format!("a pickle of protocol {other}; 0 to 5 are known")),
+                },
+                0x95 => drop(self.take(8)?),
+                b'(' => self.stack.push(None),
+                b'.' => return self.pop(),
+                b'0' => {
+                    let Some(_) = self.stack.pop() else { return format("the pickle pops an empty stack") };
+                }
+                b'1' => drop(self.pop_mark()?),
+                b'2' => {
+                    let top = self.top()?;
+                    self.stack.push(Some(top));
+                }
+                b'N' => self.push(Value::None),
+                0x88 => self.push(Value::Bool(true)),
+                0x89 => self.push(Value::Bool(false)),
+                b'J' => {
+                    let value = i32::from_le_bytes(self.array()?);
+                    self.push(Value::Int(value.into()));
+                }
+                b'K' => {
+                    let value = self.byte()?;
+                    self.push(Value::Int(value.into()));
+                }
+                b'M' => {
+                    let value = u16::from_le_bytes(self.array()?);
+                    self.push(Value::Int(value.into()));
+                }
+                0x8a => {
+                    let length = self.byte()?.into();
+                    self.long(length)?;
+                }
+                0x8b => {
+                    let length = self.length4()?;
+                    self.long(length)?;
+                }
+                b'I' | b'L' => self.text_integer()?,
+                b'F' => {
+                    let line = self.line()?;
+                    let Ok(value) = line.parse() else { return format(format!("{line:?} is not a number")) };
+                    self.push(Value::Float(value));
+                }
+                b'G' => {
+                    let value = f64::from_be_bytes(self.array()?);
+                    self.push(Value::Float(value));
+                }
+                b'V' => {
+                    let line = self.line()?;
+                    self.push(Value::Text(line));
+                }
+                b'S' => {
+                    let line = self.line()?;
+                    let inner = line.trim().trim_matches(['\'', '"']);
+                    self.push(Value::Text(inner.to_owned()));
+                }
+                b'X' => {
+                    let length = self.length4()?;
+                    self.text(length)?;
+                }
+                b'T' => {
+                    let length = self.length4()?;
+                    self.text(length)?;
+                }
+                0x8c | b'U' => {
+                    let length = self.byte()?.into();
+                    self.text(length)?;
+                }
+                0x8d => {
+                    let length = self.length8()?;
+                    self.text(length)?;
+                }
+                b'C' => {
+                    let length = self.byte()?.into();
+                    self.raw(length)?;
+                }
+                b'B' => {
+                    let length = self.length4()?;
+                    self.raw(length)?;
+                }
+                0x8e => {
+                    let length = self.length8()?;
+                    self.raw(length)?;
+                }
+                b'}' => self.push(Value::Dict(Vec::new())),
+                b']' => self.push(Value::List(Vec::new())),
+                b')' => self.push(Value::Tuple(Vec::new())),
+                b't' => {
+                    let items = self.pop_mark()?;
+                    self.push(Value::Tuple(items));
+                }
+                0x85..=0x87 => {
+                    let mut items = (0x85..=opcode).map(|_| self.pop()).collect::<Result<Vec<_>, _>>()?;
+                    items.reverse();
+                    self.push(Value::Tuple(items));
+                }
+                b'l' => {
+                    let items = self.pop_mark()?;
+                    self.push(Value::List(items));
+                }
+                b'd' => {
+                    let items = pairs(&self.pop_mark()?)?;
+                    self.push(Value::Dict(items));
+                }
+                b'a' => {
+                    let item = self.pop()?;
+                    self.append(vec![item])?;
+                }
+                b'e' => {
+                    let items = self.pop_mark()?;
+                    self.append(items)?;
+                }
+                b's' => {
+                    let value = self.pop()?;
+                    let key = self.pop()?;
+                    self.insert(vec![(key, value)])?;
+                }
+                b'u' => {
+                    let items = pairs(&self.pop_mark()?)?;
+                    self.insert(items)?;
+                }
+                b'g' | b'h' | b'j' => {
+                    let key = self.memo_key(opcode)?;
+                    let Some(&id) = self.memo.get(&key) else { return format(format!("nothing is kept under {key}")) };
+                    self.stack.push(Some(id));
+                }
+                b'p' | b'q' | b'r' => {
+                    let key = self.memo_key(opcode)?;
+                    let top = self.top()?;
+                    self.memo.insert(key, top);
+                }
+                0x94 => {
+                    let top = self.top()?;
+                    self.memo.insert(self.memo.len() as u64, top);
+                }
+                b'c' => {
+                    let (module, name) = (self.line()?, self.line()?);
+                    self.global(&module, &name)?;
+                }
+                0x93 => {
+                    let (name, module) = (self.pop()?, self.pop()?);
+                    match (self.values[module].clone(), self.values[name].clone()) {
+                        (Value::Text(module), Value::Text(name)) => self.global(&module, &name)?,
+                        _ => return format("a global whose name is no text"),
+                    }
+                }
+                b'i' => {
+                    let (module, name) = (self.line()?, self.line()?);
+                    return Err(Refused::Global(format!("{module}.{name}")));
+                }
+                b'R' => {
+                    let (arguments, callee) = (self.pop()?, self.pop()?);
+                    let made = self.reduce(callee, arguments)?;
+                    self.push(made);
+                }
+                b'b' => self.build()?,
+                b'Q' => {
+                    let id = self.pop()?;
+                    let storage = self.storage(id)?;
+                    self.push(Value::Storage(storage));
+                }
+                other => {
+                    let shown =
+                        if other.is_ascii_graphic() { format!("{:?}", other as char) } else { format!("{other:#04x}") };
+                    return format(format!(
+                        "instruction {shown} at byte {at} of the pickle is no part of a state dict"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, value: Value) {
+        self.values.push(value);
+        self.stack.push(Some(self.values.len() - 1));
+    }
+
+    fn pop(&mut self) -> Result<Id, Refused> {
+        match self.stack.pop() {
+            Some(Some(id)) => Ok(id),
+            _ => format("the pickle takes a value that is not there"),
+        }
+    }
+
+    fn top(&self) -> Result<Id, Refused> {
+        match self.stack.last() {
+            Some(Some(id)) => Ok(*id),
+            _ => format("the pickle takes a value that is not there"),
+        }
+    }
+
+    fn pop_mark(&mut self) -> Result<Vec<Id>, Refused> {
+        let Some(mark) = self.stack.iter().rposition(Option::is_none) else {
+            return format("the pickle goes back to a mark that is not there");
+        };
+        let items = self.stack.split_off(mark + 1).into_iter().flatten().collect();
+        self.stack.pop();
+        Ok(items)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&[u8], Refused> {
+        let Some(taken) = self.at.checked_add(length).and_then(|end| self.bytes.get(self.at..end)) else {
+            return format(format!("the pickle ends at byte {} in the middle of a value", self.bytes.len()));
+        };
+        self.at += length;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, Refused> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Refused> {
+        Ok(self.take(N)?.try_into().expect("as many as were taken; this is a bug"))
+    }
+
+    fn length4(&mut self) -> Result<usize, Refused> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    fn length8(&mut self) -> Result<usize, Refused> {
+        usize::try_from(u64::from_le_bytes(self.array()?)).or_else(|_| format("a text longer than memory"))
+    }
+
+    fn line(&mut self) -> Result<String, Refused> {
+        let rest = &self.bytes[self.at..];
+        let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
+            return format("the pickle ends in the middle of a line");
+        };
+        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+        self.at += end + 1;
+        Ok(line)
+    }
+
+    fn text(&mut self, length: usize) -> Result<(), Refused> {
+        let Ok(text) = String::from_utf8(self.take(length)?.to_vec()) else {
+            return format("a text that is not UTF-8");
+        };
+        self.push(Value::Text(text));
+        Ok(())
+    }
+
+    fn raw(&mut self, length: usize) -> Result<(), Refused> {
+        let bytes = self.take(length)?.to_vec();
+        self.push(Value::Bytes(bytes));
+        Ok(())
+    }
+
+    fn long(&mut self, length: usize) -> Result<(), Refused> {
+        let bytes = self.take(length)?;
+        let value = if length > 8 {
+            Value::Big(bytes.to_vec())
+        } else {
+            let sign = if bytes.last().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
+            let mut whole = [sign; 8];
+            whole[..length].copy_from_slice(bytes);
+            Value::Int(i64::from_le_bytes(whole))
+        };
+        self.push(value);
+        Ok(())
+    }
+
+    fn text_integer(&mut self) -> Result<(), Refused> {
+        let line = self.line()?;
+        let value = match line.as_str() {
+            "00" => Value::Bool(false),
+            "01" => Value::Bool(true),
+            text => match text.trim_end_matches('L').parse() {
+                Ok(value) => Value::Int(value),
+                Err(_) => return format(format!("{text:?} is not an integer of 64 bits")),
+            },
+        };
+        self.push(value);
+        Ok(())
+    }
+
+    fn memo_key(&mut self, opcode: u8) -> Result<u64, Refused> {
+        match opcode {
+            b'g' | b'p' => {
+                let line = self.line()?;
+                line.parse().or_else(|_| format(format!("{line:?} is not a memo's number")))
+            }
+            b'h' | b'q' => Ok(self.byte()?.into()),
+            _ => Ok(u32::from_le_bytes(self.array()?).into()),
+        }
+    }
+
+    fn append(&mut self, new: Vec<Id>) -> Result<(), Refused> {
+        let list = self.top()?;
+        match &mut self.values[list] {
+            Value::List(items) => {
+                items.extend(new);
+                Ok(())
+            }
+            _ => format("the pickle appends to something that is no list"),
+        }
+    }
+
+    fn insert(&mut self, new: Vec<(Id, Id)>) -> Result<(), Refused> {
+        let dict = self.top()?;
+        match &mut self.values[dict] {
+            Value::Dict(items) => {
+                items.extend(new);
+                Ok(())
+            }
+            _ => format("the pickle sets an item of something that is no dict"),
+        }
+    }
+
+    fn global(&mut self, module: &str, name: &str) -> Result<(), Refused> {
+        let Some(global) = Global::find(module, name) else {
+            return Err(Refused::Global(format!("{module}.{name}")));
+        };
+        self.push(Value::Global(global));
+        Ok(())
+    }
+
+    /// What calling one of the allowed names makes.
+    fn reduce(&self, callee: Id, arguments: Id) -> Result<Value, Refused> {
+        let (Value::Global(global), Value::Tuple(arguments)) = (&self.values[callee], &self.values[arguments]) else {
+            return format("the pickle calls something that is no function");
+        };
+        match (global, &arguments[..]) {
+            (Global::OrderedDict, []) => Ok(Value::Dict(Vec::new())),
+            (Global::Size, [sizes]) => Ok(Value::Tuple(match &self.values[*sizes] {
+                Value::Tuple(sizes) | Value::List(sizes) if sizes.len() <= MOST_DIMENSIONS => sizes.clone(),
+                _ => return format("a size of something that is no short tuple"),
+            })),
+            (Global::RebuildParameter, [tensor, ..]) => match &self.values[*tensor] {
+                Value::Tensor(tensor) => Ok(Value::Tensor(tensor.clone())),
+                _ => format("a parameter of something that is no tensor"),
+            },
+            (Global::RebuildTensor, [storage, offset, shape, stride, rest @ ..]) => {
+                let Value::Storage(storage) = &self.values[*storage] else {
+                    return format("a tensor of something that is no storage");
+                };
+                // `_rebuild_tensor_v3` says the type after `requires_grad` and the hooks.
+                let said = rest.iter().find_map(|&id| match self.values[id] {
+                    Value::Global(Global::Element(element)) => Some(element),
+                    _ => None,
+                });
+                let Some(element) = said.or(storage.element) else {
+                    return format(format!("a tensor of storage {:?}, whose type nothing says", storage.key));
+                };
+                let (shape, stride) = (self.sizes(*shape)?, self.sizes(*stride)?);
+                if shape.len() != stride.len() {
+                    return format(format!("a tensor of shape {shape:?} has strides {stride:?}"));
+                }
+                let offset = self.size(*offset)?;
+                Ok(Value::Tensor(Tensor { storage: storage.clone(), element, offset, shape, stride }))
+            }
+            _ => format(format!("{global:?} is called with {} values", arguments.len())),
+        }
+    }
+
+    /// `obj.__setstate__`: only a dict's own attributes, such as a state dict's `_metadata`, which say nothing of weights.
+    fn build(&mut self) -> Result<(), Refused> {
+        let state = self.pop()?;
+        let top = self.top()?;
+        match (&self.values[top], &self.values[state]) {
+            (Value::Dict(_), Value::Dict(_)) => Ok(()),
+            _ => format("the pickle sets the state of something that is no dict"),
+        }
+    }
+
+    /// A persistent id: `('storage', type, key, location, numbers)`, in legacy files with a view.
+    fn storage(&self, id: Id) -> Result<Storage, Refused> {
+        let Value::Tuple(fields) = &self.values[id] else { return format("a persistent id that is no tuple") };
+        let field = |n: usize| fields.get(n).map(|&id| &self.values[id]);
+        let (Some(Value::Text(kind)), Some(Value::Global(class)), Some(key)) = (field(0), field(1), field(2)) else {
+            return format("a persistent id that is no storage");
+        };
+        let key = match key {
+            Value::Text(key) => key.clone(),
+            Value::Int(key) => key.to_string(),
+            _ => return format("a storage whose key is no text"),
+        };
+        let element = match class {
+            Global::Element(element) => Some(*element),
+            Global::Untyped => None,
+            _ => return format(format!("storage {key:?} is of type {class:?}")),
+        };
+        if kind != "storage" {
+            return format(format!("a persistent id of kind {kind:?}; only storages are known"));
+        }
+        let view = match field(5) {
+            None | Some(Value::None) => None,
+            Some(Value::Tuple(view)) => match view[..] {
+                [_, offset, size] => Some((self.size(offset)?, self.size(size)?)),
+                _ => return format(format!("storage {key:?} is a view of {} fields", view.len())),
+            },
+            Some(_) => return format(format!("storage {key:?} is a view of something that is no tuple")),
+        };
+        Ok(Storage { key, element, view })
+    }
+
+    fn sizes(&self, id: Id) -> Result<Vec<u64>, Refused> {
+        match &self.values[id] {
+            Value::Tuple(items) | Value::List(items) if items.len() <= MOST_DIMENSIONS => {
+                items.iter().map(|&item| self.size(item)).collect()
+            }
+            _ => format("a shape that is no tuple of at most 64 sizes"),
+        }
+    }
+
+    fn size(&self, id: Id) -> Result<u64, Refused> {
+        match self.values[id] {
+            Value::Int(value) if value >= 0 => Ok(value.unsigned_abs()),
+            ref other => format(format!("a size that is {other:?}, not a number from 0")),
+        }
+    }
+}
+
+fn pairs(items: &[Id]) -> Result<Vec<(Id, Id)>, Refused> {
+    let (pairs, rest) = items.as_chunks::<2>();
+    if rest.is_empty() {
+        Ok(pairs.iter().map(|&[key, value]| (key, value)).collect())
+    } else {
+        format("a key without a value")
+    }
+}
+
+#[cfg(test)]
+mod tests;

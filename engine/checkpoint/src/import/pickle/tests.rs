@@ -1,0 +1,88 @@
+//! Pickles written by hand: what runs nothing, what is refused, what is broken.
+
+use super::*;
+
+fn refused(bytes: &[u8]) -> Refused {
+    Pickle::read(bytes).expect_err("nothing that may be read")
+}
+
+#[test]
+fn reads_data_of_every_protocol() {
+    // pickletools.dis of pickle.dumps({"a": [1, -2, True, None, 1.5], "b": (b"x",)}, protocol) for 0, 2 and 4.
+    let written: [&[u8]; 3] = [
+        b"(dp0\nVa\np1\n(lp2\nI1\naI-2\naI01\naNaF1.5\nasVb\np3\n(c_codecs\nencode\n",
+        b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01]q\x02(K\x01J\xfe\xff\xff\xff\x88NG?\xf8\x00\x00\x00\x00\x00\x00eX\x01\x00\x00\x00bq\x03K\x07\x85q\x04u.",
+        b"\x80\x04\x95\x2b\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01a\x94]\x94(K\x01J\xfe\xff\xff\xff\x88NG?\xf8\x00\x00\x00\x00\x00\x00e\x8c\x01b\x94C\x01x\x94\x85\x94u.",
+    ];
+    // Protocol 0 has no bytes: Python calls a codec, which is not allowed.
+    assert_eq!(refused(written[0]), Refused::Global("_codecs.encode".to_owned()));
+    for (bytes, second) in [(written[1], Value::Int(7)), (written[2], Value::Bytes(b"x".to_vec()))] {
+        let pickle = Pickle::read(bytes).expect("a pickle");
+        assert_eq!(pickle.length, bytes.len());
+        let Value::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
+        let Value::List(items) = pickle.get(entries[0].1) else { panic!("a list") };
+        let items: Vec<&Value> = items.iter().map(|&id| pickle.get(id)).collect();
+        assert_eq!(items, [&Value::Int(1), &Value::Int(-2), &Value::Bool(true), &Value::None, &Value::Float(1.5)]);
+        let Value::Tuple(inner) = pickle.get(entries[1].1) else { panic!("a tuple") };
+        assert_eq!(*pickle.get(inner[0]), second);
+    }
+}
+
+#[test]
+fn names_what_it_will_not_run() {
+    let calls: [(&[u8], &str); 5] = [
+        (b"\x80\x02cposix\nsystem\nX\x02\x00\x00\x00ls\x85R.", "posix.system"),
+        (b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x011\x85R.", "builtins.eval"),
+        (b"(S'ls'\nios\nsystem\n.", "os.system"),
+        (b"\x80\x02ctorch.storage\n_load_from_bytes\n.", "torch.storage._load_from_bytes"),
+        (b"\x80\x02ctorch\nload\n.", "torch.load"),
+    ];
+    for (bytes, name) in calls {
+        assert_eq!(refused(bytes), Refused::Global(name.to_owned()));
+    }
+}
+
+#[test]
+fn allowed_names_are_not_called_with_what_they_do_not_take() {
+    // OrderedDict of a list of pairs would be data; a state dict has none, so it is not read.
+    assert!(matches!(refused(b"\x80\x02ccollections\nOrderedDict\n]\x85R."), Refused::Format(_)));
+    assert!(matches!(refused(b"\x80\x02ctorch\nFloatStorage\nK\x01\x85R."), Refused::Format(_)));
+    // An object's state is set only on dicts, whose own items it does not touch.
+    assert!(matches!(refused(b"\x80\x02]}b."), Refused::Format(_)));
+    assert!(matches!(refused(b"\x80\x02ctorch\nFloatStorage\n)\x81."), Refused::Format(_)));
+}
+
+#[test]
+fn every_beginning_of_a_pickle_is_an_error() {
+    let whole =
+        b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01]q\x02(K\x01J\xfe\xff\xff\xff\x88NG?\xf8\x00\x00\x00\x00\x00\x00eu.";
+    assert!(Pickle::read(whole).is_ok());
+    for length in 0..whole.len() {
+        assert!(matches!(refused(&whole[..length]), Refused::Format(_)), "{length} bytes");
+    }
+}
+
+#[test]
+fn every_changed_byte_is_read_or_refused_without_a_panic() {
+    let whole = b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01X\x01\x00\x00\x00wq\x02ctorch._utils\n_rebuild_tensor_v2\nq\x03((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x06tQK\x00K\x02K\x03\x86K\x03K\x01\x86\x89h\x00)RtRs.";
+    let pickle = Pickle::read(whole).expect("a tensor");
+    let Value::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
+    let storage = Storage { key: "0".to_owned(), element: Some(Element::F32), view: None };
+    let tensor = Tensor { storage, element: Element::F32, offset: 0, shape: vec![2, 3], stride: vec![3, 1] };
+    assert_eq!(*pickle.get(entries[0].1), Value::Tensor(tensor));
+    for at in 0..whole.len() {
+        for byte in 0..=255 {
+            let mut changed = whole.to_vec();
+            changed[at] = byte;
+            let _ = Pickle::read(&changed);
+        }
+    }
+}
+
+#[test]
+fn depth_costs_no_stack() {
+    let mut deep = b"\x80\x02)".to_vec();
+    deep.extend(std::iter::repeat_n(b"\x85", 1_000_000).flatten());
+    deep.push(b'.');
+    assert_eq!(Pickle::read(&deep).expect("tuples in tuples").length, deep.len());
+}

@@ -1,0 +1,283 @@
+//! `tokenizer.json` of the files that older model folders have, as transformers converts them.
+//!
+//! | class | files | model |
+//! | --- | --- | --- |
+//! | T5 | `spiece.model` | unigram, 100 sentinels at the end of the vocabulary, `</s>` after each text |
+//! | DeBERTa-v2/v3 | `spm.model` | unigram, `[CLS] A [SEP] B [SEP]`, `[MASK]` after the vocabulary |
+//! | XLM-RoBERTa | `sentencepiece.bpe.model` | unigram, the first pieces renumbered |
+//! | Llama, Mistral | `tokenizer.model` | BPE of characters with bytes for the unknown |
+//! | GPT-2, OPT | `vocab.json`, `merges.txt` | BPE of bytes; OPT begins with `</s>` |
+//! | RoBERTa | `vocab.json`, `merges.txt` | BPE of bytes, `<s> A </s></s> B </s>` |
+//! | BERT, ELECTRA | `vocab.txt` | WordPiece, `[CLS] A [SEP] B [SEP]` |
+//!
+//! The class is `tokenizer_class` of `tokenizer_config.json`, else what `config.json` says the model is. The rules are those of
+//! transformers' `convert_slow_tokenizer.py`, which for SentencePiece apply the model's own character map.
+
+mod byte_level;
+mod sentencepiece;
+mod settings;
+mod unigram;
+mod word_piece;
+
+use crate::CheckpointError;
+use serde_json::{Map, Value, json};
+use settings::Settings;
+use std::path::{Path, PathBuf};
+use tokenizers::Tokenizer;
+
+/// What a tokenizer was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A `tokenizer.json`, copied.
+    TokenizerJson,
+    /// A SentencePiece model.
+    SentencePiece,
+    /// `vocab.json` and `merges.txt`.
+    Merges,
+    /// `vocab.txt`.
+    WordPiece,
+}
+
+/// Whose reading of a SentencePiece model counts, where they differ: for DeBERTa-v2/v3, on 2 of 100 Wikipedia passages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rules {
+    /// The model's own character map, as SentencePiece and the slow tokenizers of transformers 4 apply it: what the published
+    /// models were trained with.
+    #[default]
+    Model,
+    /// `DebertaV2Tokenizer` of transformers 5, which composes characters (NFC) and leaves out the map.
+    Transformers5,
+}
+
+/// What a tokenizer does around its vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    T5,
+    DebertaV2,
+    XlmRoberta,
+    Llama,
+    Gpt2,
+    Opt,
+    Roberta,
+    Bert,
+}
+
+const CLASSES: [(&[&str], Class); 8] = [
+    (&["T5Tokenizer", "MT5Tokenizer", "t5", "mt5"], Class::T5),
+    (&["DebertaV2Tokenizer", "deberta-v2"], Class::DebertaV2),
+    (&["XLMRobertaTokenizer", "xlm-roberta"], Class::XlmRoberta),
+    (&["LlamaTokenizer", "llama", "mistral"], Class::Llama),
+    (&["GPT2Tokenizer", "gpt2"], Class::Gpt2),
+    (&["opt"], Class::Opt),
+    (&["RobertaTokenizer", "roberta"], Class::Roberta),
+    (&["BertTokenizer", "ElectraTokenizer", "bert", "electra"], Class::Bert),
+];
+
+/// Files that hold a SentencePiece model, in the order in which they are looked for.
+const SENTENCEPIECE_FILES: [&str; 4] = ["spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model"];
+
+/// Puts `tokenizer.json` and `tokenizer_config.json` into `out`, of what is in `dir`; adds their names to `files`. None if there
+/// is nothing that a tokenizer can be made of.
+///
+/// # Errors
+/// [`CheckpointError::Vocabulary`] and [`CheckpointError::Format`], naming the file.
+pub fn import(
+    dir: &Path,
+    out: &Path,
+    config: &Map<String, Value>,
+    rules: Rules,
+    files: &mut Vec<String>,
+) -> Result<Option<Source>, CheckpointError> {
+    let mut write = |name: &str, text: &[u8]| {
+        let path = out.join(name);
+        std::fs::write(&path, text).map_err(|source| CheckpointError::Write { path, source })?;
+        files.push(name.to_owned());
+        Ok::<_, CheckpointError>(())
+    };
+    let settings = Settings::read(dir)?;
+    let present = dir.join("tokenizer.json");
+    if present.exists() {
+        let text = read(&present)?;
+        parse(&present, &text)?;
+        write("tokenizer.json", &text)?;
+        if !settings.config.is_empty() {
+            write("tokenizer_config.json", &pretty(&settings.config))?;
+        }
+        return Ok(Some(Source::TokenizerJson));
+    }
+    let Some((file, source)) = find(dir) else { return Ok(None) };
+    let class = class(&file, &settings, config)?;
+    let (parts, roles) = match source {
+        Source::SentencePiece => unigram::parts(&file, class, &settings, rules)?,
+        Source::Merges => byte_level::parts(&file, class, &settings)?,
+        _ => word_piece::parts(&file, class, &settings)?,
+    };
+    let (text, tokenizer_config) = parts.assemble(&file, &settings, &roles)?;
+    write("tokenizer.json", &text)?;
+    write("tokenizer_config.json", &pretty(&tokenizer_config))?;
+    Ok(Some(source))
+}
+
+fn find(dir: &Path) -> Option<(PathBuf, Source)> {
+    let sentencepiece = SENTENCEPIECE_FILES.iter().map(|name| (dir.join(name), Source::SentencePiece));
+    let others = [(dir.join("vocab.json"), Source::Merges), (dir.join("vocab.txt"), Source::WordPiece)];
+    sentencepiece.chain(others).find(|(path, _)| path.exists())
+}
+
+fn class(file: &Path, settings: &Settings, config: &Map<String, Value>) -> Result<Class, CheckpointError> {
+    let of = |name: &str| CLASSES.iter().find(|(names, _)| names.contains(&name)).map(|(_, class)| *class);
+    let model = config.get("model_type").and_then(Value::as_str);
+    let named = settings.text("tokenizer_class").or_else(|| config.get("tokenizer_class").and_then(Value::as_str));
+    let named = named.map(|name| name.strip_suffix("Fast").unwrap_or(name));
+    match (named.and_then(of), model.and_then(of)) {
+        // OPT's folders say GPT2Tokenizer, whose defaults are GPT-2's.
+        (Some(Class::Gpt2) | None, Some(Class::Opt)) => Ok(Class::Opt),
+        (Some(class), _) | (None, Some(class)) => Ok(class),
+        (None, None) => {
+            let known = CLASSES.iter().flat_map(|(names, _)| names.iter().copied()).collect::<Vec<_>>().join(", ");
+            let said = named.or(model).unwrap_or("nothing");
+            let reason = format!("tokenizer_class and model_type say {said}; a tokenizer.json can be made for {known}");
+            Err(vocabulary(file, reason))
+        }
+    }
+}
+
+/// A tokenizer without what all have in common.
+struct Parts {
+    model: Value,
+    normalizer: Value,
+    pre_tokenizer: Value,
+    decoder: Value,
+    /// Token ids of the vocabulary, without added ones.
+    vocabulary: std::collections::HashMap<String, u32>,
+    /// One more than the largest id of the vocabulary.
+    size: u32,
+    /// Pieces of the vocabulary that are found in a text before anything else, in order, and whether they are special.
+    fixed: Vec<(String, bool)>,
+    /// Before, between and after texts, when all tokens have ids.
+    processor: Processor,
+}
+
+/// What is put around texts.
+enum Processor {
+    /// Tokens, `$A` and `$B`, each with its type.
+    Template { single: Vec<(String, u32)>, pair: Vec<(String, u32)> },
+    /// RoBERTa's, whose offsets leave out a word's space.
+    Roberta { sep: String, cls: String, add_prefix_space: bool },
+    /// Nothing.
+    Bytes,
+}
+
+/// Special tokens by role, such as `cls_token`, in the order in which transformers adds them.
+type Roles = Vec<(&'static str, String)>;
+
+impl Parts {
+    /// The text of `tokenizer.json`, and `tokenizer_config.json`.
+    fn assemble(
+        self,
+        file: &Path,
+        settings: &Settings,
+        roles: &Roles,
+    ) -> Result<(Vec<u8>, Map<String, Value>), CheckpointError> {
+        let added = settings.added_tokens(file, &self, roles)?;
+        let id = |token: &str| {
+            let found = self.vocabulary.get(token).copied();
+            found.or_else(|| added.iter().find(|added| added["content"] == token)?["id"].as_u64()?.try_into().ok())
+        };
+        let post_processor = self.processor.json(file, id)?;
+        let whole = json!({
+            "version": "1.0",
+            "truncation": null,
+            "padding": null,
+            "added_tokens": added,
+            "normalizer": self.normalizer,
+            "pre_tokenizer": self.pre_tokenizer,
+            "post_processor": post_processor,
+            "decoder": self.decoder,
+            "model": self.model,
+        });
+        let text = serde_json::to_vec(&whole).expect("a JSON object; this is a bug");
+        let tokenizer = parse(file, &text)?;
+        let text = tokenizer.to_string(true).map_err(|source| failed(file, source))?;
+        let mut tokenizer_config = settings.config.clone();
+        for (role, token) in roles {
+            tokenizer_config.insert((*role).to_owned(), json!(token));
+        }
+        Ok((text.into_bytes(), tokenizer_config))
+    }
+}
+
+impl Processor {
+    fn json(&self, file: &Path, id: impl Fn(&str) -> Option<u32>) -> Result<Value, CheckpointError> {
+        let id = |token: &str| {
+            id(token).ok_or_else(|| vocabulary(file, format!("the special token {token} is not in the vocabulary")))
+        };
+        Ok(match self {
+            Self::Bytes => {
+                json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true})
+            }
+            Self::Roberta { sep, cls, add_prefix_space } => json!({
+                "type": "RobertaProcessing",
+                "sep": [sep, id(sep)?],
+                "cls": [cls, id(cls)?],
+                "trim_offsets": true,
+                "add_prefix_space": add_prefix_space,
+            }),
+            Self::Template { single, pair } => {
+                let mut special = Map::new();
+                for (token, _) in single.iter().chain(pair).filter(|(token, _)| !token.starts_with('$')) {
+                    special.insert(token.clone(), json!({"id": token, "ids": [id(token)?], "tokens": [token]}));
+                }
+                let pieces = |pieces: &[(String, u32)]| -> Vec<Value> {
+                    let piece = |(name, type_id): &(String, u32)| match name.strip_prefix('$') {
+                        Some(sequence) => json!({"Sequence": {"id": sequence, "type_id": type_id}}),
+                        None => json!({"SpecialToken": {"id": name, "type_id": type_id}}),
+                    };
+                    pieces.iter().map(piece).collect()
+                };
+                json!({
+                    "type": "TemplateProcessing",
+                    "single": pieces(single),
+                    "pair": pieces(pair),
+                    "special_tokens": special,
+                })
+            }
+        })
+    }
+
+    /// `single` and `pair` as transformers writes templates: names separated by spaces, `:1` for the second type.
+    fn template(single: &[&str], pair: &[&str]) -> Self {
+        let piece = |text: &&str| match text.strip_suffix(":1") {
+            Some(name) => (name.to_owned(), 1),
+            None => ((*text).to_owned(), 0),
+        };
+        Self::Template { single: single.iter().map(piece).collect(), pair: pair.iter().map(piece).collect() }
+    }
+
+    /// `[CLS] A [SEP] B [SEP]`, the second text and what follows of type 1.
+    fn classifier(cls: &str, sep: &str) -> Self {
+        let last = format!("{sep}:1");
+        Self::template(&[cls, "$A", sep], &[cls, "$A", sep, "$B:1", &last])
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
+    std::fs::read(path).map_err(|source| CheckpointError::Read { path: path.to_owned(), source })
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<Tokenizer, CheckpointError> {
+    Tokenizer::from_bytes(text).map_err(|source| failed(path, source))
+}
+
+fn failed(path: &Path, source: tokenizers::Error) -> CheckpointError {
+    let reason = "no tokenizer can be made of it".to_owned();
+    CheckpointError::Vocabulary { path: path.to_owned(), reason, source: Some(source) }
+}
+
+fn vocabulary(path: &Path, reason: impl Into<String>) -> CheckpointError {
+    CheckpointError::Vocabulary { path: path.to_owned(), reason: reason.into(), source: None }
+}
+
+fn pretty(value: &Map<String, Value>) -> Vec<u8> {
+    serde_json::to_vec_pretty(value).expect("a JSON object; this is a bug")
+}

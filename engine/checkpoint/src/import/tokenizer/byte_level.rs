@@ -1,0 +1,76 @@
+//! Tokenizers of `vocab.json` and `merges.txt`: byte-pair encoding of bytes (GPT-2, OPT, RoBERTa).
+
+use super::settings::Settings;
+use super::{Class, Parts, Processor, Roles, vocabulary};
+use crate::CheckpointError;
+use serde_json::json;
+use std::collections::HashMap;
+use std::path::Path;
+
+pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(Parts, Roles), CheckpointError> {
+    let tokens: HashMap<String, u32> = serde_json::from_slice(&super::read(file)?)
+        .map_err(|source| vocabulary(file, format!("not a JSON object of tokens and ids: {source}")))?;
+    let merges = merges(&file.with_file_name("merges.txt"))?;
+    let roles = settings.roles(match class {
+        Class::Gpt2 => {
+            &[("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>")]
+        }
+        Class::Opt => &[("bos_token", "</s>"), ("eos_token", "</s>"), ("unk_token", "</s>"), ("pad_token", "<pad>")],
+        Class::Roberta => &[
+            ("bos_token", "<s>"),
+            ("eos_token", "</s>"),
+            ("unk_token", "<unk>"),
+            ("sep_token", "</s>"),
+            ("pad_token", "<pad>"),
+            ("cls_token", "<s>"),
+            ("mask_token", "<mask>"),
+        ],
+        other => {
+            let reason = format!("vocab.json and merges.txt do not make a tokenizer of class {other:?}");
+            return Err(vocabulary(file, reason));
+        }
+    });
+    let role = |name: &str| roles.iter().find(|(role, _)| *role == name).map_or("", |(_, token)| token).to_owned();
+    let add_prefix_space = settings.flag("add_prefix_space", false);
+    let bos = role("bos_token");
+    let processor = match class {
+        Class::Roberta => Processor::Roberta { sep: role("sep_token"), cls: role("cls_token"), add_prefix_space },
+        _ if settings.flag("add_bos_token", class == Class::Opt) => {
+            Processor::template(&[&bos, "$A"], &[&bos, "$A", &format!("{bos}:1"), "$B:1"])
+        }
+        _ => Processor::Bytes,
+    };
+    let parts = Parts {
+        model: json!({
+            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "",
+            "end_of_word_suffix": "", "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+            "vocab": tokens, "merges": merges,
+        }),
+        normalizer: json!(null),
+        pre_tokenizer: json!({
+            "type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": true, "use_regex": true,
+        }),
+        decoder: json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}),
+        size: tokens.values().max().map_or(0, |last| last + 1),
+        vocabulary: tokens,
+        fixed: Vec::new(),
+        processor,
+    };
+    Ok((parts, roles))
+}
+
+/// The merges, best first; `#version` and blank lines are none.
+fn merges(path: &Path) -> Result<Vec<[String; 2]>, CheckpointError> {
+    let text = String::from_utf8(super::read(path)?).map_err(|_| vocabulary(path, "not UTF-8"))?;
+    let mut merges = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.is_empty() || line.starts_with("#version") {
+            continue;
+        }
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            [left, right] => merges.push([left.to_owned(), right.to_owned()]),
+            _ => return Err(vocabulary(path, format!("line {}: two tokens expected, found {line:?}", number + 1))),
+        }
+    }
+    Ok(merges)
+}

@@ -1,0 +1,183 @@
+//! Reads a SentencePiece model: a protocol buffer, `sentencepiece_model.proto` of google/sentencepiece.
+//!
+//! Only the fields that a tokenizer needs are read; the wire format is simple enough that no generated code is needed.
+
+/// A SentencePiece model.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    /// In the order of their ids.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) algorithm: Algorithm,
+    pub(super) byte_fallback: bool,
+    pub(super) unk_id: usize,
+    /// The normaliser's table; empty for none.
+    pub(super) charsmap: Vec<u8>,
+}
+
+/// One piece.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    pub(super) text: String,
+    pub(super) score: f32,
+    pub(super) kind: Kind,
+}
+
+/// What a piece is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A part of text; also the unknown piece, bytes and unused ones.
+    #[default]
+    Other,
+    /// `<s>` and its like.
+    Control,
+    /// Found in a text before anything else.
+    UserDefined,
+}
+
+/// How a text is cut into pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    #[default]
+    Unigram,
+    Bpe,
+    /// By words or characters; no model of ours.
+    Other,
+}
+
+impl Model {
+    /// Parses a model file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let mut model = Self::default();
+        let (mut trained, mut normalised) = (false, false);
+        for field in Fields(bytes) {
+            match field? {
+                (1, Wire::Bytes(piece)) => model.pieces.push(Piece::parse(piece)?),
+                (2, Wire::Bytes(trainer)) => {
+                    model.read_trainer(trainer)?;
+                    trained = true;
+                }
+                (3, Wire::Bytes(normalizer)) => {
+                    model.read_normalizer(normalizer)?;
+                    normalised = true;
+                }
+                _ => {}
+            }
+        }
+        // The specifications come after the pieces, so a file that was cut between two pieces lacks them.
+        if model.pieces.is_empty() || !trained || !normalised {
+            return Err("no whole SentencePiece model: it lacks pieces or specifications".to_owned());
+        }
+        if model.unk_id >= model.pieces.len() {
+            return Err(format!("the unknown piece is {} of {}", model.unk_id, model.pieces.len()));
+        }
+        Ok(model)
+    }
+
+    fn read_trainer(&mut self, bytes: &[u8]) -> Result<(), String> {
+        for field in Fields(bytes) {
+            match field? {
+                (3, Wire::Number(1)) => self.algorithm = Algorithm::Unigram,
+                (3, Wire::Number(2)) => self.algorithm = Algorithm::Bpe,
+                (3, Wire::Number(_)) => self.algorithm = Algorithm::Other,
+                (35, Wire::Number(flag)) => self.byte_fallback = flag != 0,
+                (40, Wire::Number(id)) => self.unk_id = usize::try_from(id).unwrap_or(usize::MAX),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_normalizer(&mut self, bytes: &[u8]) -> Result<(), String> {
+        for field in Fields(bytes) {
+            if let (2, Wire::Bytes(charsmap)) = field? {
+                self.charsmap = charsmap.to_vec();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Piece {
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let mut piece = Self::default();
+        for field in Fields(bytes) {
+            match field? {
+                (1, Wire::Bytes(text)) => {
+                    let text = std::str::from_utf8(text).map_err(|_| "a piece that is not UTF-8".to_owned())?;
+                    piece.text = text.to_owned();
+                }
+                (2, Wire::Fixed(bits)) => piece.score = f32::from_bits(bits),
+                (3, Wire::Number(3)) => piece.kind = Kind::Control,
+                (3, Wire::Number(4)) => piece.kind = Kind::UserDefined,
+                _ => {}
+            }
+        }
+        Ok(piece)
+    }
+}
+
+/// A field's value as it is on the wire.
+enum Wire<'a> {
+    Number(u64),
+    Fixed(u32),
+    /// 64 bits, which no field that is read here has.
+    Wide,
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message, with their numbers.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Wire<'a>), String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_none() {
+            self.0 = &[];
+        }
+        Some(field.ok_or_else(|| "no whole SentencePiece model: it ends or breaks off within a field".to_owned()))
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn field(&mut self) -> Option<(u64, Wire<'a>)> {
+        let tag = self.number()?;
+        let value = match tag & 7 {
+            0 => Wire::Number(self.number()?),
+            1 => self.take(8).map(|_| Wire::Wide)?,
+            2 => {
+                let length = usize::try_from(self.number()?).ok()?;
+                Wire::Bytes(self.take(length)?)
+            }
+            5 => Wire::Fixed(u32::from_le_bytes(self.take(4)?.try_into().ok()?)),
+            _ => return None,
+        };
+        Some((tag >> 3, value))
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// Seven bits a byte, lowest first, while the highest bit is set.
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.take(1)?[0];
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,225 @@
+//! Tokenizers of SentencePiece models: T5, DeBERTa-v2/v3, XLM-RoBERTa (unigram) and Llama (BPE).
+
+use super::sentencepiece::{Algorithm, Kind, Model};
+use super::settings::Settings;
+use super::{Class, Parts, Processor, Roles, Rules, failed, vocabulary};
+use crate::CheckpointError;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::Path;
+use tokenizers::normalizers::Precompiled;
+
+/// How SentencePiece writes a space.
+const SPACE: &str = "▁";
+
+pub(super) fn parts(
+    file: &Path,
+    class: Class,
+    settings: &Settings,
+    rules: Rules,
+) -> Result<(Parts, Roles), CheckpointError> {
+    let model = Model::parse(&super::read(file)?).map_err(|reason| vocabulary(file, reason))?;
+    let wanted = if class == Class::Llama { Algorithm::Bpe } else { Algorithm::Unigram };
+    if model.algorithm != wanted {
+        let reason = format!("a SentencePiece model of kind {:?}; {class:?} needs {wanted:?}", model.algorithm);
+        return Err(vocabulary(file, reason));
+    }
+    match class {
+        Class::T5 => t5(file, &model, settings),
+        Class::DebertaV2 => deberta(file, &model, settings, rules),
+        Class::XlmRoberta => xlm_roberta(file, &model, settings),
+        Class::Llama => Ok(llama(&model, settings)),
+        other => Err(vocabulary(file, format!("a SentencePiece model does not make a tokenizer of class {other:?}"))),
+    }
+}
+
+fn t5(file: &Path, model: &Model, settings: &Settings) -> Result<(Parts, Roles), CheckpointError> {
+    let roles = settings.roles(&[("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")]);
+    let extra = settings.config.get("extra_ids").and_then(Value::as_u64).unwrap_or(100);
+    let mut pieces = scored(model);
+    let mut fixed = fixed(model);
+    for n in (0..extra).rev() {
+        let sentinel = format!("<extra_id_{n}>");
+        if !pieces.iter().any(|(piece, _)| *piece == sentinel) {
+            pieces.push((sentinel.clone(), 0.0));
+            fixed.push((sentinel, true));
+        }
+    }
+    let normalizer = sentencepiece_normalizer(file, model)?;
+    let processor = Processor::template(&["$A", "</s>"], &["$A", "</s>", "$B", "</s>"]);
+    Ok((unigram(pieces, model.unk_id, fixed, normalizer, metaspace(), processor), roles))
+}
+
+fn deberta(file: &Path, model: &Model, settings: &Settings, rules: Rules) -> Result<(Parts, Roles), CheckpointError> {
+    let roles = settings.roles(&[
+        ("bos_token", "[CLS]"),
+        ("eos_token", "[SEP]"),
+        ("unk_token", "[UNK]"),
+        ("sep_token", "[SEP]"),
+        ("pad_token", "[PAD]"),
+        ("cls_token", "[CLS]"),
+        ("mask_token", "[MASK]"),
+    ]);
+    let mut normalizers = Vec::new();
+    if settings.flag("do_lower_case", false) {
+        normalizers.push(json!({"type": "Lowercase"}));
+    }
+    if rules == Rules::Transformers5 {
+        normalizers.push(json!({"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "}));
+        normalizers.push(json!({"type": "NFC"}));
+    } else {
+        normalizers.push(json!({"type": "Strip", "strip_left": true, "strip_right": true}));
+        normalizers.extend(charsmap(file, model)?);
+        normalizers.push(json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}));
+    }
+    // transformers' converter leaves the spaces that the character map puts at the end; SentencePiece does not.
+    normalizers.push(json!({"type": "Strip", "strip_left": false, "strip_right": true}));
+    let normalizer = json!({"type": "Sequence", "normalizers": normalizers});
+    let mut splits = Vec::new();
+    if settings.flag("split_by_punct", false) {
+        splits.push(json!({"type": "Punctuation", "behavior": "Isolated"}));
+    }
+    splits.push(metaspace());
+    let pre_tokenizer = json!({"type": "Sequence", "pretokenizers": splits});
+    let processor = Processor::classifier("[CLS]", "[SEP]");
+    Ok((unigram(scored(model), model.unk_id, fixed(model), normalizer, pre_tokenizer, processor), roles))
+}
+
+fn xlm_roberta(file: &Path, model: &Model, settings: &Settings) -> Result<(Parts, Roles), CheckpointError> {
+    let roles = settings.roles(&[
+        ("bos_token", "<s>"),
+        ("eos_token", "</s>"),
+        ("unk_token", "<unk>"),
+        ("sep_token", "</s>"),
+        ("pad_token", "<pad>"),
+        ("cls_token", "<s>"),
+        ("mask_token", "<mask>"),
+    ]);
+    // fairseq's first tokens stand where the model has `<unk>`, `<s>` and `</s>`.
+    let mut pieces: Vec<(String, f64)> = ["<s>", "<pad>", "</s>", "<unk>"].map(|token| (token.to_owned(), 0.0)).into();
+    pieces.extend(scored(model).into_iter().skip(3));
+    pieces.push(("<mask>".to_owned(), 0.0));
+    let normalizer = sentencepiece_normalizer(file, model)?;
+    let processor = Processor::template(&["<s>", "$A", "</s>"], &["<s>", "$A", "</s>", "</s>", "$B", "</s>"]);
+    Ok((unigram(pieces, 3, Vec::new(), normalizer, metaspace(), processor), roles))
+}
+
+fn llama(model: &Model, settings: &Settings) -> (Parts, Roles) {
+    let roles = settings.roles(&[("bos_token", "<s>"), ("eos_token", "</s>"), ("unk_token", "<unk>")]);
+    let role = |name: &str| roles.iter().find(|(role, _)| *role == name).map_or("", |(_, token)| token);
+    let (bos, eos) = (role("bos_token"), role("eos_token"));
+    let texts = || model.pieces.iter().map(|piece| piece.text.as_str());
+    let vocabulary: HashMap<String, u32> = texts().map(str::to_owned).zip(0..).collect();
+    let around = |text: &'static str| {
+        let before = settings.flag("add_bos_token", true).then_some(bos);
+        let after = settings.flag("add_eos_token", false).then_some(eos);
+        before.into_iter().chain([text]).chain(after)
+    };
+    let single: Vec<&str> = around("$A").collect();
+    let second: Vec<String> = around("$B").map(|name| format!("{name}:1")).collect();
+    let pair: Vec<&str> = single.iter().copied().chain(second.iter().map(String::as_str)).collect();
+    // Legacy ones put a space before every stretch of text, others before the first alone.
+    let prefix = settings.flag("add_prefix_space", true);
+    let (normalizer, pre_tokenizer) = if settings.flag("legacy", false) {
+        let mut normalizers = Vec::new();
+        if prefix {
+            normalizers.push(json!({"type": "Prepend", "prepend": SPACE}));
+        }
+        normalizers.push(json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE}));
+        (json!({"type": "Sequence", "normalizers": normalizers}), Value::Null)
+    } else {
+        let scheme = if prefix { "first" } else { "never" };
+        (Value::Null, json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": false}))
+    };
+    let mut decoders = vec![
+        json!({"type": "Replace", "pattern": {"String": SPACE}, "content": " "}),
+        json!({"type": "ByteFallback"}),
+        json!({"type": "Fuse"}),
+    ];
+    if prefix {
+        decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+    }
+    let parts = Parts {
+        model: json!({
+            "type": "BPE", "dropout": null, "unk_token": model.pieces[model.unk_id].text,
+            "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true,
+            "byte_fallback": model.byte_fallback, "ignore_merges": false,
+            "vocab": vocabulary, "merges": merges(model, &vocabulary),
+        }),
+        normalizer,
+        pre_tokenizer,
+        decoder: json!({"type": "Sequence", "decoders": decoders}),
+        size: model.pieces.len() as u32,
+        vocabulary,
+        fixed: fixed(model),
+        processor: Processor::template(&single, &pair),
+    };
+    (parts, roles)
+}
+
+/// Every way to put a piece together of two others, in the order of the pieces: what SentencePiece's BPE does with its vocabulary
+/// alone. Of the ways of one piece the one with the shorter beginning comes first, as in transformers' `generate_merges`.
+fn merges(model: &Model, vocabulary: &HashMap<String, u32>) -> Vec<[String; 2]> {
+    let mut merges = Vec::new();
+    for piece in &model.pieces {
+        for (cut, _) in piece.text.char_indices().skip(1) {
+            let (left, right) = piece.text.split_at(cut);
+            if vocabulary.contains_key(left) && vocabulary.contains_key(right) {
+                merges.push([left.to_owned(), right.to_owned()]);
+            }
+        }
+    }
+    merges
+}
+
+/// A unigram tokenizer.
+fn unigram(
+    pieces: Vec<(String, f64)>,
+    unk_id: usize,
+    fixed: Vec<(String, bool)>,
+    normalizer: Value,
+    pre_tokenizer: Value,
+    processor: Processor,
+) -> Parts {
+    let vocabulary = pieces.iter().map(|(piece, _)| piece.clone()).zip(0..).collect();
+    Parts {
+        size: pieces.len() as u32,
+        model: json!({"type": "Unigram", "unk_id": unk_id, "vocab": pieces, "byte_fallback": false}),
+        normalizer,
+        pre_tokenizer,
+        decoder: metaspace(),
+        vocabulary,
+        fixed,
+        processor,
+    }
+}
+
+fn scored(model: &Model) -> Vec<(String, f64)> {
+    model.pieces.iter().map(|piece| (piece.text.clone(), piece.score.into())).collect()
+}
+
+fn fixed(model: &Model) -> Vec<(String, bool)> {
+    let fixed = model.pieces.iter().filter(|piece| piece.kind != Kind::Other);
+    fixed.map(|piece| (piece.text.clone(), piece.kind == Kind::Control)).collect()
+}
+
+/// The model's character map, then what SentencePiece does with spaces: none at the end, one where there are several.
+fn sentencepiece_normalizer(file: &Path, model: &Model) -> Result<Value, CheckpointError> {
+    let mut normalizers: Vec<Value> = charsmap(file, model)?.into_iter().collect();
+    normalizers.push(json!({"type": "Strip", "strip_left": false, "strip_right": true}));
+    normalizers.push(json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": SPACE}));
+    Ok(json!({"type": "Sequence", "normalizers": normalizers}))
+}
+
+fn charsmap(file: &Path, model: &Model) -> Result<Option<Value>, CheckpointError> {
+    if model.charsmap.is_empty() {
+        return Ok(None);
+    }
+    let precompiled = Precompiled::from(&model.charsmap).map_err(|source| failed(file, Box::new(source)))?;
+    let json = serde_json::to_value(precompiled).map_err(|source| failed(file, Box::new(source)))?;
+    Ok(Some(json))
+}
+
+fn metaspace() -> Value {
+    json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": true})
+}

@@ -1,0 +1,207 @@
+//! Writes the tensors of `torch.save` files as safetensors, one number after the other: neither file is ever in memory whole.
+//!
+//! What becomes of a tensor:
+//! - f32, f16 and bf16 are written as they are, f64 as f32; other types are no weights and are left out, and reported.
+//! - A tensor that is not contiguous is written in row-major order.
+//! - Tensors that are the same view of one storage are *tied*: the first in the file's order (state dicts list embeddings before
+//!   heads) is written, the others are left out and reported, for loaders tie them by `config.json`. If `tie_word_embeddings` is
+//!   false there, every name is written.
+//! - Other views of a shared storage are written each in full.
+
+use super::archive::Archive;
+use super::pickle::{Element, Tensor};
+use super::{Report, Skipped, Tied};
+use crate::CheckpointError;
+use bytes::Bytes;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes put together before they are written.
+const CHUNK: usize = 1 << 20;
+
+/// A tensor to be written.
+struct Planned {
+    name: String,
+    element: Element,
+    shape: Vec<usize>,
+    stride: Vec<usize>,
+    /// From the tensor's first number on.
+    bytes: Bytes,
+}
+
+/// Writes the tensors of `from` to the safetensors file `to`; returns the names written.
+pub(super) fn convert(from: &Path, to: &Path, tied: bool, report: &mut Report) -> Result<Vec<String>, CheckpointError> {
+    let archive = Archive::open(from)?;
+    let planned = plan(from, &archive, tied, report)?;
+    let write = |source| CheckpointError::Write { path: to.to_owned(), source };
+    // Under another name until it is whole, so that no half of a model is ever opened.
+    let partial = to.with_extension("safetensors.partial");
+    let written = write_file(&partial, &planned).and_then(|bytes| {
+        std::fs::rename(&partial, to)?;
+        Ok(bytes)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&partial);
+    }
+    report.bytes += written.map_err(write)?;
+    report.tensors += planned.len();
+    Ok(planned.into_iter().map(|planned| planned.name).collect())
+}
+
+fn plan(from: &Path, archive: &Archive, tied: bool, report: &mut Report) -> Result<Vec<Planned>, CheckpointError> {
+    let mut planned = Vec::new();
+    let mut seen = HashMap::new();
+    let mut names = HashSet::new();
+    let leave_out = |name: &str, why: String| Skipped { file: from.to_owned(), name: name.to_owned(), why };
+    for (name, tensor) in &archive.tensors {
+        if !names.insert(name) {
+            let reason = format!("two tensors are called {name}");
+            return Err(CheckpointError::Format { path: from.to_owned(), reason });
+        }
+        if !matches!(tensor.element, Element::F64 | Element::F32 | Element::F16 | Element::Bf16) {
+            report.skipped.push(leave_out(name, format!("{} is no type of weights", tensor.element.name())));
+            continue;
+        }
+        let view = (&tensor.storage.key[..], tensor.storage.view, tensor.offset, &tensor.shape[..], &tensor.stride[..]);
+        if tied && tensor.shape.iter().all(|&n| n > 0) {
+            if let Some(&first) = seen.get(&view) {
+                report.tied.push(Tied { name: name.clone(), same_as: String::clone(first) });
+                continue;
+            }
+            seen.insert(view, name);
+        }
+        if tensor.element == Element::F64 {
+            report.narrowed.push(name.clone());
+        }
+        planned.push(locate(from, name, tensor, archive)?);
+    }
+    report.skipped.extend(archive.others.iter().map(|name| leave_out(name, "no tensor".to_owned())));
+    // Wide numbers first, so that all are aligned; then by name, so that the file does not depend on the dict's order.
+    planned.sort_by(|a, b| stored(b.element).1.cmp(&stored(a.element).1).then_with(|| a.name.cmp(&b.name)));
+    Ok(planned)
+}
+
+/// Checks a tensor against its storage.
+fn locate(from: &Path, name: &str, tensor: &Tensor, archive: &Archive) -> Result<Planned, CheckpointError> {
+    let format =
+        |reason: String| CheckpointError::Format { path: from.to_owned(), reason: format!("tensor {name}: {reason}") };
+    let bytes = archive.storage(name, tensor)?;
+    let width = tensor.element.size();
+    let sizes = |sizes: &[u64]| sizes.iter().map(|&n| usize::try_from(n).ok()).collect::<Option<Vec<usize>>>();
+    let checked = || {
+        let (shape, stride) = (sizes(&tensor.shape)?, sizes(&tensor.stride)?);
+        let offset = usize::try_from(tensor.offset).ok()?.checked_mul(width)?;
+        let numbers = shape.iter().try_fold(1_usize, |product, &n| product.checked_mul(n))?;
+        let mut last = 0_usize;
+        if numbers > 0 {
+            for (&n, &step) in shape.iter().zip(&stride) {
+                last = last.checked_add((n - 1).checked_mul(step)?)?;
+            }
+        }
+        let end = if numbers == 0 { offset } else { last.checked_add(1)?.checked_mul(width)?.checked_add(offset)? };
+        Some((shape, stride, offset, numbers, end))
+    };
+    let (shape, stride, offset, numbers, end) = checked()
+        .ok_or_else(|| format(format!("shape {:?} with strides {:?} is too large", tensor.shape, tensor.stride)))?;
+    if end > bytes.len() {
+        return Err(format(format!(
+            "shape {shape:?}, strides {stride:?} and offset {} need {end} bytes; its storage has {}",
+            tensor.offset,
+            bytes.len()
+        )));
+    }
+    if numbers > bytes.len() / width {
+        return Err(format(format!("shape {shape:?} shows {numbers} numbers of a storage of {}", bytes.len() / width)));
+    }
+    Ok(Planned { name: name.to_owned(), element: tensor.element, shape, stride, bytes: bytes.slice(offset..end) })
+}
+
+/// The type's name in safetensors, and its bytes there.
+fn stored(element: Element) -> (&'static str, usize) {
+    match element {
+        Element::F16 => ("F16", 2),
+        Element::Bf16 => ("BF16", 2),
+        _ => ("F32", 4),
+    }
+}
+
+/// Writes header and tensors; returns the bytes of the file.
+fn write_file(path: &Path, planned: &[Planned]) -> std::io::Result<u64> {
+    let mut header = serde_json::Map::new();
+    header.insert("__metadata__".to_owned(), serde_json::json!({"format": "pt"}));
+    let mut end = 0;
+    for tensor in planned {
+        let (dtype, width) = stored(tensor.element);
+        let start = end;
+        end += tensor.shape.iter().product::<usize>() * width;
+        let about = serde_json::json!({"dtype": dtype, "shape": tensor.shape, "data_offsets": [start, end]});
+        header.insert(tensor.name.clone(), about);
+    }
+    let mut header = serde_json::to_vec(&header)?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let mut out = BufWriter::with_capacity(CHUNK, File::create(path)?);
+    out.write_all(&(header.len() as u64).to_le_bytes())?;
+    out.write_all(&header)?;
+    for tensor in planned {
+        write_tensor(&mut out, tensor)?;
+    }
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+    Ok((8 + header.len() + end) as u64)
+}
+
+fn write_tensor(out: &mut impl Write, tensor: &Planned) -> std::io::Result<()> {
+    let width = tensor.element.size();
+    let numbers = tensor.shape.iter().product::<usize>();
+    if tensor.is_contiguous() {
+        return write_numbers(out, tensor.element, &tensor.bytes[..numbers * width]);
+    }
+    let mut index = vec![0; tensor.shape.len()];
+    let mut chunk = Vec::with_capacity(CHUNK);
+    for _ in 0..numbers {
+        let at = index.iter().zip(&tensor.stride).map(|(i, step)| i * step).sum::<usize>() * width;
+        chunk.extend_from_slice(&tensor.bytes[at..at + width]);
+        if chunk.len() + width > CHUNK {
+            write_numbers(out, tensor.element, &chunk)?;
+            chunk.clear();
+        }
+        for (i, n) in index.iter_mut().zip(&tensor.shape).rev() {
+            *i += 1;
+            if *i < *n {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    write_numbers(out, tensor.element, &chunk)
+}
+
+/// Numbers that lie one after the other: f64 rounded to f32, all others as they are.
+fn write_numbers(out: &mut impl Write, element: Element, bytes: &[u8]) -> std::io::Result<()> {
+    if element != Element::F64 {
+        return out.write_all(bytes);
+    }
+    for number in bytes.as_chunks::<8>().0 {
+        out.write_all(&(f64::from_le_bytes(*number) as f32).to_le_bytes())?;
+    }
+    Ok(())
+}
+
+impl Planned {
+    fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        self.shape.iter().zip(&self.stride).rev().all(|(&n, &step)| {
+            let fits = n <= 1 || step == expected;
+            expected *= n;
+            fits
+        })
+    }
+}
+
+/// The name of a converted shard: `pytorch_model-00001-of-00002.bin` becomes `model-00001-of-00002.safetensors`.
+pub(super) fn converted_name(file: &Path) -> PathBuf {
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = stem.strip_prefix("pytorch_").map_or(stem.as_str(), |rest| rest);
+    PathBuf::from(format!("{stem}.safetensors"))
+}
