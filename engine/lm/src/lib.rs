@@ -6,6 +6,8 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
+//! | [`tokenise`] | text to ids and back; word by word, pairs, special tokens by role |
+//! | [`prompt`] | prompts in parts, put together within a budget |
 //! | [`model`] | what the engine asks of an architecture: [`Encoder`], [`Decoder`], [`EncoderDecoder`] |
 //! | [`weights`] | tensors of a checkpoint, checked against the configuration and made usable on a device |
 //! | [`architectures`] | each architecture, once, over `hopeval_device::Device` |
@@ -15,7 +17,6 @@
 //! | [`pack`] | batches under a token budget, without I/O |
 //! | [`prefix`], [`states`] | work that is never done twice: shared prefixes, encoder states |
 //! | [`score`], [`encode`], [`generate`], [`sample`] | batches of each sort; choosing a token |
-//! | [`tokenise`] | text to ids and back |
 //! | [`session`], [`lines`] | a folder opened whole; JSON Lines in, JSON Lines out |
 //! | [`self_check`] | the same requests in other batches, compared bit by bit |
 //! | [`config`] | `config.json`, by type, with errors that name the field |
@@ -35,6 +36,7 @@ pub mod loaded;
 pub mod model;
 pub mod pack;
 pub mod prefix;
+pub mod prompt;
 pub mod request;
 pub mod sample;
 pub mod score;

@@ -1,47 +1,80 @@
-//! Text to token ids and back, through a folder's `tokenizer.json`.
+//! [`Tokenizer`]: text to ids and back, once per text.
+//!
+//! ```text
+//!   text, pair ------> ids, types, offsets
+//!   words -----------> ids, word of each piece, offsets in it     (words: each word alone, as labellers are trained)
+//!   ids -------------> text
+//! ```
+//!
+//! A folder may have no tokenizer, for requests may come as ids: that is an error only when a text comes. Special tokens are known by
+//! role, and a role that the folder does not fill is an error of the request that needs it.
 
+mod cache;
+mod special;
+mod words;
+
+pub use special::Role;
+pub use words::{WordPiece, WordPieces};
+
+use cache::Cache;
+use special::Specials;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use tokenizers::Encoding;
+use std::sync::Arc;
+use tokenizers::{Encoding, Tokenizer as Inner};
 
-/// A folder's tokenizer.
-#[derive(Clone, Debug)]
-pub struct Tokenizer {
-    folder: PathBuf,
-    inner: tokenizers::Tokenizer,
-    eos: Option<u32>,
-}
+/// A token and the bytes of its text that it covers.
+pub(crate) type Span = (u32, Option<(usize, usize)>);
 
-/// What can be wrong with a tokenizer or a text.
+/// Bytes of texts and ids that a tokenizer remembers.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// Why there are no ids, or no text.
 #[derive(Debug, thiserror::Error)]
 pub enum TokeniseError {
-    /// A file is not what its name says.
-    #[error("{}: {reason}", path.display())]
-    File {
+    /// The folder has no tokenizer, and text came.
+    #[error(
+        "{}: no tokenizer.json, so texts cannot be read\n\
+         hint: hopeval model import makes one of spiece.model, vocab.json or vocab.txt; or give token ids",
+        folder.display()
+    )]
+    Absent {
+        /// The model's folder.
+        folder: PathBuf,
+    },
+    /// A file of the tokenizer is not readable.
+    #[error("{}: not a tokenizer", path.display())]
+    Format {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        reason: String,
+        #[source]
+        source: tokenizers::Error,
     },
-    /// A special token that is needed is not there.
-    #[error("the tokenizer of {} has no {role} token: {hint}", folder.display())]
-    Special {
-        /// The folder.
+    /// The tokenizer has no token for a role.
+    #[error(
+        "{}: the tokenizer has no {} token, which this request needs\n\
+         hint: name it as {}_token in tokenizer_config.json; it must be in the vocabulary",
+        folder.display(), role.name(), role.name()
+    )]
+    NoSpecial {
+        /// The model's folder.
         folder: PathBuf,
-        /// What it is for: `end-of-sequence`.
-        role: &'static str,
-        /// Where it is looked for.
-        hint: &'static str,
+        /// Which.
+        role: Role,
     },
-    /// A text could not be tokenised.
-    #[error("cannot tokenise: {reason}")]
-    Text {
-        /// What the tokenizer said.
-        reason: String,
+    /// A text or ids that the tokenizer fails on.
+    #[error("{}: the tokenizer fails", folder.display())]
+    Failed {
+        /// The model's folder.
+        folder: PathBuf,
+        /// What it says.
+        #[source]
+        source: tokenizers::Error,
     },
 }
 
-/// A tokenised text or pair of texts.
+/// A text or a pair of texts as a model reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
     /// Token ids.
@@ -54,49 +87,136 @@ pub struct Encoded {
     pub second: Range<usize>,
 }
 
+/// The tokenizer of a model's folder; shared by threads.
+#[derive(Debug)]
+pub struct Tokenizer {
+    folder: PathBuf,
+    inner: Inner,
+    specials: Specials,
+    clean_up: bool,
+    cache: Cache,
+}
+
 impl Tokenizer {
     /// The tokenizer of a folder.
     ///
     /// # Errors
-    /// [`TokeniseError::File`].
+    /// [`TokeniseError::Absent`] without `tokenizer.json`, [`TokeniseError::Format`] for a file that is not what its name says.
     pub fn open(folder: &Path) -> Result<Self, TokeniseError> {
-        let path = folder.join("tokenizer.json");
-        let mut inner = tokenizers::Tokenizer::from_file(&path)
-            .map_err(|error| TokeniseError::File { path: path.clone(), reason: error.to_string() })?;
-        // Lengths are the engine's matter: what a file was saved with must not cut or pad in silence.
-        inner.with_padding(None);
-        inner.with_truncation(None).map_err(|error| TokeniseError::File { path, reason: error.to_string() })?;
-        let eos = special(folder, "eos_token")?.and_then(|token| inner.token_to_id(&token));
-        Ok(Self { folder: folder.to_owned(), inner, eos })
+        Self::open_if_there(folder)?.ok_or_else(|| TokeniseError::Absent { folder: folder.to_owned() })
     }
 
     /// As [`open`](Self::open); none where the folder has no `tokenizer.json`.
     ///
     /// # Errors
-    /// [`TokeniseError::File`].
+    /// [`TokeniseError::Format`].
     pub fn open_if_there(folder: &Path) -> Result<Option<Self>, TokeniseError> {
-        if folder.join("tokenizer.json").exists() { Self::open(folder).map(Some) } else { Ok(None) }
+        let path = folder.join("tokenizer.json");
+        if !path.exists() {
+            return Ok(None);
+        }
+        let mut inner =
+            Inner::from_file(&path).map_err(|source| TokeniseError::Format { path: path.clone(), source })?;
+        // Lengths are the engine's matter: what a file was saved with must not cut or pad in silence.
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|source| TokeniseError::Format { path, source })?;
+        let settings = special::read(&folder.join("tokenizer_config.json"))?;
+        let map = special::read(&folder.join("special_tokens_map.json"))?;
+        let specials = Specials::find(&inner, &settings, &map);
+        let clean_up = settings.get("clean_up_tokenization_spaces").and_then(serde_json::Value::as_bool) == Some(true);
+        Ok(Some(Self { folder: folder.to_owned(), inner, specials, clean_up, cache: Cache::new(CACHE_BYTES) }))
     }
 
-    /// A text's tokens, with the tokenizer's special ones or without.
+    /// One more than the largest token id, added tokens included.
+    pub fn vocabulary(&self) -> usize {
+        self.inner.get_vocab(true).values().max().map_or(0, |&last| last as usize + 1)
+    }
+
+    /// The id of a special token.
     ///
     /// # Errors
-    /// [`TokeniseError::Text`].
+    /// [`TokeniseError::NoSpecial`].
+    pub fn special(&self, role: Role) -> Result<u32, TokeniseError> {
+        self.specials.get(role).ok_or_else(|| TokeniseError::NoSpecial { folder: self.folder.clone(), role })
+    }
+
+    /// The token that ends a text.
+    ///
+    /// # Errors
+    /// [`TokeniseError::NoSpecial`].
+    pub fn eos(&self) -> Result<u32, TokeniseError> {
+        self.special(Role::Eos)
+    }
+
+    /// The ids of a text, with the special tokens that the model's texts have around them or without. Computed once per text.
+    ///
+    /// # Errors
+    /// [`TokeniseError::Failed`].
+    pub fn ids(&self, text: &str, special: bool) -> Result<Arc<[u32]>, TokeniseError> {
+        if let Some(ids) = self.cache.get(text, special) {
+            return Ok(ids);
+        }
+        let encoding = self.inner.encode_fast(text, special).map_err(|source| self.failed(source))?;
+        let ids: Arc<[u32]> = encoding.get_ids().into();
+        self.cache.put(text, special, &ids);
+        Ok(ids)
+    }
+
+    /// [`ids`](Self::ids) of many texts, in parallel; equal texts are computed once.
+    ///
+    /// # Errors
+    /// [`TokeniseError::Failed`].
+    pub fn ids_of_all(&self, texts: &[&str], special: bool) -> Result<Vec<Arc<[u32]>>, TokeniseError> {
+        let mut found: Vec<Option<Arc<[u32]>>> = texts.iter().map(|text| self.cache.get(text, special)).collect();
+        let mut missing: Vec<&str> =
+            texts.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(text, _)| *text).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        let encodings = self.inner.encode_batch_fast(missing.clone(), special).map_err(|source| self.failed(source))?;
+        let computed: Vec<Arc<[u32]>> = encodings.iter().map(|encoding| encoding.get_ids().into()).collect();
+        for (text, ids) in missing.iter().zip(&computed) {
+            self.cache.put(text, special, ids);
+        }
+        for (text, found) in texts.iter().zip(&mut found) {
+            if found.is_none() {
+                let at = missing.binary_search(text).expect("every text that was not found; this is a bug");
+                *found = Some(computed[at].clone());
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// A text's tokens, with the tokenizer's special ones or without, with types and offsets.
+    ///
+    /// # Errors
+    /// [`TokeniseError::Failed`].
     pub fn encode(&self, text: &str, special: bool) -> Result<Encoded, TokeniseError> {
-        Ok(taken(&self.inner.encode_char_offsets(text, special).map_err(untokenised)?, 0))
+        let encoding = self.inner.encode_char_offsets(text, special).map_err(|source| self.failed(source))?;
+        Ok(Encoded::of(&encoding, 0))
     }
 
     /// The tokens of two texts as one sequence, with special tokens.
     ///
     /// # Errors
-    /// [`TokeniseError::Text`].
+    /// [`TokeniseError::Failed`].
     pub fn encode_pair(&self, text: &str, pair: &str) -> Result<Encoded, TokeniseError> {
-        Ok(taken(&self.inner.encode_char_offsets((text, pair), true).map_err(untokenised)?, 1))
+        let encoding = self.inner.encode_char_offsets((text, pair), true).map_err(|source| self.failed(source))?;
+        Ok(Encoded::of(&encoding, 1))
     }
 
-    /// The text of token ids, with or without special tokens. Ids that it does not know have no text.
+    /// A text's tokens and the bytes of the text that each covers; none for special tokens put around it.
+    pub(crate) fn spans(&self, text: &str, special: bool) -> Result<Vec<Span>, TokeniseError> {
+        let encoding = self.inner.encode(text, special).map_err(|source| self.failed(source))?;
+        let around = encoding.get_special_tokens_mask();
+        let spans = encoding.get_offsets().iter().zip(around).map(|(&span, around)| (*around == 0).then_some(span));
+        Ok(encoding.get_ids().iter().copied().zip(spans).collect())
+    }
+
+    /// The text of token ids, with or without special tokens. Ids that it does not know have no text. Spaces before punctuation are
+    /// taken away where the folder says `clean_up_tokenization_spaces`.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> String {
-        self.inner.decode(ids, skip_special).unwrap_or_default()
+        let text = self.inner.decode(ids, skip_special).unwrap_or_default();
+        if self.clean_up { cleaned_up(&text) } else { text }
     }
 
     /// Token ids as the vocabulary spells them; empty for those that it does not know.
@@ -104,48 +224,55 @@ impl Tokenizer {
         ids.iter().map(|id| self.inner.id_to_token(*id).unwrap_or_default()).collect()
     }
 
-    /// The token that ends a text.
+    /// The first `most` tokens of a text as text, and how many were lost; the text as it stands where none is.
     ///
     /// # Errors
-    /// [`TokeniseError::Special`].
-    pub fn eos(&self) -> Result<u32, TokeniseError> {
-        self.eos.ok_or_else(|| TokeniseError::Special {
-            folder: self.folder.clone(),
-            role: "end-of-sequence",
-            hint: "name it as eos_token in tokenizer_config.json or special_tokens_map.json",
-        })
+    /// [`TokeniseError::Failed`].
+    pub fn shorten(&self, text: &str, most: usize) -> Result<(String, usize), TokeniseError> {
+        let ids = self.ids(text, false)?;
+        if ids.len() <= most {
+            return Ok((text.to_owned(), 0));
+        }
+        let kept = self.inner.decode(&ids[..most], false).map_err(|source| self.failed(source))?;
+        Ok((kept, ids.len() - most))
+    }
+
+    fn failed(&self, source: tokenizers::Error) -> TokeniseError {
+        TokeniseError::Failed { folder: self.folder.clone(), source }
     }
 }
 
-/// Takes over what is needed; `part` says which of the texts [`Encoded::second`] is.
-fn taken(encoding: &Encoding, part: usize) -> Encoded {
-    let of_part = encoding.get_sequence_ids();
-    let mut of_part = of_part.iter().enumerate().filter_map(|(at, id)| (*id == Some(part)).then_some(at));
-    let second = of_part.next().map_or(0..0, |first| first..of_part.next_back().unwrap_or(first) + 1);
-    Encoded {
-        ids: encoding.get_ids().to_vec(),
-        type_ids: encoding.get_type_ids().to_vec(),
-        offsets: encoding.get_offsets().to_vec(),
-        second,
-    }
-}
-
-fn untokenised(error: tokenizers::Error) -> TokeniseError {
-    TokeniseError::Text { reason: error.to_string() }
-}
-
-/// A special token by its role, as `tokenizer_config.json` or `special_tokens_map.json` names it: a string, or an object with
-/// `content`.
-fn special(folder: &Path, role: &str) -> Result<Option<String>, TokeniseError> {
-    for name in ["tokenizer_config.json", "special_tokens_map.json"] {
-        let path = folder.join(name);
-        let Ok(text) = std::fs::read(&path) else { continue };
-        let config: serde_json::Value = serde_json::from_slice(&text)
-            .map_err(|error| TokeniseError::File { path, reason: format!("not JSON: {error}") })?;
-        let token = config.get(role).and_then(|token| token.as_str().or_else(|| token.get("content")?.as_str()));
-        if let Some(token) = token {
-            return Ok(Some(token.to_owned()));
+impl Encoded {
+    /// Takes over what is needed; `part` says which of the texts [`second`](Self::second) is.
+    fn of(encoding: &Encoding, part: usize) -> Self {
+        let of_part = encoding.get_sequence_ids();
+        let mut of_part = of_part.iter().enumerate().filter_map(|(at, id)| (*id == Some(part)).then_some(at));
+        let second = of_part.next().map_or(0..0, |first| first..of_part.next_back().unwrap_or(first) + 1);
+        Self {
+            ids: encoding.get_ids().to_vec(),
+            type_ids: encoding.get_type_ids().to_vec(),
+            offsets: encoding.get_offsets().to_vec(),
+            second,
         }
     }
-    Ok(None)
 }
+
+/// What transformers' `clean_up_tokenization` does, in its order.
+fn cleaned_up(text: &str) -> String {
+    const PAIRS: [(&str, &str); 10] = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
+    PAIRS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

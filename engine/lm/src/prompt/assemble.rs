@@ -1,0 +1,143 @@
+//! The rules at work.
+
+use super::{Assembled, Limit, Overflow, Part, Prompt, PromptError, PromptReport};
+use crate::tokenise::{Span, TokeniseError, Tokenizer};
+
+/// Puts a prompt together. `most` is what the model takes; the smaller of it and the prompt's own budget holds. `special` puts the
+/// tokenizer's special tokens around the whole; they count.
+///
+/// # Errors
+/// [`PromptError`].
+pub fn assemble(
+    tokenizer: &Tokenizer,
+    prompt: &Prompt,
+    most: Option<usize>,
+    special: bool,
+) -> Result<Assembled, PromptError> {
+    let parts = prompt.parts.len();
+    if let Some(rule) = prompt.overflow.iter().find(|rule| rule.part() >= parts) {
+        return Err(PromptError::NoPart { part: rule.part(), parts });
+    }
+    let mut work = Work { tokenizer, special, texts: Vec::new(), lost: Vec::new(), ids: Vec::new() };
+    for part in &prompt.parts {
+        let (text, lost) = truncated(tokenizer, part)?;
+        work.texts.push(text);
+        work.lost.push(lost);
+    }
+    work.encode()?;
+    let budget = prompt.budget.into_iter().chain(most).min().unwrap_or(usize::MAX);
+    let mut dropped = Vec::new();
+    for rule in &prompt.overflow {
+        if work.ids.len() <= budget {
+            break;
+        }
+        match *rule {
+            Overflow::Drop { part } => {
+                if !dropped.contains(&part) {
+                    dropped.push(part);
+                    work.texts[part].clear();
+                    work.encode()?;
+                }
+            }
+            Overflow::Cut { part, to } => work.cut(part, to, budget)?,
+        }
+    }
+    let tokens = work.ids.len();
+    if tokens > budget {
+        return Err(PromptError::TooLong { tokens, budget });
+    }
+    let cut = work.lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
+    Ok(Assembled { ids: work.ids, report: PromptReport { tokens, dropped, cut } })
+}
+
+/// A part's text within its own limit, and the tokens that it lost.
+fn truncated(tokenizer: &Tokenizer, part: &Part) -> Result<(String, usize), TokeniseError> {
+    match part.truncate {
+        None => Ok((part.text.clone(), 0)),
+        Some(Limit::Tokens(most)) => tokenizer.shorten(&part.text, most),
+        Some(Limit::Words(most)) => {
+            let end = end_of_words(&part.text, most);
+            if part.text[end..].trim().is_empty() {
+                return Ok((part.text.clone(), 0));
+            }
+            let kept = part.text[..end].to_owned();
+            let tokens = |text: &str| tokenizer.ids(text, false).map(|ids| ids.len());
+            let lost = tokens(&part.text)?.saturating_sub(tokens(&kept)?);
+            Ok((kept, lost))
+        }
+    }
+}
+
+/// Where the first `count` words of a text end.
+fn end_of_words(text: &str, count: usize) -> usize {
+    let start = text.as_ptr() as usize;
+    let words = text.split_whitespace().take(count);
+    words.last().map_or(0, |word| word.as_ptr() as usize + word.len() - start)
+}
+
+/// A prompt being put together.
+struct Work<'a> {
+    tokenizer: &'a Tokenizer,
+    special: bool,
+    /// Of each part, what is left.
+    texts: Vec<String>,
+    /// Of each part, the tokens that it lost.
+    lost: Vec<usize>,
+    /// Of the whole.
+    ids: Vec<u32>,
+}
+
+impl Work<'_> {
+    fn encode(&mut self) -> Result<(), TokeniseError> {
+        self.ids = self.tokenizer.ids(&self.texts.concat(), self.special)?.to_vec();
+        Ok(())
+    }
+
+    /// Cuts a part until the whole fits or no more than `to` is left of it.
+    fn cut(&mut self, part: usize, to: Limit, budget: usize) -> Result<(), TokeniseError> {
+        let begin: usize = self.texts[..part].iter().map(String::len).sum();
+        let text = self.texts[part].clone();
+        let whole = self.tokenizer.spans(&self.texts.concat(), self.special)?;
+        let own = tokens_ending_in(&whole, begin, begin + text.len());
+        let least = match to {
+            Limit::Tokens(least) => least.min(own.len()),
+            Limit::Words(least) => {
+                let end = begin + end_of_words(&text, least);
+                own.iter().filter(|token| token.begin < end).count()
+            }
+        };
+        let is_last = self.texts[part + 1..].iter().all(String::is_empty);
+        let mut kept = own.len();
+        while self.ids.len() > budget && kept > least {
+            kept = kept.saturating_sub(self.ids.len() - budget).max(least);
+            let end = kept.checked_sub(1).map_or(0, |last| own[last].end - begin);
+            text[..end].clone_into(&mut self.texts[part]);
+            if is_last && kept > 0 {
+                // Nothing follows, so the other ids stay as they are: the whole is cut at the right.
+                let gone = &own[kept..];
+                let stays = |at: &usize| gone.binary_search_by_key(at, |token| token.at).is_err();
+                self.ids = (0..whole.len()).filter(stays).map(|at| whole[at].0).collect();
+            } else {
+                self.encode()?;
+            }
+        }
+        self.lost[part] += own.len() - kept;
+        Ok(())
+    }
+}
+
+/// A token of a part.
+struct Token {
+    /// Its index in the whole.
+    at: usize,
+    /// The bytes of the whole text that it covers.
+    begin: usize,
+    end: usize,
+}
+
+/// The tokens of a text that end in it between two bytes, the first excluded: a token that reaches over a part's begin is the part's,
+/// one that reaches over its end is the next one's.
+fn tokens_ending_in(whole: &[Span], begin: usize, end: usize) -> Vec<Token> {
+    let token = |(at, (_, span)): (usize, &Span)| span.map(|(begin, end)| Token { at, begin, end });
+    whole.iter().enumerate().filter_map(token).filter(|token| token.end > begin && token.end <= end).collect()
+}

@@ -1,0 +1,184 @@
+//! Rules at work on real tokenizers, against what they promise.
+
+use super::*;
+use crate::tokenise::tests::tokenizer;
+use crate::tokenise::{Role, Tokenizer};
+use proptest::prelude::*;
+use std::sync::LazyLock;
+
+const DOCUMENT: &str =
+    "The Socialist Revolutionary Party was a political party in Russia. Its members were known as Esers.";
+const QUESTION: &str = " Review previous documents and ask some question. Question:";
+
+static GPT2: LazyLock<Tokenizer> = LazyLock::new(|| tokenizer("gpt2"));
+static T5: LazyLock<Tokenizer> = LazyLock::new(|| tokenizer("t5"));
+
+fn part(text: &str) -> Part {
+    Part { text: text.to_owned(), truncate: None }
+}
+
+fn prompt(texts: &[&str], budget: usize, overflow: &[Overflow]) -> Prompt {
+    Prompt { parts: texts.iter().map(|text| part(text)).collect(), budget: Some(budget), overflow: overflow.to_vec() }
+}
+
+#[test]
+fn what_fits_is_read_as_one_text() {
+    for tokenizer in [&*GPT2, &*T5] {
+        for special in [false, true] {
+            let whole = tokenizer.ids("Document: a b c Question:", special).expect("ids");
+            let rules = [Overflow::Drop { part: 0 }];
+            let found = assemble(
+                tokenizer,
+                &prompt(&["Document:", " a b", " c Question:"], whole.len(), &rules),
+                None,
+                special,
+            );
+            let report = PromptReport { tokens: whole.len(), ..PromptReport::default() };
+            assert_eq!(found.expect("it fits"), Assembled { ids: whole.to_vec(), report });
+        }
+    }
+}
+
+#[test]
+fn prompt_rank_truncates_documents_and_then_the_whole() {
+    // mukhal/PromptRank: each document to max_doc_len tokens, decoded; the whole to max_prompt_len with truncation=True.
+    for (tokenizer, special) in [(&*GPT2, false), (&*T5, true)] {
+        let ids = tokenizer.ids(DOCUMENT, false).expect("ids");
+        let document = tokenizer.decode(&ids[..20], false);
+        let whole = format!("Document: {document} Document: {document} {QUESTION}");
+        let whole = tokenizer.ids(&whole, special).expect("ids");
+        let shortened = || Part { text: DOCUMENT.to_owned(), truncate: Some(Limit::Tokens(20)) };
+        let mut parts =
+            vec![part("Document: "), shortened(), part(" Document: "), shortened(), part(" "), part(QUESTION)];
+        // Cut at the right: from the last part on, each as far as need be.
+        let overflow =
+            (0..parts.len()).rev().map(|part| Overflow::Cut { part, to: Limit::Tokens(0) }).collect::<Vec<_>>();
+        let mut ask = Prompt { parts: parts.clone(), budget: None, overflow };
+        let found = assemble(tokenizer, &ask, None, special).expect("it fits");
+        assert_eq!(found.ids, whole[..]);
+        let lost = ids.len() - 20;
+        assert_eq!(found.report.cut, [(1, lost), (3, lost)]);
+        for most in [whole.len() - 1, whole.len() - 9] {
+            let found = assemble(tokenizer, &ask, Some(most), special).expect("it is cut");
+            let content = most - usize::from(special);
+            assert_eq!(found.ids[..content], whole[..content]);
+            if special {
+                assert_eq!(found.ids[content..], [tokenizer.special(Role::Eos).expect("</s>")]);
+            }
+            assert_eq!(found.report.cut.last(), Some(&(5, whole.len() - most)));
+        }
+        // No question, for a prompt of the first document alone.
+        parts.truncate(2);
+        ask = Prompt { parts, budget: Some(12), overflow: vec![Overflow::Cut { part: 1, to: Limit::Tokens(3) }] };
+        assert!(assemble(tokenizer, &ask, None, special).expect("it is cut").ids.len() <= 12);
+    }
+}
+
+#[test]
+fn rules_are_applied_in_order_and_no_further_than_needed() {
+    let texts = ["First one.", " Second two here.", " Third."];
+    let tokens = |text: &str| GPT2.ids(text, false).expect("ids").len();
+    let all = tokens(&texts.concat());
+    let rules = [Overflow::Drop { part: 1 }, Overflow::Drop { part: 0 }];
+    let found = assemble(&GPT2, &prompt(&texts, all - 1, &rules), None, false).expect("it fits");
+    assert_eq!(found.report.dropped, [1]);
+    assert_eq!(found.ids, GPT2.ids("First one. Third.", false).expect("ids")[..]);
+    let found = assemble(&GPT2, &prompt(&texts, tokens(" Third."), &rules), None, false).expect("it fits");
+    assert_eq!((found.report.dropped, found.report.cut), (vec![1, 0], vec![]));
+
+    // The middle is cut by what is too much, and not below its floor of words.
+    let rules = [Overflow::Cut { part: 1, to: Limit::Words(2) }, Overflow::Cut { part: 2, to: Limit::Tokens(0) }];
+    let found = assemble(&GPT2, &prompt(&texts, all - 1, &rules), None, false).expect("it fits");
+    assert_eq!(found.report.cut, [(1, 1)]);
+    let floor = tokens("First one. Second two Third.");
+    let found = assemble(&GPT2, &prompt(&texts, floor, &rules), None, false).expect("it fits");
+    assert_eq!(GPT2.decode(&found.ids, false), "First one. Second two Third.");
+    let found = assemble(&GPT2, &prompt(&texts, floor - 1, &rules), None, false).expect("it fits");
+    assert_eq!(found.report.cut.last(), Some(&(2, 1)));
+    assert!(GPT2.decode(&found.ids, false).starts_with("First one. Second two T"));
+}
+
+#[test]
+fn a_part_may_be_cut_to_words() {
+    let mut ask = prompt(&["one  two three ", "end"], 1000, &[]);
+    ask.parts[0].truncate = Some(Limit::Words(2));
+    let found = assemble(&GPT2, &ask, None, false).expect("it fits");
+    assert_eq!(GPT2.decode(&found.ids, false), "one  twoend");
+    assert!(found.report.cut[0].1 > 0);
+    ask.parts[0].truncate = Some(Limit::Words(3));
+    let found = assemble(&GPT2, &ask, None, false).expect("it fits");
+    assert_eq!((GPT2.decode(&found.ids, false), found.report.cut), ("one  two three end".to_owned(), vec![]));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_its_numbers() {
+    let error = assemble(&GPT2, &prompt(&["never cut this"], 3, &[]), None, false).expect_err("too long");
+    let tokens = GPT2.ids("never cut this", false).expect("ids").len();
+    assert_eq!(error.to_string(), format!("the prompt has {tokens} tokens after its overflow rules, and 3 fit"));
+    // The model's own bound holds, too.
+    let ask = Prompt { budget: None, ..prompt(&["never cut this"], 0, &[]) };
+    assert!(matches!(assemble(&GPT2, &ask, Some(2), false), Err(PromptError::TooLong { budget: 2, .. })));
+    let error = assemble(&GPT2, &prompt(&["a"], 9, &[Overflow::Drop { part: 1 }]), None, false).expect_err("no part");
+    assert_eq!(error.to_string(), "an overflow rule names part 1; the prompt has 1, counted from 0");
+}
+
+fn limits() -> impl Strategy<Value = Limit> {
+    prop_oneof![(0..6_usize).prop_map(Limit::Tokens), (0..4_usize).prop_map(Limit::Words)]
+}
+
+fn prompts() -> impl Strategy<Value = Prompt> {
+    let texts = prop::collection::vec("[a-eéT日 .]{0,24}", 1..6);
+    let rules = prop::collection::vec((0..6_usize, prop::option::of(limits())), 0..8);
+    (texts, rules, 0..60_usize).prop_map(|(texts, rules, budget)| {
+        let parts = texts.len();
+        let rule = |(part, to): (usize, Option<Limit>)| match to {
+            None => Overflow::Drop { part: part % parts },
+            Some(to) => Overflow::Cut { part: part % parts, to },
+        };
+        let parts = texts.into_iter().map(|text| Part { text, truncate: None }).collect();
+        Prompt { parts, budget: Some(budget), overflow: rules.into_iter().map(rule).collect() }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_budget_holds_and_parts_without_rules_stay_whole(prompt in prompts(), special in any::<bool>()) {
+        let budget = prompt.budget.expect("given");
+        for tokenizer in [&*GPT2, &*T5] {
+            match assemble(tokenizer, &prompt, None, special) {
+                Ok(found) => {
+                    prop_assert!(found.ids.len() <= budget);
+                    prop_assert_eq!(found.report.tokens, found.ids.len());
+                    for &part in found.report.dropped.iter().chain(found.report.cut.iter().map(|(part, _)| part)) {
+                        prop_assert!(prompt.overflow.iter().any(|rule| rule.part() == part));
+                    }
+                    let text = GPT2.decode(&found.ids, true);
+                    let mut at = 0;
+                    let touched = |part| found.report.dropped.contains(&part) || found.report.cut.iter().any(|cut| cut.0 == part);
+                    for (n, part) in prompt.parts.iter().enumerate() {
+                        // Bytes that GPT-2's tokens are of decode to just the text; T5's vocabulary is too small for that.
+                        if std::ptr::eq(tokenizer, &*GPT2) && !touched(n) {
+                            let found = text[at..].find(&part.text);
+                            prop_assert!(found.is_some(), "part {} of {:?} is not whole in {:?}", n, &prompt, text);
+                            at += found.expect("just seen") + part.text.len();
+                        }
+                    }
+                    if found.report.dropped.is_empty() && found.report.cut.is_empty() {
+                        let whole: String = prompt.parts.iter().map(|part| &part.text[..]).collect();
+                        prop_assert_eq!(&found.ids[..], &tokenizer.ids(&whole, special).expect("ids")[..]);
+                    }
+                }
+                Err(PromptError::TooLong { tokens, budget: said }) => {
+                    prop_assert_eq!(said, budget);
+                    prop_assert!(tokens > budget);
+                    // Whatever no rule could touch is too long by itself, or some rule has a floor.
+                    let dropped = |part| prompt.overflow.iter().any(|rule| *rule == Overflow::Drop { part });
+                    prop_assert!(!(0..prompt.parts.len()).all(dropped) || tokens <= 2);
+                }
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Which tokens a folder has for `[CLS]`, `</s>` and their like.
+
+use super::TokeniseError;
+use serde_json::{Map, Value};
+use std::path::Path;
+use tokenizers::Tokenizer;
+
+/// What a special token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "transformers' own names")]
+pub enum Role {
+    Cls,
+    Sep,
+    Pad,
+    Eos,
+    Bos,
+    Mask,
+    Unk,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 7] = [Role::Cls, Role::Sep, Role::Pad, Role::Eos, Role::Bos, Role::Mask, Role::Unk];
+
+    /// As transformers' fields begin.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cls => "cls",
+            Self::Sep => "sep",
+            Self::Pad => "pad",
+            Self::Eos => "eos",
+            Self::Bos => "bos",
+            Self::Mask => "mask",
+            Self::Unk => "unk",
+        }
+    }
+
+    /// Tokens that fill a role in a folder that says nothing, if they are special there.
+    const fn usual(self) -> &'static [&'static str] {
+        match self {
+            Self::Cls => &["[CLS]"],
+            Self::Sep => &["[SEP]"],
+            Self::Pad => &["[PAD]", "<pad>"],
+            Self::Eos => &["</s>", "<|endoftext|>"],
+            Self::Bos => &["<s>", "<|endoftext|>"],
+            Self::Mask => &["[MASK]", "<mask>"],
+            Self::Unk => &["[UNK]", "<unk>"],
+        }
+    }
+}
+
+/// Ids by role.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Specials([Option<u32>; Role::ALL.len()]);
+
+impl Specials {
+    /// What `tokenizer_config.json` says, else `special_tokens_map.json`, else the usual token.
+    pub(super) fn find(tokenizer: &Tokenizer, settings: &Map<String, Value>, map: &Map<String, Value>) -> Self {
+        let added = tokenizer.get_added_tokens_decoder();
+        let is_special = |id: &u32| added.get(id).is_some_and(|token| token.special);
+        Self(Role::ALL.map(|role| {
+            let field = format!("{}_token", role.name());
+            match content(settings.get(&field)).or_else(|| content(map.get(&field))) {
+                Some(token) => tokenizer.token_to_id(token),
+                None => role.usual().iter().find_map(|token| tokenizer.token_to_id(token).filter(is_special)),
+            }
+        }))
+    }
+
+    pub(super) fn get(&self, role: Role) -> Option<u32> {
+        self.0[role as usize]
+    }
+}
+
+/// A token as these files write it: a text, or an object with `content`.
+fn content(token: Option<&Value>) -> Option<&str> {
+    match token? {
+        Value::String(text) => Some(text),
+        Value::Object(about) => about.get("content")?.as_str(),
+        _ => None,
+    }
+}
+
+/// The object in a JSON file; empty if there is no file.
+pub(super) fn read(path: &Path) -> Result<Map<String, Value>, TokeniseError> {
+    if !path.exists() {
+        return Ok(Map::new());
+    }
+    let failed = |source: tokenizers::Error| TokeniseError::Format { path: path.to_owned(), source };
+    let text = std::fs::read(path).map_err(|source| failed(Box::new(source)))?;
+    serde_json::from_slice(&text).map_err(|source| failed(Box::new(source)))
+}

@@ -1,0 +1,79 @@
+//! Word by word: each word tokenised on its own, as EfficientRAG's labeller and filter are trained.
+//!
+//! Every word, also `'s` and `)`, so gets the pieces that it has at the beginning of a text, unlike in a sentence. The sequence is
+//! `[CLS] words [SEP]` or `[CLS] words [SEP] words [SEP]`, cut hard at the right: where it is too long, the last `[SEP]` is lost,
+//! as in the official script (`EfficientRAG-official`, its data collation).
+
+use super::{Role, TokeniseError, Tokenizer};
+
+/// A sequence of words in pieces; every list has one entry per token.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WordPieces {
+    /// Token ids.
+    pub ids: Vec<u32>,
+    /// Whose piece a token is; none for special tokens.
+    pub pieces: Vec<Option<WordPiece>>,
+    /// Tokens that were cut off.
+    pub lost: usize,
+}
+
+/// A piece of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WordPiece {
+    /// Which list the word is in: 0, or 1 for the second.
+    pub text: u8,
+    /// The word's index in its list.
+    pub word: u32,
+    /// Where the piece lies in the word: characters, begin and end.
+    pub characters: (u32, u32),
+}
+
+impl Tokenizer {
+    /// The pieces of words, each tokenised alone, without special tokens.
+    ///
+    /// # Errors
+    /// [`TokeniseError::Failed`].
+    pub fn encode_words<S: AsRef<str>>(&self, words: &[S]) -> Result<WordPieces, TokeniseError> {
+        let mut found = WordPieces::default();
+        self.add_words(words, 0, &mut found)?;
+        Ok(found)
+    }
+
+    /// `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`, cut to `most` tokens.
+    ///
+    /// # Errors
+    /// [`TokeniseError::NoSpecial`], [`TokeniseError::Failed`].
+    pub fn encode_word_sequence<S: AsRef<str>>(
+        &self,
+        first: &[S],
+        second: Option<&[S]>,
+        most: usize,
+    ) -> Result<WordPieces, TokeniseError> {
+        let (cls, sep) = (self.special(Role::Cls)?, self.special(Role::Sep)?);
+        let mut found = WordPieces { ids: vec![cls], pieces: vec![None], lost: 0 };
+        for (text, words) in [Some(first), second].into_iter().flatten().enumerate() {
+            self.add_words(words, text as u8, &mut found)?;
+            found.ids.push(sep);
+            found.pieces.push(None);
+        }
+        found.lost = found.ids.len().saturating_sub(most);
+        found.ids.truncate(most);
+        found.pieces.truncate(most);
+        Ok(found)
+    }
+
+    fn add_words<S: AsRef<str>>(&self, words: &[S], text: u8, to: &mut WordPieces) -> Result<(), TokeniseError> {
+        for (word, written) in (0..).zip(words) {
+            let encoding =
+                self.inner.encode_char_offsets(written.as_ref(), false).map_err(|source| self.failed(source))?;
+            to.ids.extend_from_slice(encoding.get_ids());
+            to.pieces.extend(
+                encoding
+                    .get_offsets()
+                    .iter()
+                    .map(|&(begin, end)| Some(WordPiece { text, word, characters: (begin as u32, end as u32) })),
+            );
+        }
+        Ok(())
+    }
+}
