@@ -22,10 +22,9 @@ TABLES = {"arrow", "parquet"}
 BINARY = {"hopeval"}
 JOBS = {"hopeval-jobs"}
 ENGINE = {"hopeval-corpus", "hopeval-index"}
+MODELS = {"hopeval-checkpoint", "hopeval-lm"}
 RESULTS = {"hopeval-results", "hopeval-measures"}
 INPUT = {"hopeval-datasets", "hopeval-world"}
-# What the language-model engine must not know: it is useful without a dataflow, a network or a data set.
-OUTSIDE_LM = DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators"}
 
 # Crate: (crates it may name in [dependencies], None: any; crates it must not reach by any way).
 RULES = {
@@ -44,9 +43,18 @@ RULES = {
         None,
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-corpus"},
     ),
-    "hopeval-device": (None, OUTSIDE_LM | {"hopeval-checkpoint", "hopeval-lm", "tokenizers", "safetensors"}),
-    "hopeval-checkpoint": (None, OUTSIDE_LM | {"hopeval-lm"}),
-    "hopeval-lm": (None, OUTSIDE_LM),
+    "hopeval-device": (
+        {"bytes", "half", "rayon", "thiserror"},
+        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | MODELS | {"hopeval-methods", "hopeval-operators"},
+    ),
+    "hopeval-checkpoint": (
+        None,
+        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | {"hopeval-lm", "hopeval-methods", "hopeval-operators"},
+    ),
+    "hopeval-lm": (
+        None,
+        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | {"hopeval-methods", "hopeval-operators"},
+    ),
     "hopeval-operators": (
         None,
         ASYNC | TABLES | JOBS | ENGINE | RESULTS | INPUT | {"hopeval-methods", "hopeval-pytext"},
