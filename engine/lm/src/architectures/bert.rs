@@ -1,5 +1,5 @@
 //! BERT (Devlin et al. 2019; transformers' `bert`): absolute positions, token types, post-norm layers. Contriever, E5 and BGE
-//! are this too. RoBERTa and ELECTRA differ in a few numbers and names, and say so to [`open_variant`].
+//! are this too. RoBERTa and ELECTRA differ in a few numbers and names, and say so to `open_variant`.
 
 use super::post_norm::{Dense, Embeddings, EncoderLayer, LayerNorm, PostNorm, Shape, backbone};
 use crate::LmError;

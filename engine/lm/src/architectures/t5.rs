@@ -10,7 +10,7 @@
 //! ```
 //!
 //! v1.0 uses its embedding as head and multiplies the states by `d_model^-0.5`; from v1.1 on the head is its own. See
-//! [`scaled`] for what of the two transformers reads from a configuration.
+//! `scaled` for what of the two transformers reads from a configuration.
 
 use super::attend::attend;
 use super::norm::RmsNorm;
