@@ -182,3 +182,75 @@ fn log_bucket(distance: i64, span: i64, max_position: i64) -> i64 {
         + middle as f32;
     far as i64 * distance.signum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many neighbouring distances from 0 to 599 share each row, and whether rows follow each other.
+    fn runs(rows: impl Iterator<Item = usize>) -> (Vec<usize>, Vec<usize>) {
+        let (mut values, mut counts): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        for row in rows {
+            match (values.last(), counts.last_mut()) {
+                (Some(last), Some(count)) if *last == row => *count += 1,
+                _ => {
+                    values.push(row);
+                    counts.push(1);
+                }
+            }
+        }
+        (values, counts)
+    }
+
+    // The counts are those of transformers 5.17's functions for the same arguments.
+
+    #[test]
+    fn t5_rows_are_transformers() {
+        let both = Buckets::T5 { count: 32, max_distance: 128, bidirectional: true };
+        let (rows, counts) = runs((0..600).map(|distance| both.row(distance, 0)));
+        assert_eq!(rows, (0..16).collect::<Vec<_>>());
+        assert_eq!(counts, [1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 7, 9, 14, 18, 27, 509]);
+        let (rows, counts) = runs((0..600).map(|distance| both.row(0, distance)));
+        assert_eq!(rows, [0].into_iter().chain(17..32).collect::<Vec<_>>());
+        assert_eq!(counts, [1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 7, 9, 14, 18, 27, 509]);
+        let back = Buckets::T5 { count: 32, max_distance: 128, bidirectional: false };
+        let (rows, counts) = runs((0..600).map(|distance| back.row(distance, 0)));
+        assert_eq!(rows, (0..32).collect::<Vec<_>>());
+        assert_eq!(
+            counts,
+            [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2, 3, 3, 4, 4, 5, 6, 6, 7, 8, 10, 10, 12, 14, 487]
+        );
+        assert!((0..600).all(|distance| back.row(0, distance) == 0));
+    }
+
+    #[test]
+    fn deberta_rows_are_transformers() {
+        let counts_beyond = [
+            1, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 2, 1, 2, 2, 1, 2, 2, 1, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+            2, 2, 2, 2, 3, 2, 2, 2, 3, 2, 2, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 3, 2, 3, 3, 3, 2, 3, 3, 3, 3, 3, 3, 3,
+            3, 3, 3, 4, 3, 3, 3, 4, 3, 3, 4, 3, 4, 3, 4, 4, 3, 4, 4, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 4, 4, 5, 4, 4, 5,
+            4, 5, 5, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 5, 5, 6, 6,
+        ];
+        let buckets = Buckets::Log { span: 256, max_position: 512 };
+        for (sign, rows) in [
+            (1, (0..600).map(|distance| buckets.row(distance, 0)).collect::<Vec<_>>()),
+            (-1, (0..600).map(|distance| buckets.row(0, distance)).collect()),
+        ] {
+            let (rows, counts) = runs(rows.into_iter());
+            let expected = (0..rows.len() as i64).map(|bucket| (256 + sign * bucket) as usize).collect::<Vec<_>>();
+            assert_eq!(rows, expected);
+            assert_eq!(counts[..129], [1; 129]);
+            // The last row of all, 511, is where positive ones end; negative ones have one more.
+            let (last, beyond) = counts[129..].split_last().expect("distances beyond the exact ones");
+            assert_eq!(beyond, &counts_beyond[..beyond.len()]);
+            assert_eq!(*last, 600 - 129 - counts_beyond[..beyond.len()].iter().sum::<usize>());
+        }
+    }
+
+    #[test]
+    fn plain_distances_are_clamped() {
+        let buckets = Buckets::Clamped { span: 4 };
+        assert_eq!([0, 1, 3, 4, 9].map(|distance| buckets.row(distance, 0)), [4, 5, 7, 7, 7]);
+        assert_eq!([1, 4, 9].map(|distance| buckets.row(0, distance)), [3, 0, 0]);
+    }
+}

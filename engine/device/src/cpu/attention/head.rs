@@ -1,8 +1,8 @@
 //! Attention of one sequence, or of several over the same keys, for one head of keys and values.
 
 use super::distance::{Side, Terms};
-use super::softmax::{AddByKey, Softmax, Term};
-use super::tile::{Matrix, Pack, Panels, ROWS, by_panels, by_rows};
+use super::softmax::{AddByKey, Divide, Softmax, Term};
+use super::tile::{Gather, Matrix, Pack, Panels, ROWS, by_panels, by_rows};
 use super::{Call, Place};
 use crate::cpu::memory::Buffer;
 use crate::cpu::simd::Simd;
@@ -160,14 +160,10 @@ impl<'a, S: Simd> Head<'a, S> {
         let (keys, values) = (starts(&call.k), starts(&call.v));
         let room = sizes.split(head.numbers.as_mut_slice());
         s.vectorize(Pack { from: call.k.values, rows: &keys, depth, to: room.keys });
-        for (start, row) in values.iter().zip(room.values.chunks_exact_mut(sizes.value_width)) {
-            row[..depth].copy_from_slice(&call.v.values[*start..][..depth]);
-            row[depth..].fill(0.0);
-        }
+        let (to, width) = (room.values, sizes.value_width);
+        s.vectorize(Gather { from: call.v.values, rows: &values, depth, to, width });
         if sizes.key_rows > 0 {
-            for (start, row) in keys.iter().zip(room.key_rows.chunks_exact_mut(depth)) {
-                row.copy_from_slice(&call.k.values[*start..][..depth]);
-            }
+            s.vectorize(Gather { from: call.k.values, rows: &keys, depth, to: room.key_rows, width: depth });
         }
         Ok(head)
     }
@@ -257,11 +253,7 @@ impl<'a, S: Simd> Head<'a, S> {
             let place = (row * call.attention.heads + block.head) * depth;
             // SAFETY: this task's rows and columns of the result, of which nobody else knows; see `Place`.
             let out = unsafe { std::slice::from_raw_parts_mut(out.0.add(place), depth) };
-            // Who sees nothing gets nothing. Adding zero turns the -0 of a vanished product into 0.
-            let sum = if sum == 0.0 { 1.0 } else { sum };
-            for (out, mixed) in out.iter_mut().zip(mixed) {
-                *out = mixed / sum + 0.0;
-            }
+            s.vectorize(Divide { mixed: &mixed[..depth], sum, out });
         }
     }
 
@@ -271,9 +263,11 @@ impl<'a, S: Simd> Head<'a, S> {
         let (depth, longest) = (call.attention.head_dim, call.distances.longest);
         let rows = block.rows.len();
         let room = sizes.split(self.numbers.as_mut_slice());
-        for (row, query) in block.rows.clone().zip(room.queries.chunks_exact_mut(depth)) {
-            query.copy_from_slice(&call.q.values[call.q.place(row, block.head, depth)..][..depth]);
+        let mut starts = [0; BLOCK];
+        for (start, row) in starts.iter_mut().zip(block.rows.clone()) {
+            *start = call.q.place(row, block.head, depth);
         }
+        s.vectorize(Gather { from: call.q.values, rows: &starts[..rows], depth, to: room.queries, width: depth });
         let a = Matrix { at: room.queries.as_ptr(), stride: depth };
         let c = Matrix { at: room.scores.as_mut_ptr(), stride: sizes.score_stride };
         let panels = Panels { numbers: room.keys, depth, vectors: self.count.div_ceil(S::LANES) };

@@ -117,3 +117,24 @@ impl Kernel for AddByKey<'_> {
         }
     }
 }
+
+/// What the weights made of the values, by the sum of the weights: the results of a row.
+pub(super) struct Divide<'a> {
+    pub(super) mixed: &'a [f32],
+    /// 0 where nothing is seen: then the result is 0.
+    pub(super) sum: f32,
+    pub(super) out: &'a mut [f32],
+}
+
+impl Kernel for Divide<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let sum = s.splat(if self.sum == 0.0 { 1.0 } else { self.sum });
+        for (out, mixed) in self.out.chunks_mut(S::LANES).zip(self.mixed.chunks(S::LANES)) {
+            // Adding zero turns the -0 of a product that vanished into 0.
+            s.store_part(s.add(s.div(s.load_part(mixed), sum), s.splat(0.0)), out);
+        }
+    }
+}

@@ -8,7 +8,7 @@
 //!   panel 0:  depth 0: v v v v, depth 1: v v v v, ...
 //! ```
 
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::{Kernel, Simd, prefetch};
 use std::ops::Range;
 
 /// Rows of a tile.
@@ -213,6 +213,9 @@ impl Kernel for Pack<'_> {
             let start = vector / most * most;
             let width = most.min(vectors - start) * S::LANES;
             let panel = &mut self.to[start * S::LANES * self.depth..][..width * self.depth];
+            for row in self.rows[vector * S::LANES..].iter().skip(S::LANES).take(S::LANES) {
+                prefetch(&self.from[*row..][..self.depth]);
+            }
             for depth in (0..self.depth).step_by(S::LANES) {
                 let count = S::LANES.min(self.depth - depth);
                 let mut block = s.zeros();
@@ -223,6 +226,35 @@ impl Kernel for Pack<'_> {
                 for (i, lanes) in block.as_ref().iter().take(count).enumerate() {
                     s.store(*lanes, &mut panel[(depth + i) * width + (vector - start) * S::LANES..]);
                 }
+            }
+        }
+    }
+}
+
+/// Lays rows of `depth` numbers, which begin at `rows` of `from`, one after the other, each filled up with zeros to
+/// `width`.
+pub(super) struct Gather<'a> {
+    pub(super) from: &'a [f32],
+    pub(super) rows: &'a [usize],
+    pub(super) depth: usize,
+    pub(super) to: &'a mut [f32],
+    pub(super) width: usize,
+}
+
+impl Kernel for Gather<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        /// Rows between what is asked for and what is read.
+        const AHEAD: usize = 12;
+        for (i, to) in self.to.chunks_exact_mut(self.width).take(self.rows.len()).enumerate() {
+            if let Some(row) = self.rows.get(i + AHEAD) {
+                prefetch(&self.from[*row..][..self.depth]);
+            }
+            let from = &self.from[self.rows[i]..][..self.depth];
+            for (to, from) in to.chunks_mut(S::LANES).zip(from.chunks(S::LANES)) {
+                s.store_part(s.load_part(from), to);
             }
         }
     }
