@@ -8,7 +8,7 @@ use hopeval_world::{Split, WorldSettings, generate};
 use serde::{Deserialize, Serialize};
 
 /// Rises when the generator makes another world of the same settings.
-const GENERATOR: &str = "w1";
+const GENERATOR: &str = "w2";
 
 /// A world that a job evaluates: `[dataset.world]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

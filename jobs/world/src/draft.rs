@@ -92,6 +92,21 @@ impl<'a> Drawing<'a> {
         wordings[n]
     }
 
+    /// One of the wordings that this question may use, often the one that the fact's passage uses.
+    pub(crate) fn wording_of(&mut self, fact: &Fact, wordings: &Wordings) -> &'static str {
+        // A question that wants a held-out wording takes any until it has one, so that it hardly prefers passages of held-out
+        // paraphrases.
+        let may_echo = match fact.wording {
+            HELD_OUT_WORDING => self.want_held_out_template,
+            _ => self.used_held_out_template || !self.want_held_out_template,
+        };
+        if self.draw.chance(self.difficulty.echo) && may_echo {
+            self.used_held_out_template |= fact.wording == HELD_OUT_WORDING;
+            return wordings[fact.wording];
+        }
+        self.wording(wordings)
+    }
+
     pub(crate) fn plan(&self, entity: Entity) -> Plan {
         plan(self.world, self.difficulty, entity)
     }
@@ -120,22 +135,56 @@ impl<'a> Drawing<'a> {
 
     /// How the question names an entity.
     pub(crate) fn pinpoint(&mut self, entity: Entity) -> String {
-        let with_noun = self.draw.chance(600);
+        let with_noun = self.draw.chance(200);
         self.world.pinpoint(entity, with_noun)
     }
 
     /// The noun phrase for a fact's object, seen from a phrase for its subject; sometimes with what the object is known for.
-    pub(crate) fn phrase(&mut self, fact: &Fact, subject: &str, describe: bool) -> Option<String> {
-        let mut phrase = self.wording(fact.relation.relation().phrase.as_ref()?).replace("{x}", subject);
-        if describe
-            && let Object::Entity(object) = fact.object
+    pub(crate) fn phrase(&mut self, fact: &Fact, subject: &str, place: Place) -> Option<String> {
+        let mut phrase = self.wording_of(fact, fact.relation.relation().phrase.as_ref()?).replace("{x}", subject);
+        if let Object::Entity(object) = fact.object
             && self.draw.chance(self.difficulty.overlap)
         {
-            let (quality, craft) = self.world.known_for(object);
-            phrase.push_str(&format!(", known for {quality} {craft},"));
+            let Description { qualities, crafts } = self.description(object);
+            if let (Some(qualities), Some(rest)) = (qualities, phrase.strip_prefix("the ")) {
+                phrase = format!("the {qualities} {rest}");
+            }
+            phrase.push_str(&match (crafts, place) {
+                (Some(crafts), Place::Last) => format!(", known for {crafts},"),
+                (Some(crafts), Place::Inner) => format!(" (known for {crafts})"),
+                (None, _) => String::new(),
+            });
         }
         Some(phrase)
     }
+
+    /// Some of what an entity is known for, seldom as its own passage has it.
+    fn description(&mut self, entity: Entity) -> Description {
+        let [(quality, craft), (other_quality, other_craft)] = self.world.known_for(entity);
+        let (qualities, crafts) = match self.draw.below(8) {
+            0 => (None, Some(format!("{quality} {craft}"))),
+            1 => (None, Some(format!("{craft} and {other_craft}"))),
+            2 => (Some(other_quality.to_owned()), Some(craft.to_owned())),
+            3 => (Some(quality.to_owned()), Some(other_craft.to_owned())),
+            _ => (Some(format!("{quality} and {other_quality}")), None),
+        };
+        Description { qualities, crafts }
+    }
+}
+
+/// What an entity is known for, as a question says it: of itself, before its noun, and of its crafts, in a clause.
+struct Description {
+    qualities: Option<String>,
+    crafts: Option<String>,
+}
+
+/// Where a noun phrase stands in its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is what is asked about, and a clause may follow.
+    Last,
+    /// Within another phrase, or beside one, where only brackets keep a clause in its place.
+    Inner,
 }
 
 /// Puts right what inserting phrases leaves behind.

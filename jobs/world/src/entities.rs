@@ -50,6 +50,9 @@ pub(crate) struct Entities {
     relations: [Permutation; RELATIONS.len()],
 }
 
+/// One entity in this many is well known.
+const WELL_KNOWN: u64 = 20;
+
 /// Shares of the passages that are not countries, in thousandths; persons take the rest.
 const SHARES: [(Class, u64); 9] = [
     (Class::City, 90),
@@ -65,7 +68,7 @@ const SHARES: [(Class, u64); 9] = [
 
 const PLAIN: [(Class, u64); 6] = [
     (Class::Country, capacity::COUNTRIES),
-    (Class::River, capacity::PLACES),
+    (Class::River, capacity::RIVERS),
     (Class::University, capacity::PLACES * 4),
     (Class::Company, capacity::COMPANIES),
     (Class::Award, capacity::AWARDS),
@@ -148,6 +151,11 @@ impl Entities {
         Entity { class: Class::ALL[place], index: number - self.offsets[place] }
     }
 
+    /// The nearest well-known entity of the class.
+    pub(crate) fn well_known(&self, entity: Entity) -> Entity {
+        Entity { index: entity.index - entity.index % WELL_KNOWN, ..entity }
+    }
+
     pub(crate) fn role(&self, person: Entity) -> Role {
         let place = self.roles.partition_point(|&(_, start, _)| start <= person.index) - 1;
         self.roles[place].0
@@ -204,6 +212,14 @@ impl Entities {
         names::person(self.parts, pool.spelling(holder.base), self.surnames)
     }
 
+    /// The name with a middle name of the same sort, the `n`-th; `None` where initials stand there already.
+    pub(crate) fn long_name(&self, person: Entity, n: u64) -> Option<String> {
+        let name = self.person_name(person);
+        let (given, surname) = name.full.split_once(' ')?;
+        let middle = self.parts.given[(n % 32 * 2 + u64::from(name.is_woman)) as usize];
+        (surname == name.surname && middle != given).then(|| format!("{given} {middle} {surname}"))
+    }
+
     /// The bare name, which others may share.
     pub(crate) fn name(&self, entity: Entity) -> String {
         let (pool, holder) = self.holder(entity);
@@ -211,7 +227,7 @@ impl Entities {
         match entity.class {
             Class::Country => names::country(self.parts, n),
             Class::City => names::place(self.parts, n),
-            Class::River => format!("{} River", names::place(self.parts, n)),
+            Class::River => names::river(self.parts, n),
             Class::University => names::university(self.parts, n),
             Class::Company => names::company(self.parts, n),
             Class::Award => names::award(self.parts, n),
@@ -286,10 +302,13 @@ impl Entities {
         &self.relations[place]
     }
 
-    /// What a person, a work or a place is known for: two words that few others of the class share.
-    pub(crate) fn known_for(&self, entity: Entity) -> (&'static str, &'static str) {
+    /// What a person, a work or a place is known for: two things, each of two words that few others of the class share.
+    pub(crate) fn known_for(&self, entity: Entity) -> [(&'static str, &'static str); 2] {
         let mut draw = Draw::new(self.key, Purpose::Attribute(2), self.number(entity));
-        (draw.pick(&QUALITIES), draw.pick(CRAFTS[entity.class as usize]))
+        let crafts = CRAFTS[entity.class as usize];
+        let first = draw.below(crafts.len() as u64) as usize;
+        let second = (first + 1 + draw.below(crafts.len() as u64 - 1) as usize) % crafts.len();
+        [first, second].map(|craft| (draw.pick(&QUALITIES), crafts[craft]))
     }
 
     /// The entities that can be objects of a relation: a class, the first and how many.

@@ -65,7 +65,9 @@ impl World {
     /// The passage at a position of the corpus; `position` is below the number of passages.
     pub fn passage(&self, position: u64) -> Passage {
         let entity = self.entities.numbered(self.order.apply(position));
-        write(&self.entities, &self.ids.passage, entity, &plan(&self.entities, &self.settings.difficulty, entity))
+        let difficulty = &self.settings.difficulty;
+        let plan = plan(&self.entities, difficulty, entity);
+        write(&self.entities, difficulty, &self.ids.passage, entity, &plan)
     }
 
     /// The passage with an id, if it is one of this world's.

@@ -3,7 +3,7 @@
 //! Each function makes one attempt and gives `None` where the draw leads nowhere: an unmarried person, a passage too short to
 //! state the fact, a name that would give the answer away.
 
-use crate::draft::{Answer, Draft, Drawing, Fact, tidy};
+use crate::draft::{Answer, Draft, Drawing, Fact, Place, tidy};
 use crate::entities::{Entity, Object};
 use crate::schema::{Class, Range, RelationId, Wordings};
 
@@ -28,9 +28,9 @@ const COMPARED: [(Class, u64); 9] = [
     (Class::Company, 10),
     (Class::Book, 8),
     (Class::Album, 7),
-    (Class::University, 6),
-    (Class::Band, 5),
-    (Class::River, 4),
+    (Class::University, 4),
+    (Class::Band, 6),
+    (Class::River, 5),
 ];
 
 fn start(drawing: &mut Drawing<'_>, weights: &[(Class, u64)]) -> Entity {
@@ -43,7 +43,13 @@ fn start(drawing: &mut Drawing<'_>, weights: &[(Class, u64)]) -> Entity {
         }
         left -= weight;
     }
-    Entity { class, index: drawing.draw.below(drawing.world.count(class)) }
+    any(drawing, class)
+}
+
+/// An entity of a class, of the well-known ones more often than not.
+fn any(drawing: &mut Drawing<'_>, class: Class) -> Entity {
+    let entity = Entity { class, index: drawing.draw.below(drawing.world.count(class)) };
+    if drawing.draw.chance(drawing.difficulty.fame) { drawing.world.well_known(entity) } else { entity }
 }
 
 /// A chain of `hops` passages: each links to the next, and the last states the answer.
@@ -73,9 +79,11 @@ pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
     }
     let mut subject = drawing.pinpoint(path[0]);
     for (n, fact) in facts[..hops - 1].iter().enumerate() {
-        subject = drawing.phrase(fact, &subject, n + 2 == hops)?;
+        let place = if n + 2 == hops { Place::Last } else { Place::Inner };
+        subject = drawing.phrase(fact, &subject, place)?;
     }
-    let text = tidy(&drawing.wording(&facts[hops - 1].relation.relation().asks).replace("{x}", &subject));
+    let last = &facts[hops - 1];
+    let text = tidy(&drawing.wording_of(last, &last.relation.relation().asks).replace("{x}", &subject));
     let answer = Answer::Object(facts[hops - 1].object.clone());
     let follows = (0..hops).map(|n| n.checked_sub(1)).collect();
     Some(Draft { kind: "bridge", comparison: None, text, answer, facts, follows })
@@ -142,7 +150,7 @@ fn other(drawing: &mut Drawing<'_>, fact: &Fact, comparison: Comparison) -> Opti
         let n = drawing.draw.bits() >> 1;
         return drawing.world.subject(fact.relation, *object, n);
     }
-    Some(Entity { class, index: drawing.draw.below(drawing.world.count(class)) })
+    Some(any(drawing, class))
 }
 
 /// Two entities of a class compared by one relation.
@@ -160,7 +168,8 @@ pub(crate) fn comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
     }
     let answer = comparison.decide((&fact_a.object, a), (&fact_b.object, b))?;
     let (name_a, name_b) = (drawing.pinpoint(a), drawing.pinpoint(b));
-    let text = drawing.wording(comparison.wordings(relation)?).replace("{a}", &name_a).replace("{b}", &name_b);
+    let pattern = drawing.wording_of(&fact_a, comparison.wordings(relation)?);
+    let text = pattern.replace("{a}", &name_a).replace("{b}", &name_b);
     Some(Draft {
         kind: "comparison",
         comparison: Some(comparison.name()),
@@ -216,7 +225,7 @@ pub(crate) fn bridge_comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
         let n = drawing.draw.bits() >> 1;
         drawing.world.subject(bridge_a.relation, end_b, n)?
     } else {
-        Entity { class: a.class, index: drawing.draw.below(drawing.world.count(a.class)) }
+        any(drawing, a.class)
     };
     let bridge_b = drawing.fact(b, bridge_a.relation)?;
     let Object::Entity(end_b) = bridge_b.object else { return None };
@@ -238,9 +247,10 @@ pub(crate) fn bridge_comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
         let pattern = drawing.wording(wordings).replace("{n}", a.class.noun()).replace("{r}", part(bridge_a.relation)?);
         pattern.replace("{a}", &name_a).replace("{b}", &name_b)
     } else {
-        let phrase_a = drawing.phrase(&bridge_a, &name_a, false)?;
-        let phrase_b = drawing.phrase(&bridge_b, &name_b, false)?;
-        drawing.wording(comparison.wordings(relation)?).replace("{a}", &phrase_a).replace("{b}", &phrase_b)
+        let phrase_a = drawing.phrase(&bridge_a, &name_a, Place::Inner)?;
+        let phrase_b = drawing.phrase(&bridge_b, &name_b, Place::Inner)?;
+        let pattern = drawing.wording_of(&fact_a, comparison.wordings(relation)?);
+        pattern.replace("{a}", &phrase_a).replace("{b}", &phrase_b)
     };
     Some(Draft {
         kind: "bridge_comparison",

@@ -11,7 +11,8 @@ use crate::draw::{Permutation, Purpose};
 use crate::settings::Split;
 
 use parts::{
-    AWARD_KINDS, COUNTRY_ENDINGS, FIELDS, PLACE_ENDINGS, PLACE_MIDDLES, PLACE_PREFIXES, SURNAME_ENDINGS, TRADES,
+    ADJECTIVES, AWARD_KINDS, COUNTRY_ENDINGS, FIELDS, NOUNS, PLACE_ENDINGS, PLACE_MIDDLES, PLACE_PREFIXES,
+    SURNAME_ENDINGS, TRADES,
 };
 pub(crate) use parts::{EVAL, Parts, TRAIN};
 
@@ -81,18 +82,19 @@ impl Pool {
 
 /// How many names of each sort there are.
 pub(crate) mod capacity {
-    use super::parts::{AWARD_KINDS, FIELDS, TRADES};
+    use super::parts::{ADJECTIVES, AWARD_KINDS, FIELDS, NOUNS, TRADES};
 
     const SIMPLE_PLACES: u64 = 48 * 16;
     const LONG_PLACES: u64 = 48 * 20 * 20 * 16;
     pub(crate) const PLACES: u64 = SIMPLE_PLACES + LONG_PLACES * 11;
+    pub(crate) const RIVERS: u64 = LONG_PLACES * 11;
     pub(crate) const SURNAMES: u64 = 48 * 24;
     pub(crate) const COUNTRIES: u64 = 40 * 6;
     pub(crate) const PERSONS: u64 = 64 * 27 * 27 * SURNAMES;
     pub(crate) const COMPANIES: u64 = SURNAMES * SURNAMES * TRADES.len() as u64;
     pub(crate) const AWARDS: u64 = SURNAMES * FIELDS.len() as u64 * AWARD_KINDS.len() as u64;
-    pub(crate) const BANDS: u64 = 48 * 64 * 63;
-    pub(crate) const WORKS: u64 = 4 * 48 * 64 * 64;
+    pub(crate) const BANDS: u64 = ADJECTIVES * NOUNS * (NOUNS - 1);
+    pub(crate) const WORKS: u64 = 4 * ADJECTIVES * NOUNS * NOUNS;
     pub(super) const SIMPLE: u64 = SIMPLE_PLACES;
     pub(super) const LONG: u64 = LONG_PLACES;
 }
@@ -125,12 +127,25 @@ pub(crate) fn country(parts: &Parts, n: u64) -> String {
     format!("{}{}", parts.country_stems[(n % 40) as usize], COUNTRY_ENDINGS[(n / 40) as usize])
 }
 
+/// A river's name, after no town's.
+pub(crate) fn river(parts: &Parts, n: u64) -> String {
+    format!("{} River", place(parts, capacity::SIMPLE + n))
+}
+
 /// A person's name in its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PersonName {
     pub(crate) full: String,
     pub(crate) surname: String,
     pub(crate) is_woman: bool,
+}
+
+impl PersonName {
+    /// `M. Zimova` for `Margot Zimova`.
+    pub(crate) fn in_short(&self) -> String {
+        let initial = self.full.chars().next().map_or_else(String::new, |letter| format!("{letter}. "));
+        initial + &self.surname
+    }
 }
 
 /// A person's name: given names and surnames are drawn from `surnames` surnames, and initials only when those run out.
@@ -183,9 +198,9 @@ pub(crate) fn award(parts: &Parts, n: u64) -> String {
 
 /// A band's name: two words, three when those run out.
 pub(crate) fn band(parts: &Parts, n: u64) -> String {
-    let adjective = parts.adjectives[(n % 48) as usize];
-    let noun = parts.nouns[((n / 48 + 5 * (n % 48)) % 64) as usize];
-    match n / 3072 {
+    let adjective = parts.adjectives[(n % ADJECTIVES) as usize];
+    let noun = parts.nouns[((n / ADJECTIVES + 5 * (n % ADJECTIVES)) % NOUNS) as usize];
+    match n / (ADJECTIVES * NOUNS) {
         0 => format!("The {adjective} {}", plural(noun)),
         second => format!("The {adjective} {noun} {}", plural(parts.nouns[second as usize])),
     }
@@ -203,21 +218,24 @@ fn plural(noun: &str) -> String {
 pub(crate) fn work(parts: &Parts, n: u64) -> String {
     use capacity::{SIMPLE, SURNAMES};
     let (form, rest) = (n % 4, n / 4);
-    let adjective = |i: u64| parts.adjectives[(i % 48) as usize];
-    let noun = |i: u64| parts.nouns[(i % 64) as usize];
+    const PAIRS: u64 = ADJECTIVES * NOUNS;
+    let adjective = |i: u64| parts.adjectives[(i % ADJECTIVES) as usize];
+    let noun = |i: u64| parts.nouns[(i % NOUNS) as usize];
     match form {
-        0 if rest < 3072 => format!("{} {}", adjective(rest), noun(rest / 48 + 5 * (rest % 48))),
-        0 => format!("{} {} and {}", adjective(rest), noun(rest / 48), noun(rest / 3072)),
-        1 if rest < 4096 => format!("The {} and the {}", noun(rest), noun(rest / 64 + 5 * (rest % 64))),
-        1 => format!("The {} of the {} {}", noun(rest), adjective(rest / 64), noun(rest / 3072)),
-        2 if rest < 64 * SIMPLE => {
+        0 if rest < PAIRS => format!("{} {}", adjective(rest), noun(rest / ADJECTIVES + 5 * (rest % ADJECTIVES))),
+        0 => format!("{} {} and {}", adjective(rest), noun(rest / ADJECTIVES), noun(rest / PAIRS)),
+        1 if rest < NOUNS * NOUNS => {
+            format!("The {} and the {}", noun(rest), noun(rest / NOUNS + 5 * (rest % NOUNS)))
+        }
+        1 => format!("The {} of the {} {}", noun(rest), adjective(rest / NOUNS), noun(rest / PAIRS)),
+        2 if rest < NOUNS * SIMPLE => {
             format!("The {} of {}", noun(rest / SIMPLE + 11 * (rest % SIMPLE)), place(parts, rest % SIMPLE))
         }
-        2 => format!("The {} {} of the Road", noun(rest), place(parts, rest / 64)),
-        _ if rest < 64 * SURNAMES => {
+        2 => format!("The {} {} of the Road", noun(rest), place(parts, rest / NOUNS)),
+        _ if rest < NOUNS * SURNAMES => {
             format!("The {} {}", surname(parts, rest), noun(rest / SURNAMES + 11 * (rest % SURNAMES)))
         }
-        _ => format!("A {} {} for the {}", adjective(rest), noun(rest / 48), noun(rest / 3072)),
+        _ => format!("A {} {} for the {}", adjective(rest), noun(rest / ADJECTIVES), noun(rest / PAIRS)),
     }
 }
 
@@ -237,6 +255,7 @@ mod tests {
     fn names_are_distinct_and_differ_between_splits() {
         distinct(capacity::SURNAMES, surname);
         distinct(40_000, place);
+        distinct(40_000, river);
         distinct(capacity::COUNTRIES, country);
         distinct(150_000, |p, n| person(p, n, 300).full);
         distinct(60_000, university);

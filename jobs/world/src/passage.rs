@@ -21,8 +21,8 @@ pub(crate) enum Sentence {
     Fact { relation: RelationId, object: Object, wording: usize },
     /// Mentions a subject of which this entity is the object.
     Back { relation: RelationId, subject: Entity, wording: usize },
-    /// Mentions an entity that has nothing to do with this one.
-    Aside { entity: Entity },
+    /// Mentions an entity that has nothing to do with this one, or, in a relation's third place, what it has the relation to.
+    Aside { entity: Entity, of: Option<(RelationId, usize)> },
     /// States nothing that is asked about.
     Filler,
 }
@@ -60,7 +60,7 @@ impl Plan {
 }
 
 /// Words of a sentence, on average: a lead, a fact or mention, a filler.
-const LEAD_WORDS: i64 = 13;
+const LEAD_WORDS: i64 = 16;
 const FACT_WORDS: i64 = 9;
 const FILLER_WORDS: i64 = 16;
 
@@ -111,14 +111,17 @@ pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) ->
             }
         }
     }
+    let mut spoken_of = None;
     while left > FILLER_WORDS / 2 {
         sentences.push(if draw.chance(difficulty.asides) {
-            let class = entity.class;
-            let other = match draw.chance(500) {
-                true => Entity { class, index: draw.below(world.count(class)) },
-                false => world.numbered(draw.below(world.len())),
+            let other = match spoken_of {
+                Some(other) if draw.chance(difficulty.dwelling) => other,
+                _ => unrelated(world, difficulty, &mut draw, entity),
             };
-            if other == entity { Sentence::Filler } else { Sentence::Aside { entity: other } }
+            spoken_of = Some(other);
+            let of = draw.chance(difficulty.oblique).then(|| phrase(world, &mut draw, other)).flatten();
+            let of = of.map(|relation| (relation, wording(&mut draw)));
+            if other == entity { Sentence::Filler } else { Sentence::Aside { entity: other, of } }
         } else {
             Sentence::Filler
         });
@@ -129,16 +132,40 @@ pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) ->
     Plan { sentences, held_out, draw }
 }
 
-/// The passage of an entity.
-pub(crate) fn write(world: &Entities, id_prefix: &str, entity: Entity, plan: &Plan) -> Passage {
+/// Whom an aside in an entity's passage mentions.
+fn unrelated(world: &Entities, difficulty: &Difficulty, draw: &mut Draw, entity: Entity) -> Entity {
+    let class = entity.class;
+    let other = match draw.chance(500) {
+        true => Entity { class, index: draw.below(world.count(class)) },
+        false => world.numbered(draw.below(world.len())),
+    };
+    if draw.chance(difficulty.fame) { world.well_known(other) } else { other }
+}
+
+/// One of the relations by which an entity's objects are spoken of.
+fn phrase(world: &Entities, draw: &mut Draw, entity: Entity) -> Option<RelationId> {
+    let all = world.split == Split::Eval;
+    let relations: Vec<RelationId> =
+        relations_of(entity.class, all).filter(|r| r.relation().phrase.is_some()).collect();
+    (!relations.is_empty()).then(|| relations[draw.below(relations.len() as u64) as usize])
+}
+
+/// The passage of an entity, as `plan` has it.
+pub(crate) fn write(
+    world: &Entities,
+    difficulty: &Difficulty,
+    id_prefix: &str,
+    entity: Entity,
+    plan: &Plan,
+) -> Passage {
     let mut draw = plan.draw.clone();
-    let voice = Voice::new(world, entity);
+    let voice = Voice::new(world, difficulty, entity);
     let mut text =
         Text { text: String::with_capacity(800), sentences: Vec::with_capacity(plan.sentences.len()), links: vec![] };
     for sentence in &plan.sentences {
         text.begin();
         match sentence {
-            Sentence::Lead => lead(world, entity, &voice, &mut draw, &mut text),
+            Sentence::Lead => lead(world, difficulty, entity, &voice, &mut draw, &mut text),
             Sentence::Fact { relation, object, wording } => {
                 let pattern = relation.relation().says[*wording];
                 let subject = voice.subject(&mut draw, pattern);
@@ -151,14 +178,20 @@ pub(crate) fn write(world: &Entities, id_prefix: &str, entity: Entity, plan: &Pl
                 let Some(wordings) = relation.relation().says_back else { continue };
                 let pattern = wordings[*wording];
                 let own = voice.subject(&mut draw, pattern);
+                let short = draw.chance(difficulty.initials);
                 text.pattern(pattern, |slot, text| match slot {
                     "s" => text.push(own),
+                    _ if short => push_in_short(world, *subject, text),
                     _ => push_entity(world, *subject, text),
                 });
             }
-            Sentence::Aside { entity } => {
+            Sentence::Aside { entity, of } => {
                 let pattern = draw.pick(&ASIDES);
+                let short = draw.chance(difficulty.initials);
+                let of = of.and_then(|(relation, wording)| Some(relation.relation().phrase?[wording]));
                 text.pattern(pattern, |slot, text| match slot {
+                    "o" if let Some(phrase) = of => text.pattern(phrase, |_, text| push_entity(world, *entity, text)),
+                    "o" if short => push_in_short(world, *entity, text),
                     "o" => push_entity(world, *entity, text),
                     "s" => text.push(voice.subject(&mut draw, pattern)),
                     slot => push_word(slot, &mut draw, text),
@@ -183,24 +216,27 @@ struct Voice {
     /// The surname, or the class: `the film`.
     short: String,
     pronoun: &'static str,
+    /// Sentences that have the whole name, in thousandths.
+    in_full: u64,
 }
 
 impl Voice {
-    fn new(world: &Entities, entity: Entity) -> Self {
+    fn new(world: &Entities, difficulty: &Difficulty, entity: Entity) -> Self {
+        let in_full = u64::from(difficulty.full_names);
         if entity.class == Class::Person {
             let name = world.person_name(entity);
             let pronoun = if name.is_woman { "she" } else { "he" };
-            return Self { full: name.full, short: name.surname, pronoun };
+            return Self { full: name.full, short: name.surname, pronoun, in_full };
         }
         let Mention { article, name } = world.mention(entity);
-        Self { full: format!("{article}{name}"), short: format!("the {}", entity.class.noun()), pronoun: "it" }
+        Self { full: format!("{article}{name}"), short: format!("the {}", entity.class.noun()), pronoun: "it", in_full }
     }
 
-    /// A name, or, where the pattern begins with it, often a pronoun.
+    /// A name, or, where the pattern begins with it, perhaps a pronoun.
     fn subject(&self, draw: &mut Draw, pattern: &str) -> &str {
-        match draw.below(10) {
-            6.. if pattern.starts_with("{s}") => self.pronoun,
-            n if n % 2 == 0 => &self.full,
+        match draw.below(1000) {
+            n if n < self.in_full => &self.full,
+            n if n % 3 > 0 && pattern.starts_with("{s}") => self.pronoun,
             _ => &self.short,
         }
     }
@@ -222,8 +258,18 @@ fn push_entity(world: &Entities, entity: Entity, text: &mut Text) {
     text.links.push(Link { title: world.title(entity), start, end: text.text.len() as u32 });
 }
 
-fn lead(world: &Entities, entity: Entity, voice: &Voice, draw: &mut Draw, text: &mut Text) {
-    let (quality, craft) = world.known_for(entity);
+/// The name, a person's with an initial for the given names, as a link.
+fn push_in_short(world: &Entities, entity: Entity, text: &mut Text) {
+    if entity.class != Class::Person {
+        return push_entity(world, entity, text);
+    }
+    let start = text.text.len() as u32;
+    text.push(&world.person_name(entity).in_short());
+    text.links.push(Link { title: world.title(entity), start, end: text.text.len() as u32 });
+}
+
+fn lead(world: &Entities, difficulty: &Difficulty, entity: Entity, voice: &Voice, draw: &mut Draw, text: &mut Text) {
+    let known_for = world.known_for(entity);
     let noun = match entity.class {
         Class::Person => world.role(entity).noun(),
         class => class.noun(),
@@ -241,18 +287,18 @@ fn lead(world: &Entities, entity: Entity, voice: &Voice, draw: &mut Draw, text: 
         ],
     };
     let form = draw.pick(forms);
+    let long = match entity.class {
+        Class::Person if draw.chance(difficulty.middle_names) => world.long_name(entity, draw.below(32)),
+        _ => None,
+    };
     text.pattern(form, |slot, text| match slot {
-        "s" => text.push(&voice.full),
+        "s" => text.push(long.as_ref().unwrap_or(&voice.full)),
         "h" => text.push(&voice.short),
         "n" => {
             text.push(if noun.starts_with(['a', 'e', 'i', 'o']) { "an " } else { "a " });
             text.push(noun);
         }
-        _ => {
-            text.push(quality);
-            text.push(" ");
-            text.push(craft);
-        }
+        _ => text.push(&known_for.map(|(quality, craft)| format!("{quality} {craft}")).join(" and ")),
     });
 }
 

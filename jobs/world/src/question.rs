@@ -100,7 +100,10 @@ fn write_down(
         candidates: candidates
             .iter()
             .map(|&e| match settings.candidate_texts {
-                true => Candidate::Whole(write(world, &ids.passage, e, &plan(world, &settings.difficulty, e))),
+                true => {
+                    let plan = plan(world, &settings.difficulty, e);
+                    Candidate::Whole(write(world, &settings.difficulty, &ids.passage, e, &plan))
+                }
                 false => Candidate::Reference(Gold { id: passage_id(e), title: world.title(e) }),
             })
             .collect(),

@@ -72,9 +72,8 @@ impl Mix {
     }
 }
 
-/// What makes questions hard for a retriever. All shares are in thousandths. The defaults are calibrated so that BM25's recall,
-/// the lengths and the word overlap of two-passage questions resemble HotpotQA's (`tests/calibration.rs` holds them to it);
-/// bigram TF-IDF finds more here than there, for names are always written in full.
+/// What makes questions hard for a retriever. All shares are in thousandths. The defaults are calibrated so that the recall of
+/// BM25 and of TF-IDF, the lengths and the word overlap resemble HotpotQA's (`tests/calibration.rs` holds them to it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difficulty {
     /// Entities that share their whole name with another of their pool; at most 4000 (four later holders for each name).
@@ -85,6 +84,21 @@ pub struct Difficulty {
     pub back_links: u32,
     /// Sentences of no consequence that mention an unrelated entity, so that a name is found in many passages.
     pub asides: u32,
+    /// Those mentions, and the entities that questions begin with, that are of the well-known few of their class: what is asked
+    /// about is what is spoken of.
+    pub fame: u32,
+    /// Mentions of a person, beside those that state a fact, that have an initial for the given names.
+    pub initials: u32,
+    /// Leads about a person that put a middle name between the names of the title.
+    pub middle_names: u32,
+    /// Sentences of a passage that have its entity's whole name, and not a surname, a noun or a pronoun.
+    pub full_names: u32,
+    /// Asides that go on about whom the passage's last aside was about.
+    pub dwelling: u32,
+    /// Asides that mention an entity only through a relation of its (`the director of Pale Harbor`), as questions do.
+    pub oblique: u32,
+    /// Relations that a question words as the passage does that states the fact.
+    pub echo: u32,
     /// Chains that are drawn so that the second passage also mentions the first.
     pub reciprocal: u32,
     /// Bridges that the question describes with words of the bridge's own passage.
@@ -99,11 +113,18 @@ impl Default for Difficulty {
     fn default() -> Self {
         Self {
             name_collisions: 500,
-            persons_per_surname: 60,
+            persons_per_surname: 12,
             back_links: 900,
-            asides: 850,
-            reciprocal: 620,
-            overlap: 600,
+            asides: 880,
+            fame: 900,
+            initials: 300,
+            middle_names: 500,
+            full_names: 700,
+            dwelling: 350,
+            oblique: 4,
+            echo: 900,
+            reciprocal: 690,
+            overlap: 930,
             median_words: 84,
             spread: 520,
         }
@@ -176,6 +197,13 @@ impl WorldSettings {
         within("difficulty.persons_per_surname", d.persons_per_surname.into(), 1, 10_000)?;
         within("difficulty.back_links", d.back_links.into(), 0, 1000)?;
         within("difficulty.asides", d.asides.into(), 0, 1000)?;
+        within("difficulty.fame", d.fame.into(), 0, 1000)?;
+        within("difficulty.initials", d.initials.into(), 0, 1000)?;
+        within("difficulty.middle_names", d.middle_names.into(), 0, 1000)?;
+        within("difficulty.oblique", d.oblique.into(), 0, 1000)?;
+        within("difficulty.full_names", d.full_names.into(), 0, 1000)?;
+        within("difficulty.dwelling", d.dwelling.into(), 0, 1000)?;
+        within("difficulty.echo", d.echo.into(), 0, 1000)?;
         within("difficulty.reciprocal", d.reciprocal.into(), 0, 1000)?;
         within("difficulty.overlap", d.overlap.into(), 0, 1000)?;
         within("difficulty.median_words", d.median_words.into(), 20, 400)?;

@@ -14,8 +14,8 @@ fn world(questions: u64, passages: u64, split: Split) -> World {
 /// The generator is frozen by these (`train`, `eval`): a change of either is a new generator, and models trained on worlds of
 /// the old one are void.
 const DIGESTS: [&str; 2] = [
-    "59500927cf094f47a840ed6ccb3a356c1a1f6b31e91e09bd2ea9fc63ae651674",
-    "20d909ea91d2b429aadd2919968bb839842362c4e153d1ed0d6171f60868f333",
+    "2f99818dfeafe7223f94965244e5906a0f6c6b57ebcc80cdd12ac191b6cf92f1",
+    "32a3fbd62a345da98b066dfeab31984bfb15b6dacb2b1f7eca79b0ce5773c176",
 ];
 
 #[test]
@@ -97,7 +97,9 @@ fn titles_and_ids_are_unique_and_links_resolve() {
                 assert!(titles.contains(link.title.as_str()), "{} links to {}", passage.title, link.title);
                 let anchor = &passage.text[link.start as usize..link.end as usize];
                 let bare = link.title.split([',', '(']).next().unwrap().trim();
-                assert!(anchor.starts_with(bare), "{anchor} for {}", link.title);
+                // A person's given names may be an initial.
+                let short = bare.rsplit(' ').next().map(|surname| format!("{}. {surname}", &bare[..1]));
+                assert!(anchor.starts_with(bare) || Some(anchor) == short.as_deref(), "{anchor} for {}", link.title);
                 links += 1;
             }
         }

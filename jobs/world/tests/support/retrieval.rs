@@ -1,6 +1,7 @@
 //! Slow, obvious references of BM25 and TF-IDF.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 fn words(text: &str) -> Vec<String> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| !w.is_empty()).map(str::to_lowercase).collect()
@@ -68,16 +69,28 @@ impl Bm25 {
     }
 }
 
-/// DrQA's TF-IDF over uni- and bigrams, unhashed: log(1 + tf) times a clipped idf, on both sides.
+/// DrQA's stop words, as its tokenizer cuts them.
+const STOP_WORDS: &str = "a about above after again against ain all am an and any are aren as at be because been before being \
+    below between both but by can couldn d did didn do does doesn doing don down during each few for \
+    from further had hadn has hasn have haven having he her here hers herself him himself his how i if \
+    in into is isn it its itself just ll m ma me mightn more most mustn my myself needn no nor not now o \
+    of off on once only or other our ours ourselves out over own re s same shan she should shouldn so \
+    some such t than that the their theirs them themselves then there these they this those through to \
+    too under until up ve very was wasn we were weren what when where which while who whom why will with \
+    won wouldn y you your yours yourself yourselves";
+
+/// DrQA's TF-IDF over uni- and bigrams without stop words, unhashed: log(1 + tf) times a clipped idf, on both sides.
 pub(crate) struct TfIdf {
     postings: Postings,
     passages: usize,
 }
 
 fn ngrams(text: &str) -> Vec<String> {
+    static STOPPED: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP_WORDS.split_whitespace().collect());
     let unigrams = words(text);
-    let bigrams: Vec<String> = unigrams.windows(2).map(|w| w.join(" ")).collect();
-    unigrams.into_iter().chain(bigrams).collect()
+    let is_kept = |gram: &&[String]| gram.iter().all(|word| !STOPPED.contains(word.as_str()));
+    let grams = |n: usize| unigrams.windows(n).filter(is_kept).map(|gram| gram.join(" "));
+    grams(1).chain(grams(2)).collect()
 }
 
 impl TfIdf {
