@@ -4,6 +4,7 @@ mod artefacts;
 mod evaluate;
 mod inspect;
 mod lm;
+mod model;
 mod score;
 mod stages;
 mod world;
@@ -105,6 +106,9 @@ enum Command {
     /// The language-model engine by itself: scores, labels, embeds, reads and generates, JSON Lines in and out.
     #[command(subcommand)]
     Lm(Box<lm::LmCommand>),
+    /// Model folders.
+    #[command(subcommand)]
+    Model(model::ModelCommand),
     /// Says what this machine has and what is missing.
     Doctor(inspect::DoctorArguments),
 }
@@ -128,6 +132,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
         Command::Index(index) => artefacts::index(places, index),
         Command::World(world) => world::world(world),
         Command::Lm(command) => lm::lm(*command, arguments.places.threads),
+        Command::Model(command) => model::model(command),
         Command::Doctor(doctor) => inspect::doctor(places, doctor),
     }
 }

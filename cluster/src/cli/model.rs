@@ -1,0 +1,88 @@
+//! `model`: makes of older formats what the engine takes.
+
+use crate::print;
+use anyhow::{Context, Result};
+use clap::{Subcommand, ValueEnum};
+use hopeval_checkpoint::import::tokenizer::{Rules, Source};
+use hopeval_checkpoint::import::{Report, import_by};
+use hopeval_cluster::exit;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Imports pytorch_model.bin (nothing in it is run) and SentencePiece or vocabulary files into a folder that `lm` takes.
+    Import {
+        /// The model's folder.
+        #[arg(value_name = "DIR")]
+        from: PathBuf,
+        /// The folder to write; it may not hold a model yet.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Whose reading of a SentencePiece model counts where they differ (DeBERTa-v2/v3): its own, or transformers 5's.
+        #[arg(long, default_value = "model")]
+        tokenizer_rules: RulesName,
+        /// Prints one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RulesName {
+    Model,
+    Transformers5,
+}
+
+pub(crate) fn model(command: ModelCommand) -> Result<u8> {
+    let ModelCommand::Import { from, out, tokenizer_rules, json } = command;
+    let rules = match tokenizer_rules {
+        RulesName::Model => Rules::Model,
+        RulesName::Transformers5 => Rules::Transformers5,
+    };
+    let report = import_by(&from, &out, rules).with_context(|| format!("cannot import {}", from.display()))?;
+    if json {
+        print::line(&document(&report).to_string());
+    } else {
+        describe(&out, &report);
+    }
+    Ok(exit::DONE)
+}
+
+fn source(report: &Report) -> Option<&'static str> {
+    report.tokenizer.map(|source| match source {
+        Source::TokenizerJson => "tokenizer.json",
+        Source::SentencePiece => "a SentencePiece model",
+        Source::Merges => "vocab.json and merges.txt",
+        Source::WordPiece => "vocab.txt",
+    })
+}
+
+fn document(report: &Report) -> serde_json::Value {
+    let skipped = report.skipped.iter().map(|s| serde_json::json!({ "file": s.file, "name": s.name, "why": s.why }));
+    let tied = report.tied.iter().map(|t| serde_json::json!({ "name": t.name, "same_as": t.same_as }));
+    serde_json::json!({
+        "files": report.files, "tensors": report.tensors, "bytes": report.bytes, "tokenizer": source(report),
+        "skipped": skipped.collect::<Vec<_>>(), "tied": tied.collect::<Vec<_>>(), "narrowed": report.narrowed,
+    })
+}
+
+fn describe(out: &std::path::Path, report: &Report) {
+    let weights = match report.tensors {
+        0 => "weights copied".to_owned(),
+        tensors => format!("{tensors} tensors, {} bytes", report.bytes),
+    };
+    print::line(&format!("{}: {weights}; {}", out.display(), report.files.join(", ")));
+    match source(report) {
+        Some(source) => print::line(&format!("tokenizer: from {source}")),
+        None => print::line("tokenizer: none in the folder; token ids work, text does not"),
+    }
+    for tied in &report.tied {
+        print::line(&format!("left out: {}, the same as {}", tied.name, tied.same_as));
+    }
+    for skipped in &report.skipped {
+        print::line(&format!("left out: {} of {}: {}", skipped.name, skipped.file.display(), skipped.why));
+    }
+    for name in &report.narrowed {
+        print::line(&format!("narrowed from f64 to f32: {name}"));
+    }
+}
