@@ -135,20 +135,34 @@ CONVERTERS = {
     "deberta-v2": ("spm.model", convert_slow_tokenizer.DebertaV2Converter),
     "xlm-roberta": ("sentencepiece.bpe.model", convert_slow_tokenizer.XLMRobertaConverter),
 }
+# File, what stands around the library's ids, and the library's ids of what stands there.
 SENTENCEPIECE = {
-    "t5": ("spiece.model", lambda ids: [*ids, 1]),
-    "deberta-v2": ("spm.model", lambda ids: [1, *ids, 2]),
-    "xlm-roberta": ("sentencepiece.bpe.model", lambda ids: [0, *(i + 1 if i else 3 for i in ids), 2]),
-    "llama": ("tokenizer.model", lambda ids: [1, *ids]),
+    "t5": ("spiece.model", lambda ids: [*ids, 1], lambda ids: ids[:-1]),
+    "deberta-v2": ("spm.model", lambda ids: [1, *ids, 2], lambda ids: ids[1:-1]),
+    "xlm-roberta": (
+        "sentencepiece.bpe.model",
+        lambda ids: [0, *(i + 1 if i else 3 for i in ids), 2],
+        lambda ids: [0 if i == 3 else i - 1 for i in ids[1:-1]],
+    ),
+    "llama": ("tokenizer.model", lambda ids: [1, *ids], lambda ids: ids[1:]),
 }
-# Which sides must agree with hopeval on every text. Two things keep DeBERTa-v2 apart: the class of transformers 5 gives it a
-# normaliser of its own (NFC; the model has nmt_nfkc), and the converter strips spaces before the model's character map makes more
-# of them. The published models were trained by way of the slow tokenizer, which is the library.
+# Which sides must agree with hopeval on every text. The class of transformers 5 gives DeBERTa-v2 a normaliser of its own (NFC; the
+# model has nmt_nfkc); the published models were trained by way of the slow tokenizer, which is the library. Llama's class and the
+# library differ in leading spaces (`legacy`). Where the library must agree, a tie is no difference: two segmentations of the
+# same score, between which it decides in 32 bits and `tokenizers` in 64.
 EXPECT = {name: {"transformers"} for name in CLASSES} | {
     "t5": {"transformers", "converter", "sentencepiece"},
-    "deberta-v2": {"sentencepiece"},
+    "deberta-v2": {"converter", "sentencepiece"},
     "xlm-roberta": {"transformers", "converter", "sentencepiece"},
 }
+# The converter leaves spaces that the character map puts at a text's end, and the library does not.
+HARD_MAY_DIFFER = {("deberta-v2", "converter")}
+
+
+def is_tie(pieces: sentencepiece.SentencePieceProcessor, one: list[int], other: list[int]) -> bool:
+    """Whether two segmentations of one text have the same score."""
+    score = lambda ids: sum(pieces.get_score(i) for i in ids)  # noqa: E731
+    return pieces.decode(one) == pieces.decode(other) and abs(score(one) - score(other)) < 1e-3
 
 
 def converted(name: str, path: Path) -> tokenizers.Tokenizer:
@@ -170,7 +184,7 @@ def sides(name: str, path: Path) -> dict:
         made = converted(name, path)
         found["converter"] = lambda text: made.encode(text).ids
     if name in SENTENCEPIECE:
-        file, around = SENTENCEPIECE[name]
+        file, around, _ = SENTENCEPIECE[name]
         pieces = sentencepiece.SentencePieceProcessor(model_file=str(path / file))
         found["sentencepiece"] = lambda text: around(pieces.encode(text))
     return found
@@ -195,18 +209,24 @@ def compare(name: str, path: Path, binary: Path, texts: list[tuple[str, str]]) -
     for side, encode in sides(name, path).items():
         theirs = [encode(text) for text in alone]
         wrong = [n for n, ids in enumerate(theirs) if ids != ours[n]["ids"]]
-        in_passages = sum(n < len(texts) for n in wrong)
+        ties = []
+        if side == "sentencepiece":
+            file, _, inner = SENTENCEPIECE[name]
+            pieces = sentencepiece.SentencePieceProcessor(model_file=str(path / file))
+            ties = [n for n in wrong if is_tie(pieces, inner(theirs[n]), inner(ours[n]["ids"]))]
+            wrong = [n for n in wrong if n not in ties]
+        hard = sum(n >= len(texts) for n in wrong)
         must = side in EXPECT[name]
-        tokens = sum(map(len, theirs))
         print(
-            f"{name:13} {side:13} {len(texts):6} passages {tokens:9} tokens: {in_passages:5} differ; "
-            f"{len(HARD)} hard texts: {len(wrong) - in_passages:2} differ{'' if must else '   (may differ)'}"
+            f"{name:13} {side:13} {len(texts):6} passages {sum(map(len, theirs)):9} tokens: {len(wrong) - hard:5} differ; "
+            f"{len(HARD)} hard texts: {hard:2} differ{f'; ties: {len(ties)}' if ties else ''}{'' if must else '   (may differ)'}"
         )
         if wrong:
             first = next((n for n in wrong if n < len(texts)), wrong[0])
             at = next((i for i, (a, b) in enumerate(zip(theirs[first], ours[first]["ids"])) if a != b), "end")
             print(f"    first: {alone[first][:80]!r} at {at}: {theirs[first]} | {ours[first]['ids']}"[:600])
-        good &= not must or not wrong
+        may = not must or (hard == len(wrong) and (name, side) in HARD_MAY_DIFFER)
+        good &= may or not wrong
     if "transformers" in EXPECT[name]:
         pairs = [reference(title, text) for title, text in texts[:2000]]
         wrong = 0
@@ -219,7 +239,8 @@ def compare(name: str, path: Path, binary: Path, texts: list[tuple[str, str]]) -
         # The labeler's input: each word on its own, as the slow tokenizer had it.
         pieces = sentencepiece.SentencePieceProcessor(model_file=str(path / "spm.model"))
         theirs = [[i for word in line["words"] for i in pieces.encode(word)] for line in words]
-        wrong = sum(ids != found["ids"] for ids, found in zip(theirs, ours[len(asked) :]))
+        found = [answer["ids"] for answer in ours[len(asked) :]]
+        wrong = sum(one != other and not is_tie(pieces, one, other) for one, other in zip(theirs, found))
         by_class = imported(binary, path, path / "imported-5", asked[: len(alone)], "transformers-5")
         wrong_5 = sum(reference(text)["input_ids"] != found["ids"] for text, found in zip(alone, by_class))
         print(f"{name:13} {'transformers':13} {len(alone):6} texts, imported by the rules of transformers 5: {wrong_5:5} differ")
