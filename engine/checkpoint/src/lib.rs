@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`folder`] | [`Checkpoint`]: an open folder, its weights memory-mapped |
 //! | [`digest`] | fingerprints of weights and tokenizer, taken once and remembered |
-//! | [`import`] | older formats (`pytorch_model.bin`, SentencePiece, vocabulary and merges) into such a folder |
+//! | [`mod@import`] | older formats (`pytorch_model.bin`, SentencePiece, vocabulary and merges) into such a folder |
 //!
 //! Knows formats of files only: neither architectures nor devices' kernels. Weights are memory-mapped and handed out as
 //! [`HostTensor`](hopeval_device::HostTensor)s, which share the map. Nothing that a file says is ever run.
