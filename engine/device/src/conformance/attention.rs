@@ -53,7 +53,7 @@ pub(super) const KINDS: [(Mask, Kind); 12] = [
     (Mask::Window(7), Kind::Disentangled(T5, true, true)),
 ];
 
-const HEADS: [Heads; 8] = [
+const HEADS: [Heads; 9] = [
     Heads { heads: 1, kv_heads: 1, head_dim: 1 },
     Heads { heads: 2, kv_heads: 2, head_dim: 8 },
     Heads { heads: 3, kv_heads: 1, head_dim: 5 },
@@ -62,6 +62,7 @@ const HEADS: [Heads; 8] = [
     Heads { heads: 2, kv_heads: 1, head_dim: 80 },
     Heads { heads: 1, kv_heads: 1, head_dim: 96 },
     Heads { heads: 2, kv_heads: 2, head_dim: 128 },
+    Heads { heads: 1, kv_heads: 1, head_dim: 256 },
 ];
 
 impl<D: Device> Biases<D> {
@@ -112,6 +113,12 @@ pub(super) fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failu
             let heads = HEADS[(turn + i) % HEADS.len()];
             compare(trial, mask, kind, heads, &packing)?;
         }
+    }
+    // A few queries at the end of very many keys.
+    let mut long = Packing::new();
+    long.push(8, [(0, 4100)]);
+    for (mask, kind) in [(Mask::Full, Kind::None), (Mask::Causal, Kind::Relative(T5_BACK)), KINDS[6]] {
+        compare(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim: 4 }, &long)?;
     }
     Ok(())
 }

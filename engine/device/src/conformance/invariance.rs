@@ -286,7 +286,26 @@ fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
             prefix_apart(trial, &case, &batch, &together)?;
         }
     }
-    Ok(())
+    very_many_keys(trial)
+}
+
+/// Queries at the end of very many keys: together, and one at a time.
+fn very_many_keys<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    let heads = Heads { heads: 2, kv_heads: 1, head_dim: 4 };
+    let biases = Biases::random(trial, Kind::None, heads)?;
+    let (keys, queries) = (4110, 11);
+    let company = Company::random(&mut trial.random, keys, 4 * heads.head_dim);
+    let batch = Batch { heads, mask: Mask::Causal, biases: &biases, company, starts: ends(&[keys]) };
+    let (all, last) = ((0..keys).collect::<Vec<_>>(), (keys - queries..keys).collect::<Vec<_>>());
+    let case = format!("{queries} queries at the end of {keys} keys");
+    let (mut together, mut alone) = (Packing::new(), Packing::new());
+    together.push(queries, [(0, keys as u32)]);
+    for row in &last {
+        alone.push(1, [(0, *row as u32 + 1)]);
+    }
+    let together = batch.attend(trial, &case, &last, &all, &together)?;
+    let alone = batch.attend(trial, &case, &last, &all, &alone)?;
+    trial.same(&case, &alone, &together)
 }
 
 fn sequences_in_other_batches<D: Device>(

@@ -187,3 +187,46 @@ impl<'a, D: Device> Trial<'a, D> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_beyond_the_tolerance_is_a_failure() {
+        for operation in Operation::ALL {
+            for arithmetic in [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::Bf16] {
+                let allowed = tolerance(operation, arithmetic);
+                let expected = [0.0, 1.5, -8.0, f32::INFINITY];
+                let mut trial = Trial::new(&Reference, arithmetic, operation);
+                let beyond = |x: f32, part: f32| x + part * (allowed.absolute + allowed.relative * x.abs());
+                trial.compare_numbers("equal", &expected, &expected).unwrap();
+                if allowed.absolute > 0.0 {
+                    let within = [beyond(0.0, 0.9), beyond(1.5, 0.5), beyond(-8.0, -0.5), f32::INFINITY];
+                    trial.compare_numbers("within", &within, &expected).unwrap();
+                    assert!(trial.check.largest > 0.8 && trial.check.largest <= 1.0, "{:?}", trial.check);
+                }
+                for (at, x) in expected.into_iter().enumerate() {
+                    for wrong in [beyond(x, 1.5).next_up().min(1e9), beyond(x, -1.5).next_down().min(-1e-9), f32::NAN] {
+                        let mut found = expected;
+                        found[at] = wrong;
+                        let failure = trial.compare_numbers("wrong", &found, &expected).unwrap_err();
+                        assert!(matches!(failure, Failure::Differs { at: there, .. } if there == at), "{failure}");
+                    }
+                }
+                let short = trial.compare_numbers("short", &expected[1..], &expected).unwrap_err();
+                assert!(matches!(short, Failure::Shape { .. }), "{short}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_bit_in_other_company_is_a_failure() {
+        let mut trial = Trial::new(&Reference, Arithmetic::Bf16, Operation::Linear);
+        trial.same("equal", &[1.0, f32::NAN], &[1.0, f32::NAN]).unwrap();
+        for (alone, together) in [(1.0, 1.0 + f32::EPSILON), (0.0, -0.0), (1.0, f32::NAN)] {
+            let failure = trial.same("other", &[2.0, alone], &[2.0, together]).unwrap_err();
+            assert!(matches!(failure, Failure::Company { at: 1, .. }), "{failure}");
+        }
+    }
+}

@@ -10,7 +10,7 @@
 //! # What a result is a function of
 //! A score is one chain of fused multiply-adds over the dimensions of a head. The softmax takes its sum in lanes by the
 //! key's place in its sequence, of which lanes that see no key add zero. The values are one chain over the keys, in their
-//! order; keys that are not seen weigh zero, which changes no sum. So neither the other queries, nor how keys are cut
+//! order; keys that are not seen weigh zero, which changes no sum of finite numbers. So neither the other queries, nor how keys are cut
 //! into spans, nor keys after the last one seen change a bit, and a step of generation gives what a prompt gave.
 
 mod distance;
