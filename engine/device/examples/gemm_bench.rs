@@ -1,0 +1,84 @@
+//! Times the CPU's matrix products.
+//!
+//! Why: they are nine tenths of what a language model does, so their rate is the floor under everything else.
+//! What: `x [m, k] · weightᵀ [n, k]` at the shapes of GPT-2 and of squares, packed and mapped; wall and CPU seconds of the
+//! best and the median of several repeats. One JSON line for each; `ops/bench/lm/gemm.py` sets them beside numpy's.
+//! Knobs: `gemm_bench [--threads N] [--isa avx2|avx512] [--repeats N] [--dtype f32|bf16] [--mapped] [MxNxK..]`.
+
+use hopeval_device::cpu::{Isa, Options};
+use hopeval_device::{Cpu, Device, Dtype, Epilogue, HostTensor, Layout};
+use std::time::Instant;
+
+const SHAPES: [&str; 5] = ["2048x2048x2048", "2048x3072x768", "2048x768x3072", "256x50257x768", "8x3072x768"];
+
+#[expect(clippy::print_stdout, reason = "an example prints")]
+fn main() {
+    let (mut options, mut repeats, mut dtype, mut shapes) = (Options::default(), 5, Dtype::F32, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().expect("a value after the option");
+        match argument.as_str() {
+            "--threads" => options.threads = Some(value().parse().expect("a number of threads")),
+            "--repeats" => repeats = value().parse().expect("a number of repeats"),
+            "--isa" => options.isa = Some(if value() == "avx2" { Isa::Avx2 } else { Isa::Avx512 }),
+            "--dtype" => dtype = if value() == "bf16" { Dtype::Bf16 } else { Dtype::F32 },
+            "--mapped" => options.packed = Some(0),
+            shape => shapes.push(shape.to_owned()),
+        }
+    }
+    if shapes.is_empty() {
+        shapes = SHAPES.map(String::from).to_vec();
+    }
+    options.pack_half = options.packed != Some(0);
+    let cpu = Cpu::with_options(options.clone()).expect("a CPU");
+    for shape in shapes {
+        let sizes = shape.split('x').map(|n| n.parse().expect("MxNxK")).collect::<Vec<usize>>();
+        let [m, n, k] = sizes[..] else { panic!("MxNxK, not {shape}") };
+        let numbers = |count: usize| (0..count).map(|i| (i % 1009) as f32 / 1009.0 - 0.5).collect::<Vec<_>>();
+        let x = cpu.upload(m, k, &numbers(m * k)).expect("memory");
+        let weight = HostTensor::from_f32("w", &[n, k], &numbers(n * k));
+        let weight = match dtype {
+            Dtype::F32 => weight,
+            _ => {
+                let halves = weight.bytes.chunks_exact(4).flat_map(|four| [four[2], four[3]]).collect::<Vec<_>>();
+                HostTensor { dtype, bytes: halves.into(), ..weight }
+            }
+        };
+        let weight = cpu.matrix(&[weight], Layout::OutIn).expect("a matrix");
+        let flops = 2.0 * (m * n * k) as f64;
+        let inner = (2e8 / flops).ceil().clamp(1.0, 1000.0) as usize;
+        let once = || drop(cpu.linear(&x, &weight, Epilogue::default()).expect("memory"));
+        once();
+        let mut times = Vec::new();
+        for _ in 0..repeats {
+            let (wall, busy) = (Instant::now(), cpu_seconds());
+            (0..inner).for_each(|_| once());
+            let (wall, busy) = (wall.elapsed().as_secs_f64(), cpu_seconds() - busy);
+            times.push((busy / inner as f64, wall / inner as f64));
+        }
+        times.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (busy, wall) = times[repeats / 2];
+        println!(
+            "{{\"engine\":\"hopeval\",\"isa\":\"{}\",\"threads\":{},\"m\":{m},\"n\":{n},\"k\":{k},\"dtype\":\"{}\",\
+             \"packed\":{},\"gflops_cpu\":{:.1},\"gflops_cpu_best\":{:.1},\"gflops_wall\":{:.1}}}",
+            cpu.isa().name(),
+            cpu.threads(),
+            dtype.name(),
+            options.packed != Some(0),
+            flops / busy / 1e9,
+            flops / times[0].0 / 1e9,
+            flops / wall / 1e9,
+        );
+    }
+}
+
+/// CPU seconds of all threads of this process, to a nanosecond.
+fn cpu_seconds() -> f64 {
+    // utime and stime would be in hundredths; the scheduler's account of each thread is exact.
+    let tasks = std::fs::read_dir("/proc/self/task").expect("/proc");
+    let nanoseconds = |task: std::io::Result<std::fs::DirEntry>| -> Option<f64> {
+        let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    tasks.filter_map(nanoseconds).sum::<f64>() / 1e9
+}
