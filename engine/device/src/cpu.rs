@@ -21,7 +21,6 @@
 compile_error!("the CPU device is written for x86_64 with AVX2");
 
 mod attention;
-mod by_reference;
 mod device;
 mod embed;
 mod epilogue;
@@ -29,6 +28,7 @@ mod gate;
 mod gemm;
 mod kernel_avx2;
 mod kernel_avx512;
+mod log_probs;
 mod math;
 mod memory;
 mod norm;

@@ -1,6 +1,6 @@
 //! [`Device`] for the [`Cpu`]: which module does what.
 
-use crate::cpu::{Cpu, Matrix, Tensor, Vector, attention, by_reference, embed, gate, gemm, norm, rotary, rows};
+use crate::cpu::{Cpu, Matrix, Tensor, Vector, attention, embed, gate, gemm, log_probs, norm, rotary, rows};
 use crate::{
     Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
     Norm, Rotary,
@@ -115,6 +115,6 @@ impl Device for Cpu {
         targets: &[u32],
         temperatures: &[f32],
     ) -> Result<LogProbs, DeviceError> {
-        by_reference::log_probs(self, x, weight, bias, scale, targets, temperatures)
+        log_probs::log_probs(self, x, weight, bias, scale, targets, temperatures)
     }
 }

@@ -19,18 +19,24 @@ use crate::{DeviceError, Dtype, Epilogue};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The most inputs that are summed in registers before the result is touched: a panel of them fits the second-level cache
-/// beside the rows.
-const DEPTH: usize = 384;
+/// The most inputs that are summed in registers before the result is touched. Longer is better, as the result is touched
+/// less often, until the rows of a task no longer fit the second-level cache.
+const DEPTH: usize = 768;
+
+/// Numbers of a cache line.
+pub(super) const LINE: usize = 16;
 
 /// Numbers from one row of a block of `x` to the next: not a power of two, so that rows do not share cache sets.
-pub(super) const PITCH: usize = DEPTH + 16;
+pub(super) const PITCH: usize = DEPTH + LINE;
+
+/// Rows of a panel that a tile calls for ahead of using them.
+pub(super) const AHEAD: usize = 8;
 
 /// Rows of a task at most: a block of them and a panel fit the second-level cache.
-const ROWS: usize = 224;
+pub(super) const ROWS: usize = 168;
 
 /// If all blocks of a task's rows are not more numbers than this, they are copied once and stay in the second-level cache.
-const RESIDENT: usize = 112 * 1024;
+const RESIDENT: usize = 128 * 1024;
 
 /// Columns of a task at most, but for the single one of a single thread.
 const COLUMNS: usize = 1024;
@@ -47,11 +53,12 @@ const CHUNK_PANELS: usize = 4 * 1024 * 1024;
 /// Adds a block's product to a tile of the result, or sets it: `c[r][j] (+)= Σ_i a[r][i] * b[i][j]`, for as many rows as
 /// the function is made for. Arguments: `depth` (how many `i`), `a` (rows of [`PITCH`]), `b` (rows of the panel's width, at
 /// a multiple of 64 bytes), `c`, `stride` (from one of its rows to the next), `columns` (how many `j`, at least one and at
-/// most the width; `b` has the width), `first` (set instead of add).
+/// most the width; `b` has the width), `first` (set instead of add), `next` (an address that is wanted in the
+/// second-level cache, another one `advance` numbers on with each `i`).
 ///
 /// # Safety
 /// The processor has the instructions, and the numbers named above can be read, those of `c` written.
-pub(super) type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, usize, bool);
+pub(super) type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, usize, bool, *const f32, usize);
 
 impl Isa {
     /// Columns of a panel.
@@ -114,7 +121,7 @@ impl<'a> Shared<'a> {
     /// # Safety
     /// Nobody else uses them meanwhile.
     #[inline]
-    unsafe fn part(&self, row: usize, columns: Range<usize>) -> &'a mut [f32] {
+    pub(super) unsafe fn part(&self, row: usize, columns: Range<usize>) -> &'a mut [f32] {
         debug_assert!(row < self.rows && columns.end <= self.columns, "numbers of the result");
         // SAFETY: within the result, and the caller's word.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.columns + columns.start), columns.len()) }
@@ -242,9 +249,11 @@ impl Work<'_> {
             let first = (which.start + index) * width;
             let range = work.blocks.range(block);
             let panel = &panels[index * size + range.start * width..index * size + range.end * width];
+            // What will be wanted next: the panel's next block, or the same block of the next panel.
+            let next = panel.as_ptr().wrapping_add(if work.resident { panel.len() } else { size });
             let columns = at.1 + index * width..at.1 + index * width + width.min(outputs - first);
             // SAFETY: the caller's word.
-            unsafe { work.tiles(block, panel, to, at.0, columns, |row, values| finish(row, first, values)) };
+            unsafe { work.tiles(block, panel, next, to, (at.0, columns), |row, values| finish(row, first, values)) };
         };
         if self.resident {
             for index in 0..which.len() {
@@ -267,9 +276,9 @@ impl Work<'_> {
         &self,
         block: usize,
         panel: &[f32],
+        next: *const f32,
         to: Shared<'_>,
-        at: usize,
-        columns: Range<usize>,
+        (at, columns): (usize, Range<usize>),
         finish: impl Fn(usize, &mut [f32]),
     ) {
         let tiles = self.isa.tiles();
@@ -281,11 +290,15 @@ impl Work<'_> {
             // Of equal height as far as it goes: flat tiles leave the multipliers waiting.
             let rows = tile * self.rows / count..(tile + 1) * self.rows / count;
             let a = &copies[rows.start * PITCH..rows.end * PITCH];
+            // The first tiles share the lines of what comes next; the others call for a line that is there.
+            let lines = tile < panel.len() / (depth * LINE).max(1);
+            let (next, advance) = if lines { (next.wrapping_add(tile * depth * LINE), LINE) } else { (a.as_ptr(), 0) };
             // SAFETY: the processor has the instructions, or there were no `Cpu`; `a` and `panel` are as large as is read
             // and panels begin at multiples of 64 bytes; the numbers of the result are within it and the caller's alone.
             unsafe {
                 let c = to.start.add((at + rows.start) * to.columns + columns.start);
-                tiles[rows.len() - 1](depth, a.as_ptr(), panel.as_ptr(), c, to.columns, columns.len(), block == 0);
+                let b = panel.as_ptr();
+                tiles[rows.len() - 1](depth, a.as_ptr(), b, c, to.columns, columns.len(), block == 0, next, advance);
                 if block + 1 == self.blocks.count {
                     for row in rows {
                         finish(row, to.part(at + row, columns.clone()));
@@ -317,7 +330,7 @@ pub(super) fn linear(
     let to = Shared::new(out.values_mut(), rows, outputs);
     each_chunk(cpu, weight, rows, 1, |weights, panels| {
         let width = cpu.isa.width();
-        let cut = Cut::of(cpu, rows, inputs, panels.len());
+        let cut = Cut::of(cpu, rows, panels.len());
         let work = rows * inputs * panels.len() * width;
         cpu.parallel(cut.row_tasks * cut.panel_tasks, work, |task| {
             let (some, its) = (cut.rows(task), cut.panels(task));
@@ -340,10 +353,8 @@ struct Cut {
 }
 
 impl Cut {
-    fn of(cpu: &Cpu, rows: usize, inputs: usize, panels: usize) -> Self {
-        let resident = RESIDENT / inputs / 14 * 14;
-        let most = if resident >= ROWS / 4 { resident.min(ROWS) } else { ROWS };
-        let row_tasks = rows.div_ceil(most);
+    fn of(cpu: &Cpu, rows: usize, panels: usize) -> Self {
+        let row_tasks = rows.div_ceil(ROWS);
         // A few tasks for each thread, so that one that was interrupted does not hold up all.
         let wanted = if cpu.threads() == 1 { 1 } else { (cpu.threads() * 4).div_ceil(row_tasks.max(1)) };
         let most = if cpu.threads() == 1 { panels } else { COLUMNS / cpu.isa.width() };

@@ -1,9 +1,9 @@
 //! The inner product of matrices with AVX2: up to 6 rows times 16 columns in 12 of the 16 registers.
 
-use crate::cpu::gemm::PITCH;
+use crate::cpu::gemm::{AHEAD, PITCH};
 use std::arch::x86_64::{
-    __m256i, _mm256_add_ps, _mm256_fmadd_ps, _mm256_load_ps, _mm256_loadu_si256, _mm256_maskload_ps,
-    _mm256_maskstore_ps, _mm256_set1_ps, _mm256_setzero_ps,
+    __m256i, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_load_ps,
+    _mm256_loadu_si256, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_set1_ps, _mm256_setzero_ps,
 };
 
 /// Columns of a panel.
@@ -16,6 +16,7 @@ pub(super) const TILES: [super::gemm::Tile; ROWS] = [tile::<1>, tile::<2>, tile:
 
 /// See [`super::gemm::Tile`] for the contract.
 #[target_feature(enable = "avx2,fma")]
+#[expect(clippy::too_many_arguments, reason = "it is called through a table, for every tile")]
 unsafe fn tile<const M: usize>(
     depth: usize,
     a: *const f32,
@@ -24,20 +25,30 @@ unsafe fn tile<const M: usize>(
     stride: usize,
     columns: usize,
     first: bool,
+    next: *const f32,
+    advance: usize,
 ) {
     let masks = [mask(columns), mask(columns.saturating_sub(8))];
     let mut sums = [[_mm256_setzero_ps(); 2]; M];
     // SAFETY: the caller's contract: `a` has `M` rows of `PITCH`, `b` has `depth` rows of 16 and is aligned, and of `c`
-    // only the `columns` numbers that the masks let through are touched.
+    // only the `columns` numbers that the masks let through are touched. Prefetching takes any address.
     unsafe {
+        for row in 0..M {
+            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride).cast());
+            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride + columns - 1).cast());
+        }
+        let mut next = next;
         for i in 0..depth {
             let left = _mm256_load_ps(b.add(i * COLUMNS));
             let right = _mm256_load_ps(b.add(i * COLUMNS + 8));
+            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS).cast());
+            _mm_prefetch::<_MM_HINT_T1>(next.cast());
             for (row, sum) in sums.iter_mut().enumerate() {
                 let x = _mm256_set1_ps(*a.add(row * PITCH + i));
                 sum[0] = _mm256_fmadd_ps(x, left, sum[0]);
                 sum[1] = _mm256_fmadd_ps(x, right, sum[1]);
             }
+            next = next.wrapping_add(advance);
         }
         for (row, sum) in sums.iter().enumerate() {
             for (half, mask) in masks.into_iter().enumerate() {

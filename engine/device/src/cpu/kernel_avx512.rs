@@ -1,9 +1,9 @@
 //! The inner product of matrices with AVX-512: up to 14 rows times 32 columns in 28 of the 32 registers.
 
-use crate::cpu::gemm::PITCH;
+use crate::cpu::gemm::{AHEAD, LINE, PITCH};
 use std::arch::x86_64::{
-    __m512, _MM_HINT_T0, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
+    __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
 };
 
 /// Columns of a panel.
@@ -19,6 +19,7 @@ pub(super) const TILES: [super::gemm::Tile; ROWS] = [
 
 /// See [`super::gemm::Tile`] for the contract.
 #[target_feature(enable = "avx512f")]
+#[expect(clippy::too_many_arguments, reason = "it is called through a table, for every tile")]
 unsafe fn tile<const M: usize>(
     depth: usize,
     a: *const f32,
@@ -27,23 +28,39 @@ unsafe fn tile<const M: usize>(
     stride: usize,
     columns: usize,
     first: bool,
+    next: *const f32,
+    advance: usize,
 ) {
     let masks = [mask(columns), mask(columns.saturating_sub(16))];
     let mut sums = [[_mm512_setzero_ps(); 2]; M];
     // SAFETY: the caller's contract: `a` has `M` rows of `PITCH`, `b` has `depth` rows of 32 and is aligned, and of `c`
-    // only the `columns` numbers that the masks let through are touched.
+    // only the `columns` numbers that the masks let through are touched. Prefetching takes any address.
     unsafe {
         for row in 0..M {
-            _mm_prefetch::<_MM_HINT_T0>(c.add(row * stride).cast());
-            _mm_prefetch::<_MM_HINT_T0>(c.add(row * stride + columns - 1).cast());
+            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride).cast());
+            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride + columns - 1).cast());
         }
-        for i in 0..depth {
-            let left: __m512 = _mm512_load_ps(b.add(i * COLUMNS));
-            let right = _mm512_load_ps(b.add(i * COLUMNS + 16));
-            for (row, sum) in sums.iter_mut().enumerate() {
-                let x = _mm512_set1_ps(*a.add(row * PITCH + i));
-                sum[0] = _mm512_fmadd_ps(x, left, sum[0]);
-                sum[1] = _mm512_fmadd_ps(x, right, sum[1]);
+        let (mut i, mut next) = (0, next);
+        while i < depth {
+            // All rows pass from one cache line to the next at once: while this one is used, the next is called for, one
+            // row with each step.
+            let mut ahead = a.wrapping_add(i + LINE);
+            let end = depth.min(i + LINE);
+            while i < end {
+                let left: __m512 = _mm512_load_ps(b.add(i * COLUMNS));
+                let right = _mm512_load_ps(b.add(i * COLUMNS + 16));
+                _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS).cast());
+                _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS + 16).cast());
+                _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                _mm_prefetch::<_MM_HINT_T1>(next.cast());
+                for (row, sum) in sums.iter_mut().enumerate() {
+                    let x = _mm512_set1_ps(*a.add(row * PITCH + i));
+                    sum[0] = _mm512_fmadd_ps(x, left, sum[0]);
+                    sum[1] = _mm512_fmadd_ps(x, right, sum[1]);
+                }
+                ahead = ahead.wrapping_add(PITCH);
+                next = next.wrapping_add(advance);
+                i += 1;
             }
         }
         for (row, sum) in sums.iter().enumerate() {
