@@ -164,6 +164,55 @@ fn bad_rows_name_file_line_field_and_what_is_allowed() {
 }
 
 #[test]
+fn a_check_that_finds_bad_rows_says_so_in_its_exit_code() {
+    let bench = Bench::new();
+    let good = succeed(&mut bench.command(&["data", "check", "questions.json"]));
+    assert!(good.contains("| rows | 6, of which 0 bad |"), "{good}");
+    let mut rows = questions();
+    rows[2]["answer"] = json!(7);
+    bench.write("type.json", array(&rows));
+    let output = run(&mut bench.command(&["data", "check", "type.json"]));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), err.as_ref()), (Some(2), "error: 1 of 6 rows are bad\n"));
+    assert!(out.contains("type.json:4: record 3: field `answer`"), "the report is printed all the same: {out}");
+}
+
+#[test]
+fn gold_that_lacks_what_identifies_it_is_told_with_the_key_to_set() {
+    let bench = Bench::new();
+    let says = [
+        "questions.json:2: question `q0`: field `gold`: the gold passage `Film 0` has no id",
+        "`gold = \"title\"` in [dataset], as for IIRC",
+    ];
+    bench.refuses(&mut bench.run_with("dataset.gold=id"), &says);
+}
+
+#[test]
+fn a_plan_refuses_and_sets_aside_what_a_run_would() {
+    let bench = Bench::new();
+    let mut rows = questions();
+    rows[1]["answer"] = json!(7);
+    rows[3]["context"].as_array_mut().unwrap().push(json!(["Elsewhere", ["It is not in the corpus."]]));
+    bench.write("bad.json", array(&rows));
+    let plan = |arguments: &[&str]| {
+        let mut command = bench.command(&["plan", "job.toml", "--set", "dataset.questions=bad.json", "--json"]);
+        command.args(arguments);
+        command
+    };
+    bench.refuses(&mut plan(&[]), &["bad.json:3: record 2: field `answer`"]);
+    let counts = |command: &mut Command| {
+        let plan: Value = serde_json::from_str(&succeed(command)).unwrap();
+        (plan["questions"].as_u64().unwrap(), plan["quarantined"].as_u64().unwrap())
+    };
+    // Nobody ranks the candidates, so one that the corpus lacks is no error; a method that does needs all of them.
+    assert_eq!(counts(&mut plan(&["--quarantine", "aside"])), (5, 1));
+    let ranks = ["--set", "method.given.kind=given", "--set", "method.given.retriever=sparse"];
+    assert_eq!(counts(plan(&ranks).args(["--quarantine", "aside"])), (4, 2));
+    let aside = std::fs::read_to_string(bench.dir.path().join("aside")).unwrap();
+    assert!(aside.contains("field `candidates`: `Elsewhere` is not"), "{aside}");
+}
+
+#[test]
 fn bad_passages_name_file_line_and_field() {
     let bench = Bench::new();
     let mut rows = passages();
@@ -242,6 +291,58 @@ fn paths_that_cannot_be_read_or_written_are_named() {
     bench.refuses(&mut command, &["a-file", "File exists"]);
     let mut export = bench.command(&["export", &bench.run, "--format", "trec", "--configuration", "bm25"]);
     bench.refuses(export.args(["--out", "nowhere/run.trec"]), &["nowhere/run.trec", "No such file"]);
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made_by_looking() {
+    let bench = Bench::new();
+    for arguments in [&["show"][..], &["ls"], &["rescore"], &["requests"], &["resume", "latest"]] {
+        for store in ["typo", "file:///no-such-folder/typo"] {
+            let mut command = hopeval(bench.dir.path(), arguments);
+            bench.refuses(command.args(["--store", store]), &[store, "there is no such folder"]);
+        }
+    }
+    assert!(!bench.dir.path().join("typo").exists());
+}
+
+/// A service of a machine's metadata that gives nobody a role.
+fn metadata_service_without_roles() -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 1024];
+            let _ = std::io::Read::read(&mut stream, &mut request);
+            let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    address
+}
+
+#[test]
+fn a_bucket_without_credentials_is_a_mistake_and_not_an_interruption() {
+    let bench = Bench::new();
+    let metadata = metadata_service_without_roles();
+    for arguments in [&["run", "job.toml"][..], &["ls"]] {
+        let mut command = hopeval(bench.dir.path(), arguments);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("AWS_")) {
+            command.env_remove(name);
+        }
+        command.env("AWS_METADATA_ENDPOINT", format!("http://{metadata}")).args(["--store", "s3://bucket/runs"]);
+        command.args(["--cache", "cache"]);
+        bench.refuses(&mut command, &["s3://bucket/runs", "no credentials were found", "AWS_ACCESS_KEY_ID"]);
+    }
+}
+
+#[test]
+fn the_beginning_of_several_ids_lists_the_runs() {
+    let bench = Bench::new();
+    let out = succeed(&mut bench.command(&["run", "job.toml", "--json"]));
+    let second: Value = serde_json::from_str(&out).unwrap();
+    let second = second["run"].as_str().unwrap();
+    let says = ["`20` is the beginning of 2 runs", &format!("{}, {second}", bench.run)];
+    refused(&run(&mut bench.command(&["show", "20"])), &says);
+    refused(&run(&mut bench.command(&["show", "30"])), &["there is no run `30`"]);
 }
 
 #[test]

@@ -99,6 +99,9 @@ fn the_document_of_a_run_has_its_stable_shape() {
         }
         assert!(["device_s", "money", "service_s"].iter().all(|key| null_or(&row[key], Value::is_f64)), "{row}");
         assert!(null_or(&row["configuration"], Value::is_string) && row["service"].is_string(), "{row}");
+        if row["service"] == "sparse" {
+            assert_eq!(row["kind"], "retrieve");
+        }
         if row["configuration"].is_null() && row["service"] == "sparse" {
             services += 1;
             assert_eq!((&row["requests"], &row["unique"], &row["computed"]), (&json!(6), &json!(6), &json!(6)));
@@ -209,6 +212,24 @@ fn a_plan_says_what_the_journal_answers() {
     let again = document(&mut hopeval(dir.path(), &["run", "job.toml", "--json"]));
     let incurred = again["cost"].as_array().unwrap().iter().find(|row| row["configuration"].is_null()).unwrap();
     assert_eq!((&incurred["unique"], &incurred["computed"]), (&json!(6), &json!(0)));
+}
+
+#[test]
+fn failed_questions_are_told_by_configuration() {
+    let dir = tiny_job();
+    let mut rows = tiny::questions();
+    for row in &mut rows[..2] {
+        row["context"] = json!([]);
+    }
+    std::fs::write(dir.path().join("questions.json"), tiny::array(&rows)).unwrap();
+    let ranks = ["--set", "method.given.kind=given", "--set", "method.given.retriever=sparse"];
+    let output = run(hopeval(dir.path(), &["run", "job.toml"]).args(ranks));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("2 of 18 outcomes failed; the job allows a share of 0\n"), "{err}");
+    let line = err.lines().find(|line| line.starts_with("  given: 2 ")).unwrap_or_else(|| panic!("{err}"));
+    assert!(line.contains("first question `q0`: "), "{line}");
+    assert!(err.contains("final/outcomes.parquet say more"), "{err}");
 }
 
 #[test]

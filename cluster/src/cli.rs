@@ -45,13 +45,22 @@ struct PlaceArguments {
 impl PlaceArguments {
     fn open(&self) -> Result<Places> {
         let store = Store::open(&self.store).with_context(|| format!("cannot open the store {}", self.store))?;
+        Ok(self.around(store))
+    }
+
+    /// As [`PlaceArguments::open`], for commands about runs that are there: a store that is not is an error.
+    fn open_existing(&self) -> Result<Places> {
+        Ok(self.around(Store::open_existing(&self.store)?))
+    }
+
+    fn around(&self, store: Store) -> Places {
         let cache = match (&self.cache, store.local_path()) {
             (Some(path), _) => path.clone(),
             (None, Some(path)) => path.join("cache"),
             (None, None) => user_cache().join("hopeval"),
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Places { store, cache: Cache::new(cache), threads: self.threads.unwrap_or(cores).max(1) })
+        Places { store, cache: Cache::new(cache), threads: self.threads.unwrap_or(cores).max(1) }
     }
 }
 

@@ -169,7 +169,10 @@ impl Judge {
     }
 }
 
+/// The status of an outcome that did not fail.
+pub const OK: &str = "ok";
+
 /// Whether an outcome's status is ok.
 pub fn is_ok(outcome: &OutcomeRow) -> bool {
-    outcome.status == "ok"
+    outcome.status == OK
 }

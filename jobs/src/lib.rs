@@ -13,13 +13,14 @@
 //! | [`judge`] | outcomes and measures |
 //! | [`render`] | a job, as a dataflow on one worker |
 //! | [`run`], [`drain`] | the life of a run: prepare, open, finish; its early end |
-//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`export`], [`plan`]: what people ask of them |
+//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`export`], [`plan`], [`failures`]: what people ask of them |
 
 pub mod calibrate;
 pub mod corpora;
 pub mod corrections;
 pub mod drain;
 pub mod export;
+pub mod failures;
 pub mod gold;
 pub mod host;
 pub mod job;

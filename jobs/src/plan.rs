@@ -11,10 +11,11 @@ use crate::questions;
 use crate::run::Places;
 use crate::services::Catalogue;
 use crate::sweep;
-use hopeval_methods::{Setting, Step};
+use hopeval_methods::{ContextMode, Setting, Step};
 use hopeval_results::{Journal, layout};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a job would do.
@@ -56,11 +57,12 @@ pub struct Requests {
 /// Questions that are driven through to estimate later rounds.
 const SAMPLE: u64 = 32;
 
-/// Plans `job`: builds its corpus and indexes, and asks nothing else.
+/// Plans `job`: builds its corpus and indexes, and asks nothing else. With `quarantine`, bad rows are written to that
+/// file as a run would.
 ///
 /// # Errors
 /// What `run` would fail with before it starts.
-pub fn plan(job: &Job, places: &Places, report: Report<'_>) -> Result<Plan, JobError> {
+pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Report<'_>) -> Result<Plan, JobError> {
     let mut job = job.clone();
     places.cache.world(&mut job, report)?;
     let job = &job;
@@ -70,8 +72,10 @@ pub fn plan(job: &Job, places: &Places, report: Report<'_>) -> Result<Plan, JobE
     let setting = Setting { passages: corpus.len() as u32 };
     let configurations = sweep::configurations(job);
     let methods = sweep::methods(&configurations, &setting)?;
+    let mut candidates_needed = false;
     for (configuration, method) in configurations.iter().zip(&methods) {
         catalogue.check(&configuration.name, method.as_ref())?;
+        candidates_needed |= method.context_mode() == ContextMode::Given;
     }
     let journal = Journal::open(&places.store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new())?;
     let mut plan = Plan {
@@ -84,7 +88,7 @@ pub fn plan(job: &Job, places: &Places, report: Report<'_>) -> Result<Plan, JobE
     let mut seen = BTreeSet::new();
     let mut payload = Vec::new();
     let mut sampled: BTreeMap<String, u64> = BTreeMap::new();
-    let (prepared, _) = questions::prepare(job, &corpus, false, None, &mut |row| {
+    let (prepared, _) = questions::prepare(job, &corpus, candidates_needed, quarantine, &mut |row| {
         let question = question(&row);
         for method in &methods {
             let mut machine = method.start(&question);

@@ -136,11 +136,30 @@ impl<'a> Resolver<'a> {
             }
         };
         if found.is_empty() {
-            let named = named.unwrap_or_else(|| "a gold passage without the field that identifies it".to_owned());
-            let allowed = "gold passages that are in the corpus (see `gold` in [dataset])";
-            return Err(self.wrong(question, "gold", format!("`{named}` is not in the corpus"), allowed));
+            let (found, allowed) = match named {
+                Some(named) => (
+                    format!("`{named}` is not in the corpus"),
+                    "gold passages that are in the corpus (see `gold` in [dataset])",
+                ),
+                None => self.unidentified(gold),
+            };
+            return Err(self.wrong(question, "gold", found, allowed));
         }
         Ok(found)
+    }
+
+    /// What to say of a gold passage that lacks the very field that is to identify it.
+    fn unidentified(&self, gold: &GoldPassage) -> (String, &'static str) {
+        let lacks = if self.gold == GoldBy::Id { "id" } else { "title" };
+        let known = gold.title.as_deref().or(gold.id.as_deref()).map_or_else(String::new, |name| format!(" `{name}`"));
+        let found = format!("the gold passage{known} has no {lacks}, by which gold is told");
+        let allowed = match self.gold {
+            GoldBy::Id => {
+                "gold passages with an id, or `gold = \"title\"` in [dataset], as for IIRC, whose gold is articles by title"
+            }
+            GoldBy::Title | GoldBy::TitleAndText => "gold passages with a title, or `gold = \"id\"` in [dataset]",
+        };
+        (found, allowed)
     }
 
     fn find_candidate(&self, candidate: &PassageRecord) -> Option<u32> {

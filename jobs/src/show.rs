@@ -112,6 +112,11 @@ fn live_measures(run: &Open, live: &LiveTable) -> Vec<MeasureRow> {
         .collect()
 }
 
+/// The kind of request of a row; a run on the way does not know it yet.
+fn kind(row: &CostRow) -> Option<&str> {
+    Some(row.kind.as_str()).filter(|kind| !kind.is_empty())
+}
+
 /// The document that `--json` prints.
 pub fn document(run: &Open, shown: &Shown) -> Value {
     let measures: Vec<Value> = shown
@@ -126,8 +131,8 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
         .costs
         .iter()
         .map(|row| {
-            json!({"configuration": row.configuration, "service": row.service, "requests": row.requests, "unique": row.unique,
-                   "computed": row.computed, "prompt_tokens": row.prompt_tokens, "completion_tokens": row.completion_tokens,
+            json!({"configuration": row.configuration, "service": row.service, "kind": kind(row), "requests": row.requests,
+                   "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens, "completion_tokens": row.completion_tokens,
                    "scored_tokens": row.scored_tokens, "service_s": row.service_s, "device_s": row.device_s, "money": row.money})
         })
         .collect();

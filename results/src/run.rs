@@ -39,6 +39,16 @@ pub enum RunError {
         /// Where.
         store: String,
     },
+    /// The beginning of several runs' ids.
+    #[error("`{run}` is the beginning of {} runs in `{store}`: {}", matching.len(), few(matching))]
+    Ambiguous {
+        /// As asked.
+        run: String,
+        /// The runs, oldest first.
+        matching: Vec<String>,
+        /// Where.
+        store: String,
+    },
     /// Another run has this id.
     #[error("there is another run `{run}` in `{store}` already")]
     Taken {
@@ -66,6 +76,13 @@ pub enum RunError {
         /// The one that can be read.
         supported: u32,
     },
+}
+
+/// The first few of a list, for messages.
+fn few(runs: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let more = if runs.len() > SHOWN { " …" } else { "" };
+    runs.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ") + more
 }
 
 /// What every version of a record has.
@@ -128,7 +145,7 @@ pub fn list(store: &Store) -> Result<Vec<String>, StoreError> {
 /// The run that `name` means: an id, the beginning of just one, or `latest` (`last` means the same).
 ///
 /// # Errors
-/// [`RunError::Unknown`] where there is none or more than one, or a store that fails.
+/// [`RunError::Unknown`], [`RunError::Ambiguous`], or a store that fails.
 pub fn resolve(store: &Store, name: &str) -> Result<String, RunError> {
     let mut runs = list(store)?;
     let unknown = || RunError::Unknown { run: name.to_owned(), store: store.uri() };
@@ -138,10 +155,11 @@ pub fn resolve(store: &Store, name: &str) -> Result<String, RunError> {
     if runs.iter().any(|run| run == name) {
         return Ok(name.to_owned());
     }
-    let mut matching = runs.into_iter().filter(|run| !name.is_empty() && run.starts_with(name));
-    match (matching.next(), matching.next()) {
-        (Some(run), None) => Ok(run),
-        _ => Err(unknown()),
+    let mut matching: Vec<String> = runs.into_iter().filter(|run| !name.is_empty() && run.starts_with(name)).collect();
+    match matching.len() {
+        0 => Err(unknown()),
+        1 => Ok(matching.swap_remove(0)),
+        _ => Err(RunError::Ambiguous { run: name.to_owned(), matching, store: store.uri() }),
     }
 }
 

@@ -71,6 +71,14 @@ impl Store {
         open::open(uri)
     }
 
+    /// As [`Store::open`], for who only reads: nothing is created.
+    ///
+    /// # Errors
+    /// As [`Store::open`], and where the local folder is absent.
+    pub fn open_existing(uri: &str) -> Result<Self, StoreError> {
+        open::open_existing(uri)
+    }
+
     /// The address, without secrets.
     pub fn uri(&self) -> String {
         self.inner.uri.clone()

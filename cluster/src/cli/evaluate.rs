@@ -10,7 +10,8 @@ use hopeval_cluster::exit;
 use hopeval_cluster::signals::{self, Notice};
 use hopeval_cluster::supervise::{self, Grace};
 use hopeval_jobs::run::{self, Generation, Open, Places};
-use hopeval_jobs::{DEFAULT_JOB, Job, plan as planning, show};
+use hopeval_jobs::{DEFAULT_JOB, Job, failures, plan as planning, show};
+use hopeval_results::layout;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -126,7 +127,7 @@ impl OutputArguments {
         }
         print::line(print::measures(run, &shown, &choice).trim_end());
         print::line(&print::costs(&shown));
-        let out = run.places.store.full_name(&hopeval_results::layout::run(run.id()));
+        let out = run.places.store.full_name(&layout::run(run.id()));
         print::line(&format!("results: {out}"));
         Ok(())
     }
@@ -165,6 +166,9 @@ pub(crate) struct ResumeArguments {
 pub(crate) struct PlanArguments {
     #[command(flatten)]
     job: JobArguments,
+    /// Sets bad rows of the dataset aside in this file instead of failing.
+    #[arg(long, value_name = "FILE")]
+    quarantine: Option<PathBuf>,
     /// Prints one JSON document.
     #[arg(long)]
     json: bool,
@@ -187,7 +191,8 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
 }
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
-    let opened = places.open_to_compute()?;
+    let opened = places.open_existing()?;
+    let opened = Places { cache: opened.cache.verifying(), ..opened };
     let run = hopeval_results::run::resolve(&opened.store, &arguments.run)?;
     let progress = Stages::new();
     let notice = if arguments.quiet { Notice::Silent } else { Notice::Print };
@@ -267,6 +272,11 @@ fn finished_code(places: &Places, ended: &Ended) -> Result<u8> {
             "{failed} of {outcomes} outcomes failed; the job allows a share of {}",
             resolved.job.run.allowed_failed
         ));
+        for failure in failures::failures(&places.store, &ended.run)? {
+            print::note(&format!("  {failure}"));
+        }
+        let outcomes = places.store.full_name(&layout::final_table(&ended.run, "outcomes"));
+        print::note(&format!("hint: `status` and `message` in {outcomes} say more"));
         return Ok(exit::FAILED_QUESTIONS);
     }
     Ok(exit::DONE)
@@ -315,11 +325,14 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
     let job = arguments.job.load()?;
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
-    let plan = planning::plan(&job, &places.open_to_compute()?, &report)?;
+    let plan = planning::plan(&job, &places.open_to_compute()?, arguments.quarantine.as_deref(), &report)?;
     progress.clear();
     if arguments.json {
         print::line(&serde_json::to_string(&plan)?);
         return Ok(exit::DONE);
+    }
+    if plan.quarantined > 0 {
+        print::note(&format!("{} rows set aside", plan.quarantined));
     }
     print::line(&format!(
         "{} questions x {} configurations = {} outcomes over {} passages; indexes {} bytes; journal {} entries",

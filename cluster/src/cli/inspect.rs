@@ -90,7 +90,7 @@ pub(crate) struct DoctorArguments {
 }
 
 fn open(places: &PlaceArguments, run: &str) -> Result<Open> {
-    let places = places.open()?;
+    let places = places.open_existing()?;
     let run = hopeval_results::run::resolve(&places.store, run)?;
     Ok(Open::open(&places, &run, &|_, _| ())?)
 }
@@ -210,7 +210,7 @@ fn listed(store: &hopeval_results::Store, run: &str) -> Result<(String, &'static
 }
 
 pub(crate) fn ls(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> {
-    let places = places.open()?;
+    let places = places.open_existing()?;
     let mut rows = Vec::new();
     for run in hopeval_results::run::list(&places.store)? {
         match listed(&places.store, &run) {

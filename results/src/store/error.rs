@@ -61,6 +61,19 @@ pub enum StoreError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+    /// A bucket, and nothing that says who asks.
+    #[error(
+        "cannot {operation} `{path}`: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this machine a role"
+    )]
+    NoCredentials {
+        /// What was tried.
+        operation: &'static str,
+        /// The object.
+        path: String,
+        /// What the last resort, the machine's metadata service, said.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// Anything else; a write may have happened all the same.
     #[error("cannot {operation} `{path}`: {source}")]
     Failed {
@@ -74,6 +87,10 @@ pub enum StoreError {
     },
 }
 
+/// What the URLs of a machine's metadata service have, which is asked only where nothing else gives credentials; an
+/// error of object_store names the URL and has no other sign of it.
+const METADATA_PATHS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam/security-credentials"];
+
 impl StoreError {
     /// Sorts an error of object_store; the operating system's own code, deep in its chain, says the most.
     pub(crate) fn classify(operation: &'static str, path: String, source: object_store::Error) -> Self {
@@ -84,8 +101,10 @@ impl StoreError {
         let kind = io_kind(&source);
         let denied = matches!(source, E::PermissionDenied { .. } | E::Unauthenticated { .. })
             || matches!(kind, Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem));
+        let anonymous = METADATA_PATHS.iter().any(|path| source.to_string().contains(path));
         let source = Box::new(source);
         match kind {
+            _ if anonymous => Self::NoCredentials { operation, path, source },
             Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Self::Full { operation, path, source },
             _ if denied => Self::Denied { operation, path, source },
             _ => Self::Failed { operation, path, source },
@@ -128,6 +147,19 @@ mod tests {
         let inner = object_store::Error::Generic { store: "inner", source: Box::new(full) };
         let error = StoreError::from_io("write", "/disk/a".to_owned(), std::io::Error::other(inner));
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_lack_of_credentials_is_told_from_a_bucket_that_fails() {
+        let said = |text: &str| {
+            let source = object_store::Error::Generic { store: "S3", source: text.to_owned().into() };
+            StoreError::classify("list", "s3://bucket/runs".to_owned(), source)
+        };
+        let error = said("Error performing PUT http://169.254.169.254/latest/api/token in 1ms: connection refused");
+        assert!(matches!(error, StoreError::NoCredentials { .. }), "{error:?}");
+        assert!(error.to_string().contains("AWS_ACCESS_KEY_ID"), "{error}");
+        let error = said("Error performing GET http://127.0.0.1:9000/bucket in 1ms: connection refused");
+        assert!(matches!(error, StoreError::Failed { .. }), "{error:?}");
     }
 
     #[test]

@@ -35,6 +35,23 @@ pub(super) fn open(uri: &str) -> Result<Store, StoreError> {
     Ok(Store { inner: Arc::new(Inner { objects, runtime: Some(runtime), uri: name, local }) })
 }
 
+/// As [`open`], but a local folder must be there.
+pub(super) fn open_existing(uri: &str) -> Result<Store, StoreError> {
+    let folder = match uri.split_once(':') {
+        Some(("file", rest)) if rest.starts_with("///") => Some(&rest[2..]),
+        Some(("memory", "")) => None,
+        Some((_, rest)) if rest.starts_with("//") => None,
+        _ if uri.is_empty() => None,
+        _ => Some(uri),
+    };
+    if let Some(folder) = folder
+        && !Path::new(folder).exists()
+    {
+        return Err(StoreError::Address { uri: uri.to_owned(), reason: "there is no such folder".to_owned() });
+    }
+    open(uri)
+}
+
 type Opened = (Arc<dyn ObjectStore>, String, Option<PathBuf>);
 
 /// A local folder, created if absent. Writes and their folders are synced.

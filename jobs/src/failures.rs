@@ -1,0 +1,55 @@
+//! Says which configurations of a finished run failed on questions, and why.
+
+use crate::error::JobError;
+use crate::judge::OK;
+use hopeval_results::tables::{FinalOutcomeRow, TableReader};
+use hopeval_results::{Store, layout};
+use std::fmt;
+
+/// The failed outcomes of one configuration that have one status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The configuration's name.
+    pub configuration: String,
+    /// The kind of failure.
+    pub status: String,
+    /// How many outcomes.
+    pub outcomes: u64,
+    /// The first question, in the dataset's order.
+    pub question: String,
+    /// What went wrong there.
+    pub message: Option<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {}, first question `{}`", self.configuration, self.outcomes, self.status, self.question)?;
+        self.message.iter().try_for_each(|message| write!(f, ": {message}"))
+    }
+}
+
+/// The failures of a finished run, in the order of its final outcomes.
+///
+/// # Errors
+/// The table cannot be read.
+pub fn failures(store: &Store, run: &str) -> Result<Vec<Failure>, JobError> {
+    let mut found: Vec<Failure> = Vec::new();
+    let table = TableReader::<FinalOutcomeRow>::open(store, &layout::final_table(run, "outcomes"))?;
+    for row in table.rows_from(0) {
+        let row = row?;
+        if row.status == OK {
+            continue;
+        }
+        match found.iter_mut().find(|f| f.configuration == row.configuration && f.status == row.status) {
+            Some(failure) => failure.outcomes += 1,
+            None => found.push(Failure {
+                configuration: row.configuration,
+                status: row.status,
+                outcomes: 1,
+                question: row.question,
+                message: row.message,
+            }),
+        }
+    }
+    Ok(found)
+}
