@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Sets the CPU device's matrix products beside numpy's (OpenBLAS) and the processor's peak, in one run.
+"""Sets the CPU device's matrix products beside numpy's (OpenBLAS), in one run.
 
 Why: the machine's matrix-multiply rate is the yardstick of the whole language-model engine.
-What: for each thread count and shape, the engines take turns (round 1 of each, round 2 of each, ..); medians of GFLOP/s per
-CPU second and per second of wall time. The peak is 2 x 2 x lanes x the frequency that a loop of dependent additions shows.
-Knobs: --binary (cargo build --release -p hopeval-device --example gemm_bench), --threads 1,2, --rounds 3, shapes MxNxK.
+What: for each thread count and shape, the engines take turns (round 1 of each, round 2 of each, ..). Of a round the best
+of its products counts, of the rounds the median: GFLOP/s per CPU second, and per second of wall time.
+Knobs: --binary (cargo build --release -p hopeval-device --example gemm_bench), --threads 1,2, --rounds 3, --repeats 15,
+--isa avx2|avx512, shapes MxNxK.
 
     python3 ops/bench/lm/gemm.py --binary target/release/examples/gemm_bench
 """

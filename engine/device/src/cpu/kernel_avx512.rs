@@ -40,28 +40,23 @@ unsafe fn tile<const M: usize>(
             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride).cast());
             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride + columns - 1).cast());
         }
-        let (mut i, mut next) = (0, next);
-        while i < depth {
+        let mut next = next;
+        for i in 0..depth {
+            let left: __m512 = _mm512_load_ps(b.add(i * COLUMNS));
+            let right = _mm512_load_ps(b.add(i * COLUMNS + 16));
+            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS).cast());
+            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS + 16).cast());
             // All rows pass from one cache line to the next at once: while this one is used, the next is called for, one
-            // row with each step.
-            let mut ahead = a.wrapping_add(i + LINE);
-            let end = depth.min(i + LINE);
-            while i < end {
-                let left: __m512 = _mm512_load_ps(b.add(i * COLUMNS));
-                let right = _mm512_load_ps(b.add(i * COLUMNS + 16));
-                _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS).cast());
-                _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS + 16).cast());
-                _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
-                _mm_prefetch::<_MM_HINT_T1>(next.cast());
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    let x = _mm512_set1_ps(*a.add(row * PITCH + i));
-                    sum[0] = _mm512_fmadd_ps(x, left, sum[0]);
-                    sum[1] = _mm512_fmadd_ps(x, right, sum[1]);
-                }
-                ahead = ahead.wrapping_add(PITCH);
-                next = next.wrapping_add(advance);
-                i += 1;
+            // row with each step. (A loop of its own for each line made the compiler spill the sums.)
+            let line = a.wrapping_add((i / LINE + 1) * LINE);
+            _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(i % LINE * PITCH).cast());
+            _mm_prefetch::<_MM_HINT_T1>(next.cast());
+            for (row, sum) in sums.iter_mut().enumerate() {
+                let x = _mm512_set1_ps(*a.add(row * PITCH + i));
+                sum[0] = _mm512_fmadd_ps(x, left, sum[0]);
+                sum[1] = _mm512_fmadd_ps(x, right, sum[1]);
             }
+            next = next.wrapping_add(advance);
         }
         for (row, sum) in sums.iter().enumerate() {
             for (half, mask) in masks.into_iter().enumerate() {
