@@ -44,14 +44,14 @@ fn devices(threads: usize) -> Vec<Cpu> {
             pack_half: packed > 0,
             ..Options::default()
         })
-        .unwrap()
+        .expect("a CPU")
     };
     Isa::available().into_iter().flat_map(|isa| [with(isa, 1 << 30), with(isa, 0)]).collect()
 }
 
 fn linear(cpu: &Cpu, rows: usize, x: &[f32], weight: &<Cpu as Device>::Matrix) -> Vec<f32> {
-    let x = cpu.upload(rows, x.len() / rows, x).unwrap();
-    cpu.read(&cpu.linear(&x, weight, Epilogue::default()).unwrap()).unwrap()
+    let x = cpu.upload(rows, x.len() / rows, x).expect("memory");
+    cpu.read(&cpu.linear(&x, weight, Epilogue::default()).expect("memory")).expect("a device")
 }
 
 #[track_caller]
