@@ -120,7 +120,8 @@ impl Line<'_> {
             Some(ids) => Ok(ids),
             None => {
                 let text = self.required("prompt", "prompt_ids")?;
-                Ok(self.tokenizer()?.encode(text, true).map_err(untokenised)?.ids.into())
+                // A prompt comes with many targets, and a target with many prompts: each is tokenised once.
+                self.tokenizer()?.ids(text, true).map_err(untokenised)
             }
         }
     }
@@ -129,11 +130,12 @@ impl Line<'_> {
     fn target(&self, target_eos: bool) -> Result<Ids, BadLine> {
         let text = self.required("target", "target_ids")?;
         let tokenizer = self.tokenizer()?;
-        let mut ids = tokenizer.encode(text, false).map_err(untokenised)?.ids;
-        if target_eos && self.session.family == Family::EncoderDecoder {
-            ids.push(tokenizer.eos().map_err(untokenised)?);
+        let ids = tokenizer.ids(text, false).map_err(untokenised)?;
+        if !target_eos || self.session.family != Family::EncoderDecoder {
+            return Ok(ids);
         }
-        Ok(ids.into())
+        let end = tokenizer.eos().map_err(untokenised)?;
+        Ok(ids.iter().copied().chain([end]).collect())
     }
 
     /// `text` and, if there is one, `text_pair`.
