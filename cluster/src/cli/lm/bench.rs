@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
 use hopeval_datasets::input::Input;
 use hopeval_lm::lines::{self, Sample, Task};
+use hopeval_lm::request::{Encode, Generate, Ids, Request, Score};
 use hopeval_lm::session::Session;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -63,7 +64,7 @@ pub(super) fn requests(
     session: &Session,
     task: &Task,
     lines: &LineArguments,
-) -> Result<Vec<hopeval_lm::request::Request>> {
+) -> Result<Vec<Request>> {
     let Some(path) = &lines.input else {
         bail!("--input FILE is needed: the lines are read whole before they are answered")
     };
@@ -77,6 +78,10 @@ pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Resul
     let open_s = started.elapsed().as_secs_f64();
     let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
     let requests = requests(&session, &task, &arguments.lines)?;
+    // Weights are brought into the order of products when they are first used: that is loading.
+    let started = Instant::now();
+    session.engine.ask(requests.first().map(smallest));
+    let warm_s = started.elapsed().as_secs_f64();
     let counters = session.engine.counters();
     let counted: [(&str, &AtomicU64); 5] = [
         ("requested_tokens", &counters.requested_tokens),
@@ -94,7 +99,7 @@ pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Resul
             bail!("a request was refused: {refusal}");
         }
         let mut document = serde_json::json!({
-            "pass": pass, "requests": requests.len(), "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s,
+            "pass": pass, "requests": requests.len(), "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s, "warm_s": warm_s,
             "device": session.engine.identity().name, "numerics": session.engine.identity().numerics,
         });
         for ((name, counter), before) in counted.iter().zip(before) {
@@ -104,6 +109,22 @@ pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Resul
         print::line(&document.to_string());
     }
     Ok(exit::DONE)
+}
+
+/// A request of the same sort with as few tokens as can be.
+fn smallest(request: &Request) -> Request {
+    let one = |ids: &Ids| ids[..ids.len().min(1)].into();
+    match request {
+        Request::Score(score) => {
+            Request::Score(Score { prompt: one(&score.prompt), target: one(&score.target), ..score.clone() })
+        }
+        Request::Encode(encode) => {
+            Request::Encode(Encode { ids: one(&encode.ids), type_ids: one(&encode.type_ids), ..encode.clone() })
+        }
+        Request::Generate(generate) => {
+            Request::Generate(Generate { prompt: one(&generate.prompt), max_tokens: 1, ..generate.clone() })
+        }
+    }
 }
 
 /// Seconds of all this process's threads so far.
