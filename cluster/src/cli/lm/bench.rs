@@ -60,11 +60,7 @@ impl TaskName {
 }
 
 /// The requests of a file's lines; a bad line is an error here.
-pub(super) fn requests(
-    session: &Session,
-    task: &Task,
-    lines: &LineArguments,
-) -> Result<Vec<Request>> {
+pub(super) fn requests(session: &Session, task: &Task, lines: &LineArguments) -> Result<Vec<Request>> {
     let Some(path) = &lines.input else {
         bail!("--input FILE is needed: the lines are read whole before they are answered")
     };
