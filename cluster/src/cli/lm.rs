@@ -51,13 +51,13 @@ pub(crate) struct ModelArguments {
     #[arg(long, default_value = "cpu")]
     device: DeviceName,
     /// Tokens in a batch at most.
-    #[arg(long, default_value_t = Options::default().batch_tokens)]
+    #[arg(long, default_value_t = Options::default().batch_tokens, value_parser = count)]
     batch_tokens: usize,
     /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders).
-    #[arg(long, default_value_t = Options::default().states_tokens)]
+    #[arg(long, default_value_t = Options::default().states_tokens, value_parser = count)]
     states_tokens: usize,
     /// Tokens that the key/value cache holds (generate).
-    #[arg(long, default_value_t = Options::default().cache_tokens)]
+    #[arg(long, default_value_t = Options::default().cache_tokens, value_parser = count)]
     cache_tokens: usize,
     /// Computes every request for itself: to measure what sharing brings.
     #[arg(long)]
@@ -104,7 +104,7 @@ pub(crate) struct LineArguments {
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Lines under way at most: the more, the more work they share.
-    #[arg(long, default_value_t = lines::WINDOW)]
+    #[arg(long, default_value_t = lines::WINDOW, value_parser = count)]
     window: usize,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct ScoreArguments {
     #[command(flatten)]
     lines: LineArguments,
     /// The grid of temperatures, comma-separated: each is a key of the output's logprobs.
-    #[arg(long, default_value = "1.0", value_delimiter = ',')]
+    #[arg(long, default_value = "1.0", value_delimiter = ',', allow_negative_numbers = true)]
     temperatures: Vec<String>,
     /// Leaves out the end token that an encoder-decoder's text target is scored with.
     #[arg(long)]
@@ -152,7 +152,7 @@ pub(crate) struct ReadArguments {
     #[command(flatten)]
     lines: LineArguments,
     /// Tokens of an answer at most.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = count)]
     max_answer_tokens: usize,
 }
 
@@ -161,13 +161,13 @@ pub(crate) struct GenerateArguments {
     #[command(flatten)]
     lines: LineArguments,
     /// Tokens at most.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = count)]
     max_tokens: usize,
     /// Goes on after the end token.
     #[arg(long)]
     ignore_eos: bool,
     /// 0 is greedy.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     temperature: f32,
     /// Draws from the highest tokens only; 0 is all.
     #[arg(long, default_value_t = 0)]
@@ -201,6 +201,15 @@ pub(crate) fn lm(command: LmCommand, threads: Option<usize>) -> Result<u8> {
         }
         LmCommand::Generate(arguments) => {
             let GenerateArguments { temperature, top_k, top_p, seed, .. } = arguments;
+            if !(temperature.is_finite() && temperature >= 0.0) {
+                bail!("--temperature: {temperature}: a finite number is needed, 0 (greedy) or above");
+            }
+            if !(top_p > 0.0 && top_p <= 1.0) {
+                bail!("--top-p: {top_p}: a number above 0 and at most 1 is needed");
+            }
+            if arguments.stop.iter().any(String::is_empty) {
+                bail!("--stop: an empty text would end every continuation before it begins");
+            }
             let task = Task::Generate {
                 max_tokens: arguments.max_tokens,
                 ignore_eos: arguments.ignore_eos,
@@ -213,6 +222,13 @@ pub(crate) fn lm(command: LmCommand, threads: Option<usize>) -> Result<u8> {
         LmCommand::Bench(arguments) => bench::bench(&arguments, threads),
         LmCommand::SelfCheck(arguments) => check::check(&arguments, threads),
     }
+}
+
+/// A number of tokens or lines: at least one, and no more than any memory holds.
+fn count(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1 << 30;
+    let wrong = || format!("a number from 1 to {MOST} is needed");
+    text.parse::<usize>().ok().filter(|n| (1..=MOST).contains(n)).ok_or_else(wrong)
 }
 
 /// Temperatures as they were written, and their values.

@@ -31,7 +31,7 @@ impl<D: Device> WithHeads<D> {
     /// [`DeviceError::OutOfMemory`].
     pub fn answer(&self, device: &D, requests: &[&Encode]) -> Result<Batched<Encoded>, DeviceError> {
         let mut sequences = Sequences::default();
-        let typed = requests.iter().any(|request| !request.type_ids.is_empty());
+        let typed = self.encoder.type_vocabulary() > 0 && requests.iter().any(|request| !request.type_ids.is_empty());
         for request in requests {
             sequences.push(request.ids.iter().copied());
             if typed {

@@ -88,9 +88,9 @@ pub fn run(
         let writer = scope.spawn(move || write_in_order(&done, &leave, output));
         let mut number = 0;
         let mut broken = None;
-        for (at, line) in (1..).zip(input.lines()) {
+        for (at, line) in (1..).zip(input.split(b'\n')) {
             let line = match line {
-                Ok(line) if line.trim().is_empty() => continue,
+                Ok(line) if line.trim_ascii().is_empty() => continue,
                 Ok(line) => line,
                 Err(source) => {
                     broken = Some(LinesError::Read { line: at, source });
@@ -136,8 +136,8 @@ pub fn requests(session: &Session, task: &Task, input: impl BufRead) -> Result<V
 }
 
 /// Answers one line, now or on the engine's thread.
-fn ask(session: &Session, task: &Task, at: u64, line: &str, reply: impl FnOnce(String, bool) + Send + 'static) {
-    let value = match serde_json::from_str::<Value>(line) {
+fn ask(session: &Session, task: &Task, at: u64, line: &[u8], reply: impl FnOnce(String, bool) + Send + 'static) {
+    let value = match serde_json::from_slice::<Value>(line) {
         Ok(Value::Object(fields)) => fields,
         Ok(other) => {
             let message = format!("line {at}: expected an object, found {}", kind_of(&other));
@@ -159,7 +159,7 @@ fn ask(session: &Session, task: &Task, at: u64, line: &str, reply: impl FnOnce(S
 }
 
 fn error_line(id: &Value, code: &str, message: &str) -> String {
-    serde_json::json!({ "id": id, "error": { "code": code, "message": message } }).to_string()
+    answer::line(id.clone(), vec![("error", serde_json::json!({ "code": code, "message": message }))])
 }
 
 fn kind_of(value: &Value) -> &'static str {

@@ -69,7 +69,8 @@ fn ends(checkpoint: &Checkpoint) -> Result<Vec<u32>, LmError> {
         Ok(text) => serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text).map_err(|source| {
             hopeval_checkpoint::CheckpointError::Format { path, reason: format!("not a JSON object: {source}") }
         })?,
-        Err(_) => serde_json::Map::new(),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => serde_json::Map::new(),
+        Err(source) => return Err(hopeval_checkpoint::CheckpointError::Read { path, source }.into()),
     };
     let found =
         generation.get("eos_token_id").filter(|v| !v.is_null()).or_else(|| checkpoint.config().get("eos_token_id"));

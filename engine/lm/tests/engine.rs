@@ -329,6 +329,65 @@ fn texts_are_scored_as_their_tokens_are() {
     }
 }
 
+/// An encoder cannot share prefixes: batches are counted by whole prompts, and the pool of states holds each of them.
+#[test]
+fn many_prompts_that_begin_alike_are_encoded_in_batches_that_fit() {
+    let small = Options { batch_tokens: 80, states_tokens: 1, cache_tokens: 1024, share: true };
+    let generate = |last: u32| {
+        let mut prompt = vec![7; 30];
+        prompt.push(last);
+        Request::Generate(Generate {
+            prompt: prompt.into(),
+            max_tokens: 4,
+            sampling: Sampling::Greedy,
+            stop: Vec::new(),
+            ends: Vec::new(),
+        })
+    };
+    let requests = (0..60).map(|n| generate(2 + n % 40)).collect::<Vec<_>>();
+    let many = answers(open("t5-v1.1", cpu(), small).engine.ask(requests.clone()));
+    let alone = open("t5-v1.1", cpu(), Options::default());
+    for (request, answer) in requests.into_iter().zip(many) {
+        assert_eq!(answers(alone.engine.ask([request])), [answer]);
+    }
+}
+
+#[test]
+fn spans_of_token_ids_are_those_of_transformers() {
+    let session = open("electra-span", cpu(), Options::default());
+    let expected = expected("electra-span");
+    let rows = expected["sequences"].as_array().unwrap();
+    let spans = rows.iter().filter(|row| row["span"].is_array());
+    let mut compared = 0;
+    for row in spans {
+        let line =
+            serde_json::json!({ "id": 0, "ids": row["ids"], "token_type_ids": row["token_type_ids"] }).to_string();
+        let task = Task::Read { max_answer_tokens: row["longest_answer"].as_u64().unwrap_or(30) as usize };
+        let mut output = Vec::new();
+        lines::run(&session, &task, line.as_bytes(), &mut output, 1).unwrap();
+        let found: Value = serde_json::from_slice(&output).unwrap();
+        // Ours ends after the last token, theirs with it.
+        let found = ids(&found["tokens"]);
+        assert_eq!(vec![found[0], found[1] - 1], ids(&row["span"]));
+        compared += 1;
+    }
+    assert!(compared > 1);
+}
+
+#[test]
+fn a_line_that_is_no_text_is_an_error_in_its_place() {
+    let session = open("gpt2", cpu(), Options::default());
+    let task = Task::Score { temperatures: vec![("1.0".into(), 1.0)], target_eos: true };
+    let input =
+        b"{\"id\":1,\"prompt_ids\":[1],\"target_ids\":[2]}\n\xff\xfe\n{\"id\":2,\"prompt_ids\":[1],\"target_ids\":[2]}";
+    let mut output = Vec::new();
+    let tally = lines::run(&session, &task, &input[..], &mut output, 8).unwrap();
+    assert_eq!((tally.lines, tally.errors), (3, 1));
+    let output = String::from_utf8(output).unwrap();
+    let starts = output.lines().map(|line| &line[..8]).collect::<Vec<_>>();
+    assert_eq!(starts, ["{\"id\":1,", "{\"id\":nu", "{\"id\":2,"]);
+}
+
 #[test]
 fn a_stop_string_ends_the_text_before_it() {
     let session = open("gpt2", cpu(), Options::default());

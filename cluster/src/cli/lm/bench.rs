@@ -23,13 +23,13 @@ pub(crate) struct BenchArguments {
     #[arg(long)]
     task: TaskName,
     /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = super::count)]
     repeat: usize,
     /// As in `lm score`.
     #[arg(long, default_value = "1.0", value_delimiter = ',')]
     temperatures: Vec<String>,
     /// As in `lm generate`.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = super::count)]
     max_tokens: usize,
 }
 

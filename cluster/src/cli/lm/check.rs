@@ -3,8 +3,8 @@
 use super::bench::{TaskName, requests};
 use super::{LineArguments, temperatures};
 use crate::print;
-use anyhow::Result;
-use clap::Args;
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
 use hopeval_lm::request::Request;
 use hopeval_lm::self_check;
@@ -19,16 +19,16 @@ pub(crate) struct CheckArguments {
     #[arg(long)]
     task: TaskName,
     /// Lines of the file that are taken, evenly spread.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = super::count)]
     sample: usize,
     /// Passes, each with another order, batch size and number of threads.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
     passes: u64,
     /// As in `lm score`.
     #[arg(long, default_value = "1.0", value_delimiter = ',')]
     temperatures: Vec<String>,
     /// As in `lm generate`.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = super::count)]
     max_tokens: usize,
     /// Prints one JSON document.
     #[arg(long)]
@@ -60,6 +60,12 @@ pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Resul
         return Err(error);
     }
     let differences = differences.unwrap_or_default();
+    if differences.iter().any(|difference| difference.compared == 0) {
+        bail!(
+            "nothing was compared: there is no line, or every one was refused (`lm {}` says why)",
+            arguments.task.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        );
+    }
     let same = differences.iter().all(self_check::Difference::is_none);
     if arguments.json {
         let pass = |(variant, d): (&self_check::Variant, &self_check::Difference)| {

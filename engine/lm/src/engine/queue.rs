@@ -56,9 +56,10 @@ pub(super) fn check<D: Device>(
                 let allowed = "one for each token, or none";
                 return Err(Refusal::Parameter { name: "token_type_ids", value, allowed });
             }
+            // Where there are no types, they mean nothing, as in transformers.
             let types = model.token_types();
-            if let Some(id) = encode.type_ids.iter().find(|id| **id as usize >= types) {
-                let value = id.to_string();
+            if let Some(id) = encode.type_ids.iter().find(|id| types > 0 && **id as usize >= types) {
+                let value = format!("{id} of {types} types");
                 return Err(Refusal::Parameter {
                     name: "token_type_ids",
                     value,
@@ -95,11 +96,12 @@ pub(super) fn check<D: Device>(
             }
             let (prompt, new) = (generate.prompt.len(), generate.max_tokens);
             let joined = matches!(model, Loaded::Decoder(_));
-            positions(model, if joined { prompt + new - 1 } else { prompt.max(new) })?;
+            positions(model, if joined { prompt.saturating_add(new - 1) } else { prompt.max(new) })?;
             fits(prompt, options)?;
             let limit = options.cache_tokens;
-            if prompt + new > limit {
-                return Err(Refusal::TooLong { tokens: prompt + new, limit, what: "the cache" });
+            let tokens = prompt.saturating_add(new);
+            if tokens > limit {
+                return Err(Refusal::TooLong { tokens, limit, what: "the cache" });
             }
             // Known when it has ended: how many tokens it took.
             Ok(Work { prompt_tokens: prompt as u64, ..Work::default() })
@@ -206,7 +208,12 @@ impl Item {
             }
             // Near lengths together: nothing is padded, but accelerators balance equal sequences best.
             Request::Encode(encode) => ((encode.ids.len(), Ids::default()), encode.ids.len(), Sharing::Nothing),
-            Request::Generate(generate) => ((0, generate.prompt.clone()), generate.prompt.len(), Sharing::Prefix),
+            Request::Generate(generate) => {
+                let tokens = generate.prompt.len();
+                // An encoder's state depends on the whole prompt.
+                let whole = matches!(model, Loaded::EncoderDecoder(_));
+                ((0, generate.prompt.clone()), tokens, if whole { Sharing::Prompt(tokens) } else { Sharing::Prefix })
+            }
         };
         Self { request, group, key, cost, sharing: if share { sharing } else { Sharing::Nothing } }
     }
@@ -228,7 +235,7 @@ impl Pack for Item {
             Sharing::Nothing => self.cost,
             // At least one: what shares everything still has rows of its own at the head.
             Sharing::Prefix => (self.cost - common_prefix(&self.key.1, &before.key.1).min(self.cost)).max(1),
-            Sharing::Prompt(tokens) if self.key == before.key => self.cost - tokens,
+            Sharing::Prompt(tokens) if self.key == before.key => (self.cost - tokens).max(1),
             Sharing::Prompt(_) => self.cost,
         }
     }

@@ -5,7 +5,7 @@ use super::{Completion, Cost, Counters, Options, Refusal, Submission};
 use crate::generate::{Detokenise, Finished, Generative, Generator};
 use crate::loaded::Loaded;
 use crate::pack::Packer;
-use crate::request::{Answer, Encoded, Request, Score, Scored};
+use crate::request::{Answer, Request, Score, Scored};
 use crate::score::{self, Batched};
 use crate::states::StatesPool;
 use hopeval_device::{Device, DeviceError};
@@ -129,7 +129,7 @@ impl<'a, D: Device> Worker<'a, D> {
                 self.leave(&batch, started);
                 self.charge(&batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>(), started);
                 for ((_, item), result) in batch.iter().zip(results) {
-                    self.complete(item.group, result);
+                    self.complete(item.group, Ok(result));
                 }
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
@@ -140,10 +140,10 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    fn answer(&mut self, batch: &[(u64, Item)]) -> Result<Batched<Result<Answer, Refusal>>, DeviceError> {
+    fn answer(&mut self, batch: &[(u64, Item)]) -> Result<Batched<Answer>, DeviceError> {
         if let Loaded::Encoder(model) = self.model {
             let requests = batch.iter().map(|(_, item)| item.request.as_encode()).collect::<Vec<_>>();
-            return Ok(checked(model.answer(self.device, &requests)?, Answer::Encoded));
+            return Ok(wrapped(model.answer(self.device, &requests)?, Answer::Encoded));
         }
         let requests = batch.iter().map(|(_, item)| self.score_of(item)).collect::<Vec<_>>();
         let scores = requests.iter().collect::<Vec<_>>();
@@ -156,7 +156,7 @@ impl<'a, D: Device> Worker<'a, D> {
             }
             Loaded::Encoder(_) => unreachable!("it was answered above; this is a bug"),
         };
-        Ok(checked(scores, Answer::Scored))
+        Ok(wrapped(scores, Answer::Scored))
     }
 
     /// The score that an item asks for, at the temperatures of all who wait for it.
@@ -296,7 +296,13 @@ impl<'a, D: Device> Worker<'a, D> {
                 }
                 _ => submission.work,
             };
+            if matches!(result, Ok(Answer::Generated(_))) {
+                self.counters.operations.fetch_add(work.operations, Relaxed);
+            }
+            // Its own temperatures only: what others asked for must not change what it is told.
             let result = result.clone().map(|answer| narrowed(answer, &submission.request, &grid));
+            let result =
+                result.and_then(|answer| if is_finite(&answer) { Ok(answer) } else { Err(Refusal::NotFinite) });
             let cost = Cost {
                 queue_s: started.saturating_duration_since(submission.since).as_secs_f64(),
                 service_s: started.elapsed().as_secs_f64(),
@@ -329,30 +335,24 @@ fn narrowed(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
     }
 }
 
-/// Wraps results, refusing those that hold a number that is none.
-fn checked<T: Finite>(batched: Batched<T>, wrap: impl Fn(T) -> Answer) -> Batched<Result<Answer, Refusal>> {
-    let results = batched.results.into_iter();
-    let results = results.map(|r| if r.is_finite() { Ok(wrap(r)) } else { Err(Refusal::NotFinite) }).collect();
-    Batched { results, computed_tokens: batched.computed_tokens }
+fn wrapped<T>(batched: Batched<T>, wrap: impl Fn(T) -> Answer) -> Batched<Answer> {
+    Batched { results: batched.results.into_iter().map(wrap).collect(), computed_tokens: batched.computed_tokens }
 }
 
-/// Results whose numbers can be checked.
-trait Finite {
-    fn is_finite(&self) -> bool;
-}
-
-impl Finite for Scored {
-    fn is_finite(&self) -> bool {
+/// Whether every number of an answer is one.
+fn is_finite(answer: &Answer) -> bool {
+    match answer {
         // A token may be impossible (a logit of -inf): that is a number. Its log-sum-exp is finite all the same.
-        self.target_logits.iter().all(|x| !x.is_nan() && *x < f32::INFINITY)
-            && self.log_sum_exps.iter().flatten().all(|x| x.is_finite())
-    }
-}
-
-impl Finite for Encoded {
-    fn is_finite(&self) -> bool {
-        let rows = self.token_logits.iter().flatten().chain(&self.sequence_logits).chain(&self.embedding);
-        rows.chain(&self.start_logits).chain(&self.end_logits).chain(&self.rank).all(|x| x.is_finite())
+        Answer::Scored(scored) => {
+            scored.target_logits.iter().all(|x| !x.is_nan() && *x < f32::INFINITY)
+                && scored.log_sum_exps.iter().flatten().all(|x| x.is_finite())
+        }
+        Answer::Encoded(encoded) => {
+            let rows = encoded.token_logits.iter().flatten().chain(&encoded.sequence_logits).chain(&encoded.embedding);
+            rows.chain(&encoded.start_logits).chain(&encoded.end_logits).chain(&encoded.rank).all(|x| x.is_finite())
+        }
+        // Logits that are no numbers ended it before.
+        Answer::Generated(_) => true,
     }
 }
 

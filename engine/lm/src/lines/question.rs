@@ -172,7 +172,8 @@ impl Line<'_> {
             let type_ids = self.ids("token_type_ids")?.unwrap_or_default();
             // Answers lie in the second part where types tell the parts apart.
             let first = type_ids.iter().position(|t| *t == 1).unwrap_or(0);
-            let last = type_ids.iter().rposition(|t| *t == 1).map_or(ids.len(), |last| last + 1);
+            // The last of them is the separator that ends the sequence.
+            let last = type_ids.iter().rposition(|t| *t == 1).unwrap_or(ids.len());
             let context = Context::Reading { allowed: first..last, source: None };
             return Ok(Question::Ask(Request::Encode(Encode { ids, type_ids, want: Want::Span }), context));
         }
