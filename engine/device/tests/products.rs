@@ -1,7 +1,5 @@
 //! The CPU's products: right by the reference, and the same to the bit whatever lies beside them.
 
-#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
-
 use hopeval_device::cpu::{Isa, Options};
 use hopeval_device::{Activation, Cpu, Device, Dtype, Epilogue, HostTensor, Layout, Reference};
 
