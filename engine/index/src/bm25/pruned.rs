@@ -22,8 +22,9 @@ use crate::{
     simd::{self, Candidates, Impact},
 };
 
-/// Passages of a window: its scores fit into the first-level cache.
-const WINDOW: u32 = 1 << 13;
+/// Passages of a window: its scores take a quarter of a usual second-level cache. Windows that fit the first level (2^13) cost
+/// 2 to 9 % more at 10,000 to 1,000,000 passages, by what is done once for each.
+const WINDOW: u32 = 1 << 15;
 
 /// What things cost, in tenths of a nanosecond: to look a passage up in a table and in blocks, to add a passage of a
 /// table and a posting of a block. They decide how a window is searched, never what is found.
@@ -253,10 +254,11 @@ impl Search<'_> {
         for &doc in touched.iter() {
             // A damaged list may hold any number; its score went to the window's last passage.
             let at = (doc.wrapping_sub(start) as usize).min(size - 1);
-            if scores[at] >= cut {
-                unordered.push((start + at as u32, scores[at]));
+            let score = std::mem::take(&mut scores[at]);
+            // Few pass, so the branch is foretold well.
+            if score >= cut {
+                unordered.push((start + at as u32, score));
             }
-            scores[at] = 0.0;
         }
         unordered.sort_unstable_by_key(|&(doc, _)| doc);
         unordered.iter().for_each(|&(doc, score)| candidates.push(doc, score));
