@@ -89,6 +89,7 @@ UNSAFE = {
     "engine/index/src/build/merge.rs": "the map of a file that this process just wrote",
     "engine/index/src/container.rs": "memory maps",
     "engine/index/src/simd.rs": "AVX2",
+    "engine/index/src/simd/products.rs": "AVX2, AVX-512 and F16C, and numbers read in place",
     "cluster/src/supervise.rs": "a child that dies with its parent is set up between fork and exec",
 }
 

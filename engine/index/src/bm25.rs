@@ -19,6 +19,7 @@ use std::path::Path;
 use crate::{
     build,
     container::Container,
+    dense,
     error::IndexError,
     field::Field,
     parameters::Bm25Parameters,
@@ -45,6 +46,7 @@ pub struct Scratch {
     exhaustive: exhaustive::Scratch,
     pruned: pruned::Scratch,
     pub(crate) tfidf: tfidf::Scores,
+    pub(crate) dense: dense::Scratch,
 }
 
 impl Bm25Index {

@@ -32,7 +32,8 @@ pub(crate) const VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"hopeval\x1a";
 const HEADER: usize = 56;
 const ENTRY: usize = 56;
-const ALIGN: u64 = 64;
+/// Every section begins at a multiple of it.
+pub(crate) const ALIGN: u64 = 64;
 /// Zero bytes that follow each section at least: a vector load may begin at a section's last byte.
 pub(crate) const SLACK: u64 = 64;
 /// More sections than any version writes.
@@ -54,6 +55,8 @@ pub(crate) enum Kind {
     Terms = 4,
     /// Posting lists.
     Postings = 5,
+    /// The vectors of a dense index, one after the other, each at a multiple of 64 bytes.
+    Vectors = 6,
 }
 
 struct Section {

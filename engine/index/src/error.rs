@@ -80,4 +80,20 @@ pub enum IndexError {
         /// The most there may be.
         limit: u64,
     },
+    /// A vector that inner products cannot be computed with.
+    #[error("{owner} cannot be used: {what}")]
+    Vector {
+        /// Whose it is: `the vector of passage 17` (counted from 0) or `the query's vector`.
+        owner: String,
+        /// What is wrong with it, and what is allowed.
+        what: String,
+    },
+    /// A dense index got more or fewer vectors than its corpus has passages.
+    #[error("there are {found} vectors for {wanted} passages")]
+    Count {
+        /// Vectors so far.
+        found: u64,
+        /// The passages.
+        wanted: u32,
+    },
 }

@@ -1,18 +1,20 @@
-//! Sparse retrieval over memory-mapped index files: BM25 in the variants that published systems use, the hashed TF-IDF
-//! of DrQA, and the TF-IDF by which PromptRank ranks links.
+//! Retrieval over memory-mapped index files: BM25 in the variants that published systems use, the hashed TF-IDF of DrQA,
+//! the TF-IDF by which PromptRank ranks links, and exact inner products of vectors that an encoder made.
 //!
-//! Forbidden here: the dataflow, async, Arrow and the corpus; passages come through [`Passages`]. Nothing prints.
+//! Forbidden here: the dataflow, async, Arrow, the corpus and language models; passages come through [`Passages`], vectors
+//! through [`DenseWriter`]. Nothing prints.
 //!
 //! An index is one file, named by [`Bm25Index::key`] from the corpus digest and what decides its bytes, the same whatever
 //! the number of threads that built it, mapped whole by every process and shared by its workers. Every score is the
-//! formula's in double precision, in the order of the query's tokens; every ranking is a total order, ties in corpus
-//! order; pruning changes neither.
+//! formula's in double precision, in the order of the query's tokens (dense: in single precision, in one fixed order);
+//! every ranking is a total order, ties in corpus order; pruning, batches and shards change neither.
 //!
 //! ```text
 //! passages --build--> runs --> merge --> container (sections, checksums)      build, container
 //!                                          |  vocabulary, postings            vocabulary, postings
 //! query --analyzer--> plan (terms, weights)+--> pruned | exhaustive | within  bm25
 //!                                          +--> n-grams                       tfidf
+//! vectors --writer--> container --shards--> products of queries and rows      dense, simd/products
 //! ```
 //!
 //! ```
@@ -37,6 +39,7 @@ mod analyzer;
 mod bm25;
 mod build;
 mod container;
+mod dense;
 mod error;
 mod field;
 pub mod link_tfidf;
@@ -50,6 +53,7 @@ mod vocabulary;
 
 pub use analyzer::{Analyzer, UnknownAnalyzer};
 pub use bm25::{Bm25Index, Scratch};
+pub use dense::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Shard};
 pub use error::IndexError;
 pub use parameters::{Bm25Parameters, Fields, Formula, TfidfParameters, Ties};
 pub use passages::Passages;

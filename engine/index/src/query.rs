@@ -59,7 +59,7 @@ pub struct Query<'a> {
 pub struct Hit {
     /// The passage.
     pub id: u32,
-    /// Its score, computed in double precision in the formula's order.
+    /// Its score, computed in double precision in the formula's order; of a dense index, a number of single precision.
     pub score: f64,
 }
 
@@ -68,6 +68,13 @@ impl Hit {
     pub fn ranking(&self, other: &Self) -> Ordering {
         other.score.total_cmp(&self.score).then(self.id.cmp(&other.id))
     }
+
+    /// The best `k` of several rankings of different passages, such as those of an index's shards.
+    pub fn merge<'a>(rankings: impl IntoIterator<Item = &'a [Hit]>, k: usize) -> Vec<Hit> {
+        let mut best = Best::new(k, Self::ranking);
+        rankings.into_iter().flatten().for_each(|&hit| best.push(hit));
+        best.finish()
+    }
 }
 
 /// Keeps the best `k` of many hits.
@@ -75,11 +82,18 @@ pub(crate) struct Best {
     k: usize,
     hits: Vec<Hit>,
     ranking: fn(&Hit, &Hit) -> Ordering,
+    least: f64,
 }
 
 impl Best {
     pub(crate) fn new(k: usize, ranking: fn(&Hit, &Hit) -> Ordering) -> Self {
-        Self { k, hits: Vec::new(), ranking }
+        Self { k, hits: Vec::new(), ranking, least: f64::NEG_INFINITY }
+    }
+
+    /// A score that `k` of the hits so far have at least: a hit that is behind them all, and does not exceed it, is not
+    /// among the best.
+    pub(crate) fn least(&self) -> f64 {
+        self.least
     }
 
     pub(crate) fn push(&mut self, hit: Hit) {
@@ -96,6 +110,7 @@ impl Best {
         if self.hits.len() > self.k {
             self.hits.select_nth_unstable_by(self.k - 1, self.ranking);
             self.hits.truncate(self.k);
+            self.least = self.hits[self.k - 1].score;
         }
     }
 

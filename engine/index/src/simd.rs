@@ -6,6 +6,8 @@
 #[cfg(target_endian = "big")]
 compile_error!("index files are little-endian and are read in place");
 
+pub(crate) mod products;
+
 use crate::postings::BLOCK;
 
 /// What the processor can do.

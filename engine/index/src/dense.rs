@@ -1,0 +1,247 @@
+//! Exact dense retrieval: the inner products of queries with the vectors of all passages, or of some.
+//!
+//! A vector is what an encoder makes of a passage; whether it is normalised (cosine) is the encoder's business. Rows lie in
+//! passage order, in single or half precision, each at a multiple of 64 bytes, and are searched where they are mapped.
+//!
+//! ```text
+//! vectors, in passage order --writer--> container (vectors, description)         writer, description
+//!                                          |  rows lo..hi: a shard               search
+//! query vectors --------------------------+--> products, 4 x 6 at a time         simd::products
+//!                                               |  above the k-th best so far
+//!                                               v
+//!                                          a ranking for each query --Hit::merge--> of all shards
+//! ```
+//!
+//! # Contract
+//! A score is the inner product in single precision in one order (stated in `simd/products.rs`), of the numbers as they are
+//! stored. It is the same to the last bit whatever the batch, the number of shards, the restriction and the processor. Every
+//! ranking is the total order of [`Hit::ranking`], of all passages that were to be searched, also of those with a score
+//! of zero or less.
+
+mod description;
+mod search;
+mod vector;
+mod writer;
+
+use std::{ops::Range, path::Path};
+
+use crate::{
+    Scratch as AllScratch,
+    container::{Container, Kind},
+    error::IndexError,
+    query::Hit,
+    simd::products::{self, HalfLine, Level, Line},
+};
+use description::Description;
+pub use vector::Dtype;
+pub use writer::DenseWriter;
+
+pub(crate) use search::Scratch;
+
+/// What decides the bytes of a dense index beside the passages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DenseParameters {
+    /// The fingerprint of the encoder: model, pooling, normalisation, the text it is given, all that changes a vector.
+    pub encoder: String,
+    /// How the vectors are stored.
+    pub dtype: Dtype,
+}
+
+/// One question to a dense index.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DenseQuery<'a> {
+    /// The question's vector, of the index's dimension.
+    pub vector: &'a [f32],
+    /// The most hits to return.
+    pub k: usize,
+    /// The passages to search, in any order; all where `None`. Numbers that the index does not have are ignored.
+    pub within: Option<&'a [u32]>,
+}
+
+/// A dense index, memory-mapped. Cheap to share among threads by reference.
+///
+/// ```
+/// use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, Scratch};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let parameters = DenseParameters { encoder: "fingerprint of the encoder".into(), dtype: Dtype::F32 };
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join(DenseIndex::key("digest of the corpus", &parameters));
+/// let mut writer = DenseWriter::create(&path, "digest of the corpus", &parameters, 2, 3)?;
+/// writer.push(&[1.0, 0.0, 0.0, 1.0])?; // The vectors of passages 0 and 1,
+/// writer.push(&[0.5, 0.5])?; // and of passage 2.
+/// writer.finish()?;
+///
+/// let index = DenseIndex::open(&path, "digest of the corpus", &parameters)?;
+/// let query = DenseQuery { vector: &[2.0, 1.0], k: 2, within: None };
+/// let hits = index.search(&[query], &mut Scratch::default()).remove(0)?;
+/// assert_eq!(hits, [Hit { id: 0, score: 2.0 }, Hit { id: 2, score: 1.5 }]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct DenseIndex {
+    container: Container,
+    vectors: Range<usize>,
+    description: Description,
+    dtype: Dtype,
+    dimension: usize,
+    level: Level,
+}
+
+impl DenseIndex {
+    /// The name of the index of a corpus under these parameters: 64 hexadecimal digits.
+    pub fn key(corpus_digest: &str, parameters: &DenseParameters) -> String {
+        description::key(corpus_digest, parameters)
+    }
+
+    /// Opens the index at `path`, which must have been built from the corpus of that digest with these parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError`] says whether the file is missing, foreign, truncated, corrupt, or of something else. Header and sizes
+    /// are checked here; [`DenseIndex::verify`] checks all bytes.
+    pub fn open(path: &Path, corpus_digest: &str, parameters: &DenseParameters) -> Result<Self, IndexError> {
+        let container = Container::open(path)?;
+        let description = Description::read(&container, corpus_digest, parameters)?;
+        let vectors = container.section(Kind::Vectors, 0)?;
+        let dimension = description.dimension(&container)?;
+        let dtype = parameters.dtype;
+        let wanted = description.passages as usize * dtype.pitch(dimension);
+        let aligned = vectors.start.is_multiple_of(align_of::<Line>());
+        if vectors.len() != wanted || !aligned {
+            let what = format!(
+                "{} vectors of {dimension} numbers are described, their section has {} bytes",
+                description.passages,
+                vectors.len()
+            );
+            return Err(container.corrupt(what));
+        }
+        Ok(Self { container, vectors, description, dtype, dimension, level: Level::detect() })
+    }
+
+    /// Checks every byte against its checksum.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Corrupt`] names the first section that does not match.
+    pub fn verify(&self) -> Result<(), IndexError> {
+        self.container.verify()
+    }
+
+    /// How many passages the index has.
+    pub fn len(&self) -> u32 {
+        self.description.passages
+    }
+
+    /// Whether the index has no passages.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Numbers of a vector.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// How the vectors are stored.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The vector of a passage as it is stored, if the index has the passage.
+    pub fn vector(&self, id: u32) -> Option<Vec<f32>> {
+        if id >= self.len() {
+            return None;
+        }
+        let mut wide = vec![Line::ZERO; self.dimension.div_ceil(products::LANES)];
+        match self.rows() {
+            Rows::Single(rows) => wide.copy_from_slice(rows.get(id)),
+            Rows::Half(rows) => products::widen(self.level, rows.get(id), &mut wide),
+        }
+        Some(wide.iter().flat_map(|line| line.0).take(self.dimension).collect())
+    }
+
+    /// Whether a vector can be searched with.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexError::Vector`] says which dimension or which numbers are allowed.
+    pub fn check(&self, vector: &[f32]) -> Result<(), IndexError> {
+        vector::check(vector, self.dimension)
+            .map_err(|what| IndexError::Vector { owner: "the query's vector".to_owned(), what })
+    }
+
+    /// Answers each query with the best `k` of all passages, or of those it is restricted to; equal scores in corpus order.
+    /// A query that [`DenseIndex::check`] refuses is refused alone.
+    pub fn search(&self, queries: &[DenseQuery<'_>], scratch: &mut AllScratch) -> Vec<Result<Vec<Hit>, IndexError>> {
+        self.shard(0..self.len()).search(queries, scratch)
+    }
+
+    /// The passages of a range, as far as the index has them.
+    pub fn shard(&self, rows: Range<u32>) -> Shard<'_> {
+        let end = rows.end.min(self.len());
+        Shard { index: self, rows: rows.start.min(end)..end }
+    }
+
+    /// Part `part` of `parts` of nearly equal size, 0 the first, in passage order: the shard of a worker, or of a thread.
+    /// The parts of one number of parts have every passage once.
+    pub fn part(&self, part: u32, parts: u32) -> Shard<'_> {
+        let bound = |at: u32| (u64::from(self.len()) * u64::from(at) / u64::from(parts.max(1))) as u32;
+        self.shard(bound(part)..bound(part.saturating_add(1)))
+    }
+
+    fn rows(&self) -> Rows<'_> {
+        let bytes = &self.container.bytes()[self.vectors.clone()];
+        let (depth, pitch) = (self.dimension.div_ceil(products::LANES), self.dtype.pitch(self.dimension));
+        match self.dtype {
+            Dtype::F32 => Rows::Single(Matrix { bytes, units: products::lines(bytes), depth, pitch }),
+            Dtype::F16 => Rows::Half(Matrix { bytes, units: products::half_lines(bytes), depth, pitch }),
+        }
+    }
+}
+
+/// Some of an index's passages, one after the other.
+pub struct Shard<'a> {
+    index: &'a DenseIndex,
+    rows: Range<u32>,
+}
+
+impl Shard<'_> {
+    /// The passages.
+    pub fn rows(&self) -> Range<u32> {
+        self.rows.clone()
+    }
+
+    /// As [`DenseIndex::search`], of the shard's passages only. What the shards of a whole index find, merged by
+    /// [`Hit::merge`], is what the index finds.
+    pub fn search(&self, queries: &[DenseQuery<'_>], scratch: &mut AllScratch) -> Vec<Result<Vec<Hit>, IndexError>> {
+        search::search(self.index, self.rows.clone(), queries, &mut scratch.dense)
+    }
+}
+
+/// The vectors where they are mapped.
+enum Rows<'a> {
+    Single(Matrix<'a, Line>),
+    Half(Matrix<'a, HalfLine>),
+}
+
+/// Rows of `depth` units, `pitch` bytes from one to the next.
+struct Matrix<'a, T> {
+    bytes: &'a [u8],
+    /// The bytes again.
+    units: &'a [T],
+    depth: usize,
+    pitch: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    fn get(&self, row: u32) -> &'a [T] {
+        &self.units[row as usize * (self.pitch / size_of::<T>())..][..self.depth]
+    }
+
+    /// The bytes of `count` rows from `row` on, or of fewer where there are not so many.
+    fn bytes(&self, row: usize, count: usize) -> &'a [u8] {
+        let bound = |row: usize| (row * self.pitch).min(self.bytes.len());
+        &self.bytes[bound(row)..bound(row + count)]
+    }
+}

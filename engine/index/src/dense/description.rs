@@ -1,0 +1,98 @@
+//! What the file of a dense index says about itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::{DenseParameters, Dtype, vector::MOST_NUMBERS};
+use crate::{
+    container::{self, Container, Kind},
+    error::IndexError,
+};
+
+/// Changes whenever the description or the vectors' bytes mean something else.
+const SCHEMA: u32 = 1;
+
+/// The description section, JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Description {
+    /// The digest that the writer was given.
+    pub corpus: String,
+    pub layout: Layout,
+    pub passages: u32,
+}
+
+/// What decides the bytes beside the passages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub(super) enum Layout {
+    Dense {
+        schema: u32,
+        encoder: String,
+        dtype: Dtype,
+        dimension: u32,
+    },
+    /// The file is an index of another kind.
+    #[serde(other)]
+    Other,
+}
+
+/// The name of an index: 64 hexadecimal digits. The dimension is the encoder's.
+pub(super) fn key(corpus_digest: &str, parameters: &DenseParameters) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"hopeval index\0");
+    hasher.update(&container::VERSION.to_le_bytes());
+    hasher.update(named(SCHEMA, &parameters.encoder, parameters.dtype).as_bytes());
+    hasher.update(b"\0");
+    hasher.update(corpus_digest.as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+fn named(schema: u32, encoder: &str, dtype: Dtype) -> String {
+    format!("dense schema={schema} dtype={} encoder={encoder}", dtype.name())
+}
+
+impl Description {
+    pub(super) fn new(corpus: &str, parameters: &DenseParameters, dimension: u32, passages: u32) -> Self {
+        let DenseParameters { encoder, dtype } = parameters.clone();
+        Self {
+            corpus: corpus.to_owned(),
+            layout: Layout::Dense { schema: SCHEMA, encoder, dtype, dimension },
+            passages,
+        }
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("plain data can be written as JSON; this is a bug")
+    }
+
+    /// Reads the section and checks it against what the caller wants.
+    pub(super) fn read(container: &Container, corpus: &str, parameters: &DenseParameters) -> Result<Self, IndexError> {
+        let section = container.section(Kind::Description, 0)?;
+        let found: Self = serde_json::from_slice(&container.bytes()[section])
+            .map_err(|e| container.corrupt(format!("the description cannot be read: {e}")))?;
+        let differs = |what, found: String, wanted: String| {
+            Err(IndexError::Mismatch { path: container.path().to_owned(), what, found, wanted })
+        };
+        let wanted = named(SCHEMA, &parameters.encoder, parameters.dtype);
+        match &found.layout {
+            Layout::Other => differs("layout", "of another kind".to_owned(), wanted),
+            Layout::Dense { schema, .. } if *schema != SCHEMA => {
+                Err(IndexError::ForeignVersion { path: container.path().to_owned(), found: *schema, supported: SCHEMA })
+            }
+            Layout::Dense { schema, encoder, dtype, .. } if named(*schema, encoder, *dtype) != wanted => {
+                differs("layout", named(*schema, encoder, *dtype), wanted)
+            }
+            Layout::Dense { .. } if found.corpus != corpus => differs("corpus", found.corpus, corpus.to_owned()),
+            Layout::Dense { .. } => Ok(found),
+        }
+    }
+
+    /// Numbers of a vector.
+    pub(super) fn dimension(&self, container: &Container) -> Result<usize, IndexError> {
+        match self.layout {
+            Layout::Dense { dimension, .. } if (1..=MOST_NUMBERS).contains(&(dimension as usize)) => {
+                Ok(dimension as usize)
+            }
+            _ => Err(container.corrupt("vectors without numbers, or with too many, are described".to_owned())),
+        }
+    }
+}

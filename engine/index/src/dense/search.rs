@@ -1,0 +1,195 @@
+//! Searches rows: queries and rows are multiplied tile by tile, and what exceeds a query's `k`-th best so far is kept.
+//!
+//! ```text
+//! for each block of rows        its scores, a row of them for each query
+//!   for some of the queries     as many as stay in the second-level cache
+//!     for each 6 rows           widened first if they are stored in half precision
+//!       for each 4 queries      a tile of products
+//!   for each query              the block's scores against the k-th best of the rows before
+//! ```
+
+use std::ops::Range;
+
+use super::{DenseIndex, DenseQuery, Rows};
+use crate::{
+    error::IndexError,
+    query::{Best, Hit},
+    simd::products::{self, LANES, Level, Line, QUERIES, ROWS, Tile},
+};
+
+/// Rows whose scores are looked at together.
+const BLOCK: usize = 16 * ROWS;
+
+/// Bytes of queries that stay in the second-level cache while rows pass.
+const RESIDENT: usize = 256 << 10;
+
+/// Working memory, kept from one batch to the next.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Queries, one after the other, filled up to whole lines.
+    queries: Vec<Line>,
+    /// Scores of a block, [`BLOCK`] for each query.
+    scores: Vec<f32>,
+    /// [`ROWS`] rows in single precision.
+    wide: Vec<Line>,
+}
+
+/// Answers queries over the rows of a range that the index has.
+pub(super) fn search(
+    index: &DenseIndex,
+    rows: Range<u32>,
+    queries: &[DenseQuery<'_>],
+    scratch: &mut Scratch,
+) -> Vec<Result<Vec<Hit>, IndexError>> {
+    let view = View { rows: index.rows(), depth: index.dimension().div_ceil(LANES), level: index.level };
+    let mut unrestricted = Vec::new();
+    let mut answers: Vec<_> = queries
+        .iter()
+        .enumerate()
+        .map(|(at, query)| {
+            index.check(query.vector)?;
+            Ok(match query.within {
+                _ if query.k == 0 => Vec::new(),
+                Some(ids) => view.among(&members(ids, &rows), query, scratch),
+                None => {
+                    unrestricted.push(at);
+                    Vec::new()
+                }
+            })
+        })
+        .collect();
+    let together: Vec<&DenseQuery<'_>> = unrestricted.iter().map(|&at| &queries[at]).collect();
+    for (at, hits) in unrestricted.into_iter().zip(view.all(rows, &together, scratch)) {
+        answers[at] = Ok(hits);
+    }
+    answers
+}
+
+/// The numbers that lie in a range, ascending and without repetition.
+fn members(ids: &[u32], rows: &Range<u32>) -> Vec<u32> {
+    let mut ids: Vec<u32> = ids.iter().copied().filter(|id| rows.contains(id)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// Lays vectors out as lines.
+fn pack(queries: &[&DenseQuery<'_>], out: &mut Vec<Line>) {
+    out.clear();
+    for query in queries {
+        for numbers in query.vector.chunks(LANES) {
+            let mut line = Line::ZERO;
+            line.0[..numbers.len()].copy_from_slice(numbers);
+            out.push(line);
+        }
+    }
+}
+
+/// Keeps, of scores of ascending passages, those that may be among the best.
+fn keep(best: &mut Best, ids: impl Iterator<Item = u32>, scores: &[f32]) {
+    // Without a branch for each: nearly always there is none.
+    let least = best.least() as f32;
+    if scores.iter().fold(false, |any, &score| any | (score > least)) {
+        for (id, &score) in ids.zip(scores) {
+            if score > least {
+                // `+ 0.0`: of -0.0 and 0.0, a total order would put the first behind the second.
+                best.push(Hit { id, score: f64::from(score) + 0.0 });
+            }
+        }
+    }
+}
+
+/// The vectors, and how to multiply them.
+struct View<'a> {
+    rows: Rows<'a>,
+    /// Lines of a vector.
+    depth: usize,
+    level: Level,
+}
+
+impl View<'_> {
+    /// The best of all rows of a range, for each query.
+    fn all(&self, rows: Range<u32>, queries: &[&DenseQuery<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>> {
+        let mut best: Vec<Best> = queries.iter().map(|query| Best::new(query.k, Hit::ranking)).collect();
+        if !queries.is_empty() {
+            let Scratch { queries: packed, scores, wide } = scratch;
+            pack(queries, packed);
+            scores.resize(queries.len() * BLOCK, 0.0);
+            // Whole tiles of queries.
+            let resident = (RESIDENT / (self.depth * size_of::<Line>())).max(1).next_multiple_of(QUERIES);
+            let mut block = Vec::with_capacity(BLOCK);
+            for start in rows.clone().step_by(BLOCK) {
+                block.clear();
+                block.extend(start..rows.end.min(start.saturating_add(BLOCK as u32)));
+                for (packed, scores) in packed.chunks(resident * self.depth).zip(scores.chunks_mut(resident * BLOCK)) {
+                    self.multiply(&block, packed, scores, wide);
+                }
+                for (best, scores) in best.iter_mut().zip(scores.chunks(BLOCK)) {
+                    keep(best, start.., &scores[..block.len()]);
+                }
+            }
+        }
+        best.into_iter().map(Best::finish).collect()
+    }
+
+    /// The best of some rows, by ascending number, for one query.
+    fn among(&self, ids: &[u32], query: &DenseQuery<'_>, scratch: &mut Scratch) -> Vec<Hit> {
+        let Scratch { queries: packed, scores, wide } = scratch;
+        pack(&[query], packed);
+        scores.resize(BLOCK, 0.0);
+        let mut best = Best::new(query.k, Hit::ranking);
+        for block in ids.chunks(BLOCK) {
+            self.multiply(block, packed, scores, wide);
+            keep(&mut best, block.iter().copied(), &scores[..block.len()]);
+        }
+        best.finish()
+    }
+
+    /// Scores of at most [`BLOCK`] rows: `scores[query * BLOCK + at]` is that of row `ids[at]`.
+    fn multiply(&self, ids: &[u32], queries: &[Line], scores: &mut [f32], wide: &mut Vec<Line>) {
+        let mut tile: Tile = [[0.0; ROWS]; QUERIES];
+        let tiles = queries.len().div_ceil(QUERIES * self.depth);
+        for (group, six) in ids.chunks(ROWS).enumerate() {
+            // The last row stands for those that a last group lacks.
+            let six: [u32; ROWS] = std::array::from_fn(|at| six[at.min(six.len() - 1)]);
+            let rows = self.rows.singles(six, self.level, wide);
+            // Rows that follow one another are followed by others; what comes after a restriction's is not known here.
+            let consecutive = six[ROWS - 1] - six[0] == ROWS as u32 - 1;
+            let next = if consecutive { self.rows.after(six[ROWS - 1]) } else { &[] };
+            let each = next.len().div_ceil(tiles);
+            for (at, queries) in queries.chunks(QUERIES * self.depth).enumerate() {
+                let ahead = &next[(at * each).min(next.len())..((at + 1) * each).min(next.len())];
+                products::products(self.level, queries, rows, ahead, &mut tile);
+                let count = (ids.len() - group * ROWS).min(ROWS);
+                for (query, tile) in tile.iter().enumerate().take(queries.len() / self.depth) {
+                    let to = (at * QUERIES + query) * BLOCK + group * ROWS;
+                    scores[to..to + count].copy_from_slice(&tile[..count]);
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Rows<'a> {
+    /// Rows in single precision.
+    fn singles<'b>(&'b self, ids: [u32; ROWS], level: Level, wide: &'b mut Vec<Line>) -> [&'b [Line]; ROWS] {
+        match self {
+            Self::Single(rows) => ids.map(|id| rows.get(id)),
+            Self::Half(rows) => {
+                wide.resize(ROWS * rows.depth, Line::ZERO);
+                for (id, wide) in ids.iter().zip(wide.chunks_mut(rows.depth)) {
+                    products::widen(level, rows.get(*id), wide);
+                }
+                std::array::from_fn(|at| &wide[at * rows.depth..][..rows.depth])
+            }
+        }
+    }
+
+    /// The bytes of the [`ROWS`] rows after a row, as far as there are any.
+    fn after(&self, row: u32) -> &'a [u8] {
+        match self {
+            Self::Single(rows) => rows.bytes(row as usize + 1, ROWS),
+            Self::Half(rows) => rows.bytes(row as usize + 1, ROWS),
+        }
+    }
+}

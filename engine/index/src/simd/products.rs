@@ -1,0 +1,375 @@
+//! Inner products of a few queries with a few rows: the kernel of dense retrieval, with AVX2 or AVX-512.
+//!
+//! # Contract
+//! A product is that of the definition, [`reference`], to the last bit, on every processor and whatever else is computed
+//! beside it: sixteen chains of fused multiply-adds, component `d` in chain `d % 16`, by ascending `d` from zero; then the
+//! upper half of the chains is added to the lower, eight, four, two, one.
+//!
+//! ```text
+//! tile     4 queries x 6 rows; a product's 16 chains are the lanes of one AVX-512 register, or of two of AVX2
+//! caches   the tile's rows stay in the first level while the queries pass, the queries in the second; meanwhile the
+//!          next rows are called for
+//! ```
+
+use half::f16;
+
+/// Numbers that are added in chains of their own.
+pub(crate) const LANES: usize = 16;
+/// Rows of a tile.
+pub(crate) const ROWS: usize = 6;
+/// The most queries of a tile.
+pub(crate) const QUERIES: usize = 4;
+
+/// A cache line of components; a vector is a whole number of them, filled up with zeros.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [f32; LANES]);
+
+impl Line {
+    pub(crate) const ZERO: Self = Self([0.0; LANES]);
+}
+
+/// Half a cache line: [`LANES`] components in half precision, as their bits.
+pub(crate) type HalfLine = [u16; LANES];
+
+/// Products of queries, one after the other, with rows.
+pub(crate) type Tile = [[f32; ROWS]; QUERIES];
+
+/// What the processor can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Proof),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Proof),
+}
+
+/// Proof that the processor has the instructions: made by [`Level::all`] only.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Proof(());
+
+impl Level {
+    /// The fastest.
+    pub(crate) fn detect() -> Self {
+        Self::all().pop().unwrap_or(Self::Plain)
+    }
+
+    /// Every level this machine can run, the fastest last.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut all = vec![Self::Plain];
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            if has!("avx2") && has!("fma") && has!("f16c") {
+                all.push(Self::Avx2(Proof(())));
+                if has!("avx512f") {
+                    all.push(Self::Avx512(Proof(())));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// The bytes as lines; empty if they are not aligned, which a mapped section always is.
+pub(crate) fn lines(bytes: &[u8]) -> &[Line] {
+    // SAFETY: a line is sixteen numbers, and every bit pattern is one.
+    let (before, lines, _) = unsafe { bytes.align_to::<Line>() };
+    if before.is_empty() { lines } else { &[] }
+}
+
+/// The bytes as half lines; empty if they are not aligned, which a mapped section always is.
+pub(crate) fn half_lines(bytes: &[u8]) -> &[HalfLine] {
+    // SAFETY: every bit pattern is a u16.
+    let (before, lines, _) = unsafe { bytes.align_to::<HalfLine>() };
+    if before.is_empty() { lines } else { &[] }
+}
+
+/// Turns half precision into single, exactly; as many lines as both slices have.
+pub(crate) fn widen(level: Level, from: &[HalfLine], to: &mut [Line]) {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: both levels prove F16C.
+        Level::Avx2(_) | Level::Avx512(_) => unsafe { avx2::widen(from, to) },
+        Level::Plain => {
+            for (from, to) in from.iter().zip(to) {
+                to.0 = from.map(|bits| f16::from_bits(bits).to_f32());
+            }
+        }
+    }
+}
+
+/// The definition of a product, slowly.
+pub(crate) fn reference(query: &[Line], row: &[Line]) -> f32 {
+    let mut chains = [0.0; LANES];
+    for (query, row) in query.iter().zip(row) {
+        for (lane, sum) in chains.iter_mut().enumerate() {
+            *sum = query.0[lane].mul_add(row.0[lane], *sum);
+        }
+    }
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            chains[lane] += chains[lane + half];
+        }
+        half /= 2;
+    }
+    chains[0]
+}
+
+/// The products of at most [`QUERIES`] queries, which lie one after the other, with rows that are each as long as a query.
+/// `ahead` are bytes that will be read soon. What `out` has for more queries than there are is not specified.
+///
+/// # Panics
+/// If the lengths do not fit.
+pub(crate) fn products(level: Level, queries: &[Line], rows: [&[Line]; ROWS], ahead: &[u8], out: &mut Tile) {
+    let depth = rows[0].len();
+    let count = queries.len().checked_div(depth).unwrap_or_default();
+    let fits = count * depth == queries.len() && (1..=QUERIES).contains(&count);
+    assert!(fits && rows.iter().all(|row| row.len() == depth), "queries and rows of one length; this is a bug");
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2(_) => {
+            let tile = [avx2::tile::<1>, avx2::tile::<2>, avx2::tile::<3>, avx2::tile::<4>][count - 1];
+            // SAFETY: the level proves AVX2 and FMA; the lengths were compared above.
+            unsafe { tile(queries, rows, ahead, out) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(_) => {
+            let tile = [avx512::tile::<1>, avx512::tile::<2>, avx512::tile::<3>, avx512::tile::<4>][count - 1];
+            // SAFETY: the level proves AVX-512F; the lengths were compared above.
+            unsafe { tile(queries, rows, ahead, out) }
+        }
+        Level::Plain => {
+            for (query, out) in queries.chunks_exact(depth).zip(out) {
+                *out = rows.map(|row| reference(query, row));
+            }
+        }
+    }
+}
+
+/// Bytes of a cache line.
+#[cfg(target_arch = "x86_64")]
+const CACHE_LINE: usize = 64;
+
+/// Calls for `count` cache lines from `at` on, into the second level.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn call_for(at: *const u8, count: usize) {
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    for line in 0..count {
+        // SAFETY: SSE is part of x86-64, and an address that is only called for is not read.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(line * CACHE_LINE).cast()) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use super::{CACHE_LINE, HalfLine, LANES, Line, QUERIES, ROWS, Tile, call_for};
+
+    /// # Safety
+    ///
+    /// F16C and AVX.
+    #[target_feature(enable = "avx2,f16c")]
+    pub(super) unsafe fn widen(from: &[HalfLine], to: &mut [Line]) {
+        for (from, to) in from.iter().zip(to) {
+            // SAFETY: sixteen halves are read, sixteen numbers are written.
+            unsafe {
+                let from = from.as_ptr();
+                let to = to.0.as_mut_ptr();
+                _mm256_store_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(from.cast())));
+                _mm256_store_ps(to.add(8), _mm256_cvtph_ps(_mm_loadu_si128(from.add(8).cast())));
+            }
+        }
+    }
+
+    /// Rows whose chains fit into the registers, beside those of [`QUERIES`] queries.
+    const TOGETHER: usize = 3;
+
+    /// See [`super::products`]. Half of the lanes, and half of the rows, pass at a time: 12 of the 16 registers are sums.
+    ///
+    /// # Safety
+    ///
+    /// AVX2 and FMA; there are `Q` queries, and rows as long as one of them.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn tile<const Q: usize>(queries: &[Line], rows: [&[Line]; ROWS], ahead: &[u8], out: &mut Tile) {
+        const { assert!(Q <= QUERIES && ROWS.is_multiple_of(TOGETHER)) };
+        let depth = rows[0].len();
+        let (starts, queries) = (rows.map(|row| row.as_ptr().cast::<f32>()), queries.as_ptr().cast::<f32>());
+        let passes = ROWS / TOGETHER * 2;
+        let each = ahead.len().div_ceil(CACHE_LINE * depth * passes);
+        let mut next = ahead.as_ptr();
+        for first in (0..ROWS).step_by(TOGETHER) {
+            let mut chains = [[[_mm256_setzero_ps(); TOGETHER]; Q]; 2];
+            for (half, chains) in chains.iter_mut().enumerate() {
+                let mut sums = [[_mm256_setzero_ps(); TOGETHER]; Q];
+                let mut at = half * 8;
+                for _ in 0..depth {
+                    call_for(next, each);
+                    next = next.wrapping_add(each * CACHE_LINE);
+                    let mut x = [_mm256_setzero_ps(); TOGETHER];
+                    for (row, x) in x.iter_mut().enumerate() {
+                        // SAFETY: half a line of a row.
+                        *x = unsafe { _mm256_load_ps(starts[first + row].add(at)) };
+                    }
+                    for (query, sums) in sums.iter_mut().enumerate() {
+                        // SAFETY: half a line of a query.
+                        let q = unsafe { _mm256_load_ps(queries.add(query * depth * LANES + at)) };
+                        for (sum, &x) in sums.iter_mut().zip(&x) {
+                            *sum = _mm256_fmadd_ps(q, x, *sum);
+                        }
+                    }
+                    at += LANES;
+                }
+                *chains = sums;
+            }
+            let [lower, upper] = chains;
+            for (query, out) in out.iter_mut().enumerate().take(Q) {
+                for (row, out) in out[first..first + TOGETHER].iter_mut().enumerate() {
+                    *out = sum(_mm256_add_ps(lower[query][row], upper[query][row]));
+                }
+            }
+        }
+    }
+
+    /// The sum of eight chains: four and four, two and two, one and one.
+    #[target_feature(enable = "avx2")]
+    fn sum(eight: __m256) -> f32 {
+        let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::*;
+
+    use super::{CACHE_LINE, LANES, Line, QUERIES, ROWS, Tile, call_for};
+
+    /// See [`super::products`]. 24 of the 32 registers are sums.
+    ///
+    /// # Safety
+    ///
+    /// AVX-512F; there are `Q` queries, and rows as long as one of them.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn tile<const Q: usize>(queries: &[Line], rows: [&[Line]; ROWS], ahead: &[u8], out: &mut Tile) {
+        const { assert!(Q <= QUERIES && QUERIES == 4 && ROWS == 6) };
+        let depth = rows[0].len();
+        let (starts, queries) = (rows.map(|row| row.as_ptr().cast::<f32>()), queries.as_ptr().cast::<f32>());
+        let each = ahead.len().div_ceil(CACHE_LINE * depth);
+        let mut next = ahead.as_ptr();
+        let mut sums = [[_mm512_setzero_ps(); QUERIES]; ROWS];
+        for line in 0..depth {
+            call_for(next, each);
+            next = next.wrapping_add(each * CACHE_LINE);
+            let at = line * LANES;
+            let mut q = [_mm512_setzero_ps(); Q];
+            for (query, q) in q.iter_mut().enumerate() {
+                // SAFETY: a line of a query.
+                *q = unsafe { _mm512_load_ps(queries.add(query * depth * LANES + at)) };
+            }
+            for (row, sums) in starts.iter().zip(&mut sums) {
+                // SAFETY: a line of a row.
+                let x = unsafe { _mm512_load_ps(row.add(at)) };
+                for (sum, &q) in sums.iter_mut().zip(&q) {
+                    *sum = _mm512_fmadd_ps(q, x, *sum);
+                }
+            }
+        }
+        let [a, b, c, d, e, f] =
+            [four(sums[0]), four(sums[1]), four(sums[2]), four(sums[3]), four(sums[4]), four(sums[5])];
+        let (ab, cd, ef) = (two(a, b), two(c, d), two(e, f));
+        let mut numbers = [[0.0; LANES]; 2];
+        // SAFETY: sixteen numbers are written to each.
+        unsafe {
+            _mm512_storeu_ps(numbers[0].as_mut_ptr(), one(ab, cd));
+            _mm512_storeu_ps(numbers[1].as_mut_ptr(), one(ef, ef));
+        }
+        for (query, out) in out.iter_mut().enumerate().take(Q) {
+            out[..4].copy_from_slice(&numbers[0][query * 4..][..4]);
+            out[4..].copy_from_slice(&numbers[1][query * 4..][..2]);
+        }
+    }
+
+    /// Sixteen chains of each query become four, in its quarter of the result.
+    #[target_feature(enable = "avx512f")]
+    fn four([a, b, c, d]: [__m512; QUERIES]) -> __m512 {
+        let ab = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
+        let cd = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xEE>(c, d));
+        _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(ab, cd), _mm512_shuffle_f32x4::<0xDD>(ab, cd))
+    }
+
+    /// Four chains of each query become two, for two rows: in each quarter `a`, `b`, `a`, `b`.
+    #[target_feature(enable = "avx512f")]
+    fn two(a: __m512, b: __m512) -> __m512 {
+        _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
+    }
+
+    /// Two chains of each query become one, for four rows.
+    #[target_feature(enable = "avx512f")]
+    fn one(ab: __m512, cd: __m512) -> __m512 {
+        _mm512_add_ps(_mm512_shuffle_ps::<0x44>(ab, cd), _mm512_shuffle_ps::<0xEE>(ab, cd))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vectors(count: usize, depth: usize, seed: u64) -> Vec<Line> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        };
+        (0..count * depth).map(|_| Line(std::array::from_fn(|_| next()))).collect()
+    }
+
+    #[test]
+    fn every_level_is_the_reference_to_the_last_bit() {
+        for depth in [1, 2, 7, 48] {
+            let (queries, rows) = (vectors(QUERIES, depth, 1), vectors(ROWS, depth, 2));
+            let rows: [&[Line]; ROWS] = std::array::from_fn(|row| &rows[row * depth..][..depth]);
+            for count in 1..=QUERIES {
+                for level in Level::all() {
+                    let mut out = [[f32::NAN; ROWS]; QUERIES];
+                    products(level, &queries[..count * depth], rows, &[0; 1000], &mut out);
+                    for (query, out) in queries.chunks(depth).zip(out).take(count) {
+                        assert_eq!(out, rows.map(|row| reference(query, row)), "{level:?}, {count} of {depth}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_reference_is_close_to_the_exact_sum() {
+        let (query, row) = (vectors(1, 48, 3), vectors(1, 48, 4));
+        let numbers = |lines: &[Line]| lines.iter().flat_map(|line| line.0.map(f64::from)).collect::<Vec<_>>();
+        let exact: f64 = numbers(&query).iter().zip(numbers(&row)).map(|(q, x)| q * x).sum();
+        assert!((f64::from(reference(&query, &row)) - exact).abs() < 1e-5);
+    }
+
+    #[test]
+    fn halves_are_widened_exactly() {
+        let all: Vec<u16> = (0..=u16::MAX).filter(|&bits| f16::from_bits(bits).is_finite()).collect();
+        let (from, rest) = all.as_chunks::<LANES>();
+        assert!(rest.is_empty());
+        for level in Level::all() {
+            let mut to = vec![Line::ZERO; from.len()];
+            widen(level, from, &mut to);
+            for (from, to) in from.iter().zip(&to) {
+                assert_eq!(
+                    from.map(|bits| f16::from_bits(bits).to_f32().to_bits()),
+                    to.0.map(f32::to_bits),
+                    "{level:?}"
+                );
+            }
+        }
+    }
+}
