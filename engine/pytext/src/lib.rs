@@ -37,6 +37,22 @@ pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| !is_word(c)).filter(|word| !word.is_empty())
 }
 
+/// `re.findall(r"\w+|[^\w\s]", text)`: words, and each mark that is neither part of a word nor whitespace by itself.
+pub fn words_and_marks(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(is_space);
+        let first = rest.chars().next()?;
+        let end = match is_word(first) {
+            true => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            false => first.len_utf8(),
+        };
+        let (found, after) = rest.split_at(end);
+        rest = after;
+        Some(found)
+    })
+}
+
 /// Appends `text.lower()` to `out`.
 ///
 /// Python and Rust agree on it, the final sigma and `İ` included; ASCII takes a short way.
@@ -72,6 +88,15 @@ mod tests {
             assert_eq!(is_word(c), within(&ALNUM, code.into()) || c == '_', "{code}");
             assert_eq!(is_space(c), within(&SPACE, code.into()), "{code}");
         }
+    }
+
+    #[test]
+    fn marks_stand_alone_and_words_together() {
+        let found: Vec<_> = words_and_marks(" Who's \u{a0}J.R.R. Tolkien?! (né_e 1892)\n—ok").collect();
+        let expected =
+            ["Who", "'", "s", "J", ".", "R", ".", "R", ".", "Tolkien", "?", "!", "(", "né_e", "1892", ")", "—", "ok"];
+        assert_eq!(found, expected);
+        assert_eq!(words_and_marks(" \t").count(), 0);
     }
 
     #[test]
