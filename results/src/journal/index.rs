@@ -7,6 +7,7 @@ use crate::parallel;
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -72,7 +73,8 @@ impl Journal {
     /// Loads the keys of the owned buckets from all segments under the folders `prefixes`.
     ///
     /// Where a key is in several segments, one of the `preferred` (object names) wins, else the segment with the
-    /// smallest file name, which is the earliest. Segments that have vanished since the listing or are corrupt are
+    /// greatest file name, which is the latest: a request is only answered again when its old answer could not be used,
+    /// and the new one holds what that held. Segments that have vanished since the listing or are corrupt are
     /// left out and reported by [`Journal::damaged`]: what they hold is asked again.
     ///
     /// # Errors
@@ -190,9 +192,9 @@ impl Journal {
     }
 }
 
-/// The order in which segments win: preferred ones, then by file name, then by folder.
-fn rank<'a>(name: &'a str, preferred: &BTreeSet<String>) -> (bool, &'a str, &'a str) {
-    (!preferred.contains(name), name.rsplit('/').next().unwrap_or(name), name)
+/// The order in which segments win: preferred ones, then the latest by file name, then by folder.
+fn rank<'a>(name: &'a str, preferred: &BTreeSet<String>) -> (bool, Reverse<(&'a str, &'a str)>) {
+    (!preferred.contains(name), Reverse((name.rsplit('/').next().unwrap_or(name), name)))
 }
 
 fn short(key: &Key) -> u128 {

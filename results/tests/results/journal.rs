@@ -91,20 +91,20 @@ fn the_format_is_pinned() {
 }
 
 #[test]
-fn earlier_segments_win_unless_others_are_preferred() {
+fn later_segments_win_unless_others_are_preferred() {
     let store = memory();
     let run_folder = layout::run_journal("run");
-    let in_run = layout::segment(&run_folder, 1, "run", 1, 0, 0);
-    write_segment(&store, &name(3), vec![entry(1, "third")]).unwrap();
-    write_segment(&store, &name(2), vec![entry(1, "second"), entry(1, "not kept")]).unwrap();
-    write_segment(&store, &in_run, vec![entry(1, "first, in the run")]).unwrap();
-    assert_eq!(get(&open(&store), &key(1)).unwrap(), "second");
+    let in_run = layout::segment(&run_folder, 4, "run", 1, 0, 0);
+    write_segment(&store, &name(3), vec![entry(1, "third"), entry(1, "not kept")]).unwrap();
+    write_segment(&store, &name(2), vec![entry(1, "second")]).unwrap();
+    write_segment(&store, &in_run, vec![entry(1, "fourth, in the run")]).unwrap();
+    assert_eq!(get(&open(&store), &key(1)).unwrap(), "third");
     let both = [layout::JOURNAL.to_owned(), run_folder];
     let open =
         |preferred: &[String]| Journal::open(&store, &both, &|_| true, &preferred.iter().cloned().collect()).unwrap();
-    assert_eq!(get(&open(&[]), &key(1)).unwrap(), "first, in the run", "file names decide, not folders");
-    assert_eq!(get(&open(&[name(3)]), &key(1)).unwrap(), "third");
-    assert_eq!(get(&open(&[name(3), name(2)]), &key(1)).unwrap(), "second", "the earlier of two preferred ones");
+    assert_eq!(get(&open(&[]), &key(1)).unwrap(), "fourth, in the run", "file names decide, not folders");
+    assert_eq!(get(&open(&[name(2)]), &key(1)).unwrap(), "second");
+    assert_eq!(get(&open(&[name(3), name(2)]), &key(1)).unwrap(), "third", "the later of two preferred ones");
 }
 
 #[test]
@@ -296,7 +296,7 @@ proptest! {
         }
         let mut expected: BTreeMap<u64, &[u8]> = BTreeMap::new();
         for wanted in [true, false] {
-            for (entries, _) in segments.iter().filter(|(_, prefer)| *prefer == wanted) {
+            for (entries, _) in segments.iter().rev().filter(|(_, prefer)| *prefer == wanted) {
                 for (n, value) in entries {
                     expected.entry(*n).or_insert(value);
                 }
