@@ -129,6 +129,12 @@ pub trait Method: Send + Sync {
     /// The services it asks, in a fixed order.
     fn services(&self) -> Vec<ServiceUse>;
 
+    /// Every temperature that one of its [`crate::request::Score`]s wants. Requests do not carry theirs in their keys:
+    /// an answer is shared, and holds the temperatures of all configurations of the run, as far as they are named here.
+    fn temperatures(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
     /// A machine for one question.
     fn start(&self, question: &Question) -> Box<dyn Machine>;
 }

@@ -42,6 +42,9 @@ impl Default for EveryKind {
     }
 }
 
+/// Those that the paths are scored at; the second one ranks them.
+const TEMPERATURES: [f64; 2] = [1.0, 2.0];
+
 fn service(kind: Kind) -> ServiceName {
     match kind {
         Kind::Passages | Kind::Links => ServiceName::corpus(),
@@ -81,6 +84,10 @@ impl Method for EveryKind {
 
     fn services(&self) -> Vec<ServiceUse> {
         Kind::ALL.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
+    }
+
+    fn temperatures(&self) -> Vec<f64> {
+        TEMPERATURES.into()
     }
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
@@ -219,7 +226,7 @@ impl Working {
         Score {
             prompt: Prompt { parts, budget: Some(14), overflow },
             target: Prompt::text(&self.question.text),
-            temperatures: vec![1.0, 2.0],
+            temperatures: TEMPERATURES.into(),
         }
     }
 
