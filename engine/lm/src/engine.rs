@@ -269,8 +269,8 @@ impl Engine {
         &self.identity
     }
 
-    /// What it has done.
-    pub fn counters(&self) -> &Counters {
+    /// What it has done; who shares them may outlive the engine.
+    pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 

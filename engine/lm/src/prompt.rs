@@ -78,6 +78,8 @@ impl Overflow {
 pub struct Assembled {
     /// Token ids.
     pub ids: Vec<u32>,
+    /// What is left of each part.
+    pub texts: Vec<String>,
     /// What became of the parts.
     pub report: PromptReport,
 }

@@ -47,7 +47,7 @@ pub fn assemble(
         return Err(PromptError::TooLong { tokens, budget });
     }
     let cut = work.lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
-    Ok(Assembled { ids: work.ids, report: PromptReport { tokens, dropped, cut } })
+    Ok(Assembled { ids: work.ids, texts: work.texts, report: PromptReport { tokens, dropped, cut } })
 }
 
 /// A part's text within its own limit, and the tokens that it lost.

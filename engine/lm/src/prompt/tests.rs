@@ -27,14 +27,11 @@ fn what_fits_is_read_as_one_text() {
         for special in [false, true] {
             let whole = tokenizer.ids("Document: a b c Question:", special).expect("ids");
             let rules = [Overflow::Drop { part: 0 }];
-            let found = assemble(
-                tokenizer,
-                &prompt(&["Document:", " a b", " c Question:"], whole.len(), &rules),
-                None,
-                special,
-            );
+            let texts = ["Document:", " a b", " c Question:"];
+            let found = assemble(tokenizer, &prompt(&texts, whole.len(), &rules), None, special);
+            let texts = texts.map(str::to_owned).to_vec();
             let report = PromptReport { tokens: whole.len(), ..PromptReport::default() };
-            assert_eq!(found.expect("it fits"), Assembled { ids: whole.to_vec(), report });
+            assert_eq!(found.expect("it fits"), Assembled { ids: whole.to_vec(), texts, report });
         }
     }
 }
