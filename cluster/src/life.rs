@@ -134,6 +134,8 @@ pub(crate) fn live(
         Some(open) => open,
         None => Open::open(places, &welcome.run, report)?,
     };
+    // Here, where progress can be shown.
+    open.open_services(report)?;
     let (generation, ledger) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
     let generation = Arc::new(generation);
     let _ = beats.set(Arc::clone(&generation.counters));

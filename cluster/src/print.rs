@@ -145,18 +145,30 @@ fn heading(run: &Open, shown: &Shown, stratum: &str) -> String {
 
 /// What services did, as a table.
 pub(crate) fn costs(shown: &Shown) -> String {
-    let rows = shown.costs.iter().filter(|row| row.configuration.is_none()).map(|row| {
+    let incurred: Vec<_> = shown.costs.iter().filter(|row| row.configuration.is_none()).collect();
+    let models = incurred.iter().any(|row| row.computed_tokens.is_some());
+    let rows = incurred.iter().map(|row| {
         let count = |n: Option<u64>| n.map_or("–".to_owned(), |n| n.to_string());
-        let seconds = row.service_s.map_or("–".to_owned(), |s| format!("{s:.3}"));
-        vec![
+        let seconds = |s: Option<f64>| s.map_or("–".to_owned(), |s| format!("{s:.3}"));
+        let mut cells = vec![
             row.service.clone(),
             row.kind.clone(),
             row.requests.to_string(),
             count(row.unique),
             count(row.computed),
-            seconds,
-        ]
+            seconds(row.service_s),
+        ];
+        if models {
+            let tokens = row.prompt_tokens + row.completion_tokens + row.scored_tokens;
+            let tokens = row.computed_tokens.map(|_| tokens);
+            cells.extend([count(tokens), count(row.computed_tokens), seconds(row.device_s)]);
+        }
+        cells
     });
-    let table = markdown(&["service", "kind", "requests", "unique", "computed", "service seconds"], rows);
+    let mut header = vec!["service", "kind", "requests", "unique", "computed", "service seconds"];
+    if models {
+        header.extend(["tokens", "through the model", "device seconds"]);
+    }
+    let table = markdown(&header, rows);
     format!("\nincurred by this run\n\n{table}\n")
 }

@@ -7,6 +7,7 @@
 
 use crate::error::JobError;
 use crate::job::{CONTEXTS, Dataset, Job, Service};
+use crate::services::lm::Lm;
 use crate::services::{Engine, Engines};
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, PassageId, Source};
 use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, Policy, Questions};
@@ -149,6 +150,7 @@ impl Cache {
                     Engine::Tfidf(index)
                 }
                 Service::LinkTfidf {} => Engine::LinkTfidf,
+                Service::Lm(settings) => Engine::Lm(Arc::new(Lm::new(name, settings, threads, &self.root))),
             };
             engines.insert(name.as_str().into(), Arc::new(engine));
         }
@@ -162,7 +164,7 @@ impl Cache {
         let key = |service: &Service| match service {
             Service::Bm25(parameters) => Some(Bm25Index::key(digest, parameters)),
             Service::Tfidf(parameters) => Some(TfidfIndex::key(digest, parameters)),
-            Service::LinkTfidf {} => None,
+            Service::LinkTfidf {} | Service::Lm(_) => None,
         };
         let size = |key: String| self.root.join("indexes").join(format!("{key}.idx")).metadata().map_or(0, |m| m.len());
         let keys: BTreeSet<String> = job.service.values().filter_map(key).collect();

@@ -137,6 +137,29 @@ pub enum JobError {
         #[source]
         source: hopeval_index::IndexError,
     },
+    /// A service's model is nowhere.
+    #[error("[service.{name}]: `model` = \"{model}\": {reason}; allowed: {allowed}")]
+    NoModel {
+        /// The service.
+        name: String,
+        /// What the job says.
+        model: String,
+        /// Why it is none.
+        reason: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A service's model cannot be opened.
+    #[error("[service.{name}]: cannot open the model {}", folder.display())]
+    Model {
+        /// The service.
+        name: String,
+        /// The model's folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: hopeval_lm::LmError,
+    },
     /// A file or folder of the cache cannot be used.
     #[error("{}: {operation}", path.display())]
     Io {
@@ -182,6 +205,20 @@ pub enum JobError {
     Differs {
         /// What.
         what: &'static str,
+        /// Here.
+        found: String,
+        /// In the run's record.
+        expected: String,
+    },
+    /// A service here would answer otherwise than the run's.
+    #[error(
+        "[service.{name}] differs from the run's: fingerprint {found}, the run has {expected}\n\
+         hint: the weights, the tokenizer and the device's instruction set must be those that the run began with; \
+         `device = \"cpu-avx2\"` makes hosts with and without AVX-512 equal"
+    )]
+    ServiceDiffers {
+        /// The service.
+        name: String,
         /// Here.
         found: String,
         /// In the run's record.

@@ -6,7 +6,9 @@ use crate::judge::{Answerable, Judge};
 use crate::services::Catalogue;
 use hopeval_corpus::PassageId;
 use hopeval_methods::request::{Affinity, PassageId as Asked, ServiceName};
-use hopeval_methods::{Kind, Machine, Method, Outcome, PassageText, Question, Request, Response, Step};
+use hopeval_methods::{
+    Answer, Ask, FailureKind, Kind, Machine, Method, Outcome, PassageText, Question, Request, Response, Step,
+};
 use hopeval_operators::drive::{self, Hosted, Opener, Turn};
 use hopeval_operators::{BUCKETS, Key};
 use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
@@ -56,39 +58,12 @@ impl Served {
     }
 }
 
-/// What is journalled of an answered request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
-    /// The service that answered.
-    pub service: String,
-    /// The kind of request.
-    pub kind: String,
-    /// The response.
-    pub response: Response,
-    /// Microseconds of service.
-    pub service_us: u64,
-}
-
-impl Record {
-    /// The bytes that are journalled.
-    pub fn write(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("plain data can be written as JSON; this is a bug")
-    }
-
-    /// What was journalled; `None` for bytes that this version does not understand.
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
-    }
-
-    /// The response as it is served again.
-    pub fn served(self) -> Served {
-        Served { response: self.response, queue_us: 0, service_us: self.service_us, cached: true }
-    }
-}
-
 /// The identity of a request: kind, fingerprint of its service, canonical payload, draw.
 ///
 /// `payload` is scratch. A service that does not exist has no fingerprint; the request is refused wherever it arrives.
+///
+/// # Panics
+/// If the catalogue is not open.
 pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> Key {
     payload.clear();
     request.canonical(payload);
@@ -96,7 +71,7 @@ pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> K
     hasher.update(request.ask.kind().name().as_bytes());
     hasher.update(&[0]);
     match catalogue.info(&request.service) {
-        Some(info) => hasher.update(&info.fingerprint),
+        Some(info) => hasher.update(info.fingerprint().expect("the catalogue is open; this is a bug")),
         None => hasher.update(request.service.0.as_bytes()),
     };
     hasher.update(&request.draw.to_le_bytes());
@@ -121,6 +96,50 @@ pub struct Company {
     pub methods: Vec<Box<dyn Method>>,
     /// The services.
     pub catalogue: Arc<Catalogue>,
+    /// Of each service, the temperatures that any configuration wants, ascending.
+    temperatures: BTreeMap<ServiceName, Vec<f64>>,
+}
+
+impl Company {
+    /// The configurations of a run over its services.
+    pub fn new(methods: Vec<Box<dyn Method>>, catalogue: Arc<Catalogue>) -> Self {
+        let mut temperatures: BTreeMap<ServiceName, Vec<f64>> = BTreeMap::new();
+        for method in &methods {
+            let scoring = method.services().into_iter().filter(|used| used.kind == Kind::Score);
+            for used in scoring {
+                temperatures.entry(used.service).or_default().extend(method.temperatures());
+            }
+        }
+        for wanted in temperatures.values_mut() {
+            wanted.sort_by(f64::total_cmp);
+            wanted.dedup();
+        }
+        Self { methods, catalogue, temperatures }
+    }
+
+    /// A request as it is sent. A score's temperatures are no part of its key, so the answer to one configuration's request
+    /// serves all others: it is asked at the temperatures of all of them at once.
+    fn sent(&self, request: &Request) -> Request {
+        let mut sent = request.clone();
+        if let (Ask::Score(score), Some(all)) = (&mut sent.ask, self.temperatures.get(&request.service)) {
+            let own = std::mem::replace(&mut score.temperatures, all.clone());
+            score.temperatures.extend(own.into_iter().filter(|t| !all.contains(t)));
+        }
+        sent
+    }
+}
+
+/// What the asker of `request` is told: a score at its own temperatures, whatever the others wanted.
+fn own(mut response: Response, request: &Request) -> Response {
+    if !response.satisfies(request) {
+        let message =
+            "an answer was shared with a request for a temperature that its method does not name: this is a bug";
+        return Response::failure(FailureKind::Refused, message);
+    }
+    if let (Ask::Score(score), Ok(Answer::Score(scores))) = (&request.ask, &mut response.result) {
+        scores.log_sum_exps.retain(|(temperature, _)| score.temperatures.contains(temperature));
+    }
+    response
 }
 
 /// A question as machines get it.
@@ -224,7 +243,7 @@ impl Guest {
                 call.completion_tokens += work.completion_tokens;
                 call.scored_tokens += work.scored_tokens;
                 call.operations += work.operations;
-                let mut response = served.response.clone();
+                let mut response = own(served.response.clone(), request);
                 if request.wants_text() {
                     read_texts(catalogue, &mut response);
                 }
@@ -300,12 +319,12 @@ impl Hosted for Guest {
             Step::Done(outcome) => Turn::Done(self.finish(outcome)),
             Step::Ask(requests) => {
                 self.rounds += 1;
-                let catalogue = Arc::clone(&self.company.catalogue);
+                let company = Arc::clone(&self.company);
                 let asked = requests
                     .iter()
                     .map(|request| {
-                        let key = key(request, &catalogue, &mut self.payload);
-                        drive::Asked { key, bucket: bucket(request, &key), request: request.clone() }
+                        let key = key(request, &company.catalogue, &mut self.payload);
+                        drive::Asked { key, bucket: bucket(request, &key), request: company.sent(request) }
                     })
                     .collect();
                 self.asked = requests;

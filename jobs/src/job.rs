@@ -5,6 +5,8 @@
 //! name places and secrets only, never anything that can change a number.
 
 use crate::error::JobError;
+use crate::services::lm::LmSettings;
+use crate::services::models;
 use crate::worlds::WorldEntry;
 use hopeval_corpus::{Duplicates, LinkSource};
 use hopeval_datasets::Format;
@@ -137,6 +139,8 @@ pub enum Service {
     Tfidf(TfidfParameters),
     /// TF-IDF fitted on just the passages that a request allows, as PromptRank ranks the links of a passage.
     LinkTfidf {},
+    /// A language model: what it answers is what its checkpoint offers.
+    Lm(LmSettings),
 }
 
 impl Service {
@@ -146,6 +150,7 @@ impl Service {
             Self::Bm25(_) => "bm25",
             Self::Tfidf(_) => "tfidf",
             Self::LinkTfidf {} => "link_tfidf",
+            Self::Lm(_) => "lm",
         }
     }
 }
@@ -227,6 +232,11 @@ impl Job {
         let base = absolute.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         job.dataset.questions.resolve(&base);
         job.corpus.source.resolve(&base);
+        for service in job.service.values_mut() {
+            if let Service::Lm(settings) = service {
+                settings.resolve(&base);
+            }
+        }
         job.check(path)?;
         Ok(job)
     }
@@ -280,6 +290,12 @@ impl Job {
                 Service::Bm25(parameters) => parameters.check(),
                 Service::Tfidf(parameters) => parameters.check(),
                 Service::LinkTfidf {} => Ok(()),
+                Service::Lm(settings) => {
+                    if let Some((key, found, allowed)) = settings.wrong() {
+                        return wrong(&format!("service.{name}.{key}"), found, allowed);
+                    }
+                    Ok(())
+                }
             };
             checked.map_err(|source| JobError::Service { path: path.into(), name: name.clone(), source })?;
         }
@@ -306,7 +322,11 @@ fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobError> {
         .ok()
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    let parsed = if names_paths(key) { against_working_directory(parsed) } else { parsed };
+    let parsed = match parsed {
+        parsed if names_paths(key) => against_working_directory(parsed),
+        toml::Value::String(model) if names_model(key) => toml::Value::String(models::resolved(Path::new(""), model)),
+        parsed => parsed,
+    };
     let mut names: Vec<&str> = key.split('.').collect();
     let last = names.pop().filter(|name| !name.is_empty()).ok_or_else(|| malformed("expected KEY=VALUE"))?;
     let mut table = document;
@@ -320,6 +340,10 @@ fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobError> {
 
 fn names_paths(key: &str) -> bool {
     matches!(key, "dataset.questions" | "corpus.source")
+}
+
+fn names_model(key: &str) -> bool {
+    key.starts_with("service.") && key.ends_with(".model")
 }
 
 fn against_working_directory(value: toml::Value) -> toml::Value {

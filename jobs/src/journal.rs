@@ -5,8 +5,9 @@
 //! commit waits for everything that its outcomes may have seen; and once more when a run drains, so that nothing that
 //! was computed is computed again.
 
-use crate::host::{Record, Recorded, Served};
+use crate::host::{Recorded, Served};
 use crate::ledger::Receipt;
+use crate::record::Record;
 use crate::services::Fault;
 use hopeval_operators::Key;
 use hopeval_operators::persist::{Due, Writer};
@@ -161,7 +162,7 @@ impl Writer for Scribe {
         for Recorded { bucket, key, service, kind, served } in items.drain(..) {
             let record = Record {
                 service: service.to_string(),
-                kind: kind.name().to_owned(),
+                kind,
                 response: served.response.clone(),
                 service_us: served.service_us,
             };

@@ -50,10 +50,31 @@ pub struct Spending {
     pub computed: u64,
     /// Failed.
     pub failed: u64,
-    /// Journalled answers that could not be read.
+    /// Journalled answers that could not be used.
     pub unreadable: u64,
     /// Microseconds of service.
     pub service_us: u64,
+    /// What models did; earlier versions had none.
+    #[serde(default)]
+    pub model: ModelSpending,
+}
+
+/// What a service's model did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelSpending {
+    /// Tokens of the prompts of what was computed.
+    pub prompt_tokens: u64,
+    /// Tokens that were generated.
+    pub completion_tokens: u64,
+    /// Tokens that were scored.
+    pub scored_tokens: u64,
+    /// Operations of what was computed, each request by itself.
+    pub operations: u64,
+    /// Tokens that went through the model.
+    pub computed_tokens: u64,
+    /// Microseconds of the device.
+    pub device_us: u64,
 }
 
 impl Spending {
@@ -74,32 +95,62 @@ impl Spending {
             failed: read(&spent.failed),
             unreadable: read(&spent.unreadable),
             service_us: read(&spent.service_us),
+            model: ModelSpending {
+                prompt_tokens: read(&spent.prompt_tokens),
+                completion_tokens: read(&spent.completion_tokens),
+                scored_tokens: read(&spent.scored_tokens),
+                operations: read(&spent.operations),
+                computed_tokens: read(&spent.computed_tokens),
+                device_us: read(&spent.device_us),
+            },
         }
     }
 
     /// What came since an earlier reading.
     pub fn since(&self, before: &Self) -> Self {
-        Self {
-            service: self.service.clone(),
-            requests: self.requests - before.requests,
-            unique: self.unique - before.unique,
-            journalled: self.journalled - before.journalled,
-            computed: self.computed - before.computed,
-            failed: self.failed - before.failed,
-            unreadable: self.unreadable - before.unreadable,
-            service_us: self.service_us - before.service_us,
-        }
+        self.with(before, |now, before| now - before)
     }
 
     /// Adds another reading of the same service.
     pub fn add(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.unique += other.unique;
-        self.journalled += other.journalled;
-        self.computed += other.computed;
-        self.failed += other.failed;
-        self.unreadable += other.unreadable;
-        self.service_us += other.service_us;
+        *self = self.with(other, |sum, more| sum + more);
+    }
+
+    fn with(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        let (a, b) = (&self.model, &other.model);
+        Self {
+            service: self.service.clone(),
+            requests: of(self.requests, other.requests),
+            unique: of(self.unique, other.unique),
+            journalled: of(self.journalled, other.journalled),
+            computed: of(self.computed, other.computed),
+            failed: of(self.failed, other.failed),
+            unreadable: of(self.unreadable, other.unreadable),
+            service_us: of(self.service_us, other.service_us),
+            model: ModelSpending {
+                prompt_tokens: of(a.prompt_tokens, b.prompt_tokens),
+                completion_tokens: of(a.completion_tokens, b.completion_tokens),
+                scored_tokens: of(a.scored_tokens, b.scored_tokens),
+                operations: of(a.operations, b.operations),
+                computed_tokens: of(a.computed_tokens, b.computed_tokens),
+                device_us: of(a.device_us, b.device_us),
+            },
+        }
+    }
+
+    /// Seconds of the device; none where a service has no device, or did not use it.
+    pub fn device_s(&self) -> Option<f64> {
+        (self.model.device_us > 0).then(|| self.model.device_us as f64 / 1e6)
+    }
+
+    /// Seconds of the device for an operation that is performed. Sharing performs fewer than the requests need by
+    /// themselves: as the share of their tokens that went through the model says.
+    pub fn device_rate(&self) -> Option<f64> {
+        let ModelSpending { prompt_tokens, completion_tokens, scored_tokens, operations, computed_tokens, .. } =
+            self.model;
+        let tokens = (prompt_tokens + completion_tokens + scored_tokens) as f64;
+        let performed = operations as f64 * (computed_tokens as f64 / tokens);
+        self.device_s().filter(|_| performed > 0.0).map(|seconds| seconds / performed)
     }
 }
 

@@ -6,9 +6,9 @@
 //! | --- | --- |
 //! | [`job`], [`sweep`] | the job file: settings, overrides, configurations |
 //! | [`worlds`], [`corpora`], [`questions`] | datasets and corpora: what is built once before a run |
-//! | [`services`] | methods' requests and what answers them: indexes, the corpus |
+//! | [`services`] | methods' requests and what answers them: indexes, models, the corpus |
 //! | [`host`] | methods' machines and the dataflow that drives them |
-//! | [`journal`], [`sink`], [`ledger`] | the dataflow and the store: records, outcomes, commits |
+//! | [`journal`], [`record`], [`sink`], [`ledger`] | the dataflow and the store: records, outcomes, commits |
 //! | [`gold`], [`corrections`] | edits of gold, of finished runs and of those going on |
 //! | [`judge`] | outcomes and measures |
 //! | [`render`] | a job, as a dataflow on one worker |
@@ -30,6 +30,7 @@ pub mod ledger;
 pub mod plan;
 pub mod publish;
 pub mod questions;
+pub mod record;
 pub mod render;
 pub mod run;
 pub mod services;

@@ -11,7 +11,7 @@ use crate::questions;
 use crate::run::Places;
 use crate::services::Catalogue;
 use crate::sweep;
-use hopeval_methods::{ContextMode, Setting, Step};
+use hopeval_methods::{ContextMode, Request, Setting, Step, Work};
 use hopeval_results::{Journal, layout};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +37,8 @@ pub struct Plan {
     pub first_round: BTreeMap<String, Requests>,
     /// Requests of all rounds, estimated from a sample of questions that was driven through.
     pub estimated: BTreeMap<String, u64>,
+    /// Their tokens, where a model reads or writes any: of real prompts, after answers that are guessed. Nothing is computed.
+    pub estimated_tokens: BTreeMap<String, Tokens>,
     /// Questions of the sample.
     pub sample: u64,
     /// Entries of the store's journal.
@@ -54,6 +56,17 @@ pub struct Requests {
     pub journalled: u64,
 }
 
+/// Tokens of one service and kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tokens {
+    /// Of prompts.
+    pub prompt: u64,
+    /// Written, if every continuation is as long as it may be.
+    pub completion: u64,
+    /// Of targets.
+    pub scored: u64,
+}
+
 /// Questions that are driven through to estimate later rounds.
 const SAMPLE: u64 = 32;
 
@@ -69,6 +82,7 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let corpus = places.cache.corpus(job, report)?;
     let engines = places.cache.engines(job, &corpus, places.threads, report)?;
     let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
+    catalogue.open(report)?;
     let setting = Setting { passages: corpus.len() as u32 };
     let configurations = sweep::configurations(job);
     let methods = sweep::methods(&configurations, &setting)?;
@@ -88,6 +102,7 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let mut seen = BTreeSet::new();
     let mut payload = Vec::new();
     let mut sampled: BTreeMap<String, u64> = BTreeMap::new();
+    let mut tokens: BTreeMap<String, Work> = BTreeMap::new();
     let (prepared, _) = questions::prepare(job, &corpus, candidates_needed, quarantine, &mut |row| {
         let question = question(&row);
         for method in &methods {
@@ -114,8 +129,12 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
                     break;
                 }
                 first = false;
-                let answer = |request| {
-                    let mut response = catalogue.answer(request);
+                let answer = |request: &Request| {
+                    let mut response = catalogue.estimate(request);
+                    let name = format!("{} {}", request.service, request.ask.kind().name());
+                    let Work { prompt_tokens, completion_tokens, scored_tokens, .. } = response.work;
+                    let sum = tokens.entry(name).or_default();
+                    *sum += Work { prompt_tokens, completion_tokens, scored_tokens, operations: 0 };
                     host::read_texts(&catalogue, &mut response);
                     response
                 };
@@ -128,6 +147,14 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     plan.quarantined = prepared.quarantined;
     plan.outcomes = plan.questions * plan.configurations;
     plan.sample = SAMPLE.min(plan.questions);
-    plan.estimated = sampled.into_iter().map(|(name, n)| (name, n * plan.questions / plan.sample)).collect();
+    let scaled = |n: u64| n * plan.questions / plan.sample;
+    plan.estimated = sampled.into_iter().map(|(name, n)| (name, scaled(n))).collect();
+    let of_models = tokens.into_iter().filter(|(_, work)| *work != Work::default());
+    plan.estimated_tokens = of_models
+        .map(|(name, work)| {
+            let Work { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } = work;
+            (name, Tokens { prompt: scaled(prompt), completion: scaled(completion), scored: scaled(scored) })
+        })
+        .collect();
     Ok(plan)
 }

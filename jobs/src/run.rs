@@ -66,6 +66,9 @@ pub struct Resolved {
     pub corpus_key: Option<String>,
     /// Passages in the corpus.
     pub passages: u64,
+    /// Fingerprints of the services.
+    #[serde(default)]
+    pub services: BTreeMap<String, String>,
     /// Where the corpus's links come from.
     pub links: String,
     /// Questions of a chunk.
@@ -124,6 +127,7 @@ impl Resolved {
             &self.corpus_digest,
             &self.prepared,
             self.job.dataset.gold,
+            &self.services,
         );
         let bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
         blake3::hash(&bytes).to_hex().to_string()
@@ -141,6 +145,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let (corpus, corpus_key) = places.cache.find_corpus(job, report)?;
     let engines = places.cache.engines(job, &corpus, places.threads, report)?;
     let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
+    catalogue.open(report)?;
     let setting = Setting { passages: corpus.len() as u32 };
     let mut configurations = sweep::configurations(job);
     let methods = sweep::methods(&configurations, &setting)?;
@@ -179,6 +184,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
         corpus_digest: corpus.digest().to_owned(),
         corpus_key,
         passages: corpus.len() as u64,
+        services: catalogue.fingerprints(),
         links: corpus.info().link_origin.as_str().to_owned(),
         chunk,
     };
@@ -241,8 +247,29 @@ impl Open {
         let strata = &resolved.prepared.strata;
         let judge = Judge::new(&resolved.job.measures, resolved.format(), &methods, strata, &corpus)?;
         let catalogue = Arc::new(Catalogue::new(corpus, engines, &resolved.job.service));
-        let company = Arc::new(Company { methods, catalogue });
+        let company = Arc::new(Company::new(methods, catalogue));
         Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })
+    }
+
+    /// Opens its models, so that requests can be computed.
+    ///
+    /// # Errors
+    /// A model that cannot be opened, or that is not the run's: other weights, another tokenizer, instructions that give
+    /// other last digits.
+    pub fn open_services(&self, report: Report<'_>) -> Result<(), JobError> {
+        let catalogue = &self.company.catalogue;
+        catalogue.open(report)?;
+        // A run of an earlier version did not record them.
+        let recorded = self.resolved.services.iter();
+        let found = catalogue.fingerprints();
+        for (name, expected) in recorded.filter(|(name, expected)| found.get(*name) != Some(*expected)) {
+            return Err(JobError::ServiceDiffers {
+                name: name.clone(),
+                found: found.get(name).cloned().unwrap_or_default(),
+                expected: expected.clone(),
+            });
+        }
+        Ok(())
     }
 
     /// Its id.
@@ -336,10 +363,12 @@ pub fn fence(
 
 impl Generation {
     /// Joins generation `number` of a run that is open. Process 0 leads: it gives its committer and gets the ledger.
+    /// Opens the models.
     ///
     /// # Errors
-    /// The log or the committed outcomes cannot be read, or the generation is over already.
+    /// A model that cannot be opened, or that is not the run's; the log or the committed outcomes cannot be read, or the generation is over already.
     pub fn join(run: Open, number: u64, committer: Option<&str>) -> Result<(Self, Option<Ledger>), JobError> {
+        run.open_services(&|_, _| ())?;
         let log = Log::open(&run.places.store, run.id())?;
         if log.state().generation != number {
             return Err(JobError::Over { run: run.id().to_owned(), number, latest: log.state().generation });

@@ -3,7 +3,7 @@
 use crate::error::JobError;
 use crate::ledger::{LiveTable, live_object};
 use crate::run::Open;
-use crate::tables::{incurred, measure_row};
+use crate::tables::{incurred, incurred_row, measure_row};
 use hopeval_results::tables::{CostRow, MeasureRow, read_table};
 use hopeval_results::{Log, layout};
 use serde_json::{Value, json};
@@ -68,17 +68,7 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
         LiveTable { commits, outcomes: state.total_outcomes(), golds, tallies }
     };
     let measures = live_measures(run, &live);
-    let costs = incurred(&log)
-        .into_iter()
-        .map(|(service, spent)| CostRow {
-            service,
-            requests: spent.requests,
-            unique: Some(spent.unique),
-            computed: Some(spent.computed),
-            service_s: Some(spent.service_us as f64 / 1e6),
-            ..CostRow::default()
-        })
-        .collect();
+    let costs = incurred(&log).values().map(incurred_row).collect();
     Ok(Shown { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, costs })
 }
 
@@ -133,7 +123,7 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
         .map(|row| {
             json!({"configuration": row.configuration, "service": row.service, "kind": kind(row), "requests": row.requests,
                    "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens, "completion_tokens": row.completion_tokens,
-                   "scored_tokens": row.scored_tokens, "service_s": row.service_s, "device_s": row.device_s, "money": row.money})
+                   "scored_tokens": row.scored_tokens, "operations": row.operations, "computed_tokens": row.computed_tokens, "service_s": row.service_s, "device_s": row.device_s, "money": row.money})
         })
         .collect();
     let out = run.places.store.full_name(&layout::run(run.id()));

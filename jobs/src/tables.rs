@@ -4,9 +4,10 @@
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
 
 use crate::error::JobError;
-use crate::host::{Record, outcome_row, question as machine_question, read_texts};
+use crate::host::{outcome_row, question as machine_question, read_texts};
 use crate::judge::{Answerable, is_ok};
 use crate::ledger::{Note, Spending};
+use crate::record::Record;
 use crate::run::Open;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_measures::{Scratch, aggregate};
@@ -428,7 +429,7 @@ pub fn requests(run: &Open, log: &Log) -> Result<FinalTable, JobError> {
             table.push(RequestRow {
                 run: run.id().to_owned(),
                 service: record.service,
-                kind: record.kind,
+                kind: record.kind.name().to_owned(),
                 key: entry.key.to_string(),
                 bucket: u32::from(entry.bucket),
                 segment: segment.clone(),
@@ -454,9 +455,16 @@ pub fn incurred(log: &Log) -> BTreeMap<String, Spending> {
 /// Attributed costs of each configuration, then what the run incurred.
 fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (CallRow, f64)>) -> Vec<CostRow> {
     let spent = incurred(log);
-    let rate = |service: &str| {
-        let spent = spent.get(service)?;
-        (spent.computed > 0).then(|| spent.service_us as f64 / 1e6 / spent.computed as f64)
+    // Unshared work at the run's measured rates; unknown where nothing was computed in this run.
+    let device_s = |call: &CallRow| Some(spent.get(&call.service)?.device_rate()? * call.operations as f64);
+    let service_s = |call: &CallRow| {
+        let spent = spent.get(&call.service)?;
+        // A model's work is measured by its operations, a retriever's by its queries.
+        if spent.device_s().is_some() {
+            return device_s(call);
+        }
+        let rate = spent.service_us as f64 / 1e6 / spent.computed as f64;
+        (spent.computed > 0).then_some(rate * call.calls as f64)
     };
     let names = run.names();
     let mut rows: Vec<CostRow> = attributed
@@ -466,44 +474,40 @@ fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (Ca
             service: service.clone(),
             kind: kind.clone(),
             requests: call.calls,
-            unique: None,
-            computed: None,
             prompt_tokens: call.prompt_tokens,
             completion_tokens: call.completion_tokens,
             scored_tokens: call.scored_tokens,
             operations: call.operations,
-            // Unshared work at the run's measured rate; unknown where nothing was computed in this run.
-            service_s: rate(service).map(|rate| rate * call.calls as f64),
-            device_s: None,
-            money: None,
-            energy_j: None,
+            service_s: service_s(call),
+            device_s: device_s(call),
+            ..CostRow::default()
         })
         .collect();
     for (service, spending) in &spent {
-        let kinds: std::collections::BTreeSet<&String> =
-            attributed.keys().filter(|(_, name, _)| name == service).map(|(_, _, kind)| kind).collect();
-        let kind = kinds.into_iter().map(String::as_str).collect::<Vec<_>>().join("+");
-        let requests =
-            attributed.iter().filter(|((_, name, _), _)| name == service).map(|(_, (call, _))| call.calls).sum();
-        let sum = |read: fn(&CallRow) -> u64| {
-            attributed.iter().filter(|((_, name, _), _)| name == service).map(|(_, (call, _))| read(call)).sum()
-        };
-        rows.push(CostRow {
-            configuration: None,
-            service: service.clone(),
-            kind,
-            requests,
-            unique: Some(spending.unique),
-            computed: Some(spending.computed),
-            prompt_tokens: sum(|call| call.prompt_tokens),
-            completion_tokens: sum(|call| call.completion_tokens),
-            scored_tokens: sum(|call| call.scored_tokens),
-            operations: sum(|call| call.operations),
-            service_s: Some(spending.service_us as f64 / 1e6),
-            device_s: None,
-            money: None,
-            energy_j: None,
-        });
+        let of_service = || attributed.iter().filter(|((_, name, _), _)| name == service);
+        let kinds: std::collections::BTreeSet<&str> = of_service().map(|((_, _, kind), _)| kind.as_str()).collect();
+        let kind = kinds.into_iter().collect::<Vec<_>>().join("+");
+        let requests = of_service().map(|(_, (call, _))| call.calls).sum();
+        rows.push(CostRow { kind, requests, ..incurred_row(spending) });
     }
     rows
+}
+
+/// What a run spent on a service, as far as the service itself knows.
+pub fn incurred_row(spending: &Spending) -> CostRow {
+    let model = &spending.model;
+    CostRow {
+        service: spending.service.clone(),
+        requests: spending.requests,
+        unique: Some(spending.unique),
+        computed: Some(spending.computed),
+        prompt_tokens: model.prompt_tokens,
+        completion_tokens: model.completion_tokens,
+        scored_tokens: model.scored_tokens,
+        operations: model.operations,
+        computed_tokens: Some(model.computed_tokens).filter(|&tokens| tokens > 0),
+        service_s: Some(spending.service_us as f64 / 1e6),
+        device_s: spending.device_s(),
+        ..CostRow::default()
+    }
 }

@@ -18,7 +18,7 @@ row! {
         pub unique: Option<u64>,
         /// Requests that were computed and not found in the journal; null for a configuration.
         pub computed: Option<u64>,
-        /// Tokens of prompts.
+        /// Tokens of prompts; for the whole run, of those that were computed. The next three alike.
         pub prompt_tokens: u64,
         /// Tokens that were generated.
         pub completion_tokens: u64,
@@ -34,5 +34,7 @@ row! {
         pub money: Option<f64>,
         /// Energy in joule; null where it was not measured.
         pub energy_j: Option<f64>,
+        /// Tokens that went through a model, fewer than those of the prompts where work was shared; null for a configuration, and where no model computed.
+        pub computed_tokens: Option<u64>,
     }
 }

@@ -1,0 +1,341 @@
+//! What is journalled of an answered request: compact, and exact to the bit.
+//!
+//! ```text
+//!   version u8 = 1, service, kind u8, service_us, work (4 numbers), prompt report or 0, answer
+//!   answer     tag u8, then by kind; those that are rare, or mostly text, as JSON
+//! ```
+//!
+//! Whole numbers are LEB128, texts and lists have their length first, floats are their little-endian bytes: a row of logits
+//! is a millionfold thing, and some of them (a token that cannot be) are no JSON numbers. The first versions wrote JSON;
+//! such records begin with a brace and are still read.
+
+use crate::host::Served;
+use hopeval_methods::request::PassageId;
+use hopeval_methods::response::{Finish, Generation, Hit, Labels, Scores};
+use hopeval_methods::{Answer, Failure, FailureKind, Kind, PromptReport, Response, Work};
+use serde::{Deserialize, Serialize};
+
+/// What is journalled of an answered request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The service that answered.
+    pub service: String,
+    /// The kind of request.
+    pub kind: Kind,
+    /// The response.
+    pub response: Response,
+    /// Microseconds of service.
+    pub service_us: u64,
+}
+
+const VERSION: u8 = 1;
+
+/// How an answer is written.
+mod tag {
+    pub(super) const FAILURE: u8 = 0;
+    pub(super) const SCORE: u8 = 1;
+    pub(super) const EMBED: u8 = 2;
+    pub(super) const RETRIEVE: u8 = 3;
+    pub(super) const LABEL: u8 = 4;
+    pub(super) const FILTER: u8 = 5;
+    pub(super) const GENERATE: u8 = 6;
+    pub(super) const JSON: u8 = 7;
+}
+
+impl Record {
+    /// The bytes that are journalled.
+    pub fn write(&self) -> Vec<u8> {
+        let mut to = Writer(vec![VERSION]);
+        to.text(&self.service);
+        to.0.push(position(&Kind::ALL, &self.kind));
+        to.number(self.service_us);
+        let Response { result, work, prompt, passages: _ } = &self.response;
+        for n in [work.prompt_tokens, work.completion_tokens, work.scored_tokens, work.operations] {
+            to.number(n);
+        }
+        to.0.push(u8::from(prompt.is_some()));
+        if let Some(report) = prompt {
+            to.number(report.tokens.into());
+            to.number(report.dropped.len() as u64);
+            report.dropped.iter().for_each(|&part| to.number(part.into()));
+            to.number(report.cut.len() as u64);
+            report.cut.iter().for_each(|&(part, lost)| {
+                to.number(part.into());
+                to.number(lost.into());
+            });
+        }
+        match result {
+            Err(failure) => to.failure(failure),
+            Ok(answer) => to.answer(answer),
+        }
+        to.0
+    }
+
+    /// What was journalled; `None` for bytes that this version does not understand.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = match bytes.split_first()? {
+            (b'{', _) => return serde_json::from_slice(bytes).ok(),
+            (&VERSION, rest) => Reader(rest),
+            _ => return None,
+        };
+        let service = from.text()?;
+        let kind = *Kind::ALL.get(usize::from(from.byte()?))?;
+        let service_us = from.number()?;
+        let work = Work {
+            prompt_tokens: from.number()?,
+            completion_tokens: from.number()?,
+            scored_tokens: from.number()?,
+            operations: from.number()?,
+        };
+        let prompt = match from.byte()? {
+            0 => None,
+            _ => Some(PromptReport {
+                tokens: from.small()?,
+                dropped: from.list(Reader::small)?,
+                cut: from.list(|from| Some((from.small()?, from.small()?)))?,
+            }),
+        };
+        let result = from.result()?;
+        let response = Response { result, work, prompt, passages: Vec::new() };
+        from.0.is_empty().then_some(Self { service, kind, response, service_us })
+    }
+
+    /// The response as it is served again.
+    pub fn served(self) -> Served {
+        Served { response: self.response, queue_us: 0, service_us: self.service_us, cached: true }
+    }
+}
+
+fn position<T: PartialEq>(all: &[T], one: &T) -> u8 {
+    all.iter().position(|other| other == one).expect("`ALL` has every one; this is a bug") as u8
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, mut n: u64) {
+        while n >= 0x80 {
+            self.0.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        self.0.push(n as u8);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    fn floats(&mut self, floats: &[f32]) {
+        self.number(floats.len() as u64);
+        self.0.extend(floats.iter().flat_map(|x| x.to_le_bytes()));
+    }
+
+    fn failure(&mut self, failure: &Failure) {
+        self.0.push(tag::FAILURE);
+        self.0.push(position(&FailureKind::ALL, &failure.kind));
+        self.text(&failure.message);
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        match answer {
+            Answer::Score(scores) => {
+                self.0.extend([tag::SCORE, u8::from(scores.ends)]);
+                self.floats(&scores.logits);
+                self.number(scores.log_sum_exps.len() as u64);
+                for (temperature, row) in &scores.log_sum_exps {
+                    self.0.extend(temperature.to_le_bytes());
+                    self.floats(row);
+                }
+            }
+            Answer::Embed(vector) => {
+                self.0.push(tag::EMBED);
+                self.floats(vector);
+            }
+            Answer::Retrieve(hits) => {
+                self.0.push(tag::RETRIEVE);
+                self.number(hits.len() as u64);
+                for hit in hits {
+                    self.number(hit.passage.0.into());
+                    self.0.extend(hit.score.to_le_bytes());
+                }
+            }
+            Answer::Label(labels) => {
+                self.0.push(tag::LABEL);
+                self.text(&labels.information);
+                self.floats(&labels.tag_logits);
+            }
+            Answer::Filter(query) => {
+                self.0.push(tag::FILTER);
+                self.text(query);
+            }
+            Answer::Generate(generation) => {
+                self.0.extend([tag::GENERATE, u8::from(generation.finish == Finish::Length)]);
+                self.text(&generation.text);
+                self.floats(&generation.logprobs);
+            }
+            Answer::Passages(_) | Answer::Links(_) | Answer::Rerank(_) | Answer::Entail(_) | Answer::Read(_) => {
+                self.0.push(tag::JSON);
+                self.bytes(&serde_json::to_vec(answer).expect("plain data can be written as JSON; this is a bug"));
+            }
+        }
+    }
+}
+
+/// What is left to be read; every step is `None` where the bytes are not what they should be.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut n = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            n |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(n);
+            }
+        }
+        None
+    }
+
+    fn small(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        self.take(length)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let length = self.number()?;
+        (0..length).map(|_| item(self)).collect()
+    }
+
+    fn floats(&mut self) -> Option<Vec<f32>> {
+        let bytes = usize::try_from(self.number()?).ok()?.checked_mul(4)?;
+        let chunks = self.take(bytes)?.chunks_exact(4);
+        Some(chunks.map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect())
+    }
+
+    fn double(&mut self) -> Option<f64> {
+        Some(f64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn result(&mut self) -> Option<Result<Answer, Failure>> {
+        Some(Ok(match self.byte()? {
+            tag::FAILURE => {
+                let kind = *FailureKind::ALL.get(usize::from(self.byte()?))?;
+                return Some(Err(Failure { kind, message: self.text()? }));
+            }
+            tag::SCORE => {
+                let ends = self.byte()? != 0;
+                let logits = self.floats()?;
+                let log_sum_exps = self.list(|from| Some((from.double()?, from.floats()?)))?;
+                Answer::Score(Scores { logits, log_sum_exps, ends })
+            }
+            tag::EMBED => Answer::Embed(self.floats()?),
+            tag::RETRIEVE => Answer::Retrieve(
+                self.list(|from| Some(Hit { passage: PassageId(from.small()?), score: from.double()? }))?,
+            ),
+            tag::LABEL => Answer::Label(Labels { information: self.text()?, tag_logits: self.floats()? }),
+            tag::FILTER => Answer::Filter(self.text()?),
+            tag::GENERATE => {
+                let finish = if self.byte()? == 0 { Finish::Stop } else { Finish::Length };
+                Answer::Generate(Generation { text: self.text()?, finish, logprobs: self.floats()? })
+            }
+            tag::JSON => serde_json::from_slice(self.bytes()?).ok()?,
+            _ => return None,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_methods::response::Span;
+
+    fn record(result: Result<Answer, Failure>) -> Record {
+        let work = Work { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 7, operations: 1 << 40 };
+        let prompt = Some(PromptReport { tokens: 300, dropped: vec![0, 200], cut: vec![(1, 70_000)] });
+        let response = Response { result, work, prompt, passages: Vec::new() };
+        Record { service: "scorer".into(), kind: Kind::Score, response, service_us: 123_456 }
+    }
+
+    fn samples() -> Vec<Record> {
+        let scores = Scores {
+            logits: vec![f32::NEG_INFINITY, -0.1, f32::MIN_POSITIVE, 1e-45, 0.1 + 0.2],
+            log_sum_exps: vec![(1.0, vec![0.3; 5]), (1.4, vec![-7.5; 5])],
+            ends: true,
+        };
+        let failure = Failure { kind: FailureKind::ContextOverflow, message: "700 tokens, and 600 fit".into() };
+        let span = Span { text: "né".into(), score: -0.1, rank: Some(0.7), at: Some((1, 2, 5)) };
+        let generation = Generation { text: "yes".into(), finish: Finish::Length, logprobs: vec![-0.5] };
+        let results = [
+            Err(failure),
+            Ok(Answer::Score(scores)),
+            Ok(Answer::Embed(vec![0.1, -0.2])),
+            Ok(Answer::Retrieve(vec![Hit { passage: PassageId(5_000_000), score: 12.3 }])),
+            Ok(Answer::Label(Labels { information: "born in".into(), tag_logits: vec![1.5, -2.5] })),
+            Ok(Answer::Filter(String::new())),
+            Ok(Answer::Generate(generation)),
+            Ok(Answer::Rerank(vec![0.25, -1.0])),
+            Ok(Answer::Entail(0.75)),
+            Ok(Answer::Read(vec![span])),
+            Ok(Answer::Passages(vec![PassageId(3)])),
+            Ok(Answer::Links(Vec::new())),
+        ];
+        let bare = Response::answer(Answer::Filter("next".into()), Work::default());
+        let bare = Record { service: "filter".into(), kind: Kind::Filter, response: bare, service_us: 0 };
+        results.map(record).into_iter().chain([bare]).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_to_the_bit() {
+        for record in samples() {
+            let bytes = record.write();
+            assert_eq!(Record::read(&bytes).as_ref(), Some(&record));
+            for end in 0..bytes.len() {
+                assert_eq!(Record::read(&bytes[..end]), None, "cut at {end} of {}", bytes.len());
+            }
+            let longer = [&bytes[..], &[0]].concat();
+            assert_eq!(Record::read(&longer), None);
+        }
+    }
+
+    #[test]
+    fn a_row_of_logits_takes_four_bytes_a_number() {
+        let scores = Scores { logits: vec![0.5; 20], log_sum_exps: vec![(1.0, vec![1.5; 20])], ends: true };
+        let bytes = record(Ok(Answer::Score(scores))).write();
+        assert!(bytes.len() < 2 * 80 + 60, "{}", bytes.len());
+    }
+
+    #[test]
+    fn the_first_records_were_json_and_are_still_read() {
+        let record = &samples()[3];
+        assert_eq!(Record::read(&serde_json::to_vec(record).unwrap()).as_ref(), Some(record));
+        let written = r#"{"service":"sparse","kind":"retrieve","response":{"result":{"Ok":{"Retrieve":[{"passage":4,"score":1.5}]}},
+            "work":{"prompt_tokens":0,"completion_tokens":0,"scored_tokens":0,"operations":0},"prompt":null,"passages":[]},"service_us":9}"#;
+        let read = Record::read(written.as_bytes()).unwrap();
+        assert_eq!((read.service.as_str(), read.kind, read.service_us), ("sparse", Kind::Retrieve, 9));
+        assert_eq!(Record::read(b"\x02"), None, "a later version's");
+    }
+}

@@ -1,0 +1,86 @@
+//! The service that every job has: passages and links of its corpus. And how a passage is written out for a model.
+
+use super::cannot;
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_index::{Statistics, Within};
+use hopeval_methods::request::{self, Direction, PassageSet};
+use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, PassageForm, Request, Response, Work};
+use std::borrow::Cow;
+
+/// Its name, which no other service may have.
+pub const CORPUS: &str = "corpus";
+
+/// Answers a look-up, at once: it computes nothing.
+pub(super) fn look_up(corpus: &Corpus, request: &Request) -> Response {
+    let ids = |found: Vec<PassageId>| found.into_iter().map(|p| request::PassageId(p.0)).collect::<Vec<_>>();
+    let answer = match &request.ask {
+        Ask::Passages(asked) => Answer::Passages(ids(members(corpus, &asked.passages))),
+        Ask::Links(links) => {
+            let passage = PassageId(links.passage.0);
+            if !corpus.contains(passage) {
+                return Response::failure(FailureKind::Refused, format!("no passage {}", links.passage.0));
+            }
+            let found = match links.direction {
+                Direction::Outgoing => corpus.links(passage),
+                Direction::Incoming => corpus.linked_from(passage),
+            };
+            Answer::Links(ids(found.to_vec()))
+        }
+        _ => return cannot(request),
+    };
+    Response::answer(answer, Work::default())
+}
+
+/// The passages of a set that the corpus has, in the order asked.
+pub(super) fn members(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
+    match set {
+        PassageSet::Ids(ids) => ids.iter().map(|id| PassageId(id.0)).filter(|&id| corpus.contains(id)).collect(),
+        PassageSet::Titles(titles) => titles.iter().flat_map(|title| corpus.by_title(title)).copied().collect(),
+    }
+}
+
+/// A restriction of retrieval as an index takes it: ids ascending, each once.
+pub(super) fn within(corpus: &Corpus, within: &request::Within) -> Within {
+    let mut ids: Vec<u32> = members(corpus, &within.passages).into_iter().map(|id| id.0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let statistics = match within.statistics {
+        request::Statistics::Corpus => Statistics::Corpus,
+        request::Statistics::Restriction => Statistics::Restriction,
+    };
+    Within { ids, statistics }
+}
+
+/// What stands in a part of a prompt.
+///
+/// # Errors
+/// [`FailureKind::Refused`] for a passage or a sentence that is not there.
+pub(super) fn written<'a>(corpus: &'a Corpus, content: &'a Content) -> Result<Cow<'a, str>, Failure> {
+    let known = |passage: &request::PassageId| {
+        let id = PassageId(passage.0);
+        let missing = || Failure { kind: FailureKind::Refused, message: format!("no passage {}", passage.0) };
+        corpus.contains(id).then_some(id).ok_or_else(missing)
+    };
+    Ok(match content {
+        Content::Text(text) => Cow::Borrowed(text),
+        Content::Passage { passage, form } => passage_text(corpus, known(passage)?, form),
+        Content::Sentence { passage, sentence } => {
+            let missing = || Failure {
+                kind: FailureKind::Refused,
+                message: format!("passage {} has no sentence {sentence}", passage.0),
+            };
+            let found = corpus.sentence(known(passage)?, *sentence as usize).ok_or_else(missing)?;
+            Cow::Borrowed(found.trim())
+        }
+    })
+}
+
+/// A passage, written out.
+pub(super) fn passage_text<'a>(corpus: &'a Corpus, passage: PassageId, form: &PassageForm) -> Cow<'a, str> {
+    let (title, text) = (corpus.title(passage), corpus.text(passage));
+    match form {
+        PassageForm::Text => Cow::Borrowed(text),
+        PassageForm::TitleAndText { between } => Cow::Owned([title, between, text].concat()),
+        PassageForm::Labelled { before, between } => Cow::Owned([before, title, between, text].concat()),
+    }
+}

@@ -1,0 +1,245 @@
+//! The desk of one worker: takes requests and sends each to what answers it.
+//!
+//! ```text
+//!   serve --submit--> Desk --not journalled--> corpus lookups, at once
+//!                      |----known, not durable yet--> from memory, at once
+//!                      |----in the journal--> archive thread: reads ranges ----miss----+
+//!                      +----new-----------------------------------------------------> service thread
+//! ```
+//!
+//! A service thread takes whatever waits, up to a batch, and never waits for more. Nothing here blocks the worker.
+
+use super::spent::{Books, Spent, Took, add};
+use super::{Catalogue, Engine, corpus, lm, sparse};
+use crate::host::{Recorded, Served};
+use crate::journal::Shelf;
+use crate::record::Record;
+use hopeval_index::Scratch;
+use hopeval_methods::{Answer, Ask, FailureKind, Request, Response};
+use hopeval_operators::serve::{Answered, Backend, Submission};
+use hopeval_operators::ticket::Ticket;
+use hopeval_results::Location;
+use hopeval_results::journal::SegmentReader;
+use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+/// A request on its way, and when it came.
+pub(super) type Task = (Submission<Request, Served, Recorded>, Instant);
+
+/// The ticket of a request, and what it is answered with.
+pub(super) type Settled = (Ticket<Answered<Served, Recorded>>, Answered<Served, Recorded>);
+
+/// Answers the requests of one worker.
+pub struct Desk {
+    catalogue: Arc<Catalogue>,
+    shelf: Shelf,
+    books: Books,
+    queues: BTreeMap<Arc<str>, Sender<Task>>,
+    /// Keys that have reached this worker, by their first eight bytes: a key belongs to one worker alone.
+    seen: FxHashSet<u64>,
+    archive: Sender<(Task, Location)>,
+}
+
+impl Desk {
+    /// Opens the services of one worker, each with a thread of its own; a retriever takes up to `batch` requests at once.
+    pub fn open(catalogue: &Arc<Catalogue>, shelf: Shelf, books: &Books, batch: usize) -> Self {
+        let mut queues = BTreeMap::new();
+        for (name, engine) in &catalogue.engines {
+            let (sender, receiver) = channel();
+            let counter = Counter {
+                catalogue: Arc::clone(catalogue),
+                engine: Arc::clone(engine),
+                name: Arc::clone(name),
+                books: Arc::clone(books),
+            };
+            spawn(&format!("service {name}"), move || match &*counter.engine {
+                Engine::Lm(model) => lm::serve(&counter, model, &receiver),
+                _ => counter.run(&receiver, batch),
+            });
+            queues.insert(Arc::clone(name), sender);
+        }
+        let (archive, receiver) = channel();
+        let reader = shelf.reader();
+        let clerk = Archivist { queues: queues.clone(), books: Arc::clone(books) };
+        spawn("archive", move || clerk.run(&receiver, &reader));
+        Self {
+            catalogue: Arc::clone(catalogue),
+            shelf,
+            books: Arc::clone(books),
+            queues,
+            seen: FxHashSet::default(),
+            archive,
+        }
+    }
+
+    fn spent(&self, request: &Request) -> Option<&Spent> {
+        self.books.get(&request.service.0)
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    let built = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    // Without threads nothing can be answered; the tickets of what is submitted say so.
+    if let Err(error) = built {
+        tracing::error!(%error, name, "cannot start a thread");
+    }
+}
+
+impl Backend for Desk {
+    type Request = Request;
+    type Response = Served;
+    type Record = Recorded;
+
+    fn submit(&mut self, batch: Vec<Submission<Request, Served, Recorded>>) {
+        let now = Instant::now();
+        let mut at_once = Vec::new();
+        for submission in batch {
+            let request = &submission.request;
+            let [a, b, c, d, e, f, g, h, ..] = submission.key.0;
+            let new = self.seen.insert(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
+            if let Some(spent) = self.spent(request) {
+                add(&spent.requests, 1);
+                add(&spent.unique, u64::from(new));
+            }
+            let info = self.catalogue.info(&request.service);
+            if info.is_none_or(|info| !info.journalled) {
+                // A look-up in the mapped corpus computes nothing.
+                let response = corpus::look_up(&self.catalogue.corpus, request);
+                at_once.push((submission.ticket, Answered { response: Served::now(response), record: None }));
+                continue;
+            }
+            if let Some(served) = self.shelf.recent(&submission.key).filter(|served| served.response.satisfies(request))
+            {
+                if let Some(spent) = self.spent(request) {
+                    add(&spent.journalled, 1);
+                }
+                at_once.push((submission.ticket, Answered { response: served.cached(), record: None }));
+                continue;
+            }
+            let location = self.shelf.locate(&submission.key);
+            // A closed channel drops the ticket, and that is answered as such.
+            match location {
+                Some(location) => drop(self.archive.send(((submission, now), location))),
+                None => {
+                    if let Some(queue) = self.queues.get(&submission.request.service.0) {
+                        drop(queue.send((submission, now)));
+                    }
+                }
+            }
+        }
+        Ticket::answer_all(at_once);
+    }
+
+    fn dropped(&self) -> Served {
+        Served::now(Response::failure(FailureKind::Dropped, "the service dropped the request"))
+    }
+}
+
+/// Reads journalled answers; what cannot be read, or lacks what is wanted, goes to its service.
+struct Archivist {
+    queues: BTreeMap<Arc<str>, Sender<Task>>,
+    books: Books,
+}
+
+/// Journalled answers that are read in one go.
+const ARCHIVE_BATCH: usize = 256;
+
+impl Archivist {
+    fn run(&self, receiver: &Receiver<(Task, Location)>, reader: &SegmentReader) {
+        while let Some(batch) = drain(receiver, ARCHIVE_BATCH) {
+            let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
+            let mut answers = Vec::with_capacity(batch.len());
+            for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
+                let served = bytes.ok().and_then(|bytes| Record::read(&bytes)).map(Record::served);
+                let spent = self.books.get(&submission.request.service.0);
+                match served {
+                    Some(served) if served.response.satisfies(&submission.request) => {
+                        if let Some(spent) = spent {
+                            add(&spent.journalled, 1);
+                        }
+                        answers.push((submission.ticket, Answered { response: served.cached(), record: None }));
+                    }
+                    lacking => {
+                        if let Some(spent) = spent {
+                            add(&spent.unreadable, 1);
+                        }
+                        if let Some(served) = lacking {
+                            keep_temperatures(&mut submission.request, &served.response);
+                        }
+                        if let Some(queue) = self.queues.get(&submission.request.service.0) {
+                            drop(queue.send((submission, since)));
+                        }
+                    }
+                }
+            }
+            Ticket::answer_all(answers);
+        }
+    }
+}
+
+/// What is computed again must hold what the journalled answer held, too: the new one takes its place.
+fn keep_temperatures(request: &mut Request, found: &Response) {
+    if let (Ask::Score(score), Ok(Answer::Score(held))) = (&mut request.ask, &found.result) {
+        let missing = held.log_sum_exps.iter().map(|(t, _)| *t).filter(|t| !score.temperatures.contains(t));
+        let missing: Vec<f64> = missing.collect();
+        score.temperatures.extend(missing);
+    }
+}
+
+/// Waits for something, then takes what else is there, up to `most`; `None` when nobody can send any more.
+pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
+    let mut batch = vec![receiver.recv().ok()?];
+    batch.extend(receiver.try_iter().take(most.saturating_sub(1)));
+    Some(batch)
+}
+
+/// What a request that was computed is answered with, and what is journalled of it.
+pub(super) fn answered(task: Task, response: Response, took: Took) -> Settled {
+    let (submission, _) = task;
+    let kind = submission.request.ask.kind();
+    let served = Served { response, queue_us: took.queue_us, service_us: took.service_us, cached: false };
+    let record = Recorded {
+        bucket: submission.bucket,
+        key: submission.key,
+        service: submission.request.service,
+        kind,
+        served: served.clone(),
+    };
+    (submission.ticket, Answered { response: served, record: Some(record) })
+}
+
+/// Where one service of one worker is served.
+pub(super) struct Counter {
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) engine: Arc<Engine>,
+    pub(super) name: Arc<str>,
+    pub(super) books: Books,
+}
+
+impl Counter {
+    /// A retriever, in batches.
+    fn run(&self, receiver: &Receiver<Task>, batch: usize) {
+        let mut scratch = Scratch::default();
+        while let Some(tasks) = drain(receiver, batch) {
+            let begun = Instant::now();
+            let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
+            let responses = sparse::retrieve(&self.catalogue.corpus, &self.engine, &requests, &mut scratch);
+            let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+            // A batch's time is shared evenly: what one query of it took alone is not known.
+            let share = took / tasks.len() as u64;
+            if let Some(spent) = self.books.get(&self.name) {
+                // The first has what the shares leave over, so that the sum is the batch's time.
+                let over = took - share * tasks.len() as u64;
+                let shares = std::iter::once(share + over).chain(std::iter::repeat(share));
+                responses.iter().zip(shares).for_each(|(response, share)| spent.count(response, share, 0));
+            }
+            Ticket::answer_all(tasks.into_iter().zip(responses).map(|(task, response)| {
+                let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
+                answered(task, response, Took { queue_us, service_us: share, device_us: 0 })
+            }));
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! `kind = "lm"`: a Hugging Face folder behind the language-model engine.
+//!
+//! ```text
+//!   request --prompts.. put together, tokenised--> Asked: requests of the engine, and what makes their answers a response
+//!             (service thread of a worker)            |
+//!                                                     +--submit--> Engine (one for the process) --reply--> ticket
+//! ```
+//!
+//! What a service answers comes from its checkpoint: language models score and generate; an encoder embeds, and its heads
+//! say the rest. One engine serves all workers of a process: the workers share the device, so their requests meet in
+//! its batches, its encoder states and its one copy of the weights, and its threads work inside a batch.
+//! Nothing waits for the engine but its own thread: the reply closure answers the ticket.
+
+mod embed;
+mod estimate;
+mod generate;
+mod label;
+mod pairs;
+mod prompts;
+mod read;
+mod score;
+mod serve;
+mod settings;
+
+pub(super) use serve::serve;
+pub use settings::{DeviceName, LabelScope, LmSettings, PoolingName};
+
+use super::{cannot, models};
+use crate::error::JobError;
+use hopeval_checkpoint::Checkpoint;
+use hopeval_corpus::Corpus;
+use hopeval_lm::LmError;
+use hopeval_lm::architectures::Family;
+use hopeval_lm::engine::{Completion, Counters, Refusal};
+use hopeval_lm::request as engine;
+use hopeval_lm::session::Session;
+use hopeval_lm::tokenise::Tokenizer;
+use hopeval_methods::{Answer, Ask, Failure, FailureKind, Kind, PromptReport, Request, Response, Work};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Rises when an answer changes although neither the checkpoint nor a parameter does.
+const VERSION: &str = "lm 1";
+
+/// A service with a language model, which is opened when it is needed.
+pub struct Lm {
+    name: String,
+    settings: LmSettings,
+    threads: usize,
+    /// Where hopeval's own models are unpacked.
+    cache: PathBuf,
+    model: OnceLock<Model>,
+    opening: Mutex<()>,
+}
+
+impl fmt::Display for Lm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.settings.model)
+    }
+}
+
+impl Lm {
+    /// The service `name`; `threads` unless its settings say.
+    pub fn new(name: &str, settings: &LmSettings, threads: usize, cache: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            threads: settings.threads.unwrap_or(threads),
+            settings: settings.clone(),
+            cache: cache.to_owned(),
+            model: OnceLock::new(),
+            opening: Mutex::new(()),
+        }
+    }
+
+    /// Its model, opened the first time.
+    ///
+    /// # Errors
+    /// [`JobError::NoModel`], [`JobError::Model`].
+    pub fn open(&self) -> Result<&Model, JobError> {
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = self.model.get() {
+            return Ok(model);
+        }
+        let folder = models::folder(&self.name, &self.settings.model, &self.cache)?;
+        let opened = Model::open(&folder, &self.settings, self.threads);
+        let model = opened.map_err(|source| JobError::Model { name: self.name.clone(), folder, source })?;
+        Ok(self.model.get_or_init(|| model))
+    }
+
+    /// Its model, if it is open.
+    pub(super) fn opened(&self) -> Option<&Model> {
+        self.model.get()
+    }
+}
+
+/// A model at work.
+pub struct Model {
+    session: Session,
+    tokenizer: Arc<Tokenizer>,
+    settings: LmSettings,
+    answers: Vec<Kind>,
+    digest: String,
+    meter: Arc<Meter>,
+}
+
+/// Tokens that went through an engine, for the books of whoever asks first. Replies share it, and not the model: the
+/// engine's own thread drops them, and must not be the one that ends the engine.
+struct Meter {
+    counters: Arc<Counters>,
+    /// Tokens that some worker has put into its books.
+    booked: AtomicU64,
+}
+
+impl Meter {
+    /// Tokens that went through the model since this was last asked, by any worker.
+    fn unbooked_tokens(&self) -> u64 {
+        let now = self.counters.computed_tokens.load(Relaxed);
+        now.saturating_sub(self.booked.fetch_max(now, Relaxed))
+    }
+}
+
+impl Model {
+    fn open(folder: &Path, settings: &LmSettings, threads: usize) -> Result<Self, LmError> {
+        let device = settings.device.open(threads)?;
+        let session = Session::open(folder, device, settings.options())?;
+        let tokenizer = match &session.tokenizer {
+            Some(tokenizer) => Arc::clone(tokenizer),
+            // Which says what to do about it.
+            None => Arc::new(Tokenizer::open(folder)?),
+        };
+        let checkpoint = Checkpoint::open(folder)?;
+        let parts = [
+            VERSION.to_owned(),
+            checkpoint.weights_digest()?.to_owned(),
+            checkpoint.tokenizer_digest()?.unwrap_or_default(),
+            session.engine.identity().numerics.clone(),
+            format!("{:?}", session.ends),
+            settings.behaviour(),
+        ];
+        let digest = blake3::hash(parts.join("\n").as_bytes()).to_hex().to_string();
+        let answers = answers(&session, settings);
+        let meter = Arc::new(Meter { counters: Arc::clone(session.engine.counters()), booked: AtomicU64::new(0) });
+        Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, meter })
+    }
+
+    /// What it can be asked.
+    pub fn answers(&self) -> &[Kind] {
+        &self.answers
+    }
+
+    /// Everything that can change its answers: weights with their types, configuration, tokenizer, the device's numerics
+    /// class, and the settings that are not only about speed.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Answers one request, here and now.
+    pub fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
+        match self.prepare(corpus, request) {
+            Ok(Asked { requests, ending }) => ending.end(self.session.engine.ask(requests)).0,
+            Err(response) => *response,
+        }
+    }
+
+    /// What the engine is asked for a request.
+    ///
+    /// # Errors
+    /// The response, where the engine need not be asked.
+    fn prepare(&self, corpus: &Corpus, request: &Request) -> Result<Asked, Box<Response>> {
+        let kind = request.ask.kind();
+        if !self.answers.contains(&kind) {
+            return Err(Box::new(cannot(request)));
+        }
+        let asked = match &request.ask {
+            Ask::Score(score) => self.score(corpus, score),
+            Ask::Label(label) => self.label(corpus, label),
+            Ask::Filter(filter) => self.filter(filter),
+            Ask::Rerank(rerank) => self.rerank(corpus, rerank),
+            Ask::Entail(entail) => self.entail(corpus, entail),
+            Ask::Read(read) => self.read(corpus, read),
+            Ask::Embed(embed) => self.embed(corpus, embed),
+            Ask::Generate(generate) => self.generate(corpus, generate, request.draw),
+            Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => return Err(Box::new(cannot(request))),
+        };
+        asked.map_err(|failure| Box::new(Response::failure(failure.kind, failure.message)))
+    }
+
+    /// The longest sequence that the model reads, `most` being a setting's limit.
+    fn limit(&self, most: usize) -> usize {
+        most.min(self.session.engine.abilities().sizes.max_positions.unwrap_or(usize::MAX))
+    }
+
+    /// Token types as the tokenizer gives them, where the model has more than one.
+    fn type_ids(&self, type_ids: Vec<u32>) -> engine::Ids {
+        if self.session.token_types > 1 { type_ids.into() } else { engine::Ids::default() }
+    }
+}
+
+/// What a checkpoint can be asked, in the order of the kinds.
+fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
+    if session.family != Family::Encoder {
+        return vec![Kind::Score, Kind::Generate];
+    }
+    let (token, sequence) = (!session.token_labels.is_empty(), session.sequence_labels.len());
+    let reads = session.engine.abilities().tasks.contains(&"read");
+    let entails = pairs::entailment(session, settings).is_some();
+    let offers = [
+        (Kind::Label, token && sequence > 0),
+        (Kind::Filter, token && sequence == 0),
+        (Kind::Rerank, !token && sequence == 1),
+        (Kind::Entail, !token && entails),
+        (Kind::Read, reads),
+        (Kind::Embed, true),
+    ];
+    offers.into_iter().filter_map(|(kind, offered)| offered.then_some(kind)).collect()
+}
+
+type Finish = Box<dyn FnOnce(Vec<engine::Answer>) -> Result<Answer, Failure> + Send>;
+
+/// What the engine is asked for one request.
+struct Asked {
+    requests: Vec<engine::Request>,
+    ending: Ending,
+}
+
+/// What the engine's answers mean.
+struct Ending {
+    report: Option<PromptReport>,
+    finish: Finish,
+}
+
+/// What an answer cost, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seconds {
+    service: f64,
+    device: f64,
+}
+
+impl Asked {
+    /// One thing.
+    fn one(
+        request: engine::Request,
+        report: Option<PromptReport>,
+        finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
+    ) -> Self {
+        Self { requests: vec![request], ending: Ending::one(report, finish) }
+    }
+}
+
+impl Ending {
+    /// Of one thing.
+    fn one(
+        report: Option<PromptReport>,
+        finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
+    ) -> Self {
+        let first = move |answers: Vec<engine::Answer>| match answers.into_iter().next() {
+            Some(answer) => finish(answer),
+            None => Err(Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() }),
+        };
+        Self { report, finish: Box::new(first) }
+    }
+
+    /// The response, from what came of its requests, in their order.
+    fn end(self, completions: Vec<Completion>) -> (Response, Seconds) {
+        let (mut work, mut seconds) = (Work::default(), Seconds::default());
+        let mut answers = Vec::with_capacity(completions.len());
+        let mut refused = None;
+        for Completion { result, work: needed, cost } in completions {
+            work += Work {
+                prompt_tokens: needed.prompt_tokens,
+                completion_tokens: needed.completion_tokens,
+                scored_tokens: needed.scored_tokens,
+                operations: needed.operations,
+            };
+            seconds.service = seconds.service.max(cost.service_s);
+            seconds.device += cost.device_s;
+            match result {
+                Ok(answer) => answers.push(answer),
+                Err(refusal) => refused = refused.or(Some(failure(&refusal))),
+            }
+        }
+        let result = match refused {
+            Some(failure) => Err(failure),
+            None => (self.finish)(answers),
+        };
+        (Response { result, work, prompt: self.report, passages: Vec::new() }, seconds)
+    }
+}
+
+/// A refusal of the engine as methods know failures.
+fn failure(refusal: &Refusal) -> Failure {
+    let kind = match refusal {
+        Refusal::Positions { .. } => FailureKind::ContextOverflow,
+        // What a batch or a cache holds is a setting that is no part of a key: no other run may inherit this.
+        Refusal::TooLong { .. } | Refusal::OutOfMemory { .. } => FailureKind::Unavailable,
+        Refusal::Device { .. } => FailureKind::DeviceLost,
+        Refusal::NotFinite => FailureKind::ParseFailure,
+        Refusal::Empty { .. } | Refusal::Token { .. } | Refusal::Parameter { .. } | Refusal::Unsupported { .. } => {
+            FailureKind::Refused
+        }
+    };
+    let hint = match refusal {
+        Refusal::TooLong { what: "the cache", .. } => " (raise the service's `cache_tokens`)",
+        Refusal::TooLong { .. } => " (raise the service's `batch_tokens`)",
+        _ => "",
+    };
+    Failure { kind, message: format!("{refusal}{hint}") }
+}
+
+/// What the engine answered is of another sort than it was asked for.
+fn another(answer: &engine::Answer) -> ! {
+    panic!("{answer:?} answers another request; this is a bug")
+}
+
+fn encoded(answer: engine::Answer) -> engine::Encoded {
+    match answer {
+        engine::Answer::Encoded(encoded) => encoded,
+        other => another(&other),
+    }
+}

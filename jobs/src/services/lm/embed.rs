@@ -1,0 +1,60 @@
+//! `Embed`: a vector of a text, pooled and scaled as the settings say. Dense retrieval embeds by the same functions.
+
+use super::prompts::untokenised;
+use super::{Asked, Ending, Model, encoded};
+use crate::services::corpus::written;
+use hopeval_corpus::Corpus;
+use hopeval_lm::request as engine;
+use hopeval_methods::request::{Embed, EmbedRole};
+use hopeval_methods::{Answer, Failure};
+
+impl Model {
+    pub(super) fn embed(&self, corpus: &Corpus, asked: &Embed) -> Result<Asked, Failure> {
+        let request = self.embedding(&written(corpus, &asked.text)?, asked.role)?;
+        Ok(Asked { requests: vec![request], ending: self.embedded() })
+    }
+
+    /// Numbers of a vector.
+    pub(in crate::services) fn width(&self) -> usize {
+        self.session.engine.abilities().sizes.hidden
+    }
+
+    /// What the engine is asked for a text's vector.
+    pub(in crate::services) fn embedding(&self, text: &str, role: EmbedRole) -> Result<engine::Request, Failure> {
+        let prefix = match role {
+            EmbedRole::Query => &self.settings.query_prefix,
+            EmbedRole::Passage => &self.settings.passage_prefix,
+        };
+        let text = [prefix, text].concat();
+        let encoded = self.tokenizer.encode(&text, true).map_err(|error| untokenised(&error))?;
+        // Special tokens stay, as transformers' truncation leaves them.
+        let over = encoded.ids.len().saturating_sub(self.limit(self.settings.max_tokens));
+        let cut = encoded.second.end - over.min(encoded.second.len())..encoded.second.end;
+        let kept = |values: Vec<u32>| {
+            let left = values.into_iter().enumerate().filter(|(at, _)| !cut.contains(at));
+            left.map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        Ok(engine::Request::Encode(engine::Encode {
+            ids: kept(encoded.ids).into(),
+            type_ids: self.type_ids(kept(encoded.type_ids)),
+            want: self.settings.pooling.want(),
+        }))
+    }
+
+    fn embedded(&self) -> Ending {
+        let normalize = self.settings.normalize;
+        Ending::one(None, move |answer| {
+            let mut vector = encoded(answer).embedding;
+            if normalize {
+                normalise(&mut vector);
+            }
+            Ok(Answer::Embed(vector))
+        })
+    }
+}
+
+/// Divides by the Euclidean length, at least 1e-12 as in PyTorch's `normalize`; summed in `f64`, in order.
+fn normalise(vector: &mut [f32]) {
+    let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12);
+    vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
+}

@@ -1,0 +1,89 @@
+//! Answers for plans: the work that a request needs, counted, and an invented answer that lets its machine go on.
+//!
+//! Nothing is computed. Tokens are those of the real prompts; what the model would say is not known, and guessed from the
+//! words that texts have in common, so that a machine takes about as many rounds as it would.
+
+use super::{Asked, Model};
+use crate::services::corpus::written;
+use hopeval_corpus::Corpus;
+use hopeval_lm::request as engine;
+use hopeval_methods::response::{Finish, Generation, Labels, Scores};
+use hopeval_methods::{Answer, Ask, Request, Response, Work};
+use hopeval_pytext::words;
+use std::collections::BTreeSet;
+
+impl Model {
+    /// The response that a plan takes for a request's.
+    pub fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
+        let Asked { requests, ending } = match self.prepare(corpus, request) {
+            Ok(asked) => asked,
+            Err(response) => return *response,
+        };
+        let mut work = Work::default();
+        requests.iter().for_each(|request| work += tokens(request));
+        let result = Ok(self.invented(corpus, request, &requests));
+        Response { result, work, prompt: ending.report, passages: Vec::new() }
+    }
+
+    fn invented(&self, corpus: &Corpus, request: &Request, asked: &[engine::Request]) -> Answer {
+        match &request.ask {
+            Ask::Score(score) => {
+                let logits = asked.iter().find_map(common_tokens).unwrap_or_default();
+                let row = |&temperature: &f64| (temperature, vec![0.0; logits.len()]);
+                let log_sum_exps = score.temperatures.iter().map(row).collect();
+                Answer::Score(Scores { logits, log_sum_exps, ends: false })
+            }
+            Ask::Label(label) => {
+                let chunk = written(corpus, &label.chunk).unwrap_or_default();
+                let common = common_words(&label.query, &chunk);
+                let information = words(&chunk).take(3).collect::<Vec<_>>().join(" ");
+                // The first tag goes on, the second does not: half of what shares anything does.
+                let tags = self.session.sequence_labels.len();
+                let tag_logits = (0..tags).map(|tag| if tag == 1 { 0.25 } else { common as f32 / (tag + 1) as f32 });
+                Answer::Label(Labels { information, tag_logits: tag_logits.collect() })
+            }
+            Ask::Filter(filter) => Answer::Filter([&filter.query[..], &filter.information.join(" ")].join(" ")),
+            Ask::Rerank(rerank) => {
+                let item = |item| common_words(&rerank.query, &written(corpus, item).unwrap_or_default());
+                Answer::Rerank(rerank.items.iter().map(item).collect())
+            }
+            Ask::Entail(_) => Answer::Entail(0.5),
+            Ask::Embed(_) => Answer::Embed(vec![0.0; self.width()]),
+            Ask::Generate(_) => {
+                Answer::Generate(Generation { text: String::new(), finish: Finish::Length, logprobs: Vec::new() })
+            }
+            // What a reader says ends a question.
+            Ask::Read(_) | Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => Answer::Read(Vec::new()),
+        }
+    }
+}
+
+/// What a request takes alone; a continuation is as long as it may be.
+fn tokens(request: &engine::Request) -> Work {
+    let (prompt, written, scored) = match request {
+        engine::Request::Score(score) => (score.prompt.len(), 0, score.target.len()),
+        engine::Request::Encode(encode) => (encode.ids.len(), 0, 0),
+        engine::Request::Generate(generate) => (generate.prompt.len(), generate.max_tokens, 0),
+    };
+    Work {
+        prompt_tokens: prompt as u64,
+        completion_tokens: written as u64,
+        scored_tokens: scored as u64,
+        operations: 0,
+    }
+}
+
+/// For each token of a target 0 if the prompt has it, else -1.
+fn common_tokens(request: &engine::Request) -> Option<Vec<f32>> {
+    let engine::Request::Score(score) = request else { return None };
+    let known: BTreeSet<u32> = score.prompt.iter().copied().collect();
+    Some(score.target.iter().map(|id| if known.contains(id) { 0.0 } else { -1.0 }).collect())
+}
+
+/// The share of a query's words that a text has.
+fn common_words(query: &str, text: &str) -> f64 {
+    let known: BTreeSet<&str> = words(text).collect();
+    let (common, all) =
+        words(query).fold((0, 0), |(common, all), word| (common + usize::from(known.contains(word)), all + 1));
+    common as f64 / all.max(1) as f64
+}

@@ -1,0 +1,59 @@
+//! `Generate`: a continuation by a language model of one's own. It cannot promise a format; roles are not marked, for
+//! these are completion models.
+
+use super::{Asked, Model, another};
+use hopeval_corpus::Corpus;
+use hopeval_lm::architectures::Family;
+use hopeval_lm::generate::cut_at_stop;
+use hopeval_lm::request as engine;
+use hopeval_methods::request::{Generate, Sampling};
+use hopeval_methods::response::{Finish, Generation};
+use hopeval_methods::{Answer, Failure};
+use std::sync::Arc;
+
+impl Model {
+    pub(super) fn generate(&self, corpus: &Corpus, asked: &Generate, draw: u32) -> Result<Asked, Failure> {
+        let new = asked.max_tokens as usize;
+        let positions = self.session.engine.abilities().sizes.max_positions;
+        let most = match self.session.family {
+            // The last token is written and not read.
+            Family::Decoder => positions.map(|positions| (positions + 1).saturating_sub(new)),
+            _ => positions,
+        };
+        let prompt = self.assemble(corpus, &asked.prompt, most, true)?;
+        let sampling = match asked.sampling {
+            Sampling::Greedy => engine::Sampling::Greedy,
+            // As in every interface of this kind.
+            Sampling::Sample { temperature: 0.0, .. } => engine::Sampling::Greedy,
+            Sampling::Sample { temperature, top_p, top_k } => engine::Sampling::Sample {
+                temperature: temperature as f32,
+                top_k: top_k as usize,
+                top_p: top_p as f32,
+                seed: self.settings.seed,
+                draw,
+            },
+        };
+        let (stop, logprobs) = (asked.stop.clone(), asked.logprobs);
+        let request = engine::Generate {
+            prompt: prompt.ids.into(),
+            max_tokens: new,
+            sampling,
+            stop: stop.clone(),
+            ends: self.session.ends.clone(),
+        };
+        let tokenizer = Arc::clone(&self.tokenizer);
+        Ok(Asked::one(engine::Request::Generate(request), Some(prompt.report), move |answer| match answer {
+            engine::Answer::Generated(generated) => {
+                let whole = tokenizer.decode(&generated.ids, true);
+                let text = cut_at_stop(&whole, &stop).0.to_owned();
+                let finish = match generated.finish {
+                    engine::Finish::End | engine::Finish::Stop => Finish::Stop,
+                    engine::Finish::Length => Finish::Length,
+                };
+                let logprobs = if logprobs { generated.log_probs } else { Vec::new() };
+                Ok(Answer::Generate(Generation { text, finish, logprobs }))
+            }
+            other => another(&other),
+        }))
+    }
+}

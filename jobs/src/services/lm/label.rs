@@ -1,0 +1,91 @@
+//! `Label` and `Filter`: EfficientRAG's labeler and filter, word by word (section 3.1; methods of tokenisation and decoding
+//! are the official script's).
+
+use super::prompts::untokenised;
+use super::settings::LabelScope;
+use super::{Asked, Model, encoded};
+use crate::services::corpus::written;
+use hopeval_corpus::Corpus;
+use hopeval_lm::heads::highest;
+use hopeval_lm::request as engine;
+use hopeval_lm::tokenise::WordPieces;
+use hopeval_methods::request::{Filter, Label};
+use hopeval_methods::response::Labels;
+use hopeval_methods::{Answer, Failure};
+use hopeval_pytext::words_and_marks;
+use std::sync::Arc;
+
+/// The label of tokens that are kept.
+const KEEP: usize = 1;
+
+impl Model {
+    /// `[CLS] words of the query [SEP] words of the chunk [SEP]`; information is the text of the tokens that are kept.
+    pub(super) fn label(&self, corpus: &Corpus, asked: &Label) -> Result<Asked, Failure> {
+        let chunk = written(corpus, &asked.chunk)?;
+        let (query, chunk) = (self.words(&asked.query), self.words(&chunk));
+        let pieces = self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.limit(self.settings.label_tokens));
+        let pieces = pieces.map_err(|error| untokenised(&error))?;
+        let (tokenizer, scope) = (Arc::clone(&self.tokenizer), self.settings.label_scope);
+        let request = encode(&pieces);
+        Ok(Asked::one(request, None, move |answer| {
+            let found = encoded(answer);
+            let of_chunk = |at: usize| pieces.pieces[at].is_some_and(|piece| piece.text == 1);
+            let counts = |at: usize| scope == LabelScope::Sequence || of_chunk(at);
+            let kept = kept(&pieces, &found, counts);
+            let labels = Labels { information: tokenizer.decode(&kept, true), tag_logits: found.sequence_logits };
+            Ok(Answer::Label(labels))
+        }))
+    }
+
+    /// `[CLS] words [SEP]`, of the query with the information that was found; the next query is the text of the tokens that
+    /// are kept. Information that is blank is left out.
+    pub(super) fn filter(&self, asked: &Filter) -> Result<Asked, Failure> {
+        let text = template(asked);
+        let words = self.words(&text);
+        let pieces = self.tokenizer.encode_word_sequence(&words, None, self.limit(self.settings.filter_tokens));
+        let pieces = pieces.map_err(|error| untokenised(&error))?;
+        let tokenizer = Arc::clone(&self.tokenizer);
+        Ok(Asked::one(encode(&pieces), None, move |answer| {
+            Ok(Answer::Filter(tokenizer.decode(&kept(&pieces, &encoded(answer), |_| true), true)))
+        }))
+    }
+
+    /// Words and marks, as the models are trained.
+    fn words<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        let drop_commas = self.settings.drop_commas;
+        words_and_marks(text).filter(|word| !(drop_commas && *word == ",")).collect()
+    }
+}
+
+/// `Query: … Info: …; Info: …`.
+fn template(asked: &Filter) -> String {
+    let information = asked.information.iter().filter(|info| !info.trim().is_empty());
+    let information = information.map(|info| format!("Info: {info}")).collect::<Vec<_>>().join("; ");
+    format!("Query: {} {information}", asked.query)
+}
+
+/// No token types: these models were trained without.
+fn encode(pieces: &WordPieces) -> engine::Request {
+    let ids = pieces.ids.clone().into();
+    engine::Request::Encode(engine::Encode { ids, type_ids: engine::Ids::default(), want: engine::Want::Labels })
+}
+
+/// The tokens that are kept, of those that count.
+fn kept(pieces: &WordPieces, found: &engine::Encoded, counts: impl Fn(usize) -> bool) -> Vec<u32> {
+    let keep = |at: &usize| highest(&found.token_logits[*at]) == Some(KEEP) && counts(*at);
+    (0..pieces.ids.len()).filter(keep).map(|at| pieces.ids[at]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_information_is_left_out() {
+        let filter = |information: &[&str]| {
+            template(&Filter { query: "who?".into(), information: information.iter().map(|&i| i.into()).collect() })
+        };
+        assert_eq!(filter(&["a b", " ", "c"]), "Query: who? Info: a b; Info: c");
+        assert_eq!(filter(&[]), "Query: who? ");
+    }
+}

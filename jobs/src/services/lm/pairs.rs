@@ -1,0 +1,144 @@
+//! `Rerank` and `Entail`: sequence classifiers over pairs of texts.
+
+use super::prompts::untokenised;
+use super::settings::LmSettings;
+use super::{Asked, Ending, Model, encoded};
+use crate::services::corpus::written;
+use hopeval_corpus::Corpus;
+use hopeval_lm::request as engine;
+use hopeval_lm::session::Session;
+use hopeval_methods::request::{Entail, Rerank};
+use hopeval_methods::{Answer, Failure, FailureKind};
+
+/// The label of entailment among a checkpoint's, if it tells it from others.
+pub(super) fn entailment(session: &Session, settings: &LmSettings) -> Option<usize> {
+    let labels = &session.sequence_labels;
+    let wanted = |label: &String| label.eq_ignore_ascii_case(&settings.entail_label);
+    labels.iter().position(wanted).filter(|_| labels.len() > 1)
+}
+
+impl Model {
+    /// The one logit of each (query, item).
+    pub(super) fn rerank(&self, corpus: &Corpus, asked: &Rerank) -> Result<Asked, Failure> {
+        let pairs = asked.items.iter().map(|item| self.pair(&asked.query, &written(corpus, item)?));
+        let requests = pairs.collect::<Result<Vec<_>, _>>()?;
+        let finish = |answers: Vec<engine::Answer>| {
+            let logit = |answer| encoded(answer).sequence_logits.first().copied().map(f64::from);
+            let logits = answers.into_iter().map(logit).collect::<Option<Vec<_>>>();
+            logits.map(Answer::Rerank).ok_or_else(|| Failure {
+                kind: FailureKind::ParseFailure,
+                message: "the cross-encoder gave no logit".to_owned(),
+            })
+        };
+        Ok(Asked { requests, ending: Ending { report: None, finish: Box::new(finish) } })
+    }
+
+    /// The probability of the label of entailment of (premise, hypothesis).
+    pub(super) fn entail(&self, corpus: &Corpus, asked: &Entail) -> Result<Asked, Failure> {
+        let premise = self.assemble(corpus, &asked.premise, None, false)?;
+        let request = self.pair(&premise.texts.concat(), &asked.hypothesis)?;
+        let at = entailment(&self.session, &self.settings).unwrap_or_default();
+        Ok(Asked::one(request, Some(premise.report), move |answer| {
+            Ok(Answer::Entail(probability(&encoded(answer).sequence_logits, at)))
+        }))
+    }
+
+    /// Two texts as one sequence; what is too long is cut from the longer of the two, token by token.
+    fn pair(&self, first: &str, second: &str) -> Result<engine::Request, Failure> {
+        let pair = self.encode_pair(first, second)?;
+        let (ids, type_ids) = pair.cut_longest(self.limit(self.settings.pair_tokens));
+        let type_ids = self.type_ids(type_ids);
+        Ok(engine::Request::Encode(engine::Encode { ids: ids.into(), type_ids, want: engine::Want::Logits }))
+    }
+
+    /// The tokens of a pair, with those that are whose.
+    pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<Pair, Failure> {
+        let encoded = self.tokenizer.encode_pair(first, second).map_err(|error| untokenised(&error))?;
+        let alone = self.tokenizer.ids(first, false).map_err(|error| untokenised(&error))?;
+        // The first text's tokens stand before the second's, behind special ones.
+        let end = if encoded.second.is_empty() { encoded.ids.len() } else { encoded.second.start };
+        let lead = (0..end).find(|&at| encoded.ids[at..end].starts_with(&alone)).unwrap_or(0);
+        Ok(Pair { first: lead..lead + alone.len(), encoded })
+    }
+}
+
+/// Two texts as one sequence.
+pub(super) struct Pair {
+    pub(super) encoded: hopeval_lm::tokenise::Encoded,
+    /// The tokens of the first text.
+    pub(super) first: std::ops::Range<usize>,
+}
+
+impl Pair {
+    /// Which tokens are left when `first` are kept of the first text and `second` of the second.
+    pub(super) fn kept(&self, first: usize, second: usize) -> Vec<usize> {
+        let cut = |range: &std::ops::Range<usize>, most: usize| range.start.saturating_add(most)..range.end;
+        let (a, b) = (cut(&self.first, first), cut(&self.encoded.second, second));
+        (0..self.encoded.ids.len()).filter(|at| !a.contains(at) && !b.contains(at)).collect()
+    }
+
+    /// Tokens that belong to neither text.
+    pub(super) fn special(&self) -> usize {
+        self.encoded.ids.len() - self.first.len() - self.encoded.second.len()
+    }
+
+    /// Ids and types of at most `most` tokens, as transformers' `longest_first` truncation leaves them.
+    fn cut_longest(&self, most: usize) -> (Vec<u32>, Vec<u32>) {
+        let room = most.saturating_sub(self.special());
+        let (first, second) = longest_first(self.first.len(), self.encoded.second.len(), room);
+        let kept = self.kept(first, second);
+        let of = |values: &[u32]| kept.iter().filter_map(|&at| values.get(at).copied()).collect();
+        (of(&self.encoded.ids), of(&self.encoded.type_ids))
+    }
+}
+
+/// How much of two lengths is left within `room`, as the `tokenizers` library's `LongestFirst` has it: only the longer one
+/// loses until both are half.
+fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize) {
+    if first + second <= room {
+        return (first, second);
+    }
+    let (shorter, half) = (first.min(second), room / 2);
+    let (short, long) = if shorter <= half { (shorter, room - shorter) } else { (half, half + room % 2) };
+    if first > second { (long, short) } else { (short, long) }
+}
+
+/// A softmax's share of the label `at`.
+fn probability(logits: &[f32], at: usize) -> f64 {
+    let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weight = |logit: f32| f64::from(logit - highest).exp();
+    logits.get(at).map_or(0.0, |&logit| weight(logit) / logits.iter().map(|&logit| weight(logit)).sum::<f64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_lm::tokenise::Encoded;
+
+    /// `[9] first [8] second [8]`.
+    fn pair(first: usize, second: usize) -> Pair {
+        let ids: Vec<u32> =
+            [vec![9], vec![1; first], vec![8], vec![2; second], vec![8]].into_iter().flatten().collect();
+        let type_ids = [vec![0; first + 2], vec![1; second + 1]].concat();
+        let at = first + 2;
+        Pair {
+            first: 1..first + 1,
+            encoded: Encoded { offsets: vec![(0, 0); ids.len()], ids, type_ids, second: at..at + second },
+        }
+    }
+
+    #[test]
+    fn the_longer_text_is_cut_first() {
+        assert_eq!(pair(2, 6).cut_longest(8).0, [9, 1, 1, 8, 2, 2, 2, 8]);
+        assert_eq!(pair(6, 2).cut_longest(8).0, [9, 1, 1, 1, 8, 2, 2, 8]);
+        let (ids, types) = pair(4, 4).cut_longest(8);
+        assert_eq!((ids, types), (vec![9, 1, 1, 8, 2, 2, 2, 8], vec![0, 0, 0, 0, 1, 1, 1, 1]));
+        assert_eq!(pair(1, 1).cut_longest(512).0.len(), 5);
+    }
+
+    #[test]
+    fn probabilities_are_a_softmax() {
+        assert!((probability(&[0.0, 2.0_f32.ln(), 1.0_f32.ln()], 1) - 0.5).abs() < 1e-7);
+        assert!((probability(&[1000.0, 1000.0], 0) - 0.5).abs() < 1e-12);
+    }
+}

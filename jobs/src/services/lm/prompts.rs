@@ -1,0 +1,73 @@
+//! Prompts: the protocol's parts, with their passages' texts, put together by the engine's rules.
+
+use super::Model;
+use crate::services::corpus::written;
+use hopeval_corpus::Corpus;
+use hopeval_lm::prompt::{self as engine, PromptError, assemble};
+use hopeval_methods::{Failure, FailureKind, Limit, Overflow, Prompt, PromptReport};
+
+/// A prompt as the model reads it.
+pub(super) struct Assembled {
+    /// Token ids.
+    pub(super) ids: Vec<u32>,
+    /// What is left of each part.
+    pub(super) texts: Vec<String>,
+    /// What became of it.
+    pub(super) report: PromptReport,
+}
+
+impl Model {
+    /// Puts a prompt together, at most `most` tokens; `special` puts the tokenizer's special tokens around it.
+    ///
+    /// # Errors
+    /// [`FailureKind::ContextOverflow`], [`FailureKind::Refused`].
+    pub(super) fn assemble(
+        &self,
+        corpus: &Corpus,
+        prompt: &Prompt,
+        most: Option<usize>,
+        special: bool,
+    ) -> Result<Assembled, Failure> {
+        let parts = prompt.parts.iter().map(|part| {
+            let text = written(corpus, &part.content)?.into_owned();
+            Ok(engine::Part { text, truncate: part.truncate.map(limit) })
+        });
+        let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
+        let overflow = prompt.overflow.iter().map(|rule| match *rule {
+            Overflow::Drop { part } => engine::Overflow::Drop { part: part as usize },
+            Overflow::Cut { part, to } => engine::Overflow::Cut { part: part as usize, to: limit(to) },
+        });
+        let prompt =
+            engine::Prompt { parts, budget: prompt.budget.map(|budget| budget as usize), overflow: overflow.collect() };
+        let assembled = assemble(&self.tokenizer, &prompt, most, special).map_err(|error| failure(&error))?;
+        Ok(Assembled { ids: assembled.ids, texts: assembled.texts, report: report(&assembled.report) })
+    }
+}
+
+fn limit(limit: Limit) -> engine::Limit {
+    match limit {
+        Limit::Tokens(tokens) => engine::Limit::Tokens(tokens as usize),
+        Limit::Words(words) => engine::Limit::Words(words as usize),
+    }
+}
+
+fn report(report: &engine::PromptReport) -> PromptReport {
+    PromptReport {
+        tokens: report.tokens as u32,
+        dropped: report.dropped.iter().map(|&part| part as u32).collect(),
+        cut: report.cut.iter().map(|&(part, lost)| (part as u32, lost as u32)).collect(),
+    }
+}
+
+fn failure(error: &PromptError) -> Failure {
+    let kind = match error {
+        PromptError::TooLong { .. } => FailureKind::ContextOverflow,
+        PromptError::NoPart { .. } | PromptError::Tokenise(_) => FailureKind::Refused,
+    };
+    Failure { kind, message: error.to_string() }
+}
+
+/// A tokenizer that fails fails again: its files are part of the fingerprint.
+pub(super) fn untokenised(error: &hopeval_lm::tokenise::TokeniseError) -> Failure {
+    Failure { kind: FailureKind::Refused, message: error.to_string() }
+}

@@ -1,0 +1,124 @@
+//! `Read`: answer spans by an extractive reader (Devlin et al. 2019, section 4.2; with a rank head as in MDR).
+
+use super::{Asked, Model, encoded};
+use hopeval_corpus::Corpus;
+use hopeval_lm::request as engine;
+use hopeval_methods::request::Read;
+use hopeval_methods::response::Span;
+use hopeval_methods::{Answer, Failure};
+use std::ops::Range;
+
+impl Model {
+    /// Question and context as one sequence; the question is cut to its limit, then the context to what is left.
+    pub(super) fn read(&self, corpus: &Corpus, asked: &Read) -> Result<Asked, Failure> {
+        let context = self.assemble(corpus, &asked.context, None, false)?;
+        let text = Context::of(context.texts);
+        let pair = self.encode_pair(&asked.question, &text.whole)?;
+        let question = pair.first.len().min(self.settings.question_tokens);
+        let room = self.limit(self.settings.read_tokens).saturating_sub(pair.special() + question);
+        let second = pair.encoded.second.len().min(room);
+        let kept = pair.kept(question, second);
+        let of = |values: &[u32]| kept.iter().filter_map(|&at| values.get(at).copied()).collect::<Vec<_>>();
+        let start = pair.encoded.second.start.saturating_sub(pair.first.len() - question);
+        let allowed = start..start + second;
+        let offsets: Vec<_> =
+            pair.encoded.second.clone().take(second).map(|at| text.bytes(pair.encoded.offsets[at])).collect();
+        let request = engine::Encode {
+            ids: of(&pair.encoded.ids).into(),
+            type_ids: self.type_ids(of(&pair.encoded.type_ids)),
+            want: engine::Want::Span,
+        };
+        let (length, count) = (asked.max_answer_tokens as usize, asked.spans as usize);
+        Ok(Asked::one(engine::Request::Encode(request), Some(context.report), move |answer| {
+            let found = encoded(answer);
+            let best = best(&found.start_logits[allowed.clone()], &found.end_logits[allowed], length, count);
+            let span = |(tokens, score): (Range<usize>, f32)| {
+                let bytes = offsets[tokens.start].start..offsets[tokens.end - 1].end;
+                text.span(bytes, score, found.rank)
+            };
+            Ok(Answer::Read(best.into_iter().map(span).collect()))
+        }))
+    }
+}
+
+/// The `count` best spans of at most `length` tokens, best first: `start[first] + end[last]`; of equal ones the earliest
+/// first token, then the shortest, as the engine's own `best_span` has it.
+fn best(start: &[f32], end: &[f32], length: usize, count: usize) -> Vec<(Range<usize>, f32)> {
+    let tokens = start.len().min(end.len());
+    let spans =
+        (0..tokens).flat_map(|first| (first..tokens.min(first.saturating_add(length))).map(move |last| (first, last)));
+    let mut scored: Vec<_> = spans.map(|(first, last)| (first..last + 1, start[first] + end[last])).collect();
+    // Spans come in the order that ties are broken in, and the sort is stable.
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1));
+    scored.truncate(count);
+    scored
+}
+
+/// The text of a context, and where its parts begin.
+struct Context {
+    whole: String,
+    /// Byte offsets of the parts' ends.
+    ends: Vec<usize>,
+    /// Byte offset of each character, and of the end.
+    characters: Vec<usize>,
+}
+
+impl Context {
+    fn of(parts: Vec<String>) -> Self {
+        let mut end = 0;
+        let ends = parts.iter().map(|part| {
+            end += part.len();
+            end
+        });
+        let ends = ends.collect();
+        let whole = parts.concat();
+        let characters = whole.char_indices().map(|(at, _)| at).chain([whole.len()]).collect();
+        Self { whole, ends, characters }
+    }
+
+    /// Characters as bytes.
+    fn bytes(&self, (from, to): (usize, usize)) -> Range<usize> {
+        let last = self.characters.len() - 1;
+        self.characters[from.min(last)]..self.characters[to.min(last)]
+    }
+
+    /// The answer in some bytes; white space that tokens have at their ends is no part of it.
+    fn span(&self, bytes: Range<usize>, score: f32, rank: Option<f32>) -> Span {
+        let covered = self.whole.get(bytes.clone()).unwrap_or_default();
+        let text = covered.trim();
+        let from = bytes.start + (covered.len() - covered.trim_start().len());
+        let part = self.ends.partition_point(|&end| end <= from);
+        let begin = part.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let within = self.ends.get(part).is_some_and(|&end| from + text.len() <= end);
+        let at = within.then(|| (part as u32, (from - begin) as u32, (from - begin + text.len()) as u32));
+        Span { text: text.to_owned(), score: f64::from(score), rank: rank.map(f64::from), at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_lm::heads::best_span;
+
+    #[test]
+    fn the_best_of_all_is_the_engine_s() {
+        let (start, end) = ([0.5, 2.0, -1.0, 2.0, 0.0], [1.0, 0.0, 3.0, 3.0, -2.0]);
+        for length in 1..6 {
+            let found = best(&start, &end, length, 3);
+            let expected = best_span(&start, &end, 0..5, length).unwrap();
+            assert_eq!(found[0], (expected.tokens, expected.score), "{length}");
+            assert!(found.is_sorted_by(|a, b| a.1 >= b.1) && found.len() == 3);
+        }
+        assert_eq!(best(&start, &end, 0, 3), []);
+    }
+
+    #[test]
+    fn spans_are_told_by_part_and_byte() {
+        let context = Context::of(vec!["yes no ".into(), "Né in Brno.".into(), " End".into()]);
+        let span = |from, to| context.span(context.bytes((from, to)), 1.0, None);
+        assert_eq!((span(0, 3).text.as_str(), span(0, 3).at), ("yes", Some((0, 0, 3))));
+        assert_eq!((span(7, 9).text.as_str(), span(7, 9).at), ("Né", Some((1, 0, 3))));
+        assert_eq!((span(9, 12).text.as_str(), span(9, 12).at), ("in", Some((1, 4, 6))));
+        assert_eq!((span(13, 22).text.as_str(), span(13, 22).at), ("Brno. End", None));
+    }
+}

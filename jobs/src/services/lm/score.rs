@@ -1,0 +1,42 @@
+//! `Score`: the log-likelihood of a target after a prompt, as rows for a grid of temperatures (PromptRank, section 2.2).
+
+use super::prompts::untokenised;
+use super::{Asked, Model, another};
+use hopeval_corpus::Corpus;
+use hopeval_lm::architectures::Family;
+use hopeval_lm::request as engine;
+use hopeval_methods::request::Score;
+use hopeval_methods::response::Scores;
+use hopeval_methods::{Answer, Failure};
+
+impl Model {
+    /// A prompt has the tokenizer's special tokens around it, a target has none: the two are joined as they stand, but an
+    /// encoder-decoder's target ends in a scored end token if the settings say so. The report is the prompt's.
+    pub(super) fn score(&self, corpus: &Corpus, asked: &Score) -> Result<Asked, Failure> {
+        let mut target = self.assemble(corpus, &asked.target, None, false)?.ids;
+        let ends = self.settings.target_eos && self.session.family == Family::EncoderDecoder;
+        if ends {
+            target.push(self.tokenizer.eos().map_err(|error| untokenised(&error))?);
+        }
+        let positions = self.session.engine.abilities().sizes.max_positions;
+        let most = match self.session.family {
+            // The last token of the target is scored and not read.
+            Family::Decoder => positions.map(|positions| (positions + 1).saturating_sub(target.len())),
+            _ => positions,
+        };
+        let prompt = self.assemble(corpus, &asked.prompt, most, true)?;
+        let temperatures = asked.temperatures.clone();
+        let request = engine::Score {
+            prompt: prompt.ids.into(),
+            target: target.into(),
+            temperatures: temperatures.iter().map(|&t| t as f32).collect(),
+        };
+        Ok(Asked::one(engine::Request::Score(request), Some(prompt.report), move |answer| match answer {
+            engine::Answer::Scored(scored) => {
+                let log_sum_exps = temperatures.into_iter().zip(scored.log_sum_exps).collect();
+                Ok(Answer::Score(Scores { logits: scored.target_logits, log_sum_exps, ends }))
+            }
+            other => another(&other),
+        }))
+    }
+}

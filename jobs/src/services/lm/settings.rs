@@ -1,0 +1,274 @@
+//! The keys of a `kind = "lm"` service.
+
+use super::super::models;
+use hopeval_device::cpu::Isa;
+use hopeval_device::{Cpu, DeviceError};
+use hopeval_lm::engine::Options;
+use hopeval_lm::request::Want;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A language model and how it is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LmSettings {
+    /// The folder of a model, relative to the job; `ORG/NAME` of the hub's cache; or `hopeval:NAME`.
+    pub model: String,
+    /// Where it runs.
+    #[serde(default)]
+    pub device: DeviceName,
+    /// Threads of the device; all that the process may use when left out.
+    #[serde(default)]
+    pub threads: Option<usize>,
+    /// Tokens in a batch at most.
+    #[serde(default = "batch_tokens")]
+    pub batch_tokens: usize,
+    /// Tokens whose encoder states are kept (encoder-decoders).
+    #[serde(default = "states_tokens")]
+    pub states_tokens: usize,
+    /// Tokens that the key/value cache holds (generation).
+    #[serde(default = "cache_tokens")]
+    pub cache_tokens: usize,
+    /// `score`: whether an encoder-decoder's target ends in a scored end token.
+    #[serde(default = "yes")]
+    pub target_eos: bool,
+    /// `label`: tokens of query and chunk, special ones included; what is more is cut off.
+    #[serde(default = "label_tokens")]
+    pub label_tokens: usize,
+    /// `label`: where kept tokens are taken from.
+    #[serde(default)]
+    pub label_scope: LabelScope,
+    /// `filter`: tokens of query and information, special ones included.
+    #[serde(default = "filter_tokens")]
+    pub filter_tokens: usize,
+    /// `label`, `filter`: whether commas are left out of what the model reads.
+    #[serde(default = "yes")]
+    pub drop_commas: bool,
+    /// `rerank`, `entail`: tokens of a pair, special ones included; the second text is cut.
+    #[serde(default = "pair_tokens")]
+    pub pair_tokens: usize,
+    /// `entail`: the label whose probability is the answer.
+    #[serde(default = "entail_label")]
+    pub entail_label: String,
+    /// `read`: tokens of question and context, special ones included; the context is cut.
+    #[serde(default = "read_tokens")]
+    pub read_tokens: usize,
+    /// `read`: tokens of the question.
+    #[serde(default = "question_tokens")]
+    pub question_tokens: usize,
+    /// `embed`: tokens, special ones included.
+    #[serde(default = "max_tokens")]
+    pub max_tokens: usize,
+    /// `embed`: what of the tokens' states is the text's vector.
+    #[serde(default)]
+    pub pooling: PoolingName,
+    /// `embed`: whether vectors are scaled to length 1.
+    #[serde(default)]
+    pub normalize: bool,
+    /// `embed`: what stands before a query.
+    #[serde(default)]
+    pub query_prefix: String,
+    /// `embed`: what stands before a passage.
+    #[serde(default)]
+    pub passage_prefix: String,
+    /// `generate`: fixes the draws of sampling.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// Where a model runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceName {
+    /// The CPU, with the best instructions it has.
+    #[default]
+    #[serde(rename = "cpu")]
+    Cpu,
+    /// The CPU with AVX2 alone: the same last digits on hosts with and without AVX-512.
+    #[serde(rename = "cpu-avx2")]
+    CpuAvx2,
+    /// The CPU with AVX-512, which it must have.
+    #[serde(rename = "cpu-avx512")]
+    CpuAvx512,
+}
+
+impl DeviceName {
+    /// The device, with so many threads.
+    pub(super) fn open(self, threads: usize) -> Result<Cpu, DeviceError> {
+        match self {
+            Self::Cpu => Cpu::new(Some(threads)),
+            Self::CpuAvx2 => Cpu::with_isa(Isa::Avx2, Some(threads)),
+            Self::CpuAvx512 => Cpu::with_isa(Isa::Avx512, Some(threads)),
+        }
+    }
+}
+
+/// Which tokens with the label "keep" are information.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelScope {
+    /// Those of the chunk: what a labeler says of the query is no information (EfficientRAG, section 3.1: it labels the
+    /// tokens of the chunk, and is trained with none of the query).
+    #[default]
+    Chunk,
+    /// Those of the whole sequence, as the official script has it.
+    Sequence,
+}
+
+/// What of the tokens' states is a text's vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolingName {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// The first one.
+    Cls,
+}
+
+impl PoolingName {
+    pub(super) fn want(self) -> Want {
+        match self {
+            Self::Mean => Want::Mean,
+            Self::Cls => Want::First,
+        }
+    }
+}
+
+fn batch_tokens() -> usize {
+    Options::default().batch_tokens
+}
+
+fn states_tokens() -> usize {
+    Options::default().states_tokens
+}
+
+fn cache_tokens() -> usize {
+    Options::default().cache_tokens
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// EfficientRAG, section 4 and official script.
+fn label_tokens() -> usize {
+    384
+}
+
+/// EfficientRAG's official script, at inference.
+fn filter_tokens() -> usize {
+    128
+}
+
+fn pair_tokens() -> usize {
+    512
+}
+
+fn entail_label() -> String {
+    "entailment".to_owned()
+}
+
+/// MDR's reader, which PromptRank uses (section 4.4).
+fn read_tokens() -> usize {
+    512
+}
+
+/// MDR's reader.
+fn question_tokens() -> usize {
+    64
+}
+
+fn max_tokens() -> usize {
+    512
+}
+
+/// Settings that only say how fast answers come, and from where.
+const WITHOUT_EFFECT: [&str; 6] = ["model", "device", "threads", "batch_tokens", "states_tokens", "cache_tokens"];
+
+/// Tokens that any memory holds.
+const MOST_TOKENS: usize = 1 << 30;
+
+impl LmSettings {
+    /// How the engine uses its device.
+    pub(super) fn options(&self) -> Options {
+        let Self { batch_tokens, states_tokens, cache_tokens, .. } = *self;
+        Options { batch_tokens, states_tokens, cache_tokens, ..Options::default() }
+    }
+
+    /// All that can change an answer, beside the checkpoint and the device's numerics class, as text. A new setting is in
+    /// it unless it is named above.
+    pub(super) fn behaviour(&self) -> String {
+        let written = serde_json::to_value(self).and_then(serde_json::from_value::<BTreeMap<String, Value>>);
+        let mut fields = written.expect("plain data can be written as JSON; this is a bug");
+        fields.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()));
+        format!("{fields:?}")
+    }
+
+    /// Makes the folder of a model, if it is one, independent of the working directory.
+    pub(crate) fn resolve(&mut self, base: &Path) {
+        self.model = models::resolved(base, std::mem::take(&mut self.model));
+    }
+
+    /// The first setting that makes no sense: its key, what it is, what is allowed.
+    pub(crate) fn wrong(&self) -> Option<(&'static str, String, &'static str)> {
+        if self.model.is_empty() {
+            return Some(("model", "nothing".into(), "a folder, ORG/NAME or hopeval:NAME"));
+        }
+        if self.threads == Some(0) {
+            return Some(("threads", "0".into(), "at least 1"));
+        }
+        let tokens = [
+            ("batch_tokens", self.batch_tokens, 1),
+            ("states_tokens", self.states_tokens, 1),
+            ("cache_tokens", self.cache_tokens, 1),
+            // Room for the special tokens and one more.
+            ("label_tokens", self.label_tokens, 4),
+            ("filter_tokens", self.filter_tokens, 4),
+            ("pair_tokens", self.pair_tokens, 8),
+            ("read_tokens", self.read_tokens, 8),
+            ("question_tokens", self.question_tokens, 1),
+            ("max_tokens", self.max_tokens, 4),
+        ];
+        let allowed = "a number of tokens, at least a few, at most 1073741824";
+        let wrong = tokens.into_iter().find(|&(_, tokens, least)| !(least..=MOST_TOKENS).contains(&tokens));
+        wrong.map(|(key, tokens, _)| (key, tokens.to_string(), allowed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> LmSettings {
+        toml::from_str(&format!("model = \"m\"\n{text}")).unwrap()
+    }
+
+    #[test]
+    fn speed_is_no_behaviour_and_all_else_is() {
+        let plain = settings("").behaviour();
+        for speed in
+            ["threads = 3", "batch_tokens = 64", "states_tokens = 1", "cache_tokens = 9", "device = \"cpu-avx2\""]
+        {
+            assert_eq!(settings(speed).behaviour(), plain, "{speed}");
+        }
+        for behaviour in
+            ["label_tokens = 128", "drop_commas = false", "label_scope = \"sequence\"", "pooling = \"cls\""]
+        {
+            assert_ne!(settings(behaviour).behaviour(), plain, "{behaviour}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        assert_eq!(settings("").wrong(), None);
+        assert_eq!(settings("threads = 0").wrong().map(|wrong| wrong.0), Some("threads"));
+        assert_eq!(
+            settings("label_tokens = 3").wrong().map(|wrong| (wrong.0, wrong.1)),
+            Some(("label_tokens", "3".into()))
+        );
+        let unknown = toml::from_str::<LmSettings>("model = \"m\"\nlabels = 3").unwrap_err().to_string();
+        assert!(unknown.contains("label_tokens"), "{unknown}");
+    }
+}

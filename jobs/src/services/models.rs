@@ -1,0 +1,123 @@
+//! Where a model's name leads: a folder, a model of the hub's cache on this machine, or one of hopeval's own.
+//!
+//! Nothing is fetched. The places come from the environment (`HF_HUB_CACHE`, `HF_HOME`), as for every program of that
+//! hub; what the model is stands in its digest, whatever the place.
+
+use crate::error::JobError;
+use std::path::{Path, PathBuf};
+
+/// What the names of hopeval's own models begin with.
+const OWN: &str = "hopeval:";
+
+/// A model's name as a job keeps it: a folder beside the job, if there is one, by its whole path.
+pub(crate) fn resolved(base: &Path, model: String) -> String {
+    let folder = base.join(&model);
+    match std::path::absolute(&folder) {
+        Ok(whole) if !model.starts_with(OWN) && folder.is_dir() => whole.display().to_string(),
+        _ => model,
+    }
+}
+
+/// The folder of `model`; hopeval's own are unpacked into `cache`.
+///
+/// # Errors
+/// [`JobError::NoModel`], which says what is allowed.
+pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf, JobError> {
+    let none = |reason: String| JobError::NoModel {
+        name: service.to_owned(),
+        model: model.to_owned(),
+        reason,
+        allowed: format!(
+            "the folder of a model, relative to the job; ORG/NAME, if the hub's cache on this machine has it; {}",
+            own_names()
+        ),
+    };
+    if let Some(name) = model.strip_prefix(OWN) {
+        return own(name, cache).ok_or_else(|| none("hopeval has no such model".to_owned()));
+    }
+    let path = Path::new(model);
+    if path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let hub = hub();
+    match model.split_once('/') {
+        Some((organisation, name)) if !path.is_absolute() && !name.contains('/') => {
+            let repository = hub.join(format!("models--{organisation}--{name}"));
+            snapshot(&repository).ok_or_else(|| none(format!("no such folder, and not in {}", hub.display())))
+        }
+        _ => Err(none("no such folder".to_owned())),
+    }
+}
+
+/// The folder of one of hopeval's own models.
+fn own(_name: &str, _cache: &Path) -> Option<PathBuf> {
+    None
+}
+
+/// hopeval's own models, as an error lists them.
+fn own_names() -> String {
+    "this build has no models of its own".to_owned()
+}
+
+/// The hub's cache, as `huggingface_hub` finds it.
+fn hub() -> PathBuf {
+    let place = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    place("HF_HUB_CACHE")
+        .or_else(|| Some(place("HF_HOME")?.join("hub")))
+        .or_else(|| Some(place("HOME")?.join(".cache/huggingface/hub")))
+        .unwrap_or_default()
+}
+
+/// The snapshot of a cached repository: of its branch `main`, else the only one.
+fn snapshot(repository: &Path) -> Option<PathBuf> {
+    let snapshots = repository.join("snapshots");
+    if let Ok(commit) = std::fs::read_to_string(repository.join("refs/main")) {
+        return Some(snapshots.join(commit.trim())).filter(|folder| folder.is_dir());
+    }
+    let mut found: Vec<PathBuf> = std::fs::read_dir(snapshots).ok()?.flatten().map(|entry| entry.path()).collect();
+    found.pop().filter(|folder| found.is_empty() && folder.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cached_snapshot_is_that_of_main() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("snapshots/a1"), dir.path().join("snapshots/b2"));
+        std::fs::create_dir_all(&a).unwrap();
+        assert_eq!(snapshot(dir.path()), Some(a));
+        std::fs::create_dir_all(&b).unwrap();
+        assert_eq!(snapshot(dir.path()), None, "two, and nothing says which");
+        std::fs::create_dir_all(dir.path().join("refs")).unwrap();
+        std::fs::write(dir.path().join("refs/main"), "b2\n").unwrap();
+        assert_eq!(snapshot(dir.path()), Some(b));
+    }
+
+    #[test]
+    fn an_unknown_model_s_error_says_what_is_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = |model: &str| folder("scorer", model, dir.path()).unwrap_err().to_string();
+        for (model, reason) in [
+            ("hopeval:nothing", "hopeval has no such model"),
+            ("nowhere", "no such folder"),
+            ("no-such-organisation/model", "no such folder, and not in "),
+        ] {
+            let error = error(model);
+            assert!(error.starts_with(&format!("[service.scorer]: `model` = \"{model}\": {reason}")), "{error}");
+            assert!(error.contains("relative to the job; ORG/NAME"), "{error}");
+        }
+        let path = dir.path().display().to_string();
+        assert_eq!(folder("scorer", &path, dir.path()).unwrap(), dir.path());
+    }
+
+    #[test]
+    fn a_folder_beside_the_job_is_kept_by_its_whole_path() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("t5")).unwrap();
+        assert_eq!(resolved(dir.path(), "t5".into()), dir.path().join("t5").display().to_string());
+        assert_eq!(resolved(dir.path(), "google/flan-t5-xl".into()), "google/flan-t5-xl");
+        assert_eq!(resolved(dir.path(), "hopeval:scorer".into()), "hopeval:scorer");
+    }
+}

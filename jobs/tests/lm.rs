@@ -1,0 +1,201 @@
+//! Language models as services of a run: tiny models of every head, a method that asks every kind, any number of workers.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod lm {
+    pub(crate) mod evaluate;
+    pub(crate) mod probe;
+}
+
+use hopeval_jobs::services::Catalogue;
+use hopeval_methods::request::{Embed, EmbedRole, Generate, Read, Rerank, Sampling, Score, TextFormat};
+use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, Prompt, Request, ServiceName};
+use hopeval_results::tables::CostRow;
+use lm::evaluate::{Bench, fixture};
+use lm::probe::Probe;
+use serde_json::Value;
+use std::sync::LazyLock;
+
+static BENCH: LazyLock<Bench> = LazyLock::new(Bench::new);
+
+fn expected(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(fixture(name).join("expected.json")).unwrap()).unwrap()
+}
+
+fn rows<'a>(expected: &'a Value, name: &str) -> &'a [Value] {
+    expected[name].as_array().unwrap()
+}
+
+fn text(row: &Value, name: &str) -> String {
+    row[name].as_str().unwrap().to_owned()
+}
+
+fn floats(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+fn ask(catalogue: &Catalogue, service: &str, ask: impl Into<Ask>) -> (Answer, hopeval_methods::Response) {
+    let response = catalogue.answer(&Request::new(&ServiceName::from(service), ask));
+    (response.result.clone().unwrap(), response)
+}
+
+fn close(found: impl IntoIterator<Item = f64>, expected: &[f64]) {
+    let found: Vec<f64> = found.into_iter().collect();
+    assert_eq!(found.len(), expected.len());
+    assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{found:?} and {expected:?}");
+}
+
+#[test]
+fn scores_are_those_of_transformers() {
+    let catalogue = BENCH.catalogue();
+    for (service, name) in [("score", "t5-v1.1"), ("generate", "gpt2")] {
+        for row in rows(&expected(name), "text_scores") {
+            let temperatures = vec![1.4, 1.0];
+            let score = Score {
+                prompt: Prompt::text(text(row, "prompt")),
+                target: Prompt::text(text(row, "target")),
+                temperatures,
+            };
+            let (answer, response) = ask(&catalogue, service, score);
+            let Answer::Score(scores) = answer else { panic!("{answer:?}") };
+            assert_eq!(scores.ends, name == "t5-v1.1");
+            for t in [1.0, 1.4] {
+                close(scores.logprobs(t).unwrap(), &floats(&row["logprobs"][format!("{t:.1}")]));
+            }
+            let prompt = rows(row, "prompt_ids").len();
+            assert_eq!(response.prompt.unwrap().tokens as usize, prompt);
+            assert_eq!(response.work.scored_tokens as usize, rows(row, "target_ids").len());
+            assert!(response.work.operations > 0);
+        }
+    }
+}
+
+#[test]
+fn cross_encoders_readers_and_embeddings_are_those_of_transformers() {
+    let catalogue = BENCH.catalogue();
+    let pairs = expected("roberta-rerank");
+    let pairs: Vec<_> = rows(&pairs, "texts").iter().filter(|row| row["text_pair"].is_string()).collect();
+    assert!(!pairs.is_empty());
+    for row in pairs {
+        let items = vec![Content::Text(text(row, "text_pair")); 2];
+        let (answer, _) = ask(&catalogue, "rerank", Rerank { query: text(row, "text"), items });
+        let Answer::Rerank(logits) = answer else { panic!("{answer:?}") };
+        let logit = row["sequence_logits"][0].as_f64().unwrap();
+        close(logits, &[logit, logit]);
+    }
+    for row in rows(&expected("electra-span"), "texts") {
+        let context = text(row, "text_pair");
+        // The fixture's longest answer, and the context in two parts.
+        let max_answer_tokens = expected("electra-span")["longest_answer"].as_u64().unwrap() as u32;
+        let cut = context.find(", designed").or(context.find(' ')).unwrap();
+        let parts = [&context[..cut], &context[cut..]].map(hopeval_methods::Part::text).into();
+        let prompt = Prompt { parts, budget: None, overflow: Vec::new() };
+        let read = Read { question: text(row, "text"), context: prompt, max_answer_tokens, spans: 3 };
+        let (answer, _) = ask(&catalogue, "read", read);
+        let Answer::Read(spans) = answer else { panic!("{answer:?}") };
+        assert_eq!((spans.len(), spans[0].text.as_str()), (3, row["answer"].as_str().unwrap()));
+        let (from, to) = (row["offsets"][0].as_u64().unwrap() as usize, row["offsets"][1].as_u64().unwrap() as usize);
+        let bytes = |n: usize| context.char_indices().nth(n).map_or(context.len(), |(at, _)| at);
+        let (from, to) = (bytes(from), bytes(to));
+        let at = if to <= cut { Some((0, from, to)) } else { (from >= cut).then(|| (1, from - cut, to - cut)) };
+        assert_eq!(spans[0].at, at.map(|(part, from, to)| (part, from as u32, to as u32)));
+    }
+    let embed = |service: &str, content: &str| {
+        let embed = Embed { text: Content::Text(content.to_owned()), role: EmbedRole::Query };
+        match ask(&catalogue, service, embed).0 {
+            Answer::Embed(vector) => vector,
+            other => panic!("{other:?}"),
+        }
+    };
+    let whole = embed("embed", "Greta restored the castle of Hallstadt in 1931.");
+    let length = whole.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+    assert!((length - 1.0).abs() < 1e-6, "the service normalises");
+    // Longer than the model's positions: cut, not refused.
+    let long = "the castle of Hallstadt ".repeat(40);
+    assert_eq!(embed("embed", &long), embed("embed", &long.repeat(2)));
+}
+
+#[test]
+fn continuations_repeat_and_draws_differ() {
+    let catalogue = BENCH.catalogue();
+    let generate = |temperature: f64| Generate {
+        prompt: Prompt::text("Document: The bridge of Arlen"),
+        max_tokens: 12,
+        stop: Vec::new(),
+        sampling: Sampling::Sample { temperature, top_p: 1.0, top_k: 0 },
+        format: TextFormat::Text,
+        logprobs: true,
+    };
+    let drawn = |temperature: f64, draw: u32| {
+        let request = Request { draw, ..Request::new(&ServiceName::from("generate"), generate(temperature)) };
+        catalogue.answer(&request).generation().unwrap()
+    };
+    assert_eq!(drawn(1.0, 3), drawn(1.0, 3));
+    assert_ne!(drawn(1.0, 3).text, drawn(1.0, 4).text);
+    let greedy = drawn(0.0, 0);
+    assert_eq!(greedy, drawn(0.0, 9));
+    assert_eq!(greedy.logprobs.len(), 12);
+    // A stop string ends the text before it.
+    let stop = greedy.text.chars().skip(4).take(2).collect::<String>();
+    let stopped = Generate { stop: vec![stop.clone()], ..generate(0.0) };
+    let stopped = catalogue.answer(&Request::new(&ServiceName::from("generate"), stopped)).generation().unwrap();
+    assert_eq!(stopped.text, greedy.text.split(&stop).next().unwrap());
+}
+
+#[test]
+fn what_a_checkpoint_does_not_offer_is_said_before_the_run() {
+    let catalogue = BENCH.catalogue();
+    catalogue.open(&|_, _| ()).unwrap();
+    assert!(catalogue.check("probe", &Probe::default()).is_ok());
+    let wrong = Probe { labeler: "score" };
+    let message = catalogue.check("probe", &wrong).unwrap_err().to_string();
+    assert!(message.contains("t5-v1.1 answers score, generate, not label; the job has label"), "{message}");
+}
+
+#[test]
+fn a_prompt_beyond_the_model_is_a_failure_that_every_run_meets() {
+    let catalogue = BENCH.catalogue();
+    let long = Prompt::text("castle ".repeat(300));
+    let score = Score { prompt: long, target: Prompt::text("who?"), temperatures: vec![1.0] };
+    let refused = |service: &str, ask: Ask| catalogue.answer(&Request::new(&ServiceName::from(service), ask)).result;
+    let Err(Failure { kind, message }) = refused("generate", score.clone().into()) else { panic!() };
+    assert_eq!(kind, FailureKind::ContextOverflow, "{message}");
+    let hot = Score { prompt: Prompt::text("a"), temperatures: vec![f64::NAN], ..score };
+    assert_eq!(refused("score", hot.into()).unwrap_err().kind, FailureKind::Refused);
+}
+
+/// Everything that every kind of service said, for every question, is in the final tables.
+#[test]
+fn any_number_of_workers_gives_the_same_tables_and_a_second_run_computes_nothing() {
+    let alone = BENCH.evaluate("alone", 1);
+    assert!(alone.answers.iter().all(|answer| answer.len() > 500 && !answer.contains("Err(")), "{:?}", alone.answers);
+    let lm = |costs: &[CostRow]| -> Vec<CostRow> {
+        let of_models = |row: &&CostRow| row.configuration.is_none() && row.computed_tokens.is_some();
+        costs.iter().filter(of_models).cloned().collect()
+    };
+    let spent = lm(&alone.costs);
+    assert_eq!(spent.len(), 8, "{spent:?}");
+    for row in &spent {
+        let tokens = row.prompt_tokens + row.completion_tokens + row.scored_tokens;
+        assert!(row.computed_tokens.is_some_and(|computed| 0 < computed && computed <= tokens), "{row:?}");
+        assert!(row.device_s.is_some_and(|seconds| seconds > 0.0) && row.operations > 0, "{row:?}");
+        assert_eq!(row.computed, row.unique);
+        let attributed =
+            alone.costs.iter().filter(|other| other.configuration.is_some() && other.service == row.service);
+        let (mut device_s, mut prompts) = (0.0, 0);
+        for row in attributed {
+            device_s += row.device_s.unwrap();
+            prompts += row.prompt_tokens;
+        }
+        assert!(device_s > 0.0 && prompts >= row.prompt_tokens, "{row:?}");
+    }
+    for workers in [2, 4] {
+        let several = BENCH.evaluate(&format!("several-{workers}"), workers);
+        assert!(several.tables == alone.tables, "{workers} workers");
+    }
+    let again = BENCH.evaluate("alone", 2);
+    assert!(again.tables == alone.tables);
+    let computed: Vec<_> = again.costs.iter().filter_map(|row| row.computed).collect();
+    assert!(!computed.is_empty() && computed.iter().all(|&n| n == 0), "{:?}", again.costs);
+    assert_eq!(lm(&again.costs), []);
+}

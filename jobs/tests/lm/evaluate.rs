@@ -1,0 +1,120 @@
+//! A job over a small world with a service of every kind, evaluated in this process.
+
+use super::probe::Probe;
+use hopeval_jobs::Job;
+use hopeval_jobs::corpora::Cache;
+use hopeval_jobs::host::Company;
+use hopeval_jobs::run::{self, Generation, Open, Places};
+use hopeval_jobs::services::Catalogue;
+use hopeval_jobs::tables;
+use hopeval_results::tables::{CostRow, FinalOutcomeRow, read_table};
+use hopeval_results::{Store, layout};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Services by name, and the tiny models behind them.
+const MODELS: [(&str, &str, &str); 8] = [
+    ("score", "t5-v1.1", ""),
+    ("label", "efficientrag-labeler", "label_tokens = 60"),
+    ("filter", "deberta-v3-token", ""),
+    ("rerank", "roberta-rerank", ""),
+    ("entail", "bert-sequence", "entail_label = \"yes\""),
+    ("read", "electra-span", ""),
+    ("embed", "bert", "normalize = true"),
+    ("generate", "gpt2", "seed = 3"),
+];
+
+/// The folder of a tiny model.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/lm/tests/fixtures").join(name)
+}
+
+/// A folder with the job, its models and a cache.
+pub(crate) struct Bench {
+    dir: tempfile::TempDir,
+    job: Job,
+}
+
+/// What a run left.
+pub(crate) struct Ended {
+    /// The bytes of the tables that do not depend on workers.
+    pub(crate) tables: Vec<Vec<u8>>,
+    /// Answers of the outcomes.
+    pub(crate) answers: Vec<String>,
+    /// What it cost.
+    pub(crate) costs: Vec<CostRow>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut text = "name = \"lm\"\n[dataset.world]\nquestions = 10\npassages = 400\nseed = 5\n\
+            [service.retrieve]\nkind = \"bm25\"\n[method.probe]\nkind = \"random\"\n[run]\nchunk = 4\n"
+            .to_owned();
+        for (service, model, more) in MODELS {
+            // A digest is remembered beside the weights, and the fixtures are no place for it.
+            let folder = dir.path().join(model);
+            std::fs::create_dir(&folder).unwrap();
+            for file in std::fs::read_dir(fixture(model)).unwrap() {
+                let file = file.unwrap();
+                std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+            }
+            text += &format!("[service.{service}]\nkind = \"lm\"\nmodel = {model:?}\nthreads = 1\n{more}\n");
+        }
+        let job = Job::parse(&text, &dir.path().join("job.toml"), &[]).unwrap();
+        let bench = Self { dir, job };
+        // Builds the corpus, before several tests want it at once.
+        drop(bench.catalogue());
+        bench
+    }
+
+    fn places(&self, store: &str) -> Places {
+        let store = Store::open(self.dir.path().join(store).to_str().unwrap()).unwrap();
+        Places { store, cache: Cache::new(self.dir.path().join("cache")), threads: 1 }
+    }
+
+    /// The job's services.
+    pub(crate) fn catalogue(&self) -> Catalogue {
+        let Places { cache, .. } = self.places("none");
+        let mut job = self.job.clone();
+        cache.world(&mut job, &|_, _| ()).unwrap();
+        let corpus = cache.corpus(&job, &|_, _| ()).unwrap();
+        let engines = cache.engines(&job, &corpus, 1, &|_, _| ()).unwrap();
+        Catalogue::new(corpus, engines, &job.service)
+    }
+
+    /// Evaluates the job, with [`Probe`] in the place of its method.
+    pub(crate) fn evaluate(&self, store: &str, workers: usize) -> Ended {
+        let places = self.places(store);
+        let run = run::make(&self.job, &places, None, &|_, _| ()).unwrap();
+        let mut open = Open::open(&places, &run, &|_, _| ()).unwrap();
+        open.company = Arc::new(Company::new(vec![Box::new(Probe::default())], Arc::clone(&open.company.catalogue)));
+        let number = run::fence(&places.store, &open.record, "test", 1, workers).unwrap();
+        let (generation, ledger) = Generation::join(open, number, Some("test")).unwrap();
+        let generation = Arc::new(generation);
+        let shared = Arc::clone(&generation);
+        let guards = timely::execute(timely::Config::process(workers), move |worker| {
+            shared.build(worker).unwrap();
+            while worker.has_dataflows() {
+                worker.step_or_park(Some(Duration::from_millis(20)));
+            }
+        })
+        .unwrap();
+        guards.join().into_iter().for_each(|worker| worker.unwrap());
+        let mut log = ledger.unwrap().join().unwrap().unwrap();
+        if let Some(error) = generation.fault.take() {
+            panic!("{error}");
+        }
+        let mesh = (1, workers as u32);
+        tables::finish(&generation.run, &mut log, number, "test", mesh, &|_| ()).unwrap();
+        let place = |table: &str| layout::final_table(&run, table);
+        let bytes = |table: &str| places.store.get(&place(table)).unwrap().to_vec();
+        let outcomes = read_table::<FinalOutcomeRow>(&places.store, &place("outcomes")).unwrap();
+        Ended {
+            tables: ["outcomes", "scores", "measures"].map(bytes).into(),
+            answers: outcomes.into_iter().map(|outcome| outcome.answer.unwrap()).collect(),
+            costs: read_table(&places.store, &place("costs")).unwrap(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A method that asks every kind of service once and answers with all that they said.
+
+use hopeval_methods::request::{
+    Ask, Embed, EmbedRole, Entail, Filter, Generate, Label, PassageId, Read, Rerank, Retrieve, Sampling, Score,
+    ServiceName, TextFormat,
+};
+use hopeval_methods::{
+    Content, ContextMode, Kind, Limit, Machine, Method, Outcome, Part, PassageForm, Prompt, Question, Request,
+    Response, ServiceUse, Step,
+};
+
+/// Each kind is asked of the service with its name, but for labels.
+pub(crate) struct Probe {
+    pub(crate) labeler: &'static str,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self { labeler: "label" }
+    }
+}
+
+const KINDS: [Kind; 9] = [
+    Kind::Retrieve,
+    Kind::Score,
+    Kind::Label,
+    Kind::Filter,
+    Kind::Rerank,
+    Kind::Entail,
+    Kind::Read,
+    Kind::Embed,
+    Kind::Generate,
+];
+
+impl Method for Probe {
+    fn kind(&self) -> &'static str {
+        "probe"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn context_mode(&self) -> ContextMode {
+        ContextMode::Open
+    }
+
+    fn answers(&self) -> bool {
+        true
+    }
+
+    fn services(&self) -> Vec<ServiceUse> {
+        let service = |kind: Kind| ServiceName::from(if kind == Kind::Label { self.labeler } else { kind.name() });
+        KINDS.map(|kind| ServiceUse { parameter: kind.name(), service: service(kind), kind }).into()
+    }
+
+    fn temperatures(&self) -> Vec<f64> {
+        vec![1.0, 1.4]
+    }
+
+    fn start(&self, question: &Question) -> Box<dyn Machine> {
+        Box::new(Probing { question: question.text.clone(), asked: 0 })
+    }
+}
+
+struct Probing {
+    question: String,
+    asked: u32,
+}
+
+fn request(ask: impl Into<Ask>) -> Request {
+    let ask = ask.into();
+    Request::new(&ServiceName::from(ask.kind().name()), ask)
+}
+
+impl Machine for Probing {
+    fn step(&mut self, responses: Vec<Response>) -> Step {
+        self.asked += 1;
+        match self.asked {
+            1 => Step::Ask(vec![request(Retrieve::new(&self.question, 3))]),
+            2 => {
+                let hits = responses.into_iter().next().unwrap().hits().unwrap();
+                Step::Ask(self.everything(&hits.iter().map(|hit| hit.passage).collect::<Vec<_>>()))
+            }
+            _ => {
+                let said: Vec<_> = responses.into_iter().map(|r| (r.result, r.work, r.prompt)).collect();
+                Step::Done(Outcome { answer: Some(format!("{said:?}")), ..Outcome::default() })
+            }
+        }
+    }
+}
+
+impl Probing {
+    fn everything(&self, passages: &[PassageId]) -> Vec<Request> {
+        let question = || self.question.clone();
+        let form = || PassageForm::TitleAndText { between: ": ".to_owned() };
+        let shown = |passage: PassageId| Part::passage(passage, form(), Some(Limit::Tokens(24)));
+        let whole = |passage: PassageId| Content::Passage { passage, form: form() };
+        let prompt = |parts: Vec<Part>| Prompt { parts, budget: None, overflow: Vec::new() };
+        let mut requests = Vec::new();
+        for &passage in passages {
+            let parts = vec![Part::text("Document: "), shown(passage), Part::text(" Question:")];
+            let score = |t: f64| Score {
+                prompt: prompt(parts.clone()),
+                target: Prompt::text(question()),
+                temperatures: vec![t],
+            };
+            // One key, two temperatures.
+            requests.extend([request(score(1.4)), request(score(1.0))]);
+            requests.push(request(Label { query: question(), chunk: whole(passage) }));
+            requests.push(request(Embed { text: whole(passage), role: EmbedRole::Passage }));
+        }
+        let first = passages[0];
+        requests.push(request(Filter { query: question(), information: vec!["the castle, and".into(), " ".into()] }));
+        requests.push(request(Rerank { query: question(), items: passages.iter().map(|&p| whole(p)).collect() }));
+        let premise = prompt(vec![shown(first)]);
+        requests.push(request(Entail { premise: premise.clone(), hypothesis: question() }));
+        let context = prompt(vec![Part::text("yes no "), shown(first)]);
+        requests.push(request(Read { question: question(), context, max_answer_tokens: 5, spans: 2 }));
+        requests.push(request(Embed { text: Content::Text(question()), role: EmbedRole::Query }));
+        let generate = Generate {
+            prompt: premise,
+            max_tokens: 6,
+            stop: vec!["\n".into()],
+            sampling: Sampling::Sample { temperature: 0.8, top_p: 0.9, top_k: 20 },
+            format: TextFormat::Text,
+            logprobs: true,
+        };
+        requests.extend((0..2).map(|draw| Request { draw, ..request(generate.clone()) }));
+        requests
+    }
+}
