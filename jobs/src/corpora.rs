@@ -7,6 +7,7 @@
 
 use crate::error::JobError;
 use crate::job::{CONTEXTS, Dataset, Job, Service};
+use crate::services::dense::Dense;
 use crate::services::lm::Lm;
 use crate::services::{Engine, Engines};
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, PassageId, Source};
@@ -123,6 +124,12 @@ impl Cache {
         report: Report<'_>,
     ) -> Result<Engines, JobError> {
         let folder = self.folder("indexes")?;
+        let mut models: BTreeMap<&str, Arc<Lm>> = BTreeMap::new();
+        for (name, service) in &job.service {
+            if let Service::Lm(settings) = service {
+                models.insert(name, Arc::new(Lm::new(name, settings, threads, &self.root)));
+            }
+        }
         let mut engines = BTreeMap::new();
         for (name, service) in &job.service {
             let failed = |source| JobError::Index { name: name.clone(), source };
@@ -150,7 +157,12 @@ impl Cache {
                     Engine::Tfidf(index)
                 }
                 Service::LinkTfidf {} => Engine::LinkTfidf,
-                Service::Lm(settings) => Engine::Lm(Arc::new(Lm::new(name, settings, threads, &self.root))),
+                Service::Dense(settings) => {
+                    let encoder = models.get(settings.encoder.as_str());
+                    let encoder = Arc::clone(encoder.expect("a job's dense services name encoders; this is a bug"));
+                    Engine::Dense(Dense::new(name, settings, encoder, &folder, self.verified.is_some()))
+                }
+                Service::Lm(_) => Engine::Lm(Arc::clone(&models[name.as_str()])),
             };
             engines.insert(name.as_str().into(), Arc::new(engine));
         }
@@ -164,7 +176,7 @@ impl Cache {
         let key = |service: &Service| match service {
             Service::Bm25(parameters) => Some(Bm25Index::key(digest, parameters)),
             Service::Tfidf(parameters) => Some(TfidfIndex::key(digest, parameters)),
-            Service::LinkTfidf {} | Service::Lm(_) => None,
+            Service::LinkTfidf {} | Service::Dense(_) | Service::Lm(_) => None,
         };
         let size = |key: String| self.root.join("indexes").join(format!("{key}.idx")).metadata().map_or(0, |m| m.len());
         let keys: BTreeSet<String> = job.service.values().filter_map(key).collect();

@@ -160,6 +160,28 @@ pub enum JobError {
         #[source]
         source: hopeval_lm::LmError,
     },
+    /// A dense service's encoder makes no vectors.
+    #[error(
+        "[service.{name}]: `encoder` = \"{encoder}\": the checkpoint {model} does not answer embed; an encoder does (BERT, Contriever, E5)"
+    )]
+    Encoder {
+        /// The service.
+        name: String,
+        /// The encoder's service.
+        encoder: String,
+        /// Its model.
+        model: String,
+    },
+    /// A passage has no vector.
+    #[error("[service.{name}]: passage `{passage}` cannot be embedded: {reason}")]
+    Embedding {
+        /// The service.
+        name: String,
+        /// The passage's id.
+        passage: String,
+        /// Why.
+        reason: String,
+    },
     /// A file or folder of the cache cannot be used.
     #[error("{}: {operation}", path.display())]
     Io {

@@ -5,6 +5,7 @@
 //! name places and secrets only, never anything that can change a number.
 
 use crate::error::JobError;
+use crate::services::dense::DenseSettings;
 use crate::services::lm::LmSettings;
 use crate::services::models;
 use crate::worlds::WorldEntry;
@@ -139,6 +140,8 @@ pub enum Service {
     Tfidf(TfidfParameters),
     /// TF-IDF fitted on just the passages that a request allows, as PromptRank ranks the links of a passage.
     LinkTfidf {},
+    /// Exact inner products of vectors that a language model makes.
+    Dense(DenseSettings),
     /// A language model: what it answers is what its checkpoint offers.
     Lm(LmSettings),
 }
@@ -150,6 +153,7 @@ impl Service {
             Self::Bm25(_) => "bm25",
             Self::Tfidf(_) => "tfidf",
             Self::LinkTfidf {} => "link_tfidf",
+            Self::Dense(_) => "dense",
             Self::Lm(_) => "lm",
         }
     }
@@ -290,6 +294,13 @@ impl Job {
                 Service::Bm25(parameters) => parameters.check(),
                 Service::Tfidf(parameters) => parameters.check(),
                 Service::LinkTfidf {} => Ok(()),
+                Service::Dense(settings) => {
+                    if !matches!(self.service.get(&settings.encoder), Some(Service::Lm(_))) {
+                        let key = format!("service.{name}.encoder");
+                        return wrong(&key, settings.encoder.clone(), "the name of a service of kind \"lm\"");
+                    }
+                    Ok(())
+                }
                 Service::Lm(settings) => {
                     if let Some((key, found, allowed)) = settings.wrong() {
                         return wrong(&format!("service.{name}.{key}"), found, allowed);

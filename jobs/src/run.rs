@@ -260,16 +260,16 @@ impl Open {
         let catalogue = &self.company.catalogue;
         catalogue.open(report)?;
         // A run of an earlier version did not record them.
-        let recorded = self.resolved.services.iter();
+        let mut recorded = self.resolved.services.iter();
         let found = catalogue.fingerprints();
-        for (name, expected) in recorded.filter(|(name, expected)| found.get(*name) != Some(*expected)) {
-            return Err(JobError::ServiceDiffers {
+        match recorded.find(|(name, expected)| found.get(*name) != Some(*expected)) {
+            None => Ok(()),
+            Some((name, expected)) => Err(JobError::ServiceDiffers {
                 name: name.clone(),
                 found: found.get(name).cloned().unwrap_or_default(),
                 expected: expected.clone(),
-            });
+            }),
         }
-        Ok(())
     }
 
     /// Its id.

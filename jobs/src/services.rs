@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | [`corpus`] | look-ups in the mapped corpus, and how a passage is written out |
 //! | [`sparse`] | retrieval by words: BM25, TF-IDF, TF-IDF of links |
+//! | [`dense`] | retrieval by vectors that an encoder makes |
 //! | [`lm`] | what a language model is asked, by what its checkpoint offers |
 //! | [`models`] | where a model's name leads |
 //! | [`desk`] | one worker's requests on their way to journal, memory or service |
 //! | [`spent`] | what services did |
 
 pub mod corpus;
+pub mod dense;
 pub mod desk;
 pub mod lm;
 pub mod models;
@@ -23,6 +25,7 @@ pub use spent::{Books, Spent, books};
 use crate::corpora::Report;
 use crate::error::JobError;
 use crate::job::Service;
+use dense::Dense;
 use hopeval_corpus::Corpus;
 use hopeval_index::{Bm25Index, Scratch, TfidfIndex};
 use hopeval_methods::{FailureKind, Kind, Request, Response, ServiceName};
@@ -41,6 +44,8 @@ pub enum Engine {
     Tfidf(TfidfIndex),
     /// TF-IDF fitted on the passages of each request.
     LinkTfidf,
+    /// Vectors that a language model makes.
+    Dense(Dense),
     /// A language model.
     Lm(Arc<Lm>),
 }
@@ -103,7 +108,7 @@ impl Catalogue {
             .iter()
             .map(|(name, service)| {
                 let known = OnceLock::new();
-                if !matches!(service, Service::Lm(_)) {
+                if !matches!(service, Service::Lm(_) | Service::Dense(_)) {
                     // The definition with every default filled in.
                     let parameters =
                         serde_json::to_string(service).expect("plain data can be written as JSON; this is a bug");
@@ -119,7 +124,8 @@ impl Catalogue {
         Self { corpus, engines, infos }
     }
 
-    /// Opens every model, which may read all of its weights for their digest. Needed before requests have keys.
+    /// Opens every model, which may read all of its weights for their digest, and builds dense indexes that are not there.
+    /// Needed before requests have keys.
     ///
     /// # Errors
     /// A model that is not there or that cannot be used, a device that is not there.
@@ -130,12 +136,16 @@ impl Catalogue {
                 Engine::Lm(lm) => {
                     report(&format!("model {name}"), 0);
                     let model = lm.open()?;
-                    (model.answers().to_vec(), model.digest())
+                    (model.answers().to_vec(), model.digest().to_owned())
+                }
+                Engine::Dense(dense) => {
+                    dense.open(&self.corpus, report)?;
+                    (vec![Kind::Retrieve], dense.digest()?)
                 }
                 Engine::Bm25(_) | Engine::Tfidf(_) | Engine::LinkTfidf => continue,
             };
             // Payloads name passages by their position in the corpus.
-            let fingerprint = fingerprint(&[info.kind, self.corpus.digest(), digest]);
+            let fingerprint = fingerprint(&[info.kind, self.corpus.digest(), &digest]);
             info.known.get_or_init(|| Known { answers, fingerprint });
         }
         Ok(())
@@ -199,6 +209,9 @@ impl Catalogue {
                 Ok(model) => model.answer(&self.corpus, request),
                 Err(error) => Response::failure(FailureKind::Unavailable, error.to_string()),
             },
+            Some(Engine::Dense(dense)) => {
+                dense.retrieve(&self.corpus, &[request], &mut Scratch::default(), None).remove(0)
+            }
             Some(engine) => sparse::retrieve(&self.corpus, engine, &[request], &mut Scratch::default()).remove(0),
             None => corpus::look_up(&self.corpus, request),
         }

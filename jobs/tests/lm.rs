@@ -8,8 +8,10 @@ mod lm {
 }
 
 use hopeval_jobs::services::Catalogue;
-use hopeval_methods::request::{Embed, EmbedRole, Generate, Read, Rerank, Sampling, Score, TextFormat};
-use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, Prompt, Request, ServiceName};
+use hopeval_methods::request::{
+    Embed, EmbedRole, Generate, PassageId, Read, Rerank, Retrieve, Sampling, Score, Statistics, TextFormat,
+};
+use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, PassageForm, Prompt, Request, ServiceName};
 use hopeval_results::tables::CostRow;
 use lm::evaluate::{Bench, fixture};
 use lm::probe::Probe;
@@ -115,6 +117,39 @@ fn cross_encoders_readers_and_embeddings_are_those_of_transformers() {
     assert_eq!(embed("embed", &long), embed("embed", &long.repeat(2)));
 }
 
+/// A dense index against vectors that are asked for one by one.
+#[test]
+fn dense_retrieval_is_the_inner_products_of_embeddings() {
+    let catalogue = BENCH.catalogue();
+    catalogue.open(&|_, _| ()).unwrap();
+    let vector = |text: Content, role| match ask(&catalogue, "embed", Embed { text, role }).0 {
+        Answer::Embed(vector) => vector,
+        other => panic!("{other:?}"),
+    };
+    let query = "Who restored the castle of Hallstadt?";
+    let wanted = vector(Content::Text(query.into()), EmbedRole::Query);
+    let form = PassageForm::TitleAndText { between: " ".into() };
+    let score = |passage: u32| {
+        let text = Content::Passage { passage: PassageId(passage), form: form.clone() };
+        let found = vector(text, EmbedRole::Passage);
+        wanted.iter().zip(found).map(|(a, b)| f64::from(*a) * f64::from(b)).sum::<f64>()
+    };
+    let hits = |service: &str, retrieve: Retrieve| match ask(&catalogue, service, retrieve).0 {
+        Answer::Retrieve(hits) => hits,
+        other => panic!("{other:?}"),
+    };
+    let found = hits("dense", Retrieve::new(query, 7));
+    assert_eq!(found.len(), 7);
+    let mut scores: Vec<f64> = (0..catalogue.corpus.len() as u32).map(score).collect();
+    found.iter().for_each(|hit| close([hit.score], &[scores[hit.passage.0 as usize]]));
+    scores.sort_by(|a, b| b.total_cmp(a));
+    close(found.iter().map(|hit| hit.score), &scores[..7]);
+    let passages = vec![PassageId(3), PassageId(200)];
+    let restricted = hits("dense", Retrieve::new(query, 7).within(passages, Statistics::Corpus));
+    assert_eq!(restricted.len(), 2);
+    assert!(restricted.iter().all(|hit| [3, 200].contains(&hit.passage.0)));
+}
+
 #[test]
 fn continuations_repeat_and_draws_differ() {
     let catalogue = BENCH.catalogue();
@@ -174,7 +209,7 @@ fn any_number_of_workers_gives_the_same_tables_and_a_second_run_computes_nothing
         costs.iter().filter(of_models).cloned().collect()
     };
     let spent = lm(&alone.costs);
-    assert_eq!(spent.len(), 8, "{spent:?}");
+    assert_eq!(spent.len(), 10, "{spent:?}");
     for row in &spent {
         let tokens = row.prompt_tokens + row.completion_tokens + row.scored_tokens;
         assert!(row.computed_tokens.is_some_and(|computed| 0 < computed && computed <= tokens), "{row:?}");

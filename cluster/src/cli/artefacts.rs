@@ -8,8 +8,10 @@ use clap::{Args, Subcommand};
 use hopeval_cluster::exit;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, Duplicates, LinkSource, Source};
 use hopeval_datasets::{DatasetSpec, Format, PassageFormat, PassageSpec, Passages, Policy};
+use hopeval_jobs::services::Catalogue;
 use hopeval_jobs::{Job, corpora};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
@@ -146,7 +148,8 @@ pub(crate) fn index(places: &PlaceArguments, command: IndexCommand) -> Result<u8
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     places.cache.world(&mut job, &report)?;
     let corpus = places.cache.corpus(&job, &report)?;
-    places.cache.engines(&job, &corpus, places.threads, &report)?;
+    let engines = places.cache.engines(&job, &corpus, places.threads, &report)?;
+    Catalogue::new(Arc::clone(&corpus), engines, &job.service).open(&report)?;
     progress.clear();
     let bytes = places.cache.index_bytes(&job, corpus.digest());
     print::line(&format!("{} passages, digest {}; indexes {bytes} bytes", corpus.len(), corpus.digest()));

@@ -226,11 +226,15 @@ impl Counter {
         while let Some(tasks) = drain(receiver, batch) {
             let begun = Instant::now();
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
-            let responses = sparse::retrieve(&self.catalogue.corpus, &self.engine, &requests, &mut scratch);
+            let (corpus, spent) = (&self.catalogue.corpus, self.books.get(&self.name));
+            let responses = match &*self.engine {
+                Engine::Dense(dense) => dense.retrieve(corpus, &requests, &mut scratch, spent),
+                engine => sparse::retrieve(corpus, engine, &requests, &mut scratch),
+            };
             let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
             // A batch's time is shared evenly: what one query of it took alone is not known.
             let share = took / tasks.len() as u64;
-            if let Some(spent) = self.books.get(&self.name) {
+            if let Some(spent) = spent {
                 // The first has what the shares leave over, so that the sum is the batch's time.
                 let over = took - share * tasks.len() as u64;
                 let shares = std::iter::once(share + over).chain(std::iter::repeat(share));

@@ -164,6 +164,26 @@ impl Model {
         }
     }
 
+    /// Embeds texts, and waits; completions come in their order. Their tokens are the caller's to book.
+    pub(super) fn ask(&self, embeddings: Vec<engine::Request>) -> Vec<Completion> {
+        let tokens = embeddings.iter().map(|request| match request {
+            engine::Request::Encode(encode) => encode.ids.len() as u64,
+            engine::Request::Score(_) | engine::Request::Generate(_) => 0,
+        });
+        self.meter.booked.fetch_add(tokens.sum(), Relaxed);
+        self.session.engine.ask(embeddings)
+    }
+
+    /// Asks the engine, and does not wait.
+    pub(super) fn submit(&self, request: engine::Request, reply: impl FnOnce(Completion) + Send + 'static) {
+        self.session.engine.submit(request, reply);
+    }
+
+    /// Leaves what went through the model until now out of all books.
+    pub(super) fn forget_tokens(&self) {
+        self.meter.unbooked_tokens();
+    }
+
     /// What the engine is asked for a request.
     ///
     /// # Errors

@@ -50,7 +50,9 @@ impl Bench {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut text = "name = \"lm\"\n[dataset.world]\nquestions = 10\npassages = 400\nseed = 5\n\
-            [service.retrieve]\nkind = \"bm25\"\n[method.probe]\nkind = \"random\"\n[run]\nchunk = 4\n"
+            [service.retrieve]\nkind = \"bm25\"\n\
+            [service.dense]\nkind = \"dense\"\nencoder = \"embed\"\n\
+            [service.half]\nkind = \"dense\"\nencoder = \"embed\"\ndtype = \"f16\"\nfields = \"text\"\n[method.probe]\nkind = \"random\"\n[run]\nchunk = 4\n"
             .to_owned();
         for (service, model, more) in MODELS {
             // A digest is remembered beside the weights, and the fixtures are no place for it.

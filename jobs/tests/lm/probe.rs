@@ -2,7 +2,7 @@
 
 use hopeval_methods::request::{
     Ask, Embed, EmbedRole, Entail, Filter, Generate, Label, PassageId, Read, Rerank, Retrieve, Sampling, Score,
-    ServiceName, TextFormat,
+    ServiceName, Statistics, TextFormat,
 };
 use hopeval_methods::{
     Content, ContextMode, Kind, Limit, Machine, Method, Outcome, Part, PassageForm, Prompt, Question, Request,
@@ -97,7 +97,11 @@ impl Probing {
         let shown = |passage: PassageId| Part::passage(passage, form(), Some(Limit::Tokens(24)));
         let whole = |passage: PassageId| Content::Passage { passage, form: form() };
         let prompt = |parts: Vec<Part>| Prompt { parts, budget: None, overflow: Vec::new() };
-        let mut requests = Vec::new();
+        let restricted = Retrieve::new(question(), 2).within(passages.to_vec(), Statistics::Corpus);
+        let dense = [Retrieve::new(question(), 5), restricted];
+        let services = ["dense", "half"].map(ServiceName::from);
+        let mut requests: Vec<Request> =
+            services.iter().flat_map(|service| dense.iter().map(|ask| Request::new(service, ask.clone()))).collect();
         for &passage in passages {
             let parts = vec![Part::text("Document: "), shown(passage), Part::text(" Question:")];
             let score = |t: f64| Score {

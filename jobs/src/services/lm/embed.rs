@@ -4,9 +4,10 @@ use super::prompts::untokenised;
 use super::{Asked, Ending, Model, encoded};
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
+use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::{Embed, EmbedRole};
-use hopeval_methods::{Answer, Failure};
+use hopeval_methods::{Answer, Failure, Response};
 
 impl Model {
     pub(super) fn embed(&self, corpus: &Corpus, asked: &Embed) -> Result<Asked, Failure> {
@@ -39,6 +40,12 @@ impl Model {
             type_ids: self.type_ids(kept(encoded.type_ids)),
             want: self.settings.pooling.want(),
         }))
+    }
+
+    /// The response to a text that was embedded, and the device's seconds.
+    pub(in crate::services) fn vector(&self, completion: Completion) -> (Response, f64) {
+        let (response, seconds) = self.embedded().end(vec![completion]);
+        (response, seconds.device)
     }
 
     fn embedded(&self) -> Ending {

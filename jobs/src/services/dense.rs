@@ -1,0 +1,276 @@
+//! `kind = "dense"`: exact inner products of a query's vector with those of all passages, or of some, which an encoder of
+//! the job makes.
+//!
+//! ```text
+//!   passages --encoder, a window of requests under way--> vectors, in order --> index in the cache    once
+//!   queries  --encoder, a batch--> vectors --> products with the mapped index --> rankings            in each run
+//! ```
+//!
+//! The index is named by the corpus, by the encoder's digest and by how a passage is written out, so another model has another
+//! one. A query is answered whole by the worker that its key belongs to: every host has the index mapped.
+
+use super::lm::{Lm, Model};
+use super::sparse::ranked;
+use super::spent::{Spent, add, microseconds};
+use super::{cannot, corpus};
+use crate::corpora::Report;
+use crate::error::JobError;
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, IndexError, Scratch};
+use hopeval_lm::engine::Completion;
+use hopeval_methods::request::EmbedRole;
+use hopeval_methods::{Ask, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Rises when a ranking changes although neither encoder nor parameters do.
+const VERSION: &str = "dense 1";
+
+/// Passages under way to the encoder while an index is built.
+const WINDOW: usize = 1024;
+
+/// The keys of a `kind = "dense"` service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenseSettings {
+    /// The service of kind `lm` that makes vectors of queries and passages.
+    pub encoder: String,
+    /// How vectors are stored.
+    #[serde(default)]
+    pub dtype: Dtype,
+    /// What of a passage is embedded.
+    #[serde(default)]
+    pub fields: DenseFields,
+    /// What stands between title and text.
+    #[serde(default = "space")]
+    pub between: String,
+}
+
+/// What of a passage is embedded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DenseFields {
+    /// Title and text, as Contriever and DPR have it.
+    #[default]
+    #[serde(rename = "title+text")]
+    TitleAndText,
+    /// The text alone.
+    #[serde(rename = "text")]
+    Text,
+}
+
+fn space() -> String {
+    " ".to_owned()
+}
+
+impl DenseSettings {
+    fn form(&self) -> PassageForm {
+        match self.fields {
+            DenseFields::TitleAndText => PassageForm::TitleAndText { between: self.between.clone() },
+            DenseFields::Text => PassageForm::Text,
+        }
+    }
+
+    /// All that shapes the file, beside corpus and encoder.
+    fn written(&self) -> String {
+        serde_json::to_string(&self.form()).expect("plain data can be written as JSON; this is a bug")
+    }
+}
+
+/// A service with a dense index, which is opened when it is needed, and built if it is not there.
+pub struct Dense {
+    name: String,
+    settings: DenseSettings,
+    encoder: Arc<Lm>,
+    /// Where indexes are kept.
+    folder: PathBuf,
+    /// Whether an index that was found is read whole before it is used.
+    verifies: bool,
+    index: OnceLock<DenseIndex>,
+    opening: Mutex<()>,
+}
+
+impl Dense {
+    /// The service `name`, whose index is kept in `folder`.
+    pub fn new(name: &str, settings: &DenseSettings, encoder: Arc<Lm>, folder: &Path, verifies: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            settings: settings.clone(),
+            encoder,
+            folder: folder.to_owned(),
+            verifies,
+            index: OnceLock::new(),
+            opening: Mutex::new(()),
+        }
+    }
+
+    /// Opens encoder and index; the index is built if the cache does not have it.
+    ///
+    /// # Errors
+    /// An encoder that cannot be opened or does not embed, a passage that it refuses, a full disk, a corrupt index.
+    pub fn open(&self, corpus: &Corpus, report: Report<'_>) -> Result<&DenseIndex, JobError> {
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = self.index.get() {
+            return Ok(index);
+        }
+        let model = self.encoder.open()?;
+        if !model.answers().contains(&Kind::Embed) {
+            return Err(JobError::Encoder {
+                name: self.name.clone(),
+                encoder: self.settings.encoder.clone(),
+                model: self.encoder.to_string(),
+            });
+        }
+        let failed = |source| JobError::Index { name: self.name.clone(), source };
+        let parameters = self.parameters(model);
+        let path = self.folder.join(format!("{}.idx", DenseIndex::key(corpus.digest(), &parameters)));
+        let found = path.is_file();
+        if !found {
+            self.build(corpus, model, &parameters, &path, report)?;
+            model.forget_tokens();
+        }
+        let index = DenseIndex::open(&path, corpus.digest(), &parameters).map_err(failed)?;
+        if found && self.verifies {
+            index.verify().map_err(failed)?;
+        }
+        Ok(self.index.get_or_init(|| index))
+    }
+
+    /// Everything that can change an answer; for a service that is open.
+    pub(super) fn digest(&self) -> Result<String, JobError> {
+        let settings = &self.settings;
+        Ok([VERSION, self.encoder.open()?.digest(), settings.dtype.name(), &settings.written()].join("\n"))
+    }
+
+    fn parameters(&self, model: &Model) -> DenseParameters {
+        let encoder = [model.digest(), &self.settings.written()].join(" ");
+        let encoder = blake3::hash(encoder.as_bytes()).to_hex().to_string();
+        DenseParameters { encoder, dtype: self.settings.dtype }
+    }
+
+    /// Embeds every passage, in order; a window of them is under way, so that the encoder always has a batch.
+    fn build(
+        &self,
+        corpus: &Corpus,
+        model: &Model,
+        parameters: &DenseParameters,
+        path: &Path,
+        report: Report<'_>,
+    ) -> Result<(), JobError> {
+        let failed = |source: IndexError| JobError::Index { name: self.name.clone(), source };
+        let refused = |passage: PassageId, failure: Failure| JobError::Embedding {
+            name: self.name.clone(),
+            passage: corpus.id(passage).to_owned(),
+            reason: failure.message,
+        };
+        let (stage, form) = (format!("index {}", self.name), self.settings.form());
+        report(&stage, 0);
+        let passages = corpus.len() as u32;
+        let mut writer =
+            DenseWriter::create(path, corpus.digest(), parameters, model.width(), passages).map_err(failed)?;
+        let mut under_way: VecDeque<(PassageId, Receiver<Completion>)> = VecDeque::with_capacity(WINDOW);
+        let mut to_embed = corpus.passages();
+        loop {
+            while under_way.len() < WINDOW
+                && let Some(passage) = to_embed.next()
+            {
+                let text = corpus::passage_text(corpus, passage, &form);
+                let request =
+                    model.embedding(&text, EmbedRole::Passage).map_err(|failure| refused(passage, failure))?;
+                let (sender, receiver) = channel();
+                model.submit(request, move |completion| drop(sender.send(completion)));
+                under_way.push_back((passage, receiver));
+            }
+            let Some((passage, receiver)) = under_way.pop_front() else { break };
+            let lost = || Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() };
+            let embedded =
+                receiver.recv().map_err(|_| lost()).and_then(|completion| model.vector(completion).0.vector());
+            let vector = embedded.map_err(|failure| refused(passage, failure))?;
+            writer.push(&vector).map_err(failed)?;
+            if (passage.0 + 1).is_multiple_of(1024) {
+                report(&stage, u64::from(passage.0) + 1);
+            }
+        }
+        writer.finish().map_err(failed)
+    }
+
+    /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses have the
+    /// encoder's work; its time goes to `spent`.
+    pub(super) fn retrieve(
+        &self,
+        corpus: &Corpus,
+        requests: &[&Request],
+        scratch: &mut Scratch,
+        spent: Option<&Spent>,
+    ) -> Vec<Response> {
+        let (model, index) = match self.encoder.open().and_then(|model| Ok((model, self.open(corpus, &|_, _| ())?))) {
+            Ok(open) => open,
+            // It was opened before the dataflow was built.
+            Err(error) => {
+                let failed = |_| Response::failure(FailureKind::Unavailable, error.to_string());
+                return requests.iter().map(failed).collect();
+            }
+        };
+        let prepared = requests.iter().map(|request| match &request.ask {
+            Ask::Retrieve(asked) => match model.embedding(&asked.query, EmbedRole::Query) {
+                Ok(embedding) => Ok((asked, embedding)),
+                Err(failure) => Err(Response::failure(failure.kind, failure.message)),
+            },
+            _ => Err(cannot(request)),
+        });
+        let prepared: Vec<_> = prepared.collect();
+        let embeddings: Vec<_> = prepared.iter().flatten().map(|(_, embedding)| embedding.clone()).collect();
+        let mut completions = model.ask(embeddings).into_iter();
+        let mut device_s = 0.0;
+        let embedded = prepared.into_iter().map(|prepared| {
+            let (asked, _) = prepared?;
+            let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
+            let (response, seconds) = model.vector(completions.next().ok_or_else(lost)?);
+            device_s += seconds;
+            let work = response.work;
+            match response.vector() {
+                Ok(vector) => {
+                    let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
+                    Ok(Embedded { vector, work, k: asked.k as usize, within })
+                }
+                Err(failure) => Err(Response { work, ..Response::failure(failure.kind, failure.message) }),
+            }
+        });
+        let embedded: Vec<Result<Embedded, Response>> = embedded.collect();
+        if let Some(spent) = spent {
+            add(&spent.device_us, microseconds(device_s));
+            let tokens = embedded.iter().flatten().map(|embedded| embedded.work.prompt_tokens).sum();
+            add(&spent.computed_tokens, tokens);
+        }
+        let queries: Vec<_> = embedded.iter().flatten().map(Embedded::query).collect();
+        let mut found = index.search(&queries, scratch).into_iter();
+        let answered = embedded.iter().map(|embedded| match embedded {
+            Err(response) => response.clone(),
+            Ok(Embedded { work, .. }) => match found.next() {
+                Some(Ok(hits)) => ranked(hits, *work),
+                Some(Err(error)) => {
+                    Response { work: *work, ..Response::failure(FailureKind::ParseFailure, error.to_string()) }
+                }
+                None => Response::failure(FailureKind::Dropped, "the index gave no answer"),
+            },
+        });
+        answered.collect()
+    }
+}
+
+/// A query with its vector.
+struct Embedded {
+    vector: Vec<f32>,
+    work: Work,
+    k: usize,
+    /// Passages that it is restricted to.
+    within: Option<Vec<u32>>,
+}
+
+impl Embedded {
+    fn query(&self) -> DenseQuery<'_> {
+        DenseQuery { vector: &self.vector, k: self.k, within: self.within.as_deref() }
+    }
+}
