@@ -65,13 +65,20 @@ impl Served {
 /// # Panics
 /// If the catalogue is not open.
 pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> Key {
+    let fingerprint =
+        catalogue.info(&request.service).map(|info| info.fingerprint().expect("the catalogue is open; this is a bug"));
+    key_under(fingerprint, request, payload)
+}
+
+/// [`key`], where the fingerprint of the request's service is at hand.
+pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, payload: &mut Vec<u8>) -> Key {
     payload.clear();
     request.canonical(payload);
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.ask.kind().name().as_bytes());
     hasher.update(&[0]);
-    match catalogue.info(&request.service) {
-        Some(info) => hasher.update(info.fingerprint().expect("the catalogue is open; this is a bug")),
+    match fingerprint {
+        Some(fingerprint) => hasher.update(fingerprint),
         None => hasher.update(request.service.0.as_bytes()),
     };
     hasher.update(&request.draw.to_le_bytes());
@@ -130,7 +137,7 @@ impl Company {
 }
 
 /// What the asker of `request` is told: a score at its own temperatures, whatever the others wanted.
-fn own(mut response: Response, request: &Request) -> Response {
+pub(crate) fn own(mut response: Response, request: &Request) -> Response {
     if !response.satisfies(request) {
         let message =
             "an answer was shared with a request for a temperature that its method does not name: this is a bug";

@@ -8,7 +8,7 @@
 //! | [`worlds`], [`corpora`], [`questions`] | datasets and corpora: what is built once before a run |
 //! | [`services`] | methods' requests and what answers them: indexes, models, the corpus |
 //! | [`host`] | methods' machines and the dataflow that drives them |
-//! | [`journal`], [`record`], [`sink`], [`ledger`] | the dataflow and the store: records, outcomes, commits |
+//! | [`journal`], [`recall`], [`record`], [`sink`], [`ledger`] | the dataflow and the store: records, outcomes, commits |
 //! | [`gold`], [`corrections`] | edits of gold, of finished runs and of those going on |
 //! | [`judge`] | outcomes and measures |
 //! | [`render`] | a job, as a dataflow on one worker |
@@ -30,6 +30,7 @@ pub mod ledger;
 pub mod plan;
 pub mod publish;
 pub mod questions;
+pub mod recall;
 pub mod record;
 pub mod render;
 pub mod run;

@@ -58,6 +58,13 @@ pub struct Catalogue {
     infos: BTreeMap<Arc<str>, Info>,
 }
 
+impl Engine {
+    /// Whether answers are computed by a model: slow to compute again, and perhaps not here.
+    fn has_model(&self) -> bool {
+        matches!(self, Self::Dense(_) | Self::Lm(_))
+    }
+}
+
 /// What is known of a service.
 #[derive(Debug)]
 pub struct Info {
@@ -200,6 +207,13 @@ impl Catalogue {
             });
         }
         Ok(())
+    }
+
+    /// Whether a method asks a service with a model.
+    pub fn needs_models(&self, method: &dyn hopeval_methods::Method) -> bool {
+        let engine =
+            |used: hopeval_methods::ServiceUse| self.engines.get(&used.service.0).is_some_and(|e| e.has_model());
+        method.services().into_iter().any(engine)
     }
 
     /// Answers one request, here and now: for transcripts and small things outside a run.

@@ -7,6 +7,7 @@ use crate::error::JobError;
 use crate::host::{outcome_row, question as machine_question, read_texts};
 use crate::judge::{Answerable, is_ok};
 use crate::ledger::{Note, Spending};
+use crate::recall::Recall;
 use crate::record::Record;
 use crate::run::Open;
 use hopeval_corpus::{Corpus, PassageId};
@@ -188,8 +189,11 @@ pub fn transcript(run: &Open, configuration: u32, question: &QuestionRow) -> Res
     let method = run.company.methods[configuration as usize].as_ref();
     let name = &run.resolved.configurations[configuration as usize].name;
     let catalogue = &run.company.catalogue;
+    // What a model said is recalled: computing it again may take long, or not be possible here.
+    let recall = catalogue.needs_models(method).then(|| Recall::open(run)).transpose()?;
     let mut answer = |request: &hopeval_methods::Request| {
-        let mut response = catalogue.answer(request);
+        let recalled = recall.as_ref().and_then(|recall| recall.answer(request));
+        let mut response = recalled.unwrap_or_else(|| catalogue.answer(request));
         if request.wants_text() {
             read_texts(catalogue, &mut response);
         }

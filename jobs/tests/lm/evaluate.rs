@@ -4,6 +4,7 @@ use super::probe::Probe;
 use hopeval_jobs::Job;
 use hopeval_jobs::corpora::Cache;
 use hopeval_jobs::host::Company;
+use hopeval_jobs::job::Service;
 use hopeval_jobs::run::{self, Generation, Open, Places};
 use hopeval_jobs::services::Catalogue;
 use hopeval_jobs::tables;
@@ -76,6 +77,19 @@ impl Bench {
         Places { store, cache: Cache::new(self.dir.path().join("cache")), threads: 1 }
     }
 
+    /// The services of a run on a machine that has its corpus, and no model.
+    fn without_models(&self, run: &Open) -> Catalogue {
+        let mut job = self.job.clone();
+        for service in job.service.values_mut() {
+            if let Service::Lm(settings) = service {
+                settings.model = "gone".to_owned();
+            }
+        }
+        let corpus = Arc::clone(&run.company.catalogue.corpus);
+        let engines = run.places.cache.engines(&job, &corpus, 1, &|_, _| ()).unwrap();
+        Catalogue::new(corpus, engines, &job.service)
+    }
+
     /// The job's services.
     pub(crate) fn catalogue(&self) -> Catalogue {
         let Places { cache, .. } = self.places("none");
@@ -113,6 +127,14 @@ impl Bench {
         let place = |table: &str| layout::final_table(&run, table);
         let bytes = |table: &str| places.store.get(&place(table)).unwrap().to_vec();
         let outcomes = read_table::<FinalOutcomeRow>(&places.store, &place("outcomes")).unwrap();
+        // A transcript needs no model: they are gone, and the journal has what they said.
+        let mut elsewhere = Open::open(&places, &run, &|_, _| ()).unwrap();
+        elsewhere.company =
+            Arc::new(Company::new(vec![Box::new(Probe::default())], Arc::new(self.without_models(&elsewhere))));
+        let rows = elsewhere.questions(&log, 0).unwrap();
+        let question = rows.map(Result::unwrap).nth(3).unwrap();
+        let transcript = tables::transcript(&elsewhere, 0, &question).unwrap();
+        assert_eq!(transcript.outcome.answer, outcomes[3].answer);
         Ended {
             tables: ["outcomes", "scores", "measures"].map(bytes).into(),
             answers: outcomes.into_iter().map(|outcome| outcome.answer.unwrap()).collect(),

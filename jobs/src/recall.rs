@@ -1,0 +1,43 @@
+//! Answers of a finished or interrupted run, from its journal: for transcripts where its models are not at hand, or slow.
+//!
+//! Keys need only the fingerprints of services, and those stand in the run's record.
+
+use crate::error::JobError;
+use crate::host::{key_under, own};
+use crate::record::Record;
+use crate::run::Open;
+use hopeval_methods::{Request, Response};
+use hopeval_results::{Journal, Log, layout};
+use std::collections::BTreeMap;
+
+/// What a run's services have answered.
+pub struct Recall {
+    journal: Journal,
+    fingerprints: BTreeMap<String, [u8; 32]>,
+}
+
+impl Recall {
+    /// Loads the keys of all answers that the run can have seen.
+    ///
+    /// # Errors
+    /// The log or the journal cannot be read.
+    pub fn open(run: &Open) -> Result<Self, JobError> {
+        let store = &run.places.store;
+        let log = Log::open(store, run.id())?;
+        let prefixes = [layout::JOURNAL.to_owned(), layout::run_journal(run.id())];
+        let journal = Journal::open(store, &prefixes, &|_| true, &log.state().segments())?;
+        let parsed =
+            |(name, hex): (&String, &String)| Some((name.clone(), *blake3::Hash::from_hex(hex).ok()?.as_bytes()));
+        Ok(Self { journal, fingerprints: run.resolved.services.iter().filter_map(parsed).collect() })
+    }
+
+    /// The answer to a request, if it is known and holds what the request wants.
+    pub fn answer(&self, request: &Request) -> Option<Response> {
+        let fingerprint = self.fingerprints.get(request.service.0.as_ref());
+        let key = key_under(fingerprint, request, &mut Vec::new());
+        let location = self.journal.locate(&hopeval_results::Key(key.0))?;
+        let bytes = self.journal.read(&[location]).pop()?.ok()?;
+        let response = Record::read(&bytes)?.response;
+        response.satisfies(request).then(|| own(response, request))
+    }
+}
