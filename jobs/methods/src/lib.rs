@@ -25,7 +25,7 @@ mod take;
 pub mod testing;
 pub mod transcript;
 
-pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
+pub use machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step, Wording};
 pub use outcome::{Outcome, Path, RankedPassage, Status, SupportingSentence};
 pub use prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
 pub use registry::{MethodInfo, ParameterInfo, build, kinds, resolve};

@@ -92,6 +92,15 @@ pub struct ServiceUse {
     pub kind: Kind,
 }
 
+/// What a configuration prompts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wording {
+    /// Whose words they are: `hopeval`, or `job` if the job gives them.
+    pub origin: &'static str,
+    /// All of them, in a form that differs whenever a prompt would.
+    pub text: String,
+}
+
 /// One configuration of a method: its parameters, fixed.
 pub trait Method: Send + Sync {
     /// The method's kind, as a job names it.
@@ -124,6 +133,17 @@ pub trait Method: Send + Sync {
     /// Whether its machines read the question's gold, so that an edit of gold changes its outcomes.
     fn reads_gold(&self) -> bool {
         false
+    }
+
+    /// The most requests of each kind that one question can lead to, whatever the answers are, for plans; none where that is
+    /// not known beforehand.
+    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+        None
+    }
+
+    /// What it prompts with, for the configuration's record; none for a method without prompts.
+    fn wording(&self) -> Option<Wording> {
+        None
     }
 
     /// The services it asks, in a fixed order.

@@ -4,5 +4,6 @@ pub(crate) mod given;
 pub(crate) mod iterative_title;
 pub(crate) mod one_step;
 pub(crate) mod oracle;
+pub(crate) mod promptrank;
 pub(crate) mod random;
 pub(crate) mod tfidf_bm25;

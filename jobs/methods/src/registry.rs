@@ -4,7 +4,7 @@
 //! [`MethodInfo`] says about them is checked against that struct by this file's tests.
 
 use crate::machine::{Method, MethodError, Setting};
-use crate::methods::{given, iterative_title, one_step, oracle, random, tfidf_bm25};
+use crate::methods::{given, iterative_title, one_step, oracle, promptrank, random, tfidf_bm25};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -52,6 +52,7 @@ const KINDS: &[MethodInfo] = &[
     iterative_title::IterativeTitle::INFO,
     one_step::OneStep::INFO,
     oracle::Oracle::INFO,
+    promptrank::PromptRank::INFO,
     random::Random::INFO,
     tfidf_bm25::TfidfBm25::INFO,
 ];
@@ -85,6 +86,7 @@ fn dispatch(kind: &str, parameters: &Value, setting: &Setting) -> Result<Built, 
         "iterative_title" => configure::<iterative_title::IterativeTitle>(parameters, setting),
         "one_step" => configure::<one_step::OneStep>(parameters, setting),
         "oracle" => configure::<oracle::Oracle>(parameters, setting),
+        "promptrank" => configure::<promptrank::PromptRank>(parameters, setting),
         "random" => configure::<random::Random>(parameters, setting),
         "tfidf_bm25" => configure::<tfidf_bm25::TfidfBm25>(parameters, setting),
         _ => {
@@ -156,7 +158,7 @@ mod tests {
         };
         assert_eq!(
             message("bm42", json!({})),
-            "unknown method kind `bm42`; allowed are given, iterative_title, one_step, oracle, random, tfidf_bm25"
+            "unknown method kind `bm42`; allowed are given, iterative_title, one_step, oracle, promptrank, random, tfidf_bm25"
         );
         assert_eq!(
             message("one_step", json!({"retriever": "s", "n": 3})),

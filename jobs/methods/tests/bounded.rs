@@ -6,10 +6,10 @@
 use hopeval_methods::response::Hit;
 use hopeval_methods::testing::{EveryKind, ScriptedServices};
 use hopeval_methods::{
-    Answer, FailureKind, Method, PassageId, Question, Request, Response, Setting, Status, Step, Work, build,
+    Answer, FailureKind, Kind, Method, PassageId, Question, Request, Response, Setting, Status, Step, Work, build,
 };
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Every method, in several configurations, with the most rounds it may take.
 fn methods() -> Vec<(Box<dyn Method>, usize)> {
@@ -25,6 +25,22 @@ fn methods() -> Vec<(Box<dyn Method>, usize)> {
         ("tfidf_bm25", json!({"retriever": "t", "reranker": "b", "expand": 1, "links_per_passage": 0}), 3),
         ("iterative_title", json!({"retriever": "s"}), 5),
         ("iterative_title", json!({"retriever": "s", "hops": 9, "beam": 4, "query": "question+title"}), 17),
+        ("promptrank", json!({"retriever": "t", "scorer": "lm"}), 5),
+        ("promptrank", json!({"retriever": "t", "scorer": "lm", "hops": 1, "ensemble": "token_median"}), 2),
+        (
+            "promptrank",
+            json!({"retriever": "t", "scorer": "lm", "rerank": "passage", "hops": 3, "overflow": "right"}),
+            8,
+        ),
+        (
+            "promptrank",
+            json!({
+                "retriever": "t", "scorer": "lm", "link_ranker": "l", "link_ties": "later", "hops": 4, "next_hops": [7, 3],
+                "links_per_passage": [4, 2], "instructions": "hopeval:five", "reader": "r", "score_end": false,
+                "demonstrations": [{"texts": ["A text."], "question": "Which?"}], "document_score": "longest",
+            }),
+            12,
+        ),
     ];
     let mut methods: Vec<(Box<dyn Method>, usize)> = configurations
         .into_iter()
@@ -77,19 +93,15 @@ fn adversaries() -> Vec<(&'static str, Adversary)> {
         (
             "scores that are no numbers",
             Box::new(move |request| match request.ask.kind() {
-                hopeval_methods::Kind::Retrieve => {
-                    answer(Answer::Retrieve(vec![Hit { passage: PassageId(0), score: f64::NAN }]))
-                }
+                Kind::Retrieve => answer(Answer::Retrieve(vec![Hit { passage: PassageId(0), score: f64::NAN }])),
                 _ => ScriptedServices::new(50, 1).answer(request),
             }),
         ),
         (
             "every passage links to the same one",
             Box::new(move |request| match request.ask.kind() {
-                hopeval_methods::Kind::Links => answer(Answer::Links(vec![PassageId(0); 3])),
-                hopeval_methods::Kind::Retrieve => {
-                    answer(Answer::Retrieve(vec![Hit { passage: PassageId(0), score: 1.0 }; 5]))
-                }
+                Kind::Links => answer(Answer::Links(vec![PassageId(0); 3])),
+                Kind::Retrieve => answer(Answer::Retrieve(vec![Hit { passage: PassageId(0), score: 1.0 }; 5])),
                 _ => ScriptedServices::new(50, 1).answer(request),
             }),
         ),
@@ -123,11 +135,15 @@ fn machines_end() {
                 let mut machine = method.start(question);
                 let mut responses = Vec::new();
                 let mut rounds = 0;
+                let mut asked: BTreeMap<Kind, u64> = BTreeMap::new();
                 let outcome = loop {
                     match machine.step(std::mem::take(&mut responses)) {
                         Step::Done(outcome) => break outcome,
                         Step::Ask(requests) => {
                             assert!(!requests.is_empty(), "{what}: asks for nothing");
+                            for request in &requests {
+                                *asked.entry(request.ask.kind()).or_default() += 1;
+                            }
                             responses = requests.iter().map(&adversary).collect();
                         }
                     }
@@ -138,6 +154,13 @@ fn machines_end() {
                 assert_eq!(passages.len(), outcome.ranked.len(), "{what}: a passage twice");
                 let descending = outcome.ranked.is_sorted_by(|a, b| a.score.total_cmp(&b.score).is_ge());
                 assert!(descending, "{what}: not best first");
+                if let Some(most) = method.most_requests() {
+                    let most: BTreeMap<Kind, u64> = most.into_iter().collect();
+                    for (kind, requests) in asked {
+                        let most = most.get(&kind).copied().unwrap_or(0);
+                        assert!(requests <= most, "{what}: {requests} of kind {} where {most} are most", kind.name());
+                    }
+                }
                 if matches!(outcome.status, Status::Failed(_)) {
                     assert!(outcome.ranked.is_empty() && outcome.answer.is_none(), "{what}: failed with a result");
                 }

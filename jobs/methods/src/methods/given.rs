@@ -124,6 +124,10 @@ impl Method for Given {
             .collect()
     }
 
+    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+        Some(self.retriever.iter().map(|_| (Kind::Retrieve, 1)).collect())
+    }
+
     fn start(&self, question: &Question) -> Box<dyn Machine> {
         Box::new(Ranking {
             retriever: self.retriever.clone(),

@@ -223,6 +223,12 @@ impl Method for IterativeTitle {
         ]
     }
 
+    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+        let Parameters { hops, beam, .. } = *self.parameters;
+        let expanded = u64::from(hops - 1) * u64::from(beam);
+        Some(vec![(Kind::Retrieve, expanded + 1), (Kind::Links, expanded)])
+    }
+
     fn start(&self, question: &Question) -> Box<dyn Machine> {
         Box::new(Hopping {
             parameters: Arc::clone(&self.parameters),

@@ -86,6 +86,10 @@ impl Method for OneStep {
         vec![ServiceUse { parameter: "retriever", service: self.parameters.retriever.clone(), kind: Kind::Retrieve }]
     }
 
+    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+        Some(vec![(Kind::Retrieve, 1)])
+    }
+
     fn start(&self, question: &Question) -> Box<dyn Machine> {
         Box::new(Asking { parameters: self.parameters.clone(), query: question.text.clone(), state: State::Start })
     }

@@ -157,6 +157,11 @@ impl Method for TfidfBm25 {
         ]
     }
 
+    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+        let Parameters { pool, expand, .. } = *self.parameters;
+        Some(vec![(Kind::Retrieve, 2), (Kind::Links, expand.unwrap_or(pool).min(pool).into())])
+    }
+
     fn start(&self, question: &Question) -> Box<dyn Machine> {
         Box::new(Widening {
             parameters: Arc::clone(&self.parameters),

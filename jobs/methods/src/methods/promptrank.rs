@@ -1,0 +1,164 @@
+//! `promptrank`: paths of linked passages, ranked by how likely a language model finds the question after reading them.
+//!
+//! PromptRank (Khalifa et al., 2023, "Few-shot Reranking for Multi-hop QA via Language Model Prompting"), sections 2 and 3 and
+//! appendices B to D. The pool is the `pool` best passages of the retriever (TF-IDF with F = 100 in the paper); each is
+//! scored alone; the best `first_hops` (K1) are expanded by their `links_per_passage` (L) links most similar to the question;
+//! the paths are scored as wholes, the best `next_hops` (K2, …) of them expanded, and so on until paths are `hops` (H) long. A
+//! document is as good as the best path that it is on.
+//!
+//! ```text
+//! state    | responses                         | next     | asks or ends with
+//! ---------+-----------------------------------+----------+---------------------------------------------------------
+//! Start    | none                              | Pooled   | retriever: Retrieve(question, pool)
+//! Pooled   | no hits                           | end      | ranked: nothing
+//! Pooled   | hits                              | Scored   | Score(question) after each passage, in every context
+//! Scored   | scores                            | expand   | the paths of this hop have scores
+//! Scored   | no passage of the pool has one    | end      | failed: the first refusal
+//! (expand) | paths are `hops` long, or no path | finish   |
+//! (expand) | links of all last passages known  | extend   |
+//! (expand) | otherwise                         | Linked   | Links(last passage) of the best paths
+//! Linked   | links                             | Followed | link_ranker: Retrieve(question, all, within the links)
+//! Linked   | no links at all                   | extend   |
+//! Followed | hits                              | extend   | the links of a passage have an order
+//! (extend) | each path, with its best links    | Scored   | Score(question) after each new path, in every context
+//! (extend) | nothing is new                    | finish   |
+//! (finish) | no reader, or no path             | end      | ranked and paths
+//! (finish) | a reader                          | Read     | Read(question) in the `read_paths` best paths
+//! Read     | spans                             | end      | ranked, paths, and the best span as answer
+//! ```
+//!
+//! A *context* is one instruction with one set of demonstrations; all contexts of all paths of a hop are one round. Nothing is
+//! asked twice: the links of a passage are ranked once for all paths that end there, and a path is scored once (the authors'
+//! code scores 45 prompts for 15 paths). A path does not come back to a passage, and links it already has do not use up L.
+//!
+//! # Scores
+//! Of a path in a context: the mean (or sum) over the question's tokens of their log-probability at `temperature`, which divides
+//! the logits. Of a path: the contexts' scores combined (`ensemble`). See [`likelihood`]. Rankings are total orders: higher
+//! scores first, then smaller passage ids, for paths compared from the first hop.
+//!
+//! # Failures
+//! A failed retrieval ends in that failure; so does a failure that another run might not meet, of whatever kind, and a
+//! service that answers nonsense. A path of which any context is refused in every run (it does not fit, the service will not)
+//! has no score: it is no path, and is not expanded. Passages of the pool without a score follow behind all that have one, in
+//! the retriever's order. If none has one, the question fails with the first refusal. Links that fail in every run are
+//! no links; a path that the reader refuses in every run is not read, and if it refuses all, the question fails.
+//!
+//! # Where the authors' code differs
+//! Each difference that changes results is a parameter, and the default is the paper: `next_ensemble = "mean"` (the code
+//! combines instructions by `ensemble` at the first hop only), `overflow = "right"` (too long a prompt loses its instruction),
+//! `link_ties = "later"`, `question_mark = true`, `titles = "first_hop"` (an option there), `demonstration_tokens = 100` (an option
+//! there), `question_prefix = " "` for decoders. With token-level ensembles the code divides by the temperature twice: square
+//! it. Not kept: the full stop that the code puts after a truncated text, and skipping of empty texts.
+
+mod beam;
+mod demonstrations;
+mod documentation;
+mod documents;
+mod instructions;
+mod likelihood;
+mod parameters;
+mod prompting;
+mod reading;
+
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Wording};
+use crate::registry::{Configured, MethodInfo};
+use crate::request::Kind;
+use parameters::Parameters;
+use prompting::Context;
+use std::sync::Arc;
+
+/// What a job's `kind` says.
+const KIND: &str = "promptrank";
+
+/// One configuration.
+pub(crate) struct PromptRank(Arc<Fixed>);
+
+/// What is the same for all questions.
+struct Fixed {
+    parameters: Parameters,
+    /// Each instruction with each set of demonstrations, no two alike.
+    contexts: Vec<Context>,
+}
+
+impl Configured for PromptRank {
+    const INFO: MethodInfo = MethodInfo {
+        kind: KIND,
+        description: "Paths of linked passages, ranked by the question's likelihood after them",
+        paper: "PromptRank (Khalifa et al., 2023), sections 2 and 3",
+        parameters: documentation::PARAMETERS,
+    };
+
+    type Parameters = Parameters;
+
+    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+        parameters.check()?;
+        let contexts = prompting::contexts(&parameters)?;
+        Ok(Self(Arc::new(Fixed { parameters, contexts })))
+    }
+}
+
+impl Method for PromptRank {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn context_mode(&self) -> ContextMode {
+        ContextMode::Open
+    }
+
+    fn answers(&self) -> bool {
+        self.0.parameters.reader.is_some()
+    }
+
+    fn services(&self) -> Vec<ServiceUse> {
+        let Parameters { retriever, links, link_ranker, scorer, reader, hops, .. } = &self.0.parameters;
+        let service =
+            |parameter, service: &crate::ServiceName, kind| ServiceUse { parameter, service: service.clone(), kind };
+        let mut used = vec![service("retriever", retriever, Kind::Retrieve)];
+        if *hops > 1 {
+            used.push(service("links", links, Kind::Links));
+            used.extend(link_ranker.iter().map(|name| service("link_ranker", name, Kind::Retrieve)));
+        }
+        used.push(service("scorer", scorer, Kind::Score));
+        used.extend(reader.iter().map(|name| service("reader", name, Kind::Read)));
+        used
+    }
+
+    fn temperatures(&self) -> Vec<f64> {
+        vec![self.0.parameters.temperature]
+    }
+
+    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+        let Fixed { parameters, contexts } = &*self.0;
+        let (mut paths, mut expanded) = (u64::from(parameters.pool), 0_u64);
+        // Paths of the last hop.
+        let mut last = paths;
+        for hop in 1..parameters.hops {
+            let beam = last.min(u64::from(parameters.expanded(hop)));
+            last = beam.saturating_mul(u64::from(parameters.links_per_passage.at(hop)));
+            expanded = expanded.saturating_add(beam);
+            paths = paths.saturating_add(last);
+        }
+        let mut most = vec![
+            (Kind::Retrieve, expanded.saturating_add(1)),
+            (Kind::Links, expanded),
+            (Kind::Score, paths.saturating_mul(contexts.len() as u64)),
+        ];
+        if parameters.reader.is_some() {
+            most.push((Kind::Read, paths.min(u64::from(parameters.read_paths))));
+        }
+        Some(most)
+    }
+
+    fn wording(&self) -> Option<Wording> {
+        Some(Wording { origin: self.0.parameters.instructions.origin(), text: prompting::wording(&self.0) })
+    }
+
+    fn start(&self, question: &Question) -> Box<dyn Machine> {
+        Box::new(beam::Ranking::new(Arc::clone(&self.0), &question.text))
+    }
+}

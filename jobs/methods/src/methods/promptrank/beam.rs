@@ -1,0 +1,333 @@
+//! The machine: a beam search over paths, in the states of the table in [`super`].
+
+use super::parameters::{LinkTies, Rerank};
+use super::{Fixed, documents, likelihood, prompting, reading};
+use crate::machine::{Machine, Step};
+use crate::outcome::{Outcome, Path};
+use crate::ranking;
+use crate::request::{Links, PassageId, Request, Retrieve, Statistics};
+use crate::response::{Failure, FailureKind, Hit, Response};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Passages in the order of a path.
+type Passages = Vec<PassageId>;
+
+/// One question.
+pub(super) struct Ranking {
+    fixed: Arc<Fixed>,
+    question: String,
+    /// What is scored: the question, with a question mark if the parameters want one.
+    target: String,
+    /// The retriever's passages, best first.
+    pool: Passages,
+    /// The score of what the model read together; none where it was refused. With `rerank = "path"` that is a path, else one passage.
+    scores: BTreeMap<Passages, Option<f64>>,
+    /// Links of a passage, most similar to the question first.
+    links: BTreeMap<PassageId, Passages>,
+    /// All paths that have a score.
+    paths: Vec<Path>,
+    /// Those of the last hop, best first; while they are expanded, the best of them.
+    beam: Vec<Path>,
+    /// Hops that were scored.
+    hops: u32,
+    /// The first refusal of a score.
+    refused: Option<Failure>,
+    state: State,
+}
+
+enum State {
+    Start,
+    Pooled,
+    /// Waits for the scores of `asked`, of which the scores of `paths` follow.
+    Scored {
+        paths: Vec<Passages>,
+        asked: Vec<Passages>,
+    },
+    /// Waits for the links of these passages.
+    Linked(Vec<PassageId>),
+    /// Waits for the order of the links of these passages.
+    Followed(Vec<(PassageId, Passages)>),
+    /// Waits for the spans of the best paths.
+    Read,
+}
+
+impl Machine for Ranking {
+    fn step(&mut self, responses: Vec<Response>) -> Step {
+        let stepped = match std::mem::replace(&mut self.state, State::Start) {
+            State::Start => Ok(self.retrieve()),
+            State::Pooled => self.pooled(responses),
+            State::Scored { paths, asked } => self.scored(paths, asked, responses),
+            State::Linked(parents) => self.linked(parents, responses),
+            State::Followed(parents) => self.followed(parents, responses),
+            State::Read => self.read(responses),
+        };
+        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+    }
+}
+
+impl Ranking {
+    pub(super) fn new(fixed: Arc<Fixed>, question: &str) -> Self {
+        let marked = fixed.parameters.question_mark && !question.ends_with('?');
+        Self {
+            target: if marked { format!("{question}?") } else { question.to_owned() },
+            question: question.to_owned(),
+            fixed,
+            pool: Vec::new(),
+            scores: BTreeMap::new(),
+            links: BTreeMap::new(),
+            paths: Vec::new(),
+            beam: Vec::new(),
+            hops: 0,
+            refused: None,
+            state: State::Start,
+        }
+    }
+
+    fn retrieve(&mut self) -> Step {
+        self.state = State::Pooled;
+        let parameters = &self.fixed.parameters;
+        let ask = Retrieve::new(&self.question, parameters.pool);
+        Step::Ask(vec![Request::new(&parameters.retriever, ask)])
+    }
+
+    fn pooled(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let hits = Response::only(responses)?.hits()?;
+        let ranked = ranking::from_hits(hits, self.fixed.parameters.pool);
+        self.pool = ranked.into_iter().map(|entry| entry.passage).collect();
+        if self.pool.is_empty() {
+            return Ok(Step::Done(Outcome { iterations: 1, ..Outcome::default() }));
+        }
+        let alone = self.pool.iter().map(|&passage| vec![passage]).collect();
+        self.score(alone)
+    }
+
+    /// Asks for what is not known of the scores of `paths`, all of one length.
+    fn score(&mut self, paths: Vec<Passages>) -> Result<Step, Failure> {
+        let mut seen = BTreeSet::new();
+        let asked: Vec<Passages> = paths
+            .iter()
+            .map(|path| self.read_together(path))
+            .filter(|passages| !self.scores.contains_key(passages) && seen.insert(passages.clone()))
+            .collect();
+        if asked.is_empty() {
+            return self.settle(paths);
+        }
+        let Fixed { parameters, contexts } = &*self.fixed;
+        let one = |passages: &Passages| {
+            let ask = |context| prompting::score(parameters, context, passages, &self.target);
+            contexts.iter().map(ask).map(|ask| Request::new(&parameters.scorer, ask)).collect::<Vec<_>>()
+        };
+        let requests = asked.iter().flat_map(one).collect();
+        self.state = State::Scored { paths, asked };
+        Ok(Step::Ask(requests))
+    }
+
+    /// What the model reads to score the last step of a path.
+    fn read_together(&self, path: &[PassageId]) -> Passages {
+        match (self.fixed.parameters.rerank, path.last()) {
+            (Rerank::Passage, Some(&last)) => vec![last],
+            _ => path.to_vec(),
+        }
+    }
+
+    fn scored(
+        &mut self,
+        paths: Vec<Passages>,
+        asked: Vec<Passages>,
+        responses: Vec<Response>,
+    ) -> Result<Step, Failure> {
+        let contexts = self.fixed.contexts.len();
+        all_of(&responses, asked.len() * contexts)?;
+        let mut responses = responses.into_iter();
+        for passages in asked {
+            let score = self.likelihood(responses.by_ref().take(contexts))?;
+            self.scores.insert(passages, score);
+        }
+        self.settle(paths)
+    }
+
+    /// The score of what was read in this hop, from its responses in each context; none if one is refused in every run.
+    fn likelihood(&mut self, responses: impl Iterator<Item = Response>) -> Result<Option<f64>, Failure> {
+        let fixed = Arc::clone(&self.fixed);
+        let parameters = &fixed.parameters;
+        let mut contexts = Vec::with_capacity(fixed.contexts.len());
+        let mut refused = false;
+        for response in responses {
+            match response.result {
+                Err(failure) if failure.kind.is_determinate() => {
+                    refused = true;
+                    self.refused.get_or_insert(failure);
+                }
+                _ => contexts.push(likelihood::counted(&response.scores()?, parameters)?),
+            }
+        }
+        if refused {
+            return Ok(None);
+        }
+        let ensemble = parameters.ensemble_at(self.hops + 1);
+        likelihood::combined(&contexts, ensemble, parameters.normalise).map(Some)
+    }
+
+    /// Gives `paths` their scores and goes on from them.
+    fn settle(&mut self, paths: Vec<Passages>) -> Result<Step, Failure> {
+        self.hops += 1;
+        let path = |passages: Passages| self.path_score(&passages).map(|score| Path { passages, score });
+        self.beam = paths.into_iter().filter_map(path).collect();
+        best_first(&mut self.beam);
+        self.paths.extend(self.beam.iter().cloned());
+        match self.refused.take() {
+            Some(refused) if self.paths.is_empty() => Err(refused),
+            refused => {
+                self.refused = refused;
+                self.expand()
+            }
+        }
+    }
+
+    /// A path that is not read as one is as good as the mean of its passages.
+    fn path_score(&self, path: &[PassageId]) -> Option<f64> {
+        match self.fixed.parameters.rerank {
+            Rerank::Path => self.scores.get(path).copied().flatten(),
+            Rerank::Passage => {
+                let own = |&passage: &PassageId| self.scores.get(&[passage][..]).copied().flatten();
+                let own: Option<Vec<f64>> = path.iter().map(own).collect();
+                own.map(|scores| likelihood::mean(&scores))
+            }
+        }
+    }
+
+    /// Asks for the links of the best paths, or ends.
+    fn expand(&mut self) -> Result<Step, Failure> {
+        let parameters = &self.fixed.parameters;
+        self.beam.truncate(parameters.expanded(self.hops) as usize);
+        if self.hops >= parameters.hops || self.beam.is_empty() {
+            return Ok(self.finish());
+        }
+        let mut parents: Vec<PassageId> = Vec::new();
+        for last in self.beam.iter().filter_map(|path| path.passages.last()) {
+            if !self.links.contains_key(last) && !parents.contains(last) {
+                parents.push(*last);
+            }
+        }
+        if parents.is_empty() {
+            return self.extend();
+        }
+        let direction = parameters.link_direction;
+        let links = |&passage| Request::new(&parameters.links, Links { passage, direction, read: false });
+        let requests = parents.iter().map(links).collect();
+        self.state = State::Linked(parents);
+        Ok(Step::Ask(requests))
+    }
+
+    fn linked(&mut self, parents: Vec<PassageId>, responses: Vec<Response>) -> Result<Step, Failure> {
+        all_of(&responses, parents.len())?;
+        let mut followed = Vec::new();
+        for (parent, response) in parents.into_iter().zip(responses) {
+            let mut links = response.links_if_any()?;
+            links.retain(|&link| link != parent);
+            if links.is_empty() {
+                self.links.insert(parent, links);
+            } else {
+                followed.push((parent, links));
+            }
+        }
+        if followed.is_empty() {
+            return self.extend();
+        }
+        // All links are ranked, whatever L is: which of them count depends on the path, and ties are decided here.
+        let parameters = &self.fixed.parameters;
+        let ranker = parameters.link_ranker.as_ref().unwrap_or(&parameters.retriever);
+        let rank = |(_, links): &(PassageId, Passages)| {
+            let links = ranking::as_set(links.iter().copied());
+            let ask = Retrieve::new(&self.question, links.len() as u32);
+            Request::new(ranker, ask.within(links, Statistics::Restriction))
+        };
+        let requests = followed.iter().map(rank).collect();
+        self.state = State::Followed(followed);
+        Ok(Step::Ask(requests))
+    }
+
+    fn followed(&mut self, parents: Vec<(PassageId, Passages)>, responses: Vec<Response>) -> Result<Step, Failure> {
+        all_of(&responses, parents.len())?;
+        for ((parent, links), response) in parents.into_iter().zip(responses) {
+            let ordered = ordered(&links, response.hits()?, self.fixed.parameters.link_ties);
+            self.links.insert(parent, ordered);
+        }
+        self.extend()
+    }
+
+    /// The best links of each path's last passage that it has not been to.
+    fn extend(&mut self) -> Result<Step, Failure> {
+        let most = self.fixed.parameters.links_per_passage.at(self.hops) as usize;
+        let mut longer = Vec::new();
+        for Path { passages, .. } in &self.beam {
+            let links = passages.last().and_then(|last| self.links.get(last)).into_iter().flatten();
+            let new = links.filter(|link| !passages.contains(link)).take(most);
+            longer.extend(new.map(|&link| passages.iter().copied().chain([link]).collect::<Passages>()));
+        }
+        if longer.is_empty() { Ok(self.finish()) } else { self.score(longer) }
+    }
+
+    /// Puts all paths in order, and asks the reader, if there is one.
+    fn finish(&mut self) -> Step {
+        best_first(&mut self.paths);
+        let parameters = &self.fixed.parameters;
+        let Some(reader) = parameters.reader.as_ref().filter(|_| !self.paths.is_empty()) else {
+            return Step::Done(self.outcome(None));
+        };
+        let read = self.paths.iter().take(parameters.read_paths as usize);
+        let requests = read.map(|path| Request::new(reader, reading::ask(parameters, &self.question, path))).collect();
+        self.state = State::Read;
+        Step::Ask(requests)
+    }
+
+    fn read(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let parameters = &self.fixed.parameters;
+        all_of(&responses, self.paths.len().min(parameters.read_paths as usize))?;
+        let answer = reading::answer(parameters, &self.paths, responses)?;
+        Ok(Step::Done(self.outcome(answer)))
+    }
+
+    fn outcome(&mut self, answer: Option<String>) -> Outcome {
+        let parameters = &self.fixed.parameters;
+        let mut ranked = match parameters.rerank {
+            Rerank::Path => documents::ranked(&self.paths, parameters.document_score),
+            Rerank::Passage => {
+                let alone = self
+                    .scores
+                    .iter()
+                    .filter_map(|(passages, score)| score.map(|score| Path { passages: passages.clone(), score }));
+                documents::ranked(&alone.collect::<Vec<_>>(), parameters.document_score)
+            }
+        };
+        ranking::complete(&mut ranked, &self.pool);
+        Outcome { answer, ranked, paths: std::mem::take(&mut self.paths), iterations: self.hops, ..Outcome::default() }
+    }
+}
+
+/// Links, the most similar first. Hits that are no links are a retriever's fault and left out.
+fn ordered(links: &[PassageId], hits: Vec<Hit>, ties: LinkTies) -> Passages {
+    let ranked = ranking::from_hits(hits, u32::MAX);
+    let mut ranked: Vec<(PassageId, f64, usize)> = ranked
+        .into_iter()
+        .filter_map(|hit| Some((hit.passage, hit.score, links.iter().position(|&link| link == hit.passage)?)))
+        .collect();
+    if ties == LinkTies::Later {
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.cmp(&a.2)));
+    }
+    ranked.into_iter().map(|(passage, ..)| passage).collect()
+}
+
+fn best_first(paths: &mut [Path]) {
+    paths.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.passages.cmp(&b.passages)));
+}
+
+/// Whether every request of the round has a response.
+fn all_of(responses: &[Response], requests: usize) -> Result<(), Failure> {
+    if responses.len() == requests {
+        return Ok(());
+    }
+    let message = format!("{} responses to {requests} requests", responses.len());
+    Err(Failure { kind: FailureKind::Dropped, message })
+}

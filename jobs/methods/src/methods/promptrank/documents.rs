@@ -1,0 +1,61 @@
+//! Document scores: what the paths say of the documents on them (section 3, appendix B).
+
+use super::likelihood::mean;
+use super::parameters::DocumentScore;
+use crate::outcome::{Path, RankedPassage};
+use crate::request::PassageId;
+use std::collections::BTreeMap;
+
+/// Every document that is on a path, best first; of equally good ones the smaller id.
+///
+/// `longest` takes the best of the longest paths that a document is on; the others take all paths that it is on, the path of it
+/// alone among them.
+pub(super) fn ranked<'a>(paths: impl IntoIterator<Item = &'a Path>, rule: DocumentScore) -> Vec<RankedPassage> {
+    let mut on: BTreeMap<PassageId, Vec<&Path>> = BTreeMap::new();
+    for path in paths {
+        for &passage in &path.passages {
+            on.entry(passage).or_default().push(path);
+        }
+    }
+    let scored = on.into_iter().map(|(passage, paths)| RankedPassage { passage, score: score(&paths, rule) });
+    let mut ranked: Vec<RankedPassage> = scored.collect();
+    ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+    ranked
+}
+
+fn score(paths: &[&Path], rule: DocumentScore) -> f64 {
+    let scores = || paths.iter().map(|path| path.score);
+    match rule {
+        DocumentScore::Max => scores().fold(f64::NEG_INFINITY, f64::max),
+        DocumentScore::Min => scores().fold(f64::INFINITY, f64::min),
+        DocumentScore::Mean => mean(&scores().collect::<Vec<_>>()),
+        DocumentScore::Longest => {
+            let longest = paths.iter().map(|path| path.passages.len()).max();
+            let of_longest = paths.iter().filter(|path| Some(path.passages.len()) == longest);
+            of_longest.map(|path| path.score).fold(f64::NEG_INFINITY, f64::max)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(passages: &[u32], score: f64) -> Path {
+        Path { passages: passages.iter().copied().map(PassageId).collect(), score }
+    }
+
+    #[test]
+    fn the_example_of_the_appendix() {
+        // A; A -> B; A -> B -> C, and another way to B.
+        let paths = [path(&[1], -4.0), path(&[1, 2], -1.0), path(&[1, 2, 3], -2.0), path(&[5, 4, 2], -3.0)];
+        let of = |rule| ranked(&paths, rule).iter().map(|r| (r.passage.0, r.score)).collect::<Vec<_>>();
+        assert_eq!(of(DocumentScore::Max), [(1, -1.0), (2, -1.0), (3, -2.0), (4, -3.0), (5, -3.0)]);
+        assert_eq!(of(DocumentScore::Min), [(3, -2.0), (2, -3.0), (4, -3.0), (5, -3.0), (1, -4.0)]);
+        assert_eq!(of(DocumentScore::Longest), [(1, -2.0), (2, -2.0), (3, -2.0), (4, -3.0), (5, -3.0)]);
+        let means = of(DocumentScore::Mean);
+        assert_eq!(means[0], (2, -2.0));
+        assert_eq!(means[2].0, 1);
+        assert!((means[2].1 + 7.0 / 3.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,191 @@
+//! Instructions: what the model is told to do with the documents, and where it stands (section 2.2, appendix A).
+//!
+//! An instruction is a sentence that stands after the documents or before them; the cue ("Question:") follows last in both
+//! cases, right before what is scored. A text that holds `{passages}` is a whole prompt of its own, in which they stand there.
+
+use super::parameters::wrong;
+use crate::machine::MethodError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Where the documents stand in a text that is a whole prompt.
+const PLACE: &str = "{passages}";
+
+/// The instruction that a job has unless it says otherwise, as JSON.
+pub(super) const DEFAULT: &str = include_str!("../../../prompts/promptrank/one.json").trim_ascii();
+
+/// The instructions that come with hopeval, by name. Their texts are in `prompts/promptrank`.
+const SETS: [(&str, &str); 2] =
+    [("hopeval:one", DEFAULT), ("hopeval:five", include_str!("../../../prompts/promptrank/five.json"))];
+
+/// What a name for a set of instructions begins with.
+const OWN: &str = "hopeval:";
+
+/// Where an instruction stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Position {
+    /// Between the documents and the cue.
+    #[default]
+    After,
+    /// Before the documents; the cue stands after them.
+    Before,
+    /// There is no instruction and no cue, the documents are the prompt. As the method's position it holds for every instruction but
+    /// those that are whole prompts.
+    None,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected an instruction: a text, or a table of `text` and `position`")]
+pub(super) enum Instruction {
+    /// At the `position` of the method's parameters, unless it holds `{passages}`.
+    Text(String),
+    /// At a position of its own.
+    Placed(Placed),
+}
+
+/// An instruction with a position of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Placed {
+    text: String,
+    position: Position,
+}
+
+/// Instructions whose scores are combined; written out in full, whatever they were given as.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Given")]
+pub(super) struct Instructions(Vec<Instruction>);
+
+/// What stands around the documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Right before the first document.
+    pub(super) before: String,
+    /// Right after the last one.
+    pub(super) after: String,
+}
+
+/// A text, the name of a set, or a list.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected an instruction, a list of instructions (each a text, or a table of `text` and `position`), \
+                 \"hopeval:one\" or \"hopeval:five\""
+)]
+enum Given {
+    One(String),
+    Several(Vec<Instruction>),
+}
+
+/// A name that no set has.
+struct UnknownSet(String);
+
+impl fmt::Display for UnknownSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = SETS.map(|(name, _)| format!("`{name}`")).join(" and ");
+        write!(f, "no instructions `{}`; allowed are {names}, a text, or a list of texts", self.0)
+    }
+}
+
+impl TryFrom<Given> for Instructions {
+    type Error = UnknownSet;
+
+    fn try_from(given: Given) -> Result<Self, UnknownSet> {
+        match given {
+            Given::Several(instructions) => Ok(Self(instructions)),
+            Given::One(text) if !text.starts_with(OWN) => Ok(Self(vec![Instruction::Text(text)])),
+            Given::One(name) => {
+                let found = SETS.iter().find(|(known, _)| *known == name);
+                found.map(|(_, set)| Self::embedded(set)).ok_or(UnknownSet(name))
+            }
+        }
+    }
+}
+
+impl Default for Instructions {
+    fn default() -> Self {
+        Self::embedded(DEFAULT)
+    }
+}
+
+impl Instructions {
+    fn embedded(set: &str) -> Self {
+        Self(serde_json::from_str(set).expect("embedded instructions are a list of instructions; this is a bug"))
+    }
+
+    /// Whose wording it is: `hopeval`, or the job's own.
+    pub(super) fn origin(&self) -> &'static str {
+        let own = |instruction| SETS.iter().any(|(_, set)| Self::embedded(set).0.contains(instruction));
+        if self.0.iter().all(own) { "hopeval" } else { "job" }
+    }
+
+    /// What each puts around the documents.
+    ///
+    /// # Errors
+    /// There are none, or one is blank or has its documents in two places.
+    pub(super) fn frames(&self, position: Position, cue: &str, separator: &str) -> Result<Vec<Frame>, MethodError> {
+        if self.0.is_empty() {
+            return Err(wrong("instructions", "[]", "must not be empty; for none say position = \"none\""));
+        }
+        self.0.iter().map(|instruction| instruction.frame(position, cue, separator)).collect()
+    }
+}
+
+impl Instruction {
+    fn frame(&self, method: Position, cue: &str, separator: &str) -> Result<Frame, MethodError> {
+        let (text, position, placed) = match self {
+            Self::Text(text) => (text, method, false),
+            Self::Placed(Placed { text, position }) => (text, *position, true),
+        };
+        if text.trim().is_empty() {
+            return Err(wrong("instructions", text, "must not be blank; for none say position = \"none\""));
+        }
+        if let Some((before, after)) = text.split_once(PLACE) {
+            if placed || after.contains(PLACE) {
+                return Err(wrong("instructions", text, "may name {passages} once, and then has no `position`"));
+            }
+            return Ok(Frame { before: before.to_owned(), after: after.to_owned() });
+        }
+        // Without instructions there are none, wherever they would stand.
+        let position = if method == Position::None { method } else { position };
+        let led = |text: &str| if text.is_empty() { String::new() } else { format!("{separator}{text}") };
+        Ok(match position {
+            Position::After => Frame { before: String::new(), after: led(text) + &led(cue) },
+            Position::Before => Frame { before: format!("{text}{separator}"), after: led(cue) },
+            Position::None => Frame::default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(instruction: &str, position: Position, cue: &str) -> (String, String) {
+        let frame = Instruction::Text(instruction.to_owned()).frame(position, cue, " ").unwrap();
+        (frame.before, frame.after)
+    }
+
+    #[test]
+    fn instructions_stand_around_the_documents() {
+        let owned = |before: &str, after: &str| (before.to_owned(), after.to_owned());
+        assert_eq!(frame("Ask.", Position::After, "Question:"), owned("", " Ask. Question:"));
+        assert_eq!(frame("Ask.", Position::Before, "Question:"), owned("Ask. ", " Question:"));
+        assert_eq!(frame("Ask.", Position::Before, ""), owned("Ask. ", ""));
+        assert_eq!(frame("Ask.", Position::None, "Question:"), owned("", ""));
+        assert_eq!(frame("A: {passages}\nB:", Position::Before, "Question:"), owned("A: ", "\nB:"));
+    }
+
+    #[test]
+    fn embedded_sets_are_hopeval_s_and_differ() {
+        for (name, set) in SETS {
+            let instructions = Instructions::embedded(set);
+            assert_eq!(instructions.origin(), "hopeval", "{name}");
+            let frames = instructions.frames(Position::After, "Question:", " ").unwrap();
+            assert!((1..frames.len()).all(|i| !frames[..i].contains(&frames[i])), "{name} has one twice");
+        }
+        assert_eq!(Instructions(vec![Instruction::Text("Ask.".to_owned())]).origin(), "job");
+    }
+}

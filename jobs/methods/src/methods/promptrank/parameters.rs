@@ -1,0 +1,406 @@
+//! The parameters, their defaults (the paper's) and what makes no sense; [`documentation`](super::documentation) explains each.
+
+use super::KIND;
+use super::demonstrations::Demonstrations;
+use super::instructions::{Instructions, Position};
+use crate::machine::MethodError;
+use crate::registry::at_least_one;
+use crate::request::{Direction, ServiceName};
+use serde::{Deserialize, Serialize};
+
+/// As a job gives them, with every default filled in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    pub(super) retriever: ServiceName,
+    pub(super) scorer: ServiceName,
+    #[serde(default = "default_pool")]
+    pub(super) pool: u32,
+    #[serde(default = "default_hops")]
+    pub(super) hops: u32,
+    #[serde(default = "default_first_hops")]
+    pub(super) first_hops: u32,
+    #[serde(default)]
+    pub(super) next_hops: Option<PerHop>,
+    #[serde(default = "default_links_per_passage")]
+    pub(super) links_per_passage: PerHop,
+    #[serde(default = "ServiceName::corpus")]
+    pub(super) links: ServiceName,
+    #[serde(default = "default_link_direction")]
+    pub(super) link_direction: Direction,
+    #[serde(default)]
+    pub(super) link_ranker: Option<ServiceName>,
+    #[serde(default)]
+    pub(super) link_ties: LinkTies,
+    #[serde(default)]
+    pub(super) rerank: Rerank,
+    #[serde(default)]
+    pub(super) instructions: Instructions,
+    #[serde(default)]
+    pub(super) position: Position,
+    #[serde(default = "default_cue")]
+    pub(super) cue: String,
+    #[serde(default = "default_label")]
+    pub(super) label: String,
+    #[serde(default = "default_separator")]
+    pub(super) separator: String,
+    #[serde(default)]
+    pub(super) titles: Titles,
+    #[serde(default)]
+    pub(super) path_order: PathOrder,
+    #[serde(default)]
+    pub(super) demonstrations: Demonstrations,
+    #[serde(default)]
+    pub(super) demonstration_tokens: Option<u32>,
+    #[serde(default = "default_passage_tokens")]
+    pub(super) passage_tokens: u32,
+    #[serde(default)]
+    pub(super) prompt_tokens: Option<u32>,
+    #[serde(default)]
+    pub(super) overflow: WhenTooLong,
+    #[serde(default)]
+    pub(super) question_mark: bool,
+    #[serde(default)]
+    pub(super) question_prefix: String,
+    #[serde(default = "default_temperature")]
+    pub(super) temperature: f64,
+    #[serde(default)]
+    pub(super) normalise: Normalise,
+    #[serde(default = "yes")]
+    pub(super) score_end: bool,
+    #[serde(default)]
+    pub(super) ensemble: Ensemble,
+    #[serde(default)]
+    pub(super) next_ensemble: Option<Ensemble>,
+    #[serde(default)]
+    pub(super) document_score: DocumentScore,
+    #[serde(default)]
+    pub(super) reader: Option<ServiceName>,
+    #[serde(default = "default_read_paths")]
+    pub(super) read_paths: u32,
+    #[serde(default = "yes")]
+    pub(super) read_titles: bool,
+    #[serde(default = "yes")]
+    pub(super) yes_no: bool,
+    #[serde(default = "default_max_answer_tokens")]
+    pub(super) max_answer_tokens: u32,
+    #[serde(default = "default_lambda")]
+    pub(super) lambda: f64,
+    #[serde(default)]
+    pub(super) lambda_on: LambdaOn,
+}
+
+/// One number for every hop, or one for each, of which the last holds for the hops after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected an integer, or a list of integers, one for each hop")]
+pub(super) enum PerHop {
+    Every(u32),
+    Each(Vec<u32>),
+}
+
+/// Which of equally similar links comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum LinkTies {
+    #[default]
+    SmallerId,
+    Later,
+}
+
+/// What the model reads to score a path (section 4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Rerank {
+    #[default]
+    Path,
+    Passage,
+}
+
+/// Which passages are shown with their titles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Titles {
+    #[default]
+    None,
+    FirstHop,
+    All,
+}
+
+/// The order of a path's passages in the prompt (appendix D.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PathOrder {
+    #[default]
+    Link,
+    Inverted,
+}
+
+/// What gives way in too long a prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WhenTooLong {
+    #[default]
+    Passages,
+    Right,
+    Refuse,
+}
+
+/// How the tokens of a question make one score.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Normalise {
+    #[default]
+    Mean,
+    Sum,
+}
+
+/// How the contexts of a path make one score (sections 2.2 and 2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ensemble {
+    #[default]
+    Max,
+    Mean,
+    TokenMax,
+    TokenMean,
+    TokenMedian,
+}
+
+/// How the paths that a document is on make its score (appendix B).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DocumentScore {
+    #[default]
+    Max,
+    Mean,
+    Min,
+    Longest,
+}
+
+/// What lambda weighs against the span's score.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum LambdaOn {
+    #[default]
+    Path,
+    Rank,
+}
+
+/// Longer paths than anybody asks for; their prompts would fit no model.
+const MOST_HOPS: u32 = 100;
+
+fn default_pool() -> u32 {
+    100
+}
+
+fn default_hops() -> u32 {
+    2
+}
+
+fn default_first_hops() -> u32 {
+    5
+}
+
+fn default_links_per_passage() -> PerHop {
+    PerHop::Every(3)
+}
+
+fn default_link_direction() -> Direction {
+    Direction::Outgoing
+}
+
+fn default_cue() -> String {
+    "Question:".to_owned()
+}
+
+fn default_label() -> String {
+    "Document: ".to_owned()
+}
+
+fn default_separator() -> String {
+    " ".to_owned()
+}
+
+fn default_passage_tokens() -> u32 {
+    230
+}
+
+fn default_temperature() -> f64 {
+    1.0
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn default_read_paths() -> u32 {
+    100
+}
+
+fn default_max_answer_tokens() -> u32 {
+    30
+}
+
+fn default_lambda() -> f64 {
+    0.9
+}
+
+impl PerHop {
+    /// The number that holds when paths of `length` (from 1) are expanded.
+    pub(super) fn at(&self, length: u32) -> u32 {
+        match self {
+            Self::Every(number) => *number,
+            Self::Each(numbers) => {
+                let index = length.saturating_sub(1) as usize;
+                numbers.get(index).or(numbers.last()).copied().unwrap_or(0)
+            }
+        }
+    }
+
+    fn check(&self, parameter: &'static str) -> Result<(), MethodError> {
+        match self {
+            Self::Every(number) => at_least_one(KIND, parameter, *number),
+            Self::Each(numbers) if numbers.is_empty() => {
+                Err(wrong(parameter, "[]", "must have at least one number, the last of which holds for all later hops"))
+            }
+            Self::Each(numbers) => numbers.iter().try_for_each(|number| at_least_one(KIND, parameter, *number)),
+        }
+    }
+}
+
+impl Parameters {
+    /// How many paths of `length` passages are expanded: K1, K2, ….
+    pub(super) fn expanded(&self, length: u32) -> u32 {
+        match &self.next_hops {
+            Some(next) if length > 1 => next.at(length - 1),
+            _ => self.first_hops,
+        }
+    }
+
+    /// The budget of a prompt, in tokens.
+    pub(super) fn budget(&self) -> u32 {
+        let usual = if self.demonstrations.is_empty() { 600 } else { 1024 };
+        self.prompt_tokens.unwrap_or(usual)
+    }
+
+    /// How contexts are combined at a hop, from 1.
+    pub(super) fn ensemble_at(&self, hop: u32) -> Ensemble {
+        self.next_ensemble.filter(|_| hop > 1).unwrap_or(self.ensemble)
+    }
+
+    pub(super) fn check(&self) -> Result<(), MethodError> {
+        let Self { pool, hops, first_hops, passage_tokens, read_paths, max_answer_tokens, .. } = *self;
+        let numbers = [
+            ("pool", pool),
+            ("hops", hops),
+            ("first_hops", first_hops),
+            ("passage_tokens", passage_tokens),
+            ("demonstration_tokens", self.demonstration_tokens.unwrap_or(1)),
+            ("prompt_tokens", self.prompt_tokens.unwrap_or(1)),
+            ("read_paths", read_paths),
+            ("max_answer_tokens", max_answer_tokens),
+        ];
+        numbers.into_iter().try_for_each(|(parameter, number)| at_least_one(KIND, parameter, number))?;
+        if hops > MOST_HOPS {
+            return Err(wrong("hops", hops, "must be at most 100"));
+        }
+        self.links_per_passage.check("links_per_passage")?;
+        self.next_hops.iter().try_for_each(|next| next.check("next_hops"))?;
+        if !(self.temperature.is_finite() && self.temperature > 0.0) {
+            return Err(wrong("temperature", self.temperature, "must be a number above 0"));
+        }
+        if !(0.0..=1.0).contains(&self.lambda) {
+            return Err(wrong("lambda", self.lambda, "must be a number from 0 to 1"));
+        }
+        self.demonstrations.check()
+    }
+}
+
+/// A value that makes no sense.
+pub(super) fn wrong(parameter: &'static str, found: impl ToString, allowed: &'static str) -> MethodError {
+    MethodError::Value { kind: KIND, parameter, found: found.to_string(), allowed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::build;
+    use crate::{Setting, resolve};
+    use serde_json::{Value, json};
+
+    fn parameters(more: Value) -> Parameters {
+        let mut all = json!({"retriever": "t", "scorer": "lm"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
+    }
+
+    fn refusal(more: Value) -> String {
+        let mut all = json!({"retriever": "t", "scorer": "lm"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        match build(KIND, &all, &Setting { passages: 10 }) {
+            Ok(_) => panic!("{all} was accepted"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn numbers_per_hop_go_on_with_the_last() {
+        let p = parameters(json!({"first_hops": 9, "next_hops": [7, 5], "links_per_passage": [4, 2]}));
+        assert_eq!((1..=4).map(|length| p.expanded(length)).collect::<Vec<_>>(), [9, 7, 5, 5]);
+        assert_eq!((1..=3).map(|length| p.links_per_passage.at(length)).collect::<Vec<_>>(), [4, 2, 2]);
+        let p = parameters(json!({}));
+        assert_eq!((1..=3).map(|length| p.expanded(length)).collect::<Vec<_>>(), [5, 5, 5]);
+    }
+
+    #[test]
+    fn prompts_with_demonstrations_may_be_longer() {
+        let demonstrations = json!([{"texts": ["a"], "question": "b?"}]);
+        assert_eq!(parameters(json!({})).budget(), 600);
+        assert_eq!(parameters(json!({"demonstrations": demonstrations})).budget(), 1024);
+        assert_eq!(parameters(json!({"demonstrations": demonstrations, "prompt_tokens": 512})).budget(), 512);
+    }
+
+    #[test]
+    fn one_set_of_demonstrations_is_a_list_of_one_set() {
+        let demonstration = json!({"texts": ["a"], "question": "b?"});
+        let given = json!({"retriever": "t", "scorer": "lm", "demonstrations": [demonstration]});
+        let resolved = resolve(KIND, &given, &Setting { passages: 10 }).unwrap();
+        assert_eq!(resolved["demonstrations"], json!([[demonstration]]));
+    }
+
+    #[test]
+    fn a_name_of_instructions_resolves_to_their_text() {
+        let given = json!({"retriever": "t", "scorer": "lm", "instructions": "hopeval:five"});
+        let resolved = resolve(KIND, &given, &Setting { passages: 10 }).unwrap();
+        assert_eq!(resolved["instructions"].as_array().map(Vec::len), Some(5));
+        let again = resolve(KIND, &resolved, &Setting { passages: 10 }).unwrap();
+        assert_eq!(again, resolved);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (given, expected) in [
+            (json!({"hops": 0}), "`hops` = 0: must be at least 1"),
+            (json!({"links_per_passage": []}), "`links_per_passage` = []: must have at least one number"),
+            (json!({"links_per_passage": [3, 0]}), "`links_per_passage` = 0: must be at least 1"),
+            (json!({"next_hops": "all"}), "expected an integer, or a list of integers, one for each hop"),
+            (json!({"temperature": 0.0}), "`temperature` = 0: must be a number above 0"),
+            (json!({"lambda": 1.5}), "`lambda` = 1.5: must be a number from 0 to 1"),
+            (json!({"instructions": "hopeval:ten"}), "no instructions `hopeval:ten`"),
+            (json!({"instructions": []}), "`instructions` = []: must not be empty"),
+            (json!({"instructions": ["a", " "]}), "`instructions` =  : must not be blank"),
+            (json!({"instructions": ["{passages} {passages}"]}), "may name {passages} once"),
+            (json!({"instructions": [{"text": "a {passages}", "position": "after"}]}), "may name {passages} once"),
+            (json!({"instructions": [{"text": "a", "place": "after"}]}), "expected an instruction"),
+            (
+                json!({"demonstrations": [{"texts": [], "question": "q?"}]}),
+                "`demonstrations` = q?: each needs at least one text",
+            ),
+            (json!({"demonstrations": [{"text": "a", "question": "q?"}]}), "expected a list of demonstrations"),
+            (json!({"ensemble": "median"}), "unknown variant `median`, expected one of `max`, `mean`"),
+        ] {
+            let message = refusal(given.clone());
+            assert!(message.contains(expected), "{given}: {message}");
+        }
+    }
+}

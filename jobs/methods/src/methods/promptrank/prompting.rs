@@ -1,0 +1,233 @@
+//! Prompts: a path's documents within a context (figure 2 of the paper).
+//!
+//! ```text
+//!   [before] Document: D Document: D [after] demonstration's question   ... for each demonstration
+//!   [before] Document: P1 Document: P2 [after]                          the path
+//! ```
+//!
+//! A demonstration is worded as the path is, and its question follows where the scored question would. What gives way when the
+//! whole exceeds its budget is stated in rules, since only whoever answers can count tokens ([`Layout::rules`]).
+
+use super::Fixed;
+use super::demonstrations::Demonstration;
+use super::instructions::Frame;
+use super::parameters::{Parameters, PathOrder, Titles, WhenTooLong};
+use crate::machine::MethodError;
+use crate::prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+use crate::request::{PassageId, Score};
+
+/// One instruction with one set of demonstrations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Context {
+    frame: Frame,
+    demonstrations: Vec<Demonstration>,
+}
+
+/// Each instruction with each set of demonstrations, in that order. What comes out alike counts once, so that nothing is asked
+/// twice: without an instruction (`position = "none"`) all instructions are the same.
+pub(super) fn contexts(parameters: &Parameters) -> Result<Vec<Context>, MethodError> {
+    let Parameters { instructions, position, cue, separator, demonstrations, .. } = parameters;
+    let mut contexts: Vec<Context> = Vec::new();
+    for frame in instructions.frames(*position, cue, separator)? {
+        for set in demonstrations.sets() {
+            let context = Context { frame: frame.clone(), demonstrations: set.to_vec() };
+            if !contexts.contains(&context) {
+                contexts.push(context);
+            }
+        }
+    }
+    Ok(contexts)
+}
+
+/// All that a configuration prompts with, as text: each context around a path of `{passages}`.
+pub(super) fn wording(fixed: &Fixed) -> String {
+    let Parameters { label, separator, .. } = &fixed.parameters;
+    let one = |context: &Context| {
+        let Frame { before, after } = &context.frame;
+        let shown = context.demonstrations.iter().map(|demonstration| {
+            let texts: Vec<String> = demonstration.texts.iter().map(|text| format!("{label}{text}")).collect();
+            format!("{before}{}{after}{separator}{}{separator}", texts.join(separator.as_str()), demonstration.question)
+        });
+        format!("{}{before}{label}{{passages}}{after}", shown.collect::<String>())
+    };
+    fixed.contexts.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// Asks for the question's likelihood after `path` in `context`.
+pub(super) fn score(parameters: &Parameters, context: &Context, path: &[PassageId], question: &str) -> Score {
+    Score {
+        prompt: prompt(parameters, context, path),
+        target: Prompt::text(format!("{}{question}", parameters.question_prefix)),
+        temperatures: vec![parameters.temperature],
+    }
+}
+
+fn prompt(parameters: &Parameters, context: &Context, path: &[PassageId]) -> Prompt {
+    let Parameters { separator, .. } = parameters;
+    let Frame { before, after } = &context.frame;
+    let mut layout = Layout::default();
+    for Demonstration { texts, question } in &context.demonstrations {
+        layout.text(before);
+        let limit = parameters.demonstration_tokens.map(Limit::Tokens);
+        let document = |text: &String| (Content::Text(text.clone()), limit);
+        let shown = layout.documents(parameters, texts.iter().map(document).collect());
+        layout.shown.extend(shown);
+        layout.text(after);
+        layout.text(&format!("{separator}{question}{separator}"));
+    }
+    layout.text(before);
+    let document = |(hop, &passage)| {
+        let form = form(parameters.titles, hop);
+        (Content::Passage { passage, form }, Some(Limit::Tokens(parameters.passage_tokens)))
+    };
+    layout.ranked = layout.documents(parameters, path.iter().enumerate().map(document).collect());
+    layout.text(after);
+    let budget = parameters.budget();
+    let overflow = layout.rules(parameters.overflow, budget);
+    Prompt { parts: layout.parts, budget: Some(budget), overflow }
+}
+
+/// How the passage at `hop` (from 0, in link order) is written.
+fn form(titles: Titles, hop: usize) -> PassageForm {
+    let titled = match titles {
+        Titles::None => false,
+        Titles::FirstHop => hop == 0,
+        Titles::All => true,
+    };
+    if titled {
+        PassageForm::Labelled { before: "Title: ".to_owned(), between: ". ".to_owned() }
+    } else {
+        PassageForm::Text
+    }
+}
+
+/// A prompt in the making. Texts that are never cut are joined; each document is a part of its own.
+#[derive(Default)]
+struct Layout {
+    parts: Vec<Part>,
+    /// Whether the last part may be continued.
+    open: bool,
+    /// Indices of the demonstrations' documents.
+    shown: Vec<u32>,
+    /// Indices of the path's documents.
+    ranked: Vec<u32>,
+}
+
+impl Layout {
+    fn text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match self.parts.last_mut() {
+            Some(Part { content: Content::Text(last), .. }) if self.open => last.push_str(text),
+            _ => self.parts.push(Part::text(text)),
+        }
+        self.open = true;
+    }
+
+    /// Adds documents, given in link order; returns the indices of their parts.
+    fn documents(&mut self, parameters: &Parameters, mut documents: Vec<(Content, Option<Limit>)>) -> Vec<u32> {
+        let mut indices = Vec::with_capacity(documents.len());
+        if parameters.path_order == PathOrder::Inverted {
+            documents.reverse();
+        }
+        for (position, (content, truncate)) in documents.into_iter().enumerate() {
+            if position > 0 {
+                self.text(&parameters.separator);
+            }
+            self.text(&parameters.label);
+            indices.push(self.parts.len() as u32);
+            self.parts.push(Part { role: Role::User, content, truncate });
+            self.open = false;
+        }
+        indices
+    }
+
+    /// What gives way, in order.
+    ///
+    /// `passages`: documents alone. The demonstrations' first, from the first on, then the path's, from the last on: each down
+    /// to its share if all had the same (and the instruction one, too), and if that does not do, in the same order to nothing.
+    /// `right`: whatever stands last, be it the instruction, as the authors' tokenizer truncates. `refuse`: nothing.
+    fn rules(&self, rule: WhenTooLong, budget: u32) -> Vec<Overflow> {
+        let cut = |part: u32, tokens: u32| Overflow::Cut { part, to: Limit::Tokens(tokens) };
+        match rule {
+            WhenTooLong::Refuse => Vec::new(),
+            WhenTooLong::Right => (0..self.parts.len() as u32).rev().map(|part| cut(part, 0)).collect(),
+            WhenTooLong::Passages => {
+                let order: Vec<u32> = self.shown.iter().chain(self.ranked.iter().rev()).copied().collect();
+                let share = budget / (order.len() as u32 + 1);
+                let down_to = |tokens: u32| order.iter().map(move |&part| cut(part, tokens));
+                down_to(share).chain(down_to(0)).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn parameters(more: Value) -> Parameters {
+        let mut all = json!({"retriever": "t", "scorer": "lm", "instructions": "Ask.", "prompt_tokens": 40});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
+    }
+
+    fn prompts(more: Value, path: &[u32]) -> Vec<String> {
+        let parameters = parameters(more);
+        let path: Vec<PassageId> = path.iter().copied().map(PassageId).collect();
+        let contexts = contexts(&parameters).unwrap();
+        contexts.iter().map(|context| prompt(&parameters, context, &path).to_string()).collect()
+    }
+
+    #[test]
+    fn a_path_is_its_documents_and_the_instruction() {
+        let expected = "{user \"Document: \" | user passage 4 at most 230 tokens | user \" Document: \" | user passage 9 at \
+                        most 230 tokens | user \" Ask. Question:\"; budget 40 tokens; cut 3 to 13 tokens; cut 1 to 13 \
+                        tokens; cut 3 to 0 tokens; cut 1 to 0 tokens}";
+        assert_eq!(prompts(json!({}), &[4, 9]), [expected]);
+    }
+
+    #[test]
+    fn what_stands_last_is_cut_first_where_the_code_is_followed() {
+        let expected = "{user \"Ask. Document: \" | user passage 4 at most 230 tokens | user \" Question:\"; budget 40 tokens; \
+                        cut 2 to 0 tokens; cut 1 to 0 tokens; cut 0 to 0 tokens}";
+        assert_eq!(prompts(json!({"overflow": "right", "position": "before"}), &[4]), [expected]);
+    }
+
+    #[test]
+    fn without_an_instruction_the_documents_are_the_prompt_once() {
+        let more = json!({"position": "none", "instructions": ["Ask.", "Say."], "overflow": "refuse", "label": ""});
+        assert_eq!(prompts(more, &[4]), ["{user passage 4 at most 230 tokens; budget 40 tokens}"]);
+    }
+
+    #[test]
+    fn orders_and_titles() {
+        let more = json!({"path_order": "inverted", "titles": "first_hop", "position": "none", "overflow": "refuse"});
+        let expected = "{user \"Document: \" | user passage 9 at most 230 tokens | user \" Document: \" | user passage 4 \
+                        \"Title: \"+title+\". \"+text at most 230 tokens; budget 40 tokens}";
+        assert_eq!(prompts(more, &[4, 9]), [expected]);
+    }
+
+    #[test]
+    fn demonstrations_are_worded_as_the_path_is_and_give_way_first() {
+        let set = |n: u32| json!([{"texts": [format!("a{n}"), format!("b{n}")], "question": format!("q{n}?")}]);
+        let more = json!({"demonstrations": [set(1), set(2)], "demonstration_tokens": 100, "prompt_tokens": 80});
+        let found = prompts(more, &[4]);
+        let expected = "{user \"Document: \" | user \"a1\" at most 100 tokens | user \" Document: \" | user \"b1\" at most 100 \
+                        tokens | user \" Ask. Question: q1? Document: \" | user passage 4 at most 230 tokens | user \" Ask. \
+                        Question:\"; budget 80 tokens; cut 1 to 20 tokens; cut 3 to 20 tokens; cut 5 to 20 tokens; cut 1 to 0 \
+                        tokens; cut 3 to 0 tokens; cut 5 to 0 tokens}";
+        assert_eq!(found[0], expected);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[1], expected.replace("a1", "a2").replace("b1", "b2").replace("q1", "q2"));
+    }
+
+    #[test]
+    fn contexts_are_instructions_times_sets() {
+        let set = |n: u32| json!([{"texts": [format!("a{n}")], "question": "q?"}]);
+        let more = json!({"demonstrations": [set(1), set(2), set(1)], "instructions": ["A.", "B.", "C."]});
+        assert_eq!(contexts(&parameters(more)).unwrap().len(), 6);
+    }
+}

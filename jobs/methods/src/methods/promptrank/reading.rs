@@ -1,0 +1,84 @@
+//! The reader's step: an answer from each of the best paths, and the best of them (section 3.2, appendix C.1).
+//!
+//! Answers are ranked by `lambda * path score + (1 - lambda) * span score`; MDR, whose reader the paper takes, has the reader's
+//! rank head in the path's place (`lambda_on = "rank"`; Xiong et al., 2021). A context is "yes no" and the path's passages, so that
+//! both words can be answered as a span; its service cuts it to what the reader takes (512 tokens, 64 of the question in the paper).
+
+use super::likelihood::nonsense;
+use super::parameters::{LambdaOn, Parameters};
+use crate::outcome::Path;
+use crate::prompt::{Part, PassageForm, Prompt};
+use crate::request::Read;
+use crate::response::{Failure, Response, Span};
+
+/// Asks for the best span in a path.
+pub(super) fn ask(parameters: &Parameters, question: &str, path: &Path) -> Read {
+    let form =
+        if parameters.read_titles { PassageForm::TitleAndText { between: " ".to_owned() } } else { PassageForm::Text };
+    let mut parts = Vec::new();
+    if parameters.yes_no {
+        parts.push(Part::text("yes no "));
+    }
+    for (position, &passage) in path.passages.iter().enumerate() {
+        if position > 0 {
+            parts.push(Part::text(" "));
+        }
+        parts.push(Part::passage(passage, form.clone(), None));
+    }
+    Read {
+        question: question.to_owned(),
+        context: Prompt { parts, budget: None, overflow: Vec::new() },
+        max_answer_tokens: parameters.max_answer_tokens,
+        spans: 1,
+    }
+}
+
+/// The best answer from the responses for `paths`, best first; of equally good ones that of the better path. None where no
+/// path has a span.
+///
+/// # Errors
+/// A failure that another run might not meet, an answer that makes no sense, or, if no path could be read at all, the first
+/// refusal.
+pub(super) fn answer(
+    parameters: &Parameters,
+    paths: &[Path],
+    responses: Vec<Response>,
+) -> Result<Option<String>, Failure> {
+    let mut best: Option<(f64, String)> = None;
+    let mut refused = None;
+    let mut read = false;
+    for (path, response) in paths.iter().zip(responses) {
+        match &response.result {
+            Err(failure) if failure.kind.is_determinate() => {
+                refused.get_or_insert_with(|| failure.clone());
+                continue;
+            }
+            _ => read = true,
+        }
+        let Some(span) = response.spans()?.into_iter().next().filter(|span| !span.text.trim().is_empty()) else {
+            continue;
+        };
+        let weight = weight(parameters, path, &span)?;
+        if best.as_ref().is_none_or(|(known, _)| weight > *known) {
+            best = Some((weight, span.text));
+        }
+    }
+    match refused {
+        Some(failure) if !read => Err(failure),
+        _ => Ok(best.map(|(_, text)| text)),
+    }
+}
+
+fn weight(parameters: &Parameters, path: &Path, span: &Span) -> Result<f64, Failure> {
+    let Parameters { lambda, lambda_on, .. } = *parameters;
+    let context = match (lambda_on, span.rank) {
+        (LambdaOn::Path, _) => path.score,
+        (LambdaOn::Rank, Some(rank)) => rank,
+        (LambdaOn::Rank, None) => {
+            let message = "lambda_on is \"rank\", and the reader has no rank head";
+            return Err(nonsense(message.to_owned()));
+        }
+    };
+    let weight = lambda * context + (1.0 - lambda) * span.score;
+    if weight.is_finite() { Ok(weight) } else { Err(nonsense(format!("the score of a span is {}", span.score))) }
+}
