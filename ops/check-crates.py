@@ -35,6 +35,10 @@ RULES = {
         None,
         DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators", "hopeval-datasets"},
     ),
+    "hopeval-models": (
+        {"blake3", "thiserror"},
+        DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators"},
+    ),
     "hopeval-corpus": (
         None,
         DATAFLOW | ASYNC | JOBS | RESULTS | INPUT | {"parquet", "hopeval-methods", "hopeval-operators", "hopeval-index"},

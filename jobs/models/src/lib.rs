@@ -1,0 +1,121 @@
+//! The small models that the binary carries: trained on generated worlds, so that a fresh machine without weights can run every
+//! method with a real model.
+//!
+//! Each is a Hugging Face folder under `files/`, with a card (`README.md`) that says what it was trained on, by which command
+//! and how well it does, and the log of its training. [`unpack`] writes a folder once into a cache, under a name that holds its
+//! digest; what opens it is the caller's matter. Nothing here knows the engine.
+
+mod embedded;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use embedded::{MODELS, Model};
+
+/// Why a model could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelsError {
+    /// No model has this name.
+    #[error("no embedded model is called `{name}`: there are {}", list())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The cache cannot be written.
+    #[error("cannot unpack the embedded model `{name}` into {}", path.display())]
+    Write {
+        /// The model.
+        name: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn list() -> String {
+    names().collect::<Vec<_>>().join(", ")
+}
+
+/// The models' names, in order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    MODELS.iter().map(|model| model.name)
+}
+
+/// The digest of a model's files, by which two builds can be told apart: BLAKE3, hexadecimal.
+///
+/// # Errors
+/// [`ModelsError::Unknown`].
+pub fn digest(name: &str) -> Result<String, ModelsError> {
+    Ok(find(name)?.digest())
+}
+
+/// Writes a model's folder below `cache_dir` unless it is there already, and gives its path.
+///
+/// Several processes may do so at once: each writes beside the place and renames, and the first one wins. A folder that lacks
+/// something, or has a file of another length, is written anew.
+///
+/// # Errors
+/// [`ModelsError::Unknown`]; [`ModelsError::Write`], naming the file.
+pub fn unpack(name: &str, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
+    let model = find(name)?;
+    let place = cache_dir.join(format!("{}-{}", model.name, &model.digest()[..16]));
+    if !model.is_whole(&place) {
+        model.write(cache_dir, &place)?;
+    }
+    Ok(place)
+}
+
+fn find(name: &str) -> Result<&'static Model, ModelsError> {
+    MODELS.iter().find(|model| model.name == name).ok_or_else(|| ModelsError::Unknown { name: name.to_owned() })
+}
+
+impl Model {
+    /// Over names and contents, each with its length before it.
+    fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for (name, bytes) in self.files {
+            for part in [name.as_bytes(), bytes] {
+                hasher.update(&(part.len() as u64).to_le_bytes());
+                hasher.update(part);
+            }
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn is_whole(&self, place: &Path) -> bool {
+        self.files
+            .iter()
+            .all(|(name, bytes)| fs::metadata(place.join(name)).is_ok_and(|file| file.len() == bytes.len() as u64))
+    }
+
+    fn write(&self, cache_dir: &Path, place: &Path) -> Result<(), ModelsError> {
+        static TURN: AtomicU64 = AtomicU64::new(0);
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let beside = cache_dir.join(format!(".{}-{}-{turn}.partial", self.name, process::id()));
+        let failed = |path: &Path, source| ModelsError::Write { name: self.name, path: path.to_owned(), source };
+        fs::create_dir_all(&beside).map_err(|source| failed(&beside, source))?;
+        for (name, bytes) in self.files {
+            let path = beside.join(name);
+            fs::write(&path, bytes).map_err(|source| failed(&path, source))?;
+        }
+        let mut renamed = fs::rename(&beside, place);
+        if renamed.is_err() && !self.is_whole(place) {
+            // What stands there is not whole: a disk was full, or somebody took a file away.
+            drop(fs::remove_dir_all(place));
+            renamed = fs::rename(&beside, place);
+        }
+        if let Err(source) = renamed {
+            drop(fs::remove_dir_all(&beside));
+            // Another process may have been first.
+            if !self.is_whole(place) {
+                return Err(failed(place, source));
+            }
+        }
+        Ok(())
+    }
+}

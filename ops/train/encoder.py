@@ -1,0 +1,170 @@
+"""Trains the encoder of dense retrieval: a BERT whose mean state is the vector of a query or a passage.
+
+    encoder.py --rows DIR --tokenizer DIR --out DIR [--preset small] [--base FOLDER]
+
+Vectors are not normalised and compared by inner product, as Contriever's are (Izacard et al. 2022). Each query is to prefer its
+passage to those of the other queries of the batch and to one hard negative each. Queries of later hops are among them.
+Defaults are Contriever's fine-tuning on MS MARCO: rate 1e-5, temperature 1 on inner products, 256 pieces.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+import torch
+from encoders import applied, arguments, parted
+from fitting import Log, determine, fit, padded
+from folder import Pieces, save
+from renaming import Renaming
+from rows import read
+from torch.nn import functional
+from transformers import BertConfig, BertModel, logging
+
+
+@dataclass
+class Preset:
+    steps: int
+    rows: int
+    learning_rate: float
+    weight_decay: float
+    warm_up: float
+    schedule: str
+    pieces: int
+    layers: int = 0
+    hidden: int = 0
+    seconds: float = 0.0
+    betas: tuple = (0.9, 0.98)
+    clip: float = 1.0
+    log_every: int = 20
+    evaluate_every: int = 0
+
+
+PRESETS = {
+    "paper": Preset(10_000, 64, 1e-5, 0.01, 0.1, "linear", 256, betas=(0.9, 0.999)),
+    "small": Preset(500, 48, 2e-3, 0.01, 0.05, "cosine", 128, layers=1, hidden=256),
+}
+
+
+def small(vocabulary, generator, preset):
+    config = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=preset.hidden,
+        num_hidden_layers=preset.layers,
+        num_attention_heads=4,
+        intermediate_size=preset.hidden,
+        hidden_act="gelu",
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        max_position_embeddings=256,
+        type_vocab_size=1,
+        pad_token_id=0,
+    )
+    config._attn_implementation = "eager"
+    model = BertModel(config, add_pooling_layer=False)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim < 2:
+                continue
+            # Pieces begin as directions of their own, and the layer as little more than their sum.
+            std = {"word": 1.0, "position": 0.1, "token_type": 0.01}.get(name.split("embeddings.")[-1].split("_emb")[0])
+            std = 0.3 * weight.shape[1] ** -0.5 if std is None else std
+            weight.copy_(torch.randn(weight.shape, generator=generator) * std)
+        # Inner products of about 10 between equal texts.
+        model.encoder.layer[-1].output.LayerNorm.weight.fill_(0.5)
+    return model
+
+
+def embed(model, rows, most=None):
+    ids, mask = padded(rows)
+    hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    kept = mask.unsqueeze(-1).float()
+    return (hidden * kept).sum(dim=1) / kept.sum(dim=1)
+
+
+class Texts:
+    def __init__(self, tokenizer, most):
+        self.pieces, self.most = Pieces(tokenizer), most
+        self.cls, self.sep = self.pieces.id("[CLS]"), self.pieces.id("[SEP]")
+
+    def ids(self, text):
+        return [self.cls, *self.pieces.text(text)[: self.most - 2], self.sep]
+
+
+def measured(model, texts, rows):
+    """Recall of a query's passage among all passages of the rows, negatives too."""
+    passages = sorted({p for row in rows for p in [row["positive"], *row["negatives"]]})
+    place = {p: n for n, p in enumerate(passages)}
+    vectors = lambda all: torch.cat([embed(model, [texts.ids(t) for t in all[n : n + 64]]) for n in range(0, len(all), 64)])  # noqa: E731
+    matrix, queries = vectors(passages), vectors([row["query"] for row in rows])
+    order = (queries @ matrix.T).argsort(dim=1, descending=True)
+    ranks = (order == torch.tensor([place[row["positive"]] for row in rows]).unsqueeze(1)).float().argmax(dim=1)
+    return {"passages": len(passages)} | {f"recall@{k}": round(float((ranks < k).float().mean()), 4) for k in (1, 5, 10)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = arguments(parser, PRESETS)
+    logging.set_verbosity_error()
+    generator = determine(options.seed, options.threads)
+    preset = applied(PRESETS[options.preset], options)
+    options.out.mkdir(parents=True, exist_ok=True)
+    log = Log(options.out / "training.jsonl")
+    if options.base:
+        tokenizer, renaming, model = options.base, None, BertModel.from_pretrained(options.base, add_pooling_layer=False)
+    else:
+        tokenizer, renaming = options.tokenizer / "bert", Renaming(options.tokenizer / "layout.json", words=0.0)
+        model = small(renaming.size, generator, preset)
+    texts = Texts(tokenizer, preset.pieces)
+    rows, aside = parted(read(options.rows / "encoder.parquet", "question_id", "query", "positive", "negatives"), options.held_out)
+    aside = aside[:400]
+    log.write(
+        model="encoder", preset=options.preset, seed=options.seed, rows=len(rows), held_out=len(aside),
+        parameters=sum(p.numel() for p in model.parameters()), **vars(preset),
+    )  # fmt: skip
+
+    def batches():
+        while True:
+            order = torch.randperm(len(rows), generator=generator).tolist()
+            for start in range(0, len(order) - preset.rows + 1, preset.rows):
+                yield [rows[n] for n in order[start : start + preset.rows]]
+
+    def loss(batch):
+        table = renaming.draw(generator) if renaming else None
+        ids = lambda t: texts.ids(t) if table is None else table[torch.tensor(texts.ids(t))]  # noqa: E731
+        positives = [row["positive"] for row in batch]
+        negatives = []
+        for row in batch:
+            if row["negatives"]:
+                which = int(torch.randint(len(row["negatives"]), (), generator=generator))
+                negatives.append(row["negatives"][which])
+        passages = list(dict.fromkeys(positives + negatives))
+        place = {p: n for n, p in enumerate(passages)}
+        queries = embed(model, [ids(row["query"]) for row in batch])
+        scores = queries @ embed(model, [ids(p) for p in passages]).T
+        wanted = torch.tensor([place[p] for p in positives])
+        # Another hop's gold of the same question is no negative.
+        other = {}
+        for n, row in enumerate(batch):
+            other.setdefault(row["question_id"], []).append(n)
+        barred = torch.zeros_like(scores).bool()
+        for members in other.values():
+            for a in members:
+                for b in members:
+                    barred[a, wanted[b]] = wanted[a] != wanted[b]
+        scores = scores.masked_fill(barred, float("-inf"))
+        right = float((scores.argmax(dim=1) == wanted).float().mean())
+        return functional.cross_entropy(scores, wanted), {"accuracy": right}
+
+    def evaluate():
+        store(model, options, tokenizer)
+        return measured(model, texts, aside)
+
+    fit(model, batches, loss, preset, log, evaluate)
+    store(model, options, tokenizer)
+
+
+def store(model, options, tokenizer):
+    return save(options.out, model.state_dict(), model.config.to_dict() | {"architectures": ["BertModel"]}, tokenizer)
+
+
+if __name__ == "__main__":
+    main()

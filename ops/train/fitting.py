@@ -1,0 +1,122 @@
+"""The loop that all five models are trained with: seeds, schedule, clipping, a log of JSON Lines.
+
+A model trains for a number of steps or for a number of seconds of the process's own time, whichever ends first; the learning
+rate follows the larger share of the two, so that a run on a busy machine still ends with a learning rate of nothing.
+"""
+
+import json
+import math
+import os
+import random
+import time
+
+import numpy as np
+import torch
+
+
+def determine(seed, threads):
+    """Everything that is drawn follows from the seed; one thread sums in one order."""
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    return torch.Generator().manual_seed(seed)
+
+
+class Log:
+    """A file of JSON Lines, written as it grows."""
+
+    def __init__(self, path):
+        self.file = open(path, "w", encoding="utf-8")
+
+    def write(self, **fields):
+        self.file.write(json.dumps(fields) + "\n")
+        self.file.flush()
+        print(json.dumps(fields), flush=True)
+
+
+def rate(progress, warm_up, schedule):
+    """The share of the learning rate after `progress` of the training; `warm_up` is a share of it."""
+    if progress < warm_up:
+        return progress / warm_up
+    rest = (progress - warm_up) / max(1e-9, 1 - warm_up)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, rest))) if schedule == "cosine" else max(0.0, 1 - rest)
+
+
+def groups(model, weight_decay):
+    """Matrices decay; vectors and embeddings do not."""
+    decays, stays = [], []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            vector = parameter.ndim < 2 or "shared" in name or "embedding" in name or "bias" in name
+            (stays if vector else decays).append(parameter)
+    return [{"params": decays, "weight_decay": weight_decay}, {"params": stays, "weight_decay": 0.0}]
+
+
+def fit(model, batches, loss, options, log, evaluate=None):
+    """Trains `model`: `batches()` yields for ever, `loss(batch)` gives a tensor and a dictionary of numbers for the log.
+
+    `options` has steps, seconds, learning_rate, weight_decay, warm_up (share of the training), schedule, betas, clip,
+    log_every and evaluate_every (steps; 0 for never).
+    """
+    optimizer = torch.optim.AdamW(groups(model, options.weight_decay), lr=options.learning_rate, betas=options.betas, eps=1e-8)
+    started, wall = time.process_time(), time.time()
+    sums, count, step, progress = {}, 0, 0, 0.0
+    model.train()
+    for batch in batches():
+        spent = time.process_time() - started
+        progress = max(step / options.steps, spent / options.seconds if options.seconds else 0.0)
+        if progress >= 1.0:
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = options.learning_rate * rate(max(progress, 0.5 / options.steps), options.warm_up, options.schedule)
+        optimizer.zero_grad(set_to_none=True)
+        value, numbers = loss(batch)
+        value.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip)
+        optimizer.step()
+        step += 1
+        for name, number in {"loss": float(value.detach()), "gradient": float(norm), **numbers}.items():
+            sums[name] = sums.get(name, 0.0) + number
+        count += 1
+        if step % options.log_every == 0:
+            means = {name: round(total / count, 5) for name, total in sums.items()}
+            seconds = round(time.process_time() - started, 1)
+            log.write(step=step, progress=round(progress, 4), cpu_seconds=seconds, wall_seconds=round(time.time() - wall, 1), **means)
+            sums, count = {}, 0
+        if evaluate and options.evaluate_every and step % options.evaluate_every == 0:
+            model.eval()
+            with torch.no_grad():
+                log.write(step=step, **evaluate())
+            model.train()
+    model.eval()
+    final = {"steps": step, "cpu_seconds": round(time.process_time() - started, 1), "wall_seconds": round(time.time() - wall, 1)}
+    if evaluate:
+        with torch.no_grad():
+            final |= evaluate()
+    log.write(finished=True, **final)
+    return final
+
+
+def padded(rows, pad=0):
+    """Lists of ids as a matrix `[rows, longest]`, and its mask."""
+    longest = max(len(row) for row in rows)
+    ids = torch.full((len(rows), longest), pad, dtype=torch.long)
+    mask = torch.zeros((len(rows), longest), dtype=torch.long)
+    for n, row in enumerate(rows):
+        ids[n, : len(row)] = row if torch.is_tensor(row) else torch.tensor(row)
+        mask[n, : len(row)] = 1
+    return ids, mask
+
+
+def shuffled(count, size, lengths, generator, window=32):
+    """Batches of positions for ever: each pass in a new order, of like length within a window of batches."""
+    while True:
+        order = torch.randperm(count, generator=generator).tolist()
+        for start in range(0, count, size * window):
+            part = sorted(order[start : start + size * window], key=lambda n: lengths[n])
+            cut = [part[n : n + size] for n in range(0, len(part), size)]
+            for n in torch.randperm(len(cut), generator=generator).tolist():
+                yield cut[n]

@@ -1,0 +1,179 @@
+"""Trains the reader: the span of a path's passages that answers the question, and whether the passages hold the answer.
+
+    reader.py --rows DIR --tokenizer DIR --out DIR [--preset small] [--base FOLDER]
+
+Input `[CLS] question [SEP] yes no passage 1 passage 2 ... [SEP]`: the context begins with the two words, so that yes and no are
+spans like others, and a rank head (`pooler.dense`, tanh, `rank`) says how likely the passages hold the answer (MDR, Xiong et
+al. 2021). An answer that occurs several times is right wherever it stands: the loss is that of any of its places. Defaults are
+MDR's: rate 5e-5, batches of 64, 512 pieces.
+"""
+
+import argparse
+import random
+from dataclasses import dataclass
+
+import torch
+from encoders import adopt, applied, arguments, head, named, parted, small, states
+from fitting import Log, determine, fit, padded, shuffled
+from folder import Pieces, save
+from renaming import Renaming
+from rows import read
+from torch import nn
+from torch.nn import functional
+from transformers import DebertaV2Model, logging
+
+
+@dataclass
+class Preset:
+    steps: int
+    rows: int
+    learning_rate: float
+    weight_decay: float
+    warm_up: float
+    schedule: str
+    pieces: int
+    passage: int  # pieces of one passage at most
+    layers: int = 0
+    seconds: float = 0.0
+    betas: tuple = (0.9, 0.98)
+    clip: float = 1.0
+    log_every: int = 20
+    evaluate_every: int = 0
+
+
+PRESETS = {
+    "paper": Preset(20_000, 64, 5e-5, 0.0, 0.1, "linear", 512, 512, betas=(0.9, 0.999)),
+    "small": Preset(1_500, 12, 1e-3, 0.01, 0.06, "cosine", 384, 144, layers=3),
+}
+MOST_ANSWER = 12
+
+
+class Reader(nn.Module):
+    def __init__(self, backbone, generator):
+        super().__init__()
+        hidden = backbone.config.hidden_size
+        self.backbone = backbone
+        self.spans = head(hidden, 2, generator)
+        self.pooler = head(hidden, hidden, generator)
+        self.rank = head(hidden, 1, generator)
+
+    def forward(self, rows):
+        hidden, mask = states(self.backbone, rows)
+        start, end = self.spans(hidden).unbind(dim=-1)
+        return start, end, self.rank(torch.tanh(self.pooler(hidden[:, 0]))).squeeze(-1), mask
+
+    def tensors(self):
+        tensors = named(self.backbone, qa_outputs=self.spans, rank=self.rank)
+        return tensors | {f"pooler.dense.{n}": t for n, t in self.pooler.state_dict().items()}
+
+
+def example(pieces, row, preset):
+    """Ids, where the context begins, places (start, end) of the answer, relevance, row."""
+    cls, sep = pieces.id("[CLS]"), pieces.id("[SEP]")
+    ids = [cls, *pieces.text(row["question"]), sep]
+    begin = len(ids)
+    ids += pieces.text("yes no")
+    for text in row["passages"]:
+        ids += pieces.text(text)[: preset.passage]
+    ids = ids[: preset.pieces - 1] + [sep]
+    answer = pieces.text(row["answer"]) if row["relevance"] else []
+    places = []
+    if answer:
+        if row["answer"] in ("yes", "no"):
+            at = begin + ("yes", "no").index(row["answer"])
+            places = [(at, at)]
+        else:
+            size = len(answer)
+            places = [(n, n + size - 1) for n in range(begin + 2, len(ids) - size) if ids[n : n + size] == answer]
+    return ids, begin, places, row["relevance"], row
+
+
+def best_span(start, end, begin, last):
+    """First and last of the best span of at most MOST_ANSWER pieces."""
+    values = start[begin:last].unsqueeze(1) + end[begin:last].unsqueeze(0)
+    allowed = torch.ones_like(values).triu().tril(MOST_ANSWER - 1).bool()
+    at = int(values.masked_fill(~allowed, float("-inf")).argmax())
+    return begin + at // values.shape[1], begin + at % values.shape[1]
+
+
+def measured(model, examples, size=16):
+    """Exact spans and accuracy of the rank head; `exact` of yes and no, and of the rest, apart."""
+    counts, ranks = {"yes_no": [0, 0], "span": [0, 0]}, 0
+    for start in range(0, len(examples), size):
+        part = examples[start : start + size]
+        starts, ends, rank, _ = model([e[0] for e in part])
+        for n, (ids, begin, places, relevance, row) in enumerate(part):
+            ranks += (float(rank[n]) > 0) == bool(relevance)
+            if places:
+                found = best_span(starts[n], ends[n], begin, len(ids) - 1)
+                kind = counts["yes_no" if row["answer"] in ("yes", "no") else "span"]
+                kind[0] += ids[found[0] : found[1] + 1] == ids[places[0][0] : places[0][1] + 1]
+                kind[1] += 1
+    result = {f"exact_{name}": round(hit / max(1, of), 4) for name, (hit, of) in counts.items()}
+    return result | {"rank_accuracy": round(ranks / max(1, len(examples)), 4)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = arguments(parser, PRESETS)
+    logging.set_verbosity_error()
+    generator = determine(options.seed, options.threads)
+    preset = applied(PRESETS[options.preset], options)
+    options.out.mkdir(parents=True, exist_ok=True)
+    log = Log(options.out / "training.jsonl")
+    if options.preset == "small":
+        tokenizer = options.tokenizer / "bert"
+        pieces, renaming = Pieces(tokenizer), Renaming(options.tokenizer / "layout.json")
+        backbone = small(renaming.size, generator, pieces, preset.layers)
+        if options.base:
+            adopt(backbone, options.base)
+    else:
+        tokenizer, renaming = options.base, None
+        pieces, backbone = Pieces(tokenizer), DebertaV2Model.from_pretrained(options.base)
+    model = Reader(backbone, generator)
+    rows = read(options.rows / "reader.parquet", "question_id", "question", "passages", "answer", "relevance")
+    rows, aside = parted(rows, options.held_out)
+    usable = lambda e: bool(e[2]) or not e[3]  # noqa: E731
+    examples = [e for e in (example(pieces, row, preset) for row in rows) if usable(e)]
+    held = [e for e in (example(pieces, row, preset) for row in random.Random(0).sample(aside, min(400, len(aside)))) if usable(e)]
+    log.write(
+        model="reader", preset=options.preset, seed=options.seed, rows=len(examples), held_out=len(held),
+        parameters=sum(p.numel() for p in model.parameters()), **vars(preset),
+    )  # fmt: skip
+
+    def batches():
+        for part in shuffled(len(examples), preset.rows, [len(e[0]) for e in examples], generator):
+            yield [examples[n] for n in part]
+
+    def loss(batch):
+        given = [renaming.draw(generator)[torch.tensor(e[0])] if renaming else e[0] for e in batch]
+        starts, ends, rank, _ = model(given)
+        spans, right = [], 0
+        for n, (ids, begin, places, _, _) in enumerate(batch):
+            if not places:
+                continue
+            start = functional.log_softmax(starts[n, begin : len(ids) - 1], dim=0)
+            end = functional.log_softmax(ends[n, begin : len(ids) - 1], dim=0)
+            at = torch.tensor(places) - begin
+            spans.append(-torch.logsumexp(start[at[:, 0]] + end[at[:, 1]], dim=0))
+        wanted = torch.tensor([float(e[3]) for e in batch])
+        ranks = functional.binary_cross_entropy_with_logits(rank, wanted)
+        right = float(((rank > 0) == (wanted > 0)).float().mean())
+        span = torch.stack(spans).mean() if spans else starts.sum() * 0
+        return span + ranks, {"span": float(span), "rank": float(ranks), "rank_accuracy": right}
+
+    def evaluate():
+        store(model, options, tokenizer)
+        return measured(model, held)
+
+    fit(model, batches, loss, preset, log, evaluate)
+    store(model, options, tokenizer)
+
+
+def store(model, options, tokenizer):
+    config = model.backbone.config.to_dict() | {"architectures": ["DebertaV2ForQuestionAnswering"], "num_labels": 2}
+    return save(options.out, model.tensors(), config, tokenizer)
+
+
+if __name__ == "__main__":
+    main()

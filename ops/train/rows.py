@@ -1,0 +1,344 @@
+"""Makes training rows from a generated world, in the Parquet files that the training scripts read.
+
+    rows.py --world DIR [--world DIR ...] --out DIR [--seed N]
+
+| file | columns |
+| --- | --- |
+| scorer.parquet | question_id, question, path (texts), relevance: 2 all gold, 1 gold but not all, 0 neither; rows of a question stand together |
+| labeler.parquet | question, chunk, chunk_tokens, labels, tag (CONTINUE, FINISH, TERMINATE), question_id, passage, hop |
+| filter.parquet | query_info_tokens, query_info_labels, question_id, hop |
+| reader.parquet | question_id, question, passages (`title text`), answer, relevance: 1 if the passages hold the answer |
+| encoder.parquet | question_id, query, positive, negatives (texts), hop |
+
+The rows follow the papers where a generated world can: hop queries, tags and negatives as EfficientRAG's data construction
+makes them (section 3.2), from the world's gold annotations in place of a language model's. The words kept of a gold chunk are
+its subject's name and the answer of its sub-question; the next query is the query without the subject, with the answer behind
+it. Negatives are what BM25 and TF-IDF put high that is not gold, and what gold passages link to besides.
+"""
+
+import argparse
+import random
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from retrieval import Bm25, TfIdf, rank_links
+from worlds import World, words
+
+NOUNS = frozenset(
+    "film novel album company band director actor writer musician entrepreneur politician scientist".split()
+)
+
+
+def find(sequence, part):
+    """Where `part` begins in `sequence`, letters of either case; None where it does not occur."""
+    lowered, wanted = [w.lower() for w in sequence], [w.lower() for w in part]
+    for start in range(len(lowered) - len(wanted) + 1):
+        if wanted and lowered[start : start + len(wanted)] == wanted:
+            return start
+    return None
+
+
+def mention(query, title):
+    """The words of `query` that speak of the entity: its name with article, noun and year around it."""
+    name = title.split(" (")[0]
+    start = find(query, words(name))
+    if start is None:
+        name = name.split(", ")[0]
+        start = find(query, words(name))
+    if start is None:
+        return None
+    end = start + len(words(name))
+    if query[end : end + 2] == ["(", "born"]:
+        end += 4
+    if start and query[start - 1].lower() in NOUNS:
+        start -= 1
+        if start and re.fullmatch(r"\d{4}", query[start - 1]):
+            start -= 1
+        if start and query[start - 1].lower() == "the":
+            start -= 1
+    elif start and query[start - 1].lower() == "the" and title.endswith(("River",)):
+        start -= 1
+    return start, end
+
+
+def answered(fact, text):
+    """The object of an evidence as the text has it: words, or None."""
+    _, _, target = fact
+    for form in (target, target.split(" (")[0], target.split(", ")[0]):
+        found = find(words(text), words(form))
+        if found is not None:
+            return words(text)[found : found + len(words(form))]
+    # A person may stand there with an initial only.
+    return None
+
+
+class Steps:
+    """A question's facts as hops: which passage states which, and what of it the next query needs."""
+
+    def __init__(self, world, question):
+        self.question, self.world = question, world
+        self.facts = question["evidences"]
+        self.passages = [world.by_title[f[0]] for f in self.facts]
+        kind = question["kind"]
+        if kind == "bridge":
+            self.rounds = [[n] for n in range(len(self.facts))]
+        elif kind == "comparison":
+            self.rounds = [[0, 1]]
+        else:
+            self.rounds = [[0, 2], [1, 3]]
+
+    def kept(self, fact):
+        """Words that the labeler keeps of a fact's passage: name, then answer; and the passage's words and labels."""
+        passage = self.world.passages[self.passages[fact]]
+        text = words(passage.chunk)
+        labels = [False] * len(text)
+        for n in range(len(words(passage.name))):
+            labels[n] = True
+        answer = answered(self.facts[fact], passage.text)
+        if answer is None:
+            return None
+        # The first place after the title; the fact's own sentence may not be the first that names the object.
+        offset = len(words(passage.title + ":"))
+        start = find(text[offset:], answer)
+        for n in range(offset + start, offset + start + len(answer)):
+            labels[n] = True
+        return text, labels, answer
+
+    def next_query(self, query, facts):
+        """Filter row for the query and the infos of `facts`, and the next query; None where a subject is not found."""
+        infos, drops, answers = [], [False] * len(query), []
+        for fact in facts:
+            kept = self.kept(fact)
+            if kept is None:
+                return None
+            text, labels, answer = kept
+            infos.append([w for w, keep in zip(text, labels) if keep])
+            span = mention(query, self.facts[fact][0])
+            if span is None:
+                return None
+            for n in range(*span):
+                drops[n] = True
+            answers.append((len(infos[-1]) - len(answer), answer))
+        tokens = ["Query", ":"] + query
+        labels = [False, False] + [not d for d in drops]
+        for n, (info, (_, answer)) in enumerate(zip(infos, answers)):
+            tokens += ([";"] if n else []) + ["Info", ":"] + info
+            labels += ([False] if n else []) + [False, False]
+            # Where name and answer stand in the text decides which comes first; the answer is what is kept.
+            at = find(info[::-1], answer[::-1])
+            first = len(info) - at - len(answer)
+            labels += [first <= m < first + len(answer) for m in range(len(info))]
+        following = [w for w, keep in zip(tokens, labels) if keep]
+        return tokens, labels, following
+
+
+def efficientrag(world, bm25, rng, labeler, filters, encoder, negatives=2):
+    for question in world.questions:
+        steps = Steps(world, question)
+        gold = set(steps.passages)
+        queries = [(words(question["text"]), question["text"], 0)]
+        for number, facts in enumerate(steps.rounds):
+            last = number + 1 == len(steps.rounds)
+            following = []
+            for query, text, hop in queries:
+                wanted = [f for f in facts if mention(query, steps.facts[f][0])]
+                for fact in wanted:
+                    kept = steps.kept(fact)
+                    if kept is None:
+                        continue
+                    tokens, labels, _ = kept
+                    tag = "FINISH" if last else "CONTINUE"
+                    passage = world.passages[steps.passages[fact]]
+                    labeler.append((text, passage.chunk, tokens, labels, tag, question["id"], passage.id, hop))
+                    found = [n for n in bm25.search(text, 12) if n not in gold]
+                    encoder.append((question["id"], text, passage.chunk, [world.passages[n].chunk for n in found[:4]], hop))
+                found = [n for n in bm25.search(text, 10) if n not in gold]
+                linked = [n for n in world.linked(steps.passages[facts[0]]) if n not in gold]
+                wrong = found[:1] + rng.sample(found[1:], min(len(found) - 1, negatives - 1)) if found else []
+                if linked and rng.random() < 0.3:
+                    wrong.append(rng.choice(linked))
+                # Gold of another hop, which this query does not need.
+                others = [p for p in gold if p not in {steps.passages[f] for f in wanted}]
+                if others and rng.random() < 0.5:
+                    wrong.append(rng.choice(sorted(others)))
+                for n in wrong:
+                    passage = world.passages[n]
+                    tokens = words(passage.chunk)
+                    row = (text, passage.chunk, tokens, [False] * len(tokens), "TERMINATE", question["id"], passage.id, hop)
+                    labeler.append(row)
+                subsets = [wanted] if len(wanted) < 2 else [wanted, [rng.choice(wanted)]]
+                for subset in subsets:
+                    if not subset:
+                        continue
+                    made = steps.next_query(query, subset)
+                    if made is None:
+                        continue
+                    tokens, labels, after = made
+                    filters.append((tokens, labels, question["id"], hop))
+                    if subset != wanted and len(wanted) > 1:
+                        # One side is still to be found.
+                        rest = [f for f in wanted if f not in subset]
+                        for fact in rest:
+                            kept = steps.kept(fact)
+                            if kept:
+                                passage = world.passages[steps.passages[fact]]
+                                tag = "FINISH" if last else "CONTINUE"
+                                row = (" ".join(after), passage.chunk, kept[0], kept[1], tag, question["id"], passage.id, hop + 1)
+                                labeler.append(row)
+                                encoder.append((question["id"], " ".join(after), passage.chunk, [], hop + 1))
+                        continue
+                    if last:
+                        # Nothing is left to find: whatever comes now is of no use.
+                        found = bm25.search(" ".join(after), 5)
+                        for n in rng.sample(found, min(len(found), 2)):
+                            passage = world.passages[n]
+                            chunk = words(passage.chunk)
+                            row = (" ".join(after), passage.chunk, chunk, [False] * len(chunk), "TERMINATE", question["id"], passage.id, hop + 1)
+                            labeler.append(row)
+                    else:
+                        following.append((after, " ".join(after), hop + 1))
+            queries = following
+
+
+def promptrank(world, tfidf, rng, scorer, singles=4, wrong=3):
+    """Candidates as the method meets them: single passages of the pool, and paths over links of gold and of other passages."""
+    text = lambda n: world.passages[n].text  # noqa: E731
+    for question in world.questions:
+        gold = world.gold(question)
+        asked = question["text"]
+        pool = tfidf.search(asked, 100)
+        others = [n for n in pool if n not in gold]
+        if len(others) < singles:
+            continue
+        near = others[: 2 * singles]
+        chosen = rng.sample(near, singles - 1) + rng.sample(others, 1)
+        rows = []
+
+        def add(path, relevance):
+            rows.append((question["id"], asked, [text(n) for n in path], relevance))
+
+        def best_links(first, most, skip):
+            linked = world.linked(first)
+            order = rank_links(asked, [text(n) for n in linked])
+            return [linked[n] for n in order if linked[n] not in skip][:most]
+
+        if question["kind"] == "bridge":
+            add(gold[:2], 2)
+            add(gold[:1], 1)
+            add(gold[1:2], 1)
+            starts = gold[:1]
+        elif question["kind"] == "comparison":
+            for n in gold:
+                add([n], 2)
+            starts = gold
+        else:
+            add(gold[:2], 2)
+            add(gold[2:], 2)
+            add(gold[:1], 1)
+            add(gold[2:3], 1)
+            starts = [gold[0], gold[2]]
+        for n in dict.fromkeys(chosen):
+            add([n], 0)
+        for start in starts:
+            for n in best_links(start, wrong if len(starts) == 1 else wrong - 1, set(gold)):
+                add([start, n], 0)
+        first = near[0]
+        for n in best_links(first, 1, set(gold)):
+            add([first, n], 0)
+        scorer.extend(rows)
+
+
+def reading(world, tfidf, rng, reader):
+    for question in world.questions:
+        gold = world.gold(question)
+        answer = question["answers"][0]
+        shown = lambda n: f"{world.passages[n].title} {world.passages[n].text}"  # noqa: E731
+        texts = [shown(n) for n in gold]
+        held = answer in ("yes", "no") or any(answer in t for t in texts)
+        if held:
+            reader.append((question["id"], question["text"], texts, answer, 1))
+        others = [n for n in tfidf.search(question["text"], 30) if n not in gold]
+        linked = [n for n in world.linked(gold[0]) if n not in gold]
+        if not others:
+            continue
+        wrong = [gold[0], rng.choice(linked)] if linked and rng.random() < 0.6 else [rng.choice(others), rng.choice(others)]
+        texts = [shown(n) for n in dict.fromkeys(wrong)]
+        reader.append((question["id"], question["text"], texts, "", 0))
+
+
+COLUMNS = {
+    "scorer": [("question_id", pa.string()), ("question", pa.string()), ("path", pa.list_(pa.string())), ("relevance", pa.int8())],
+    "labeler": [
+        ("question", pa.string()),
+        ("chunk", pa.string()),
+        ("chunk_tokens", pa.list_(pa.string())),
+        ("labels", pa.list_(pa.bool_())),
+        ("tag", pa.string()),
+        ("question_id", pa.string()),
+        ("passage", pa.string()),
+        ("hop", pa.int32()),
+    ],
+    "filter": [
+        ("query_info_tokens", pa.list_(pa.string())),
+        ("query_info_labels", pa.list_(pa.bool_())),
+        ("question_id", pa.string()),
+        ("hop", pa.int32()),
+    ],
+    "reader": [
+        ("question_id", pa.string()),
+        ("question", pa.string()),
+        ("passages", pa.list_(pa.string())),
+        ("answer", pa.string()),
+        ("relevance", pa.int8()),
+    ],
+    "encoder": [
+        ("question_id", pa.string()),
+        ("query", pa.string()),
+        ("positive", pa.string()),
+        ("negatives", pa.list_(pa.string())),
+        ("hop", pa.int32()),
+    ],
+}
+
+
+def write(rows, name, out):
+    schema = pa.schema(COLUMNS[name])
+    columns = list(zip(*rows)) or [[] for _ in schema]
+    table = pa.Table.from_arrays([pa.array(list(c), f.type) for c, f in zip(columns, schema)], schema=schema)
+    parquet.write_table(table, out / f"{name}.parquet", compression="zstd")
+    return len(rows)
+
+
+def read(path, *columns):
+    """Rows of a Parquet file as dictionaries; a column that is missing is named."""
+    table = parquet.read_table(path)
+    missing = [c for c in columns if c not in table.column_names]
+    if missing:
+        raise SystemExit(f"{path}: lacks the columns {', '.join(missing)}; it has {', '.join(table.column_names)}")
+    return table.select(list(columns)).to_pylist()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--world", action="append", required=True, type=Path)
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(options.seed)
+    rows = {name: [] for name in COLUMNS}
+    for folder in options.world:
+        world = World.read(folder)
+        texts = [f"{p.title} {p.text}" for p in world.passages]
+        tfidf, bm25 = TfIdf(texts), Bm25(texts)
+        promptrank(world, tfidf, rng, rows["scorer"])
+        efficientrag(world, bm25, rng, rows["labeler"], rows["filter"], rows["encoder"])
+        reading(world, tfidf, rng, rows["reader"])
+    for name, made in rows.items():
+        print(name, write(made, name, options.out))
+
+
+if __name__ == "__main__":
+    main()
