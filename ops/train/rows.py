@@ -159,10 +159,10 @@ def efficientrag(world, bm25, rng, labeler, filters, encoder, negatives=2):
                 wrong = found[:1] + rng.sample(found[1:], min(len(found) - 1, negatives - 1)) if found else []
                 if linked and rng.random() < 0.3:
                     wrong.append(rng.choice(linked))
-                # Gold of another hop, which this query does not need.
-                others = [p for p in gold if p not in {steps.passages[f] for f in wanted}]
-                if others and rng.random() < 0.5:
-                    wrong.append(rng.choice(sorted(others)))
+                # Gold of an earlier hop, which this query no longer needs.
+                done = {steps.passages[f] for earlier in steps.rounds[:number] for f in earlier}
+                if done and rng.random() < 0.5:
+                    wrong.append(rng.choice(sorted(done)))
                 for n in wrong:
                     passage = world.passages[n]
                     tokens = words(passage.chunk)
@@ -172,7 +172,8 @@ def efficientrag(world, bm25, rng, labeler, filters, encoder, negatives=2):
                 for subset in subsets:
                     if not subset:
                         continue
-                    made = steps.next_query(query, subset)
+                    # As found: in no particular order.
+                    made = steps.next_query(query, rng.sample(subset, len(subset)))
                     if made is None:
                         continue
                     tokens, labels, after = made

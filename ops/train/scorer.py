@@ -53,6 +53,8 @@ class Preset:
     scale: float  # of the mean log-likelihood in the softmax over candidates
     likelihood: float  # weight of the gold path's likelihood
     first_hop: float  # weight of the softmax over single passages
+    wrong: int  # wrong candidates of a question in a step at most
+    short: tuple = (0.0, 0)  # for this share of the steps documents are cut to so many tokens
     seconds: float = 0.0
     schedule: str = "cosine"
     betas: tuple = (0.9, 0.98)
@@ -62,8 +64,8 @@ class Preset:
 
 
 PRESETS = {
-    "paper": Preset(10_000, 8, 1e-4, 0.0, 0.02, 230, 10.0, 1.0, 0.5),
-    "small": Preset(1_200, 4, 2e-3, 0.01, 0.05, 128, 12.0, 1.0, 0.5),
+    "paper": Preset(10_000, 8, 1e-4, 0.0, 0.02, 230, 10.0, 1.0, 0.5, 16),
+    "small": Preset(1_200, 4, 2e-3, 0.01, 0.05, 128, 12.0, 1.0, 0.5, 6, (0.4, 80)),
 }
 
 
@@ -98,11 +100,11 @@ class Prompts:
         self.pieces = Pieces(tokenizer)
         self.end, self.most = self.pieces.id("</s>"), max_document
 
-    def prompt(self, texts, instruction):
+    def prompt(self, texts, instruction, most=None):
         before, after = instruction
         ids = list(self.pieces.text(before))
         for text in texts:
-            ids += self.pieces.text("Document:") + self.pieces.text(text)[: self.most]
+            ids += self.pieces.text("Document:") + self.pieces.text(text)[: most or self.most]
         return ids + self.pieces.text(f"{after} Question:") + [self.end]
 
     def target(self, question):
@@ -148,16 +150,31 @@ class Objective:
     def __init__(self, model, prompts, renaming, preset, generator):
         self.model, self.prompts, self.renaming = model, prompts, renaming
         self.preset, self.generator = preset, generator
+        self.steps = 0
+
+    def chosen(self, candidates):
+        """The right candidates, and some of the wrong ones."""
+        wrong = [n for n, (_, relevance) in enumerate(candidates) if relevance < 2]
+        dropped = len(wrong) - self.preset.wrong
+        if dropped > 0:
+            order = torch.randperm(len(wrong), generator=self.generator)[:dropped].tolist()
+            gone = {wrong[n] for n in order}
+            return [c for n, c in enumerate(candidates) if n not in gone]
+        return candidates
 
     def loss(self, batch):
         prompts, targets, spans = [], [], []
+        share, most = self.preset.short
+        most = most if self.steps < share * self.preset.steps else None
+        self.steps += 1
         for question, candidates in batch:
+            candidates = self.chosen(candidates)
             table = self.renaming.draw(self.generator) if self.renaming else None
             which = int(torch.randint(len(INSTRUCTIONS), (), generator=self.generator))
             ids = lambda row: row if table is None else table[torch.tensor(row)]  # noqa: E731
             spans.append((len(prompts), candidates))
             for path, _ in candidates:
-                prompts.append(ids(self.prompts.prompt(path, INSTRUCTIONS[which])))
+                prompts.append(ids(self.prompts.prompt(path, INSTRUCTIONS[which], most)))
                 targets.append(ids(self.prompts.target(question)))
         means = likelihoods(self.model, prompts, targets)
         likelihood, paths, firsts, right = [], [], [], 0

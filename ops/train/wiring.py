@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 
-def frames(hidden, generator, reserved=0):
-    """Four matrices `[hidden / 4, hidden]` with orthonormal rows; the last `reserved` of the last frame are flags."""
+def frames(hidden, generator):
+    """Four matrices `[hidden / 4, hidden]` with orthonormal rows."""
     basis, _ = torch.linalg.qr(torch.randn(hidden, hidden, generator=generator, dtype=torch.float64))
     return list(basis.T.to(torch.float32).contiguous().split(hidden // 4))
 
@@ -77,7 +77,7 @@ def t5(model, generator, match=9.0, copy=3.0, back=1.5):
             cross.o.weight[:, head * size : (head + 1) * size].copy_(copy * p[head + 2].T)
 
 
-def deberta(backbone, generator, cls, marks, match=6.0, back=1.0):
+def deberta(backbone, generator, cls, marks, match=9.0, back=1.0):
     """Prewires a DeBERTa-v2 backbone of four heads, three layers or more, `pos_att_type` c2p and no shared key.
 
     First layer: head 0 looks one token back; head 1 looks left for [CLS] and for `marks` ([SEP], or what else begins a second
