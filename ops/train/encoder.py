@@ -31,6 +31,8 @@ class Preset:
     pieces: int
     layers: int = 0
     hidden: int = 0
+    tables: float = 1.0  # share of the rate at which the tables of pieces learn
+    wired: tuple = ()  # parts of names of what learns as slowly as the tables
     seconds: float = 0.0
     betas: tuple = (0.9, 0.98)
     clip: float = 1.0
@@ -40,7 +42,7 @@ class Preset:
 
 PRESETS = {
     "paper": Preset(10_000, 64, 1e-5, 0.01, 0.1, "linear", 256, betas=(0.9, 0.999)),
-    "small": Preset(500, 48, 2e-3, 0.01, 0.05, "cosine", 128, layers=1, hidden=256),
+    "small": Preset(400, 32, 2e-3, 0.01, 0.05, "cosine", 96, layers=1, hidden=256),
 }
 
 
@@ -118,7 +120,7 @@ def main():
     aside = aside[:400]
     log.write(
         model="encoder", preset=options.preset, seed=options.seed, rows=len(rows), held_out=len(aside),
-        parameters=sum(p.numel() for p in model.parameters()), **vars(preset),
+        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
     )  # fmt: skip
 
     def batches():

@@ -30,6 +30,8 @@ class Preset:
     schedule: str
     pieces: int
     layers: int = 0
+    tables: float = 1.0  # share of the rate at which the tables of pieces learn
+    wired: tuple = ()  # parts of names of what learns as slowly as the tables
     seconds: float = 0.0
     betas: tuple = (0.9, 0.98)
     clip: float = 1.0
@@ -102,7 +104,7 @@ def main():
     held = [example(pieces, row, preset.pieces) for row in aside][:600]
     log.write(
         model="filter", preset=options.preset, seed=options.seed, rows=len(examples), held_out=len(held),
-        parameters=sum(p.numel() for p in model.parameters()), **vars(preset),
+        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
     )  # fmt: skip
 
     def batches():

@@ -45,23 +45,29 @@ def rate(progress, warm_up, schedule):
     return 0.5 * (1 + math.cos(math.pi * min(1.0, rest))) if schedule == "cosine" else max(0.0, 1 - rest)
 
 
-def groups(model, weight_decay):
-    """Matrices decay; vectors and embeddings do not."""
-    decays, stays = [], []
+def groups(model, weight_decay, tables, wired=()):
+    """Matrices decay; vectors do not, nor do the tables of pieces and what is `wired`, which learn at `tables` times the rate."""
+    matrices, vectors, of_pieces = [], [], []
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            vector = parameter.ndim < 2 or "shared" in name or "embedding" in name or "bias" in name
-            (stays if vector else decays).append(parameter)
-    return [{"params": decays, "weight_decay": weight_decay}, {"params": stays, "weight_decay": 0.0}]
+        if any(table in name for table in ("shared", "lm_head", "word_embeddings", *wired)):
+            of_pieces.append(parameter)
+        else:
+            (vectors if parameter.ndim < 2 or "bias" in name or "embedding" in name else matrices).append(parameter)
+    return [
+        {"params": matrices, "weight_decay": weight_decay, "share": 1.0},
+        {"params": vectors, "weight_decay": 0.0, "share": 1.0},
+        {"params": of_pieces, "weight_decay": 0.0, "share": tables},
+    ]
 
 
 def fit(model, batches, loss, options, log, evaluate=None):
     """Trains `model`: `batches()` yields for ever, `loss(batch)` gives a tensor and a dictionary of numbers for the log.
 
-    `options` has steps, seconds, learning_rate, weight_decay, warm_up (share of the training), schedule, betas, clip,
+    `options` has steps, seconds, learning_rate, tables (the tables' share of it), wired (names of
+    what learns as slowly), weight_decay, warm_up (share of the training), schedule, betas, clip,
     log_every and evaluate_every (steps; 0 for never).
     """
-    optimizer = torch.optim.AdamW(groups(model, options.weight_decay), lr=options.learning_rate, betas=options.betas, eps=1e-8)
+    optimizer = torch.optim.AdamW(groups(model, options.weight_decay, options.tables, options.wired), lr=options.learning_rate, betas=options.betas, eps=1e-8)
     started, wall = time.process_time(), time.time()
     sums, count, step, progress = {}, 0, 0, 0.0
     model.train()
@@ -70,8 +76,9 @@ def fit(model, batches, loss, options, log, evaluate=None):
         progress = max(step / options.steps, spent / options.seconds if options.seconds else 0.0)
         if progress >= 1.0:
             break
+        share = rate(max(progress, 0.5 / options.steps), options.warm_up, options.schedule)
         for group in optimizer.param_groups:
-            group["lr"] = options.learning_rate * rate(max(progress, 0.5 / options.steps), options.warm_up, options.schedule)
+            group["lr"] = options.learning_rate * share * group["share"]
         optimizer.zero_grad(set_to_none=True)
         value, numbers = loss(batch)
         value.backward()

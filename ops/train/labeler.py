@@ -38,6 +38,8 @@ class Preset:
     keep_weight: float  # of kept words
     predicted: bool  # words count where the predicted tag, not the given one, is not TERMINATE
     layers: int = 0
+    tables: float = 1.0  # share of the rate at which the tables of pieces learn
+    wired: tuple = ()  # parts of names of what learns as slowly as the tables
     seconds: float = 0.0
     betas: tuple = (0.9, 0.98)
     clip: float = 1.0
@@ -138,7 +140,7 @@ def main():
     held = [example(pieces, row, preset.pieces, tags) for row in aside][:600]
     log.write(
         model="labeler", preset=options.preset, seed=options.seed, rows=len(examples), held_out=len(held),
-        parameters=sum(p.numel() for p in model.parameters()), **vars(preset),
+        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
     )  # fmt: skip
     weights = torch.tensor([1.0, preset.keep_weight])
 

@@ -34,6 +34,8 @@ class Preset:
     pieces: int
     passage: int  # pieces of one passage at most
     layers: int = 0
+    tables: float = 1.0  # share of the rate at which the tables of pieces learn
+    wired: tuple = ()  # parts of names of what learns as slowly as the tables
     seconds: float = 0.0
     betas: tuple = (0.9, 0.98)
     clip: float = 1.0
@@ -138,7 +140,7 @@ def main():
     held = [e for e in (example(pieces, row, preset) for row in random.Random(0).sample(aside, min(400, len(aside)))) if usable(e)]
     log.write(
         model="reader", preset=options.preset, seed=options.seed, rows=len(examples), held_out=len(held),
-        parameters=sum(p.numel() for p in model.parameters()), **vars(preset),
+        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
     )  # fmt: skip
 
     def batches():

@@ -6,6 +6,7 @@ These are slow and obvious; hopeval's own indexes are what runs are made with.
 import math
 import re
 from collections import Counter
+from functools import lru_cache
 
 import numpy as np
 from scipy import sparse
@@ -49,11 +50,18 @@ class Matrix:
         self.frequency = np.bincount(columns, minlength=shape[1]).astype(np.float64)
 
     def query(self, text):
+        """The columns that a text's terms have, and how often each occurs."""
         found = Counter(self.columns[t] for t in self.analyse(text) if t in self.columns)
-        row = np.zeros(len(self.columns))
-        for column, count in found.items():
-            row[column] = count
-        return row
+        return np.fromiter(found, np.int64), np.fromiter(found.values(), np.float64)
+
+
+def product(postings, columns, weights):
+    """What rows score for a few weighted columns of a matrix that is stored by column."""
+    scores = np.zeros(postings.shape[0])
+    for column, weight in zip(columns, weights):
+        span = slice(postings.indptr[column], postings.indptr[column + 1])
+        scores[postings.indices[span]] += weight * postings.data[span]
+    return scores
 
 
 def best(scores, k):
@@ -71,10 +79,11 @@ class TfIdf:
         self.idf = np.maximum(np.log((n - df + 0.5) / (df + 0.5)), 0.0)
         weighted = self.matrix.counts.copy()
         weighted.data = np.log1p(weighted.data) * self.idf[weighted.indices]
-        self.weighted = weighted
+        self.postings = weighted.tocsc()
 
     def scores(self, text):
-        return self.weighted @ (np.log1p(self.matrix.query(text)) * self.idf)
+        columns, counts = self.matrix.query(text)
+        return product(self.postings, columns, np.log1p(counts) * self.idf[columns])
 
     def search(self, text, k):
         return best(self.scores(text), k)
@@ -92,25 +101,31 @@ class Bm25:
         rows = np.repeat(np.arange(len(texts)), np.diff(weighted.indptr))
         weighted.data = weighted.data / (weighted.data + norm[rows])
         weighted.data *= np.log(1 + (n - df + 0.5) / (df + 0.5))[weighted.indices]
-        self.weighted = weighted
+        self.postings = weighted.tocsc()
 
     def scores(self, text):
-        return self.weighted @ (self.matrix.query(text) > 0).astype(np.float64)
+        columns, _ = self.matrix.query(text)
+        return product(self.postings, columns, np.ones(len(columns)))
 
     def search(self, text, k):
         return best(self.scores(text), k)
 
 
+@lru_cache(maxsize=100_000)
+def bag(text):
+    return Counter(w for w in terms(text) if w not in STOP_WORDS and len(w) > 1)
+
+
 def rank_links(question, texts):
     """Positions of `texts` by the cosine of a TF-IDF fitted on just them; of equal ones the later first, as PromptRank does."""
-    bags = [Counter(w for w in terms(t) if w not in STOP_WORDS and len(w) > 1) for t in texts]
+    bags = [bag(text) for text in texts]
     frequency = Counter(w for bag in bags for w in bag)
     idf = {w: math.log((1 + len(texts)) / (1 + df)) + 1 for w, df in frequency.items()}
     asked = {w: c * idf[w] for w, c in Counter(terms(question)).items() if w in idf}
 
-    def cosine(bag):
-        length = math.sqrt(sum((c * idf[w]) ** 2 for w, c in bag.items()))
-        return sum(asked[w] * bag[w] * idf[w] for w in asked if w in bag) / length if length else 0.0
+    def cosine(counts):
+        length = math.sqrt(sum((c * idf[w]) ** 2 for w, c in counts.items()))
+        return sum(asked[w] * counts[w] * idf[w] for w in asked if w in counts) / length if length else 0.0
 
-    scores = [cosine(bag) for bag in bags]
+    scores = [cosine(counts) for counts in bags]
     return sorted(range(len(texts)), key=lambda n: (-scores[n], -n))

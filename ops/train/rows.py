@@ -326,6 +326,7 @@ def main():
     parser.add_argument("--world", action="append", required=True, type=Path)
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=COLUMNS, help="one file; labeler, filter and encoder are made together")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(options.seed)
@@ -334,11 +335,15 @@ def main():
         world = World.read(folder)
         texts = [f"{p.title} {p.text}" for p in world.passages]
         tfidf, bm25 = TfIdf(texts), Bm25(texts)
-        promptrank(world, tfidf, rng, rows["scorer"])
-        efficientrag(world, bm25, rng, rows["labeler"], rows["filter"], rows["encoder"])
-        reading(world, tfidf, rng, rows["reader"])
+        if options.only in (None, "scorer"):
+            promptrank(world, tfidf, rng, rows["scorer"])
+        if options.only in (None, "labeler", "filter", "encoder"):
+            efficientrag(world, bm25, rng, rows["labeler"], rows["filter"], rows["encoder"])
+        if options.only in (None, "reader"):
+            reading(world, tfidf, rng, rows["reader"])
     for name, made in rows.items():
-        print(name, write(made, name, options.out))
+        if made:
+            print(name, write(made, name, options.out))
 
 
 if __name__ == "__main__":

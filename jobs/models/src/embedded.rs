@@ -17,5 +17,4 @@ macro_rules! model {
 }
 
 /// Every model, by name.
-pub(crate) static MODELS: &[Model] =
-    &[model!("encoder"), model!("filter"), model!("labeler"), model!("reader"), model!("scorer")];
+pub(crate) static MODELS: &[Model] = &[model!("labeler"), model!("scorer")];
