@@ -3,8 +3,7 @@
 //! ```text
 //! for each block of rows        its scores, a row of them for each query
 //!   for some of the queries     as many as stay in the second-level cache
-//!     for each 6 rows           widened first if they are stored in half precision
-//!       for each 4 queries      a tile of products
+//!     for each 6 rows           widened first if they are stored in half precision, their products
 //!   for each query              the block's scores against the k-th best of the rows before
 //! ```
 
@@ -14,7 +13,7 @@ use super::{DenseIndex, DenseQuery, Rows};
 use crate::{
     error::IndexError,
     query::{Best, Hit},
-    simd::products::{self, LANES, Level, Line, QUERIES, ROWS, Tile},
+    simd::products::{self, Chains, LANES, Level, Line, QUERIES, ROWS},
 };
 
 /// Rows whose scores are looked at together.
@@ -30,8 +29,16 @@ pub(crate) struct Scratch {
     queries: Vec<Line>,
     /// Scores of a block, [`BLOCK`] for each query.
     scores: Vec<f32>,
-    /// [`ROWS`] rows in single precision.
+    tiles: Tiles,
+}
+
+/// What [`ROWS`] rows and some queries are multiplied in.
+#[derive(Default)]
+struct Tiles {
+    /// The rows in single precision.
     wide: Vec<Line>,
+    chains: Vec<Chains>,
+    products: Vec<[f32; ROWS]>,
 }
 
 /// Answers queries over the rows of a range that the index has.
@@ -112,7 +119,7 @@ impl View<'_> {
     fn all(&self, rows: Range<u32>, queries: &[&DenseQuery<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>> {
         let mut best: Vec<Best> = queries.iter().map(|query| Best::new(query.k, Hit::ranking)).collect();
         if !queries.is_empty() {
-            let Scratch { queries: packed, scores, wide } = scratch;
+            let Scratch { queries: packed, scores, tiles } = scratch;
             pack(queries, packed);
             scores.resize(queries.len() * BLOCK, 0.0);
             // Whole tiles of queries.
@@ -122,7 +129,7 @@ impl View<'_> {
                 block.clear();
                 block.extend(start..rows.end.min(start.saturating_add(BLOCK as u32)));
                 for (packed, scores) in packed.chunks(resident * self.depth).zip(scores.chunks_mut(resident * BLOCK)) {
-                    self.multiply(&block, packed, scores, wide);
+                    self.multiply(&block, packed, scores, tiles);
                 }
                 for (best, scores) in best.iter_mut().zip(scores.chunks(BLOCK)) {
                     keep(best, start.., &scores[..block.len()]);
@@ -134,37 +141,32 @@ impl View<'_> {
 
     /// The best of some rows, by ascending number, for one query.
     fn among(&self, ids: &[u32], query: &DenseQuery<'_>, scratch: &mut Scratch) -> Vec<Hit> {
-        let Scratch { queries: packed, scores, wide } = scratch;
+        let Scratch { queries: packed, scores, tiles } = scratch;
         pack(&[query], packed);
         scores.resize(BLOCK, 0.0);
         let mut best = Best::new(query.k, Hit::ranking);
         for block in ids.chunks(BLOCK) {
-            self.multiply(block, packed, scores, wide);
+            self.multiply(block, packed, scores, tiles);
             keep(&mut best, block.iter().copied(), &scores[..block.len()]);
         }
         best.finish()
     }
 
     /// Scores of at most [`BLOCK`] rows: `scores[query * BLOCK + at]` is that of row `ids[at]`.
-    fn multiply(&self, ids: &[u32], queries: &[Line], scores: &mut [f32], wide: &mut Vec<Line>) {
-        let mut tile: Tile = [[0.0; ROWS]; QUERIES];
-        let tiles = queries.len().div_ceil(QUERIES * self.depth);
+    fn multiply(&self, ids: &[u32], queries: &[Line], scores: &mut [f32], tiles: &mut Tiles) {
+        let Tiles { wide, chains, products } = tiles;
+        products.resize(queries.len() / self.depth, [0.0; ROWS]);
         for (group, six) in ids.chunks(ROWS).enumerate() {
+            let count = six.len();
             // The last row stands for those that a last group lacks.
-            let six: [u32; ROWS] = std::array::from_fn(|at| six[at.min(six.len() - 1)]);
+            let six: [u32; ROWS] = std::array::from_fn(|at| six[at.min(count - 1)]);
             let rows = self.rows.singles(six, self.level, wide);
             // Rows that follow one another are followed by others; what comes after a restriction's is not known here.
             let consecutive = six[ROWS - 1] - six[0] == ROWS as u32 - 1;
             let next = if consecutive { self.rows.after(six[ROWS - 1]) } else { &[] };
-            let each = next.len().div_ceil(tiles);
-            for (at, queries) in queries.chunks(QUERIES * self.depth).enumerate() {
-                let ahead = &next[(at * each).min(next.len())..((at + 1) * each).min(next.len())];
-                products::products(self.level, queries, rows, ahead, &mut tile);
-                let count = (ids.len() - group * ROWS).min(ROWS);
-                for (query, tile) in tile.iter().enumerate().take(queries.len() / self.depth) {
-                    let to = (at * QUERIES + query) * BLOCK + group * ROWS;
-                    scores[to..to + count].copy_from_slice(&tile[..count]);
-                }
+            products::products(self.level, queries, rows, next, chains, products);
+            for (products, scores) in products.iter().zip(scores.chunks_mut(BLOCK)) {
+                scores[group * ROWS..][..count].copy_from_slice(&products[..count]);
             }
         }
     }
