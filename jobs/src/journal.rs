@@ -1,9 +1,9 @@
 //! The journal of one worker: what is known, what was just computed, and what is being written.
 //!
 //! A response is *recent* from the moment it is computed until its segment is durable; then its key is in the index.
-//! Segments are written when enough has gathered and whenever the dataflow says that a chunk is complete, because a
-//! commit waits for everything that its outcomes may have seen; and once more when a run drains, so that nothing that
-//! was computed is computed again.
+//! Segments are written when enough has gathered, or has waited long enough, and whenever the dataflow says that a chunk is
+//! complete, because a commit waits for everything that its outcomes may have seen; and once more when a run drains, so
+//! that nothing that was computed is computed again.
 
 use crate::host::{Recorded, Served};
 use crate::ledger::Receipt;
@@ -21,10 +21,13 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes that gather before a segment is written without need.
 const SEGMENT_BYTES: usize = 8 << 20;
+
+/// How long a record may wait for its segment: about what a crash may cost, also where an answer takes a model a second.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Where one worker looks answers up.
 #[derive(Clone)]
@@ -114,6 +117,8 @@ pub struct Scribe {
     /// Failures that only this run keeps.
     pending_run: Vec<(Key, u16, Vec<u8>)>,
     bytes: usize,
+    /// Since when the oldest of them waits.
+    since: Option<Instant>,
     jobs: Sender<Job>,
     /// Writes that have begun and are not durable.
     open: Arc<AtomicUsize>,
@@ -140,7 +145,7 @@ impl Scribe {
         if let Err(error) = started {
             tracing::error!(%error, "cannot start the journal's thread");
         }
-        Self { shelf, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, jobs, open }
+        Self { shelf, pending: Vec::new(), pending_run: Vec::new(), bytes: 0, since: None, jobs, open }
     }
 
     fn begin(&mut self, run_only: bool, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
@@ -159,6 +164,9 @@ impl Writer for Scribe {
 
     fn accept(&mut self, _chunk: u64, items: &mut Vec<Recorded>) {
         let mut inner = self.shelf.0.borrow_mut();
+        if !items.is_empty() {
+            self.since.get_or_insert_with(Instant::now);
+        }
         for Recorded { bucket, key, service, kind, served } in items.drain(..) {
             let record = Record {
                 service: service.to_string(),
@@ -176,8 +184,9 @@ impl Writer for Scribe {
 
     fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         self.shelf.settle();
-        if due.advanced || due.flush || self.bytes >= SEGMENT_BYTES {
-            self.bytes = 0;
+        let late = self.since.is_some_and(|since| since.elapsed() >= LONGEST_WAIT);
+        if due.advanced || due.flush || late || self.bytes >= SEGMENT_BYTES {
+            (self.bytes, self.since) = (0, None);
             self.begin(false, begin);
             self.begin(true, begin);
         }

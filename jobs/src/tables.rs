@@ -413,8 +413,8 @@ fn configuration_rows(run: &Open) -> Vec<ConfigurationRow> {
         context_mode: method.context_mode().name().to_owned(),
         answers: method.answers(),
         services: method.services().iter().map(|used| format!("{}={}", used.parameter, used.service)).collect(),
-        prompt_origin: None,
-        prompt_digest: None,
+        prompt_origin: method.wording().map(|wording| wording.origin.to_owned()),
+        prompt_digest: method.wording().map(|wording| blake3::hash(wording.text.as_bytes()).to_hex().to_string()),
         replicate: None,
     })
     .collect()

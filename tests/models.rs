@@ -1,0 +1,159 @@
+//! Methods over language models, whole. The models are tiny and untrained: the figures mean nothing, and must be the same
+//! however the work is spread, shared and resumed.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod harness;
+
+use harness::{document, final_tables, hopeval, run_of, succeed};
+use hopeval_results::Store;
+use hopeval_results::tables::{FinalOutcomeRow, read_table};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A job over a small world; `temperatures` is what of the sweep or of the method names them.
+fn job(dir: &Path, name: &str, temperatures: &str) -> PathBuf {
+    for model in ["t5-v1.1", "electra-span"] {
+        let folder = dir.join(model);
+        if folder.is_dir() {
+            continue;
+        }
+        // A digest is remembered beside the weights, and the fixtures are no place for it.
+        std::fs::create_dir(&folder).unwrap();
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/lm/tests/fixtures").join(model);
+        for file in std::fs::read_dir(&fixture).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+        }
+    }
+    let text = format!(
+        r#"
+name = "{name}"
+[dataset.world]
+questions = 10
+passages = 400
+seed = 7
+[service.tfidf]
+kind = "tfidf"
+[service.links]
+kind = "link_tfidf"
+[service.t5]
+kind = "lm"
+model = "t5-v1.1"
+threads = 1
+[service.reader]
+kind = "lm"
+model = "electra-span"
+threads = 1
+[method.promptrank]
+kind = "promptrank"
+retriever = "tfidf"
+link_ranker = "links"
+scorer = "t5"
+pool = 8
+reader = "reader"
+read_paths = 4
+{temperatures}
+[run]
+chunk = 4
+"#
+    );
+    let path = dir.join(format!("{name}.toml"));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const SWEEP: &str = "[method.promptrank.sweep]\ntemperature = [1.0, 1.4]";
+
+fn evaluate(dir: &Path, job: &Path, store: &str, more: &[&str]) -> Value {
+    let arguments = ["run", job.to_str().unwrap(), "--store", store, "--cache", "cache", "--json"];
+    document(&mut hopeval(dir, &[&arguments[..], more].concat()))
+}
+
+/// Rows of a document's costs: the run's, or a configuration's.
+fn costs<'a>(document: &'a Value, configuration: Option<&str>) -> impl Iterator<Item = &'a Value> {
+    let rows = document["cost"].as_array().unwrap().iter();
+    rows.filter(move |row| row["configuration"].as_str() == configuration)
+}
+
+fn computed(document: &Value) -> u64 {
+    costs(document, None).map(|row| row["computed"].as_u64().unwrap()).sum()
+}
+
+fn outcomes(dir: &Path, store: &str, document: &Value, configuration: &str) -> Vec<FinalOutcomeRow> {
+    let store = Store::open(dir.join(store).to_str().unwrap()).unwrap();
+    let path = hopeval_results::layout::final_table(run_of(document), "outcomes");
+    let rows = read_table::<FinalOutcomeRow>(&store, &path).unwrap().into_iter();
+    // Of all columns, only the name tells one job's configuration from another's.
+    rows.filter(|row| row.configuration == configuration)
+        .map(|row| FinalOutcomeRow { configuration: String::new(), ..row })
+        .collect()
+}
+
+#[test]
+fn promptrank_is_the_same_however_it_is_spread() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(dir.path(), "spread", SWEEP);
+    let run = |store: &str, more: &[&str]| {
+        let document = evaluate(dir.path(), &job, store, more);
+        let tables = final_tables(&dir.path().join(store), run_of(&document));
+        (document, tables)
+    };
+    let (alone, expected) = run("alone", &["--workers", "1"]);
+    let (several, tables) = run("several", &["--workers", "2", "--processes", "2"]);
+    assert!(tables == expected);
+    let (again, tables) = run("alone", &["--workers", "3"]);
+    assert!(tables == expected);
+    assert_eq!(computed(&again), 0);
+    assert_eq!(computed(&several), computed(&alone));
+    // Looking at a run needs no model.
+    std::fs::rename(dir.path().join("t5-v1.1"), dir.path().join("gone")).unwrap();
+    let shown = document(&mut hopeval(dir.path(), &["show", "--store", "several", "--cache", "cache", "--json"]));
+    assert_eq!(shown, several);
+    let plan = harness::run(&mut hopeval(dir.path(), &["plan", job.to_str().unwrap(), "--cache", "cache"]));
+    let message = String::from_utf8_lossy(&plan.stderr);
+    assert!(
+        !plan.status.success() && message.contains("[service.t5]: `model` = \"t5-v1.1\": no such folder"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_sweep_costs_what_its_points_do_not_share_and_changes_none_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, both) = (job(dir.path(), "one", "temperature = 1.4"), job(dir.path(), "both", SWEEP));
+    let alone = evaluate(dir.path(), &one, "alone", &[]);
+    let sweep = evaluate(dir.path(), &both, "sweep", &[]);
+    let point = "promptrank{temperature=1.4}";
+    let (expected, found) =
+        (outcomes(dir.path(), "alone", &alone, "promptrank"), outcomes(dir.path(), "sweep", &sweep, point));
+    assert_eq!((expected.len(), &found), (10, &expected), "scores to the bit, paths, answers, calls");
+    assert!(expected.iter().all(|row| row.status == "ok" && row.ranked.len() >= 8));
+    let of = |document: &Value| {
+        costs(document, None).find(|row| row["service"] == "t5").map(|row| row["unique"].as_u64().unwrap()).unwrap()
+    };
+    assert!(of(&sweep) < 2 * of(&alone), "the first hop is shared: {} and {}", of(&sweep), of(&alone));
+
+    // The journal of one temperature lacks the other: what is asked again is kept with both, and then serves either.
+    assert!(computed(&evaluate(dir.path(), &both, "alone", &[])) > 0);
+    assert_eq!(computed(&evaluate(dir.path(), &both, "alone", &[])), 0);
+    assert_eq!(computed(&evaluate(dir.path(), &one, "alone", &[])), 0);
+
+    // What the sweep asked, as a plan foretells it.
+    let plan = succeed(&mut hopeval(dir.path(), &["plan", both.to_str().unwrap(), "--cache", "cache", "--json"]));
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    let asked = |field: &str| -> f64 {
+        let points = ["promptrank{temperature=1.0}", point].map(Some);
+        let rows = points.iter().flat_map(|&point| costs(&sweep, point)).filter(|row| row["service"] == "t5");
+        rows.map(|row| row[field].as_f64().unwrap()).sum()
+    };
+    let tokens = &plan["estimated_tokens"]["t5 score"];
+    for (told, field) in [
+        (&plan["estimated"]["t5 score"], "requests"),
+        (&tokens["prompt"], "prompt_tokens"),
+        (&tokens["scored"], "scored_tokens"),
+    ] {
+        let (told, asked) = (told.as_f64().unwrap(), asked(field));
+        assert!((told / asked - 1.0).abs() < 0.1, "{field}: told {told}, asked {asked}");
+    }
+}
