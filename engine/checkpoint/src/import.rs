@@ -9,15 +9,18 @@
 //!   *.safetensors, tokenizer.json, config.json                        --copied
 //! ```
 //!
-//! Nothing that a file says is run, and the model is never in memory whole.
+//! Nothing that a file says is run, and the model is never in memory whole. Files are written beside the folder and moved into it
+//! when all are whole.
 
 mod archive;
 mod pickle;
+mod staging;
 pub mod tokenizer;
 mod weights;
 
 use crate::CheckpointError;
 use crate::folder::{read_config, read_index};
+use staging::Staging;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +70,7 @@ const COPIED: [&str; 4] = ["config.json", "generation_config.json", "special_tok
 /// made of. `out` is created; it may hold other files, but no model.
 ///
 /// # Errors
-/// [`CheckpointError`], naming the file. What was written before the error stays; no file of it is half a file.
+/// [`CheckpointError`], naming the file; then `out` is as it was, and is not created.
 pub fn import(dir: &Path, out: &Path) -> Result<Report, CheckpointError> {
     import_by(dir, out, tokenizer::Rules::default())
 }
@@ -78,22 +81,25 @@ pub fn import(dir: &Path, out: &Path) -> Result<Report, CheckpointError> {
 /// As [`import`].
 pub fn import_by(dir: &Path, out: &Path, rules: tokenizer::Rules) -> Result<Report, CheckpointError> {
     let config = read_config(dir)?;
-    let write = |path: &Path, source| CheckpointError::Write { path: path.to_owned(), source };
-    std::fs::create_dir_all(out).map_err(|source| write(out, source))?;
     refuse_a_model(out)?;
+    let staging = Staging::beside(out)?;
     let mut report = Report::default();
     let tied = config.get("tie_word_embeddings").and_then(serde_json::Value::as_bool) != Some(false);
-    import_weights(dir, out, tied, &mut report)?;
+    import_weights(dir, staging.path(), tied, &mut report)?;
     for name in COPIED {
         if dir.join(name).exists() {
-            copy(dir, out, name, &mut report)?;
+            copy(dir, staging.path(), name, &mut report)?;
         }
     }
-    report.tokenizer = tokenizer::import(dir, out, &config, rules, &mut report.files)?;
+    report.tokenizer = tokenizer::import(dir, staging.path(), &config, rules, &mut report.files)?;
+    staging.commit()?;
     Ok(report)
 }
 
 fn refuse_a_model(out: &Path) -> Result<(), CheckpointError> {
+    if !out.exists() {
+        return Ok(());
+    }
     let entries = std::fs::read_dir(out).map_err(|source| CheckpointError::Read { path: out.to_owned(), source })?;
     let mut names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

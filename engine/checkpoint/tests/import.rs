@@ -76,6 +76,22 @@ fn a_pickle_that_wants_to_run_code_is_refused_and_runs_nothing() {
     assert!(error.to_string().contains("the pickle wants torch.nn.modules.linear.Linear"), "{error}");
 }
 
+/// A file that `torch.save` had no part in: all of it is the pickle that wants something.
+#[test]
+fn a_bare_pickle_that_wants_to_run_code_says_what() {
+    let protocol_0 = &b"cposix\nsystem\n(S'touch hopeval-pickle-was-run'\ntR."[..];
+    let protocol_2 = b"\x80\x02cposix\nsystem\nq\x00X\x1d\x00\x00\x00touch hopeval-pickle-was-runq\x01\x85q\x02Rq\x03.";
+    let protocol_4 = b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x01x\x94\x85\x94R\x94.";
+    for bytes in [protocol_0, protocol_2, protocol_4] {
+        let (error, _) = refused(folder(bytes).path());
+        assert!(error.to_string().contains("pytorch_model.bin: the pickle wants posix.system"), "{error}");
+        assert!(!Path::new("hopeval-pickle-was-run").exists());
+    }
+    // A text that begins like an instruction is none.
+    let (error, _) = refused(folder(b"can you\nread this?\nNo.\n").path());
+    assert!(error.to_string().contains("neither a zip archive nor a pickle"), "{error}");
+}
+
 #[test]
 fn what_is_no_state_dict_is_said() {
     let (error, _) = refused(&pickles("no-tensors"));
@@ -147,4 +163,38 @@ fn a_folder_without_weights_says_what_it_looked_for() {
     std::fs::write(dir.path().join("config.json"), "{}").expect("written");
     let (error, _) = refused(dir.path());
     assert!(flat(&error).contains("pytorch_model.bin"), "{error}");
+}
+
+/// Names in a folder, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_refused_import_leaves_nothing_and_a_good_one_leaves_what_was_there() {
+    // The weights are good: what is wrong comes after they were written.
+    let bad = tempfile::tempdir().expect("a folder");
+    for file in ["config.json", "pytorch_model.bin"] {
+        std::fs::copy(pickles("zip").join(file), bad.path().join(file)).expect("copied");
+    }
+    std::fs::write(bad.path().join("tokenizer.json"), "{}").expect("written");
+    let home = tempfile::tempdir().expect("a folder");
+    let new = home.path().join("models/new");
+    import(bad.path(), &new).expect_err("no tokenizer");
+    assert_eq!(names(home.path()), [""; 0]);
+    std::fs::create_dir(home.path().join("old")).expect("a folder");
+    std::fs::write(home.path().join("old/notes.txt"), "mine").expect("written");
+    import(bad.path(), &home.path().join("old")).expect_err("no tokenizer");
+    assert_eq!(names(&home.path().join("old")), ["notes.txt"]);
+
+    import(&pickles("zip"), &new).expect("imported");
+    import(&pickles("zip"), &home.path().join("old")).expect("imported");
+    assert_eq!(names(home.path()), ["models", "old"]);
+    assert_eq!(names(&home.path().join("models")), ["new"]);
+    assert_eq!(names(&new), ["config.json", "model.safetensors"]);
+    assert_eq!(names(&home.path().join("old")), ["config.json", "model.safetensors", "notes.txt"]);
+    Checkpoint::open(&new).expect("a model");
 }

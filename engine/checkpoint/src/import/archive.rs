@@ -144,8 +144,11 @@ fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), Refused> {
         at += pickle.length;
         Ok::<_, Refused>(pickle)
     };
-    let magic =
-        next().map_err(|_| format("neither a zip archive nor a pickle: not written by torch.save".to_owned()))?;
+    let magic = next().map_err(|refused| match refused {
+        // Something that wants to be run is told apart from a file of another kind.
+        Refused::Global(global) if is_name(&global) => Refused::Global(global),
+        _ => format("neither a zip archive nor a pickle: not written by torch.save".to_owned()),
+    })?;
     if *magic.get(magic.root) != Value::Big(LEGACY_MAGIC.to_vec()) {
         return Err(format("a pickle that torch.save did not write".to_owned()));
     }
@@ -184,6 +187,14 @@ fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), Refused> {
         }
     }
     Ok((state, storages))
+}
+
+/// Whether this can be `module.name`, and not two lines of any text.
+fn is_name(global: &str) -> bool {
+    global.contains('.')
+        && global
+            .split('.')
+            .all(|part| !part.is_empty() && !part.contains(|c: char| !(c.is_alphanumeric() || c == '_')))
 }
 
 fn little_endian(system: &Pickle) -> bool {

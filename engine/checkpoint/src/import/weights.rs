@@ -35,17 +35,8 @@ struct Planned {
 pub(super) fn convert(from: &Path, to: &Path, tied: bool, report: &mut Report) -> Result<Vec<String>, CheckpointError> {
     let archive = Archive::open(from)?;
     let planned = plan(from, &archive, tied, report)?;
-    let write = |source| CheckpointError::Write { path: to.to_owned(), source };
-    // Under another name until it is whole, so that no half of a model is ever opened.
-    let partial = to.with_extension("safetensors.partial");
-    let written = write_file(&partial, &planned).and_then(|bytes| {
-        std::fs::rename(&partial, to)?;
-        Ok(bytes)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    report.bytes += written.map_err(write)?;
+    report.bytes +=
+        write_file(to, &planned).map_err(|source| CheckpointError::Write { path: to.to_owned(), source })?;
     report.tensors += planned.len();
     Ok(planned.into_iter().map(|planned| planned.name).collect())
 }
