@@ -14,7 +14,7 @@ convert_slow_tokenizer.py, by which tokenizer.json files have been made of Sente
 `expect` below says which of them must agree on everything; the exit code is 1 if one does not. `--fixture DIR` also writes tiny
 vocabularies with their expected ids, for the crate's tests (WordPiece's trainer gives another vocabulary each time).
 
-Needs: transformers, tokenizers, sentencepiece. Knobs: --passages, --vocabulary, --training.
+Needs: transformers, tokenizers, sentencepiece. Knobs: --passages, --vocabulary, --training, --classes.
 """
 
 import argparse
@@ -22,8 +22,10 @@ import gzip
 import io
 import json
 import logging
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,6 +113,16 @@ def make(work: Path, texts: list[str], vocabulary: int, **normaliser) -> dict[st
         trainer = tokenizers.ByteLevelBPETokenizer()
         trainer.train_from_iterator(texts, vocab_size=vocabulary, special_tokens=special, show_progress=False)
         trainer.save_model(str(path))
+    path = made["qwen2"] = folder(work, "qwen2", "qwen2")
+    words = transformers.Qwen2Tokenizer()._tokenizer
+    trained = tokenizers.Tokenizer(tokenizers.models.BPE())
+    trained.normalizer, trained.pre_tokenizer = words.normalizer, words.pre_tokenizer
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=["<|endoftext|>"], show_progress=False,
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    )
+    trained.train_from_iterator(texts, trainer)
+    trained.model.save(str(path))
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     for name, model_type, config, lower in [
         ("bert-uncased", "bert", None, True),
@@ -128,6 +140,7 @@ CLASSES = {
     "t5": transformers.T5Tokenizer, "deberta-v2": transformers.DebertaV2Tokenizer,
     "xlm-roberta": transformers.XLMRobertaTokenizer, "llama": transformers.LlamaTokenizer,
     "gpt2": transformers.GPT2Tokenizer, "opt": transformers.GPT2Tokenizer, "roberta": transformers.RobertaTokenizer,
+    "qwen2": transformers.Qwen2Tokenizer,
     "bert-uncased": transformers.BertTokenizer, "bert-cased": transformers.BertTokenizer, "electra": transformers.BertTokenizer,
 }
 CONVERTERS = {
@@ -255,20 +268,24 @@ def compare(name: str, path: Path, binary: Path, texts: list[tuple[str, str]]) -
 RULES = {"…": "...", "½": "1/2", "ﬁ": "fi", "™": "TM", "\u00a0": " ", "\u2009": " ", "\u3000": " ", "\t": " ", "\n": " ", "\r": " ", "\u200b": "", "▁": " "}
 
 
-def fixture(out: Path, texts: list[tuple[str, str]]) -> None:
-    """Tiny vocabularies and the ids that the sides which must agree give, for the crate's tests."""
+def fixture(out: Path, texts: list[tuple[str, str]], classes: list[str]) -> None:
+    """Tiny vocabularies and the ids that the sides which must agree give, for the crate's tests. Of some classes only: on the texts
+    that the others have."""
     out.mkdir(parents=True, exist_ok=True)
-    rules = out / "rules.tsv"
-    codes = [[" ".join(f"{ord(c):X}" for c in text) for text in rule] for rule in RULES.items()]
-    rules.write_text("".join(f"{one}\t{other}\n" for one, other in codes))
     shown = [text[:200] for _, text in texts[::100][:6]] + HARD
+    if set(classes) < set(CLASSES):
+        shown = json.loads((out / "texts.json").read_text())
     (out / "texts.json").write_text(json.dumps(shown, ensure_ascii=False, indent=0))
-    made = make(out, [text[:300] for _, text in texts[:300]], 500, normalization_rule_tsv=str(rules))
-    for name, path in made.items():
-        encode = sides(name, path)[min(EXPECT[name])]
-        rows = ",\n".join(json.dumps(encode(text), separators=(",", ":")) for text in shown)
-        (path / "ids.json").write_text(f"[\n{rows}\n]\n")
-    rules.unlink()
+    with tempfile.TemporaryDirectory() as work:
+        rules = Path(work) / "rules.tsv"
+        codes = [[" ".join(f"{ord(c):X}" for c in text) for text in rule] for rule in RULES.items()]
+        rules.write_text("".join(f"{one}\t{other}\n" for one, other in codes))
+        made = make(Path(work), [text[:300] for _, text in texts[:300]], 500, normalization_rule_tsv=str(rules))
+        for name in classes:
+            encode = sides(name, made[name])[min(EXPECT[name])]
+            rows = ",\n".join(json.dumps(encode(text), separators=(",", ":")) for text in shown)
+            (made[name] / "ids.json").write_text(f"[\n{rows}\n]\n")
+            shutil.copytree(made[name], out / name, dirs_exist_ok=True)
 
 
 def main() -> int:
@@ -280,19 +297,22 @@ def main() -> int:
     parser.add_argument("--vocabulary", type=int, default=8_000)
     parser.add_argument("--training", type=int, default=4_000, help="passages that vocabularies are trained on")
     parser.add_argument("--fixture", type=Path, help="write the crate's test vocabularies here and stop")
+    parser.add_argument("--classes", type=lambda text: text.split(","), default=list(CLASSES), help="comma-separated; all by default")
     arguments = parser.parse_args()
+    if unknown := [name for name in arguments.classes if name not in CLASSES]:
+        parser.error(f"no class {', '.join(unknown)}; there are {', '.join(CLASSES)}")
     texts = passages(arguments.corpus, arguments.passages)
     if arguments.fixture:
-        fixture(arguments.fixture, texts)
+        fixture(arguments.fixture, texts, arguments.classes)
         return 0
     if not arguments.binary:
         parser.error("--binary is needed")
     print(f"transformers {transformers.__version__}, tokenizers {tokenizers.__version__}, sentencepiece {sentencepiece.__version__}")
-    if all((arguments.work / name / "config.json").exists() for name in CLASSES):
-        made = {name: arguments.work / name for name in CLASSES}
+    if all((arguments.work / name / "config.json").exists() for name in arguments.classes):
+        made = {name: arguments.work / name for name in arguments.classes}
     else:
         made = make(arguments.work, [text for _, text in texts[:: max(1, len(texts) // arguments.training)]], arguments.vocabulary)
-    results = [compare(name, path, arguments.binary, texts) for name, path in made.items()]
+    results = [compare(name, made[name], arguments.binary, texts) for name in arguments.classes]
     print("all that must agree agree" if all(results) else "SOME DIFFER")
     return 0 if all(results) else 1
 

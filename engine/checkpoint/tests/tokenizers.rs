@@ -33,7 +33,7 @@ fn refused(dir: &Path) -> String {
     run(dir, out.path()).expect_err("nothing to be made").to_string()
 }
 
-const CLASSES: [(&str, Source); 10] = [
+const CLASSES: [(&str, Source); 11] = [
     ("t5", Source::SentencePiece),
     ("deberta-v2", Source::SentencePiece),
     ("xlm-roberta", Source::SentencePiece),
@@ -41,6 +41,7 @@ const CLASSES: [(&str, Source); 10] = [
     ("gpt2", Source::Merges),
     ("opt", Source::Merges),
     ("roberta", Source::Merges),
+    ("qwen2", Source::Merges),
     ("bert-uncased", Source::WordPiece),
     ("bert-cased", Source::WordPiece),
     ("electra", Source::WordPiece),
@@ -85,6 +86,9 @@ fn roles_and_layout_are_the_classes_own() {
     assert_eq!(pair.get_type_ids(), [0, 0, 0, 1, 1]);
     let (roberta, _) = made("roberta");
     assert_eq!(roberta.encode(("a", "b"), true).expect("ids").get_tokens(), ["<s>", "a", "</s>", "</s>", "b", "</s>"]);
+    let (qwen2, settings) = made("qwen2");
+    assert_eq!(qwen2.encode("12 A", true).expect("ids").get_tokens()[..2], ["1", "2"], "digits stand alone");
+    assert_eq!((&settings["eos_token"], settings.get("bos_token")), (&"<|endoftext|>".into(), None));
     let (opt, _) = made("opt");
     assert_eq!(opt.encode("a", true).expect("ids").get_tokens(), ["</s>", "a"]);
 }

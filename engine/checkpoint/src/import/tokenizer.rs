@@ -8,6 +8,7 @@
 //! | Llama, Mistral | `tokenizer.model` | BPE of characters with bytes for the unknown |
 //! | GPT-2, OPT | `vocab.json`, `merges.txt` | BPE of bytes; OPT begins with `</s>` |
 //! | RoBERTa | `vocab.json`, `merges.txt` | BPE of bytes, `<s> A </s></s> B </s>` |
+//! | Qwen2, Qwen3 | `vocab.json`, `merges.txt` | BPE of bytes of composed characters, words cut by a pattern of its own |
 //! | BERT, ELECTRA | `vocab.txt` | WordPiece, `[CLS] A [SEP] B [SEP]` |
 //!
 //! The class is `tokenizer_class` of `tokenizer_config.json`, else what `config.json` says the model is. The rules are those of
@@ -59,10 +60,11 @@ enum Class {
     Gpt2,
     Opt,
     Roberta,
+    Qwen2,
     Bert,
 }
 
-const CLASSES: [(&[&str], Class); 8] = [
+const CLASSES: [(&[&str], Class); 9] = [
     (&["T5Tokenizer", "MT5Tokenizer", "t5", "mt5"], Class::T5),
     (&["DebertaV2Tokenizer", "deberta-v2"], Class::DebertaV2),
     (&["XLMRobertaTokenizer", "xlm-roberta"], Class::XlmRoberta),
@@ -70,6 +72,7 @@ const CLASSES: [(&[&str], Class); 8] = [
     (&["GPT2Tokenizer", "gpt2"], Class::Gpt2),
     (&["opt"], Class::Opt),
     (&["RobertaTokenizer", "roberta"], Class::Roberta),
+    (&["Qwen2Tokenizer", "qwen2", "qwen3"], Class::Qwen2),
     (&["BertTokenizer", "ElectraTokenizer", "bert", "electra"], Class::Bert),
 ];
 

@@ -1,11 +1,18 @@
-//! Tokenizers of `vocab.json` and `merges.txt`: byte-pair encoding of bytes (GPT-2, OPT, RoBERTa).
+//! Tokenizers of `vocab.json` and `merges.txt`: byte-pair encoding of bytes (GPT-2, OPT, RoBERTa, Qwen2).
 
 use super::settings::Settings;
 use super::{Class, Parts, Processor, Roles, vocabulary};
 use crate::CheckpointError;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
+
+/// Where Qwen2 cuts a text, as transformers writes it (`models/qwen2/tokenization_qwen2.py`): contractions of any case, words with
+/// the one character before them, single digits, signs with the line breaks behind them.
+const QWEN2_WORDS: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
 
 pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(Parts, Roles), CheckpointError> {
     let tokens: HashMap<String, u32> = serde_json::from_slice(&super::read(file)?)
@@ -25,6 +32,9 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
             ("cls_token", "<s>"),
             ("mask_token", "<mask>"),
         ],
+        Class::Qwen2 => {
+            &[("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>"), ("pad_token", "<|endoftext|>")]
+        }
         other => {
             let reason = format!("vocab.json and merges.txt do not make a tokenizer of class {other:?}");
             return Err(vocabulary(file, reason));
@@ -35,7 +45,8 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
     let bos = role("bos_token");
     let processor = match class {
         Class::Roberta => Processor::Roberta { sep: role("sep_token"), cls: role("cls_token"), add_prefix_space },
-        _ if settings.flag("add_bos_token", class == Class::Opt) => {
+        // A folder without such a token says so in vain.
+        _ if !bos.is_empty() && settings.flag("add_bos_token", class == Class::Opt) => {
             Processor::template(&[&bos, "$A"], &[&bos, "$A", &format!("{bos}:1"), "$B:1"])
         }
         _ => Processor::Bytes,
@@ -46,10 +57,8 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
             "end_of_word_suffix": "", "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
             "vocab": tokens, "merges": merges,
         }),
-        normalizer: json!(null),
-        pre_tokenizer: json!({
-            "type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": true, "use_regex": true,
-        }),
+        normalizer: if class == Class::Qwen2 { json!({"type": "NFC"}) } else { json!(null) },
+        pre_tokenizer: pre_tokenizer(class, add_prefix_space),
         decoder: json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}),
         size: tokens.values().max().map_or(0, |last| last + 1),
         vocabulary: tokens,
@@ -57,6 +66,19 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
         processor,
     };
     Ok((parts, roles))
+}
+
+fn pre_tokenizer(class: Class, add_prefix_space: bool) -> Value {
+    let bytes = |use_regex: bool| {
+        json!({
+            "type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": true, "use_regex": use_regex,
+        })
+    };
+    if class != Class::Qwen2 {
+        return bytes(true);
+    }
+    let words = json!({"type": "Split", "pattern": {"Regex": QWEN2_WORDS}, "behavior": "Isolated", "invert": false});
+    json!({"type": "Sequence", "pretokenizers": [words, bytes(false)]})
 }
 
 /// The merges, best first; `#version` and blank lines are none.
