@@ -179,3 +179,31 @@ fn a_round_without_responses_is_a_failure_not_a_panic() {
         assert_eq!(outcome.status.name(), "dropped", "{}", method.kind());
     }
 }
+
+/// The authors' code scores the paths of all expanded passages anew with each of them: 45 prompts for 15 paths.
+#[test]
+fn promptrank_asks_nothing_twice() {
+    let common = json!({"retriever": "t", "scorer": "lm", "reader": "r", "hops": 4, "first_hops": 3, "pool": 20});
+    for rerank in ["path", "passage"] {
+        let mut parameters = common.clone();
+        parameters["rerank"] = rerank.into();
+        let method = build("promptrank", &parameters, &Setting { passages: 50 }).unwrap();
+        let mut scored = 0;
+        for seed in 0..50 {
+            let services = ScriptedServices::new(50, seed);
+            let mut machine = method.start(&Question { text: format!("Which is {seed}?"), ..Question::default() });
+            let (mut responses, mut asked) = (Vec::new(), BTreeSet::new());
+            while let Step::Ask(requests) = machine.step(std::mem::take(&mut responses)) {
+                for request in &requests {
+                    let mut payload = Vec::new();
+                    request.canonical(&mut payload);
+                    let kind = request.ask.kind();
+                    scored += u32::from(kind == Kind::Score);
+                    assert!(asked.insert((request.service.clone(), kind, payload)), "{rerank}, seed {seed}: {request}");
+                }
+                responses = requests.iter().map(|request| services.answer(request)).collect();
+            }
+        }
+        assert!(scored > 50 * 20, "{rerank}: no path is ever scored");
+    }
+}
