@@ -10,6 +10,8 @@ use hopeval_results::Store;
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// A job over a small world; `temperatures` is what of the sweep or of the method names them.
 fn job(dir: &Path, name: &str, temperatures: &str) -> PathBuf {
@@ -156,4 +158,44 @@ fn a_sweep_costs_what_its_points_do_not_share_and_changes_none_of_them() {
         let (told, asked) = (told.as_f64().unwrap(), asked(field));
         assert!((told / asked - 1.0).abs() < 0.1, "{field}: told {told}, asked {asked}");
     }
+}
+
+#[test]
+fn a_run_that_is_killed_ends_as_if_it_had_not_been() {
+    let dir = tempfile::tempdir().unwrap();
+    // Few questions at a time, so that there is a middle.
+    let job = job(dir.path(), "killed", &format!("{SWEEP}\n[run]\nin_flight = 1\nchunk = 1"));
+    let text = std::fs::read_to_string(&job).unwrap();
+    std::fs::write(&job, text.replacen("\n[run]\nchunk = 4\n", "\n", 1)).unwrap();
+    let peace = evaluate(dir.path(), &job, "peace", &["--workers", "1"]);
+    let store = dir.path().join("war");
+    let arguments = ["run", job.to_str().unwrap(), "--store", "war", "--cache", "cache", "--workers", "1"];
+    let mut child = hopeval(dir.path(), &arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let log = || -> Option<usize> {
+        let run = std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path();
+        Some(std::fs::read_dir(run.join("log")).ok()?.count())
+    };
+    // The fence, and two commits.
+    while log().is_none_or(|records| records < 3) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
+            "no commit to kill after"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resume = ["resume", "latest", "--store", "war", "--cache", "cache", "--workers", "2", "--json"];
+    let resumed = document(&mut hopeval(dir.path(), &resume));
+    let tables = |store: &str, document: &Value| final_tables(&dir.path().join(store), run_of(document));
+    assert!(tables("war", &resumed) == tables("peace", &peace));
+    assert!(computed(&resumed) < 2 * computed(&peace));
+    // What each configuration needed by itself does not depend on what happened to the run.
+    let needed = |document: &Value| -> Vec<Vec<Value>> {
+        let rows = document["cost"].as_array().unwrap().iter().filter(|row| !row["configuration"].is_null());
+        let fields = ["configuration", "service", "kind", "requests", "prompt_tokens", "scored_tokens", "operations"];
+        rows.map(|row| fields.map(|field| row[field].clone()).to_vec()).collect()
+    };
+    assert_eq!(needed(&resumed), needed(&peace));
 }

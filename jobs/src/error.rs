@@ -149,6 +149,15 @@ pub enum JobError {
         /// What is allowed.
         allowed: String,
     },
+    /// One of hopeval's own models cannot be unpacked.
+    #[error("[service.{name}]")]
+    Unpack {
+        /// The service.
+        name: String,
+        /// Why.
+        #[source]
+        source: hopeval_models::ModelsError,
+    },
     /// A service's model cannot be opened.
     #[error("[service.{name}]: cannot open the model {}", folder.display())]
     Model {

@@ -4,6 +4,7 @@
 //! hub; what the model is stands in its digest, whatever the place.
 
 use crate::error::JobError;
+use hopeval_models::ModelsError;
 use std::path::{Path, PathBuf};
 
 /// What the names of hopeval's own models begin with.
@@ -21,7 +22,7 @@ pub(crate) fn resolved(base: &Path, model: String) -> String {
 /// The folder of `model`; hopeval's own are unpacked into `cache`.
 ///
 /// # Errors
-/// [`JobError::NoModel`], which says what is allowed.
+/// [`JobError::NoModel`], which says what is allowed; [`JobError::Unpack`].
 pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf, JobError> {
     let none = |reason: String| JobError::NoModel {
         name: service.to_owned(),
@@ -33,7 +34,10 @@ pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf
         ),
     };
     if let Some(name) = model.strip_prefix(OWN) {
-        return own(name, cache).ok_or_else(|| none("hopeval has no such model".to_owned()));
+        return hopeval_models::unpack(name, &cache.join("models")).map_err(|error| match error {
+            ModelsError::Unknown { .. } => none("hopeval has no such model".to_owned()),
+            source => JobError::Unpack { name: service.to_owned(), source },
+        });
     }
     let path = Path::new(model);
     if path.is_dir() {
@@ -49,14 +53,9 @@ pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf
     }
 }
 
-/// The folder of one of hopeval's own models.
-fn own(_name: &str, _cache: &Path) -> Option<PathBuf> {
-    None
-}
-
 /// hopeval's own models, as an error lists them.
 fn own_names() -> String {
-    "this build has no models of its own".to_owned()
+    hopeval_models::names().map(|name| format!("{OWN}{name}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The hub's cache, as `huggingface_hub` finds it.
@@ -107,9 +106,18 @@ mod tests {
             let error = error(model);
             assert!(error.starts_with(&format!("[service.scorer]: `model` = \"{model}\": {reason}")), "{error}");
             assert!(error.contains("relative to the job; ORG/NAME"), "{error}");
+            assert!(error.contains("hopeval:scorer"), "{error}");
         }
         let path = dir.path().display().to_string();
         assert_eq!(folder("scorer", &path, dir.path()).unwrap(), dir.path());
+    }
+
+    #[test]
+    fn hopeval_s_own_models_are_unpacked_into_the_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = folder("scorer", "hopeval:scorer", dir.path()).unwrap();
+        assert!(found.starts_with(dir.path().join("models")) && found.join("config.json").is_file());
+        assert_eq!(folder("other", "hopeval:scorer", dir.path()).unwrap(), found);
     }
 
     #[test]
