@@ -37,6 +37,16 @@ def batches(items, size):
     return [items[i : i + size] for i in range(0, len(items), size)]
 
 
+def stages(lines):
+    """Indices of lines that may share a padded batch: PromptRank scores one-hop paths first and then two-hop ones, each
+    under one instruction after another. An id is `one` or `two`, a number, and the instruction's number if there are several."""
+    groups = {}
+    for i, line in enumerate(lines):
+        hop, _, *instruction = line["id"].split("-")
+        groups.setdefault((hop, *instruction), []).append(i)
+    return list(groups.values())
+
+
 def packs(items, tokens):
     """Batches of up to PACK tokens, in order."""
     batch, full = [], 0
@@ -82,8 +92,7 @@ class Gpt2:
     def __init__(self, lines):
         self.model = transformers.GPT2LMHeadModel.from_pretrained(MODEL).eval()
         self.lines = [(line["prompt_ids"], line["target_ids"]) for line in lines]
-        # PromptRank scores one-hop paths first, and two-hop paths in batches of their own.
-        self.stages = [[i for i, l in enumerate(lines) if l["id"].startswith(stage)] for stage in ("one", "two")]
+        self.stages = stages(lines)
         self.variants = {
             "transformers, padded 16": lambda: self.padded(False),
             "transformers, padded 16, head at targets": lambda: self.padded(True),
@@ -186,7 +195,7 @@ class T5:
         if torch.equal(self.model.lm_head.weight, self.model.shared.weight):
             raise SystemExit("transformers tied T5's head")
         self.lines = [(line["prompt_ids"], line["target_ids"]) for line in lines]
-        self.stages = [[i for i, l in enumerate(lines) if l["id"].startswith(stage)] for stage in ("one", "two")]
+        self.stages = stages(lines)
         # One question: the decoders' self-attention runs as a rectangle.
         (self.size,) = {len(target) for _, target in self.lines}
         self.kept = None

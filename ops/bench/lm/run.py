@@ -5,8 +5,9 @@ Why: the promise is that no cycle goes into padding, into logits nobody asked fo
 what is left runs near the machine's matrix-multiply rate. Without padding, with the head at targets only and shared work
 once, a job needs a number of operations that follows from its lengths (`operations.py`); doing those at 0.75 of the
 rate is the bar. Beside transformers as people run it (padded batches of 16 in arrival order) that is 3.3 times on GPT-2,
-7 on GPT-2 with five instructions after each passage, 2.2 on T5 base and 6 when each passage has been seen, 4.5 on DeBERTa labelling (against
-padding to 384). Nowhere may packed PyTorch be faster.
+7 on GPT-2 with five instructions after each passage (which arrive instruction by instruction, see `workload.py`), 2.2 on
+T5 base and 6 when each passage has been seen, 4.5 on DeBERTa labelling (against padding to 384). Nowhere may packed
+PyTorch be faster.
 
 What: makes models of real sizes with random weights (`ops/lm/real_models.py`) and requests with the lengths of real passages
 (`workload.py`). For each task it keeps one process of PyTorch (`peers.py`) and starts `hopeval lm bench` for each repeat;
@@ -19,7 +20,7 @@ compares passes in which T5's encoder states are there already: needed operation
 Knobs: --tasks, --rounds, --threads, --paths, --documents, --pairs, --passages (sizes of the workload), --skip (variants
 whose name holds this), --hopeval, --work (models, requests and the virtual environment; kept), --python, --out.
 
-Needs Python 3.11 with venv, cargo, 6 GB of memory, 8 GB of disk. A round of all tasks takes four CPU minutes.
+Needs Python 3.11 with venv, cargo, 6 GB of memory, 8 GB of disk. A round of all tasks takes five CPU minutes.
 """
 
 import argparse
@@ -237,7 +238,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--paths", type=int, default=30, help="one-hop paths")
-    parser.add_argument("--documents", type=int, default=6, help="passages with five instructions each")
+    parser.add_argument("--documents", type=int, default=16, help="passages with five instructions each")
     parser.add_argument("--pairs", type=int, default=16, help="of query and chunk")
     parser.add_argument("--passages", type=int, default=32, help="to embed")
     parser.add_argument("--skip", action="append", default=[], help="variants of PyTorch whose name holds this")

@@ -11,7 +11,10 @@ Zipf's law.
 * `gpt2`, `t5`: PromptRank's one question. A prompt is 2 tokens, a passage, and an instruction of 10; the question is the
   target. `--paths` one-hop paths, then 15 % as many two-hop ones, which begin with a first passage that a one-hop path
   has, 3 to each. T5's prompts and targets end in `</s>`.
-* `gpt2-instructions`: an ensemble of five instructions after each of `--documents` passages.
+* `gpt2-instructions`: an ensemble of five instructions after each of `--documents` passages. Instruction by instruction, as
+  PromptRank asks (`score_paths`: all paths of a batch under one template, then under the next, a mean at the end): what
+  stands beside a passage in a padded batch is other passages, not the same one four times more. By default as many
+  passages as such a batch has, of PromptRank's hundred.
 * `label`: pairs of a query and a chunk for EfficientRAG's labeler, log-normal (sigma 0.45, mean 180, 40..384).
 * `embed`: passages for a dense index.
 
@@ -28,6 +31,7 @@ DOCUMENT, END = [200, 201], [1]
 INSTRUCTIONS = 5
 FIRST, LAST = 300, 30_000
 SECOND_HOPS = 3
+FEW = 6
 
 
 def zipf(random, count):
@@ -69,10 +73,12 @@ def tasks(options):
     asked, paths = question(random), promptrank(random, options.paths)
     yield "gpt2", [{"id": name, "prompt_ids": prompt(path), "target_ids": asked} for name, path in paths]
     yield "t5", [{"id": name, "prompt_ids": prompt(path) + END, "target_ids": asked + END} for name, path in paths]
+    # More than the first few are of a generator of their own, so that other tasks keep the requests of earlier results.
+    documents = passages(random, FEW) + passages(random.spawn(1)[0], max(0, options.documents - FEW))
     yield "gpt2-instructions", [
         {"id": f"one-{i}-{number}", "prompt_ids": prompt([passage], number), "target_ids": asked}
-        for i, passage in enumerate(passages(random, options.documents))
         for number in range(INSTRUCTIONS)
+        for i, passage in enumerate(documents[: options.documents])
     ]
     for task, count, shape in (("label", options.pairs, (180, 0.45, 40, 384)), ("embed", options.passages, (110, 0.6, 12, 256))):
         sizes = lengths(random, count, *shape)
@@ -83,7 +89,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--paths", type=int, default=30, help="one-hop paths")
-    parser.add_argument("--documents", type=int, default=6, help="passages with five instructions each")
+    parser.add_argument("--documents", type=int, default=16, help="passages with five instructions each")
     parser.add_argument("--pairs", type=int, default=16, help="of query and chunk")
     parser.add_argument("--passages", type=int, default=32, help="to embed")
     parser.add_argument("--seed", type=int, default=7)
