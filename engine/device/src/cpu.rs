@@ -6,7 +6,7 @@
 //!   attention   queries over spans of keys
 //!   embed, norm, gate, rotary, rows      operations on rows
 //!   gemm        products: blocks, tasks, threads; their inner loops in kernel_avx512 and kernel_avx2
-//!   pack        weights of any type and layout as products read them
+//!   pack        weights of any type and layout as products read them; interleave: activations
 //!   epilogue    what happens to a product before it leaves the cache
 //!   tensor      tensors, matrices (mapped, and packed from their first product on), vectors
 //!   memory      aligned, counted, recycled
@@ -26,6 +26,7 @@ mod embed;
 mod epilogue;
 mod gate;
 mod gemm;
+mod interleave;
 mod kernel_avx2;
 mod kernel_avx512;
 mod log_probs;

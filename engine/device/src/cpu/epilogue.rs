@@ -1,8 +1,10 @@
 //! What happens to a product's numbers before they leave the cache: `activation(scale * product + bias) + residual`.
 
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::gemm::{Last, Rows};
+use crate::cpu::simd::{Kernel, Simd, prefetch};
 use crate::cpu::{Cpu, Tensor, math};
 use crate::{Activation, Epilogue};
+use std::ops::Range;
 
 /// An [`Epilogue`] whose parts are checked against the shape of the product.
 #[derive(Clone, Copy)]
@@ -25,46 +27,59 @@ impl<'a> Finish<'a> {
         Self { scale: epilogue.scale, bias, activation: epilogue.activation, residual, columns }
     }
 
-    /// Finishes columns `column..column + values.len()` of row `row`.
-    pub(super) fn row(&self, cpu: &Cpu, row: usize, column: usize, values: &mut [f32]) {
-        let bias = self.bias.map(|bias| &bias[column..column + values.len()]);
-        let residual = self.residual.map(|r| &r[row * self.columns + column..][..values.len()]);
-        if self.scale != 1.0 || bias.is_some() || residual.is_some() || self.activation != Activation::Identity {
-            cpu.run(Piece { scale: self.scale, bias, activation: self.activation, residual, values });
+    fn residual(&self, row: usize, columns: Range<usize>) -> Option<&'a [f32]> {
+        self.residual.map(|r| &r[row * self.columns..][columns])
+    }
+}
+
+impl Last for Finish<'_> {
+    fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
+        rows.filter_map(|row| self.residual(row, columns.clone())).for_each(prefetch);
+    }
+
+    fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: Rows<'_>) {
+        let nothing = self.scale == 1.0 && self.bias.is_none() && self.residual.is_none();
+        if !nothing || self.activation != Activation::Identity {
+            cpu.run(Tile { finish: *self, first, columns, rows });
         }
     }
 }
 
-/// A piece of a row; all slices are as long as `values`.
-struct Piece<'a> {
-    scale: f32,
-    bias: Option<&'a [f32]>,
-    activation: Activation,
-    residual: Option<&'a [f32]>,
-    values: &'a mut [f32],
+/// Columns of neighbouring rows.
+struct Tile<'a> {
+    finish: Finish<'a>,
+    first: usize,
+    columns: Range<usize>,
+    rows: Rows<'a>,
 }
 
-impl Kernel for Piece<'_> {
+impl Kernel for Tile<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let scale = s.splat(self.scale);
+        let Self { finish, first, columns, mut rows } = self;
+        let scale = s.splat(finish.scale);
+        let bias = finish.bias.map(|bias| &bias[columns.clone()]);
         let part = |from: &[f32], at: usize| {
             let from = &from[at..];
             if from.len() >= S::LANES { s.load(from) } else { s.load_part(from) }
         };
-        for at in (0..self.values.len()).step_by(S::LANES) {
-            let mut y = s.mul(scale, part(self.values, at));
-            if let Some(bias) = self.bias {
-                y = s.add(y, part(bias, at));
+        for row in 0..rows.len() {
+            let residual = finish.residual(first + row, columns.clone());
+            let values = rows.row(row);
+            for at in (0..values.len()).step_by(S::LANES) {
+                let mut y = s.mul(scale, part(values, at));
+                if let Some(bias) = bias {
+                    y = s.add(y, part(bias, at));
+                }
+                y = math::activate(s, finish.activation, y);
+                if let Some(residual) = residual {
+                    y = s.add(y, part(residual, at));
+                }
+                let to = &mut values[at..];
+                if to.len() >= S::LANES { s.store(y, to) } else { s.store_part(y, to) }
             }
-            y = math::activate(s, self.activation, y);
-            if let Some(residual) = self.residual {
-                y = s.add(y, part(residual, at));
-            }
-            let to = &mut self.values[at..];
-            if to.len() >= S::LANES { s.store(y, to) } else { s.store_part(y, to) }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   result     tasks of (rows, panels); each is made of tiles: up to 14 rows times one panel
 //!   in         blocks of at most DEPTH: a tile sums over a block in registers, then adds it to the result
-//!   x          the rows of a task, one block at a time, copied to a pitch that suits the cache
+//!   x          the rows of a task, one block at a time, those of a tile side by side (see `interleave`)
 //!   weights    panels (see `pack`), each `in` rows of as many numbers as a tile is wide
 //! ```
 //!
@@ -12,6 +12,7 @@
 //! in the order of *in*. The cut into blocks depends on *in* alone; lanes run over *out*; so nothing else matters to a bit.
 
 use crate::cpu::epilogue::Finish;
+use crate::cpu::interleave::Interleave;
 use crate::cpu::memory::Buffer;
 use crate::cpu::tensor::Matrix;
 use crate::cpu::{Cpu, Isa, Tensor, kernel_avx2, kernel_avx512, pack};
@@ -22,12 +23,6 @@ use std::ops::Range;
 /// The most inputs that are summed in registers before the result is touched. Longer is better, as the result is touched
 /// less often, until the rows of a task no longer fit the second-level cache.
 const DEPTH: usize = 768;
-
-/// Numbers of a cache line.
-pub(super) const LINE: usize = 16;
-
-/// Numbers from one row of a block of `x` to the next: not a power of two, so that rows do not share cache sets.
-pub(super) const PITCH: usize = DEPTH + LINE;
 
 /// Rows of a panel that a tile calls for ahead of using them.
 pub(super) const AHEAD: usize = 8;
@@ -50,11 +45,11 @@ const TASK_PANELS: usize = 128 * 1024;
 /// Numbers of unpacked weights that are converted before they are multiplied: they stay in the last-level cache.
 const CHUNK_PANELS: usize = 4 * 1024 * 1024;
 
-/// Adds a block's product to a tile of the result, or sets it: `c[r][j] (+)= Σ_i a[r][i] * b[i][j]`, for as many rows as
-/// the function is made for. Arguments: `depth` (how many `i`), `a` (rows of [`PITCH`]), `b` (rows of the panel's width, at
-/// a multiple of 64 bytes), `c`, `stride` (from one of its rows to the next), `columns` (how many `j`, at least one and at
-/// most the width; `b` has the width), `first` (set instead of add), `next` (an address that is wanted in the
-/// second-level cache, another one `advance` numbers on with each `i`).
+/// Adds a block's product to a tile of the result, or sets it: `c[r][j] (+)= Σ_i a[i][r] * b[i][j]`, for as many rows as
+/// the function is made for. Arguments: `depth` (how many `i`), `a` (as many numbers for each `i`), `b` (rows of the
+/// panel's width, at a multiple of 64 bytes), `c`, `stride` (from one of its rows to the next), `columns` (how many `j`, at
+/// least one and at most the width; `b` has the width), `first` (set instead of add), `next` (an address that is wanted in
+/// the second-level cache, another one `advance` numbers on with each `i`).
 ///
 /// # Safety
 /// The processor has the instructions, and the numbers named above can be read, those of `c` written.
@@ -93,6 +88,10 @@ impl Blocks {
     fn range(self, block: usize) -> Range<usize> {
         block * self.inputs / self.count..(block + 1) * self.inputs / self.count
     }
+
+    fn longest(self) -> usize {
+        self.inputs.div_ceil(self.count)
+    }
 }
 
 /// A result that several threads write, each its own numbers.
@@ -128,6 +127,43 @@ impl<'a> Shared<'a> {
     }
 }
 
+/// What becomes of a tile's numbers when they are whole, while they are near.
+pub(super) trait Last {
+    /// Is told which rows and columns of the result come next.
+    fn expect(&self, rows: Range<usize>, columns: Range<usize>);
+
+    /// Finishes columns `columns` of rows `first..first + rows.len()`.
+    fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: Rows<'_>);
+}
+
+/// Nothing.
+impl Last for () {
+    fn expect(&self, _: Range<usize>, _: Range<usize>) {}
+    fn finish(&self, _: &Cpu, _: usize, _: Range<usize>, _: Rows<'_>) {}
+}
+
+/// The same columns of neighbouring rows of a result.
+pub(super) struct Rows<'a> {
+    of: Shared<'a>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl Rows<'_> {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The columns of one of them.
+    #[inline]
+    pub(super) fn row(&mut self, row: usize) -> &mut [f32] {
+        assert!(row < self.rows.len(), "a row of the tile; this is a bug");
+        // SAFETY: whoever made this vouched for rows and columns, and borrows it as a whole.
+        unsafe { self.of.part(self.rows.start + row, self.columns.clone()) }
+    }
+}
+
 /// Weights, ready for tasks.
 #[derive(Clone, Copy)]
 pub(super) enum Panels<'a> {
@@ -150,8 +186,7 @@ pub(super) struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Computes the task's numbers and finishes each piece of a row by `finish(row of x, first output, numbers)`. They go to
-    /// `to`, from row `at.0` and column `at.1` on.
+    /// Computes the task's numbers and lets `last` finish them. They go to `to`, from row `at.0` and column `at.1` on.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -164,21 +199,22 @@ impl Task<'_> {
         weights: Panels<'_>,
         to: Shared<'_>,
         at: (usize, usize),
-        finish: impl Fn(usize, usize, &mut [f32]),
+        last: &impl Last,
     ) -> Result<(), DeviceError> {
         let (width, inputs) = (cpu.isa.width(), self.inputs);
         let size = width * inputs;
         let rows = self.x.len() / inputs;
         let blocks = Blocks::of(inputs);
         let resident = rows * inputs <= RESIDENT;
-        let mut copies = cpu.memory.take(rows * PITCH * if resident { blocks.count } else { 1 })?;
-        let mut work = Work { isa: cpu.isa, x: self.x, rows, blocks, copies: copies.as_mut_slice(), resident };
+        let numbers = if resident { rows * inputs } else { rows * blocks.longest() };
+        let mut copies = cpu.memory.take(Interleave::room(numbers))?;
+        let mut work = Work { cpu, x: self.x, rows, blocks, copies: copies.as_mut_slice(), resident };
         work.start();
         match weights {
             Panels::Packed { first, panels } => {
                 let panels = &panels[(self.panels.start - first) * size..(self.panels.end - first) * size];
                 // SAFETY: the caller's word.
-                unsafe { work.multiply(panels, self.panels.clone(), self.outputs, to, at, &finish) };
+                unsafe { work.multiply(panels, self.panels.clone(), self.outputs, to, at, last) };
             }
             Panels::Mapped(weight) => {
                 let step = (TASK_PANELS / size).clamp(1, self.panels.len().max(1));
@@ -191,7 +227,7 @@ impl Task<'_> {
                     }
                     let at = (at.0, at.1 + (start - self.panels.start) * width);
                     // SAFETY: the caller's word.
-                    unsafe { work.multiply(packed, some, self.outputs, to, at, &finish) };
+                    unsafe { work.multiply(packed, some, self.outputs, to, at, last) };
                 }
             }
         }
@@ -201,7 +237,7 @@ impl Task<'_> {
 
 /// A task's rows, and where their copies are.
 struct Work<'a> {
-    isa: Isa,
+    cpu: &'a Cpu,
     x: &'a [f32],
     rows: usize,
     blocks: Blocks,
@@ -219,17 +255,24 @@ impl Work<'_> {
         }
     }
 
-    /// Where the copy of a block is.
-    fn place(&self, block: usize) -> Range<usize> {
-        let size = self.rows * PITCH;
-        if self.resident { block * size..(block + 1) * size } else { 0..size }
+    /// Where the copy of a block begins.
+    fn place(&self, block: usize) -> usize {
+        if self.resident { self.rows * self.blocks.range(block).start } else { 0 }
     }
 
+    /// Tiles: of equal height as far as it goes, since flat ones leave the multipliers waiting.
+    fn tiles(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (rows, count) = (self.rows, self.rows.div_ceil(self.cpu.isa.tiles().len()));
+        (0..count).map(move |tile| tile * rows / count..(tile + 1) * rows / count)
+    }
+
+    /// Of the blocks' copies and of the tiles', later ones overwrite what earlier ones wrote too much.
     fn copy(&mut self, block: usize) {
-        let (place, range) = (self.place(block), self.blocks.range(block));
-        let rows = self.copies[place].chunks_exact_mut(PITCH);
-        for (to, from) in rows.zip(self.x.chunks_exact(self.blocks.inputs)) {
-            to[..range.len()].copy_from_slice(&from[range.clone()]);
+        let (place, columns, inputs) = (self.place(block), self.blocks.range(block), self.blocks.inputs);
+        for rows in self.tiles() {
+            let to = &mut self.copies[place + rows.start * columns.len()..];
+            let x = &self.x[rows.start * inputs..rows.end * inputs];
+            self.cpu.run(Interleave { x, stride: inputs, rows: rows.len(), columns: columns.clone(), to });
         }
     }
 
@@ -241,9 +284,9 @@ impl Work<'_> {
         outputs: usize,
         to: Shared<'_>,
         at: (usize, usize),
-        finish: &impl Fn(usize, usize, &mut [f32]),
+        last: &impl Last,
     ) {
-        let width = self.isa.width();
+        let width = self.cpu.isa.width();
         let size = self.blocks.inputs * width;
         let one = |work: &Self, index: usize, block: usize| {
             let first = (which.start + index) * width;
@@ -253,7 +296,7 @@ impl Work<'_> {
             let next = panel.as_ptr().wrapping_add(if work.resident { panel.len() } else { size });
             let columns = at.1 + index * width..at.1 + index * width + width.min(outputs - first);
             // SAFETY: the caller's word.
-            unsafe { work.tiles(block, panel, next, to, (at.0, columns), |row, values| finish(row, first, values)) };
+            unsafe { work.each_tile(block, panel, next, to, (at.0, columns), last) };
         };
         if self.resident {
             for index in 0..which.len() {
@@ -272,37 +315,37 @@ impl Work<'_> {
     }
 
     /// All rows times one block of one panel.
-    unsafe fn tiles(
+    unsafe fn each_tile(
         &self,
         block: usize,
         panel: &[f32],
         next: *const f32,
         to: Shared<'_>,
         (at, columns): (usize, Range<usize>),
-        finish: impl Fn(usize, &mut [f32]),
+        last: &impl Last,
     ) {
-        let tiles = self.isa.tiles();
-        let count = self.rows.div_ceil(tiles.len());
-        let copies = &self.copies[self.place(block)];
-        let depth = self.blocks.range(block).len();
+        let kernels = self.cpu.isa.tiles();
+        let (place, depth) = (self.place(block), self.blocks.range(block).len());
         assert!(at + self.rows <= to.rows && columns.end <= to.columns, "a tile within the result; this is a bug");
-        for tile in 0..count {
-            // Of equal height as far as it goes: flat tiles leave the multipliers waiting.
-            let rows = tile * self.rows / count..(tile + 1) * self.rows / count;
-            let a = &copies[rows.start * PITCH..rows.end * PITCH];
-            // The first tiles share the lines of what comes next; the others call for a line that is there.
-            let lines = tile < panel.len() / (depth * LINE).max(1);
-            let (next, advance) = if lines { (next.wrapping_add(tile * depth * LINE), LINE) } else { (a.as_ptr(), 0) };
+        let advance = self.cpu.isa.width().div_ceil(self.rows.div_ceil(kernels.len()));
+        for (tile, rows) in self.tiles().enumerate() {
+            let a = &self.copies[place + rows.start * depth..place + rows.end * depth];
+            // All tiles share the lines of what comes next, or the caches would have to fetch them while one of them waits.
+            let next = next.wrapping_add(tile * depth * advance);
             // SAFETY: the processor has the instructions, or there were no `Cpu`; `a` and `panel` are as large as is read
             // and panels begin at multiples of 64 bytes; the numbers of the result are within it and the caller's alone.
             unsafe {
                 let c = to.start.add((at + rows.start) * to.columns + columns.start);
                 let b = panel.as_ptr();
-                tiles[rows.len() - 1](depth, a.as_ptr(), b, c, to.columns, columns.len(), block == 0, next, advance);
+                let kernel = kernels[rows.len() - 1];
+                let rows = at + rows.start..at + rows.end;
                 if block + 1 == self.blocks.count {
-                    for row in rows {
-                        finish(row, to.part(at + row, columns.clone()));
-                    }
+                    last.expect(rows.clone(), columns.clone());
+                }
+                kernel(depth, a.as_ptr(), b, c, to.columns, columns.len(), block == 0, next, advance);
+                if block + 1 == self.blocks.count {
+                    let first = rows.start;
+                    last.finish(self.cpu, first, columns.clone(), Rows { of: to, rows, columns: columns.clone() });
                 }
             }
         }
@@ -322,9 +365,8 @@ pub(super) fn linear(
     let finish = Finish::new(epilogue, rows, outputs);
     if inputs == 0 {
         out.values_mut().fill(0.0);
-        for row in 0..rows {
-            finish.row(cpu, row, 0, out.row_mut(row));
-        }
+        let of = Shared::new(out.values_mut(), rows, outputs);
+        finish.finish(cpu, 0, 0..outputs, Rows { of, rows: 0..rows, columns: 0..outputs });
         return Ok(out);
     }
     let to = Shared::new(out.values_mut(), rows, outputs);
@@ -338,7 +380,7 @@ pub(super) fn linear(
             let at = (some.start, its.start * width);
             let task = Task { x: &x.values()[some.start * inputs..some.end * inputs], inputs, outputs, panels: its };
             // SAFETY: no two tasks have a number of the result in common.
-            unsafe { task.run(cpu, weights, to, at, |row, column, values| finish.row(cpu, at.0 + row, column, values)) }
+            unsafe { task.run(cpu, weights, to, at, &finish) }
         })
     })?;
     Ok(out)

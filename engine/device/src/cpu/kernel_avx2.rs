@@ -1,8 +1,8 @@
 //! The inner product of matrices with AVX2: up to 6 rows times 16 columns in 12 of the 16 registers.
 
-use crate::cpu::gemm::{AHEAD, PITCH};
+use crate::cpu::gemm::AHEAD;
 use std::arch::x86_64::{
-    __m256i, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_load_ps,
+    __m256, __m256i, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_load_ps,
     _mm256_loadu_si256, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_set1_ps, _mm256_setzero_ps,
 };
 
@@ -30,25 +30,27 @@ unsafe fn tile<const M: usize>(
 ) {
     let masks = [mask(columns), mask(columns.saturating_sub(8))];
     let mut sums = [[_mm256_setzero_ps(); 2]; M];
-    // SAFETY: the caller's contract: `a` has `M` rows of `PITCH`, `b` has `depth` rows of 16 and is aligned, and of `c`
+    // SAFETY: the caller's contract: `a` has `depth` rows of `M`, `b` has `depth` rows of 16 and is aligned, and of `c`
     // only the `columns` numbers that the masks let through are touched. Prefetching takes any address.
     unsafe {
         for row in 0..M {
             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride).cast());
             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride + columns - 1).cast());
         }
-        let mut next = next;
-        for i in 0..depth {
-            let left = _mm256_load_ps(b.add(i * COLUMNS));
-            let right = _mm256_load_ps(b.add(i * COLUMNS + 8));
-            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS).cast());
+        // One loop of single steps, without branches: with more the compiler spills the sums.
+        let (mut a, mut b, mut next) = (a, b, next);
+        for _ in 0..depth {
+            let left: __m256 = _mm256_load_ps(b);
+            let right = _mm256_load_ps(b.add(8));
+            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD * COLUMNS).cast());
+            _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(2 * AHEAD * M).cast());
             _mm_prefetch::<_MM_HINT_T1>(next.cast());
             for (row, sum) in sums.iter_mut().enumerate() {
-                let x = _mm256_set1_ps(*a.add(row * PITCH + i));
+                let x = _mm256_set1_ps(*a.add(row));
                 sum[0] = _mm256_fmadd_ps(x, left, sum[0]);
                 sum[1] = _mm256_fmadd_ps(x, right, sum[1]);
             }
-            next = next.wrapping_add(advance);
+            (a, b, next) = (a.add(M), b.add(COLUMNS), next.wrapping_add(advance));
         }
         for (row, sum) in sums.iter().enumerate() {
             for (half, mask) in masks.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The inner product of matrices with AVX-512: up to 14 rows times 32 columns in 28 of the 32 registers.
 
-use crate::cpu::gemm::{AHEAD, LINE, PITCH};
+use crate::cpu::gemm::AHEAD;
 use std::arch::x86_64::{
     __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_load_ps,
     _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
@@ -33,30 +33,28 @@ unsafe fn tile<const M: usize>(
 ) {
     let masks = [mask(columns), mask(columns.saturating_sub(16))];
     let mut sums = [[_mm512_setzero_ps(); 2]; M];
-    // SAFETY: the caller's contract: `a` has `M` rows of `PITCH`, `b` has `depth` rows of 32 and is aligned, and of `c`
+    // SAFETY: the caller's contract: `a` has `depth` rows of `M`, `b` has `depth` rows of 32 and is aligned, and of `c`
     // only the `columns` numbers that the masks let through are touched. Prefetching takes any address.
     unsafe {
         for row in 0..M {
             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride).cast());
             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride + columns - 1).cast());
         }
-        let mut next = next;
-        for i in 0..depth {
-            let left: __m512 = _mm512_load_ps(b.add(i * COLUMNS));
-            let right = _mm512_load_ps(b.add(i * COLUMNS + 16));
-            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS).cast());
-            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add((i + AHEAD) * COLUMNS + 16).cast());
-            // All rows pass from one cache line to the next at once: while this one is used, the next is called for, one
-            // row with each step. (A loop of its own for each line made the compiler spill the sums.)
-            let line = a.wrapping_add((i / LINE + 1) * LINE);
-            _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(i % LINE * PITCH).cast());
+        // One loop of single steps, without branches: with more the compiler spills the sums.
+        let (mut a, mut b, mut next) = (a, b, next);
+        for _ in 0..depth {
+            let left: __m512 = _mm512_load_ps(b);
+            let right = _mm512_load_ps(b.add(16));
+            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD * COLUMNS).cast());
+            _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD * COLUMNS + 16).cast());
+            _mm_prefetch::<_MM_HINT_T0>(a.wrapping_add(2 * AHEAD * M).cast());
             _mm_prefetch::<_MM_HINT_T1>(next.cast());
             for (row, sum) in sums.iter_mut().enumerate() {
-                let x = _mm512_set1_ps(*a.add(row * PITCH + i));
+                let x = _mm512_set1_ps(*a.add(row));
                 sum[0] = _mm512_fmadd_ps(x, left, sum[0]);
                 sum[1] = _mm512_fmadd_ps(x, right, sum[1]);
             }
-            next = next.wrapping_add(advance);
+            (a, b, next) = (a.add(M), b.add(COLUMNS), next.wrapping_add(advance));
         }
         for (row, sum) in sums.iter().enumerate() {
             for (half, mask) in masks.into_iter().enumerate() {

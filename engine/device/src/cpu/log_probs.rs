@@ -89,7 +89,7 @@ impl Head<'_> {
         let to = Shared::new(logits.as_mut_slice(), rows.len(), TILE);
         let task = Task { x, inputs, outputs: self.entries, panels };
         // SAFETY: the logits are this task's own.
-        unsafe { task.run(self.cpu, weights, to, (0, 0), |_, _, _| {})? };
+        unsafe { task.run(self.cpu, weights, to, (0, 0), &())? };
         let bias = self.bias.map(|bias| &bias[start..start + count]);
         let each = 1 + self.inverse.len();
         for (row, logits) in rows.zip(logits.as_mut_slice().chunks_exact_mut(TILE)) {
@@ -127,21 +127,26 @@ impl Kernel for Sums<'_> {
         let whole = self.count / S::LANES * S::LANES;
         let end = self.count.next_multiple_of(S::LANES);
         let scale = s.splat(self.scale);
-        for at in (0..whole).step_by(S::LANES) {
-            let mut y = s.mul(scale, s.load(&self.logits[at..]));
-            if let Some(bias) = self.bias {
-                y = s.add(y, s.load(&bias[at..]));
-            }
-            s.store(y, &mut self.logits[at..]);
-        }
-        for (at, logit) in self.logits.iter_mut().enumerate().take(self.count).skip(whole) {
-            *logit = self.scale * *logit + self.bias.map_or(0.0, |bias| bias[at]);
-        }
-        // Lanes beyond the vocabulary are improbable.
-        self.logits[self.count..end].fill(f32::NEG_INFINITY);
+        let plain = self.scale == 1.0 && self.bias.is_none();
         let mut highest = s.splat(f32::NEG_INFINITY);
-        for at in (0..end).step_by(S::LANES) {
-            highest = s.max(s.load(&self.logits[at..]), highest);
+        for at in (0..whole).step_by(S::LANES) {
+            let mut y = s.load(&self.logits[at..]);
+            if !plain {
+                y = s.mul(scale, y);
+                if let Some(bias) = self.bias {
+                    y = s.add(y, s.load(&bias[at..]));
+                }
+                s.store(y, &mut self.logits[at..]);
+            }
+            highest = s.max(y, highest);
+        }
+        if whole < end {
+            for (at, logit) in self.logits.iter_mut().enumerate().take(self.count).skip(whole) {
+                *logit = self.scale * *logit + self.bias.map_or(0.0, |bias| bias[at]);
+            }
+            // Lanes beyond the vocabulary are improbable.
+            self.logits[self.count..end].fill(f32::NEG_INFINITY);
+            highest = s.max(s.load(&self.logits[whole..]), highest);
         }
         let highest = s.highest(highest);
         self.out[0] = highest;

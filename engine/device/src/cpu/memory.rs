@@ -5,7 +5,11 @@
 //! was in use at once, and it is given up before anything is refused.
 
 use crate::DeviceError;
+use nix::sys::mman::{MmapAdvise, madvise};
 use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One cache line: all storage is made of these, so that every buffer begins at a multiple of 64 bytes.
@@ -103,6 +107,7 @@ impl Books {
         if wanted > available || fresh.try_reserve_exact(lines).is_err() {
             return Err(refused);
         }
+        in_huge_pages(fresh.spare_capacity_mut());
         fresh.resize(lines, Line([0.0; LANES]));
         Ok(fresh)
     }
@@ -118,6 +123,22 @@ impl Books {
             }
             self.kept -= bytes_of(size);
         }
+    }
+}
+
+/// Asks the system for huge pages where `fresh`, which nobody has written yet, holds some: products walk through more memory
+/// than the processor has small pages in mind for.
+fn in_huge_pages(fresh: &mut [MaybeUninit<Line>]) {
+    const HUGE: usize = 2 << 20;
+    let range = fresh.as_mut_ptr_range();
+    let (start, end) = ((range.start as usize).next_multiple_of(HUGE), range.end as usize / HUGE * HUGE);
+    let Some(place) = NonNull::new(range.start.cast::<c_void>().wrapping_byte_add(start - range.start as usize)) else {
+        return;
+    };
+    if start < end {
+        // A system without them says so; small pages do.
+        // SAFETY: whole pages within memory that is ours; the advice changes no content.
+        unsafe { madvise(place, end - start, MmapAdvise::MADV_HUGEPAGE) }.ok();
     }
 }
 
