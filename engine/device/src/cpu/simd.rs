@@ -106,6 +106,11 @@ pub(crate) trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// # Safety
     /// The indices are readable, and so are the numbers that they name.
     unsafe fn gather_at(self, from: *const f32, indices: *const i32) -> Self::V;
+    /// `from[indices[lane]]`, where no index is less than the first one or further from it than the lanes of a vector.
+    ///
+    /// # Safety
+    /// The indices are readable, and so is a vector from the number on that the first one names.
+    unsafe fn pick_at(self, from: *const f32, indices: *const i32) -> Self::V;
 }
 
 /// AVX2 and FMA: 8 lanes, 16 registers.
@@ -357,6 +362,15 @@ impl Simd for Avx2 {
         // SAFETY: the proof, and the caller.
         unsafe { _mm256_i32gather_ps::<4>(from, _mm256_loadu_si256(indices.cast())) }
     }
+
+    #[inline(always)]
+    unsafe fn pick_at(self, from: *const f32, indices: *const i32) -> __m256 {
+        // SAFETY: the proof, and the caller.
+        unsafe {
+            let lanes = _mm256_sub_epi32(_mm256_loadu_si256(indices.cast()), _mm256_set1_epi32(*indices));
+            _mm256_permutevar8x32_ps(_mm256_loadu_ps(from.add(*indices as usize)), lanes)
+        }
+    }
 }
 
 impl Simd for Avx512 {
@@ -548,6 +562,15 @@ impl Simd for Avx512 {
     unsafe fn gather_at(self, from: *const f32, indices: *const i32) -> __m512 {
         // SAFETY: the proof, and the caller.
         unsafe { _mm512_i32gather_ps::<4>(_mm512_loadu_si512(indices.cast()), from) }
+    }
+
+    #[inline(always)]
+    unsafe fn pick_at(self, from: *const f32, indices: *const i32) -> __m512 {
+        // SAFETY: the proof, and the caller.
+        unsafe {
+            let lanes = _mm512_sub_epi32(_mm512_loadu_si512(indices.cast()), _mm512_set1_epi32(*indices));
+            _mm512_permutexvar_ps(lanes, _mm512_loadu_ps(from.add(*indices as usize)))
+        }
     }
 }
 

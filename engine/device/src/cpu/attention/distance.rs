@@ -30,16 +30,40 @@ pub(super) enum Terms {
 
 /// Relative positions as columns of panels.
 pub(super) struct Side {
-    /// `[heads, panels]`.
+    /// `[heads, width * head_dim]`.
     panels: Tensor,
-    depth: usize,
     vectors: usize,
+    /// Columns, to whole vectors.
+    width: usize,
     /// Which column, by place; a vector more than there are places.
     columns: Vec<i32>,
-    /// Whether the columns of a whole vector of places follow each other.
-    follow: Vec<bool>,
+    /// How the columns of a whole vector of places lie, by the first place.
+    order: Vec<Order>,
     /// Whether columns never fall with rising places.
     rising: bool,
+}
+
+/// How the columns of neighbouring places lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// One after the other: DeBERTa's near distances.
+    Follow,
+    /// Within a vector from the first one on: its far distances, of which several share a column.
+    Near,
+    Anywhere,
+}
+
+impl Order {
+    fn of(columns: &[i32]) -> Self {
+        let reach = columns[0]..columns[0] + columns.len() as i32;
+        if columns.iter().copied().eq(reach.clone()) {
+            Self::Follow
+        } else if columns.iter().all(|column| reach.contains(column)) {
+            Self::Near
+        } else {
+            Self::Anywhere
+        }
+    }
 }
 
 /// Lanes of the widest vector: room after tables that are read in whole vectors.
@@ -111,8 +135,7 @@ impl Kernel for MakeSide<'_> {
         let rises = rows[0] <= rows[rows.len() - 1];
         let column = |row: usize| if rises { row - least } else { most - row };
         let columns = rows.iter().map(|row| column(*row) as i32).collect::<Vec<_>>();
-        let next = |pair: &[i32]| pair[1] == pair[0] + 1;
-        let follow = columns.windows(S::LANES).map(|lanes| lanes.windows(2).all(next)).collect();
+        let order = columns.windows(S::LANES).map(Order::of).collect();
         let count = most - least + 1;
         let mut panels = cpu.tensor(heads, Panels::len::<S>(count, head_dim))?;
         cpu.for_rows(&mut panels, count * head_dim, |head, to| {
@@ -122,11 +145,11 @@ impl Kernel for MakeSide<'_> {
         });
         Ok(Side {
             panels,
-            depth: head_dim,
             vectors: count.div_ceil(S::LANES),
+            width: count.next_multiple_of(S::LANES),
             rising: columns.is_sorted(),
             columns,
-            follow,
+            order,
         })
     }
 }
@@ -134,12 +157,12 @@ impl Kernel for MakeSide<'_> {
 impl Side {
     /// The relative positions of a head.
     pub(super) fn panels(&self, head: usize) -> Panels<'_> {
-        Panels { numbers: self.panels.row(head), depth: self.depth, vectors: self.vectors }
+        Panels { numbers: self.panels.row(head), depth: self.panels.columns() / self.width, vectors: self.vectors }
     }
 
-    /// Room for a row of products with all positions.
+    /// Room for a row of products with all positions, and a vector more.
     pub(super) fn stride(&self) -> usize {
-        self.vectors * LANES + LANES
+        self.width + LANES
     }
 
     /// Columns that places of `places` (not empty) name.
@@ -147,7 +170,7 @@ impl Side {
         if self.rising {
             self.columns[places.start] as usize..self.columns[places.end - 1] as usize + 1
         } else {
-            0..self.vectors * LANES
+            0..self.width
         }
     }
 
@@ -155,11 +178,22 @@ impl Side {
     #[inline(always)]
     pub(super) fn look_up<S: Simd>(&self, s: S, products: &[f32], place: usize) -> S::V {
         let columns = &self.columns[place..place + S::LANES];
-        if self.follow[place] {
-            return s.load(&products[columns[0] as usize..]);
+        assert!(products.len() >= self.stride(), "products with positions; this is a bug");
+        // SAFETY: columns are below `width`, from each of which on a vector can be read.
+        unsafe {
+            match self.order[place] {
+                Order::Follow => s.load_at(products.as_ptr().add(columns[0] as usize)),
+                Order::Near => s.pick_at(products.as_ptr(), columns.as_ptr()),
+                Order::Anywhere => s.gather_at(products.as_ptr(), columns.as_ptr()),
+            }
         }
-        assert!(products.len() >= self.vectors * S::LANES, "products with positions; this is a bug");
-        // SAFETY: columns are below `vectors * LANES`, and there are as many products.
-        unsafe { s.gather_at(products.as_ptr(), columns.as_ptr()) }
+    }
+
+    /// The column of `place`, if those of two vectors of places that end and begin there follow each other.
+    #[inline(always)]
+    pub(super) fn midst<S: Simd>(&self, place: usize) -> Option<usize> {
+        let first = (place + 1).checked_sub(S::LANES)?;
+        let follow = self.order[first] == Order::Follow && self.order[place] == Order::Follow;
+        follow.then(|| self.columns[place] as usize)
     }
 }

@@ -5,9 +5,9 @@ use super::softmax::{AddByKey, Divide, Softmax, Term};
 use super::tile::{Gather, Matrix, Pack, Panels, ROWS, by_panels, by_rows};
 use super::{Call, Place};
 use crate::cpu::memory::Buffer;
-use crate::cpu::simd::Simd;
+use crate::cpu::simd::{Kernel, Simd};
 use crate::cpu::{Cpu, Tensor};
-use crate::{Columns, DeviceError};
+use crate::{Attention, Columns, DeviceError};
 use std::ops::Range;
 
 /// Columns of a tensor.
@@ -140,6 +140,14 @@ struct Block {
     head: usize,
 }
 
+impl Block {
+    /// All keys that some row of a tile sees: those ranges only move forward.
+    fn seen_by(&self, call: &Call<'_>, count: usize, tile: Range<usize>) -> Range<usize> {
+        let seen = |row: usize| call.seen(self.position + row, count);
+        seen(tile.start).start..seen(tile.end - 1).end
+    }
+}
+
 impl<'a, S: Simd> Head<'a, S> {
     /// Lays out keys and values.
     pub(super) fn new(
@@ -208,53 +216,18 @@ impl<'a, S: Simd> Head<'a, S> {
     }
 
     fn attend_block(&mut self, block: &Block, out: &Place) {
-        let call = self.call;
-        let (depth, width) = (call.attention.head_dim, self.sizes.value_width);
-        let (s, count, sizes) = (self.s, self.count, self.sizes);
-        let rows = block.rows.len();
-        let seen = |row: usize| call.seen(block.position + row, count);
-        // All keys that some row of a tile sees: those ranges only move forward.
-        let seen_by = |tile: Range<usize>| seen(tile.start).start..seen(tile.end - 1).end;
+        let (s, call, count, sizes) = (self.s, self.call, self.count, self.sizes);
+        let (width, rows) = (sizes.value_width, block.rows.len());
+        let seen_by = |tile: Range<usize>| block.seen_by(call, count, tile);
         self.scores(block, seen_by);
         let room = sizes.split(self.numbers.as_mut_slice());
-        let mut sums = [0.0; BLOCK];
-        for (row, sum) in sums.iter_mut().enumerate().take(rows) {
-            let scores = &mut room.scores[row * sizes.score_stride..][..sizes.score_stride];
-            let all = seen_by(row / ROWS * ROWS..rows.min(row / ROWS * ROWS + ROWS));
-            let seen = seen(row);
-            if seen.is_empty() {
-                scores[all].fill(0.0);
-                continue;
-            }
-            let position = block.position + row;
-            let first = call.distances.longest.wrapping_sub(1 + position);
-            let term = match &call.distances.terms {
-                Terms::Relative(biases) => Term::Bias(&biases.row(block.head)[first..]),
-                Terms::Disentangled { keys: Some(side), .. } => {
-                    let products = &room.by_query[row * side.stride()..][..side.stride()];
-                    Term::Looked { products, side, first }
-                }
-                _ => Term::None,
-            };
-            // What the row's own vectors do not reach of its tile's keys weighs nothing.
-            let own = seen.start / S::LANES * S::LANES..seen.end.next_multiple_of(S::LANES);
-            *sum = s.vectorize(Softmax { scores, seen, scale: call.attention.scale, term });
-            scores[all.start.min(own.start)..own.start].fill(0.0);
-            if own.end < all.end {
-                scores[own.end..all.end].fill(0.0);
-            }
-        }
+        let sums = s.vectorize(Weigh { call, block, count, sizes, scores: room.scores, by_query: room.by_query });
         let a = Matrix { at: room.scores.as_ptr(), stride: sizes.score_stride };
         let b = Matrix { at: room.values.as_ptr(), stride: width };
         let c = Matrix { at: room.mixed.as_mut_ptr(), stride: width };
         // SAFETY: scores have room for `count` keys, values have `count` rows of whole vectors, and as wide is `mixed`.
         unsafe { by_rows(s, a, rows, b, width / S::LANES, c, seen_by) };
-        for ((row, mixed), sum) in block.rows.clone().zip(room.mixed.chunks_exact(width)).zip(sums) {
-            let place = (row * call.attention.heads + block.head) * depth;
-            // SAFETY: this task's rows and columns of the result, of which nobody else knows; see `Place`.
-            let out = unsafe { std::slice::from_raw_parts_mut(out.0.add(place), depth) };
-            s.vectorize(Divide { mixed: &mixed[..depth], sum, out });
-        }
+        s.vectorize(Finish { call, block, width, mixed: room.mixed, sums, out });
     }
 
     /// Products of the block's queries with the keys that they see, and what positions add to them.
@@ -301,6 +274,82 @@ impl<'a, S: Simd> Head<'a, S> {
                     first: longest - 1 + block.position + first,
                 });
             }
+        }
+    }
+}
+
+/// Turns a block's scores into weights; gives their sum for each row, 0 where nothing is seen.
+struct Weigh<'a> {
+    call: &'a Call<'a>,
+    block: &'a Block,
+    /// Keys.
+    count: usize,
+    sizes: Sizes,
+    scores: &'a mut [f32],
+    by_query: &'a [f32],
+}
+
+impl Kernel for Weigh<'_> {
+    type Output = [f32; BLOCK];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let Self { call, block, count, sizes, scores, by_query } = self;
+        let rows = block.rows.len();
+        let mut sums = [0.0; BLOCK];
+        for (row, sum) in sums.iter_mut().enumerate().take(rows) {
+            let scores = &mut scores[row * sizes.score_stride..][..sizes.score_stride];
+            let all = block.seen_by(call, count, row / ROWS * ROWS..rows.min(row / ROWS * ROWS + ROWS));
+            let position = block.position + row;
+            let seen = call.seen(position, count);
+            if seen.is_empty() {
+                scores[all].fill(0.0);
+                continue;
+            }
+            let first = call.distances.longest.wrapping_sub(1 + position);
+            let term = match &call.distances.terms {
+                Terms::Relative(biases) => Term::Bias(&biases.row(block.head)[first..]),
+                Terms::Disentangled { keys: Some(side), .. } => {
+                    let products = &by_query[row * side.stride()..][..side.stride()];
+                    Term::Looked { products, side, first }
+                }
+                _ => Term::None,
+            };
+            // What the row's own vectors do not reach of its tile's keys weighs nothing.
+            let own = seen.start / S::LANES * S::LANES..seen.end.next_multiple_of(S::LANES);
+            *sum = Softmax { scores: &mut *scores, seen, scale: call.attention.scale, term }.run(s);
+            scores[all.start.min(own.start)..own.start].fill(0.0);
+            if own.end < all.end {
+                scores[own.end..all.end].fill(0.0);
+            }
+        }
+        sums
+    }
+}
+
+/// Writes a block's results.
+struct Finish<'a> {
+    call: &'a Call<'a>,
+    block: &'a Block,
+    /// `[rows, width]`: weights times values.
+    mixed: &'a [f32],
+    width: usize,
+    /// Of the weights.
+    sums: [f32; BLOCK],
+    out: &'a Place,
+}
+
+impl Kernel for Finish<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Attention { heads, head_dim, .. } = *self.call.attention;
+        for ((row, mixed), sum) in self.block.rows.clone().zip(self.mixed.chunks_exact(self.width)).zip(self.sums) {
+            let place = (row * heads + self.block.head) * head_dim;
+            // SAFETY: this task's rows and columns of the result, of which nobody else knows; see `Place`.
+            let out = unsafe { std::slice::from_raw_parts_mut(self.out.0.add(place), head_dim) };
+            Divide { mixed: &mixed[..head_dim], sum, out }.run(s);
         }
     }
 }

@@ -102,17 +102,53 @@ impl Kernel for AddByKey<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: Simd>(mut self, s: S) {
         for start in (self.keys.start / S::LANES * S::LANES..self.keys.end).step_by(S::LANES) {
-            let mut block = s.zeros();
-            for (key, lane) in (start..self.keys.end).zip(block.as_mut()) {
-                let products = &self.products[key * self.products_stride..][..self.products_stride];
-                *lane = self.side.look_up(s, products, self.first - key);
+            // Loops of fixed length keep a block in registers: one for each way to find it.
+            match self.side.midst::<S>(self.first - start).filter(|_| start + S::LANES <= self.keys.end) {
+                Some(column) => self.add(s, start, self.midst(s, start, column)),
+                None => self.add(s, start, self.anywhere(s, start)),
             }
-            let block = s.transpose(block);
-            for (numbers, added) in self.scores.chunks_mut(self.stride).zip(block.as_ref()) {
-                let numbers = &mut numbers[start..];
-                s.store(s.add(s.load(numbers), *added), numbers);
+        }
+    }
+}
+
+impl AddByKey<'_> {
+    /// For each of a vector of keys, the products with the positions that the queries have seen from it, which follow each
+    /// other: from `column` on for the first key.
+    #[inline(always)]
+    fn midst<S: Simd>(&self, s: S, start: usize, column: usize) -> S::Block {
+        let stride = self.products_stride;
+        let products = &self.products[start * stride..(start + S::LANES) * stride];
+        assert!(column + 1 >= S::LANES && column + S::LANES <= stride, "a column of products; this is a bug");
+        let mut block = s.zeros();
+        for (key, lanes) in block.as_mut().iter_mut().enumerate() {
+            // The next key has been seen from one position nearer, which is the column before.
+            // SAFETY: within the key's row, by the assertion.
+            *lanes = unsafe { s.load_at(products.as_ptr().add(key * stride + column - key)) };
+        }
+        block
+    }
+
+    /// As [`Self::midst`], for any columns and the last keys.
+    #[inline(always)]
+    fn anywhere<S: Simd>(&self, s: S, start: usize) -> S::Block {
+        let rows = self.products[start * self.products_stride..].chunks(self.products_stride);
+        let mut block = s.zeros();
+        for ((key, row), lanes) in (start..self.keys.end).zip(rows).zip(block.as_mut()) {
+            *lanes = self.side.look_up(s, row, self.first - key);
+        }
+        block
+    }
+
+    /// Adds to the scores of a vector of keys what was found for each of them.
+    #[inline(always)]
+    fn add<S: Simd>(&mut self, s: S, start: usize, found: S::Block) {
+        let rows = self.scores.len() / self.stride;
+        for (query, found) in s.transpose(found).as_ref().iter().enumerate() {
+            if query < rows {
+                let numbers = &mut self.scores[query * self.stride + start..];
+                s.store(s.add(s.load(numbers), *found), numbers);
             }
         }
     }

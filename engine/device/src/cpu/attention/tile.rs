@@ -19,7 +19,11 @@ pub(super) const fn panel_vectors<S: Simd>() -> usize {
     if S::LANES == 16 { 4 } else { 2 }
 }
 
-/// `c[row][column] = Σ a[row][i] b[i][column]`, for `ROWS` rows and `VECTORS` vectors of columns at most.
+/// Rows of `b` in [`by_rows`] that all rows of `a` meet before the next ones: of a panel's width they take half of the
+/// first-level cache.
+const CHUNK: usize = 64;
+
+/// `c[row][column] (+)= Σ a[row][i] b[i][column]`, for `ROWS` rows and `VECTORS` vectors of columns at most.
 struct Tile<const M: usize, const N: usize> {
     at: Places,
 }
@@ -34,6 +38,8 @@ struct Places {
     c: *mut f32,
     c_stride: usize,
     depth: usize,
+    /// Whether `c` is set, instead of its chains being carried on.
+    first: bool,
 }
 
 impl<const M: usize, const N: usize> Kernel for Tile<M, N> {
@@ -41,8 +47,16 @@ impl<const M: usize, const N: usize> Kernel for Tile<M, N> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Places { a, a_stride, b, b_stride, c, c_stride, depth } = self.at;
+        let Places { a, a_stride, b, b_stride, c, c_stride, depth, first } = self.at;
         let mut sums = [[s.splat(0.0); N]; M];
+        if !first {
+            for (m, sums) in sums.iter_mut().enumerate() {
+                for (n, sum) in sums.iter_mut().enumerate() {
+                    // SAFETY: as below.
+                    *sum = unsafe { s.load_at(c.add(m * c_stride + n * S::LANES)) };
+                }
+            }
+        }
         for i in 0..depth {
             let mut columns = [s.splat(0.0); N];
             for (n, column) in columns.iter_mut().enumerate() {
@@ -152,6 +166,7 @@ pub(super) unsafe fn by_panels<S: Simd>(
                     c: c.at.add(first * c.stride + from * S::LANES),
                     c_stride: c.stride,
                     depth: panels.depth,
+                    first: true,
                 }
             };
             at.multiply(s, tile.len(), to - from);
@@ -173,23 +188,34 @@ pub(super) unsafe fn by_rows<S: Simd>(
     depths: impl Fn(Range<usize>) -> Range<usize>,
 ) {
     let most = panel_vectors::<S>();
-    for first in (0..rows).step_by(ROWS) {
-        let tile = first..rows.min(first + ROWS);
-        let depth = depths(tile.clone());
+    let tiles = || (0..rows).step_by(ROWS).map(|first| first..rows.min(first + ROWS));
+    let end = tiles().map(|tile| depths(tile).end).max().unwrap_or(0);
+    for chunk in (0..end.max(1)).step_by(CHUNK) {
         for start in (0..vectors).step_by(most) {
-            // SAFETY: by the caller.
-            let at = unsafe {
-                Places {
-                    a: a.at.add(first * a.stride + depth.start),
-                    a_stride: a.stride,
-                    b: b.at.add(depth.start * b.stride + start * S::LANES),
-                    b_stride: b.stride,
-                    c: c.at.add(first * c.stride + start * S::LANES),
-                    c_stride: c.stride,
-                    depth: depth.len(),
+            for tile in tiles() {
+                let depth = depths(tile.clone());
+                let from = depth.start.max(chunk);
+                let count = depth.end.min(chunk + CHUNK).saturating_sub(from);
+                // Where nothing counts the result is 0; elsewhere chains go on where the last chunk left them.
+                let nothing = depth.is_empty() && chunk == 0;
+                if count == 0 && !nothing {
+                    continue;
                 }
-            };
-            at.multiply(s, tile.len(), most.min(vectors - start));
+                // SAFETY: by the caller.
+                let at = unsafe {
+                    Places {
+                        a: a.at.add(tile.start * a.stride + from),
+                        a_stride: a.stride,
+                        b: b.at.add(from * b.stride + start * S::LANES),
+                        b_stride: b.stride,
+                        c: c.at.add(tile.start * c.stride + start * S::LANES),
+                        c_stride: c.stride,
+                        depth: count,
+                        first: nothing || from == depth.start,
+                    }
+                };
+                at.multiply(s, tile.len(), most.min(vectors - start));
+            }
         }
     }
 }
