@@ -42,7 +42,7 @@ class Preset:
 
 PRESETS = {
     "paper": Preset(10_000, 64, 1e-5, 0.01, 0.1, "linear", 256, betas=(0.9, 0.999)),
-    "small": Preset(400, 32, 2e-3, 0.01, 0.05, "cosine", 96, layers=1, hidden=256),
+    "small": Preset(300, 32, 2e-3, 0.01, 0.05, "cosine", 96, layers=1, hidden=256),
 }
 
 

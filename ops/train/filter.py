@@ -41,7 +41,7 @@ class Preset:
 
 PRESETS = {
     "paper": Preset(5_000, 32, 1e-5, 0.01, 0.04, "linear", 256, betas=(0.9, 0.999)),
-    "small": Preset(1_200, 24, 1e-3, 0.01, 0.06, "cosine", 128, layers=3),
+    "small": Preset(220, 24, 8e-4, 0.01, 0.06, "cosine", 128, layers=3),
 }
 
 
@@ -94,6 +94,9 @@ def main():
         backbone = small(renaming.size, generator, pieces, preset.layers, marks=("info",))
         if options.base:
             adopt(backbone, options.base)
+            # What [SEP] is to the labeler, "info" is here.
+            table = backbone.embeddings.word_embeddings.weight.data
+            table[pieces.id("info")] = table[pieces.id("[SEP]")]
     else:
         tokenizer, renaming = options.base, None
         pieces, backbone = Pieces(tokenizer), DebertaV2Model.from_pretrained(options.base)

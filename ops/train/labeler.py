@@ -49,7 +49,7 @@ class Preset:
 
 PRESETS = {
     "paper": Preset(10_000, 32, 5e-6, 0.01, 0.02, "linear", 384, 1.0, True, betas=(0.9, 0.999)),
-    "small": Preset(1_500, 16, 1e-3, 0.01, 0.06, "cosine", 256, 3.0, False, layers=3),
+    "small": Preset(1_400, 16, 1e-3, 0.01, 0.06, "cosine", 256, 3.0, False, layers=3),
 }
 
 

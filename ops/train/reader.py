@@ -45,7 +45,7 @@ class Preset:
 
 PRESETS = {
     "paper": Preset(20_000, 64, 5e-5, 0.0, 0.1, "linear", 512, 512, betas=(0.9, 0.999)),
-    "small": Preset(1_500, 12, 1e-3, 0.01, 0.06, "cosine", 384, 144, layers=3),
+    "small": Preset(300, 12, 8e-4, 0.01, 0.06, "cosine", 384, 144, layers=3),
 }
 MOST_ANSWER = 12
 

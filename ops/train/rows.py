@@ -326,6 +326,7 @@ def main():
     parser.add_argument("--world", action="append", required=True, type=Path)
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--singles", type=int, default=4, help="wrong single passages among a question's candidates")
     parser.add_argument("--only", choices=COLUMNS, help="one file; labeler, filter and encoder are made together")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -336,7 +337,7 @@ def main():
         texts = [f"{p.title} {p.text}" for p in world.passages]
         tfidf, bm25 = TfIdf(texts), Bm25(texts)
         if options.only in (None, "scorer"):
-            promptrank(world, tfidf, rng, rows["scorer"])
+            promptrank(world, tfidf, rng, rows["scorer"], options.singles)
         if options.only in (None, "labeler", "filter", "encoder"):
             efficientrag(world, bm25, rng, rows["labeler"], rows["filter"], rows["encoder"])
         if options.only in (None, "reader"):

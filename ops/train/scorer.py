@@ -22,6 +22,7 @@ from folder import Pieces, save
 from measure import promptrank
 from renaming import Renaming
 from rows import read
+from safetensors.torch import load_file
 from torch.nn import functional
 from transformers import T5Config, T5ForConditionalGeneration, logging
 from wiring import t5
@@ -69,7 +70,7 @@ class Preset:
 WIRED = ("encoder.block.0.layer.0.SelfAttention", "decoder.block.1.layer.1.EncDecAttention")
 PRESETS = {
     "paper": Preset(10_000, 8, 1e-4, 0.0, 0.02, 230, 10.0, 1.0, 0.5, 16),
-    "small": Preset(1_200, 4, 6e-4, 0.01, 0.1, 128, 10.0, 1.5, 0.5, 6, (0.4, 80), tables=0.1, wired=WIRED),
+    "small": Preset(600, 4, 1e-3, 0.01, 0.1, 128, 10.0, 1.5, 0.5, 6, (0.4, 80), tables=0.1, wired=WIRED),
 }
 
 
@@ -213,6 +214,8 @@ def main():
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--preset", choices=PRESETS, default="paper")
     parser.add_argument("--base", type=Path, help="a T5 folder to start from")
+    parser.add_argument("--resume", type=Path, help="a folder of this script to train on, with its tokenizer and exchanged names")
+    parser.add_argument("--wrong", type=int, help="wrong candidates of a question in a step at most")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most; 0 for no limit")
@@ -228,6 +231,7 @@ def main():
     preset.steps = preset.steps if options.steps is None else options.steps
     preset.learning_rate = options.learning_rate or preset.learning_rate
     preset.seconds, preset.evaluate_every = options.seconds, options.evaluate_every
+    preset.wrong = options.wrong or preset.wrong
     options.out.mkdir(parents=True, exist_ok=True)
     log = Log(options.out / "training.jsonl")
 
@@ -239,6 +243,11 @@ def main():
         tokenizer = options.tokenizer / "t5"
         renaming = Renaming(options.tokenizer / "layout.json")
         model = small(renaming.size, generator)
+    if options.resume:
+        trained = {n: t.float() for n, t in load_file(str(options.resume / "model.safetensors")).items()}
+        missing = model.load_state_dict(trained, strict=False).missing_keys
+        assert all("embed_tokens" in name for name in missing), missing
+        preset.short = (0.0, 0)
     prompts = Prompts(tokenizer, preset.max_document)
     questions = groups(read(options.rows / "scorer.parquet", "question_id", "question", "path", "relevance"))
     log.write(
