@@ -17,4 +17,5 @@ macro_rules! model {
 }
 
 /// Every model, by name.
-pub(crate) static MODELS: &[Model] = &[model!("encoder"), model!("filter"), model!("labeler"), model!("scorer")];
+pub(crate) static MODELS: &[Model] =
+    &[model!("encoder"), model!("filter"), model!("labeler"), model!("reader"), model!("scorer")];
