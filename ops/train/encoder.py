@@ -9,6 +9,7 @@ Defaults are Contriever's fine-tuning on MS MARCO: rate 1e-5, temperature 1 on i
 
 import argparse
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from encoders import applied, arguments, parted
@@ -16,6 +17,7 @@ from fitting import Log, determine, fit, padded
 from folder import Pieces, save
 from renaming import Renaming
 from rows import read
+from safetensors.torch import load_file
 from torch.nn import functional
 from transformers import BertConfig, BertModel, logging
 
@@ -104,6 +106,8 @@ def measured(model, texts, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--resume", type=Path, help="a folder of this script to train on, with exchanged names")
+    parser.add_argument("--batch", type=int, help="queries of a step")
     options = arguments(parser, PRESETS)
     logging.set_verbosity_error()
     generator = determine(options.seed, options.threads)
@@ -115,6 +119,10 @@ def main():
     else:
         tokenizer, renaming = options.tokenizer / "bert", Renaming(options.tokenizer / "layout.json", words=0.0)
         model = small(renaming.size, generator, preset)
+        if options.resume:
+            trained = load_file(str(options.resume / "model.safetensors"))
+            model.load_state_dict({n: t.float() for n, t in trained.items()})
+    preset.rows = options.batch or preset.rows
     texts = Texts(tokenizer, preset.pieces)
     rows, aside = parted(read(options.rows / "encoder.parquet", "question_id", "query", "positive", "negatives"), options.held_out)
     aside = aside[:400]
