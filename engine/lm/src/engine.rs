@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Work-conserving: between two batches the thread takes in whatever has come, and it never waits for more. A request leaves
-//! exactly once; a bad one is refused at the door and harms no other.
+//! exactly once; a bad one is refused at the door and harms no other, and where the engine is dropped first, that is its answer.
 
 mod queue;
 mod worker;
@@ -16,7 +16,7 @@ use crate::request::{Answer, Request, Work};
 use crate::{LmError, Sizes};
 use hopeval_device::{Device, Identity};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -214,10 +214,12 @@ fn refused(refusal: Refusal) -> Completion {
 
 type WorkOf = dyn Fn(&Request) -> Result<Work, Refusal> + Send + Sync;
 
-/// A running engine; dropping it lets the thread finish what it has and end.
+/// A running engine. Dropping it ends the thread after the batch that it is at; what is not answered by then is refused
+/// ([`Refusal::Device`]). Who wants all answers waits for them first.
 pub struct Engine {
     queue: Option<Sender<Submission>>,
     thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
     check: Arc<WorkOf>,
     counters: Arc<Counters>,
     abilities: Abilities,
@@ -251,12 +253,14 @@ impl Engine {
         };
         let (queue, submissions) = channel();
         let identity = device.identity();
+        let stop = Arc::new(AtomicBool::new(false));
         let thread = {
-            let counters = counters.clone();
-            let work = move || worker::Worker::new(&*device, &*model, options, detokenise, &counters).run(&submissions);
+            let (counters, stop) = (counters.clone(), stop.clone());
+            let work =
+                move || worker::Worker::new(&*device, &*model, options, detokenise, &counters).run(&submissions, &stop);
             std::thread::Builder::new().name("lm-engine".into()).spawn(work).map_err(LmError::Thread)?
         };
-        Ok(Self { queue: Some(queue), thread: Some(thread), check, counters, abilities, identity })
+        Ok(Self { queue: Some(queue), thread: Some(thread), stop, check, counters, abilities, identity })
     }
 
     /// What the model can be asked.
@@ -308,6 +312,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
         self.queue = None;
         if let Some(thread) = self.thread.take() {
             // A panic there was reported by the panic hook; submissions that it held are gone with their replies.

@@ -6,6 +6,9 @@
 //!
 //! A sequence's keys are the rows of its prompt, which those admitted with it may share, and rows of its own. Encoder-decoders
 //! keep the projected keys and values of encoder states in a second cache, likewise shared by equal prompts.
+//!
+//! A step takes all sequences at once. Where memory runs out for so many it takes half as many at a time, and after many good
+//! steps more again; only a sequence that is alone when memory runs out ends.
 
 use crate::blocks::{Block, Blocks};
 use crate::model::{Batch, Cache, Decoder, EncoderDecoder, Head, Memory, Slots};
@@ -47,6 +50,7 @@ pub struct Generator<D: Device> {
     cross: Cache<D>,
     cross_blocks: Blocks,
     active: Vec<Active>,
+    abreast: Abreast,
     computed_tokens: u64,
 }
 
@@ -85,6 +89,56 @@ struct Active {
 /// A sequence that ended: which, and how.
 pub type Finished = (u64, Result<Generated, NotANumber>);
 
+/// What an admission came to.
+#[derive(Debug)]
+pub struct Admitted {
+    /// Which of the requests were begun, as their places in what was given, ascending.
+    pub taken: Vec<usize>,
+    /// Those of them that ended with their first token.
+    pub finished: Vec<Finished>,
+}
+
+/// What a step came to.
+#[derive(Debug, Default)]
+pub struct Stepped {
+    /// Sequences that ended as they should.
+    pub finished: Vec<Finished>,
+    /// Sequences that the device failed on, and how: it was lost, or memory ran out for one alone.
+    pub failed: Vec<(Vec<u64>, DeviceError)>,
+    /// Passes through the model.
+    pub passes: u64,
+}
+
+impl Stepped {
+    /// Whether any sequence left, so that rows of the caches are free.
+    pub fn has_left(&self) -> bool {
+        !self.finished.is_empty() || !self.failed.is_empty()
+    }
+}
+
+/// Passes that went well before twice as many sequences are tried.
+const PATIENCE: u32 = 64;
+
+/// How many sequences one pass takes at most, as learnt.
+#[derive(Clone, Copy, Debug)]
+struct Abreast {
+    most: usize,
+    good: u32,
+}
+
+impl Abreast {
+    fn went_well(&mut self) {
+        self.good += 1;
+        if self.good >= PATIENCE {
+            *self = Self { most: self.most.saturating_mul(2), good: 0 };
+        }
+    }
+
+    fn halve(&mut self, tried: usize) {
+        *self = Self { most: (tried / 2).max(1), good: 0 };
+    }
+}
+
 impl<D: Device> Generator<D> {
     /// Caches of `rows` tokens.
     ///
@@ -101,6 +155,7 @@ impl<D: Device> Generator<D> {
             cross: Cache::reserve(device, sizes.layers, cross_rows as usize, sizes.kv_width)?,
             cross_blocks: Blocks::new(cross_rows),
             active: Vec::new(),
+            abreast: Abreast { most: usize::MAX, good: 0 },
             computed_tokens: 0,
         })
     }
@@ -130,8 +185,9 @@ impl<D: Device> Generator<D> {
         std::mem::take(&mut self.computed_tokens)
     }
 
-    /// Begins requests that fit the caches, in the order given; the others come back. Prompts that begin alike should be
-    /// neighbours. Some may end with their first token.
+    /// Begins the request at place `oldest` if it fits the caches, and with it those of the others that fit beside it; none if it
+    /// does not fit, so that what comes later cannot keep it out for ever. Prompts that begin alike should be neighbours. Some
+    /// may end with their first token.
     ///
     /// # Errors
     /// [`DeviceError`]: none of them was begun.
@@ -142,42 +198,53 @@ impl<D: Device> Generator<D> {
         pool: Option<&mut StatesPool<D>>,
         detokenise: Option<&Detokenise>,
         requests: &[(u64, Generate)],
-    ) -> Result<(usize, Vec<Finished>), DeviceError> {
-        let (owns, taken) = self.reserve_own(requests, matches!(model, Generative::EncoderDecoder(_)));
+        oldest: usize,
+    ) -> Result<Admitted, DeviceError> {
+        let (taken, owns) = self.reserve_own(requests, oldest, matches!(model, Generative::EncoderDecoder(_)));
         let given_back = owns.clone();
+        let begun = taken.iter().map(|n| &requests[*n]).collect::<Vec<_>>();
         let outcome = match (model, pool) {
-            (Generative::Decoder(model), _) => self.prefill(device, *model, detokenise, &requests[..taken], owns),
+            (Generative::Decoder(model), _) => self.prefill(device, *model, detokenise, &begun, owns),
             (Generative::EncoderDecoder(model), Some(pool)) => {
-                self.encode(device, *model, pool, &requests[..taken], owns).map(|()| Vec::new())
+                self.encode(device, *model, pool, &begun, owns).map(|()| Vec::new())
             }
             (Generative::EncoderDecoder(_), None) => panic!("an encoder-decoder has a pool of states; this is a bug"),
         };
         if outcome.is_err() {
             given_back.into_iter().for_each(|block| self.blocks.give_back(block));
         }
-        Ok((taken, outcome?))
+        Ok(Admitted { taken, finished: outcome? })
     }
 
-    /// Blocks for the continuations of as many requests as fit, their shared rows included.
-    fn reserve_own(&mut self, requests: &[(u64, Generate)], cross: bool) -> (Vec<Block>, usize) {
-        let mut owns = Vec::new();
-        for (n, (_, request)) in requests.iter().enumerate() {
-            let Some(own) = self.blocks.take(request.max_tokens as u32) else { break };
-            owns.push(own);
-            // The prompts of an admission, unshared, must fit as well; what is shared only leaves more free.
-            let prompts = requests[..=n].iter().map(|(_, r)| r.prompt.len() as u32).sum();
+    /// Which requests fit, the oldest before all others, and blocks for their continuations; what their prompts need is left free.
+    fn reserve_own(&mut self, requests: &[(u64, Generate)], oldest: usize, cross: bool) -> (Vec<usize>, Vec<Block>) {
+        let mut found: Vec<(usize, Block)> = Vec::new();
+        // The prompts of an admission, unshared, must fit as well; what is shared only leaves more free.
+        let mut prompts = 0;
+        let others = (0..requests.len()).filter(|n| *n != oldest);
+        for n in std::iter::once(oldest).chain(others).take(requests.len()) {
+            let request = &requests[n].1;
+            let Some(own) = self.blocks.take(request.max_tokens as u32) else {
+                if n == oldest { break } else { continue }
+            };
+            let wanted = prompts + request.prompt.len() as u32;
             let blocks = if cross { &mut self.cross_blocks } else { &mut self.blocks };
-            match blocks.take(prompts) {
-                Some(block) => blocks.give_back(block),
+            match blocks.take(wanted) {
+                Some(block) => {
+                    blocks.give_back(block);
+                    prompts = wanted;
+                    found.push((n, own));
+                }
                 None => {
                     self.blocks.give_back(own);
-                    owns.pop();
-                    break;
+                    if n == oldest {
+                        break;
+                    }
                 }
             }
         }
-        let taken = owns.len();
-        (owns, taken)
+        found.sort_by_key(|(n, _)| *n);
+        found.into_iter().unzip()
     }
 
     /// Reads the prompts of decoders and chooses the first tokens.
@@ -186,7 +253,7 @@ impl<D: Device> Generator<D> {
         device: &D,
         model: &dyn Decoder<D>,
         detokenise: Option<&Detokenise>,
-        requests: &[(u64, Generate)],
+        requests: &[&(u64, Generate)],
         owns: Vec<Block>,
     ) -> Result<Vec<Finished>, DeviceError> {
         if requests.is_empty() {
@@ -214,9 +281,9 @@ impl<D: Device> Generator<D> {
         };
         self.computed_tokens += u64::from(rows);
         let shared = Rc::new(Shared { own, cross: Block { start: 0, rows: 0 } });
-        let first = self.active.len();
+        let mut begun = Vec::with_capacity(requests.len());
         for (((tag, request), rows), own) in requests.iter().zip(&forest.rows).zip(owns) {
-            self.active.push(Active {
+            begun.push(Active {
                 tag: *tag,
                 request: request.clone(),
                 shared: shared.clone(),
@@ -231,7 +298,7 @@ impl<D: Device> Generator<D> {
             });
         }
         drop(shared);
-        Ok(self.advance(first, &logits, detokenise))
+        Ok(self.advance(begun, &logits, detokenise))
     }
 
     /// Encodes the prompts of encoder-decoders and projects their states.
@@ -240,7 +307,7 @@ impl<D: Device> Generator<D> {
         device: &D,
         model: &dyn EncoderDecoder<D>,
         pool: &mut StatesPool<D>,
-        requests: &[(u64, Generate)],
+        requests: &[&(u64, Generate)],
         owns: Vec<Block>,
     ) -> Result<(), DeviceError> {
         if requests.is_empty() {
@@ -282,29 +349,48 @@ impl<D: Device> Generator<D> {
         Ok(())
     }
 
-    /// One more token for every active sequence.
-    ///
-    /// # Errors
-    /// [`DeviceError`]: no sequence moved; [`abort`](Self::abort) ends them.
-    pub fn step(
-        &mut self,
-        device: &D,
-        model: &Generative<'_, D>,
-        detokenise: Option<&Detokenise>,
-    ) -> Result<Vec<Finished>, DeviceError> {
-        if self.active.is_empty() {
-            return Ok(Vec::new());
+    /// One more token for every active sequence, in as few passes as memory allows.
+    pub fn step(&mut self, device: &D, model: &Generative<'_, D>, detokenise: Option<&Detokenise>) -> Stepped {
+        let mut stepped = Stepped::default();
+        let mut waiting = std::mem::take(&mut self.active);
+        while !waiting.is_empty() {
+            let count = waiting.len().min(self.abreast.most);
+            let logits = self.pass(device, model, &waiting[..count]);
+            stepped.passes += 1;
+            if count > 1 && matches!(logits, Err(DeviceError::OutOfMemory { .. })) {
+                self.abreast.halve(count);
+                continue;
+            }
+            let rest = waiting.split_off(count);
+            let mut moved = std::mem::replace(&mut waiting, rest);
+            match logits {
+                Ok(logits) => {
+                    self.abreast.went_well();
+                    self.computed_tokens += count as u64;
+                    moved.iter_mut().for_each(|sequence| sequence.filled += 1);
+                    stepped.finished.extend(self.advance(moved, &logits, detokenise));
+                }
+                Err(error) => {
+                    stepped.failed.push((moved.iter().map(|sequence| sequence.tag).collect(), error));
+                    moved.into_iter().for_each(|sequence| self.release(sequence));
+                }
+            }
         }
+        stepped
+    }
+
+    /// The logits of the next token of each sequence; fills a row of the cache for each, again if it is repeated.
+    fn pass(&mut self, device: &D, model: &Generative<'_, D>, sequences: &[Active]) -> Result<Vec<f32>, DeviceError> {
         let mut packing = Packing::new();
         let mut cross = Packing::new();
-        for sequence in &self.active {
+        for sequence in sequences {
             let own = (sequence.own.start, sequence.filled + 1);
             packing.push(1, sequence.prompt_spans.iter().copied().chain([own]));
             cross.push(1, [sequence.cross_span]);
         }
-        let ids = self.active.iter().map(|s| s.last).collect::<Vec<_>>();
-        let positions = self.active.iter().map(|s| s.offset + s.filled).collect::<Vec<_>>();
-        let rows = self.active.iter().map(|s| s.own.start + s.filled).collect::<Vec<_>>();
+        let ids = sequences.iter().map(|s| s.last).collect::<Vec<_>>();
+        let positions = sequences.iter().map(|s| s.offset + s.filled).collect::<Vec<_>>();
+        let rows = sequences.iter().map(|s| s.own.start + s.filled).collect::<Vec<_>>();
         let batch = Batch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
         let slots = Some(Slots { cache: &mut self.cache, rows: &rows });
         let hidden = match model {
@@ -313,25 +399,13 @@ impl<D: Device> Generator<D> {
                 model.decode(device, &batch, Memory::Projected(&self.cross), &cross, slots)?
             }
         };
-        let logits = read_logits(device, model.head(), &hidden)?;
-        self.computed_tokens += ids.len() as u64;
-        self.active.iter_mut().for_each(|sequence| sequence.filled += 1);
-        Ok(self.advance(0, &logits, detokenise))
+        read_logits(device, model.head(), &hidden)
     }
 
-    /// Ends every sequence; their tags.
-    pub fn abort(&mut self) -> Vec<u64> {
-        let ended = std::mem::take(&mut self.active);
-        let tags = ended.iter().map(|sequence| sequence.tag).collect();
-        ended.into_iter().for_each(|sequence| self.release(sequence));
-        tags
-    }
-
-    /// Chooses a token for each sequence from the `first` on, and takes out those that end.
-    fn advance(&mut self, first: usize, logits: &[f32], detokenise: Option<&Detokenise>) -> Vec<Finished> {
-        let vocabulary = logits.len() / (self.active.len() - first);
+    /// Chooses a token for each of `moved`; those that go on are active, the others are given back.
+    fn advance(&mut self, moved: Vec<Active>, logits: &[f32], detokenise: Option<&Detokenise>) -> Vec<Finished> {
+        let vocabulary = logits.len() / moved.len();
         let mut finished = Vec::new();
-        let moved = self.active.split_off(first);
         for (mut sequence, logits) in moved.into_iter().zip(logits.chunks_exact(vocabulary)) {
             let ended = match choose(logits, &sequence.request.sampling, sequence.ids.len()) {
                 Ok(chosen) => take_token(&mut sequence, chosen, detokenise).map(Ok),

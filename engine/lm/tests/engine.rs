@@ -11,6 +11,7 @@ use hopeval_lm::session::Session;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::channel;
 
 const DECODERS: [&str; 11] = [
     "gpt2",
@@ -327,6 +328,29 @@ fn texts_are_scored_as_their_tokens_are() {
             assert_eq!(ids(&found["target_tokens"]), ids(&row["target_ids"]), "{name}");
         }
     }
+}
+
+/// After a closed pipe nobody reads the rest of a window.
+#[test]
+fn a_dropped_engine_ends_soon_and_refuses_what_is_left() {
+    let session = open("gpt2", cpu(), Options { cache_tokens: 200, ..Options::default() });
+    let (answers, completions) = channel();
+    for n in 0..400 {
+        let generate = Generate {
+            prompt: [1 + n / 20, 1 + n % 20].into(),
+            max_tokens: 60,
+            sampling: Sampling::Greedy,
+            stop: Vec::new(),
+            ends: Vec::new(),
+        };
+        let answers = answers.clone();
+        session.engine.submit(Request::Generate(generate), move |completion| answers.send(completion).unwrap());
+    }
+    drop((session, answers));
+    let results = completions.into_iter().map(|completion| completion.result).collect::<Vec<_>>();
+    assert_eq!(results.len(), 400, "every submission has its reply");
+    let refused = results.iter().filter(|result| matches!(result, Err(Refusal::Device { .. }))).count();
+    assert!(refused > 300, "only {refused} were left undone");
 }
 
 /// An encoder cannot share prefixes: batches are counted by whole prompts, and the pool of states holds each of them.

@@ -2,7 +2,7 @@
 
 use super::queue::{Item, Same};
 use super::{Completion, Cost, Counters, Options, Refusal, Submission};
-use crate::generate::{Detokenise, Finished, Generative, Generator};
+use crate::generate::{Admitted, Detokenise, Finished, Generative, Generator};
 use crate::loaded::Loaded;
 use crate::pack::Packer;
 use crate::request::{Answer, Request, Score, Scored};
@@ -10,7 +10,7 @@ use crate::score::{self, Batched};
 use crate::states::StatesPool;
 use hopeval_device::{Device, DeviceError};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Instant;
 
@@ -25,6 +25,8 @@ pub(super) struct Worker<'a, D: Device> {
     batches: Packer<Item>,
     /// Prompts that wait to be continued.
     prompts: Packer<Item>,
+    /// Whether some of them did not fit beside what is being continued: nothing is admitted until some of that has left.
+    full: bool,
     pool: Option<StatesPool<D>>,
     generator: Option<Generator<D>>,
     groups: u64,
@@ -59,6 +61,7 @@ impl<'a, D: Device> Worker<'a, D> {
             detokenise,
             batches: Packer::new(options.batch_tokens),
             prompts: Packer::new(options.batch_tokens),
+            full: false,
             pool: None,
             generator: None,
             groups: 0,
@@ -67,10 +70,10 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    /// Until the queue is closed and everything is answered.
-    pub(super) fn run(mut self, submissions: &Receiver<Submission>) {
+    /// Until the queue is closed and everything is answered, or until `stop`: then what waits is dropped, which answers it.
+    pub(super) fn run(mut self, submissions: &Receiver<Submission>, stop: &AtomicBool) {
         let mut open = true;
-        while open || !self.waiting.is_empty() {
+        while (open || !self.waiting.is_empty()) && !stop.load(Relaxed) {
             if open && self.waiting.is_empty() {
                 match submissions.recv() {
                     Ok(submission) => self.take_in(submission),
@@ -201,7 +204,9 @@ impl<'a, D: Device> Worker<'a, D> {
             }
             return;
         }
-        if let Some(batch) = self.prompts.next_batch() {
+        if !self.full
+            && let Some(batch) = self.prompts.next_batch()
+        {
             self.admit(&model, batch);
         }
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
@@ -212,36 +217,44 @@ impl<'a, D: Device> Worker<'a, D> {
         let groups = generator.tags();
         let stepped = generator.step(self.device, &model, self.detokenise.as_deref());
         self.counters.computed_tokens.fetch_add(generator.take_computed(), Relaxed);
-        self.counters.batches.fetch_add(1, Relaxed);
-        match stepped {
-            Ok(finished) => {
-                self.charge(&groups, started);
-                self.finish(finished);
-            }
-            Err(error) => {
-                let ended = generator.abort();
-                ended.into_iter().for_each(|group| self.complete(group, Err(refusal(&error))));
-            }
+        self.counters.batches.fetch_add(stepped.passes, Relaxed);
+        self.full &= !stepped.has_left();
+        self.charge(&groups, started);
+        self.finish(stepped.finished);
+        for (groups, error) in stepped.failed {
+            groups.into_iter().for_each(|group| self.complete(group, Err(refusal(&error))));
         }
     }
 
-    fn admit(&mut self, model: &Generative<'_, D>, mut batch: Vec<(u64, Item)>) {
+    fn admit(&mut self, model: &Generative<'_, D>, batch: Vec<(u64, Item)>) {
         let started = Instant::now();
         let requests =
             batch.iter().map(|(_, item)| (item.group, item.request.as_generate().clone())).collect::<Vec<_>>();
+        let oldest = (0..batch.len()).min_by_key(|n| batch[*n].0).expect("a batch holds an item; this is a bug");
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
-        match generator.admit(self.device, model, self.pool.as_mut(), self.detokenise.as_deref(), &requests) {
-            Ok((taken, finished)) => {
+        let others = !generator.is_empty();
+        match generator.admit(self.device, model, self.pool.as_mut(), self.detokenise.as_deref(), &requests, oldest) {
+            Ok(Admitted { taken, finished }) => {
                 self.counters.computed_tokens.fetch_add(generator.take_computed(), Relaxed);
                 self.prompts.done();
-                self.prompts.put_back(batch.split_off(taken));
-                self.leave(&batch, started);
-                self.charge(&batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>(), started);
+                let (begun, left): (Vec<_>, Vec<_>) =
+                    batch.into_iter().enumerate().partition(|(n, _)| taken.binary_search(n).is_ok());
+                let [begun, left] =
+                    [begun, left].map(|part| part.into_iter().map(|(_, item)| item).collect::<Vec<_>>());
+                self.full = !left.is_empty() && finished.is_empty();
+                self.prompts.put_back(left);
+                self.leave(&begun, started);
+                self.charge(&begun.iter().map(|(_, item)| item.group).collect::<Vec<_>>(), started);
                 self.finish(finished);
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
                 let alone = self.prompts.out_of_memory(batch);
                 assert!(alone.is_none(), "several items wait again; this is a bug");
+            }
+            // What the others hold may be what it lacks.
+            Err(DeviceError::OutOfMemory { .. }) if others => {
+                self.prompts.put_back(batch);
+                self.full = true;
             }
             Err(error) => batch.into_iter().for_each(|(_, item)| self.complete(item.group, Err(refusal(&error)))),
         }
@@ -373,3 +386,6 @@ fn requested_tokens(request: &Request) -> u64 {
     };
     tokens as u64
 }
+
+#[cfg(test)]
+mod tests;

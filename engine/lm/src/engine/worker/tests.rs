@@ -1,0 +1,148 @@
+//! The thread's turns one by one: who is let in, and what happens where memory comes and goes.
+
+use super::*;
+use crate::architectures::open_decoder;
+use crate::request::{Generate, Generated, Sampling, Work};
+use hopeval_checkpoint::Checkpoint;
+use hopeval_device::Cpu;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+
+/// What a worker needs to outlive it.
+struct Bench {
+    device: Cpu,
+    model: Loaded<Cpu>,
+    counters: Counters,
+    answers: Sender<(u32, Completion)>,
+    completions: Receiver<(u32, Completion)>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let device = Cpu::new(Some(1)).expect("a processor with AVX2");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpt2");
+        let model = open_decoder(&Checkpoint::open(&folder).expect("a fixture"), &device).expect("a fixture");
+        let (answers, completions) = channel();
+        Self { device, model: Loaded::Decoder(model), counters: Counters::default(), answers, completions }
+    }
+
+    fn worker(&self, cache_tokens: usize) -> Worker<'_, Cpu> {
+        let options = Options { batch_tokens: 200, cache_tokens, ..Options::default() };
+        Worker::new(&self.device, &self.model, options, None, &self.counters)
+    }
+
+    /// Asks for `max_tokens` after a prompt; the answer comes under `tag`.
+    fn ask(&self, worker: &mut Worker<'_, Cpu>, tag: u32, prompt: &[u32], max_tokens: usize) {
+        let generate =
+            Generate { prompt: prompt.into(), max_tokens, sampling: Sampling::Greedy, stop: vec![], ends: vec![] };
+        let answers = self.answers.clone();
+        let reply = Box::new(move |completion| answers.send((tag, completion)).expect("the bench is there"));
+        let request = Request::Generate(generate);
+        worker.take_in(Submission { request, work: Work::default(), reply: Some(reply), since: Instant::now() });
+    }
+
+    /// What was answered since this was last asked.
+    fn answered(&self) -> Vec<(u32, Result<Generated, Refusal>)> {
+        let generated = |answer| match answer {
+            Answer::Generated(generated) => generated,
+            other => panic!("{other:?} is no continuation"),
+        };
+        self.completions.try_iter().map(|(tag, completion)| (tag, completion.result.map(generated))).collect()
+    }
+}
+
+#[test]
+fn a_large_prompt_is_not_overtaken_for_ever() {
+    let bench = Bench::new();
+    let mut worker = bench.worker(100);
+    let mut small = 1..;
+    let mut ask_small = |worker: &mut Worker<'_, Cpu>, many| {
+        for tag in small.by_ref().take(many) {
+            bench.ask(worker, tag, &[1, 2 + tag / 50, 2 + tag % 50], 5);
+        }
+    };
+    ask_small(&mut worker, 10);
+    worker.run_generation();
+    // It needs nearly the whole cache, and sorts behind all others.
+    bench.ask(&mut worker, 0, &[300; 60], 30);
+    let comes = (0..60).find(|_| {
+        ask_small(&mut worker, 2);
+        worker.run_generation();
+        bench.answered().into_iter().any(|(tag, result)| tag == 0 && result.expect("it fits").ids.len() == 30)
+    });
+    assert!(comes.is_some(), "the oldest waits for ever");
+}
+
+#[test]
+fn what_does_not_fit_is_left_in_peace_until_something_leaves() {
+    let bench = Bench::new();
+    let mut worker = bench.worker(40);
+    bench.ask(&mut worker, 0, &[1, 2, 3], 30);
+    bench.ask(&mut worker, 1, &[1, 2, 4], 30);
+    worker.run_generation();
+    while bench.answered().is_empty() {
+        assert_eq!((worker.prompts.len(), worker.full), (1, true));
+        worker.run_generation();
+    }
+    assert!(!worker.full, "the first has left");
+    worker.run_generation();
+    assert!(worker.prompts.is_empty(), "the second has its turn");
+}
+
+#[test]
+fn a_lone_prompt_waits_where_others_may_hold_what_it_lacks() {
+    let mut waited = 0;
+    for kib in [1, 2, 4, 8, 16, 32, 64, 128] {
+        let bench = Bench::new();
+        let mut worker = bench.worker(300);
+        bench.ask(&mut worker, 0, &[1], 40);
+        worker.run_generation();
+        bench.device.limit_memory(bench.device.memory_in_use() + kib * 1024);
+        bench.ask(&mut worker, 1, &(0..90).collect::<Vec<_>>(), 4);
+        worker.run_generation();
+        assert!(bench.answered().iter().all(|(tag, _)| *tag == 0), "refused beside another, {kib} KiB");
+        if worker.prompts.is_empty() {
+            continue;
+        }
+        waited += 1;
+        bench.device.limit_memory(u64::MAX);
+        (0..60).for_each(|_| worker.run_generation());
+        let answered = bench.answered();
+        let (_, result) = answered.iter().find(|(tag, _)| *tag == 1).expect("it has its turn");
+        assert_eq!(result.as_ref().map(|generated| generated.ids.len()), Ok(4), "{kib} KiB");
+    }
+    assert!(waited > 0, "no limit was too little for the prompt");
+}
+
+#[test]
+fn a_step_that_runs_out_of_memory_takes_fewer_at_a_time() {
+    let run = |spare: Option<u64>| {
+        let bench = Bench::new();
+        let mut worker = bench.worker(600);
+        (0..30).for_each(|tag| bench.ask(&mut worker, tag, &[tag, 7], 12));
+        worker.run_generation();
+        if let Some(bytes) = spare {
+            bench.device.limit_memory(bench.device.memory_in_use() + bytes);
+        }
+        (0..12).for_each(|_| worker.run_generation());
+        let mut answered = bench.answered();
+        answered.sort_by_key(|(tag, _)| *tag);
+        (answered, bench.counters.batches.load(Relaxed))
+    };
+    let (all, batches) = run(None);
+    assert_eq!(all.len(), 30);
+    let (mut whole, mut refused) = (0, 0);
+    for kib in [1, 2, 4, 8, 16, 32, 64, 128] {
+        let (answered, passes) = run(Some(kib * 1024));
+        assert_eq!(answered.len(), 30, "{kib} KiB: every request is answered once");
+        for ((tag, scarce), (_, free)) in answered.iter().zip(&all) {
+            match scarce {
+                Err(Refusal::OutOfMemory { .. }) => refused += 1,
+                other => assert_eq!(other, free, "{kib} KiB, {tag}"),
+            }
+        }
+        whole += usize::from(answered.iter().all(|(_, result)| result.is_ok()) && passes > batches);
+    }
+    assert!(whole > 0, "some limit is met by smaller passes alone");
+    assert!(refused > 0, "some limit is below what one sequence needs");
+}
