@@ -11,9 +11,10 @@ use hopeval_datasets::input::Input;
 use hopeval_device::Cpu;
 use hopeval_device::cpu::Isa;
 use hopeval_lm::engine::Options;
-use hopeval_lm::lines::{self, Sample, Task};
+use hopeval_lm::lines::{self, LinesError, Sample, Tally, Task};
 use hopeval_lm::request::Want;
 use hopeval_lm::session::Session;
+use hopeval_lm::tokenise::Tokenizer;
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::PathBuf;
 
@@ -25,7 +26,7 @@ pub(crate) enum LmCommand {
     Label(LineArguments),
     /// Sequence logits: {"id","text"[,"text_pair"]}, or ids.
     Classify(LineArguments),
-    /// A cross-encoder's score: {"id","text","text_pair"}, or ids.
+    /// A cross-encoder's score: {"id","text","text_pair"}, or ids. Of a checkpoint with several labels, what classify gives.
     Rerank(LineArguments),
     /// Vectors: {"id","text"}, or ids.
     Embed(EmbedArguments),
@@ -33,9 +34,9 @@ pub(crate) enum LmCommand {
     Read(ReadArguments),
     /// Continuations: {"id","prompt"}, or prompt_ids.
     Generate(GenerateArguments),
-    /// Token ids: {"id","text"[,"text_pair"]}.
+    /// Token ids: {"id","text"[,"text_pair"]}; the tokens of ids. Needs the folder's tokenizer only.
     Tokenize(LineArguments),
-    /// Answers a file's lines and prints what they cost as one JSON line.
+    /// Answers a file's lines and prints what they cost as one JSON line for each pass.
     Bench(bench::BenchArguments),
     /// Answers a file's lines again in other batches, orders and numbers of threads, and prints what differs.
     SelfCheck(check::CheckArguments),
@@ -91,8 +92,16 @@ impl ModelArguments {
     }
 
     fn open(&self, options: Options, threads: Option<usize>) -> Result<Session> {
-        let cannot = || format!("cannot open the model {}", self.model.display());
-        Session::open(&self.model, self.device(threads)?, options).with_context(cannot)
+        Session::open(&self.model, self.device(threads)?, options).with_context(|| self.cannot_open())
+    }
+
+    /// The tokenizer alone: no weights are read.
+    fn open_tokenizer(&self) -> Result<Tokenizer> {
+        Tokenizer::open(&self.model).with_context(|| self.cannot_open())
+    }
+
+    fn cannot_open(&self) -> String {
+        format!("cannot open the model {}", self.model.display())
     }
 }
 
@@ -218,7 +227,10 @@ pub(crate) fn lm(command: LmCommand, threads: Option<usize>) -> Result<u8> {
             };
             answer(&arguments.lines, threads, task)
         }
-        LmCommand::Tokenize(lines) => answer(&lines, threads, Task::Tokenize),
+        LmCommand::Tokenize(lines) => {
+            let tokenizer = lines.model.open_tokenizer()?;
+            end(lines::tokenize(&tokenizer, lines.open()?, BufWriter::new(std::io::stdout())))
+        }
         LmCommand::Bench(arguments) => bench::bench(&arguments, threads),
         LmCommand::SelfCheck(arguments) => check::check(&arguments, threads),
     }
@@ -247,15 +259,26 @@ fn temperatures(written: &[String]) -> Result<Vec<(String, f32)>> {
     Ok(temperatures)
 }
 
+impl LineArguments {
+    /// The lines.
+    fn open(&self) -> Result<Box<dyn BufRead>> {
+        Ok(match &self.input {
+            Some(path) => Box::new(BufReader::new(Input::open(path)?)),
+            None => Box::new(std::io::stdin().lock()),
+        })
+    }
+}
+
 fn answer(arguments: &LineArguments, threads: Option<usize>, task: Task) -> Result<u8> {
     let session = arguments.model.open(arguments.model.options(), threads)?;
-    let input: Box<dyn BufRead> = match &arguments.input {
-        Some(path) => Box::new(BufReader::new(Input::open(path)?)),
-        None => Box::new(std::io::stdin().lock()),
-    };
     let output = BufWriter::new(std::io::stdout());
-    let tally = match lines::run(&session, &task, input, output, arguments.window) {
-        Err(lines::LinesError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+    end(lines::run(&session, &task, arguments.open()?, output, arguments.window))
+}
+
+/// The exit code of answered lines.
+fn end(outcome: Result<Tally, LinesError>) -> Result<u8> {
+    let tally = match outcome {
+        Err(LinesError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             return Ok(exit::CLOSED_PIPE);
         }
         outcome => outcome?,

@@ -5,9 +5,11 @@
 //!      ^------------------- at most `window` lines under way --------------+
 //! ```
 //!
-//! Every line has one line of output. A bad one yields `{"id", "error": {"code", "message"}}` in its place.
+//! Every line has one line of output. A bad one yields `{"id", "error": {"code", "message"}}` in its place. `tokenize` needs no
+//! engine, and answers each line before it reads the next.
 
 mod answer;
+mod fields;
 mod question;
 mod task;
 
@@ -15,7 +17,8 @@ pub use task::{Sample, Task};
 
 use crate::request::Request;
 use crate::session::Session;
-use serde_json::Value;
+use crate::tokenise::Tokenizer;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -64,6 +67,18 @@ pub(crate) struct BadLine {
     pub(crate) message: String,
 }
 
+impl BadLine {
+    fn new(code: &'static str, message: String) -> Self {
+        Self { code, message }
+    }
+
+    /// The line of output in place of line `at`, from 1.
+    fn instead(&self, id: Value, at: u64) -> String {
+        let message = format!("line {at}: {}", self.message);
+        answer::line(id, vec![("error", serde_json::json!({ "code": self.code, "message": message }))])
+    }
+}
+
 /// A finished line.
 struct Done {
     number: u64,
@@ -88,12 +103,11 @@ pub fn run(
         let writer = scope.spawn(move || write_in_order(&done, &leave, output));
         let mut number = 0;
         let mut broken = None;
-        for (at, line) in (1..).zip(input.split(b'\n')) {
-            let line = match line {
-                Ok(line) if line.trim_ascii().is_empty() => continue,
+        for line in numbered(input) {
+            let (at, line) = match line {
                 Ok(line) => line,
-                Err(source) => {
-                    broken = Some(LinesError::Read { line: at, source });
+                Err(error) => {
+                    broken = Some(error);
                     break;
                 }
             };
@@ -120,46 +134,100 @@ pub fn run(
 /// [`LinesError`].
 pub fn requests(session: &Session, task: &Task, input: impl BufRead) -> Result<Vec<Request>, LinesError> {
     let mut requests = Vec::new();
-    for (at, line) in (1..).zip(input.lines()) {
-        let line = line.map_err(|source| LinesError::Read { line: at, source })?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let bad = |message: String| LinesError::Line { line: at, message };
-        let value = serde_json::from_str::<serde_json::Map<String, Value>>(&line).map_err(|e| bad(e.to_string()))?;
-        match task.question(session, &value).map_err(|b| bad(b.message))? {
-            question::Question::Ask(request, _) => requests.push(request),
-            question::Question::Known(_) => return Err(bad("nothing to compute".into())),
-        }
+    for line in numbered(input) {
+        let (at, line) = line?;
+        let bad = |bad: BadLine| LinesError::Line { line: at, message: bad.message };
+        let fields = parse(&line).map_err(bad)?;
+        let (request, _) = task.question(session, &fields).map_err(bad)?;
+        requests.push(request);
     }
     Ok(requests)
 }
 
+/// The ids of every line's `text`, with `text_pair` where there is one, and how the vocabulary spells them; `ids` in place of texts
+/// are spelt only.
+///
+/// # Errors
+/// [`LinesError`] when input or output fails.
+pub fn tokenize(tokenizer: &Tokenizer, input: impl BufRead, mut output: impl Write) -> Result<Tally, LinesError> {
+    let mut tally = Tally::default();
+    for line in numbered(input) {
+        let (at, line) = line?;
+        let text = match parse(&line) {
+            Err(bad) => Err(bad.instead(Value::Null, at)),
+            Ok(fields) => {
+                let id = fields.get("id").cloned().unwrap_or(Value::Null);
+                match question::token_ids(tokenizer, &fields) {
+                    Ok(ids) => {
+                        let tokens = tokenizer.tokens(&ids);
+                        Ok(answer::line(id, vec![("ids", ids.to_vec().into()), ("tokens", tokens.into())]))
+                    }
+                    Err(bad) => Err(bad.instead(id, at)),
+                }
+            }
+        };
+        tally.lines += 1;
+        tally.errors += u64::from(text.is_err());
+        let (Ok(text) | Err(text)) = text;
+        writeln!(output, "{text}").and_then(|()| output.flush()).map_err(LinesError::Write)?;
+    }
+    Ok(tally)
+}
+
+/// The `text` of every line, to measure tokenising alone. A bad line is an error.
+///
+/// # Errors
+/// [`LinesError`].
+pub fn texts(input: impl BufRead) -> Result<Vec<String>, LinesError> {
+    let mut texts = Vec::new();
+    for line in numbered(input) {
+        let (at, line) = line?;
+        let text = parse(&line).and_then(|fields| question::single_text(&fields));
+        texts.push(text.map_err(|bad| LinesError::Line { line: at, message: bad.message })?);
+    }
+    Ok(texts)
+}
+
+/// Lines with their numbers, from 1; blank ones count and are left out.
+fn numbered(input: impl BufRead) -> impl Iterator<Item = Result<(u64, Vec<u8>), LinesError>> {
+    let lines = (1..).zip(input.split(b'\n'));
+    lines.filter_map(|(at, line)| match line {
+        Ok(line) if line.trim_ascii().is_empty() => None,
+        Ok(line) => Some(Ok((at, line))),
+        Err(source) => Some(Err(LinesError::Read { line: at, source })),
+    })
+}
+
+/// A line's fields.
+fn parse(line: &[u8]) -> Result<Map<String, Value>, BadLine> {
+    match serde_json::from_slice::<Value>(line) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(other) => Err(BadLine::new("json", format!("expected an object, found {}", kind_of(&other)))),
+        Err(error) => {
+            // Its own words end in a place, whose line is always the first.
+            let (said, column) = (error.to_string(), error.column());
+            let said = said.strip_suffix(&format!(" at line {} column {column}", error.line())).unwrap_or(&said);
+            Err(BadLine::new("json", format!("column {column}: {said}")))
+        }
+    }
+}
+
 /// Answers one line, now or on the engine's thread.
 fn ask(session: &Session, task: &Task, at: u64, line: &[u8], reply: impl FnOnce(String, bool) + Send + 'static) {
-    let value = match serde_json::from_slice::<Value>(line) {
-        Ok(Value::Object(fields)) => fields,
-        Ok(other) => {
-            let message = format!("line {at}: expected an object, found {}", kind_of(&other));
-            return reply(error_line(&Value::Null, "json", &message), true);
-        }
-        Err(error) => return reply(error_line(&Value::Null, "json", &format!("line {at}: {error}")), true),
+    let fields = match parse(line) {
+        Ok(fields) => fields,
+        Err(bad) => return reply(bad.instead(Value::Null, at), true),
     };
-    let id = value.get("id").cloned().unwrap_or(Value::Null);
-    let (request, context) = match task.question(session, &value) {
-        Ok(question::Question::Ask(request, context)) => (request, context),
-        Ok(question::Question::Known(fields)) => return reply(answer::line(id, fields), false),
-        Err(bad) => return reply(error_line(&id, bad.code, &format!("line {at}: {}", bad.message)), true),
+    let id = fields.get("id").cloned().unwrap_or(Value::Null);
+    let (request, context) = match task.question(session, &fields) {
+        Ok(question) => question,
+        Err(bad) => return reply(bad.instead(id, at), true),
     };
     let answering = task.answering(session);
     session.engine.submit(request, move |completion| match completion.result {
         Ok(answer) => reply(answer::line(id, answering.fields(&context, answer)), false),
-        Err(refusal) => reply(error_line(&id, refusal.code(), &format!("line {at}: {refusal}")), true),
+        Err(refusal) => reply(BadLine::new(refusal.code(), refusal.to_string()).instead(id, at), true),
     });
-}
-
-fn error_line(id: &Value, code: &str, message: &str) -> String {
-    answer::line(id.clone(), vec![("error", serde_json::json!({ "code": code, "message": message }))])
 }
 
 fn kind_of(value: &Value) -> &'static str {

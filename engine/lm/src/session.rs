@@ -5,16 +5,18 @@ use crate::engine::{Engine, Options};
 use crate::generate::Detokenise;
 use crate::heads;
 use crate::loaded::{Loaded, WithHeads};
-use crate::tokenise::Tokenizer;
+use crate::tokenise::{TokeniseError, Tokenizer};
 use crate::{LmError, architectures::Family};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A folder's model at work.
 #[derive(Debug)]
 pub struct Session {
+    /// Where it came from.
+    pub folder: PathBuf,
     /// Answers requests.
     pub engine: Engine,
     /// None where the folder has none: token ids still work.
@@ -58,7 +60,16 @@ impl Session {
             .clone()
             .map(|tokenizer| -> Box<Detokenise> { Box::new(move |ids: &[u32]| tokenizer.decode(ids, true)) });
         let engine = Engine::start(device, model, options, detokenise)?;
-        Ok(Self { engine, tokenizer, family, token_labels, sequence_labels, token_types, ends })
+        let folder = folder.to_owned();
+        Ok(Self { folder, engine, tokenizer, family, token_labels, sequence_labels, token_types, ends })
+    }
+
+    /// The tokenizer, for a request that is text.
+    ///
+    /// # Errors
+    /// [`TokeniseError::Absent`].
+    pub fn tokenizer(&self) -> Result<&Tokenizer, TokeniseError> {
+        self.tokenizer.as_deref().ok_or_else(|| TokeniseError::Absent { folder: self.folder.clone() })
     }
 }
 

@@ -1,8 +1,9 @@
-//! `lm bench`: what a file's lines cost, tokenising and JSON left out.
+//! `lm bench`: what a file's lines cost, JSON left out; tokenising alone, or all but tokenising.
 
 use super::{LineArguments, PoolingName, temperatures};
 use crate::print;
 use anyhow::{Result, bail};
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
 use hopeval_datasets::input::Input;
@@ -11,7 +12,7 @@ use hopeval_lm::request::{Encode, Generate, Ids, Request, Score};
 use hopeval_lm::session::Session;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -19,10 +20,10 @@ use std::time::Instant;
 pub(crate) struct BenchArguments {
     #[command(flatten)]
     lines: LineArguments,
-    /// Which command's lines they are.
+    /// Which command's lines they are; of tokenize, lines of a text each, read on one core.
     #[arg(long)]
-    task: TaskName,
-    /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept.
+    task: Measured,
+    /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept, and ids of texts.
     #[arg(long, default_value_t = 1, value_parser = super::count)]
     repeat: usize,
     /// As in `lm score`.
@@ -43,6 +44,36 @@ pub(super) enum TaskName {
     Generate,
 }
 
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measured {
+    Model(TaskName),
+    Tokenize,
+}
+
+impl ValueEnum for Measured {
+    fn value_variants<'a>() -> &'a [Self] {
+        use TaskName::{Classify, Embed, Generate, Label, Read, Score};
+        const ALL: [Measured; 7] = [
+            Measured::Model(Score),
+            Measured::Model(Label),
+            Measured::Model(Classify),
+            Measured::Model(Embed),
+            Measured::Model(Read),
+            Measured::Model(Generate),
+            Measured::Tokenize,
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Model(task) => task.to_possible_value(),
+            Self::Tokenize => Some(PossibleValue::new("tokenize")),
+        }
+    }
+}
+
 impl TaskName {
     pub(super) fn task(self, temperatures: Vec<(String, f32)>, max_tokens: usize) -> Task {
         match self {
@@ -61,18 +92,48 @@ impl TaskName {
 
 /// The requests of a file's lines; a bad line is an error here.
 pub(super) fn requests(session: &Session, task: &Task, lines: &LineArguments) -> Result<Vec<Request>> {
+    Ok(lines::requests(session, task, file(lines)?)?)
+}
+
+fn file(lines: &LineArguments) -> Result<impl BufRead> {
     let Some(path) = &lines.input else {
         bail!("--input FILE is needed: the lines are read whole before they are answered")
     };
-    Ok(lines::requests(session, task, BufReader::new(Input::open(path)?))?)
+    Ok(BufReader::new(Input::open(path)?))
 }
 
 pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Result<u8> {
+    match arguments.task {
+        Measured::Model(task) => model(arguments, task, threads),
+        Measured::Tokenize => tokenize(arguments),
+    }
+}
+
+/// Ids of texts, one text after the other on this thread, from the text to ids that are kept.
+fn tokenize(arguments: &BenchArguments) -> Result<u8> {
+    let started = Instant::now();
+    let tokenizer = arguments.lines.model.open_tokenizer()?;
+    let open_s = started.elapsed().as_secs_f64();
+    let texts = lines::texts(file(&arguments.lines)?)?;
+    for pass in 0..arguments.repeat {
+        let (wall, cpu) = (Instant::now(), cpu_s()?);
+        let ids = texts.iter().map(|text| tokenizer.ids(text, true)).collect::<Result<Vec<_>, _>>()?;
+        let (wall_s, cpu_s) = (wall.elapsed().as_secs_f64(), cpu_s()? - cpu);
+        let document = serde_json::json!({
+            "pass": pass, "texts": texts.len(), "bytes": texts.iter().map(String::len).sum::<usize>(),
+            "tokens": ids.iter().map(|ids| ids.len()).sum::<usize>(), "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s,
+        });
+        print::line(&document.to_string());
+    }
+    Ok(exit::DONE)
+}
+
+fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> Result<u8> {
     let model = &arguments.lines.model;
     let started = Instant::now();
     let session = model.open(model.options(), threads)?;
     let open_s = started.elapsed().as_secs_f64();
-    let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
+    let task = task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
     let requests = requests(&session, &task, &arguments.lines)?;
     // Weights are brought into the order of products when they are first used: that is loading.
     let started = Instant::now();

@@ -16,7 +16,7 @@ pub enum Task {
     Label,
     /// `{"id", "text"[, "text_pair"]}` to sequence logits.
     Classify,
-    /// As [`Task::Classify`], with the one logit of a cross-encoder as `score`.
+    /// As [`Task::Classify`], with the one logit of a cross-encoder as `score`; with several labels there is no score.
     Rerank,
     /// `{"id", "text"}` to `{"id", "embedding"}`.
     Embed {
@@ -41,8 +41,33 @@ pub enum Task {
         /// Stop strings.
         stop: Vec<String>,
     },
-    /// `{"id", "text"[, "text_pair"]}` to `{"id", "ids", "tokens"}`.
-    Tokenize,
+}
+
+impl Task {
+    /// The command.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Score { .. } => "score",
+            Self::Label => "label",
+            Self::Classify => "classify",
+            Self::Rerank => "rerank",
+            Self::Embed { .. } => "embed",
+            Self::Read { .. } => "read",
+            Self::Generate { .. } => "generate",
+        }
+    }
+
+    /// Fields that a line may have beside `id`.
+    pub fn fields(&self) -> &'static [&'static str] {
+        match self {
+            Self::Score { .. } => &["prompt", "prompt_ids", "target", "target_ids"],
+            Self::Label | Self::Classify | Self::Rerank | Self::Embed { .. } => {
+                &["text", "text_pair", "ids", "token_type_ids"]
+            }
+            Self::Read { .. } => &["question", "context", "ids", "token_type_ids"],
+            Self::Generate { .. } => &["prompt", "prompt_ids", "draw"],
+        }
+    }
 }
 
 /// Sampling options; temperature 0 is greedy.
