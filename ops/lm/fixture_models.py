@@ -288,6 +288,23 @@ SPECS = {
         "DeBERTa v2, content to position only, distances cut at 12", "encoder", t.DebertaV2ForTokenClassification,
         deberta_v2(num_labels=2, pos_att_type=["c2p"], max_relative_positions=12), 163, heads=("token",), lowest=5,
     ),
+    "deberta-v2-p2c": Spec(
+        "DeBERTa v2, position to content only; embeddings narrower than the hidden state", "encoder",
+        t.DebertaV2ForTokenClassification,
+        deberta_v2(num_labels=2, pos_att_type=["p2c"], embedding_size=16, num_hidden_layers=1), 163, heads=("token",),
+        lowest=5, types=True,
+    ),
+    "deberta-v2-absolute": Spec(
+        "DeBERTa v2 without relative attention, whose named kinds count in the scale all the same", "encoder",
+        t.DebertaV2ForTokenClassification, deberta_v2(num_labels=2, relative_attention=False, num_hidden_layers=1), 163,
+        heads=("token",), lowest=5, types=True,
+    ),
+    "deberta-v3-256": Spec(
+        "DeBERTa v3 with its 256 buckets: distances up to 128 each their own, beyond them logarithmic", "encoder",
+        t.DebertaV2ForTokenClassification,
+        deberta(num_labels=2, position_buckets=256, max_position_embeddings=512, num_hidden_layers=1, vocab_size=60), 60,
+        heads=("token",), lowest=5, lengths=(1, 7, 200),
+    ),
 }  # fmt: skip
 
 

@@ -16,12 +16,15 @@ use std::path::{Path, PathBuf};
 /// Largest absolute difference from transformers that is accepted, in states, logits and embeddings.
 const TOLERANCE: f32 = 1e-4;
 
-const FIXTURES: [&str; 14] = [
+const FIXTURES: [&str; 17] = [
     "bert",
     "bert-sequence",
     "bert-token",
+    "deberta-v2-absolute",
     "deberta-v2-c2p",
+    "deberta-v2-p2c",
     "deberta-v2-plain",
+    "deberta-v3-256",
     "deberta-v3-sequence",
     "deberta-v3-token",
     "efficientrag-labeler",
@@ -364,7 +367,8 @@ fn spread(index: usize) -> f32 {
     (index as f32 * 12.9898).sin()
 }
 
-/// MDR's reader: ELECTRA under `encoder`, a pooler of its own, and a rank head.
+/// MDR's reader (`mdr/qa/qa_model.py`): ELECTRA under `encoder`, a pooler of its own, `qa_outputs`, a rank head, and `sp`, its logits of
+/// supporting sentences, which nothing here reads.
 #[test]
 fn a_reader_with_a_rank_head_ranks() {
     let expected = Expected::open("electra-span");
@@ -375,7 +379,9 @@ fn a_reader_with_a_rank_head_ranks() {
         .with("pooler.dense.weight", &[hidden, hidden], |i| 0.3 * spread(i))
         .with("pooler.dense.bias", &[hidden], |i| 0.1 * spread(i + 7))
         .with("rank.weight", &[1, hidden], |i| spread(i + 31))
-        .with("rank.bias", &[1], |_| 0.25);
+        .with("rank.bias", &[1], |_| 0.25)
+        .with("sp.weight", &[1, hidden], spread)
+        .with("sp.bias", &[1], |_| 0.5);
     let found = outputs_of(&reader, &expected);
     compare("reader", &expected, &found);
     for (i, rank) in found["rank"].iter().enumerate() {
@@ -387,6 +393,11 @@ fn a_reader_with_a_rank_head_ranks() {
         let score = (0..hidden).map(|row| pooled(row) * spread(row + 31)).sum::<f32>() + 0.25;
         assert!((score - rank[0]).abs() < TOLERANCE, "rank of {i}: {score} and {rank:?}");
     }
+    // Trained without them, it reads spans all the same.
+    let bare = ["pooler.dense.weight", "pooler.dense.bias", "rank.weight", "rank.bias", "sp.weight", "sp.bias"];
+    let found = outputs_of(&bare.into_iter().fold(reader, Copy::without), &expected);
+    compare("reader without a rank head", &expected, &found);
+    assert!(!found.contains_key("rank"));
 }
 
 /// The paper's labeler: the mean of all states, and a linear layer.
