@@ -10,7 +10,7 @@ mod stages;
 mod world;
 
 use anyhow::{Context, Result};
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use hopeval_cluster::mesh::MeshError;
 use hopeval_jobs::JobError;
 use hopeval_jobs::corpora::Cache;
@@ -120,6 +120,27 @@ enum Command {
     Model(model::ModelCommand),
     /// Says what this machine has and what is missing.
     Doctor(inspect::DoctorArguments),
+}
+
+/// Reads the command line; ends the process with a message where it asks for help or cannot be understood.
+pub(crate) fn parse() -> Arguments {
+    let command = Arguments::command().mut_subcommands(|command| match command.get_name() {
+        "lm" => without_places(command).arg(threads("Threads of the device [default: all cores]")),
+        "model" => without_places(command).arg(threads("").hide(true)),
+        _ => command,
+    });
+    Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+/// Takes options about stores, for scripts that give them to every command, and does not show them: an argument of a command's own
+/// stands in for the global one of its name.
+fn without_places(command: clap::Command) -> clap::Command {
+    let hidden = |name: &'static str| Arg::new(name).long(name).global(true).hide(true);
+    command.arg(hidden("store")).arg(hidden("cache").value_parser(value_parser!(PathBuf)))
+}
+
+fn threads(help: &'static str) -> Arg {
+    Arg::new("threads").long("threads").global(true).value_parser(value_parser!(usize)).value_name("THREADS").help(help)
 }
 
 /// Runs a command and returns its exit code.

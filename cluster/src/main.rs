@@ -4,7 +4,6 @@ mod cli;
 mod life;
 mod print;
 
-use clap::Parser;
 use hopeval_cluster::{exit, panics};
 use std::process::ExitCode;
 
@@ -12,7 +11,7 @@ fn main() -> ExitCode {
     panics::install();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
-    let arguments = cli::Arguments::parse();
+    let arguments = cli::parse();
     match cli::run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

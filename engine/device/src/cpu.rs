@@ -115,7 +115,7 @@ impl Cpu {
     /// The CPU with the best instructions it has.
     ///
     /// # Errors
-    /// [`DeviceError::Unavailable`] on a processor without AVX2 and FMA, or for no threads.
+    /// [`DeviceError::Unavailable`] on a processor without AVX2 and FMA, or for no threads or too many.
     pub fn new(threads: Option<usize>) -> Result<Self, DeviceError> {
         Self::with_options(Options { threads, ..Options::default() })
     }
@@ -123,7 +123,7 @@ impl Cpu {
     /// The CPU with given instructions.
     ///
     /// # Errors
-    /// [`DeviceError::Unavailable`] if the processor lacks them, or for no threads.
+    /// [`DeviceError::Unavailable`] if the processor lacks them, or for no threads or too many.
     pub fn with_isa(isa: Isa, threads: Option<usize>) -> Result<Self, DeviceError> {
         Self::with_options(Options { threads, isa: Some(isa), ..Options::default() })
     }
@@ -131,7 +131,8 @@ impl Cpu {
     /// The CPU, set up in every detail.
     ///
     /// # Errors
-    /// [`DeviceError::Unavailable`] if the processor lacks the instructions, or for no threads.
+    /// [`DeviceError::Unavailable`] if the processor lacks the instructions, or for no threads or too many
+    /// ([`Self::most_threads`]).
     pub fn with_options(options: Options) -> Result<Self, DeviceError> {
         let unavailable = |reason: String| DeviceError::Unavailable { name: "cpu".into(), reason };
         let available = Isa::available();
@@ -140,8 +141,9 @@ impl Cpu {
             Some(isa) if available.contains(&isa) => isa,
             Some(isa) => return Err(unavailable(format!("the processor lacks {}", isa.name()))),
         };
-        if options.threads == Some(0) {
-            return Err(unavailable("0 threads; at least 1 is needed".into()));
+        let most = Self::most_threads();
+        if let Some(threads) = options.threads.filter(|threads| !(1..=most).contains(threads)) {
+            return Err(unavailable(format!("{threads} threads; 1 to {most} are allowed on this machine")));
         }
         let threads = options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let pool = rayon::ThreadPoolBuilder::new()
@@ -158,6 +160,11 @@ impl Cpu {
             packed: Memory::lasting(packed),
             pack_half: options.pack_half,
         })
+    }
+
+    /// Threads that can be asked for: four for each core, and 64 on any machine. Thousands would only wait for one another.
+    pub fn most_threads() -> usize {
+        (std::thread::available_parallelism().map_or(1, usize::from) * 4).max(64)
     }
 
     /// From now on at most `bytes` of activations and scratch memory; for tests of what happens when memory runs out.
