@@ -101,9 +101,8 @@ pub fn run(
     let (enter, leave) = sync_channel::<()>(window.max(1));
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || write_in_order(&done, &leave, output));
-        let mut number = 0;
         let mut broken = None;
-        for line in numbered(input) {
+        for (number, line) in (0u64..).zip(numbered(input)) {
             let (at, line) = match line {
                 Ok(line) => line,
                 Err(error) => {
@@ -120,7 +119,6 @@ pub fn run(
                 // Nobody reads it if the output failed.
                 drop(finished.send(Done { number, text, failed }));
             });
-            number += 1;
         }
         drop(finished);
         let tally = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
