@@ -15,6 +15,20 @@ use std::collections::{BTreeMap, BTreeSet};
 fn methods() -> Vec<(Box<dyn Method>, usize)> {
     let setting = Setting { passages: 200_000 };
     let configurations = [
+        ("efficientrag", json!({"retriever": "s", "labeler": "l", "filter": "f"}), 11),
+        ("efficientrag", json!({"retriever": "s", "labeler": "l", "filter": "f", "reader": "r", "pool": "all"}), 12),
+        (
+            "efficientrag",
+            json!({"retriever": "s", "labeler": "l", "filter": "f", "exclude_seen": true, "max_iterations": 9,
+                "order": "tag", "pool": "all", "empty_query": "retrieve"}),
+            26,
+        ),
+        (
+            "efficientrag",
+            json!({"retriever": "s", "labeler": "l", "filter": "f", "generator": "g", "temperature": 0.5}),
+            14,
+        ),
+        ("efficientrag", json!({"retriever": "s", "labeler": "l", "filter": "f", "tags": 3}), 11),
         ("one_step", json!({"retriever": "s"}), 1),
         ("given", json!({"retriever": "s"}), 1),
         ("given", json!({"order": "dataset"}), 0),

@@ -1,0 +1,155 @@
+//! `efficientrag`: retrieves, labels what was found, and filters the next query out of it, until nothing continues.
+//!
+//! EfficientRAG (Zhuang et al., EMNLP 2024, section 3.1 and figure 3). A labeler reads each chunk beside the query: its
+//! tag says whether the chunk helps, its kept tokens are the information found. A filter makes the next query out of the
+//! query and the information. Small models do the work of every round; a language model, if any, only writes the answer.
+//!
+//! ```text
+//! state     | responses                   | next      | asks or ends with
+//! ----------+-----------------------------+-----------+-------------------------------------------------------------
+//! Start     | none                        | Retrieved | retriever: Retrieve(query, k); the first query is the question
+//! Retrieved | hits                        | Labelled  | labeler: Label(query, chunk) for each
+//! Retrieved | no (new) hits               | (read)    |
+//! Labelled  | no chunk is <CONTINUE>      | (read)    |
+//! Labelled  | some are; last iteration    | (read)    |
+//! Labelled  | some are                    | Filtered  | filter: Filter(query, information of the <CONTINUE> chunks)
+//! Filtered  | a query                     | Retrieved | retriever: Retrieve(that query, k)
+//! Filtered  | an empty or a known query   | (read)    | if `empty_query`, `stop_on_repeated_query` say so
+//! (read)    | a reader, and chunks to read| Answered  | reader: Read(question, chunks)
+//! (read)    | a generator                 | Answered  | generator: Generate(question and chunks)
+//! (read)    | neither                     | end       | ranked, paths
+//! Answered  | a text that does not parse  | Answered  | generator: the next draw, up to `attempts`
+//! Answered  | spans, or a text            | end       | ranked, paths, answer
+//! ```
+//!
+//! # Tags
+//! Index 0 is `<CONTINUE>`, 1 `<TERMINATE>`; labelers of three tags have 2, `<FINISH>`: the chunk is useful but ends its
+//! branch. The largest logit decides, of equal ones the first. Information of chunks that do not continue is ignored.
+//!
+//! # What counts
+//! The pool is every chunk that is not `<TERMINATE>`, over all iterations, in order: by iteration, then as retrieved. A
+//! chunk that is kept again in a later iteration stands in the pool again, as in the authors' code, whose K is the mean
+//! length of that list. [`Outcome::ranked`] has each passage once, where it came first (its length is the K of distinct
+//! chunks); [`Outcome::paths`] has the pool, one path for each iteration that kept something, so that the lengths of the
+//! paths add up to K as the code counts it. With `pool = "all"` the terminated chunks are ranked after the kept ones.
+//!
+//! # Paper and code
+//! Defaults are the paper's behaviour; what the authors' code does otherwise, or the paper leaves open, is a parameter:
+//! `filter_query`, `label_query`, `empty_query` (the code retrieves with an empty query), `exclude_seen` and
+//! `stop_on_repeated_query` (the code does neither), `tags`, `pool`, `answer_json`, `attempts`, `temperature`. The code
+//! calls the filter once more after the last iteration and discards what it says; that call is not made here.
+//!
+//! # Failures
+//! A failed retrieval, label or filter ends in that failure, and so does a labeler whose tags are not those of `tags`. A
+//! reader that fails as it would in every run (refused, too long, not parsed) leaves the ranking and no answer; another
+//! failure of it ends in that failure.
+
+mod iterate;
+mod parameters;
+mod reader;
+
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting};
+use crate::registry::{Configured, MethodInfo, at_least_one};
+use crate::request::Kind;
+use parameters::Parameters;
+use reader::{PromptPiece, split_prompt};
+use std::sync::Arc;
+
+/// One configuration.
+pub(crate) struct EfficientRag {
+    settings: Arc<Settings>,
+}
+
+/// What all machines of a configuration share.
+struct Settings {
+    parameters: Parameters,
+    /// The generator's prompt, cut at its fields.
+    prompt: Vec<PromptPiece>,
+}
+
+const KIND: &str = "efficientrag";
+
+fn wrong(parameter: &'static str, found: impl ToString, allowed: &'static str) -> MethodError {
+    MethodError::Value { kind: KIND, parameter, found: found.to_string(), allowed }
+}
+
+impl Configured for EfficientRag {
+    const INFO: MethodInfo = MethodInfo {
+        kind: KIND,
+        description: "Small models tag what was retrieved and write the next query, until nothing continues",
+        paper: "EfficientRAG (Zhuang et al., 2024), section 3.1",
+        parameters: parameters::DOCUMENTATION,
+    };
+
+    type Parameters = Parameters;
+
+    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+        let counts = [
+            ("k", parameters.k),
+            ("max_iterations", parameters.max_iterations),
+            ("max_answer_tokens", parameters.max_answer_tokens),
+            ("max_tokens", parameters.max_tokens),
+            ("attempts", parameters.attempts),
+        ];
+        for (name, value) in counts {
+            at_least_one(KIND, name, value)?;
+        }
+        if !matches!(parameters.tags, 2 | 3) {
+            return Err(wrong("tags", parameters.tags, "must be 2 or 3"));
+        }
+        if parameters.reader.is_some()
+            && let Some(generator) = &parameters.generator
+        {
+            return Err(wrong(
+                "generator",
+                generator,
+                "must be left out where `reader` answers, or the other way round",
+            ));
+        }
+        if !(parameters.temperature.is_finite() && parameters.temperature >= 0.0) {
+            return Err(wrong("temperature", parameters.temperature, "must be 0 (greedy) or larger"));
+        }
+        let prompt = split_prompt(parameters.prompt.as_deref().unwrap_or(reader::PROMPT))
+            .ok_or_else(|| wrong("prompt", "a text", "must have {knowledge} and {question}, each once"))?;
+        Ok(Self { settings: Arc::new(Settings { parameters, prompt }) })
+    }
+}
+
+impl Method for EfficientRag {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn context_mode(&self) -> ContextMode {
+        ContextMode::Open
+    }
+
+    fn answers(&self) -> bool {
+        self.settings.parameters.reader.is_some() || self.settings.parameters.generator.is_some()
+    }
+
+    fn services(&self) -> Vec<ServiceUse> {
+        let parameters = &self.settings.parameters;
+        let always = [
+            ("retriever", &parameters.retriever, Kind::Retrieve),
+            ("labeler", &parameters.labeler, Kind::Label),
+            ("filter", &parameters.filter, Kind::Filter),
+        ];
+        let readers =
+            [("reader", &parameters.reader, Kind::Read), ("generator", &parameters.generator, Kind::Generate)];
+        let readers = readers.into_iter().filter_map(|(name, service, kind)| Some((name, service.as_ref()?, kind)));
+        always
+            .into_iter()
+            .chain(readers)
+            .map(|(parameter, service, kind)| ServiceUse { parameter, service: service.clone(), kind })
+            .collect()
+    }
+
+    fn start(&self, question: &Question) -> Box<dyn Machine> {
+        Box::new(iterate::Iterating::new(Arc::clone(&self.settings), question.text.clone()))
+    }
+}

@@ -1,0 +1,249 @@
+//! The machine of `efficientrag`: retrieve, label, filter, and the pool that remains.
+
+use super::Settings;
+use super::parameters::{EmptyQuery, Order, Pool, QuerySource};
+use super::reader;
+use crate::machine::{Machine, Step};
+use crate::outcome::{Outcome, Path, RankedPassage};
+use crate::prompt::Content;
+use crate::ranking;
+use crate::request::{Filter, Label, PassageId, Request, Retrieve};
+use crate::response::{Failure, FailureKind, Labels, Response};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// One question.
+pub(super) struct Iterating {
+    settings: Arc<Settings>,
+    question: String,
+    /// What the current iteration retrieves with.
+    query: String,
+    /// Every query so far, without the spaces around it.
+    queries: BTreeSet<String>,
+    /// Every chunk labelled so far, in order.
+    labelled: Vec<Chunk>,
+    /// Iterations begun so far.
+    iteration: u32,
+    state: State,
+}
+
+/// A labelled chunk. The same passage may be labelled in several iterations.
+struct Chunk {
+    passage: PassageId,
+    iteration: u32,
+    tag: Tag,
+    /// The largest logit of the other tags, less that of `<TERMINATE>`.
+    margin: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tag {
+    Continue,
+    Terminate,
+    Finish,
+}
+
+/// The tags by their position in a checkpoint.
+const TAGS: [Tag; 3] = [Tag::Continue, Tag::Terminate, Tag::Finish];
+
+const TERMINATE: usize = 1;
+
+enum State {
+    Start,
+    Retrieved,
+    /// Waits for the labels of these chunks.
+    Labelled(Vec<PassageId>),
+    Filtered,
+    /// Waits for the answer, asked for so often.
+    Answered(u32),
+}
+
+impl Machine for Iterating {
+    fn step(&mut self, responses: Vec<Response>) -> Step {
+        let stepped = match std::mem::replace(&mut self.state, State::Start) {
+            State::Start => Ok(self.retrieve()),
+            State::Retrieved => self.retrieved(responses),
+            State::Labelled(chunks) => self.labelled(&chunks, responses),
+            State::Filtered => self.filtered(responses),
+            State::Answered(asked) => self.answered(asked, responses),
+        };
+        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+    }
+}
+
+impl Iterating {
+    pub(super) fn new(settings: Arc<Settings>, question: String) -> Self {
+        Self {
+            settings,
+            query: question.clone(),
+            question,
+            queries: BTreeSet::new(),
+            labelled: Vec::new(),
+            iteration: 0,
+            state: State::Start,
+        }
+    }
+
+    fn retrieve(&mut self) -> Step {
+        self.iteration += 1;
+        self.queries.insert(self.query.trim().to_owned());
+        self.state = State::Retrieved;
+        let parameters = &self.settings.parameters;
+        // Chunks that will be passed over are asked for on top, so that `k` remain.
+        let passed_over = if parameters.exclude_seen { self.seen().len() as u32 } else { 0 };
+        let ask = Retrieve::new(&self.query, parameters.k.saturating_add(passed_over));
+        Step::Ask(vec![Request::new(&parameters.retriever, ask)])
+    }
+
+    fn retrieved(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let hits = Response::only(responses)?.hits()?;
+        let parameters = &self.settings.parameters;
+        let seen = if parameters.exclude_seen { self.seen() } else { BTreeSet::new() };
+        let found = ranking::from_hits(hits, u32::MAX).into_iter().map(|hit| hit.passage);
+        let chunks: Vec<PassageId> =
+            found.filter(|passage| !seen.contains(passage)).take(parameters.k as usize).collect();
+        if chunks.is_empty() {
+            return Ok(self.read(0));
+        }
+        let query = self.shown(parameters.label_query);
+        let label = |&passage: &PassageId| Label {
+            query: query.to_owned(),
+            chunk: Content::Passage { passage, form: parameters.form() },
+        };
+        let requests = chunks.iter().map(|chunk| Request::new(&parameters.labeler, label(chunk))).collect();
+        self.state = State::Labelled(chunks);
+        Ok(Step::Ask(requests))
+    }
+
+    fn labelled(&mut self, chunks: &[PassageId], responses: Vec<Response>) -> Result<Step, Failure> {
+        let mut responses = responses.into_iter();
+        let mut information = Vec::new();
+        let mut continues = false;
+        for &passage in chunks {
+            let labels = Response::only(responses.by_ref().take(1).collect())?.labels()?;
+            let (tag, margin) = decide(&labels, self.settings.parameters.tags)?;
+            self.labelled.push(Chunk { passage, iteration: self.iteration, tag, margin });
+            if tag == Tag::Continue {
+                continues = true;
+                information.push(labels.information);
+            }
+        }
+        let parameters = &self.settings.parameters;
+        if !continues || self.iteration >= parameters.max_iterations {
+            return Ok(self.read(0));
+        }
+        information.retain(|text| !text.trim().is_empty());
+        let ask = Filter { query: self.shown(parameters.filter_query).to_owned(), information };
+        self.state = State::Filtered;
+        Ok(Step::Ask(vec![Request::new(&parameters.filter, ask)]))
+    }
+
+    fn filtered(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let next = Response::only(responses)?.next_query()?;
+        let parameters = &self.settings.parameters;
+        let known = next.trim();
+        if (known.is_empty() && parameters.empty_query == EmptyQuery::Stop)
+            || (parameters.stop_on_repeated_query && self.queries.contains(known))
+        {
+            return Ok(self.read(0));
+        }
+        self.query = next;
+        Ok(self.retrieve())
+    }
+
+    /// Asks for the answer, for the `asked`-th time from 0, or ends without one.
+    fn read(&mut self, asked: u32) -> Step {
+        let passages: Vec<PassageId> = self.ranked().iter().map(|entry| entry.passage).collect();
+        match reader::request(&self.settings, &self.question, &passages, asked) {
+            Some(request) => {
+                self.state = State::Answered(asked);
+                Step::Ask(vec![request])
+            }
+            None => self.end(None),
+        }
+    }
+
+    fn answered(&mut self, asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
+        let response = Response::only(responses)?;
+        match reader::answer(&self.settings, response) {
+            Ok(Some(answer)) => Ok(self.end(Some(answer))),
+            Ok(None) if reader::asks_again(&self.settings, asked) => Ok(self.read(asked + 1)),
+            Ok(None) => Ok(self.end(None)),
+            Err(failure) if failure.kind.is_determinate() => Ok(self.end(None)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn end(&self, answer: Option<String>) -> Step {
+        Step::Done(Outcome {
+            answer,
+            ranked: self.ranked(),
+            paths: self.kept_by_iteration(),
+            iterations: self.iteration,
+            ..Outcome::default()
+        })
+    }
+
+    /// The pool, each passage once.
+    fn ranked(&self) -> Vec<RankedPassage> {
+        let (kept, terminated): (Vec<&Chunk>, Vec<&Chunk>) =
+            self.labelled.iter().partition(|chunk| chunk.tag != Tag::Terminate);
+        let all = self.settings.parameters.pool == Pool::All;
+        let chunks = kept.into_iter().chain(terminated.into_iter().filter(|_| all));
+        match self.settings.parameters.order {
+            Order::Found => ranking::by_position(chunks.map(|chunk| chunk.passage)),
+            Order::Tag => {
+                let mut ranked: Vec<RankedPassage> =
+                    chunks.map(|chunk| RankedPassage { passage: chunk.passage, score: chunk.margin }).collect();
+                ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+                let mut seen = BTreeSet::new();
+                ranked.retain(|entry| seen.insert(entry.passage));
+                ranked
+            }
+        }
+    }
+
+    /// The kept chunks of each iteration, repeats of earlier ones too, scored by the reciprocal of the iteration.
+    fn kept_by_iteration(&self) -> Vec<Path> {
+        let kept = |iteration| {
+            let chunks = self.labelled.iter().filter(move |chunk| chunk.iteration == iteration);
+            chunks.filter(|chunk| chunk.tag != Tag::Terminate).map(|chunk| chunk.passage).collect()
+        };
+        (1..=self.iteration)
+            .map(|iteration| Path { passages: kept(iteration), score: 1.0 / f64::from(iteration) })
+            .filter(|path| !path.passages.is_empty())
+            .collect()
+    }
+
+    fn shown(&self, source: QuerySource) -> &str {
+        match source {
+            QuerySource::Current => &self.query,
+            QuerySource::Original => &self.question,
+        }
+    }
+
+    fn seen(&self) -> BTreeSet<PassageId> {
+        self.labelled.iter().map(|chunk| chunk.passage).collect()
+    }
+}
+
+/// The tag, and by how much the best other tag beats `<TERMINATE>`.
+fn decide(labels: &Labels, tags: u32) -> Result<(Tag, f64), Failure> {
+    let logits = &labels.tag_logits;
+    let failure = |message| Failure { kind: FailureKind::ParseFailure, message };
+    if logits.len() != tags as usize {
+        return Err(failure(format!("the labeler has {} tags, the parameter `tags` says {tags}", logits.len())));
+    }
+    if let Some(logit) = logits.iter().find(|logit| !logit.is_finite()) {
+        return Err(failure(format!("the logit of a tag is {logit}")));
+    }
+    let mut best = 0;
+    for (index, logit) in logits.iter().enumerate() {
+        if *logit > logits[best] {
+            best = index;
+        }
+    }
+    let others = logits.iter().enumerate().filter(|(index, _)| *index != TERMINATE).map(|(_, &logit)| f64::from(logit));
+    let margin = others.fold(f64::NEG_INFINITY, f64::max) - f64::from(logits[TERMINATE]);
+    Ok((TAGS[best], margin))
+}

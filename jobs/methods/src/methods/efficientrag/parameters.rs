@@ -1,0 +1,316 @@
+//! The parameters of `efficientrag`, with the paper's behaviour as defaults.
+
+use crate::prompt::PassageForm;
+use crate::registry::ParameterInfo;
+use crate::request::ServiceName;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    pub(super) retriever: ServiceName,
+    pub(super) labeler: ServiceName,
+    pub(super) filter: ServiceName,
+    #[serde(default)]
+    pub(super) reader: Option<ServiceName>,
+    #[serde(default)]
+    pub(super) generator: Option<ServiceName>,
+    #[serde(default = "default_k")]
+    pub(super) k: u32,
+    #[serde(default = "default_max_iterations")]
+    pub(super) max_iterations: u32,
+    #[serde(default = "default_tags")]
+    pub(super) tags: u32,
+    #[serde(default)]
+    pub(super) label_query: QuerySource,
+    #[serde(default)]
+    pub(super) filter_query: QuerySource,
+    #[serde(default)]
+    pub(super) exclude_seen: bool,
+    #[serde(default)]
+    pub(super) stop_on_repeated_query: bool,
+    #[serde(default)]
+    pub(super) empty_query: EmptyQuery,
+    #[serde(default)]
+    pub(super) pool: Pool,
+    #[serde(default)]
+    pub(super) order: Order,
+    #[serde(default)]
+    pub(super) chunk: ChunkForm,
+    #[serde(default = "default_title_separator")]
+    pub(super) title_separator: String,
+    #[serde(default)]
+    pub(super) read_passages: Option<u32>,
+    #[serde(default)]
+    pub(super) context_tokens: Option<u32>,
+    #[serde(default = "default_yes_no")]
+    pub(super) yes_no: bool,
+    #[serde(default = "default_max_answer_tokens")]
+    pub(super) max_answer_tokens: u32,
+    #[serde(default)]
+    pub(super) prompt: Option<String>,
+    #[serde(default = "default_max_tokens")]
+    pub(super) max_tokens: u32,
+    #[serde(default)]
+    pub(super) temperature: f64,
+    #[serde(default = "default_attempts")]
+    pub(super) attempts: u32,
+    #[serde(default)]
+    pub(super) answer_json: AnswerJson,
+}
+
+/// Which query a model sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum QuerySource {
+    #[default]
+    Current,
+    Original,
+}
+
+/// What an empty next query leads to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum EmptyQuery {
+    #[default]
+    Stop,
+    Retrieve,
+}
+
+/// Which chunks are ranked and read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Pool {
+    #[default]
+    Kept,
+    All,
+}
+
+/// What the pool is ranked by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    #[default]
+    Found,
+    Tag,
+}
+
+/// How a chunk is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ChunkForm {
+    #[default]
+    #[serde(rename = "title+text")]
+    TitleAndText,
+    #[serde(rename = "text")]
+    Text,
+}
+
+/// How the answer is found in a generated text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AnswerJson {
+    #[default]
+    Object,
+    Braces,
+}
+
+fn default_k() -> u32 {
+    10
+}
+
+fn default_max_iterations() -> u32 {
+    4
+}
+
+fn default_tags() -> u32 {
+    2
+}
+
+fn default_title_separator() -> String {
+    ": ".to_owned()
+}
+
+fn default_yes_no() -> bool {
+    true
+}
+
+fn default_max_answer_tokens() -> u32 {
+    30
+}
+
+fn default_max_tokens() -> u32 {
+    256
+}
+
+fn default_attempts() -> u32 {
+    3
+}
+
+impl Parameters {
+    /// How chunks are written for every model.
+    pub(super) fn form(&self) -> PassageForm {
+        match self.chunk {
+            ChunkForm::Text => PassageForm::Text,
+            ChunkForm::TitleAndText => PassageForm::TitleAndText { between: self.title_separator.clone() },
+        }
+    }
+}
+
+pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
+    ParameterInfo {
+        name: "retriever",
+        values: "name of a retriever",
+        default: None,
+        documentation: "Finds chunks: a dense retriever in the paper (Contriever).",
+    },
+    ParameterInfo {
+        name: "labeler",
+        values: "name of a service",
+        default: None,
+        documentation: "Tags a chunk and keeps its useful tokens.",
+    },
+    ParameterInfo {
+        name: "filter",
+        values: "name of a service",
+        default: None,
+        documentation: "Makes the next query.",
+    },
+    ParameterInfo {
+        name: "reader",
+        values: "name of an extractive reader, or nothing",
+        default: Some("null"),
+        documentation: "Answers with a span of the chunks; without reader and generator there is no answer.",
+    },
+    ParameterInfo {
+        name: "generator",
+        values: "name of a language model, or nothing",
+        default: Some("null"),
+        documentation: "Writes the answer, as in the paper.",
+    },
+    ParameterInfo {
+        name: "k",
+        values: "integer, at least 1",
+        default: Some("10"),
+        documentation: "Chunks retrieved in each iteration.",
+    },
+    ParameterInfo {
+        name: "max_iterations",
+        values: "integer, at least 1",
+        default: Some("4"),
+        documentation: "Most iterations (the code's 4; the paper does not say).",
+    },
+    ParameterInfo {
+        name: "tags",
+        values: "2 or 3",
+        default: Some("2"),
+        documentation: "Tags of the labeler's checkpoint: with 3, <FINISH> keeps a chunk and ends its branch.",
+    },
+    ParameterInfo {
+        name: "label_query",
+        values: "\"current\" or \"original\"",
+        default: Some("\"current\""),
+        documentation: "Which query chunks are labelled for.",
+    },
+    ParameterInfo {
+        name: "filter_query",
+        values: "\"current\" or \"original\"",
+        default: Some("\"current\""),
+        documentation: "Which query the filter rewrites: the current one (section 3.1, code) or the question (figure 3).",
+    },
+    ParameterInfo {
+        name: "exclude_seen",
+        values: "boolean",
+        default: Some("false"),
+        documentation: "Whether chunks labelled in an earlier iteration are passed over for the next best ones.",
+    },
+    ParameterInfo {
+        name: "stop_on_repeated_query",
+        values: "boolean",
+        default: Some("false"),
+        documentation: "Whether a query that was already asked ends the loop.",
+    },
+    ParameterInfo {
+        name: "empty_query",
+        values: "\"stop\" or \"retrieve\"",
+        default: Some("\"stop\""),
+        documentation: "What a next query without a word leads to; the code retrieves with it.",
+    },
+    ParameterInfo {
+        name: "pool",
+        values: "\"kept\" or \"all\"",
+        default: Some("\"kept\""),
+        documentation: "Whether terminated chunks are ranked and read too, after the kept ones.",
+    },
+    ParameterInfo {
+        name: "order",
+        values: "\"found\" or \"tag\"",
+        default: Some("\"found\""),
+        documentation: "Ranks by iteration and retrieval, or by the tag's logit less that of <TERMINATE>.",
+    },
+    ParameterInfo {
+        name: "chunk",
+        values: "\"title+text\" or \"text\"",
+        default: Some("\"title+text\""),
+        documentation: "What models see of a chunk.",
+    },
+    ParameterInfo {
+        name: "title_separator",
+        values: "text",
+        default: Some("\": \""),
+        documentation: "Stands between title and text.",
+    },
+    ParameterInfo {
+        name: "read_passages",
+        values: "integer, or nothing for all",
+        default: Some("null"),
+        documentation: "Passages read for the answer, the best ones.",
+    },
+    ParameterInfo {
+        name: "context_tokens",
+        values: "integer, or nothing for what the model takes",
+        default: Some("null"),
+        documentation: "Most tokens of the reader's context or the generator's prompt; passages are cut, the last ones first.",
+    },
+    ParameterInfo {
+        name: "yes_no",
+        values: "boolean",
+        default: Some("true"),
+        documentation: "Whether the extractive reader's context begins with yes and no, as in MDR's reader.",
+    },
+    ParameterInfo {
+        name: "max_answer_tokens",
+        values: "integer, at least 1",
+        default: Some("30"),
+        documentation: "Longest span of the extractive reader.",
+    },
+    ParameterInfo {
+        name: "prompt",
+        values: "text with {knowledge} and {question}, or nothing for the project's own",
+        default: Some("null"),
+        documentation: "What the generator is asked; its answer is JSON with the key \"answer\".",
+    },
+    ParameterInfo {
+        name: "max_tokens",
+        values: "integer, at least 1",
+        default: Some("256"),
+        documentation: "Most tokens that the generator writes.",
+    },
+    ParameterInfo {
+        name: "temperature",
+        values: "number, 0 for greedy",
+        default: Some("0.0"),
+        documentation: "The generator's; the code leaves it to the server.",
+    },
+    ParameterInfo {
+        name: "attempts",
+        values: "integer, at least 1",
+        default: Some("3"),
+        documentation: "Samples drawn until one parses; a greedy text is asked for once.",
+    },
+    ParameterInfo {
+        name: "answer_json",
+        values: "\"object\" or \"braces\"",
+        default: Some("\"object\""),
+        documentation: "Takes the first JSON object, or, as the code, what the first braces hold, nested ones cut.",
+    },
+];

@@ -1,0 +1,182 @@
+//! Asks for the answer, and finds it in what comes back: a span of the chunks, or JSON that a language model writes.
+
+use super::Settings;
+use super::parameters::{AnswerJson, Parameters};
+use crate::prompt::{Content, Limit, Overflow, Part, Prompt};
+use crate::request::{Generate, PassageId, Read, Request, Sampling, TextFormat};
+use crate::response::{Failure, Generation, Response};
+use serde_json::Value;
+
+/// The project's own wording of the paper's three-shot prompt (appendix B.3).
+pub(super) const PROMPT: &str = include_str!("../../../prompts/efficientrag/reader.txt").trim_ascii_end();
+
+const KNOWLEDGE: &str = "{knowledge}";
+const QUESTION: &str = "{question}";
+
+/// A stretch of the generator's prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PromptPiece {
+    Text(String),
+    Knowledge,
+    Question,
+}
+
+/// Cuts a prompt at its two fields; nothing if one is missing or there twice.
+pub(super) fn split_prompt(prompt: &str) -> Option<Vec<PromptPiece>> {
+    let place = |field: &str| {
+        let mut places = prompt.match_indices(field).map(|(at, _)| at);
+        places.next().filter(|_| places.next().is_none())
+    };
+    let mut fields =
+        [(place(KNOWLEDGE)?, KNOWLEDGE, PromptPiece::Knowledge), (place(QUESTION)?, QUESTION, PromptPiece::Question)];
+    fields.sort_by_key(|(at, _, _)| *at);
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    for (at, field, piece) in fields {
+        pieces.extend([PromptPiece::Text(prompt[from..at].to_owned()), piece]);
+        from = at + field.len();
+    }
+    pieces.push(PromptPiece::Text(prompt[from..].to_owned()));
+    pieces.retain(|piece| *piece != PromptPiece::Text(String::new()));
+    Some(pieces)
+}
+
+/// The request for an answer, if somebody can give one. `asked` is how often it was asked before.
+pub(super) fn request(settings: &Settings, question: &str, passages: &[PassageId], asked: u32) -> Option<Request> {
+    let parameters = &settings.parameters;
+    let most = parameters.read_passages.map_or(usize::MAX, |most| most as usize);
+    let passages = &passages[..passages.len().min(most)];
+    if let Some(reader) = &parameters.reader {
+        // An extractive reader has nothing to point at where nothing was kept.
+        return (!passages.is_empty()).then(|| Request::new(reader, span(parameters, question, passages)));
+    }
+    let generator = parameters.generator.as_ref()?;
+    Some(Request { draw: asked, ..Request::new(generator, generate(settings, question, passages)) })
+}
+
+/// Whether another draw may say something else, and is allowed.
+pub(super) fn asks_again(settings: &Settings, asked: u32) -> bool {
+    let parameters = &settings.parameters;
+    parameters.generator.is_some() && parameters.temperature > 0.0 && asked + 1 < parameters.attempts
+}
+
+fn span(parameters: &Parameters, question: &str, passages: &[PassageId]) -> Read {
+    let mut parts = Vec::new();
+    if parameters.yes_no {
+        parts.push(Part::text("yes no "));
+    }
+    let knowledge = passage_parts(&mut parts, parameters, passages, " ");
+    let context = Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge) };
+    Read { question: question.to_owned(), context, max_answer_tokens: parameters.max_answer_tokens, spans: 1 }
+}
+
+fn generate(settings: &Settings, question: &str, passages: &[PassageId]) -> Generate {
+    let parameters = &settings.parameters;
+    let mut parts = Vec::new();
+    let mut knowledge = Vec::new();
+    for piece in &settings.prompt {
+        match piece {
+            PromptPiece::Text(text) => parts.push(Part::text(text)),
+            PromptPiece::Question => parts.push(Part::text(question)),
+            PromptPiece::Knowledge => knowledge = passage_parts(&mut parts, parameters, passages, "\n"),
+        }
+    }
+    let prompt = Prompt { parts, budget: parameters.context_tokens, overflow: cut_last_first(knowledge) };
+    let sampling = if parameters.temperature > 0.0 {
+        Sampling::Sample { temperature: parameters.temperature, top_p: 1.0, top_k: 0 }
+    } else {
+        Sampling::Greedy
+    };
+    Generate {
+        prompt,
+        max_tokens: parameters.max_tokens,
+        stop: Vec::new(),
+        sampling,
+        format: TextFormat::Json,
+        logprobs: false,
+    }
+}
+
+/// Appends the passages with something between them; returns which parts they are.
+fn passage_parts(parts: &mut Vec<Part>, parameters: &Parameters, passages: &[PassageId], between: &str) -> Vec<u32> {
+    let mut places = Vec::with_capacity(passages.len());
+    for (index, &passage) in passages.iter().enumerate() {
+        if index > 0 {
+            parts.push(Part { content: Content::Text(between.to_owned()), ..Part::text("") });
+        }
+        places.push(parts.len() as u32);
+        parts.push(Part::passage(passage, parameters.form(), None));
+    }
+    places
+}
+
+/// The last passage gives way first, so the whole is cut from the right and instruction and question stay.
+fn cut_last_first(places: Vec<u32>) -> Vec<Overflow> {
+    places.into_iter().rev().map(|part| Overflow::Cut { part, to: Limit::Tokens(0) }).collect()
+}
+
+/// The answer in a response; `None` if a text does not hold one.
+pub(super) fn answer(settings: &Settings, response: Response) -> Result<Option<String>, Failure> {
+    if settings.parameters.reader.is_some() {
+        return Ok(response.spans()?.into_iter().next().map(|span| span.text));
+    }
+    let Generation { text, .. } = response.generation()?;
+    Ok(parse(&text, settings.parameters.answer_json))
+}
+
+/// The value of "answer" in a generated text: a string, or a number or boolean as JSON writes it.
+fn parse(text: &str, rule: AnswerJson) -> Option<String> {
+    match rule {
+        AnswerJson::Object => text.match_indices('{').find_map(|(at, _)| {
+            let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+            answer_of(&values.next()?.ok()?)
+        }),
+        AnswerJson::Braces => {
+            let from = &text[text.find('{')?..];
+            answer_of(&serde_json::from_str(&from[..=from.find('}')?]).ok()?)
+        }
+    }
+}
+
+fn answer_of(value: &Value) -> Option<String> {
+    match value.get("answer")? {
+        Value::String(text) => Some(text.trim().to_owned()),
+        number @ (Value::Number(_) | Value::Bool(_)) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_found_in_whatever_surrounds_it() {
+        let object = |text| parse(text, AnswerJson::Object);
+        assert_eq!(object("```json\n{\"answer\": \" 1979 \"}\n```"), Some("1979".to_owned()));
+        assert_eq!(object("{not} {\"why\": {\"n\": 1}, \"answer\": 7}"), Some("7".to_owned()));
+        assert_eq!(object("{\"thought\": \"x\"} {\"answer\": true}"), Some("true".to_owned()));
+        assert_eq!(object("the answer is Rome"), None);
+        assert_eq!(object("{\"answer\": [\"Rome\"]}"), None);
+        assert_eq!(object("{\"answer\": \"Ro"), None);
+    }
+
+    #[test]
+    fn braces_break_on_nested_objects_as_in_the_authors_code() {
+        let nested = "{\"why\": {\"n\": 1}, \"answer\": \"Rome\"}";
+        assert_eq!(parse(nested, AnswerJson::Object), Some("Rome".to_owned()));
+        assert_eq!(parse(nested, AnswerJson::Braces), None);
+        assert_eq!(parse("so {\"answer\": \"Rome\"}", AnswerJson::Braces), Some("Rome".to_owned()));
+        assert_eq!(parse("} {", AnswerJson::Braces), None);
+    }
+
+    #[test]
+    fn a_prompt_has_each_field_once() {
+        let pieces = split_prompt("Q: {question}\n{knowledge}").unwrap();
+        let text = |text: &str| PromptPiece::Text(text.to_owned());
+        assert_eq!(pieces, [text("Q: "), PromptPiece::Question, text("\n"), PromptPiece::Knowledge]);
+        assert_eq!(split_prompt("{question}"), None);
+        assert_eq!(split_prompt("{question}{knowledge}{question}"), None);
+        assert!(split_prompt(PROMPT).is_some());
+    }
+}
