@@ -48,7 +48,8 @@ RULES = {
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-corpus"},
     ),
     "hopeval-device": (
-        {"bytes", "half", "rayon", "thiserror"},
+        # nix: madvise, for large pages.
+        {"bytes", "half", "nix", "rayon", "thiserror"},
         DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | MODELS | {"hopeval-methods", "hopeval-operators"},
     ),
     "hopeval-checkpoint": (
@@ -82,6 +83,7 @@ UNSAFE = {
     "engine/device/src/cpu/attention.rs": "results that tasks write to disjoint places of",
     "engine/device/src/cpu/attention/distance.rs": "gathered lanes",
     "engine/device/src/cpu/attention/head.rs": "the products' operands, and the same places",
+    "engine/device/src/cpu/attention/softmax.rs": "far positions' products, loaded in a row",
     "engine/device/src/cpu/attention/tile.rs": "micro-kernels",
     "engine/device/src/cpu/gemm.rs": "tiles of one result, written by several threads",
     "engine/device/src/cpu/kernel_avx2.rs": "AVX2",
