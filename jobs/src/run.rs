@@ -362,13 +362,12 @@ pub fn fence(
 }
 
 impl Generation {
-    /// Joins generation `number` of a run that is open. Process 0 leads: it gives its committer and gets the ledger.
-    /// Opens the models.
+    /// Joins generation `number` of a run whose services are open. Process 0 leads: it gives its committer and gets the
+    /// ledger.
     ///
     /// # Errors
-    /// A model that cannot be opened, or that is not the run's; the log or the committed outcomes cannot be read, or the generation is over already.
+    /// The log or the committed outcomes cannot be read, or the generation is over already.
     pub fn join(run: Open, number: u64, committer: Option<&str>) -> Result<(Self, Option<Ledger>), JobError> {
-        run.open_services(&|_, _| ())?;
         let log = Log::open(&run.places.store, run.id())?;
         if log.state().generation != number {
             return Err(JobError::Over { run: run.id().to_owned(), number, latest: log.state().generation });

@@ -37,5 +37,6 @@ pub use runs::RunRow;
 pub use scores::ScoreRow;
 pub use writer::{TableWriter, write_table};
 
-/// Version of all tables' schemas. It rises when a column changes its meaning, its type or its name, or goes.
+/// Version of all tables' schemas. It rises when a column changes its meaning, its type or its name, or goes, and when
+/// one is added that may not be null.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -107,6 +107,7 @@ impl Bench {
         let mut open = Open::open(&places, &run, &|_, _| ()).unwrap();
         open.company = Arc::new(Company::new(vec![Box::new(Probe::default())], Arc::clone(&open.company.catalogue)));
         let number = run::fence(&places.store, &open.record, "test", 1, workers).unwrap();
+        open.open_services(&|_, _| ()).unwrap();
         let (generation, ledger) = Generation::join(open, number, Some("test")).unwrap();
         let generation = Arc::new(generation);
         let shared = Arc::clone(&generation);

@@ -4,6 +4,7 @@ use super::cell::Columns;
 use super::writer::{TABLE_KEY, VERSION_KEY};
 use super::{Row, SCHEMA_VERSION, TableError};
 use crate::store::Store;
+use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::{DataType, Schema};
 use bytes::buf::Reader;
 use bytes::{Buf, Bytes};
@@ -106,7 +107,8 @@ impl<R: Row> TableReader<R> {
         let mut rows = Vec::new();
         for batch in batches {
             let batch = batch.map_err(|error| corrupt(error.into()))?;
-            let read = R::rows(batch.columns(), batch.num_rows(), None).and_then(|read| read.into_iter().collect());
+            let columns = with_later_columns::<R>(batch.columns(), batch.num_rows());
+            let read = R::rows(&columns, batch.num_rows(), None).and_then(|read| read.into_iter().collect());
             let read: Vec<R> = read.ok_or_else(|| corrupt(ParquetError::General("a null where none may be".into())))?;
             rows.extend(read);
         }
@@ -176,13 +178,24 @@ fn check_identity<R: Row>(path: &str, metadata: &ArrowReaderMetadata) -> Result<
     }
 }
 
-/// Compares names, types and nullability; descriptions may change within a version.
+/// The columns of a batch, and those that were added to the table after its file was written: they are all null.
+fn with_later_columns<R: Row>(columns: &[ArrayRef], rows: usize) -> Vec<ArrayRef> {
+    let fields = <R as Columns>::fields();
+    let later = fields.iter().skip(columns.len()).map(|field| new_null_array(field.data_type(), rows));
+    columns.iter().cloned().chain(later).collect()
+}
+
+/// Compares names, types and nullability. Within a version descriptions may change, and columns that may be null may be
+/// added at the end.
 fn check_columns<R: Row>(path: &str, found: &Schema) -> Result<(), TableError> {
     let describe = |data_type: &DataType, nullable: bool| {
         format!("{data_type}{}", if nullable { " with nulls" } else { " without nulls" })
     };
     let fields = <R as Columns>::fields();
     for (i, field) in fields.iter().enumerate() {
+        if i >= found.fields().len() && field.is_nullable() {
+            continue;
+        }
         let got = found.fields().get(i).filter(|got| got.name() == field.name());
         if got.is_some_and(|got| {
             same_type(got.data_type(), field.data_type()) && got.is_nullable() == field.is_nullable()

@@ -3,6 +3,9 @@
 use bytes::Bytes;
 use hopeval_results::tables::*;
 use hopeval_results::{Store, layout};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::properties::WriterProperties;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -121,6 +124,31 @@ fn other_files_are_told_apart() {
         assert!(error.to_string().contains(name), "{error}");
     }
     assert!(matches!(read_table::<ScoreRow>(&store, "absent").unwrap_err(), TableError::Store(_)));
+}
+
+/// A run that finished before a column was added must still be shown.
+#[test]
+fn a_column_added_at_the_end_is_null_in_earlier_files() {
+    let store = memory();
+    let row = CostRow { service: "reader".to_owned(), computed_tokens: Some(7), ..CostRow::default() };
+    write_table(&store, "now", [row.clone()]).unwrap();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(store.get("now").unwrap()).unwrap();
+    let pairs = builder.metadata().file_metadata().key_value_metadata().cloned();
+    let batch = builder.build().unwrap().next().unwrap().unwrap();
+    let without = |columns: usize| {
+        let batch = batch.project(&(0..batch.num_columns() - columns).collect::<Vec<_>>()).unwrap();
+        let mut bytes = Vec::new();
+        let properties = WriterProperties::builder().set_key_value_metadata(pairs.clone()).build();
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        store.put("earlier", Bytes::from(bytes)).unwrap();
+        read_table::<CostRow>(&store, "earlier")
+    };
+    assert_eq!(without(1).unwrap(), [CostRow { computed_tokens: None, ..row }]);
+    // `computed_tokens`, `energy_j`, `money`, `device_s` and `service_s` may be null, `operations` may not.
+    let error = without(6).unwrap_err();
+    assert!(matches!(&error, TableError::Column { column, .. } if column == "operations"), "{error}");
 }
 
 #[test]
