@@ -182,7 +182,8 @@ pub struct Abilities {
     pub tasks: Vec<&'static str>,
 }
 
-type Reply = Box<dyn FnOnce(Completion) + Send>;
+/// Who waits for a completion.
+pub type Reply = Box<dyn FnOnce(Completion) + Send>;
 
 /// A request on its way. Dropped without an answer, it says so: no request is ever lost.
 struct Submission {
@@ -217,7 +218,7 @@ type WorkOf = dyn Fn(&Request) -> Result<Work, Refusal> + Send + Sync;
 /// A running engine. Dropping it ends the thread after the batch that it is at; what is not answered by then is refused
 /// ([`Refusal::Device`]). Who wants all answers waits for them first.
 pub struct Engine {
-    queue: Option<Sender<Submission>>,
+    queue: Option<Sender<Vec<Submission>>>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     check: Arc<WorkOf>,
@@ -280,15 +281,17 @@ impl Engine {
 
     /// Asks. `reply` is called once, on the engine's thread, or at once here if the request is refused.
     pub fn submit(&self, request: Request, reply: impl FnOnce(Completion) + Send + 'static) {
-        self.counters.requests.fetch_add(1, Relaxed);
-        match (self.check)(&request) {
-            Err(refusal) => reply(refused(refusal)),
-            Ok(work) => {
-                let submission = Submission { request, work, reply: Some(Box::new(reply)), since: Instant::now() };
-                let queue = self.queue.as_ref().expect("the queue is open until the engine is dropped; this is a bug");
-                // What cannot be sent is dropped with the error, and answers so.
-                drop(queue.send(submission));
-            }
+        self.submit_all([(request, Box::new(reply) as Reply)]);
+    }
+
+    /// Asks for several things that wait together, so that the first batch is made of all of them: alone, the first would
+    /// have its prefix computed before those that share it are there. Each is answered as by [`submit`](Self::submit).
+    pub fn submit_all(&self, asked: impl IntoIterator<Item = (Request, Reply)>) {
+        let admitted: Vec<_> = asked.into_iter().filter_map(|(request, reply)| self.admit(request, reply)).collect();
+        if !admitted.is_empty() {
+            let queue = self.queue.as_ref().expect("the queue is open until the engine is dropped; this is a bug");
+            // What cannot be sent is dropped with the error, and answers so.
+            drop(queue.send(admitted));
         }
     }
 
@@ -296,17 +299,29 @@ impl Engine {
     pub fn ask(&self, requests: impl IntoIterator<Item = Request>) -> Vec<Completion> {
         let (answers, completions) = channel();
         let mut count = 0;
-        for (n, request) in requests.into_iter().enumerate() {
+        self.submit_all(requests.into_iter().enumerate().map(|(n, request)| {
             let answers = answers.clone();
             count = n + 1;
             // The receiver below outlives every sender.
-            self.submit(request, move |completion| drop(answers.send((n, completion))));
-        }
+            (request, Box::new(move |completion| drop(answers.send((n, completion)))) as Reply)
+        }));
         drop(answers);
         let mut sorted = completions.into_iter().collect::<Vec<_>>();
         assert_eq!(sorted.len(), count, "every request is answered once; this is a bug");
         sorted.sort_by_key(|(n, _)| *n);
         sorted.into_iter().map(|(_, completion)| completion).collect()
+    }
+
+    /// Checks a request; one that is refused has its answer.
+    fn admit(&self, request: Request, reply: Reply) -> Option<Submission> {
+        self.counters.requests.fetch_add(1, Relaxed);
+        match (self.check)(&request) {
+            Ok(work) => Some(Submission { request, work, reply: Some(reply), since: Instant::now() }),
+            Err(refusal) => {
+                reply(refused(refusal));
+                None
+            }
+        }
     }
 }
 

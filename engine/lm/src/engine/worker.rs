@@ -71,18 +71,18 @@ impl<'a, D: Device> Worker<'a, D> {
     }
 
     /// Until the queue is closed and everything is answered, or until `stop`: then what waits is dropped, which answers it.
-    pub(super) fn run(mut self, submissions: &Receiver<Submission>, stop: &AtomicBool) {
+    pub(super) fn run(mut self, submissions: &Receiver<Vec<Submission>>, stop: &AtomicBool) {
         let mut open = true;
         while (open || !self.waiting.is_empty()) && !stop.load(Relaxed) {
             if open && self.waiting.is_empty() {
                 match submissions.recv() {
-                    Ok(submission) => self.take_in(submission),
+                    Ok(submissions) => submissions.into_iter().for_each(|submission| self.take_in(submission)),
                     Err(_) => open = false,
                 }
             }
             loop {
                 match submissions.try_recv() {
-                    Ok(submission) => self.take_in(submission),
+                    Ok(submissions) => submissions.into_iter().for_each(|submission| self.take_in(submission)),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => {
                         open = false;

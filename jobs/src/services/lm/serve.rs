@@ -3,26 +3,30 @@
 use super::{Asked, Lm};
 use crate::services::desk::{Counter, Task, answered, drain};
 use crate::services::spent::{Books, Took, add, microseconds};
-use hopeval_lm::engine::{Completion, Engine};
+use hopeval_lm::engine::{Completion, Reply};
 use hopeval_lm::request::Request;
 use hopeval_methods::{FailureKind, Response};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Requests that are taken in one go.
 const MOST: usize = 256;
 
-/// Serves until nobody can ask any more.
+/// What one request asks of the engine, and who waits for it.
+type Asking = Vec<(Request, Reply)>;
+
+/// Serves until nobody can ask any more. What came together goes to the engine together.
 pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, receiver: &Receiver<Task>) {
     while let Some(tasks) = drain(receiver, MOST) {
-        for task in tasks {
-            take(counter, lm, task);
+        let asked: Asking = tasks.into_iter().flat_map(|task| take(counter, lm, task)).collect();
+        if let Some(model) = lm.opened() {
+            model.session.engine.submit_all(asked);
         }
     }
 }
 
-fn take(counter: &Counter, lm: &Lm, task: Task) {
+/// What is to be asked for a request; nothing where the engine need not be asked.
+fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
     let till = Till { name: Arc::clone(&counter.name), books: Arc::clone(&counter.books) };
     let prepared = match lm.opened() {
         Some(model) => model.prepare(&counter.catalogue.corpus, &task.0.request).map(|asked| (model, asked)),
@@ -33,10 +37,11 @@ fn take(counter: &Counter, lm: &Lm, task: Task) {
         Err(response) => {
             let queue_us = waited(&task, 0);
             till.settle(task, *response, Took { queue_us, ..Took::default() });
+            Vec::new()
         }
         Ok((model, Asked { requests, ending })) => {
             let meter = Arc::clone(&model.meter);
-            submit(&model.session.engine, requests, move |completions| {
+            gathered(requests, move |completions| {
                 let (response, seconds) = ending.end(completions);
                 let (service_us, device_us) = (microseconds(seconds.service), microseconds(seconds.device));
                 if let Some(spent) = till.books.get(&till.name) {
@@ -44,7 +49,7 @@ fn take(counter: &Counter, lm: &Lm, task: Task) {
                 }
                 let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
                 till.settle(task, response, took);
-            });
+            })
         }
     }
 }
@@ -72,36 +77,36 @@ impl Till {
 }
 
 /// Several requests on their way, of which the last to be answered ends all.
-struct Gather {
-    left: AtomicUsize,
-    completions: Mutex<Vec<Option<Completion>>>,
+struct Gather<E> {
+    left: usize,
+    completions: Vec<Option<Completion>>,
+    end: Option<E>,
 }
 
-/// Submits all requests; `reply` is called once, with their completions in order, on the engine's thread or here.
-fn submit(engine: &Engine, requests: Vec<Request>, reply: impl FnOnce(Vec<Completion>) + Send + 'static) {
-    match <[Request; 1]>::try_from(requests) {
-        Ok([one]) => engine.submit(one, move |completion| reply(vec![completion])),
-        Err(none) if none.is_empty() => reply(Vec::new()),
-        Err(several) => {
-            let completions = (0..several.len()).map(|_| None).collect();
-            let gather =
-                Arc::new(Gather { left: AtomicUsize::new(several.len()), completions: Mutex::new(completions) });
-            let reply = Arc::new(Mutex::new(Some(reply)));
-            for (n, request) in several.into_iter().enumerate() {
-                let (gather, reply) = (Arc::clone(&gather), Arc::clone(&reply));
-                engine.submit(request, move |completion| {
-                    let mut completions = gather.completions.lock().unwrap_or_else(PoisonError::into_inner);
-                    completions[n] = Some(completion);
-                    if gather.left.fetch_sub(1, Ordering::AcqRel) > 1 {
-                        return;
-                    }
-                    let all = std::mem::take(&mut *completions).into_iter().flatten().collect();
-                    drop(completions);
-                    if let Some(reply) = reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                        reply(all);
-                    }
-                });
+/// Requests whose replies call `end` once, with all completions in order, on the engine's thread or where they are
+/// submitted; at once where there is none.
+fn gathered<E: FnOnce(Vec<Completion>) + Send + 'static>(requests: Vec<Request>, end: E) -> Asking {
+    if requests.is_empty() {
+        end(Vec::new());
+        return Vec::new();
+    }
+    let completions = requests.iter().map(|_| None).collect();
+    let gather = Arc::new(Mutex::new(Gather { left: requests.len(), completions, end: Some(end) }));
+    let reply_to = |n: usize| {
+        let gather = Arc::clone(&gather);
+        move |completion| {
+            let mut gather = gather.lock().unwrap_or_else(PoisonError::into_inner);
+            gather.completions[n] = Some(completion);
+            gather.left -= 1;
+            if gather.left == 0
+                && let Some(end) = gather.end.take()
+            {
+                let all = std::mem::take(&mut gather.completions).into_iter().flatten().collect();
+                drop(gather);
+                end(all);
             }
         }
-    }
+    };
+    let asking = requests.into_iter().enumerate();
+    asking.map(|(n, request)| (request, Box::new(reply_to(n)) as Reply)).collect()
 }
