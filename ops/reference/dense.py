@@ -9,7 +9,8 @@ class Encoder:
     def __init__(self, folder, settings):
         self.tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
         self.model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
-        self.most, self.pooling = settings.get("max_tokens", 512), settings.get("pooling", "mean")
+        positions = self.model.config.max_position_embeddings
+        self.most, self.pooling = min(settings.get("max_tokens", 512), positions), settings.get("pooling", "mean")
         self.normalize = settings.get("normalize", False)
         self.prefixes = settings.get("query_prefix", ""), settings.get("passage_prefix", "")
 

@@ -12,10 +12,9 @@ Not here: readers and generators.
 Needs torch, transformers, safetensors, pyarrow, regex and scikit-learn.
 """
 
-import argparse
-import json
 import re
 
+import command
 import dense
 import inputs
 import safetensors.torch
@@ -127,17 +126,18 @@ class EfficientRag:
         parameters = self.parameters
         passed_over = seen if parameters["exclude_seen"] else set()
         hits = self.retriever.search(query, parameters["k"] + len(passed_over))
-        return [passage for passage, _ in hits if passage not in passed_over][: parameters["k"]]
+        return [hit for hit in hits if hit[0] not in passed_over][: parameters["k"]]
 
     def answer(self, question):
         parameters = self.parameters
         query, asked, seen, iterations = question, set(), set(), []
         while True:
             asked.add(query.strip())
-            iteration = {"query": query, "chunks": [], "next": None}
+            hits = self.retrieve(query, seen)
+            iteration = {"query": query, "hits": hits, "chunks": [], "next": None}
             iterations.append(iteration)
             shown = {"current": query, "original": question}
-            for passage in self.retrieve(query, seen):
+            for passage, _ in hits:
                 logits, information = self.labeler.label(shown[parameters["label_query"]], self.chunk(passage))
                 tag = max(range(len(logits)), key=lambda at: (logits[at], -at))
                 chunk = {"passage": passage, "tag": tag, "logits": logits, "information": information}
@@ -167,24 +167,5 @@ class EfficientRag:
         return list(dict.fromkeys(chunk["passage"] for chunk in kept))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--run", required=True)
-    parser.add_argument("--configuration", required=True)
-    parser.add_argument("--corpus", required=True, help="the folder of the corpus that the run was made over")
-    parser.add_argument("--model", action="append", metavar="SERVICE=DIR", help="where a service's model lies, if not where the job says")
-    parser.add_argument("--questions", type=int, help="the first so many")
-    parser.add_argument("--out", required=True)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    run, corpus = inputs.Run(arguments.run), inputs.Corpus(arguments.corpus)
-    parameters = run.parameters(arguments.configuration, "efficientrag")
-    method = EfficientRag(run, corpus, parameters, inputs.pairs(arguments.model))
-    with open(arguments.out, "w", encoding="utf-8") as out:
-        for id, text in run.questions[: arguments.questions]:
-            out.write(json.dumps({"question": id, **method.answer(text)}) + "\n")
-            out.flush()
-
-
 if __name__ == "__main__":
-    main()
+    command.write_answers(__doc__, "efficientrag", lambda *given: EfficientRag(*given).answer)

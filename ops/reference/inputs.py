@@ -39,6 +39,8 @@ class Run:
         self.folder = pathlib.Path(folder)
         settings = json.loads(pyarrow.parquet.read_table(self.folder / "final/runs.parquet")["settings"][0].as_py())
         self.services = settings["job"]["service"]
+        # What the corpus is kept under in the cache; none where the job names a built corpus.
+        self.corpus_key = settings.get("corpus_key")
         rows = pyarrow.parquet.read_table(self.folder / "questions.parquet", columns=["index", "id", "text"]).to_pylist()
         self.questions = [(row["id"], row["text"]) for row in sorted(rows, key=lambda row: row["index"])]
         table = pyarrow.parquet.read_table(self.folder / "final/configurations.parquet").to_pylist()
@@ -58,6 +60,20 @@ class Run:
         path = self.folder / "final/outcomes.parquet"
         rows = pyarrow.parquet.read_table(path, filters=[("configuration", "=", configuration)]).to_pylist()
         return {row["question"]: row for row in rows}
+
+
+def own_models(run, cache):
+    """The folders into which a run's own models (`hopeval:NAME`) were unpacked, by service."""
+    folders = {}
+    for name, settings in run.services.items():
+        model = settings.get("model", "")
+        if model.startswith("hopeval:"):
+            # One folder for each digest; several mean that programs with other models have used this cache.
+            found = sorted(pathlib.Path(cache, "models").glob(model.removeprefix("hopeval:") + "-*"))
+            if len(found) != 1:
+                raise SystemExit(f"{cache} has {len(found)} models called {model}; one is needed: take another cache")
+            folders[name] = str(found[0])
+    return folders
 
 
 def model_folder(service, given):

@@ -12,11 +12,10 @@ Not here: the reader; prompts over their budget (`overflow`), which are reported
 Needs torch, transformers, tokenizers, pyarrow, regex and scikit-learn.
 """
 
-import argparse
-import json
 import math
 import statistics
 
+import command
 import inputs
 import sparse
 import tokenizers
@@ -25,7 +24,7 @@ import transformers
 
 
 class Scorer:
-    """Log-probabilities of a target's tokens after a prompt, one pair at a time."""
+    """A language model that says how likely a text is after another, one pair at a time."""
 
     def __init__(self, folder, settings):
         self.tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -46,7 +45,7 @@ class Scorer:
         return text if most is None or len(ids) <= most else self.tokenizer.decode(ids[:most], skip_special_tokens=False)
 
     def log_probabilities(self, prompt, target, temperature):
-        target = self.ids(target) + ([self.model.config.eos_token_id] if self.ends else [])
+        """Of the target's tokens after the prompt's."""
         with torch.no_grad():
             if self.encodes:
                 read = [self.model.config.decoder_start_token_id] + target[:-1]
@@ -87,13 +86,14 @@ def contexts(parameters):
 
 
 class PromptRank:
-    def __init__(self, run, corpus, parameters, folders):
+    def __init__(self, run, corpus, parameters, folders, scorer=None, retriever=None):
+        """`scorer` and `retriever` are those of the parameters' services, if they are open already."""
         self.corpus, self.parameters = corpus, parameters
         services = run.services
-        self.retriever = sparse.retriever(services[parameters["retriever"]], corpus.titles, corpus.texts)
+        self.retriever = retriever or sparse.retriever(services[parameters["retriever"]], corpus.titles, corpus.texts)
         self.ranker = services[parameters["link_ranker"] or parameters["retriever"]]
-        scorer = services[parameters["scorer"]]
-        self.scorer = Scorer(inputs.model_folder((parameters["scorer"], scorer), folders), scorer)
+        settings = services[parameters["scorer"]]
+        self.scorer = scorer or Scorer(inputs.model_folder((parameters["scorer"], settings), folders), settings)
         self.contexts = contexts(parameters)
         usual = 1024 if any(parameters["demonstrations"] or []) else 600
         self.budget = parameters["prompt_tokens"] or usual
@@ -120,18 +120,28 @@ class PromptRank:
             text += self.worded(frame, shown) + separator + demonstration["question"] + separator
         return text + self.worded(frame, [self.document(passage, hop) for hop, passage in enumerate(path)])
 
+    def target(self, question):
+        """What is scored, as tokens."""
+        if self.parameters["question_mark"] and not question.endswith("?"):
+            question += "?"
+        ids = self.scorer.ids(self.parameters["question_prefix"] + question)
+        return ids + ([self.scorer.model.config.eos_token_id] if self.scorer.ends else [])
+
     def score(self, question, path, hop):
         """The likelihood of the question after a path; None where a prompt is longer than its budget."""
-        parameters, rows = self.parameters, []
-        if parameters["question_mark"] and not question.endswith("?"):
-            question += "?"
+        rows, target = [], self.target(question)
         for context in self.contexts:
             prompt = self.scorer.ids(self.prompt(context, path), special=True)
             if len(prompt) > self.budget:
                 return None
-            target = parameters["question_prefix"] + question
-            row = self.scorer.log_probabilities(prompt, target, parameters["temperature"])
-            rows.append(row[:-1] if self.scorer.ends and not parameters["score_end"] else row)
+            rows.append(self.scorer.log_probabilities(prompt, target, self.parameters["temperature"]))
+        return self.combined(rows, hop)
+
+    def combined(self, rows, hop):
+        """The score of what was read, from the log-probabilities of the question's tokens in each context."""
+        parameters = self.parameters
+        if self.scorer.ends and not parameters["score_end"]:
+            rows = [row[:-1] for row in rows]
         whole = {"mean": statistics.fmean, "sum": math.fsum}[parameters["normalise"]]
         ensemble = (hop > 1 and parameters["next_ensemble"]) or parameters["ensemble"]
         if ensemble in ("max", "mean"):
@@ -224,24 +234,5 @@ class PromptRank:
         return {passage: combine(scores(of)) for passage, of in on.items()}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--run", required=True)
-    parser.add_argument("--configuration", required=True)
-    parser.add_argument("--corpus", required=True, help="the folder of the corpus that the run was made over")
-    parser.add_argument("--model", action="append", metavar="SERVICE=DIR", help="where a service's model lies, if not where the job says")
-    parser.add_argument("--questions", type=int, help="the first so many")
-    parser.add_argument("--out", required=True)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    run, corpus = inputs.Run(arguments.run), inputs.Corpus(arguments.corpus)
-    parameters = run.parameters(arguments.configuration, "promptrank")
-    method = PromptRank(run, corpus, parameters, inputs.pairs(arguments.model))
-    with open(arguments.out, "w", encoding="utf-8") as out:
-        for id, text in run.questions[: arguments.questions]:
-            out.write(json.dumps({"question": id, **method.rank(text)}) + "\n")
-            out.flush()
-
-
 if __name__ == "__main__":
-    main()
+    command.write_answers(__doc__, "promptrank", lambda *given: PromptRank(*given).rank)
