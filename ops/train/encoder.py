@@ -11,35 +11,21 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+import encoders
 import torch
-from encoders import applied, arguments, parted
-from fitting import Log, determine, fit, padded
+from encoders import parted
+from fitting import fit, padded
 from folder import Pieces, save
 from renaming import Renaming
 from rows import read
 from safetensors.torch import load_file
 from torch.nn import functional
-from transformers import BertConfig, BertModel, logging
+from transformers import BertConfig, BertModel
 
 
 @dataclass
-class Preset:
-    steps: int
-    rows: int
-    learning_rate: float
-    weight_decay: float
-    warm_up: float
-    schedule: str
-    pieces: int
-    layers: int = 0
+class Preset(encoders.Preset):
     hidden: int = 0
-    tables: float = 1.0  # share of the rate at which the tables of pieces learn
-    wired: tuple = ()  # parts of names of what learns as slowly as the tables
-    seconds: float = 0.0
-    betas: tuple = (0.9, 0.98)
-    clip: float = 1.0
-    log_every: int = 20
-    evaluate_every: int = 0
 
 
 PRESETS = {
@@ -108,12 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--resume", type=Path, help="a folder of this script to train on, with exchanged names")
     parser.add_argument("--batch", type=int, help="queries of a step")
-    options = arguments(parser, PRESETS)
-    logging.set_verbosity_error()
-    generator = determine(options.seed, options.threads)
-    preset = applied(PRESETS[options.preset], options)
-    options.out.mkdir(parents=True, exist_ok=True)
-    log = Log(options.out / "training.jsonl")
+    options, preset, generator, log = encoders.begin(parser, PRESETS)
     if options.base:
         tokenizer, renaming, model = options.base, None, BertModel.from_pretrained(options.base, add_pooling_layer=False)
     else:
@@ -126,10 +107,7 @@ def main():
     texts = Texts(tokenizer, preset.pieces)
     rows, aside = parted(read(options.rows / "encoder.parquet", "question_id", "query", "positive", "negatives"), options.held_out)
     aside = aside[:400]
-    log.write(
-        model="encoder", preset=options.preset, seed=options.seed, rows=len(rows), held_out=len(aside),
-        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
-    )  # fmt: skip
+    encoders.note(log, "encoder", options, preset, model, rows, aside)
 
     def batches():
         while True:

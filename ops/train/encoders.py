@@ -1,9 +1,36 @@
-"""What labeler, filter and reader share: a DeBERTa-v2 backbone, its small shape, its start and its batches."""
+"""What the encoders' training shares: settings and options, a DeBERTa-v2 backbone with its small shape and its start, batches."""
+
+from dataclasses import dataclass
+from pathlib import Path
 
 import torch
-from fitting import padded
-from transformers import DebertaV2Config, DebertaV2Model
+from fitting import Log, determine, fit, padded, shuffled
+from folder import Pieces
+from renaming import Renaming
+from safetensors.torch import load_file
+from transformers import DebertaV2Config, DebertaV2Model, logging
 from wiring import deberta
+
+
+@dataclass
+class Preset:
+    """What every encoder is trained with; some add settings of their own."""
+
+    steps: int
+    rows: int  # per step
+    learning_rate: float
+    weight_decay: float
+    warm_up: float
+    schedule: str
+    pieces: int  # at most
+    layers: int = 0
+    tables: float = 1.0  # share of the rate at which the tables of pieces learn
+    wired: tuple = ()  # parts of names of what learns as slowly as the tables
+    seconds: float = 0.0
+    betas: tuple = (0.9, 0.98)
+    clip: float = 1.0
+    log_every: int = 20
+    evaluate_every: int = 0
 
 
 def small(vocabulary, generator, pieces, layers, marks=(), hidden=128, inner=256):
@@ -37,15 +64,13 @@ def small(vocabulary, generator, pieces, layers, marks=(), hidden=128, inner=256
     return backbone
 
 
-def adopt(backbone, folder):
-    """Takes over the backbone of another folder, as far as its layers go."""
-    from safetensors.torch import load_file
-
+def adopt(module, folder, prefix="deberta."):
+    """Takes over what another folder has under `prefix`, as far as names and shapes are the same."""
     tensors = load_file(str(folder / "model.safetensors"))
-    own = backbone.state_dict()
-    taken = {n.removeprefix("deberta."): t.float() for n, t in tensors.items() if n.startswith("deberta.")}
+    own = module.state_dict()
+    taken = {n.removeprefix(prefix): t.float() for n, t in tensors.items() if n.startswith(prefix)}
     taken = {n: t for n, t in taken.items() if n in own and own[n].shape == t.shape}
-    backbone.load_state_dict(own | taken)
+    module.load_state_dict(own | taken)
     return len(taken)
 
 
@@ -70,14 +95,13 @@ def named(backbone, **heads):
     return tensors
 
 
-def arguments(parser, presets):
-    from pathlib import Path
-
+def begin(parser, presets):
+    """The options, the preset with what they say, the source of everything that is drawn, and the log."""
     parser.add_argument("--rows", required=True, type=Path)
     parser.add_argument("--tokenizer", required=True, type=Path, help="folder of tokenizer.py")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--preset", choices=presets, default="paper")
-    parser.add_argument("--base", type=Path, help="a DeBERTa-v2 folder to start from")
+    parser.add_argument("--base", type=Path, help="a folder to start from")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most; 0 for no limit")
@@ -85,14 +109,64 @@ def arguments(parser, presets):
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--held-out", type=float, default=0.03, help="share of the questions that only measure")
     parser.add_argument("--evaluate-every", type=int, default=0)
-    return parser.parse_args()
-
-
-def applied(preset, options):
+    options = parser.parse_args()
+    logging.set_verbosity_error()
+    generator = determine(options.seed, options.threads)
+    preset = presets[options.preset]
     preset.steps = preset.steps if options.steps is None else options.steps
     preset.learning_rate = options.learning_rate or preset.learning_rate
     preset.seconds, preset.evaluate_every = options.seconds, options.evaluate_every
-    return preset
+    options.out.mkdir(parents=True, exist_ok=True)
+    return options, preset, generator, Log(options.out / "training.jsonl")
+
+
+@dataclass
+class Start:
+    """What a training starts from."""
+
+    backbone: DebertaV2Model
+    tokenizer: Path  # its folder
+    pieces: Pieces
+    renaming: Renaming | None  # of the small preset
+
+    def drawn(self, ids, generator):
+        """An example's ids, its names exchanged."""
+        return self.renaming.draw(generator)[torch.tensor(ids)] if self.renaming else ids
+
+
+def opened(options, preset, generator, marks=()):
+    """The small backbone, prewired or that of `--base`, or a checkpoint as it is; `marks` as in `small`."""
+    if options.preset != "small":
+        return Start(DebertaV2Model.from_pretrained(options.base), options.base, Pieces(options.base), None)
+    tokenizer = options.tokenizer / "bert"
+    pieces, renaming = Pieces(tokenizer), Renaming(options.tokenizer / "layout.json")
+    backbone = small(renaming.size, generator, pieces, preset.layers, marks)
+    if options.base:
+        adopt(backbone, options.base)
+    return Start(backbone, tokenizer, pieces, renaming)
+
+
+def note(log, name, options, preset, model, rows, held):
+    """The log's first line."""
+    log.write(
+        model=name, preset=options.preset, seed=options.seed, rows=len(rows), held_out=len(held),
+        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
+    )  # fmt: skip
+
+
+def train(model, examples, held, loss, measured, store, preset, log, generator):
+    """Fits `model` to examples, whose first member is their ids; `store()` writes it, and `measured` judges it on those held out."""
+
+    def batches():
+        for part in shuffled(len(examples), preset.rows, [len(e[0]) for e in examples], generator):
+            yield [examples[n] for n in part]
+
+    def evaluate():
+        store()
+        return measured(model, held)
+
+    fit(model, batches, loss, preset, log, evaluate)
+    store()
 
 
 def parted(rows, share):

@@ -7,37 +7,15 @@ Input `[CLS] Query : ... Info : ... ; Info : ... [SEP]`, word by word. The defau
 """
 
 import argparse
-from dataclasses import dataclass
 
+import encoders
 import torch
-from encoders import adopt, applied, arguments, head, named, parted, small, states
-from fitting import Log, determine, fit, padded, shuffled
-from folder import Pieces, save
-from renaming import Renaming
+from encoders import Preset, head, named, parted, states
+from fitting import padded
+from folder import save
 from rows import read
 from torch import nn
 from torch.nn import functional
-from transformers import DebertaV2Model, logging
-
-
-@dataclass
-class Preset:
-    steps: int
-    rows: int
-    learning_rate: float
-    weight_decay: float
-    warm_up: float
-    schedule: str
-    pieces: int
-    layers: int = 0
-    tables: float = 1.0  # share of the rate at which the tables of pieces learn
-    wired: tuple = ()  # parts of names of what learns as slowly as the tables
-    seconds: float = 0.0
-    betas: tuple = (0.9, 0.98)
-    clip: float = 1.0
-    log_every: int = 20
-    evaluate_every: int = 0
-
 
 PRESETS = {
     "paper": Preset(5_000, 32, 1e-5, 0.01, 0.04, "linear", 256, betas=(0.9, 0.999)),
@@ -82,59 +60,33 @@ def measured(model, examples, size=64):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options = arguments(parser, PRESETS)
-    logging.set_verbosity_error()
-    generator = determine(options.seed, options.threads)
-    preset = applied(PRESETS[options.preset], options)
-    options.out.mkdir(parents=True, exist_ok=True)
-    log = Log(options.out / "training.jsonl")
-    if options.preset == "small":
-        tokenizer = options.tokenizer / "bert"
-        pieces, renaming = Pieces(tokenizer), Renaming(options.tokenizer / "layout.json")
-        backbone = small(renaming.size, generator, pieces, preset.layers, marks=("info",))
-        if options.base:
-            adopt(backbone, options.base)
-            # What [SEP] is to the labeler, "info" is here.
-            table = backbone.embeddings.word_embeddings.weight.data
-            table[pieces.id("info")] = table[pieces.id("[SEP]")]
-    else:
-        tokenizer, renaming = options.base, None
-        pieces, backbone = Pieces(tokenizer), DebertaV2Model.from_pretrained(options.base)
-    model = Filter(backbone, generator)
+    options, preset, generator, log = encoders.begin(parser, PRESETS)
+    begun = encoders.opened(options, preset, generator, marks=("info",))
+    if options.preset == "small" and options.base:
+        # What [SEP] is to the labeler, "info" is here.
+        table = begun.backbone.embeddings.word_embeddings.weight.data
+        table[begun.pieces.id("info")] = table[begun.pieces.id("[SEP]")]
+    model = Filter(begun.backbone, generator)
     rows = read(options.rows / "filter.parquet", "query_info_tokens", "query_info_labels", "question_id")
     rows, aside = parted(rows, options.held_out)
-    examples = [example(pieces, row, preset.pieces) for row in rows]
-    held = [example(pieces, row, preset.pieces) for row in aside][:600]
-    log.write(
-        model="filter", preset=options.preset, seed=options.seed, rows=len(examples), held_out=len(held),
-        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
-    )  # fmt: skip
-
-    def batches():
-        for part in shuffled(len(examples), preset.rows, [len(e[0]) for e in examples], generator):
-            yield [examples[n] for n in part]
+    examples = [example(begun.pieces, row, preset.pieces) for row in rows]
+    held = [example(begun.pieces, row, preset.pieces) for row in aside][:600]
+    encoders.note(log, "filter", options, preset, model, examples, held)
 
     def loss(batch):
-        given = [renaming.draw(generator)[torch.tensor(ids)] if renaming else ids for ids, _ in batch]
-        logits, mask = model(given)
+        logits, mask = model([begun.drawn(ids, generator) for ids, _ in batch])
         labels, _ = padded([labels for _, labels in batch])
         # As the authors count: padding is a label like another; the small preset leaves it out.
-        rows = mask.bool() if renaming else torch.ones_like(mask).bool()
+        rows = mask.bool() if begun.renaming else torch.ones_like(mask).bool()
         value = functional.cross_entropy(logits[rows], labels[rows])
         right = (logits.argmax(dim=-1) == labels) | ~mask.bool()
         return value, {"exact": float(right.all(dim=1).float().mean())}
 
-    def evaluate():
-        store(model, options, tokenizer)
-        return measured(model, held)
+    def store():
+        config = model.backbone.config.to_dict() | {"architectures": ["DebertaV2ForTokenClassification"], "num_labels": 2}
+        return save(options.out, named(model.backbone, classifier=model.classifier), config, begun.tokenizer)
 
-    fit(model, batches, loss, preset, log, evaluate)
-    store(model, options, tokenizer)
-
-
-def store(model, options, tokenizer):
-    config = model.backbone.config.to_dict() | {"architectures": ["DebertaV2ForTokenClassification"], "num_labels": 2}
-    return save(options.out, named(model.backbone, classifier=model.classifier), config, tokenizer)
+    encoders.train(model, examples, held, loss, measured, store, preset, log, generator)
 
 
 if __name__ == "__main__":

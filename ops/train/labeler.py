@@ -10,46 +10,29 @@ whose tag is so, and kept words weigh more, since they are few.
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 
+import encoders
 import torch
-from encoders import adopt, applied, arguments, head, named, parted, small, states
-from fitting import Log, determine, fit, padded, shuffled
-from folder import Pieces, save
-from renaming import Renaming
+from encoders import head, named, parted, states
+from fitting import padded
+from folder import save
 from rows import read
 from torch import nn
 from torch.nn import functional
-from transformers import DebertaV2Model, logging
 from worlds import words
 
 TAGS = {2: {"CONTINUE": 0, "FINISH": 0, "TERMINATE": 1}, 3: {"CONTINUE": 0, "TERMINATE": 1, "FINISH": 2}}
 
 
 @dataclass
-class Preset:
-    steps: int
-    rows: int  # per step
-    learning_rate: float
-    weight_decay: float
-    warm_up: float
-    schedule: str
-    pieces: int  # at most
-    keep_weight: float  # of kept words
-    predicted: bool  # words count where the predicted tag, not the given one, is not TERMINATE
-    layers: int = 0
-    tables: float = 1.0  # share of the rate at which the tables of pieces learn
-    wired: tuple = ()  # parts of names of what learns as slowly as the tables
-    seconds: float = 0.0
-    betas: tuple = (0.9, 0.98)
-    clip: float = 1.0
-    log_every: int = 20
-    evaluate_every: int = 0
+class Preset(encoders.Preset):
+    keep_weight: float = 1.0  # of kept words
+    predicted: bool = True  # words count where the predicted tag, not the given one, is not TERMINATE
 
 
 PRESETS = {
-    "paper": Preset(10_000, 32, 5e-6, 0.01, 0.02, "linear", 384, 1.0, True, betas=(0.9, 0.999)),
-    "small": Preset(1_400, 16, 1e-3, 0.01, 0.06, "cosine", 256, 3.0, False, layers=3),
+    "paper": Preset(10_000, 32, 5e-6, 0.01, 0.02, "linear", 384, betas=(0.9, 0.999)),
+    "small": Preset(1_400, 16, 1e-3, 0.01, 0.06, "cosine", 256, layers=3, keep_weight=3.0, predicted=False),
 }
 
 
@@ -116,43 +99,23 @@ def measured(model, examples, size=32):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tags", type=int, choices=TAGS, default=2)
-    options = arguments(parser, PRESETS)
-    logging.set_verbosity_error()
-    generator = determine(options.seed, options.threads)
-    preset = applied(PRESETS[options.preset], options)
-    options.out.mkdir(parents=True, exist_ok=True)
-    log = Log(options.out / "training.jsonl")
-    tags = TAGS[options.tags]
-
-    if options.preset == "small":
-        tokenizer = options.tokenizer / "bert"
-        pieces, renaming = Pieces(tokenizer), Renaming(options.tokenizer / "layout.json")
-        backbone = small(renaming.size, generator, pieces, preset.layers)
-        if options.base:
-            adopt(backbone, options.base)
-    else:
-        tokenizer, renaming = options.base, None
-        pieces, backbone = Pieces(tokenizer), DebertaV2Model.from_pretrained(options.base)
-    model = Labeler(backbone, options.tags, generator)
+    options, preset, generator, log = encoders.begin(parser, PRESETS)
+    tags, begun = TAGS[options.tags], encoders.opened(options, preset, generator)
+    model = Labeler(begun.backbone, options.tags, generator)
+    if options.preset == "small" and options.base:
+        # Of a labeler, the heads too.
+        heads = {"pooler.dense.": model.pooler, "sequence_classifier.": model.sequence, "token_classifier.": model.token}
+        for prefix, head_of in heads.items():
+            encoders.adopt(head_of, options.base, prefix)
     rows = read(options.rows / "labeler.parquet", "question", "chunk_tokens", "labels", "tag", "question_id")
     rows, aside = parted(rows, options.held_out)
-    examples = [example(pieces, row, preset.pieces, tags) for row in rows]
-    held = [example(pieces, row, preset.pieces, tags) for row in aside][:600]
-    log.write(
-        model="labeler", preset=options.preset, seed=options.seed, rows=len(examples), held_out=len(held),
-        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
-    )  # fmt: skip
+    examples = [example(begun.pieces, row, preset.pieces, tags) for row in rows]
+    held = [example(begun.pieces, row, preset.pieces, tags) for row in aside][:600]
+    encoders.note(log, "labeler", options, preset, model, examples, held)
     weights = torch.tensor([1.0, preset.keep_weight])
 
-    def batches():
-        for part in shuffled(len(examples), preset.rows, [len(e[0]) for e in examples], generator):
-            yield [examples[n] for n in part]
-
     def loss(batch):
-        given = []
-        for ids, _, _ in batch:
-            given.append(renaming.draw(generator)[torch.tensor(ids)] if renaming else ids)
-        token, tag, _ = model(given)
+        token, tag, _ = model([begun.drawn(ids, generator) for ids, _, _ in batch])
         labels, mask = padded([labels for _, labels, _ in batch])
         wanted = torch.tensor([tag for _, _, tag in batch])
         counts = (tag.argmax(dim=-1) if preset.predicted else wanted) != 1
@@ -163,21 +126,15 @@ def main():
         right = float((tag.argmax(dim=-1) == wanted).float().mean())
         return words_loss + tag_loss, {"words": float(words_loss), "tags": float(tag_loss), "tag_accuracy": right}
 
-    def evaluate():
-        store(model, options, tokenizer)
-        return measured(model, held)
+    def store():
+        config = model.backbone.config.to_dict() | {
+            "architectures": ["DebertaV2ForSequenceTokenClassification"],
+            "classifier_pooling": "cls",
+            "num_labels": 2,
+        }
+        return save(options.out, model.tensors(), config, begun.tokenizer)
 
-    fit(model, batches, loss, preset, log, evaluate)
-    store(model, options, tokenizer)
-
-
-def store(model, options, tokenizer):
-    config = model.backbone.config.to_dict() | {
-        "architectures": ["DebertaV2ForSequenceTokenClassification"],
-        "classifier_pooling": "cls",
-        "num_labels": 2,
-    }
-    return save(options.out, model.tensors(), config, tokenizer)
+    encoders.train(model, examples, held, loss, measured, store, preset, log, generator)
 
 
 if __name__ == "__main__":

@@ -12,40 +12,23 @@ import argparse
 import random
 from dataclasses import dataclass
 
+import encoders
 import torch
-from encoders import adopt, applied, arguments, head, named, parted, small, states
-from fitting import Log, determine, fit, padded, shuffled
-from folder import Pieces, save
-from renaming import Renaming
+from encoders import head, named, parted, states
+from folder import save
 from rows import read
 from torch import nn
 from torch.nn import functional
-from transformers import DebertaV2Model, logging
 
 
 @dataclass
-class Preset:
-    steps: int
-    rows: int
-    learning_rate: float
-    weight_decay: float
-    warm_up: float
-    schedule: str
-    pieces: int
-    passage: int  # pieces of one passage at most
-    layers: int = 0
-    tables: float = 1.0  # share of the rate at which the tables of pieces learn
-    wired: tuple = ()  # parts of names of what learns as slowly as the tables
-    seconds: float = 0.0
-    betas: tuple = (0.9, 0.98)
-    clip: float = 1.0
-    log_every: int = 20
-    evaluate_every: int = 0
+class Preset(encoders.Preset):
+    passage: int = 0  # pieces of one passage at most
 
 
 PRESETS = {
-    "paper": Preset(20_000, 64, 5e-5, 0.0, 0.1, "linear", 512, 512, betas=(0.9, 0.999)),
-    "small": Preset(300, 12, 8e-4, 0.01, 0.06, "cosine", 384, 144, layers=3),
+    "paper": Preset(20_000, 64, 5e-5, 0.0, 0.1, "linear", 512, passage=512, betas=(0.9, 0.999)),
+    "small": Preset(300, 12, 8e-4, 0.01, 0.06, "cosine", 384, passage=144, layers=3),
 }
 MOST_ANSWER = 12
 
@@ -117,39 +100,18 @@ def measured(model, examples, size=16):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options = arguments(parser, PRESETS)
-    logging.set_verbosity_error()
-    generator = determine(options.seed, options.threads)
-    preset = applied(PRESETS[options.preset], options)
-    options.out.mkdir(parents=True, exist_ok=True)
-    log = Log(options.out / "training.jsonl")
-    if options.preset == "small":
-        tokenizer = options.tokenizer / "bert"
-        pieces, renaming = Pieces(tokenizer), Renaming(options.tokenizer / "layout.json")
-        backbone = small(renaming.size, generator, pieces, preset.layers)
-        if options.base:
-            adopt(backbone, options.base)
-    else:
-        tokenizer, renaming = options.base, None
-        pieces, backbone = Pieces(tokenizer), DebertaV2Model.from_pretrained(options.base)
-    model = Reader(backbone, generator)
+    options, preset, generator, log = encoders.begin(parser, PRESETS)
+    begun = encoders.opened(options, preset, generator)
+    model = Reader(begun.backbone, generator)
     rows = read(options.rows / "reader.parquet", "question_id", "question", "passages", "answer", "relevance")
     rows, aside = parted(rows, options.held_out)
     usable = lambda e: bool(e[2]) or not e[3]  # noqa: E731
-    examples = [e for e in (example(pieces, row, preset) for row in rows) if usable(e)]
-    held = [e for e in (example(pieces, row, preset) for row in random.Random(0).sample(aside, min(400, len(aside)))) if usable(e)]
-    log.write(
-        model="reader", preset=options.preset, seed=options.seed, rows=len(examples), held_out=len(held),
-        parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
-    )  # fmt: skip
-
-    def batches():
-        for part in shuffled(len(examples), preset.rows, [len(e[0]) for e in examples], generator):
-            yield [examples[n] for n in part]
+    examples = [e for e in (example(begun.pieces, row, preset) for row in rows) if usable(e)]
+    held = [e for e in (example(begun.pieces, row, preset) for row in random.Random(0).sample(aside, min(400, len(aside)))) if usable(e)]
+    encoders.note(log, "reader", options, preset, model, examples, held)
 
     def loss(batch):
-        given = [renaming.draw(generator)[torch.tensor(e[0])] if renaming else e[0] for e in batch]
-        starts, ends, rank, _ = model(given)
+        starts, ends, rank, _ = model([begun.drawn(e[0], generator) for e in batch])
         spans, right = [], 0
         for n, (ids, begin, places, _, _) in enumerate(batch):
             if not places:
@@ -164,17 +126,11 @@ def main():
         span = torch.stack(spans).mean() if spans else starts.sum() * 0
         return span + ranks, {"span": float(span), "rank": float(ranks), "rank_accuracy": right}
 
-    def evaluate():
-        store(model, options, tokenizer)
-        return measured(model, held)
+    def store():
+        config = model.backbone.config.to_dict() | {"architectures": ["DebertaV2ForQuestionAnswering"], "num_labels": 2}
+        return save(options.out, model.tensors(), config, begun.tokenizer)
 
-    fit(model, batches, loss, preset, log, evaluate)
-    store(model, options, tokenizer)
-
-
-def store(model, options, tokenizer):
-    config = model.backbone.config.to_dict() | {"architectures": ["DebertaV2ForQuestionAnswering"], "num_labels": 2}
-    return save(options.out, model.tensors(), config, tokenizer)
+    encoders.train(model, examples, held, loss, measured, store, preset, log, generator)
 
 
 if __name__ == "__main__":
