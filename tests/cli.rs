@@ -181,6 +181,7 @@ facts = true
 in_flight = 256
 batch = 64
 allowed_failed = 0.0
+mode = "throughput"
 "#;
     assert_eq!(shown, expected);
     // What is shown is a job: it resolves to itself.

@@ -1,6 +1,7 @@
 //! The command line: what can be said, and which command does it.
 
 mod artefacts;
+mod costs;
 mod evaluate;
 mod inspect;
 mod lm;
@@ -88,6 +89,8 @@ enum Command {
     Plan(evaluate::PlanArguments),
     /// Shows a run's figures, live or finished.
     Show(inspect::ShowArguments),
+    /// Shows what a question of a run costs under each configuration: calls, passages, tokens, time.
+    Costs(costs::CostsArguments),
     /// Computes the measures of a run's committed outcomes anew and prints them.
     Rescore(inspect::RescoreArguments),
     /// Writes a configuration's outcomes in a format that others read.
@@ -151,6 +154,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
         Command::Resume(resume) => evaluate::resume(places, resume),
         Command::Plan(plan) => evaluate::plan(places, plan),
         Command::Show(show) => inspect::show(places, show),
+        Command::Costs(costs) => costs::costs(places, costs),
         Command::Rescore(rescore) => inspect::rescore(places, rescore),
         Command::Export(export) => inspect::export(places, export),
         Command::Requests(requests) => inspect::requests(places, requests),

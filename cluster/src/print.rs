@@ -5,7 +5,7 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use hopeval_cluster::exit;
 use hopeval_jobs::run::Open;
 use hopeval_jobs::show::Shown;
-use hopeval_results::tables::MeasureRow;
+use hopeval_results::tables::{CostRow, MeasureRow};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -43,6 +43,9 @@ pub(crate) fn error(error: &(dyn std::error::Error + 'static)) {
     }
 }
 
+/// Stands where a figure is not known, or makes no sense.
+pub(crate) const UNKNOWN: &str = "–";
+
 /// A Markdown table.
 pub(crate) fn markdown(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
@@ -62,9 +65,10 @@ pub(crate) struct Choice {
     pub(crate) stratum: Option<String>,
 }
 
-/// What is shown unless the user names measures: answers, all-gold and fractional recall, MRR.
+/// What is shown unless the user names measures: answers, all-gold and fractional recall, MRR, recall of chunks and their
+/// number where a job asks for them.
 fn is_headline(measure: &str) -> bool {
-    matches!(measure, "em" | "f1" | "accuracy" | "mrr")
+    matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
         || measure.starts_with("recall_")
         || measure.starts_with("answer_recall@")
 }
@@ -73,11 +77,12 @@ fn figure(row: &MeasureRow) -> String {
     match (row.value, row.stderr) {
         (Some(value), Some(stderr)) => format!("{value:.4} ± {stderr:.4}"),
         (Some(value), None) => format!("{value:.4}"),
-        _ => "–".to_owned(),
+        _ => UNKNOWN.to_owned(),
     }
 }
 
-/// The measures of a run as tables that paste into Markdown, one per context mode: those are never ranked together.
+/// The measures of a run as tables that paste into Markdown, one per context mode: those are never ranked together. Controls
+/// have tables of their own.
 pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
     let stratum = choice.stratum.as_deref().unwrap_or("all");
     let wanted = |name: &str| {
@@ -88,23 +93,29 @@ pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
     // In the set's order, as far as any configuration has a value.
     let has_value = |name: &&str| rows.iter().any(|row| row.n > 0 && row.measure == **name);
     let columns: Vec<&str> = run.judge.set().names().iter().map(String::as_str).filter(has_value).collect();
-    let mut modes: BTreeMap<&str, BTreeMap<usize, Vec<&MeasureRow>>> = BTreeMap::new();
+    let mut modes: BTreeMap<(&str, bool), BTreeMap<usize, Vec<&MeasureRow>>> = BTreeMap::new();
     let position = |name: &str| run.resolved.configurations.iter().position(|c| c.name == name).unwrap_or(usize::MAX);
+    let control = |at: usize| run.resolved.configurations.get(at).and_then(|configuration| configuration.control.as_deref());
     for row in &rows {
-        modes.entry(&row.context_mode).or_default().entry(position(&row.configuration)).or_default().push(row);
+        let at = position(&row.configuration);
+        modes.entry((&row.context_mode, control(at).is_some())).or_default().entry(at).or_default().push(row);
     }
     let mut text = heading(run, shown, stratum);
-    for (mode, configurations) in modes {
-        text.push_str(&format!("\ncontext mode: {mode}\n\n"));
-        let mut header = vec!["configuration", "n", "coverage"];
+    for ((mode, controls), configurations) in modes {
+        text.push_str(&format!("\ncontext mode: {mode}{}\n\n", if controls { ", controls" } else { "" }));
+        let mut header = vec!["configuration"];
+        header.extend(controls.then_some("control"));
+        header.extend(["n", "coverage"]);
         header.extend(&columns);
-        let body = configurations.into_values().map(|rows| {
+        let body = configurations.into_iter().map(|(at, rows)| {
             let n = rows.iter().map(|row| row.n).max().unwrap_or(0);
             let coverage = rows.iter().find_map(|row| row.coverage);
-            let mut cells = vec![rows[0].configuration.clone(), n.to_string()];
-            cells.push(coverage.map_or("–".to_owned(), |share| format!("{share:.3}")));
+            let mut cells = vec![rows[0].configuration.clone()];
+            cells.extend(control(at).map(str::to_owned));
+            cells.push(n.to_string());
+            cells.push(coverage.map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}")));
             cells.extend(columns.iter().map(|measure| {
-                rows.iter().find(|row| row.measure == **measure).map_or("–".to_owned(), |row| figure(row))
+                rows.iter().find(|row| row.measure == **measure).map_or(UNKNOWN.to_owned(), |row| figure(row))
             }));
             cells
         });
@@ -116,7 +127,8 @@ pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
 
 fn heading(run: &Open, shown: &Shown, stratum: &str) -> String {
     let resolved = &run.resolved;
-    let mut text = format!("run {}: {}", run.id(), run.record.job);
+    let mut text = resolved.job.title.as_ref().map_or_else(String::new, |title| format!("{title}\n\n"));
+    text.push_str(&format!("run {}: {}", run.id(), run.record.job));
     if resolved.job.dataset.world.is_some() {
         text.push_str(" (generated world)");
     }
@@ -143,13 +155,13 @@ fn heading(run: &Open, shown: &Shown, stratum: &str) -> String {
     text
 }
 
-/// What services did, as a table.
-pub(crate) fn costs(shown: &Shown) -> String {
-    let incurred: Vec<_> = shown.costs.iter().filter(|row| row.configuration.is_none()).collect();
+/// What services did, as a table: the rows that are the whole run's.
+pub(crate) fn incurred(costs: &[CostRow]) -> String {
+    let incurred: Vec<_> = costs.iter().filter(|row| row.configuration.is_none()).collect();
     let models = incurred.iter().any(|row| row.computed_tokens.is_some());
     let rows = incurred.iter().map(|row| {
-        let count = |n: Option<u64>| n.map_or("–".to_owned(), |n| n.to_string());
-        let seconds = |s: Option<f64>| s.map_or("–".to_owned(), |s| format!("{s:.3}"));
+        let count = |n: Option<u64>| n.map_or(UNKNOWN.to_owned(), |n| n.to_string());
+        let seconds = |s: Option<f64>| s.map_or(UNKNOWN.to_owned(), |s| format!("{s:.3}"));
         let mut cells = vec![
             row.service.clone(),
             row.kind.clone(),

@@ -6,8 +6,9 @@
 //! build the same thing at once both end with it.
 
 use crate::error::JobError;
-use crate::job::{CONTEXTS, Dataset, Job, Service};
+use crate::job::{CONTEXTS, Dataset, Job, Mode, Service};
 use crate::services::dense::Dense;
+use crate::services::links::ShuffledLinks;
 use crate::services::lm::Lm;
 use crate::services::{Engine, Engines};
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, PassageId, Source};
@@ -127,6 +128,8 @@ impl Cache {
         let mut models: BTreeMap<&str, Arc<Lm>> = BTreeMap::new();
         for (name, service) in &job.service {
             if let Service::Lm(settings) = service {
+                let alone = (job.run.mode == Mode::Latency).then(|| settings.alone());
+                let settings = alone.as_ref().unwrap_or(settings);
                 models.insert(name, Arc::new(Lm::new(name, settings, threads, &self.root)));
             }
         }
@@ -157,6 +160,9 @@ impl Cache {
                     Engine::Tfidf(index)
                 }
                 Service::LinkTfidf {} => Engine::LinkTfidf,
+                Service::ShuffledLinks(settings) => {
+                    Engine::ShuffledLinks(ShuffledLinks::new(settings, corpus.len() as u32))
+                }
                 Service::Dense(settings) => {
                     let encoder = models.get(settings.encoder.as_str());
                     let encoder = Arc::clone(encoder.expect("a job's dense services name encoders; this is a bug"));
@@ -176,7 +182,7 @@ impl Cache {
         let key = |service: &Service| match service {
             Service::Bm25(parameters) => Some(Bm25Index::key(digest, parameters)),
             Service::Tfidf(parameters) => Some(TfidfIndex::key(digest, parameters)),
-            Service::LinkTfidf {} | Service::Dense(_) | Service::Lm(_) => None,
+            Service::LinkTfidf {} | Service::ShuffledLinks(_) | Service::Dense(_) | Service::Lm(_) => None,
         };
         let size = |key: String| self.root.join("indexes").join(format!("{key}.idx")).metadata().map_or(0, |m| m.len());
         let keys: BTreeSet<String> = job.service.values().filter_map(key).collect();

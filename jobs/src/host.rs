@@ -2,6 +2,7 @@
 //!
 //! The one file that knows both a [`Machine`] and the operator that drives it.
 
+use crate::job::Mode;
 use crate::judge::{Answerable, Judge};
 use crate::services::Catalogue;
 use hopeval_corpus::PassageId;
@@ -13,7 +14,7 @@ use hopeval_operators::drive::{self, Hosted, Opener, Turn};
 use hopeval_operators::{BUCKETS, Key};
 use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,6 +28,8 @@ pub struct Served {
     pub queue_us: u64,
     /// Microseconds of service, when it was computed.
     pub service_us: u64,
+    /// Microseconds of a device: its share of its batch's. None where it was not computed for this.
+    pub device_us: u64,
     /// Whether it came from the journal.
     pub cached: bool,
 }
@@ -49,12 +52,12 @@ pub struct Recorded {
 impl Served {
     /// A response that took no time worth keeping.
     pub fn now(response: Response) -> Self {
-        Self { response, queue_us: 0, service_us: 0, cached: false }
+        Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false }
     }
 
     /// The same, from the journal.
     pub fn cached(&self) -> Self {
-        Self { queue_us: 0, cached: true, ..self.clone() }
+        Self { queue_us: 0, device_us: 0, cached: true, ..self.clone() }
     }
 }
 
@@ -173,12 +176,13 @@ pub struct Finished {
 pub struct Doorman {
     company: Arc<Company>,
     judge: Arc<Judge>,
+    mode: Mode,
 }
 
 impl Doorman {
     /// For one worker.
-    pub fn new(company: Arc<Company>, judge: Arc<Judge>) -> Self {
-        Self { company, judge }
+    pub fn new(company: Arc<Company>, judge: Arc<Judge>, mode: Mode) -> Self {
+        Self { company, judge, mode }
     }
 }
 
@@ -198,16 +202,59 @@ impl Opener for Doorman {
             gold: Rc::clone(&gold),
             configuration: configuration as u32,
             company: Arc::clone(&self.company),
+            mode: self.mode,
             asked: Vec::new(),
-            calls: BTreeMap::new(),
+            keys: Vec::new(),
+            charged: BTreeSet::new(),
+            needs: Needs::default(),
             rounds: 0,
-            opened: Instant::now(),
+            begun: None,
             service_us: 0,
             queue_us: 0,
+            device_us: 0,
             payload: Vec::new(),
         };
         self.company.methods.iter().map(AsRef::as_ref).enumerate().map(open).collect()
     }
+
+    fn one_at_a_time(&self) -> bool {
+        self.mode == Mode::Latency
+    }
+}
+
+/// What an outcome needed, whether it was shared or not.
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    calls: BTreeMap<(ServiceName, Kind), CallRow>,
+    /// Passages that retrievers gave, repeats included.
+    retrieved: u64,
+}
+
+impl Needs {
+    /// Adds a request that was answered.
+    pub(crate) fn add(&mut self, request: &Request, response: &Response) {
+        let kind = request.ask.kind();
+        let call = self.calls.entry((request.service.clone(), kind)).or_insert_with(|| CallRow {
+            service: request.service.to_string(),
+            kind: kind.name().to_owned(),
+            ..CallRow::default()
+        });
+        let work = response.work;
+        call.calls += 1;
+        call.prompt_tokens += work.prompt_tokens;
+        call.completion_tokens += work.completion_tokens;
+        call.scored_tokens += work.scored_tokens;
+        call.operations += work.operations;
+        if let Ok(Answer::Retrieve(hits)) = &response.result {
+            self.retrieved += hits.len() as u64;
+        }
+    }
+}
+
+/// What an outcome took, where it was measured.
+pub(crate) struct Measured {
+    timing: Timing,
+    device_s: Option<f64>,
 }
 
 /// One machine with its accounts.
@@ -217,12 +264,19 @@ pub struct Guest {
     gold: Rc<Answerable>,
     configuration: u32,
     company: Arc<Company>,
+    mode: Mode,
     asked: Vec<Request>,
-    calls: BTreeMap<(ServiceName, Kind), CallRow>,
+    /// Of what was asked, where it is timed alone.
+    keys: Vec<Key>,
+    /// Whose device time is counted: a key that is asked again is not computed again.
+    charged: BTreeSet<Key>,
+    needs: Needs,
     rounds: u32,
-    opened: Instant,
+    /// When it was first stepped.
+    begun: Option<Instant>,
     service_us: u64,
     queue_us: u64,
+    device_us: u64,
     payload: Vec<u8>,
 }
 
@@ -232,24 +286,18 @@ impl Guest {
         // Requests of a round run beside each other, so the round takes as long as its slowest.
         self.service_us += responses.iter().map(|served| served.service_us).max().unwrap_or(0);
         self.queue_us += responses.iter().map(|served| served.queue_us).max().unwrap_or(0);
+        for (key, served) in std::mem::take(&mut self.keys).into_iter().zip(&responses) {
+            if self.charged.insert(key) {
+                self.device_us += served.device_us;
+            }
+        }
         let catalogue = &self.company.catalogue;
         let asked = std::mem::take(&mut self.asked);
         asked
             .iter()
             .zip(responses)
             .map(|(request, served)| {
-                let kind = request.ask.kind();
-                let call = self.calls.entry((request.service.clone(), kind)).or_insert_with(|| CallRow {
-                    service: request.service.to_string(),
-                    kind: kind.name().to_owned(),
-                    ..CallRow::default()
-                });
-                let work = served.response.work;
-                call.calls += 1;
-                call.prompt_tokens += work.prompt_tokens;
-                call.completion_tokens += work.completion_tokens;
-                call.scored_tokens += work.scored_tokens;
-                call.operations += work.operations;
+                self.needs.add(request, &served.response);
                 let mut response = own(served.response.clone(), request);
                 if request.wants_text() {
                     read_texts(catalogue, &mut response);
@@ -264,10 +312,11 @@ impl Guest {
         let timing = Timing {
             service_s: seconds(self.service_us),
             queue_s: seconds(self.queue_us),
-            wall_s: self.opened.elapsed().as_secs_f64(),
+            wall_s: self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()),
         };
-        let calls = std::mem::take(&mut self.calls).into_values().collect();
-        let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, calls, Some(timing));
+        let measured = Measured { timing, device_s: (self.device_us > 0).then(|| seconds(self.device_us)) };
+        let needs = std::mem::take(&mut self.needs);
+        let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, needs, Some(measured));
         Rc::new(Finished { question: Rc::clone(&self.gold), row })
     }
 }
@@ -284,14 +333,16 @@ pub fn read_texts(catalogue: &Catalogue, response: &mut Response) {
 }
 
 /// The table row of an outcome.
-pub fn outcome_row(
+pub(crate) fn outcome_row(
     configuration: u32,
     question: &QuestionRow,
     outcome: Outcome,
     rounds: u32,
-    calls: Vec<CallRow>,
-    timing: Option<Timing>,
+    needs: Needs,
+    measured: Option<Measured>,
 ) -> OutcomeRow {
+    let Needs { calls, retrieved } = needs;
+    let (timing, device_s) = measured.map_or((None, None), |measured| (Some(measured.timing), measured.device_s));
     let message = match &outcome.status {
         hopeval_methods::Status::Ok => None,
         hopeval_methods::Status::Failed(failure) => Some(failure.message.clone()),
@@ -310,8 +361,10 @@ pub fn outcome_row(
         evidences: outcome.evidences,
         iterations: outcome.iterations,
         rounds,
-        calls,
+        calls: calls.into_values().collect(),
         timing,
+        retrieved: Some(retrieved),
+        device_s,
     }
 }
 
@@ -321,6 +374,7 @@ impl Hosted for Guest {
     type Outcome = Rc<Finished>;
 
     fn step(&mut self, responses: Vec<Rc<Served>>) -> Turn<Request, Rc<Finished>> {
+        self.begun.get_or_insert_with(Instant::now);
         let responses = self.receive(responses);
         match self.machine.step(responses) {
             Step::Done(outcome) => Turn::Done(self.finish(outcome)),
@@ -331,6 +385,10 @@ impl Hosted for Guest {
                     .iter()
                     .map(|request| {
                         let key = key(request, &company.catalogue, &mut self.payload);
+                        // Shares of a batch are a machine's own only where nobody else is in it.
+                        if self.mode == Mode::Latency {
+                            self.keys.push(key);
+                        }
                         drive::Asked { key, bucket: bucket(request, &key), request: company.sent(request) }
                     })
                     .collect();

@@ -6,6 +6,7 @@
 
 use crate::error::JobError;
 use crate::services::dense::DenseSettings;
+use crate::services::links::ShuffledLinksSettings;
 use crate::services::lm::LmSettings;
 use crate::services::models;
 use crate::worlds::WorldEntry;
@@ -23,6 +24,9 @@ use std::path::{Path, PathBuf};
 pub struct Job {
     /// Its name, in tables and listings.
     pub name: String,
+    /// What stands above its tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// The questions.
     pub dataset: Dataset,
     /// The passages.
@@ -140,6 +144,8 @@ pub enum Service {
     Tfidf(TfidfParameters),
     /// TF-IDF fitted on just the passages that a request allows, as PromptRank ranks the links of a passage.
     LinkTfidf {},
+    /// The corpus's links, each to another passage than it leads to: a control.
+    ShuffledLinks(ShuffledLinksSettings),
     /// Exact inner products of vectors that a language model makes.
     Dense(DenseSettings),
     /// A language model: what it answers is what its checkpoint offers.
@@ -153,6 +159,7 @@ impl Service {
             Self::Bm25(_) => "bm25",
             Self::Tfidf(_) => "tfidf",
             Self::LinkTfidf {} => "link_tfidf",
+            Self::ShuffledLinks(_) => "shuffled_links",
             Self::Dense(_) => "dense",
             Self::Lm(_) => "lm",
         }
@@ -164,6 +171,9 @@ impl Service {
 pub struct MethodEntry {
     /// Which method.
     pub kind: String,
+    /// What it is a control of, in words; tables show controls apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
     /// Parameters that each take several values; they multiply.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<serde_json::Value>>,
@@ -185,11 +195,46 @@ pub struct RunSettings {
     pub batch: usize,
     /// Share of failed outcomes up to which the run counts as done without reservation.
     pub allowed_failed: f64,
+    /// What it is timed for.
+    pub mode: Mode,
+}
+
+/// What a run is timed for: the same figures, in another time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// All outcomes together, soon: many questions are in flight, and share batches, answers and the journal.
+    #[default]
+    Throughput,
+    /// Each outcome as for a single user: one question is in flight in the whole run, under one configuration at a time,
+    /// and everything is computed for it alone.
+    Latency,
+}
+
+impl Mode {
+    /// Its name in jobs and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Latency => "latency",
+        }
+    }
+}
+
+impl std::str::FromStr for Mode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        [Self::Throughput, Self::Latency]
+            .into_iter()
+            .find(|mode| mode.name() == name)
+            .ok_or_else(|| format!("`{name}`; allowed: throughput, latency"))
+    }
 }
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self { in_flight: None, chunk: None, batch: 64, allowed_failed: 0.0 }
+        Self { in_flight: None, chunk: None, batch: 64, allowed_failed: 0.0, mode: Mode::default() }
     }
 }
 
@@ -293,7 +338,7 @@ impl Job {
             let checked = match service {
                 Service::Bm25(parameters) => parameters.check(),
                 Service::Tfidf(parameters) => parameters.check(),
-                Service::LinkTfidf {} => Ok(()),
+                Service::LinkTfidf {} | Service::ShuffledLinks(_) => Ok(()),
                 Service::Dense(settings) => {
                     if !matches!(self.service.get(&settings.encoder), Some(Service::Lm(_))) {
                         let key = format!("service.{name}.encoder");

@@ -13,8 +13,9 @@
 //! | [`judge`] | outcomes and measures |
 //! | [`render`] | a job, as a dataflow on one worker |
 //! | [`run`], [`drain`] | the life of a run: prepare, open, finish; its early end |
-//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`export`], [`plan`], [`failures`]: what people ask of them |
+//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`export`], [`plan`], [`failures`], [`accounting`]: what people ask of them |
 
+pub mod accounting;
 pub mod calibrate;
 pub mod corpora;
 pub mod corrections;
@@ -56,5 +57,5 @@ pub fn digest_of(parts: &[&str]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// The job that is run when none is named: a generated world.
-pub const DEFAULT_JOB: &str = include_str!("default.toml");
+/// The job that is run when none is named: the comparison of methods on a generated world.
+pub const DEFAULT_JOB: &str = include_str!("../examples/world-comparison.toml");

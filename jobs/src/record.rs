@@ -102,7 +102,7 @@ impl Record {
 
     /// The response as it is served again.
     pub fn served(self) -> Served {
-        Served { response: self.response, queue_us: 0, service_us: self.service_us, cached: true }
+        Served { response: self.response, queue_us: 0, service_us: self.service_us, device_us: 0, cached: true }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::drain::Gate;
 use crate::host::{Company, Doorman, Finished};
+use crate::job::Mode;
 use crate::journal::{Author, Scribe, Shelf};
 use crate::judge::{Judge, TallyKey};
 use crate::ledger::{Clerk, Receipt};
@@ -50,6 +51,8 @@ pub struct Parts {
     pub in_flight: usize,
     /// Most requests of a batch.
     pub batch: usize,
+    /// What the run is timed for.
+    pub mode: Mode,
     /// Has everything that was computed written, when the run ends early.
     pub flush: Flush,
     /// Writes that have begun and are not durable.
@@ -75,7 +78,7 @@ pub struct Leading {
 /// Builds the dataflow of `parts` on `worker`.
 pub fn render(worker: &mut Worker, parts: Parts) {
     let credits = Credits::new(parts.in_flight);
-    let desk = Desk::open(&parts.company.catalogue, parts.shelf.clone(), &parts.books, parts.batch);
+    let desk = Desk::open(&parts.company.catalogue, parts.shelf.clone(), &parts.books, parts.batch, parts.mode);
     let scribe = Scribe::new(
         &parts.store,
         parts.author.clone(),
@@ -90,7 +93,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, parts.feed, &credits, &parts.counters);
-        let doorman = Doorman::new(parts.company, Arc::clone(&parts.judge));
+        let doorman = Doorman::new(parts.company, Arc::clone(&parts.judge), parts.mode);
         let (outcomes, records) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
             let (requests, outcomes) = drive(questions.enter(inner), replies, doorman, &credits, &parts.counters);

@@ -12,7 +12,7 @@ use crate::corrections::Corrector;
 use crate::drain::Gate;
 use crate::error::JobError;
 use crate::host::Company;
-use crate::job::Job;
+use crate::job::{Job, Mode};
 use crate::journal::{Author, Shelf, now_ms};
 use crate::judge::{Judge, TallyKey};
 use crate::ledger;
@@ -69,6 +69,9 @@ pub struct Resolved {
     /// Fingerprints of the services.
     #[serde(default)]
     pub services: BTreeMap<String, String>,
+    /// Parameters of the models of its services.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, u64>,
     /// Where the corpus's links come from.
     pub links: String,
     /// Questions of a chunk.
@@ -107,8 +110,12 @@ impl Resolved {
         self.prepared.questions.div_ceil(self.chunk)
     }
 
-    /// Questions in flight on each worker: unless the job says, as many as keep 4,096 machines open.
+    /// Questions in flight on each worker: unless the job says, as many as keep 4,096 machines open; one where each is
+    /// timed.
     pub fn in_flight(&self) -> usize {
+        if self.job.run.mode == Mode::Latency {
+            return 1;
+        }
         let share = MACHINES / self.configurations.len().max(1);
         self.job.run.in_flight.unwrap_or_else(|| share.clamp(IN_FLIGHT.0, IN_FLIGHT.1))
     }
@@ -185,6 +192,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
         corpus_key,
         passages: corpus.len() as u64,
         services: catalogue.fingerprints(),
+        parameters: catalogue.parameters(),
         links: corpus.info().link_origin.as_str().to_owned(),
         chunk,
     };
@@ -446,6 +454,7 @@ impl Generation {
             books,
             in_flight: self.run.resolved.in_flight(),
             batch: self.run.resolved.job.run.batch,
+            mode: self.run.resolved.job.run.mode,
             flush: self.flush.clone(),
             open_writes: Arc::clone(&self.open_writes),
             fault: self.fault.clone(),
@@ -456,12 +465,14 @@ impl Generation {
         Ok(())
     }
 
-    /// Reads this worker's share of the questions in a thread: every `workers`-th, less what is committed.
+    /// Reads this worker's share of the questions in a thread: every `workers`-th, less what is committed. Where each is
+    /// timed, one worker has them all: what it asks is answered by whichever owns it, and nobody else asks anything.
     fn feed(&self, index: u64, workers: u64) -> Result<Channel, JobError> {
         let chunk_size = self.run.resolved.chunk;
         let first_open = (0..self.run.resolved.chunks()).find(|chunk| !self.committed.contains(chunk));
         let questions = self.run.questions(&self.log, first_open.unwrap_or(u64::MAX).saturating_mul(chunk_size))?;
         let committed = self.committed.clone();
+        let askers = if self.run.resolved.job.run.mode == Mode::Latency { 1 } else { workers };
         let (sender, receiver) = sync_channel(4);
         let waker = Waker::default();
         let feed = Channel::new(receiver, waker.clone(), Arc::clone(&self.gate));
@@ -479,7 +490,7 @@ impl Generation {
                     }
                 };
                 let chunk = row.index / chunk_size;
-                if row.index % workers == index && !committed.contains(&chunk) {
+                if row.index % askers == index && !committed.contains(&chunk) {
                     batch.push((chunk, row));
                     if batch.len() == 64 {
                         if sender.send(std::mem::take(&mut batch)).is_err() {

@@ -5,6 +5,7 @@
 //! | [`corpus`] | look-ups in the mapped corpus, and how a passage is written out |
 //! | [`sparse`] | retrieval by words: BM25, TF-IDF, TF-IDF of links |
 //! | [`dense`] | retrieval by vectors that an encoder makes |
+//! | [`links`] | the corpus's links, shuffled: a control |
 //! | [`lm`] | what a language model is asked, by what its checkpoint offers |
 //! | [`models`] | where a model's name leads |
 //! | [`desk`] | one worker's requests on their way to journal, memory or service |
@@ -13,6 +14,7 @@
 pub mod corpus;
 pub mod dense;
 pub mod desk;
+pub mod links;
 pub mod lm;
 pub mod models;
 pub mod sparse;
@@ -29,6 +31,7 @@ use dense::Dense;
 use hopeval_corpus::Corpus;
 use hopeval_index::{Bm25Index, Scratch, TfidfIndex};
 use hopeval_methods::{FailureKind, Kind, Request, Response, ServiceName};
+use links::ShuffledLinks;
 use lm::Lm;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -44,6 +47,8 @@ pub enum Engine {
     Tfidf(TfidfIndex),
     /// TF-IDF fitted on the passages of each request.
     LinkTfidf,
+    /// Links that lead elsewhere.
+    ShuffledLinks(ShuffledLinks),
     /// Vectors that a language model makes.
     Dense(Dense),
     /// A language model.
@@ -115,14 +120,16 @@ impl Catalogue {
             .iter()
             .map(|(name, service)| {
                 let known = OnceLock::new();
+                let looks_up = matches!(service, Service::ShuffledLinks(_));
                 if !matches!(service, Service::Lm(_) | Service::Dense(_)) {
                     // The definition with every default filled in.
                     let parameters =
                         serde_json::to_string(service).expect("plain data can be written as JSON; this is a bug");
                     let fingerprint = fingerprint(&[service.kind(), &digest, &parameters, NUMERICS]);
-                    let _ = known.set(Known { answers: vec![Kind::Retrieve], fingerprint });
+                    let answers = vec![if looks_up { Kind::Links } else { Kind::Retrieve }];
+                    let _ = known.set(Known { answers, fingerprint });
                 }
-                (name.as_str().into(), Info { kind: service.kind(), journalled: true, known })
+                (name.as_str().into(), Info { kind: service.kind(), journalled: !looks_up, known })
             })
             .collect();
         let answers = vec![Kind::Passages, Kind::Links];
@@ -149,7 +156,7 @@ impl Catalogue {
                     dense.open(&self.corpus, report)?;
                     (vec![Kind::Retrieve], dense.digest()?)
                 }
-                Engine::Bm25(_) | Engine::Tfidf(_) | Engine::LinkTfidf => continue,
+                Engine::Bm25(_) | Engine::Tfidf(_) | Engine::LinkTfidf | Engine::ShuffledLinks(_) => continue,
             };
             // Payloads name passages by their position in the corpus.
             let fingerprint = fingerprint(&[info.kind, self.corpus.digest(), &digest]);
@@ -173,6 +180,16 @@ impl Catalogue {
     pub fn fingerprints(&self) -> BTreeMap<String, String> {
         let hex = |info: &Info| info.fingerprint().map(|f| blake3::Hash::from_bytes(*f).to_hex().to_string());
         self.infos().map(|(name, info)| (name.to_owned(), hex(info).unwrap_or_default())).collect()
+    }
+
+    /// Parameters of the models that are open, by service; of a dense index, its encoder's.
+    pub fn parameters(&self) -> BTreeMap<String, u64> {
+        let of = |engine: &Engine| match engine {
+            Engine::Lm(lm) => lm.opened().map(lm::Model::parameters),
+            Engine::Dense(dense) => dense.encoder_parameters(),
+            Engine::Bm25(_) | Engine::Tfidf(_) | Engine::LinkTfidf | Engine::ShuffledLinks(_) => None,
+        };
+        self.engines.iter().filter_map(|(name, engine)| Some((name.to_string(), of(engine)?))).collect()
     }
 
     /// Checks that every service a configuration uses exists and can answer. For a catalogue that is open.
@@ -226,8 +243,16 @@ impl Catalogue {
             Some(Engine::Dense(dense)) => {
                 dense.retrieve(&self.corpus, &[request], &mut Scratch::default(), None).remove(0)
             }
+            Some(Engine::ShuffledLinks(_)) | None => self.look_up(request),
             Some(engine) => sparse::retrieve(&self.corpus, engine, &[request], &mut Scratch::default()).remove(0),
-            None => corpus::look_up(&self.corpus, request),
+        }
+    }
+
+    /// Answers what a service looks up in the mapped corpus, and does not compute.
+    fn look_up(&self, request: &Request) -> Response {
+        match self.engines.get(&request.service.0).map(AsRef::as_ref) {
+            Some(Engine::ShuffledLinks(links)) => links.look_up(&self.corpus, request),
+            _ => corpus::look_up(&self.corpus, request),
         }
     }
 }

@@ -107,6 +107,13 @@ fn kind(row: &CostRow) -> Option<&str> {
     Some(row.kind.as_str()).filter(|kind| !kind.is_empty())
 }
 
+/// A row of costs as `--json` prints it.
+pub fn cost_document(row: &CostRow) -> Value {
+    json!({"configuration": row.configuration, "service": row.service, "kind": kind(row), "requests": row.requests,
+           "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens, "completion_tokens": row.completion_tokens,
+           "scored_tokens": row.scored_tokens, "operations": row.operations, "computed_tokens": row.computed_tokens, "service_s": row.service_s, "device_s": row.device_s, "money": row.money})
+}
+
 /// The document that `--json` prints.
 pub fn document(run: &Open, shown: &Shown) -> Value {
     let measures: Vec<Value> = shown
@@ -117,15 +124,7 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
                    "stderr": row.stderr, "n": row.n, "coverage": row.coverage, "context_mode": row.context_mode})
         })
         .collect();
-    let cost: Vec<Value> = shown
-        .costs
-        .iter()
-        .map(|row| {
-            json!({"configuration": row.configuration, "service": row.service, "kind": kind(row), "requests": row.requests,
-                   "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens, "completion_tokens": row.completion_tokens,
-                   "scored_tokens": row.scored_tokens, "operations": row.operations, "computed_tokens": row.computed_tokens, "service_s": row.service_s, "device_s": row.device_s, "money": row.money})
-        })
-        .collect();
+    let cost: Vec<Value> = shown.costs.iter().map(cost_document).collect();
     let out = run.places.store.full_name(&layout::run(run.id()));
     json!({
         "run": run.id(),

@@ -18,6 +18,9 @@ pub struct Configuration {
     pub kind: String,
     /// All parameters, the sweep's included.
     pub parameters: Value,
+    /// What it is a control of, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
 }
 
 /// The configurations of a job, in the order of their methods' names.
@@ -44,6 +47,7 @@ pub fn configurations(job: &Job) -> Vec<Configuration> {
             name: if labels.is_empty() { name.clone() } else { format!("{name}{{{}}}", labels.join(",")) },
             kind: method.kind.clone(),
             parameters: Value::Object(parameters),
+            control: method.control.clone(),
         }));
     }
     found

@@ -4,7 +4,7 @@
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
 
 use crate::error::JobError;
-use crate::host::{outcome_row, question as machine_question, read_texts};
+use crate::host::{Needs, outcome_row, question as machine_question, read_texts};
 use crate::judge::{Answerable, is_ok};
 use crate::ledger::{Note, Spending};
 use crate::recall::Recall;
@@ -161,24 +161,12 @@ impl<'a> GoldReader<'a> {
 /// A request that these services do not answer.
 pub fn drive_again(run: &Open, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
     let transcript = transcript(run, configuration, question)?;
-    let mut calls: BTreeMap<(String, &str), CallRow> = BTreeMap::new();
+    let mut needs = Needs::default();
     for round in &transcript.rounds {
-        for (request, response) in round.requests.iter().zip(&round.responses) {
-            let (service, kind) = (request.service.to_string(), request.ask.kind().name());
-            let call = calls.entry((service.clone(), kind)).or_insert_with(|| CallRow {
-                service,
-                kind: kind.to_owned(),
-                ..CallRow::default()
-            });
-            call.calls += 1;
-            call.prompt_tokens += response.work.prompt_tokens;
-            call.completion_tokens += response.work.completion_tokens;
-            call.scored_tokens += response.work.scored_tokens;
-            call.operations += response.work.operations;
-        }
+        round.requests.iter().zip(&round.responses).for_each(|(request, response)| needs.add(request, response));
     }
     let rounds = transcript.rounds.len() as u32;
-    Ok(outcome_row(configuration, question, transcript.outcome, rounds, calls.into_values().collect(), None))
+    Ok(outcome_row(configuration, question, transcript.outcome, rounds, needs, None))
 }
 
 /// The transcript of one question under one configuration, driven again.
@@ -347,6 +335,8 @@ pub fn finish(
                 service_s: timing.service_s,
                 queue_s: timing.queue_s,
                 wall_s: timing.wall_s,
+                mode: Some(run.resolved.job.run.mode.name().to_owned()),
+                device_s: outcome.device_s,
             })?;
         }
         outcome_table.push(outcome.clone().into_final(configuration, &name_of))?;
@@ -416,6 +406,7 @@ fn configuration_rows(run: &Open) -> Vec<ConfigurationRow> {
         prompt_origin: method.wording().map(|wording| wording.origin.to_owned()),
         prompt_digest: method.wording().map(|wording| blake3::hash(wording.text.as_bytes()).to_hex().to_string()),
         replicate: None,
+        control: configuration.control.clone(),
     })
     .collect()
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+use hopeval_jobs::job::Service;
 use hopeval_jobs::{DEFAULT_JOB, Job, sweep};
 use hopeval_methods::Setting;
 use std::path::{Path, PathBuf};
@@ -46,5 +47,28 @@ fn an_example_takes_another_file_from_the_command_line() {
 fn the_default_job_has_several_methods_and_needs_no_file() {
     let job = Job::parse(DEFAULT_JOB, Path::new("default.toml"), &[]).unwrap();
     assert!(job.dataset.world.is_some() && job.dataset.questions.paths().is_empty());
+    assert!(own_models(&job) && job.title.as_deref() == Some("generated world, trained models"));
     assert!(sweep::configurations(&job).len() >= 5);
+}
+
+/// Whether every model of a job is one that the binary carries.
+fn own_models(job: &Job) -> bool {
+    job.service.values().all(|service| match service {
+        Service::Lm(settings) => settings.model.starts_with("hopeval:"),
+        _ => true,
+    })
+}
+
+#[test]
+fn the_full_comparison_is_the_default_one_with_controls() {
+    let file = examples().into_iter().find(|file| file.ends_with("world-full.toml")).unwrap();
+    let (full, default) = (Job::load(&file, &[]).unwrap(), Job::parse(DEFAULT_JOB, &file, &[]).unwrap());
+    assert!(own_models(&full));
+    let (full, default) = (sweep::configurations(&full), sweep::configurations(&default));
+    let (controls, methods): (Vec<_>, Vec<_>) = full.into_iter().partition(|c| c.control.is_some());
+    assert_eq!(methods, default, "the same methods, with the same parameters");
+    for control in ["untrained scorer", "shuffled links"] {
+        assert!(controls.iter().any(|c| c.control.as_deref() == Some(control)), "{control}");
+    }
+    assert!(controls.iter().any(|c| c.kind == "oracle"));
 }

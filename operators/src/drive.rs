@@ -1,9 +1,9 @@
 //! Hosts machines: steps them with the responses of their last round and sends what they ask.
 //!
 //! All configurations of a question are opened together on one worker. A key is sent once per worker while it is in
-//! flight, and once per question for as long as any of its configurations is open: the response fans out locally. A
-//! machine is stepped only with *all* responses of its round, in the order of its requests, so no order of arrival can
-//! show.
+//! flight, and once per question for as long as any of its configurations is open: the response fans out locally. An
+//! opener that times each machine by itself says so ([`Opener::one_at_a_time`]). A machine is stepped only with *all*
+//! responses of its round, in the order of its requests, so no order of arrival can show.
 //!
 //! ```text
 //!   question --> open --> step --Ask--> known to the question? --> in flight here? --> send
@@ -70,6 +70,12 @@ pub trait Opener: 'static {
 
     /// The machines, in the order of the configurations.
     fn open(&mut self, question: Self::Question) -> Vec<Self::Machine>;
+
+    /// Whether the machines of a question run one after another, in that order, each as if it were alone: what one was
+    /// told is not known to the next.
+    fn one_at_a_time(&self) -> bool {
+        false
+    }
 }
 
 type Request<P> = <<P as Opener>::Machine as Hosted>::Request;
@@ -129,7 +135,8 @@ impl<P: Opener> Driver<P> {
             return self.finish(chunk);
         }
         let slot = self.questions.insert(Open { chunk, machines, open, known: FxHashMap::default() });
-        self.ready.extend((0..open).map(|machine| (slot, machine)));
+        let begun = if self.opener.one_at_a_time() { 1 } else { open };
+        self.ready.extend((0..begun).map(|machine| (slot, machine)));
     }
 
     fn finish(&mut self, chunk: u64) {
@@ -167,6 +174,10 @@ impl<P: Opener> Driver<P> {
                     question.machines[index] = None;
                     question.open -= 1;
                     let last = question.open == 0;
+                    if !last && self.opener.one_at_a_time() {
+                        question.known.clear();
+                        self.ready.push_back((slot, index + 1));
+                    }
                     self.done.entry(chunk).or_default().push(outcome);
                     Counters::add(&self.counters.outcomes, 1);
                     if last {

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import torch
 from fitting import Log, determine, fit, padded, shuffled
@@ -95,6 +96,10 @@ def named(backbone, **heads):
     return tensors
 
 
+def offers_control(parser):
+    parser.add_argument("--shuffle-labels", type=int, metavar="SEED", help="train a control: labels without sense, of this seed")
+
+
 def begin(parser, presets):
     """The options, the preset with what they say, the source of everything that is drawn, and the log."""
     parser.add_argument("--rows", required=True, type=Path)
@@ -151,6 +156,7 @@ def note(log, name, options, preset, model, rows, held):
     log.write(
         model=name, preset=options.preset, seed=options.seed, rows=len(rows), held_out=len(held),
         parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
+        shuffled_labels=vars(options).get("shuffle_labels"),
     )  # fmt: skip
 
 
@@ -167,6 +173,18 @@ def train(model, examples, held, loss, measured, store, preset, log, generator):
 
     fit(model, batches, loss, preset, log, evaluate)
     store()
+
+
+def shuffled_labels(rows, seed, labels, tag=None):
+    """The rows of a control: each row's labels in another order, and the tag of another row. Their numbers stay, so that a model can
+    learn how often each occurs, and nothing else."""
+    random = Random(seed)
+    tags = [row[tag] for row in rows] if tag else []
+    random.shuffle(tags)
+    for n, row in enumerate(rows):
+        drawn = row | {labels: random.sample(list(row[labels]), len(row[labels]))}
+        rows[n] = drawn | {tag: tags[n]} if tag else drawn
+    return rows
 
 
 def parted(rows, share):

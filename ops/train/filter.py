@@ -1,6 +1,6 @@
 """Trains EfficientRAG's filter: which words of a query and of what was found make the next query.
 
-    filter.py --rows DIR --tokenizer DIR --out DIR [--preset small] [--base FOLDER]
+    filter.py --rows DIR --tokenizer DIR --out DIR [--preset small] [--base FOLDER] [--shuffle-labels SEED]
 
 Input `[CLS] Query : ... Info : ... ; Info : ... [SEP]`, word by word. The defaults are those of the authors' code: rate 1e-5
 (the paper says 5e-6), two epochs of batches of 32, 256 pieces.
@@ -60,6 +60,7 @@ def measured(model, examples, size=64):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    encoders.offers_control(parser)
     options, preset, generator, log = encoders.begin(parser, PRESETS)
     begun = encoders.opened(options, preset, generator, marks=("info",))
     if options.preset == "small" and options.base:
@@ -69,6 +70,9 @@ def main():
     model = Filter(begun.backbone, generator)
     rows = read(options.rows / "filter.parquet", "query_info_tokens", "query_info_labels", "question_id")
     rows, aside = parted(rows, options.held_out)
+    if options.shuffle_labels is not None:
+        # What is held out keeps its labels: it measures what the control has not learned.
+        rows = encoders.shuffled_labels(rows, options.shuffle_labels, "query_info_labels")
     examples = [example(begun.pieces, row, preset.pieces) for row in rows]
     held = [example(begun.pieces, row, preset.pieces) for row in aside][:600]
     encoders.note(log, "filter", options, preset, model, examples, held)

@@ -1,6 +1,6 @@
 """Trains EfficientRAG's labeler: which words of a chunk to keep, and whether the chunk is of use at all.
 
-    labeler.py --rows DIR --tokenizer DIR --out DIR [--preset small] [--base FOLDER] [--tags 2|3]
+    labeler.py --rows DIR --tokenizer DIR --out DIR [--preset small] [--base FOLDER] [--tags 2|3] [--shuffle-labels SEED]
 
 Input `[CLS] query words [SEP] chunk words [SEP]`, each word tokenised on its own. The defaults are those of the authors: from
 deberta-v3-large, rate 5e-6, two epochs of batches of 32, 384 pieces, weight decay 0.01, 200 steps of warm-up, linear schedule;
@@ -99,6 +99,7 @@ def measured(model, examples, size=32):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tags", type=int, choices=TAGS, default=2)
+    encoders.offers_control(parser)
     options, preset, generator, log = encoders.begin(parser, PRESETS)
     tags, begun = TAGS[options.tags], encoders.opened(options, preset, generator)
     model = Labeler(begun.backbone, options.tags, generator)
@@ -109,6 +110,9 @@ def main():
             encoders.adopt(head_of, options.base, prefix)
     rows = read(options.rows / "labeler.parquet", "question", "chunk_tokens", "labels", "tag", "question_id")
     rows, aside = parted(rows, options.held_out)
+    if options.shuffle_labels is not None:
+        # What is held out keeps its labels: it measures what the control has not learned.
+        rows = encoders.shuffled_labels(rows, options.shuffle_labels, "labels", "tag")
     examples = [example(begun.pieces, row, preset.pieces, tags) for row in rows]
     held = [example(begun.pieces, row, preset.pieces, tags) for row in aside][:600]
     encoders.note(log, "labeler", options, preset, model, examples, held)

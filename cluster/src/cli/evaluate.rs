@@ -9,6 +9,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::{self, Notice};
 use hopeval_cluster::supervise::{self, Grace};
+use hopeval_jobs::job::Mode;
 use hopeval_jobs::run::{self, Generation, Open, Places};
 use hopeval_jobs::{DEFAULT_JOB, Job, failures, plan as planning, show};
 use hopeval_results::layout;
@@ -126,7 +127,7 @@ impl OutputArguments {
             bail!("no measure `{unknown}`; the run has {}", names.join(", "));
         }
         print::line(print::measures(run, &shown, &choice).trim_end());
-        print::line(&print::costs(&shown));
+        print::line(&print::incurred(&shown.costs));
         let out = run.places.store.full_name(&layout::run(run.id()));
         print::line(&format!("results: {out}"));
         Ok(())
@@ -141,6 +142,10 @@ pub(crate) struct RunArguments {
     mesh: MeshArguments,
     #[command(flatten)]
     output: OutputArguments,
+    /// What the run is timed for: `throughput`, or `latency`: one question at a time, nothing shared. Figures are the same
+    /// [default: the job's `run.mode`].
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
     /// Sets bad rows of the dataset aside in this file instead of failing.
     #[arg(long, value_name = "FILE")]
     quarantine: Option<PathBuf>,
@@ -175,7 +180,8 @@ pub(crate) struct PlanArguments {
 }
 
 pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8> {
-    let job = arguments.job.load()?;
+    let mut job = arguments.job.load()?;
+    job.run.mode = arguments.mode.unwrap_or(job.run.mode);
     if arguments.show_settings {
         print::line(toml::to_string_pretty(&job)?.trim_end());
         return Ok(exit::DONE);

@@ -26,7 +26,8 @@ use std::time::Instant;
 pub struct Options {
     /// Tokens in a batch at most.
     pub batch_tokens: usize,
-    /// Tokens whose encoder states are kept (encoder-decoders); at least a batch is.
+    /// Tokens whose encoder states are kept (encoder-decoders); at least a batch is. With 0, each batch's are forgotten
+    /// after it.
     pub states_tokens: usize,
     /// Tokens that the key/value cache holds (generation).
     pub cache_tokens: usize,

@@ -87,6 +87,12 @@ impl<D: Device> StatesPool<D> {
         }
     }
 
+    /// Forgets every prompt.
+    pub fn clear(&mut self) {
+        self.by_use.clear();
+        self.free.extend(self.entries.drain().flat_map(|(_, entry)| entry.rows));
+    }
+
     /// Stores states at rows from [`make_room`](Self::make_room).
     ///
     /// # Errors
@@ -127,6 +133,15 @@ mod tests {
         assert_eq!(rows.len(), 3);
         let all = BTreeSet::from([a.clone(), c.clone()]);
         assert!(pool.make_room(&ids(&[4, 4]), &all).is_none(), "both are in use");
+    }
+
+    #[test]
+    fn what_is_cleared_is_gone_and_leaves_all_its_room() {
+        let mut pool = StatesPool::<Reference>::reserve(&Reference, 4, 1).unwrap();
+        pool.make_room(&ids(&[1, 1, 1]), &BTreeSet::new()).unwrap();
+        pool.clear();
+        assert!(pool.find(&ids(&[1, 1, 1])).is_none());
+        assert!(pool.make_room(&ids(&[2, 2, 2, 2]), &BTreeSet::new()).is_some());
     }
 
     #[test]

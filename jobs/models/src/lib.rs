@@ -3,10 +3,12 @@
 //!
 //! Each is a Hugging Face folder under `files/`, with a card (`README.md`) that says what it was trained on, by which command
 //! and how well it does, and the log of its training. [`unpack`] writes a folder once into a cache, under a name that holds its
-//! digest; what opens it is the caller's matter. Nothing here knows the engine.
+//! digest; what opens it is the caller's matter. Nothing here knows the engine. [`untrained`] writes a model's control.
 
 mod embedded;
+mod untrained;
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,14 +66,38 @@ pub fn digest(name: &str) -> Result<String, ModelsError> {
 pub fn unpack(name: &str, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
     let model = find(name)?;
     let place = cache_dir.join(format!("{}-{}", model.name, &model.digest()[..16]));
-    if !model.is_whole(&place) {
-        model.write(cache_dir, &place)?;
-    }
+    model.put(cache_dir, &place, |_, bytes| bytes.into())?;
     Ok(place)
 }
 
+/// As [`unpack`], of a model with the same architecture and tokenizer whose weights are random numbers of `seed`: a control.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn untrained(name: &str, seed: u64, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
+    let model = find(name)?;
+    let place = cache_dir.join(format!("{}-untrained-{seed}-{}", model.name, &model.digest()[..16]));
+    let config = model.files.iter().find(|(name, _)| *name == "config.json").map_or(&b""[..], |(_, bytes)| bytes);
+    model.put(cache_dir, &place, |name, bytes| match name {
+        WEIGHTS => untrained::weights(bytes, config, seed).into(),
+        _ => bytes.into(),
+    })?;
+    Ok(place)
+}
+
+/// The file that holds a model's weights.
+const WEIGHTS: &str = "model.safetensors";
+
 fn find(name: &str) -> Result<&'static Model, ModelsError> {
     MODELS.iter().find(|model| model.name == name).ok_or_else(|| ModelsError::Unknown { name: name.to_owned() })
+}
+
+/// Names and contents of a folder.
+type Files<'a> = [(&'static str, Cow<'a, [u8]>)];
+
+/// Whether all files stand there at their length.
+fn is_whole(place: &Path, files: &Files<'_>) -> bool {
+    files.iter().all(|(name, bytes)| fs::metadata(place.join(name)).is_ok_and(|file| file.len() == bytes.len() as u64))
 }
 
 impl Model {
@@ -87,24 +113,29 @@ impl Model {
         hasher.finalize().to_hex().to_string()
     }
 
-    fn is_whole(&self, place: &Path) -> bool {
-        self.files
-            .iter()
-            .all(|(name, bytes)| fs::metadata(place.join(name)).is_ok_and(|file| file.len() == bytes.len() as u64))
+    /// Writes the folder unless it is there; `content` is what a file of it holds.
+    fn put<'a>(
+        &'a self,
+        cache_dir: &Path,
+        place: &Path,
+        content: impl Fn(&str, &'a [u8]) -> Cow<'a, [u8]>,
+    ) -> Result<(), ModelsError> {
+        let files: Vec<_> = self.files.iter().map(|&(name, bytes)| (name, content(name, bytes))).collect();
+        if is_whole(place, &files) { Ok(()) } else { self.write(cache_dir, place, &files) }
     }
 
-    fn write(&self, cache_dir: &Path, place: &Path) -> Result<(), ModelsError> {
+    fn write(&self, cache_dir: &Path, place: &Path, files: &Files<'_>) -> Result<(), ModelsError> {
         static TURN: AtomicU64 = AtomicU64::new(0);
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let beside = cache_dir.join(format!(".{}-{}-{turn}.partial", self.name, process::id()));
         let failed = |path: &Path, source| ModelsError::Write { name: self.name, path: path.to_owned(), source };
         fs::create_dir_all(&beside).map_err(|source| failed(&beside, source))?;
-        for (name, bytes) in self.files {
+        for (name, bytes) in files {
             let path = beside.join(name);
             fs::write(&path, bytes).map_err(|source| failed(&path, source))?;
         }
         let mut renamed = fs::rename(&beside, place);
-        if renamed.is_err() && !self.is_whole(place) {
+        if renamed.is_err() && !is_whole(place, files) {
             // What stands there is not whole: a disk was full, or somebody took a file away.
             drop(fs::remove_dir_all(place));
             renamed = fs::rename(&beside, place);
@@ -112,7 +143,7 @@ impl Model {
         if let Err(source) = renamed {
             drop(fs::remove_dir_all(&beside));
             // Another process may have been first.
-            if !self.is_whole(place) {
+            if !is_whole(place, files) {
                 return Err(failed(place, source));
             }
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::thread;
 
-use hopeval_models::{ModelsError, digest, names, unpack};
+use hopeval_models::{ModelsError, digest, names, unpack, untrained};
 
 #[test]
 fn folders_are_whole_and_written_once() {
@@ -33,6 +33,19 @@ fn a_folder_that_is_not_whole_is_written_anew() {
     assert_eq!(unpack(name, cache.path()).unwrap(), place);
     assert_eq!(fs::read(place.join("config.json")).unwrap(), whole);
     assert!(place.join("tokenizer.json").exists());
+}
+
+#[test]
+fn a_control_is_a_folder_of_its_own_for_each_seed() {
+    let cache = tempfile::tempdir().unwrap();
+    let name = names().next().unwrap();
+    let (one, two) = (untrained(name, 1, cache.path()).unwrap(), untrained(name, 2, cache.path()).unwrap());
+    let weights = |place: &std::path::Path| fs::read(place.join("model.safetensors")).unwrap();
+    assert_ne!(weights(&one), weights(&two));
+    assert!(one.file_name().unwrap().to_str().unwrap().starts_with(&format!("{name}-untrained-1-")));
+    fs::remove_file(one.join("model.safetensors")).unwrap();
+    assert_eq!(untrained(name, 1, cache.path()).unwrap(), one);
+    assert_ne!(weights(&one), weights(&unpack(name, cache.path()).unwrap()));
 }
 
 #[test]

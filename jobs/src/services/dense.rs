@@ -144,6 +144,11 @@ impl Dense {
         Ok([VERSION, self.encoder.open()?.digest(), settings.dtype.name(), &settings.written()].join("\n"))
     }
 
+    /// Numbers that its encoder's weights are; none before it is open.
+    pub(super) fn encoder_parameters(&self) -> Option<u64> {
+        self.encoder.opened().map(Model::parameters)
+    }
+
     fn parameters(&self, model: &Model) -> DenseParameters {
         let encoder = [model.digest(), &self.settings.written()].join(" ");
         let encoder = blake3::hash(encoder.as_bytes()).to_hex().to_string();

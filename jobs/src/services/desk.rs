@@ -10,19 +10,23 @@
 //! A service thread takes whatever waits, up to a batch, and never waits for more. Nothing here blocks the worker.
 
 use super::spent::{Books, Spent, Took, add};
-use super::{Catalogue, Engine, corpus, lm, sparse};
+use super::{Catalogue, Engine, lm, sparse};
 use crate::host::{Recorded, Served};
+use crate::job::Mode;
 use crate::journal::Shelf;
 use crate::record::Record;
 use hopeval_index::Scratch;
 use hopeval_methods::{Answer, Ask, FailureKind, Request, Response};
+use hopeval_operators::Key;
 use hopeval_operators::serve::{Answered, Backend, Submission};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::Location;
 use hopeval_results::journal::SegmentReader;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
@@ -40,14 +44,20 @@ pub struct Desk {
     queues: BTreeMap<Arc<str>, Sender<Task>>,
     /// Keys that have reached this worker, by their first eight bytes: a key belongs to one worker alone.
     seen: FxHashSet<u64>,
+    /// What was answered before is not looked for where answers are timed.
+    mode: Mode,
     archive: Sender<(Task, Location)>,
 }
 
 impl Desk {
     /// Opens the services of one worker, each with a thread of its own; a retriever takes up to `batch` requests at once.
-    pub fn open(catalogue: &Arc<Catalogue>, shelf: Shelf, books: &Books, batch: usize) -> Self {
+    pub fn open(catalogue: &Arc<Catalogue>, shelf: Shelf, books: &Books, batch: usize, mode: Mode) -> Self {
         let mut queues = BTreeMap::new();
         for (name, engine) in &catalogue.engines {
+            if catalogue.infos.get(name).is_some_and(|info| !info.journalled) {
+                // It is looked up here.
+                continue;
+            }
             let (sender, receiver) = channel();
             let counter = Counter {
                 catalogue: Arc::clone(catalogue),
@@ -71,8 +81,20 @@ impl Desk {
             books: Arc::clone(books),
             queues,
             seen: FxHashSet::default(),
+            mode,
             archive,
         }
+    }
+
+    /// What is known of a key: computed and not durable yet, or where it stands in the journal. Nothing where requests are
+    /// timed, each as if nobody had asked before.
+    fn known(&self, key: &Key, request: &Request) -> (Option<Rc<Served>>, Option<Location>) {
+        if self.mode == Mode::Latency {
+            return (None, None);
+        }
+        let recent = self.shelf.recent(key).filter(|served| served.response.satisfies(request));
+        let location = if recent.is_some() { None } else { self.shelf.locate(key) };
+        (recent, location)
     }
 
     fn spent(&self, request: &Request) -> Option<&Spent> {
@@ -107,19 +129,18 @@ impl Backend for Desk {
             let info = self.catalogue.info(&request.service);
             if info.is_none_or(|info| !info.journalled) {
                 // A look-up in the mapped corpus computes nothing.
-                let response = corpus::look_up(&self.catalogue.corpus, request);
+                let response = self.catalogue.look_up(request);
                 at_once.push((submission.ticket, Answered { response: Served::now(response), record: None }));
                 continue;
             }
-            if let Some(served) = self.shelf.recent(&submission.key).filter(|served| served.response.satisfies(request))
-            {
+            let (recent, location) = self.known(&submission.key, request);
+            if let Some(served) = recent {
                 if let Some(spent) = self.spent(request) {
                     add(&spent.journalled, 1);
                 }
                 at_once.push((submission.ticket, Answered { response: served.cached(), record: None }));
                 continue;
             }
-            let location = self.shelf.locate(&submission.key);
             // A closed channel drops the ticket, and that is answered as such.
             match location {
                 Some(location) => drop(self.archive.send(((submission, now), location))),
@@ -200,7 +221,8 @@ pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
 pub(super) fn answered(task: Task, response: Response, took: Took) -> Settled {
     let (submission, _) = task;
     let kind = submission.request.ask.kind();
-    let served = Served { response, queue_us: took.queue_us, service_us: took.service_us, cached: false };
+    let Took { queue_us, service_us, device_us } = took;
+    let served = Served { response, queue_us, service_us, device_us, cached: false };
     let record = Recorded {
         bucket: submission.bucket,
         key: submission.key,
@@ -227,6 +249,9 @@ impl Counter {
             let begun = Instant::now();
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
             let (corpus, spent) = (&self.catalogue.corpus, self.books.get(&self.name));
+            // No other thread writes into the books of this worker's service.
+            let device_us = || spent.map_or(0, |spent| spent.device_us.load(Relaxed));
+            let device_before = device_us();
             let responses = match &*self.engine {
                 Engine::Dense(dense) => dense.retrieve(corpus, &requests, &mut scratch, spent),
                 engine => sparse::retrieve(corpus, engine, &requests, &mut scratch),
@@ -234,6 +259,7 @@ impl Counter {
             let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
             // A batch's time is shared evenly: what one query of it took alone is not known.
             let share = took / tasks.len() as u64;
+            let device_us = (device_us() - device_before) / tasks.len() as u64;
             if let Some(spent) = spent {
                 // The first has what the shares leave over, so that the sum is the batch's time.
                 let over = took - share * tasks.len() as u64;
@@ -242,7 +268,7 @@ impl Counter {
             }
             Ticket::answer_all(tasks.into_iter().zip(responses).map(|(task, response)| {
                 let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
-                answered(task, response, Took { queue_us, service_us: share, device_us: 0 })
+                answered(task, response, Took { queue_us, service_us: share, device_us })
             }));
         }
     }

@@ -102,6 +102,7 @@ pub struct Model {
     settings: LmSettings,
     answers: Vec<Kind>,
     digest: String,
+    parameters: u64,
     meter: Arc<Meter>,
 }
 
@@ -141,8 +142,10 @@ impl Model {
         ];
         let digest = blake3::hash(parts.join("\n").as_bytes()).to_hex().to_string();
         let answers = answers(&session, settings);
+        let shapes = checkpoint.names().filter_map(|name| Some(&checkpoint.get(name)?.shape));
+        let parameters = shapes.map(|shape| shape.iter().map(|&n| n as u64).product::<u64>()).sum();
         let meter = Arc::new(Meter { counters: Arc::clone(session.engine.counters()), booked: AtomicU64::new(0) });
-        Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, meter })
+        Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, parameters, meter })
     }
 
     /// What it can be asked.
@@ -154,6 +157,11 @@ impl Model {
     /// class, and the settings that are not only about speed.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Numbers that its weights are.
+    pub fn parameters(&self) -> u64 {
+        self.parameters
     }
 
     /// Answers one request, here and now.

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// What the names of hopeval's own models begin with.
 const OWN: &str = "hopeval:";
 
+/// What stands before a seed, after the name of one of them: the same architecture with random weights, a control.
+const UNTRAINED: &str = "?untrained=";
+
 /// A model's name as a job keeps it: a folder beside the job, if there is one, by its whole path.
 pub(crate) fn resolved(base: &Path, model: String) -> String {
     let folder = base.join(&model);
@@ -19,7 +22,7 @@ pub(crate) fn resolved(base: &Path, model: String) -> String {
     }
 }
 
-/// The folder of `model`; hopeval's own are unpacked into `cache`.
+/// The folder of `model`; hopeval's own, and their untrained controls, are unpacked into `cache`.
 ///
 /// # Errors
 /// [`JobError::NoModel`], which says what is allowed; [`JobError::Unpack`].
@@ -33,8 +36,15 @@ pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf
             own_names()
         ),
     };
-    if let Some(name) = model.strip_prefix(OWN) {
-        return hopeval_models::unpack(name, &cache.join("models")).map_err(|error| match error {
+    if let Some(own) = model.strip_prefix(OWN) {
+        let (cache, (name, seed)) = (cache.join("models"), own.split_once(UNTRAINED).unwrap_or((own, "")));
+        let unpacked = if name == own {
+            hopeval_models::unpack(name, &cache)
+        } else {
+            let seed = seed.parse().map_err(|_| none(format!("`{seed}` is no seed, which is a whole number")))?;
+            hopeval_models::untrained(name, seed, &cache)
+        };
+        return unpacked.map_err(|error| match error {
             ModelsError::Unknown { .. } => none("hopeval has no such model".to_owned()),
             source => JobError::Unpack { name: service.to_owned(), source },
         });
@@ -55,7 +65,8 @@ pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf
 
 /// hopeval's own models, as an error lists them.
 fn own_names() -> String {
-    hopeval_models::names().map(|name| format!("{OWN}{name}")).collect::<Vec<_>>().join(", ")
+    let names = hopeval_models::names().map(|name| format!("{OWN}{name}"));
+    format!("{}, each also untrained as {OWN}NAME{UNTRAINED}SEED", names.collect::<Vec<_>>().join(", "))
 }
 
 /// The hub's cache, as `huggingface_hub` finds it.
@@ -100,6 +111,9 @@ mod tests {
         let error = |model: &str| folder("scorer", model, dir.path()).unwrap_err().to_string();
         for (model, reason) in [
             ("hopeval:nothing", "hopeval has no such model"),
+            ("hopeval:nothing?untrained=1", "hopeval has no such model"),
+            ("hopeval:scorer?untrained=one", "`one` is no seed"),
+            ("hopeval:scorer?trained=1", "hopeval has no such model"),
             ("nowhere", "no such folder"),
             ("no-such-organisation/model", "no such folder, and not in "),
         ] {
@@ -118,6 +132,10 @@ mod tests {
         let found = folder("scorer", "hopeval:scorer", dir.path()).unwrap();
         assert!(found.starts_with(dir.path().join("models")) && found.join("config.json").is_file());
         assert_eq!(folder("other", "hopeval:scorer", dir.path()).unwrap(), found);
+        let control = folder("scorer", "hopeval:scorer?untrained=1", dir.path()).unwrap();
+        let read = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
+        assert_eq!(read(&control, "tokenizer.json"), read(&found, "tokenizer.json"));
+        assert_ne!(read(&control, "model.safetensors"), read(&found, "model.safetensors"));
     }
 
     #[test]

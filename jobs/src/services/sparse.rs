@@ -32,7 +32,7 @@ pub(super) fn retrieve(
     let found = match engine {
         Engine::Bm25(index) => index.search(&queries, scratch),
         Engine::Tfidf(index) => index.search(&queries, scratch),
-        Engine::LinkTfidf | Engine::Dense(_) | Engine::Lm(_) => Vec::new(),
+        Engine::LinkTfidf | Engine::ShuffledLinks(_) | Engine::Dense(_) | Engine::Lm(_) => Vec::new(),
     };
     let mut found = found.into_iter();
     responses

@@ -72,7 +72,10 @@ impl Hosted for Toy {
     }
 }
 
-struct Door;
+/// Opens the machines of a question together, or one after another.
+struct Door {
+    one_at_a_time: bool,
+}
 
 impl Opener for Door {
     type Question = (usize, Vec<Script>);
@@ -80,6 +83,10 @@ impl Opener for Door {
 
     fn open(&mut self, (question, scripts): Self::Question) -> Vec<Toy> {
         scripts.into_iter().enumerate().map(|(i, script)| Toy::new((question, i), script)).collect()
+    }
+
+    fn one_at_a_time(&self) -> bool {
+        self.one_at_a_time
     }
 }
 
@@ -101,7 +108,15 @@ struct Shown {
 }
 
 /// Runs `questions` (with their chunks); `pick` chooses which of the waiting requests is answered next.
-fn run(questions: Vec<(u64, Vec<Script>)>, mut pick: impl FnMut(usize) -> usize + Send + Sync + 'static) -> Shown {
+fn run(questions: Vec<(u64, Vec<Script>)>, pick: impl FnMut(usize) -> usize + Send + Sync + 'static) -> Shown {
+    run_by(Door { one_at_a_time: false }, questions, pick)
+}
+
+fn run_by(
+    door: Door,
+    questions: Vec<(u64, Vec<Script>)>,
+    mut pick: impl FnMut(usize) -> usize + Send + Sync + 'static,
+) -> Shown {
     timely::execute_directly(move |worker| {
         let (sent, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
         let credits = Credits::new(1);
@@ -110,7 +125,7 @@ fn run(questions: Vec<(u64, Vec<Script>)>, mut pick: impl FnMut(usize) -> usize 
             let (asking, replying, requests, outcomes) = scope.iterative::<u32, _, _>(|inner| {
                 let (asking, questions) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
                 let (replying, replies) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
-                let (requests, outcomes) = drive(questions, replies, Door, &credits, &counters);
+                let (requests, outcomes) = drive(questions, replies, door, &credits, &counters);
                 (asking, replying, requests.leave(scope), outcomes.leave(scope))
             });
             let (log, done) = (Rc::clone(&sent), Rc::clone(&ended));
@@ -220,6 +235,21 @@ fn a_finished_question_is_forgotten() {
     let shown = run(vec![(0, vec![vec![vec![3]]]), (0, vec![late])], |_| 0);
     assert_eq!(shown.sent, [(0, 3), (0, 1), (0, 3)]);
     assert_eq!(shown.ended.len(), 2);
+}
+
+#[test]
+fn machines_that_run_one_at_a_time_are_told_nothing_of_each_other() {
+    let scripts = vec![vec![vec![3, 4]], vec![vec![3]], vec![vec![4], vec![1]]];
+    let shown = run_by(Door { one_at_a_time: true }, vec![(0, scripts.clone()), (1, vec![vec![vec![5]]])], |waiting| {
+        waiting - 1
+    });
+    let alone = |i: usize| ((0, i), Toy::new((0, i), scripts[i].clone()).alone());
+    let of_first: Vec<_> = shown.ended.iter().filter(|(chunk, _)| *chunk == 0).map(|(_, ended)| ended.clone()).collect();
+    assert_eq!(of_first, [alone(0), alone(1), alone(2)], "in the order of the configurations");
+    let sent: Vec<u8> = shown.sent.iter().filter(|(chunk, _)| *chunk == 0).map(|(_, key)| *key).collect();
+    assert_eq!(sent[..4], [3, 4, 3, 4], "what the first asked is sent again for the others");
+    assert_eq!((sent.len() as u64 + 1, shown.credits), (shown.asked, 3));
+    assert!(shown.released);
 }
 
 #[test]

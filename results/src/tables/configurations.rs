@@ -28,5 +28,7 @@ row! {
         pub prompt_digest: Option<String>,
         /// What tells replicates of one configuration apart (seed, demonstration set); null where there is one only.
         pub replicate: Option<String>,
+        /// What it is a control of; null where it is none.
+        pub control: Option<String>,
     }
 }

@@ -16,5 +16,9 @@ row! {
         pub queue_s: f64,
         /// From the first request to the outcome, in seconds.
         pub wall_s: f64,
+        /// How the run was timed: `throughput` (questions in flight beside each other) or `latency` (one at a time, as for a single user); null in files of earlier versions.
+        pub mode: Option<String>,
+        /// Time of devices in seconds that the outcome took by itself; null where no device was used, and where others shared it: in the mode `throughput`.
+        pub device_s: Option<f64>,
     }
 }

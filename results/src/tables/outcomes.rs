@@ -75,6 +75,10 @@ row! {
         pub calls: Vec<CallRow>,
         /// How long it took; null where it was not measured.
         pub timing: Option<Timing>,
+        /// Passages that retrievers gave, repeats included; null in files of earlier versions.
+        pub retrieved: Option<u64>,
+        /// Time of devices in seconds that the outcome took by itself; null where no device was used, and where others shared it.
+        pub device_s: Option<f64>,
     }
 }
 
@@ -112,6 +116,8 @@ row! {
         pub rounds: u32,
         /// What was asked, by service and kind, as if nothing were shared.
         pub calls: Vec<CallRow>,
+        /// Passages that retrievers gave, repeats included; null in files of earlier versions.
+        pub retrieved: Option<u64>,
     }
 }
 
@@ -134,6 +140,7 @@ impl OutcomeRow {
             iterations: self.iterations,
             rounds: self.rounds,
             calls: self.calls,
+            retrieved: self.retrieved,
         }
     }
 }

@@ -48,7 +48,7 @@ fn every_table_comes_back() {
         MeasureRow { low: Some(f64::MIN_POSITIVE), high: Some(-0.0), ..MeasureRow::default() },
     ]);
     there_and_back(&[CostRow { configuration: Some("a".to_owned()), money: Some(1.5), ..CostRow::default() }]);
-    there_and_back(&[LatencyRow { wall_s: 0.25, ..LatencyRow::default() }]);
+    there_and_back(&[LatencyRow { wall_s: 0.25, mode: Some("latency".to_owned()), ..LatencyRow::default() }]);
     there_and_back(&[RequestRow { bucket: 4095, ..RequestRow::default() }]);
     there_and_back(&[ErrorRow { line: Some(3), ..ErrorRow::default() }, ErrorRow::default()]);
     there_and_back::<ScoreRow>(&[]);
@@ -227,6 +227,8 @@ fn outcome() -> impl Strategy<Value = OutcomeRow> {
             rounds: 4,
             calls,
             timing: timing.map(|(service_s, queue_s, wall_s)| Timing { service_s, queue_s, wall_s }),
+            retrieved: timing.map(|_| index),
+            device_s: timing.map(|(service_s, ..)| service_s),
         }
     })
 }

@@ -155,7 +155,11 @@ impl<'a, D: Device> Worker<'a, D> {
             Loaded::EncoderDecoder(model) => {
                 self.open_pool()?;
                 let pool = self.pool.as_mut().expect("it was opened; this is a bug");
-                score::with_encoder_decoder(self.device, &**model, pool, &scores)?
+                let scored = score::with_encoder_decoder(self.device, &**model, pool, &scores);
+                if self.options.states_tokens == 0 {
+                    pool.clear();
+                }
+                scored?
             }
             Loaded::Encoder(_) => unreachable!("it was answered above; this is a bug"),
         };

@@ -197,6 +197,11 @@ impl LmSettings {
         Options { batch_tokens, states_tokens, cache_tokens, ..Options::default() }
     }
 
+    /// The same where one request's time counts: what was encoded for others is not kept.
+    pub(crate) fn alone(&self) -> Self {
+        Self { states_tokens: 0, ..self.clone() }
+    }
+
     /// All that can change an answer, beside the checkpoint and the device's numerics class, as text. A new setting is in
     /// it unless it is named above.
     pub(super) fn behaviour(&self) -> String {

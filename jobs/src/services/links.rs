@@ -1,0 +1,87 @@
+//! `kind = "shuffled_links"`: the corpus's links with their targets exchanged, as a control of methods that follow links.
+//!
+//! Every passage keeps as many links, and every passage is linked to as often as some passage was; only what a link leads to
+//! is another passage, the same one for all links to it. What a method still finds through links it did not find by them.
+
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_methods::request::{self, Direction, Links};
+use hopeval_methods::{Answer, Ask, FailureKind, Request, Response, Work};
+use serde::{Deserialize, Serialize};
+
+use super::cannot;
+
+/// The keys of a `kind = "shuffled_links"` service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShuffledLinksSettings {
+    /// Another seed exchanges other passages.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// A permutation of a corpus's passages, both ways.
+pub struct ShuffledLinks {
+    /// Where a link to a passage leads instead.
+    instead: Vec<u32>,
+    /// Of which passage a passage has the place.
+    origin: Vec<u32>,
+}
+
+impl ShuffledLinks {
+    /// For a corpus of `passages`: the same permutation wherever it is made.
+    pub fn new(settings: &ShuffledLinksSettings, passages: u32) -> Self {
+        let mut draws = blake3::Hasher::new_derive_key("hopeval shuffled links 1")
+            .update(&settings.seed.to_le_bytes())
+            .finalize_xof();
+        let mut instead: Vec<u32> = (0..passages).collect();
+        // Fisher and Yates. The remainder favours no place by more than one part in 2^32.
+        for last in (1..instead.len()).rev() {
+            let mut draw = [0; 8];
+            draws.fill(&mut draw);
+            instead.swap(last, (u64::from_le_bytes(draw) % (last as u64 + 1)) as usize);
+        }
+        let mut origin = vec![0; instead.len()];
+        for (from, &to) in (0..passages).zip(&instead) {
+            origin[to as usize] = from;
+        }
+        Self { instead, origin }
+    }
+
+    /// Answers a look-up of links, at once.
+    pub(super) fn look_up(&self, corpus: &Corpus, request: &Request) -> Response {
+        let Ask::Links(Links { passage, direction, .. }) = &request.ask else { return cannot(request) };
+        let asked = PassageId(passage.0);
+        if !corpus.contains(asked) {
+            return Response::failure(FailureKind::Refused, format!("no passage {}", passage.0));
+        }
+        let found: Vec<u32> = match direction {
+            Direction::Outgoing => corpus.links(asked).iter().map(|to| self.instead[to.0 as usize]).collect(),
+            Direction::Incoming => {
+                corpus.linked_from(PassageId(self.origin[asked.0 as usize])).iter().map(|from| from.0).collect()
+            }
+        };
+        // A passage never links to itself.
+        let others = found.into_iter().filter(|&other| other != asked.0);
+        Response::answer(Answer::Links(others.map(request::PassageId).collect()), Work::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_one_permutation() {
+        let of = |seed| ShuffledLinks::new(&ShuffledLinksSettings { seed }, 1000);
+        let (first, other) = (of(1), of(2));
+        assert_eq!(first.instead, of(1).instead);
+        assert_ne!(first.instead, other.instead);
+        let mut sorted = first.instead.clone();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..1000), "each passage once");
+        assert!((0..1000).all(|p| first.origin[first.instead[p] as usize] == p as u32));
+        let kept = first.instead.iter().enumerate().filter(|&(from, &to)| from == to as usize).count();
+        assert!(kept < 10, "{kept} passages stay where they are");
+        assert!(ShuffledLinks::new(&ShuffledLinksSettings { seed: 1 }, 0).instead.is_empty());
+    }
+}

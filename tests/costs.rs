@@ -1,0 +1,228 @@
+//! What a question costs: `hopeval costs`, runs that time each question alone, and the controls that stand beside methods.
+
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod harness;
+
+use harness::{document, final_tables, hopeval, run, run_of, succeed};
+use hopeval_results::tables::{ConfigurationRow, FinalOutcomeRow, LatencyRow, Row, read_table};
+use hopeval_results::{Store, layout};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const QUESTIONS: u64 = 6;
+
+const JOB: &str = r#"
+name = "costs"
+title = "a world for its costs"
+[dataset.world]
+questions = 6
+passages = 300
+seed = 5
+[service.bm25]
+kind = "bm25"
+[service.tfidf]
+kind = "tfidf"
+[service.shuffled]
+kind = "shuffled_links"
+seed = 2
+[service.scorer]
+kind = "lm"
+model = "hopeval:scorer"
+threads = 1
+[service.untrained]
+kind = "lm"
+model = "hopeval:scorer?untrained=3"
+threads = 1
+[service.reader]
+kind = "lm"
+model = "hopeval:reader"
+threads = 1
+[service.encoder]
+kind = "lm"
+model = "hopeval:encoder"
+threads = 1
+[service.dense]
+kind = "dense"
+encoder = "encoder"
+[method.bm25]
+kind = "one_step"
+retriever = "bm25"
+[method.dense]
+kind = "one_step"
+retriever = "dense"
+[method.promptrank]
+kind = "promptrank"
+retriever = "tfidf"
+scorer = "scorer"
+pool = 6
+first_hops = 3
+reader = "reader"
+read_paths = 3
+[method.shuffled]
+kind = "promptrank"
+control = "shuffled links"
+retriever = "tfidf"
+links = "shuffled"
+scorer = "scorer"
+pool = 6
+first_hops = 3
+[method.untrained]
+kind = "promptrank"
+control = "untrained scorer"
+retriever = "tfidf"
+scorer = "untrained"
+pool = 6
+first_hops = 3
+[measures]
+recall_at = [2]
+"#;
+
+fn evaluate(dir: &Path, more: &[&str]) -> Value {
+    document(&mut hopeval(dir, &[&["run", "job.toml", "--json"][..], more].concat()))
+}
+
+fn table<R: Row>(dir: &Path, document: &Value, name: &str) -> Vec<R> {
+    let store = Store::open(dir.join("hopeval-store").to_str().unwrap()).unwrap();
+    read_table(&store, &layout::final_table(run_of(document), name)).unwrap()
+}
+
+fn computed(document: &Value, service: &str) -> u64 {
+    let rows = document["cost"].as_array().unwrap();
+    rows.iter()
+        .find(|row| row["configuration"].is_null() && row["service"] == service)
+        .map(|row| row["computed"].as_u64().unwrap())
+        .unwrap_or_else(|| panic!("no {service}"))
+}
+
+/// The account of a configuration.
+fn of<'a>(costs: &'a Value, configuration: &str) -> &'a Value {
+    let accounts = costs["configurations"].as_array().unwrap();
+    accounts.iter().find(|account| account["configuration"] == configuration).unwrap()
+}
+
+#[test]
+fn a_question_s_cost_is_told_alone_and_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    std::fs::write(at.join("job.toml"), JOB).unwrap();
+    let costs = |document: &Value| harness::document(&mut hopeval(at, &["costs", run_of(document), "--json"]));
+    let tables = |document: &Value| final_tables(&at.join("hopeval-store"), run_of(document));
+    let together = evaluate(at, &[]);
+    let alone = evaluate(at, &["--mode", "latency", "--workers", "3"]);
+    let journalled = evaluate(at, &[]);
+
+    // The mode is a matter of time alone, and takes nothing from the journal or from other configurations.
+    assert!(tables(&alone) == tables(&together), "a run of the other mode has other tables");
+    assert!(tables(&journalled) == tables(&together));
+    assert!(computed(&alone, "tfidf") >= computed(&together, "tfidf") + 2 * QUESTIONS, "three ask for the same pool");
+    assert!(computed(&alone, "scorer") > computed(&together, "scorer"));
+    assert_eq!(computed(&journalled, "scorer"), 0);
+
+    let modes = |document: &Value| -> BTreeSet<(Option<String>, bool)> {
+        let rows = table::<LatencyRow>(at, document, "latencies").into_iter();
+        rows.filter(|row| row.configuration == "promptrank").map(|row| (row.mode, row.device_s.is_some())).collect()
+    };
+    assert_eq!(modes(&together), BTreeSet::from([(Some("throughput".to_owned()), false)]));
+    assert_eq!(modes(&alone), BTreeSet::from([(Some("latency".to_owned()), true)]));
+
+    let (shared, isolated, unknown) = (costs(&together), costs(&alone), costs(&journalled));
+    assert_eq!((&shared["mode"], &isolated["mode"]), (&json!("throughput"), &json!("latency")));
+    for name in ["bm25", "dense", "promptrank", "shuffled", "untrained"] {
+        let (ours, others) = (of(&isolated, name), of(&shared, name));
+        assert_eq!((&ours["n"], &ours["coverage"]), (&json!(QUESTIONS), &json!(1.0)));
+        for logical in ["iterations", "rounds", "passages_retrieved", "passages_kept", "parameters"] {
+            assert_eq!(ours[logical], others[logical], "{name} {logical}");
+        }
+        assert!(others["isolated"].is_null());
+        let wall = ours["isolated"]["wall_s"].as_f64().unwrap();
+        let times = &ours["latency"]["wall"];
+        let [mean, p50, p90, p99] = ["mean", "p50", "p90", "p99"].map(|name| times[name].as_f64().unwrap());
+        assert!(0.0 < p50 && p50 <= p90 && p90 <= p99 && mean == wall, "{times}");
+        let device = &ours["isolated"]["device_s"];
+        assert_eq!(device.is_null(), name == "bm25", "{name}: {device}");
+        assert!(device.as_f64().is_none_or(|device| device > 0.0 && device <= wall), "{name}: {device} of {wall}");
+        assert!(ours["attributed"]["service_s"].as_f64().unwrap() > 0.0);
+        assert!(ours["attributed"]["money"].is_null(), "no price is known");
+    }
+    let ranked = of(&shared, "promptrank");
+    let calls = |kind: &str| {
+        let calls = ranked["calls"].as_array().unwrap().iter().find(|calls| calls["kind"] == kind);
+        calls.map_or(0.0, |calls| calls["calls"].as_f64().unwrap())
+    };
+    assert_eq!((calls("read"), calls("generate")), (3.0, 0.0));
+    assert!(calls("score") > 6.0 && calls("links") >= 1.0);
+    assert!(ranked["passages_retrieved"].as_f64().unwrap() > 6.0, "the pool, and the links that were ranked");
+    assert_eq!(of(&shared, "bm25")["parameters"], Value::Null);
+    assert!(of(&shared, "dense")["parameters"].as_u64().unwrap() > 100_000);
+    let models = ranked["parameters"].as_u64().unwrap();
+    assert!(models > of(&shared, "shuffled")["parameters"].as_u64().unwrap(), "the reader's, too");
+    // Where the journal answered everything, no rate was measured.
+    assert_eq!(of(&unknown, "promptrank")["attributed"]["device_s"], Value::Null);
+    assert!(of(&unknown, "promptrank")["attributed"]["prompt_tokens"].as_f64().unwrap() > 0.0);
+    assert!(!shared["incurred"].as_array().unwrap().is_empty());
+
+    let text = succeed(&mut hopeval(at, &["costs", run_of(&alone)]));
+    assert!(text.starts_with("a world for its costs\n\nrun "), "{text}");
+    for part in [
+        "6 questions, 300 passages, mode latency, workers: 3",
+        "| configuration       | n | coverage | iterations | rounds | retrieve | links | score | read | passages retrieved |",
+        "| shuffled (control)  |",
+        "| system              | #params | avg. query time (s) |",
+        "| method              | # LLM calls | # iterations | latency (s) | device use (%) |",
+        "incurred by this run",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = succeed(&mut hopeval(at, &["costs", run_of(&together)]));
+    assert!(text.contains("not those of a single user") && text.contains("`hopeval run --mode latency`"), "{text}");
+    let query_time = text.lines().skip_while(|line| !line.starts_with("| system")).nth(2).unwrap();
+    assert!(query_time.trim_end_matches([' ', '|']).ends_with('–'), "{query_time}");
+
+    controls(at, &together);
+}
+
+/// Controls are told apart, and do what they are for.
+fn controls(at: &Path, document: &Value) {
+    let rows = table::<ConfigurationRow>(at, document, "configurations");
+    let told: Vec<_> = rows.iter().map(|row| (row.configuration.as_str(), row.control.as_deref())).collect();
+    let expected = [
+        ("bm25", None),
+        ("dense", None),
+        ("promptrank", None),
+        ("shuffled", Some("shuffled links")),
+        ("untrained", Some("untrained scorer")),
+    ];
+    assert_eq!(told, expected);
+    let shown = succeed(&mut hopeval(at, &["show", run_of(document)]));
+    let (methods, apart) = shown.split_once("context mode: open, controls\n").unwrap();
+    assert!(methods.starts_with("a world for its costs\n\nrun ") && methods.contains("| promptrank"), "{shown}");
+    assert!(apart.contains("| shuffled      | shuffled links   | 6 |"), "{shown}");
+
+    let outcomes = table::<FinalOutcomeRow>(at, document, "outcomes");
+    let paths = |name: &str| -> BTreeSet<(u64, Vec<u32>)> {
+        let rows = outcomes.iter().filter(|row| row.configuration == name);
+        let paths = rows.flat_map(|row| row.paths.iter().map(|(passages, _)| (row.index, passages.clone())));
+        paths.filter(|(_, passages)| passages.len() == 2).collect()
+    };
+    let (linked, shuffled) = (paths("promptrank"), paths("shuffled"));
+    assert!(linked.len() > 6 && shuffled.len() > 6);
+    assert!(linked.intersection(&shuffled).count() * 10 <= linked.len(), "links lead where they led");
+    let scores = |name: &str| -> Vec<Vec<f64>> {
+        outcomes.iter().filter(|row| row.configuration == name).map(|row| row.scores.clone()).collect()
+    };
+    assert_ne!(scores("promptrank"), scores("untrained"));
+}
+
+#[test]
+fn a_mode_that_is_none_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("job.toml"), JOB).unwrap();
+    let refused = run(&mut hopeval(dir.path(), &["run", "job.toml", "--mode", "fast"]));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said.contains("allowed: throughput, latency"), "{said}");
+    let set = ["run", "job.toml", "--set", "run.mode=latency", "--show-settings"];
+    assert!(succeed(&mut hopeval(dir.path(), &set)).contains("mode = \"latency\""));
+}
