@@ -95,7 +95,8 @@ pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
     let columns: Vec<&str> = run.judge.set().names().iter().map(String::as_str).filter(has_value).collect();
     let mut modes: BTreeMap<(&str, bool), BTreeMap<usize, Vec<&MeasureRow>>> = BTreeMap::new();
     let position = |name: &str| run.resolved.configurations.iter().position(|c| c.name == name).unwrap_or(usize::MAX);
-    let control = |at: usize| run.resolved.configurations.get(at).and_then(|configuration| configuration.control.as_deref());
+    let control =
+        |at: usize| run.resolved.configurations.get(at).and_then(|configuration| configuration.control.as_deref());
     for row in &rows {
         let at = position(&row.configuration);
         modes.entry((&row.context_mode, control(at).is_some())).or_default().entry(at).or_default().push(row);

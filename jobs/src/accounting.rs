@@ -178,8 +178,11 @@ impl Account {
 /// A run that is not finished; its record or a table cannot be read.
 pub fn accounting(store: &Store, run: &str) -> Result<Accounting, JobError> {
     let record = RunRecord::load(store, run)?;
-    let resolved: Resolved = serde_json::from_value(record.settings)
-        .map_err(|source| JobError::Stored { what: "the settings", run: run.to_owned(), source })?;
+    let resolved: Resolved = serde_json::from_value(record.settings).map_err(|source| JobError::Stored {
+        what: "the settings",
+        run: run.to_owned(),
+        source,
+    })?;
     let log = Log::open(store, run)?;
     let Some(finished) = &log.state().finished else {
         let reason = format!("it has no tables before it is finished; `hopeval resume {run}` goes on with it");
@@ -274,7 +277,7 @@ impl Counts {
             device_s: each(row.device_s),
         });
         let calls: Vec<Calls> = calls.collect();
-        let sum = |of: fn(&Calls) -> f64| calls.iter().map(of).sum();
+        let sum = |of: fn(&Calls) -> f64| -> f64 { calls.iter().map(of).sum() };
         let computed = costs.iter().filter(|row| !is_look_up(row));
         let on_devices = costs.iter().filter(|row| row.prompt_tokens + row.completion_tokens + row.scored_tokens > 0);
         let attributed = Attributed {
@@ -408,14 +411,14 @@ mod tests {
             ..ConfigurationRow::default()
         };
         let parameters = BTreeMap::from([("t5".to_owned(), 70), ("other".to_owned(), 9)]);
-        let rows = [
-            row("score", 40, Some(3.0), Some(2.0)),
-            row("retrieve", 0, Some(1.0), None),
-            row("links", 0, None, None),
-        ];
+        let rows =
+            [row("score", 40, Some(3.0), Some(2.0)), row("retrieve", 0, Some(1.0), None), row("links", 0, None, None)];
         let account = two.account(configuration.clone(), &parameters, rows.iter());
         assert_eq!((account.n, account.coverage, account.parameters), (2, Some(0.5), Some(70)));
-        assert_eq!((account.iterations, account.passages_retrieved, account.passages_kept), (Some(2.0), Some(7.0), Some(3.0)));
+        assert_eq!(
+            (account.iterations, account.passages_retrieved, account.passages_kept),
+            (Some(2.0), Some(7.0), Some(3.0))
+        );
         assert_eq!((account.calls_of(Kind::Score), account.calls_of(Kind::Read)), (3.0, 0.0));
         let Attributed { prompt_tokens, service_s, device_s, money, .. } = account.attributed;
         assert_eq!((prompt_tokens, service_s, device_s, money), (20.0, Some(2.0), Some(1.0), None));

@@ -70,7 +70,10 @@ fn tables(accounting: &Accounting) -> String {
     let mut section = |heading: &str, table: String| text.push_str(&format!("\n{heading}\n\n{table}\n"));
     section("calls, means over a configuration's n questions", calls(configurations));
     section("tokens and operations of a question, as if nothing were shared", work(configurations));
-    section("cost of a question in seconds: attributed (unshared, at this run's rates) and isolated (alone)", cost(configurations));
+    section(
+        "cost of a question in seconds: attributed (unshared, at this run's rates) and isolated (alone)",
+        cost(configurations),
+    );
     let timed = match mode {
         Mode::Latency => "latency in seconds, one question at a time",
         Mode::Throughput => "latency in seconds, many questions in flight: not those of a single user",

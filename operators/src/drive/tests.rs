@@ -244,7 +244,8 @@ fn machines_that_run_one_at_a_time_are_told_nothing_of_each_other() {
         waiting - 1
     });
     let alone = |i: usize| ((0, i), Toy::new((0, i), scripts[i].clone()).alone());
-    let of_first: Vec<_> = shown.ended.iter().filter(|(chunk, _)| *chunk == 0).map(|(_, ended)| ended.clone()).collect();
+    let of_first: Vec<_> =
+        shown.ended.iter().filter(|(chunk, _)| *chunk == 0).map(|(_, ended)| ended.clone()).collect();
     assert_eq!(of_first, [alone(0), alone(1), alone(2)], "in the order of the configurations");
     let sent: Vec<u8> = shown.sent.iter().filter(|(chunk, _)| *chunk == 0).map(|(_, key)| *key).collect();
     assert_eq!(sent[..4], [3, 4, 3, 4], "what the first asked is sent again for the others");
