@@ -36,7 +36,8 @@ RULES = {
         DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | RESULTS | {"hopeval-methods", "hopeval-operators", "hopeval-datasets"},
     ),
     "hopeval-models": (
-        {"blake3", "thiserror"},
+        # serde_json: what a file of weights says of its tensors.
+        {"blake3", "serde_json", "thiserror"},
         DATAFLOW | ASYNC | TABLES | JOBS | ENGINE | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators"},
     ),
     "hopeval-corpus": (
