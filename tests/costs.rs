@@ -77,6 +77,8 @@ pool = 6
 first_hops = 3
 [measures]
 recall_at = [2]
+[run]
+price_per_device_hour = 36.0
 "#;
 
 fn evaluate(dir: &Path, more: &[&str]) -> Value {
@@ -144,7 +146,12 @@ fn a_question_s_cost_is_told_alone_and_shared() {
         assert_eq!(device.is_null(), name == "bm25", "{name}: {device}");
         assert!(device.as_f64().is_none_or(|device| device > 0.0 && device <= wall), "{name}: {device} of {wall}");
         assert!(ours["attributed"]["service_s"].as_f64().unwrap() > 0.0);
-        assert!(ours["attributed"]["money"].is_null(), "no price is known");
+        for cost in ["attributed", "isolated"] {
+            let [seconds, money] = ["device_s", "money"].map(|key| ours[cost][key].as_f64());
+            assert_eq!(seconds.is_some(), name != "bm25", "{name}");
+            assert!(money.zip(seconds).is_none_or(|(money, seconds)| (money - seconds / 100.0).abs() < 1e-12));
+            assert_eq!(money.is_some(), seconds.is_some());
+        }
     }
     let ranked = of(&shared, "promptrank");
     let calls = |kind: &str| {

@@ -113,7 +113,7 @@ pub struct Attributed {
     pub service_s: Option<f64>,
     /// Seconds of devices; none if no model is asked, or the rate of one is not known.
     pub device_s: Option<f64>,
-    /// Money; none where no price is known.
+    /// Money for devices; none where no price is known, and as `device_s`.
     pub money: Option<f64>,
 }
 
@@ -126,6 +126,8 @@ pub struct Isolated {
     pub device_s: Option<f64>,
     /// Share of the time that devices were at work.
     pub device_use: Option<f64>,
+    /// Money for devices; none where no price is known.
+    pub money: Option<f64>,
 }
 
 /// Latencies of a configuration's questions, in seconds.
@@ -206,14 +208,14 @@ pub fn accounting(store: &Store, run: &str) -> Result<Accounting, JobError> {
         let row = row?;
         clocks.entry(row.configuration.clone()).or_default().add(&row);
     }
-    let mode = resolved.job.run.mode;
+    let (mode, price) = (resolved.job.run.mode, resolved.job.run.price_per_device_hour);
     let accounts = configurations.into_iter().map(|configuration| {
         let name = configuration.configuration.clone();
         let counts = counts.remove(&name).unwrap_or_default();
         let rows = attributed.iter().filter(|row| row.configuration.as_deref() == Some(&name));
         let account = counts.account(configuration, &resolved.parameters, rows);
         let clock = clocks.remove(&name).filter(|clock| !clock.wall.is_empty());
-        let isolated = clock.as_ref().filter(|_| mode == Mode::Latency).map(Clock::isolated);
+        let isolated = clock.as_ref().filter(|_| mode == Mode::Latency).map(|clock| clock.isolated(price));
         Account { isolated, latency: clock.map(Clock::latency), ..account }
     });
     let configurations = accounts.collect();
@@ -279,15 +281,18 @@ impl Counts {
         let calls: Vec<Calls> = calls.collect();
         let sum = |of: fn(&Calls) -> f64| -> f64 { calls.iter().map(of).sum() };
         let computed = costs.iter().filter(|row| !is_look_up(row));
-        let on_devices = costs.iter().filter(|row| row.prompt_tokens + row.completion_tokens + row.scored_tokens > 0);
+        // Whoever has tokens asked a model.
+        let of_models = |row: &&&CostRow| row.prompt_tokens + row.completion_tokens + row.scored_tokens > 0;
+        let on_devices =
+            |of: fn(&CostRow) -> Option<f64>| each(known_sum(costs.iter().filter(of_models).map(|row| of(row))));
         let attributed = Attributed {
             prompt_tokens: sum(|calls| calls.prompt_tokens),
             completion_tokens: sum(|calls| calls.completion_tokens),
             scored_tokens: sum(|calls| calls.scored_tokens),
             operations: sum(|calls| calls.operations),
             service_s: each(known_sum(computed.map(|row| row.service_s))),
-            device_s: each(known_sum(on_devices.map(|row| row.device_s))),
-            money: each(known_sum(costs.iter().filter(|row| !is_look_up(row)).map(|row| row.money))),
+            device_s: on_devices(|row| row.device_s),
+            money: on_devices(|row| row.money),
         };
         // A service that several parameters name is one model.
         let services: BTreeSet<&str> =
@@ -342,10 +347,13 @@ impl Clock {
         }
     }
 
-    fn isolated(&self) -> Isolated {
+    /// `price` is that of a device's hour.
+    fn isolated(&self, price: Option<f64>) -> Isolated {
         let (n, wall) = (self.wall.len() as f64, self.wall.iter().sum::<f64>());
         let device_use = self.device_s.filter(|_| wall > 0.0).map(|device_s| device_s / wall);
-        Isolated { wall_s: wall / n, device_s: self.device_s.map(|sum| sum / n), device_use }
+        let device_s = self.device_s.map(|sum| sum / n);
+        let money = device_s.zip(price).map(|(seconds, price)| seconds * price / 3600.0);
+        Isolated { wall_s: wall / n, device_s, device_use, money }
     }
 
     fn latency(self) -> Latency {
@@ -437,7 +445,9 @@ mod tests {
         for (wall_s, device_s) in [(2.0, Some(1.0)), (2.0, None)] {
             clock.add(&LatencyRow { wall_s, device_s, ..LatencyRow::default() });
         }
-        assert_eq!(clock.isolated(), Isolated { wall_s: 2.0, device_s: Some(0.5), device_use: Some(0.25) });
+        let expected = Isolated { wall_s: 2.0, device_s: Some(0.5), device_use: Some(0.25), money: None };
+        assert_eq!(clock.isolated(None), expected);
+        assert_eq!(clock.isolated(Some(7200.0)), Isolated { money: Some(1.0), ..expected });
         assert_eq!(clock.latency().n, 2);
     }
 }

@@ -197,6 +197,8 @@ pub struct RunSettings {
     pub allowed_failed: f64,
     /// What it is timed for.
     pub mode: Mode,
+    /// Price of an hour of a device, in whatever currency; money is not known without it.
+    pub price_per_device_hour: Option<f64>,
 }
 
 /// What a run is timed for: the same figures, in another time.
@@ -234,7 +236,14 @@ impl std::str::FromStr for Mode {
 
 impl Default for RunSettings {
     fn default() -> Self {
-        Self { in_flight: None, chunk: None, batch: 64, allowed_failed: 0.0, mode: Mode::default() }
+        Self {
+            in_flight: None,
+            chunk: None,
+            batch: 64,
+            allowed_failed: 0.0,
+            mode: Mode::default(),
+            price_per_device_hour: None,
+        }
     }
 }
 
@@ -330,6 +339,9 @@ impl Job {
         }
         if !(0.0..=1.0).contains(&self.run.allowed_failed) {
             return wrong("run.allowed_failed", self.run.allowed_failed.to_string(), "a share between 0 and 1");
+        }
+        if let Some(price) = self.run.price_per_device_hour.filter(|price| !(price.is_finite() && *price >= 0.0)) {
+            return wrong("run.price_per_device_hour", price.to_string(), "a number, at least 0");
         }
         for (name, service) in &self.service {
             if name == crate::services::CORPUS {

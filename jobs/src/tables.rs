@@ -461,6 +461,8 @@ fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (Ca
         let rate = spent.service_us as f64 / 1e6 / spent.computed as f64;
         (spent.computed > 0).then_some(rate * call.calls as f64)
     };
+    let price = run.resolved.job.run.price_per_device_hour;
+    let money = |device_s: Option<f64>| Some(device_s? * price? / 3600.0);
     let names = run.names();
     let mut rows: Vec<CostRow> = attributed
         .iter()
@@ -475,6 +477,7 @@ fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (Ca
             operations: call.operations,
             service_s: service_s(call),
             device_s: device_s(call),
+            money: money(device_s(call)),
             ..CostRow::default()
         })
         .collect();
@@ -483,7 +486,7 @@ fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (Ca
         let kinds: std::collections::BTreeSet<&str> = of_service().map(|((_, _, kind), _)| kind.as_str()).collect();
         let kind = kinds.into_iter().collect::<Vec<_>>().join("+");
         let requests = of_service().map(|(_, (call, _))| call.calls).sum();
-        rows.push(CostRow { kind, requests, ..incurred_row(spending) });
+        rows.push(CostRow { kind, requests, money: money(spending.device_s()), ..incurred_row(spending) });
     }
     rows
 }

@@ -127,7 +127,7 @@ fn cost(accounts: &[Account]) -> String {
     ];
     let priced = accounts.iter().any(|account| account.attributed.money.is_some());
     if priced {
-        header.push("attributed, money");
+        header.extend(["attributed, money", "isolated, money"]);
     }
     let rows = accounts.iter().map(|account| {
         let (needed, alone) = (&account.attributed, account.isolated);
@@ -135,7 +135,7 @@ fn cost(accounts: &[Account]) -> String {
         cells.extend([known(needed.service_s, 6), known(needed.device_s, 6)]);
         cells.extend([known(alone.map(|alone| alone.wall_s), 6), known(alone.and_then(|alone| alone.device_s), 6)]);
         if priced {
-            cells.push(known(needed.money, 6));
+            cells.extend([known(needed.money, 9), known(alone.and_then(|alone| alone.money), 9)]);
         }
         cells
     });
