@@ -18,7 +18,7 @@ name = "costs"
 title = "a world for its costs"
 [dataset.world]
 questions = 6
-passages = 300
+passages = 400
 seed = 5
 [service.bm25]
 kind = "bm25"
@@ -173,7 +173,7 @@ fn a_question_s_cost_is_told_alone_and_shared() {
     let text = succeed(&mut hopeval(at, &["costs", run_of(&alone)]));
     assert!(text.starts_with("a world for its costs\n\nrun "), "{text}");
     for part in [
-        "6 questions, 300 passages, mode latency, workers: 3",
+        "6 questions, 400 passages, mode latency, workers: 3",
         "| configuration       | n | coverage | iterations | rounds | retrieve | links | score | read | passages retrieved |",
         "| shuffled (control)  |",
         "| system              | #params | avg. query time (s) |",

@@ -170,7 +170,7 @@ impl Times {
 impl Account {
     /// Requests of a kind, of all services.
     pub fn calls_of(&self, kind: Kind) -> f64 {
-        self.calls.iter().filter(|calls| calls.kind == kind.name()).map(|calls| calls.calls).sum()
+        total(self.calls.iter().filter(|calls| calls.kind == kind.name()).map(|calls| calls.calls))
     }
 }
 
@@ -279,7 +279,7 @@ impl Counts {
             device_s: each(row.device_s),
         });
         let calls: Vec<Calls> = calls.collect();
-        let sum = |of: fn(&Calls) -> f64| -> f64 { calls.iter().map(of).sum() };
+        let sum = |of: fn(&Calls) -> f64| total(calls.iter().map(of));
         let computed = costs.iter().filter(|row| !is_look_up(row));
         // Whoever has tokens asked a model.
         let of_models = |row: &&&CostRow| row.prompt_tokens + row.completion_tokens + row.scored_tokens > 0;
@@ -321,6 +321,11 @@ impl Counts {
 /// Whether these requests were looked up in the mapped corpus: nothing computes, and nothing is timed.
 fn is_look_up(row: &CostRow) -> bool {
     [Kind::Passages, Kind::Links].iter().any(|kind| kind.name() == row.kind)
+}
+
+/// The sum, which is 0 of nothing: that of the standard library is -0.
+fn total(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |sum, next| sum + next)
 }
 
 /// The sum, if there is something to sum and all of it is known.
@@ -428,6 +433,7 @@ mod tests {
             (Some(2.0), Some(7.0), Some(3.0))
         );
         assert_eq!((account.calls_of(Kind::Score), account.calls_of(Kind::Read)), (3.0, 0.0));
+        assert!(account.calls_of(Kind::Read).is_sign_positive());
         let Attributed { prompt_tokens, service_s, device_s, money, .. } = account.attributed;
         assert_eq!((prompt_tokens, service_s, device_s, money), (20.0, Some(2.0), Some(1.0), None));
 
