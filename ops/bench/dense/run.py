@@ -18,16 +18,16 @@ Needs Python 3.10 or later with venv, cargo, and about 2 GB of memory and 1 GB o
 import argparse
 import datetime
 import json
-import os
 import pathlib
 import platform
 import statistics
 import subprocess
 import sys
-import venv
 
 HERE = pathlib.Path(__file__).resolve()
-ROOT = HERE.parents[3]
+sys.path.insert(0, str(HERE.parents[1]))
+import machine
+
 QUERIES = 192
 BATCHES = (64, 1)
 # Of the queries, how many are asked one at a time: each reads everything.
@@ -115,13 +115,6 @@ def compare(folder, count, dimension, k):
         print(json.dumps({"dtype": dtype, "same": float(same), "off": float(off)}))
 
 
-def run(command, core):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    pinned = ["taskset", "-c", str(core), *map(str, command)] if sys.platform == "linux" else list(map(str, command))
-    done = subprocess.run(pinned, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    return [json.loads(line) for line in done.stdout.splitlines() if line[:1] in "{["]
-
-
 def measure(arguments, python, bench, folder):
     count, dimension, k, core = arguments.passages, arguments.dimension, arguments.k, arguments.core
     peer = [python, HERE, "--passages", count, "--dimension", dimension, "--k", k, "--work", folder]
@@ -129,21 +122,21 @@ def measure(arguments, python, bench, folder):
     vectors, queries = files(folder, count, dimension)
     built = {}
     for dtype in ("f32", "f16"):
-        built[dtype] = run([bench, "build", vectors, dimension, folder / f"index-{dtype}", dtype], core)[0]
-        hits = run([bench, "hits", folder / f"index-{dtype}", dtype, queries, k], core)
+        built[dtype] = machine.answers([bench, "build", vectors, dimension, folder / f"index-{dtype}", dtype], core)[0]
+        hits = machine.answers([bench, "hits", folder / f"index-{dtype}", dtype, queries, k], core)
         (folder / f"hits-{dtype}.json").write_text(json.dumps(hits))
     singles = folder / f"singles-{count}-{dimension}.f32"
     seconds = {(engine, batch): [] for engine in ("numpy", "numpy, products alone", "f32", "f16") for batch in BATCHES}
     asked = {64: QUERIES, 1: SINGLES}
     for _ in range(arguments.rounds):
-        answer = run([*peer, "--peer", "search", "--rounds", 1], core)[0]
+        answer = machine.answers([*peer, "--peer", "search", "--rounds", 1], core)[0]
         for batch in BATCHES:
             seconds["numpy", batch] += answer[str(batch)]["seconds_cpu"]
             seconds["numpy, products alone", batch] += answer[str(batch)]["products_cpu"]
         for dtype in ("f32", "f16"):
             for batch in BATCHES:
                 file = queries if batch > 1 else singles
-                answer = run([bench, "search", folder / f"index-{dtype}", dtype, file, k, batch, 2], core)[0]
+                answer = machine.answers([bench, "search", folder / f"index-{dtype}", dtype, file, k, batch, 2], core)[0]
                 seconds[dtype, batch].append(answer["seconds_cpu"][1])
     each = {key: statistics.median(values) / asked[key[1]] for key, values in seconds.items()}
     rows = []
@@ -160,20 +153,12 @@ def measure(arguments, python, bench, folder):
         f"{built[dtype]['disk_mb']:.0f} MB in {dtype}, written in {built[dtype]['build_s_cpu']:.1f} CPU s with {built[dtype]['rss_mb']} MB of memory"
         for dtype in built
     ]
-    for found in run([*peer, "--peer", "compare"], core):
+    for found in machine.answers([*peer, "--peer", "compare"], core):
         notes.append(
             f"{found['dtype']}: {found['same']:.1%} of the queries have the ranks of sums in double precision over the stored numbers; "
             f"the largest difference of a score is {found['off']:.1e}"
         )
     return rows, notes
-
-
-def processor():
-    try:
-        models = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-        return f"{models[0]}, {len(models)} cores"
-    except (OSError, IndexError):
-        return platform.processor() or platform.machine()
 
 
 def main():
@@ -183,7 +168,7 @@ def main():
     parser.add_argument("--k", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--core", type=int, default=0, help="the core that everything measured runs on")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "target" / "bench-dense")
+    parser.add_argument("--work", type=pathlib.Path, default=machine.ROOT / "target" / "bench-dense")
     parser.add_argument("--bench", type=pathlib.Path, help="the built example; by default it is built")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--peer", choices=["generate", "search", "compare"], help=argparse.SUPPRESS)
@@ -196,24 +181,15 @@ def main():
     if arguments.peer == "compare":
         return compare(folder, *sizes, arguments.k)
     folder.mkdir(parents=True, exist_ok=True)
-    python = folder / "venv" / "bin" / "python"
-    if not python.exists():
-        venv.create(folder / "venv", with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "numpy"], check=True)
-    bench = arguments.bench
-    if bench is None:
-        build = ["cargo", "build", "--release", "-p", "hopeval-index", "--example", "dense_bench"]
-        subprocess.run(build, check=True, cwd=ROOT)
-        target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
-        bench = pathlib.Path(target) / "release" / "examples" / "dense_bench"
+    python = machine.interpreter(folder, ["numpy"])
+    bench = arguments.bench or machine.program("hopeval-index", example="dense_bench")
     rows, notes = measure(arguments, python, bench, folder)
     shown = "import numpy, json; print(numpy.__version__, numpy.show_config('dicts')['Build Dependencies']['blas']['name'])"
     versions = subprocess.run([python, "-c", shown], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     table = [
         f"# Exact dense top-{arguments.k}, {datetime.date.today()}",
         "",
-        f"{arguments.passages:,} vectors of {arguments.dimension} numbers. {processor()}; one thread on one core; load average at the end {load};",
+        f"{arguments.passages:,} vectors of {arguments.dimension} numbers. {machine.processor()}; one thread on one core; load average at the end {machine.load()};",
         f"numpy {versions}; Python {platform.python_version()}. Medians of {arguments.rounds} rounds, engines in turn; `ops/bench/dense/run.py`.",
         "The factor is to numpy's product and `argpartition` with the same batch; bytes are those of the stored vectors, read",
         "once for each batch.",
@@ -225,10 +201,7 @@ def main():
         *(f"* {note}." for note in notes),
         "",
     ]
-    text = "\n".join(table)
-    print(text)
-    if arguments.out:
-        arguments.out.write_text(text)
+    machine.tell(table, arguments.out)
 
 
 if __name__ == "__main__":

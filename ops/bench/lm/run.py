@@ -28,16 +28,15 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
-import venv
-
-import operations
 
 HERE = pathlib.Path(__file__).resolve()
-ROOT = HERE.parents[3]
+sys.path.insert(0, str(HERE.parents[1]))
+import machine
+import operations
+
 PEERS = ["torch==2.11.0", "transformers==5.17.0", "numpy", "safetensors"]
 TOLERANCE = 1e-4
 T5 = operations.T5
@@ -87,30 +86,6 @@ class Measured:
         self.scores, self.counted = scores if scores is not None else self.scores, answer
 
 
-class Peer:
-    """The process that holds PyTorch's model."""
-
-    def __init__(self, python, task, model, requests, threads):
-        command = [python, "-W", "ignore", HERE.parent / "peers.py", task, model, requests, threads]
-        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.variants = self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"peers.py ended with {self.process.wait()}")
-        return json.loads(line)
-
-    def ask(self, variant):
-        self.process.stdin.write(variant + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 class Hopeval:
     def __init__(self, program, threads):
         self.program, self.threads = program, threads
@@ -151,8 +126,8 @@ def difference(theirs, ours):
 def measure(name, task, options, python, hopeval):
     model, requests = options.work / "models" / task.model, options.work / "requests" / f"{name}.jsonl"
     variants, rates = {}, []
-    peer = Peer(python, name, model, requests, options.threads)
-    peers = [v for v in peer.variants if not any(skipped in v for skipped in options.skip)]
+    peer = machine.Peer([python, "-W", "ignore", HERE.parent / "peers.py", name, model, requests, options.threads])
+    peers = [v for v in peer.ready if not any(skipped in v for skipped in options.skip)]
     for number in range(options.rounds):
         for variant in peers:
             measured = variants.setdefault(variant, Measured("kept" in variant))
@@ -204,29 +179,13 @@ def report(task, lines, variants, rate, scores):
     return text + [""], agree
 
 
-def processor():
-    try:
-        models = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-        return f"{models[0]}, {len(models)} cores"
-    except (OSError, IndexError):
-        return platform.processor() or platform.machine()
-
-
 def prepare(options):
     """The interpreter with PyTorch, the program, models and requests."""
     options.work.mkdir(parents=True, exist_ok=True)
-    python = options.python
-    if python is None:
-        python = options.work / "venv" / "bin" / "python"
-        if not python.exists():
-            venv.create(options.work / "venv", with_pip=True)
-            subprocess.run([python, "-m", "pip", "install", "-q", *PEERS], check=True)
-    program = options.hopeval
-    if program is None:
-        subprocess.run(["cargo", "build", "--release", "-p", "hopeval"], check=True, cwd=ROOT)
-        program = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "hopeval"
+    python = options.python or machine.interpreter(options.work, PEERS)
+    program = options.hopeval or machine.program("hopeval")
     models = sorted({TASKS[name].model for name in options.tasks})
-    subprocess.run([python, ROOT / "ops/lm/real_models.py", options.work / "models", *models], check=True)
+    subprocess.run([python, machine.ROOT / "ops/lm/real_models.py", options.work / "models", *models], check=True)
     sizes = [f"--{size}={getattr(options, size)}" for size in ("paths", "documents", "pairs", "passages")]
     subprocess.run([python, HERE.parent / "workload.py", options.work / "requests", *sizes], check=True)
     return python, Hopeval(program, options.threads)
@@ -243,7 +202,7 @@ def main():
     parser.add_argument("--passages", type=int, default=32, help="to embed")
     parser.add_argument("--skip", action="append", default=[], help="variants of PyTorch whose name holds this")
     parser.add_argument("--hopeval", type=pathlib.Path, help="the program; by default it is built")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "target" / "bench-lm")
+    parser.add_argument("--work", type=pathlib.Path, default=machine.ROOT / "target" / "bench-lm")
     parser.add_argument("--python", type=pathlib.Path, help="has the packages; by default a virtual environment is made")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
@@ -259,13 +218,11 @@ def main():
         table, same = report(task, [json.loads(line) for line in requests], variants, rate, scores)
         print("\n".join(table), flush=True)
         tables, agree = tables + table, agree and same
-    shown = "import importlib.metadata as m; print(', '.join(f'{p} {m.version(p)}' for p in ('torch', 'transformers', 'numpy')))"
-    versions = subprocess.run([python, "-c", shown], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    versions = machine.versions(python, ("torch", "transformers", "numpy"))
     head = [
         f"# The language-model engine, {datetime.date.today()}",
         "",
-        f"{processor()}; {options.threads} thread(s), float32; load average at the end {load}; {versions}.",
+        f"{machine.processor()}; {options.threads} thread(s), float32; load average at the end {machine.load()}; {versions}.",
         f"Medians of {options.rounds} rounds, variants in turn; `ops/bench/lm/run.py`, which says what the columns are.",
         "",
     ]

@@ -33,7 +33,6 @@ import importlib.metadata
 import json
 import os
 import pathlib
-import platform
 import resource
 import statistics
 import subprocess
@@ -41,7 +40,9 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve()
-ROOT = HERE.parents[3]
+sys.path.insert(0, str(HERE.parents[1]))
+import machine
+
 BASE = "tokenizers, one by one"
 
 
@@ -218,23 +219,15 @@ def passages(options):
     return [texts[n * len(texts) // count] for n in range(count)]
 
 
-def processor():
-    try:
-        models = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-        return f"{models[0]}, {len(models)} cores"
-    except (OSError, IndexError):
-        return platform.processor() or platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--corpus", type=pathlib.Path, action="append", help="JSON Lines of title and text; a generated world by default")
     parser.add_argument("--passages", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--classes", type=lambda text: text.split(","), default=list(CLASSES), help="comma-separated")
-    parser.add_argument("--vocabularies", type=pathlib.Path, default=ROOT / "target" / "tokenizers", help="compare-tokenizers.py --work")
-    parser.add_argument("--hopeval", type=pathlib.Path, default=ROOT / "target" / "release" / "hopeval")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "target" / "bench-tokenising")
+    parser.add_argument("--vocabularies", type=pathlib.Path, default=machine.ROOT / "target" / "tokenizers", help="compare-tokenizers.py --work")
+    parser.add_argument("--hopeval", type=pathlib.Path, default=machine.ROOT / "target" / "release" / "hopeval")
+    parser.add_argument("--work", type=pathlib.Path, default=machine.ROOT / "target" / "bench-tokenising")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     if unknown := [name for name in options.classes if name not in CLASSES]:
@@ -254,12 +247,11 @@ def main():
         print("\n".join(table), flush=True)
         tables, good = tables + table, good and equal
     versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in ("tokenizers", "sentencepiece"))
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     source = "real passages" if options.corpus else "passages of a generated world"
     head = [
         f"# Tokenising, {datetime.date.today()}",
         "",
-        f"{processor()}, one of them used; load average at the end {load}; {versions}.",
+        f"{machine.processor()}, one of them used; load average at the end {machine.load()}; {versions}.",
         f"{len(texts):,} {source}, {sum(len(text.encode()) for text in texts) / 1e6:.1f} MB. Medians of {options.rounds} rounds, sides in turn;",
         "`ops/bench/lm/tokenising.py`, which says what the rows are.",
         "",

@@ -21,17 +21,17 @@ Needs Python 3.10 or later with venv, cargo, and about 6 GB of memory and 2 GB o
 import argparse
 import datetime
 import json
-import os
 import pathlib
 import platform
 import shutil
 import statistics
 import subprocess
 import sys
-import venv
 
 HERE = pathlib.Path(__file__).resolve()
-ROOT = HERE.parents[3]
+sys.path.insert(0, str(HERE.parents[1]))
+import machine
+
 PEERS = ["numpy", "bm25s", "numba", "tantivy", "PyStemmer"]
 KINDS = ("full", "content")
 K1, B = 1.2, 0.75
@@ -203,19 +203,12 @@ def peer(action, name, folder, count, k):
     print(json.dumps(result))
 
 
-def run(command, core):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    pinned = ["taskset", "-c", str(core), *map(str, command)] if sys.platform == "linux" else list(map(str, command))
-    done = subprocess.run(pinned, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    return [json.loads(line) for line in done.stdout.splitlines() if line[:1] in "{["]
-
-
 def agreement(bench, folder, count, k, core):
     """Share of queries whose scores are those of bm25s, and the largest relative difference of a score."""
     same, worst, total = 0, 0.0, 0
     for kind in KINDS:
         theirs = json.loads((folder / f"hits-{count}-{kind}.json").read_text())
-        ours = run([bench, "hits", folder / f"hopeval-{count}", k, folder / f"queries-{count}-{kind}.txt"], core)
+        ours = machine.answers([bench, "hits", folder / f"hopeval-{count}", k, folder / f"queries-{count}-{kind}.txt"], core)
         for mine, other in zip(ours, theirs):
             # bm25s fills up with passages of score 0.
             other = [hit for hit in other if hit[1] > 0]
@@ -232,17 +225,17 @@ def measure(arguments, python, bench, folder, count):
     subprocess.run([python, HERE, "--peer", "generate", "-", folder, str(count), "0"], check=True)
     core, k, index = arguments.core, arguments.k, folder / f"hopeval-{count}"
     corpus = folder / f"corpus-{count}.txt"
-    built = {"hopeval": run([bench, "build", corpus, index, 1], core)[0]}
+    built = {"hopeval": machine.answers([bench, "build", corpus, index, 1], core)[0]}
     for name in ENGINES:
-        built[name] = run([python, HERE, "--peer", "build", name, folder, count, k], core)[0]
+        built[name] = machine.answers([python, HERE, "--peer", "build", name, folder, count, k], core)[0]
     rates = {name: {kind: [] for kind in KINDS} for name in built}
     for _ in range(arguments.rounds):
         for name in ENGINES:
-            answer = run([python, HERE, "--peer", "search", name, folder, count, k], core)[0]
+            answer = machine.answers([python, HERE, "--peer", "search", name, folder, count, k], core)[0]
             for kind in KINDS:
                 rates[name][kind].append(answer[kind])
         files = [folder / f"queries-{count}-{kind}.txt" for kind in KINDS]
-        for kind, answer in zip(KINDS, run([bench, "search", index, k, 3, *files], core)):
+        for kind, answer in zip(KINDS, machine.answers([bench, "search", index, k, 3, *files], core)):
             rates["hopeval"][kind].append(answer["qps_cpu"])
     same, worst = agreement(bench, folder, count, k, core)
     rows = []
@@ -259,21 +252,13 @@ def measure(arguments, python, bench, folder, count):
     return rows, note
 
 
-def processor():
-    try:
-        models = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-        return f"{models[0]}, {len(models)} cores"
-    except (OSError, IndexError):
-        return platform.processor() or platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", default="10000,100000,1000000", help="passages, comma-separated")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--k", type=int, default=100)
     parser.add_argument("--core", type=int, default=0, help="the core that everything measured runs on")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "target" / "bench-retrieval")
+    parser.add_argument("--work", type=pathlib.Path, default=machine.ROOT / "target" / "bench-retrieval")
     parser.add_argument("--bench", type=pathlib.Path, help="the built example; by default it is built")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--peer", nargs=5, help=argparse.SUPPRESS)
@@ -287,29 +272,19 @@ def main():
         return
     folder = arguments.work
     folder.mkdir(parents=True, exist_ok=True)
-    python = folder / "venv" / "bin" / "python"
-    if not python.exists():
-        venv.create(folder / "venv", with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS], check=True)
-    bench = arguments.bench
-    if bench is None:
-        build = ["cargo", "build", "--release", "-p", "hopeval-index", "--example", "retrieval_bench"]
-        subprocess.run(build, check=True, cwd=ROOT)
-        target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
-        bench = pathlib.Path(target) / "release" / "examples" / "retrieval_bench"
+    python = machine.interpreter(folder, PEERS)
+    bench = arguments.bench or machine.program("hopeval-index", example="retrieval_bench")
     rows, notes = [], []
     for count in map(int, arguments.sizes.split(",")):
         more, note = measure(arguments, python, bench, folder, count)
         rows += more
         notes.append(note)
         print("\n".join(more), flush=True)
-    shown = "import importlib.metadata as m; print(', '.join(f'{p} {m.version(p)}' for p in ('bm25s', 'numba', 'tantivy', 'numpy')))"
-    versions = subprocess.run([python, "-c", shown], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    versions = machine.versions(python, ("bm25s", "numba", "tantivy", "numpy"))
     table = [
         f"# BM25 top-{arguments.k}, {datetime.date.today()}",
         "",
-        f"{processor()}; one thread on one core; load average at the end {load}; {versions}; Python {platform.python_version()}.",
+        f"{machine.processor()}; one thread on one core; load average at the end {machine.load()}; {versions}; Python {platform.python_version()}.",
         f"k1 = {K1}, b = {B}; medians of {arguments.rounds} rounds, engines in turn; `ops/bench/retrieval/run.py`.",
         "The factor is to the better of the two peers in the same column.",
         "",
@@ -322,10 +297,7 @@ def main():
         *(f"* {note}." for note in notes),
         "",
     ]
-    text = "\n".join(table)
-    print(text)
-    if arguments.out:
-        arguments.out.write_text(text)
+    machine.tell(table, arguments.out)
 
 
 if __name__ == "__main__":
