@@ -254,6 +254,8 @@ fn a_wrong_job_says_where_and_what_is_allowed() {
     refuses("k = 5", "k = 0", &["configuration `bm25`", "`k` = 0: must be at least 1"]);
     refuses("k = 5", "[method.bm25.sweep]\nk = []", &["changed.toml", "`method.bm25.sweep.k` = []", "at least one"]);
     refuses("k = 5", "[method.bm25.sweep]\nk = [5, 9, 5]", &["`method.bm25.sweep.k` = 5 twice", "occur once"]);
+    let says = ["`method.bm25.sweep.k` = swept, and 5 in `method.bm25`", "not both"];
+    refuses("k = 5", "k = 5\n[method.bm25.sweep]\nk = [5, 9]", &says);
     refuses("name = \"tiny\"", "name = ", &["changed.toml", "line 1"]);
     bench.refuses(&mut bench.command(&["run", "no-such.toml"]), &["no-such.toml: cannot read", "No such file"]);
 }
@@ -369,6 +371,17 @@ fn rows_can_be_set_aside_instead() {
     assert_eq!(row, rows[1], "the row is kept as it was");
     assert_eq!(aside.len(), 2);
     assert!(final_tables(&bench.store(), &bench.run) == bench.tables);
+
+    // Wrong rows give a corpus of contexts no passages, either.
+    let contexts = || {
+        let mut command = bench.run_with("dataset.questions=bad.json");
+        command.args(["--set", "corpus.source=contexts", "--json"]);
+        command
+    };
+    refused(&run(&mut contexts()), &["bad.json:3: record 2: field `answer`"]);
+    let document: Value = serde_json::from_str(&succeed(contexts().args(["--quarantine", "contexts"]))).unwrap();
+    assert_eq!((&document["questions"], &document["quarantined"]), (&json!(4), &json!(2)));
+    refused(&run(&mut contexts()), &["bad.json:3: record 2: field `answer`"]);
 
     // A quarantine that cannot be written loses rows, so it is an error.
     let bench = Bench::new();

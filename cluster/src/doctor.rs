@@ -76,13 +76,14 @@ pub fn examine(subject: &Subject<'_>) -> Report {
         cores(),
         memory(&|path| std::fs::read_to_string(path).ok()),
         fine("CPU features", features(), ""),
-        fine("GPU", "no CUDA service in this build", "none is needed: no method of this version asks a model"),
+        fine("GPU", "no CUDA service in this build", "none is needed: models run on the CPU"),
         files(),
         store(subject),
     ];
     facts.extend(subject.folder.map(disk));
     for (name, note) in [
-        ("HF_HOME", "for models; nothing reads it yet"),
+        ("HF_HOME", "models named ORG/NAME lie below it"),
+        ("HF_HUB_CACHE", "models named ORG/NAME lie there, before HF_HOME"),
         ("OPENAI_BASE_URL", "for models; nothing reads it yet"),
         ("OPENAI_API_KEY", "for models; nothing reads it yet; the value is never shown"),
     ] {

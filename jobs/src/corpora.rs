@@ -72,7 +72,7 @@ impl Cache {
     /// # Errors
     /// Sources that cannot be read, bad passages, a full disk.
     pub fn corpus(&self, job: &Job, report: Report<'_>) -> Result<Arc<Corpus>, JobError> {
-        Ok(self.find_corpus(job, report)?.0)
+        Ok(self.find_corpus(job, false, report)?.0)
     }
 
     /// The corpus that was built under `key`, if this machine has it: its sources are not needed any more.
@@ -88,11 +88,17 @@ impl Cache {
     }
 
     /// The job's corpus, built if it is not there, and the key that it is kept under; a built corpus that the job names
-    /// by its folder has none.
+    /// by its folder has none. With `set_aside`, wrong rows of the dataset give it no passages; whoever reads the questions
+    /// tells of them.
     ///
     /// # Errors
     /// As [`Cache::corpus`].
-    pub fn find_corpus(&self, job: &Job, report: Report<'_>) -> Result<(Arc<Corpus>, Option<String>), JobError> {
+    pub fn find_corpus(
+        &self,
+        job: &Job,
+        set_aside: bool,
+        report: Report<'_>,
+    ) -> Result<(Arc<Corpus>, Option<String>), JobError> {
         if let [path] = job.corpus.source.paths()
             && path.join("corpus.json").is_file()
         {
@@ -105,10 +111,10 @@ impl Cache {
             ..CorpusSettings::default()
         };
         let sources = sources(job)?;
-        let key = corpus_key(&settings, &sources);
+        let key = corpus_key(&settings, &sources, set_aside);
         let dir = self.folder("corpora")?.join(&key);
         if !dir.join("corpus.json").is_file() {
-            build(&dir, settings, sources, job, report)?;
+            build(&dir, settings, sources, job, set_aside, report)?;
         }
         Ok((Arc::new(Corpus::open(&dir)?), Some(key)))
     }
@@ -255,11 +261,14 @@ pub fn digest(path: &Path) -> Result<String, JobError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-fn corpus_key(settings: &CorpusSettings, sources: &[Source]) -> String {
+fn corpus_key(settings: &CorpusSettings, sources: &[Source], set_aside: bool) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("hopeval corpus 1");
     let shape = (settings.duplicates, settings.links, settings.targets_per_title);
     for text in [serde_json::to_string(&shape), serde_json::to_string(sources)].into_iter().flatten() {
         hasher.update(text.as_bytes());
+    }
+    if set_aside {
+        hasher.update(b"wrong rows set aside");
     }
     hasher.finalize().to_hex()[..32].to_owned()
 }
@@ -269,6 +278,7 @@ fn build(
     settings: CorpusSettings,
     sources: Vec<Source>,
     job: &Job,
+    set_aside: bool,
     report: Report<'_>,
 ) -> Result<(), JobError> {
     let mut builder = CorpusBuilder::create(dir, settings)?;
@@ -286,7 +296,8 @@ fn build(
     };
     for path in job.corpus.source.paths() {
         if path.as_os_str() == CONTEXTS {
-            for question in Questions::open(&spec(&job.dataset, None), Policy::Strict)? {
+            let policy = if set_aside { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
+            for question in Questions::open(&spec(&job.dataset, None), policy)? {
                 question?.candidates.into_iter().try_for_each(&mut push)?;
             }
         } else {

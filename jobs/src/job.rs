@@ -322,6 +322,10 @@ impl Job {
         for (name, method) in &self.method {
             for (parameter, values) in &method.sweep {
                 let key = format!("method.{name}.sweep.{parameter}");
+                if let Some(fixed) = method.parameters.get(parameter) {
+                    let allowed = "a value in `method.NAME` or values in `method.NAME.sweep`, not both";
+                    return wrong(&key, format!("swept, and {fixed} in `method.{name}`"), allowed);
+                }
                 if values.is_empty() {
                     return wrong(&key, "[]".into(), "at least one value");
                 }
@@ -334,8 +338,10 @@ impl Job {
         if self.run.chunk == Some(0) {
             return wrong("run.chunk", "0".into(), "at least 1");
         }
-        if self.run.in_flight == Some(0) || self.run.batch == 0 {
-            return wrong("run.in_flight, run.batch", "0".into(), "at least 1");
+        for (key, number) in [("run.in_flight", self.run.in_flight), ("run.batch", Some(self.run.batch))] {
+            if number == Some(0) {
+                return wrong(key, "0".into(), "at least 1");
+            }
         }
         if !(0.0..=1.0).contains(&self.run.allowed_failed) {
             return wrong("run.allowed_failed", self.run.allowed_failed.to_string(), "a share between 0 and 1");

@@ -176,7 +176,7 @@ impl Writer for Scribe {
             };
             let bytes = record.write();
             self.bytes += bytes.len() + 64;
-            let run_only = served.response.result.as_ref().is_err_and(|failure| !failure.kind.is_determinate());
+            let run_only = !served.response.is_for_all_runs(kind);
             if run_only { &mut self.pending_run } else { &mut self.pending }.push((key, bucket, bytes));
             inner.recent.insert(key, Rc::new(served));
         }

@@ -79,7 +79,7 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let mut job = job.clone();
     places.cache.world(&mut job, report)?;
     let job = &job;
-    let corpus = places.cache.corpus(job, report)?;
+    let (corpus, _) = places.cache.find_corpus(job, quarantine.is_some(), report)?;
     let engines = places.cache.engines(job, &corpus, places.threads, report)?;
     let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
     catalogue.open(report)?;

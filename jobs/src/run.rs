@@ -64,6 +64,9 @@ pub struct Resolved {
     /// What the corpus is kept under in a cache; none where the job names a built corpus.
     #[serde(default)]
     pub corpus_key: Option<String>,
+    /// Whether wrong rows of the dataset were set aside.
+    #[serde(default)]
+    pub set_aside: bool,
     /// Passages in the corpus.
     pub passages: u64,
     /// Fingerprints of the services.
@@ -149,7 +152,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let mut job = job.clone();
     places.cache.world(&mut job, report)?;
     let job = &job;
-    let (corpus, corpus_key) = places.cache.find_corpus(job, report)?;
+    let (corpus, corpus_key) = places.cache.find_corpus(job, quarantine.is_some(), report)?;
     let engines = places.cache.engines(job, &corpus, places.threads, report)?;
     let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
     catalogue.open(report)?;
@@ -190,6 +193,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
         dataset_digest,
         corpus_digest: corpus.digest().to_owned(),
         corpus_key,
+        set_aside: quarantine.is_some(),
         passages: corpus.len() as u64,
         services: catalogue.fingerprints(),
         parameters: catalogue.parameters(),
@@ -239,7 +243,7 @@ impl Open {
             None => {
                 // A world's files are made again where this machine does not have them: the same bytes.
                 places.cache.world(&mut resolved.job.clone(), report)?;
-                places.cache.corpus(&resolved.job, report)?
+                places.cache.find_corpus(&resolved.job, resolved.set_aside, report)?.0
             }
         };
         if corpus.digest() != resolved.corpus_digest {

@@ -113,7 +113,7 @@ pub(crate) struct LineArguments {
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Lines under way at most: the more, the more work they share.
-    #[arg(long, default_value_t = lines::WINDOW, value_parser = count)]
+    #[arg(long, default_value_t = lines::WINDOW, value_parser = window)]
     window: usize,
 }
 
@@ -241,6 +241,12 @@ fn count(text: &str) -> Result<usize, String> {
     const MOST: usize = 1 << 30;
     let wrong = || format!("a number from 1 to {MOST} is needed");
     text.parse::<usize>().ok().filter(|n| (1..=MOST).contains(n)).ok_or_else(wrong)
+}
+
+/// A window is allocated whole.
+fn window(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1 << 20;
+    count(text).ok().filter(|&lines| lines <= MOST).ok_or_else(|| format!("a number from 1 to {MOST} is needed"))
 }
 
 /// Temperatures as they were written, and their values.

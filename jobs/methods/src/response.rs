@@ -260,6 +260,12 @@ impl Response {
         Self { result: Err(failure), work: Work::default(), prompt: None, passages: Vec::new() }
     }
 
+    /// Whether it may be told to every run that asks for the same `kind` under the same key: an answer, and a failure that
+    /// would come again. A score's key leaves its temperatures out, so its failure may be that of one temperature.
+    pub fn is_for_all_runs(&self, kind: Kind) -> bool {
+        self.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate() && kind != Kind::Score)
+    }
+
     /// Whether this stored response holds all that `request`, whose key it has, wants: a score may lack a temperature.
     pub fn satisfies(&self, request: &Request) -> bool {
         match (&request.ask, &self.result) {
@@ -268,5 +274,19 @@ impl Response {
             }
             _ => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_scores_are_for_their_run_alone() {
+        let refused = Response::failure(FailureKind::Refused, "temperature = 0");
+        assert!(!refused.is_for_all_runs(Kind::Score), "another run may ask at another temperature");
+        assert!(refused.is_for_all_runs(Kind::Label));
+        assert!(!Response::failure(FailureKind::Unavailable, "gone").is_for_all_runs(Kind::Label));
+        assert!(Response::answer(Answer::Links(Vec::new()), Work::default()).is_for_all_runs(Kind::Score));
     }
 }

@@ -129,7 +129,8 @@ impl Dense {
         let found = path.is_file();
         if !found {
             self.build(corpus, model, &parameters, &path, report)?;
-            model.forget_tokens();
+            // Building is in no run's books.
+            model.unbooked_tokens();
         }
         let index = DenseIndex::open(&path, corpus.digest(), &parameters).map_err(failed)?;
         if found && self.verifies {
@@ -246,8 +247,8 @@ impl Dense {
         let embedded: Vec<Result<Embedded, Response>> = embedded.collect();
         if let Some(spent) = spent {
             add(&spent.device_us, microseconds(device_s));
-            let tokens = embedded.iter().flatten().map(|embedded| embedded.work.prompt_tokens).sum();
-            add(&spent.computed_tokens, tokens);
+            // Equal queries meet in the engine: what went through the model is less than what they have together.
+            add(&spent.computed_tokens, model.unbooked_tokens());
         }
         let queries: Vec<_> = embedded.iter().flatten().map(Embedded::query).collect();
         let mut found = index.search(&queries, scratch).into_iter();

@@ -172,24 +172,19 @@ impl Model {
         }
     }
 
-    /// Embeds texts, and waits; completions come in their order. Their tokens are the caller's to book.
+    /// Embeds texts, and waits; completions come in their order.
     pub(super) fn ask(&self, embeddings: Vec<engine::Request>) -> Vec<Completion> {
-        let tokens = embeddings.iter().map(|request| match request {
-            engine::Request::Encode(encode) => encode.ids.len() as u64,
-            engine::Request::Score(_) | engine::Request::Generate(_) => 0,
-        });
-        self.meter.booked.fetch_add(tokens.sum(), Relaxed);
         self.session.engine.ask(embeddings)
+    }
+
+    /// Tokens that went through the model since somebody last booked them.
+    pub(super) fn unbooked_tokens(&self) -> u64 {
+        self.meter.unbooked_tokens()
     }
 
     /// Asks the engine, and does not wait.
     pub(super) fn submit(&self, request: engine::Request, reply: impl FnOnce(Completion) + Send + 'static) {
         self.session.engine.submit(request, reply);
-    }
-
-    /// Leaves what went through the model until now out of all books.
-    pub(super) fn forget_tokens(&self) {
-        self.meter.unbooked_tokens();
     }
 
     /// What the engine is asked for a request.

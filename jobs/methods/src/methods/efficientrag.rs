@@ -106,8 +106,9 @@ impl Configured for EfficientRag {
                 "must be left out where `reader` answers, or the other way round",
             ));
         }
-        if !(parameters.temperature.is_finite() && parameters.temperature >= 0.0) {
-            return Err(wrong("temperature", parameters.temperature, "must be 0 (greedy) or larger"));
+        // Devices divide logits by it in single precision.
+        if parameters.temperature != 0.0 && !(1e-3..=1e3).contains(&parameters.temperature) {
+            return Err(wrong("temperature", parameters.temperature, "must be 0 (greedy) or from 0.001 to 1000"));
         }
         let prompt = split_prompt(parameters.prompt.as_deref().unwrap_or(reader::PROMPT))
             .ok_or_else(|| wrong("prompt", "a text", "must have {knowledge} and {question}, each once"))?;

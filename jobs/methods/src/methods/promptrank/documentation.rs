@@ -162,7 +162,7 @@ pub(super) const PARAMETERS: &[ParameterInfo] = &[
     },
     ParameterInfo {
         name: "temperature",
-        values: "number above 0",
+        values: "number from 0.001 to 1000",
         default: Some("1.0"),
         documentation: "Divides the logits; 1.4 after the paper's search on 128 questions.",
     },

@@ -306,8 +306,9 @@ impl Parameters {
         }
         self.links_per_passage.check("links_per_passage")?;
         self.next_hops.iter().try_for_each(|next| next.check("next_hops"))?;
-        if !(self.temperature.is_finite() && self.temperature > 0.0) {
-            return Err(wrong("temperature", self.temperature, "must be a number above 0"));
+        // Devices divide logits by it in single precision.
+        if !(1e-3..=1e3).contains(&self.temperature) {
+            return Err(wrong("temperature", self.temperature, "must be a number from 0.001 to 1000"));
         }
         if !(0.0..=1.0).contains(&self.lambda) {
             return Err(wrong("lambda", self.lambda, "must be a number from 0 to 1"));
@@ -384,7 +385,7 @@ mod tests {
             (json!({"links_per_passage": []}), "`links_per_passage` = []: must have at least one number"),
             (json!({"links_per_passage": [3, 0]}), "`links_per_passage` = 0: must be at least 1"),
             (json!({"next_hops": "all"}), "expected an integer, or a list of integers, one for each hop"),
-            (json!({"temperature": 0.0}), "`temperature` = 0: must be a number above 0"),
+            (json!({"temperature": 0.0}), "`temperature` = 0: must be a number from 0.001 to 1000"),
             (json!({"lambda": 1.5}), "`lambda` = 1.5: must be a number from 0 to 1"),
             (json!({"instructions": "hopeval:ten"}), "no instructions `hopeval:ten`"),
             (json!({"instructions": []}), "`instructions` = []: must not be empty"),
