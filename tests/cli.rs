@@ -290,6 +290,20 @@ incurred by this run
     assert!(transcript.contains("retrieve sparse \"Where was the director of Film 1 born?\" k=5"), "{transcript}");
     assert!(transcript.contains("Film 1 [3]") && transcript.contains("outcome ok"), "{transcript}");
     assert_eq!(show(&["--question", "q1"]).matches("question q1").count(), 2, "all configurations");
+    let lines = show(&["--question", "q2", "--question", "q1", "--json"]);
+    let documents: Vec<Value> = lines.lines().map(parse).collect();
+    let of = |document: &Value| [document["question"]["id"].clone(), document["configuration"].clone()];
+    let expected = [["q2", "bm25"], ["q2", "oracle"], ["q1", "bm25"], ["q1", "oracle"]];
+    assert_eq!(documents.iter().map(of).collect::<Vec<_>>(), expected.map(|names| names.map(Value::from)));
+    let bm25 = &documents[2];
+    let round = &bm25["rounds"][0];
+    assert_eq!(round["requests"][0]["ask"]["Retrieve"]["query"], "Where was the director of Film 1 born?");
+    let hits = round["responses"][0]["result"]["Ok"]["Retrieve"].as_array().unwrap();
+    let ranked = bm25["outcome"]["ranked"].as_array().unwrap();
+    assert_eq!((hits.len(), hits), (5, ranked), "one step ranks what was retrieved");
+    let first = hits[0]["passage"].to_string();
+    assert_eq!(bm25["passages"][first.as_str()]["title"], "Film 1");
+    assert_eq!(bm25["run"], id.as_str());
 
     let listed = succeed(&mut hopeval(dir.path(), &["ls"]));
     assert_eq!(table(&listed, "run")[1], [id.as_str(), "tiny", "finished", "12 of 12", "1"]);

@@ -1,12 +1,16 @@
-//! What a run shows: its measures and costs, finished or on the way.
+//! What a run shows: its measures and costs, finished or on the way, and the transcripts of its questions.
 
 use crate::error::JobError;
 use crate::ledger::{LiveTable, live_object};
 use crate::run::Open;
 use crate::tables::{incurred, incurred_row, measure_row};
+use hopeval_corpus::PassageId;
+use hopeval_methods::Answer;
+use hopeval_methods::transcript::Transcript;
 use hopeval_results::tables::{CostRow, MeasureRow, read_table};
 use hopeval_results::{Log, layout};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What is known of a run now.
 #[derive(Clone, Debug)]
@@ -137,5 +141,28 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
         "links": run.resolved.links,
         "measures": measures,
         "cost": cost,
+    })
+}
+
+/// The document that `--json` prints of a transcript: every round with its requests and responses, the outcome, and the passages
+/// that they name, by their numbers in the corpus.
+pub fn transcript_document(run: &Open, transcript: &Transcript) -> Value {
+    let Transcript { question, configuration, rounds, outcome } = transcript;
+    let corpus = &run.company.catalogue.corpus;
+    // A machine knows no other passages than those it was given or told.
+    let given = question.candidates.iter().chain(question.gold.iter().flatten()).copied();
+    let told = rounds.iter().flat_map(|round| &round.responses).flat_map(|response| &response.result);
+    let named = given.chain(told.flat_map(Answer::passages)).map(|passage| PassageId(passage.0));
+    let passages: BTreeMap<u32, Value> = named
+        .filter(|&passage| corpus.contains(passage))
+        .map(|passage| (passage.0, json!({"id": corpus.id(passage), "title": corpus.title(passage)})))
+        .collect();
+    json!({
+        "run": run.id(),
+        "question": question,
+        "configuration": configuration,
+        "rounds": rounds,
+        "outcome": outcome,
+        "passages": passages,
     })
 }

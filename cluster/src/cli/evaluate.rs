@@ -99,7 +99,7 @@ impl MeshArguments {
 pub(crate) struct OutputArguments {
     /// Prints one JSON document instead of tables.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Shows this measure instead of the headline ones; may be repeated.
     #[arg(long = "measure", value_name = "NAME")]
     measures: Vec<String>,

@@ -9,8 +9,10 @@ use hopeval_cluster::{doctor as facts, exit};
 use hopeval_corpus::PassageId;
 use hopeval_jobs::export::{self as exporting, ExportFormat};
 use hopeval_jobs::run::{Open, Resolved};
-use hopeval_jobs::{gold as editing, tables};
+use hopeval_jobs::{gold as editing, show as showing, tables};
+use hopeval_results::tables::QuestionRow;
 use hopeval_results::{Log, RunRecord};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -21,11 +23,11 @@ pub(crate) struct ShowArguments {
     run: String,
     #[command(flatten)]
     output: OutputArguments,
-    /// Shows the transcript of one question instead.
-    #[arg(long, value_name = "ID")]
-    question: Option<String>,
+    /// Shows the transcript of this question instead, with --json one document a line; may be repeated.
+    #[arg(long = "question", value_name = "ID")]
+    questions: Vec<String>,
     /// Of this configuration; of all when left out.
-    #[arg(long, requires = "question")]
+    #[arg(long, requires = "questions")]
     configuration: Option<String>,
 }
 
@@ -97,42 +99,57 @@ fn open(places: &PlaceArguments, run: &str) -> Result<Open> {
 
 pub(crate) fn show(places: &PlaceArguments, arguments: ShowArguments) -> Result<u8> {
     let run = open(places, &arguments.run)?;
-    match &arguments.question {
-        None => arguments.output.print(&run)?,
-        Some(question) => transcripts(&run, question, arguments.configuration.as_deref())?,
+    if arguments.questions.is_empty() {
+        arguments.output.print(&run)?;
+    } else {
+        transcripts(&run, &arguments)?;
     }
     Ok(exit::DONE)
 }
 
-fn transcripts(run: &Open, id: &str, configuration: Option<&str>) -> Result<()> {
+fn transcripts(run: &Open, arguments: &ShowArguments) -> Result<()> {
     let names = run.names();
-    if let Some(wanted) = configuration
-        && !names.iter().any(|name| name == wanted)
+    if let Some(wanted) = &arguments.configuration
+        && !names.contains(wanted)
     {
         bail!("no configuration `{wanted}`; the run has {}", names.join(", "));
     }
-    let log = Log::open(&run.places.store, run.id())?;
-    let mut found = None;
-    for row in run.questions(&log, 0)? {
-        let row = row?;
-        if row.id == id {
-            found = Some(row);
-            break;
-        }
-    }
-    let question = found.with_context(|| format!("no question `{id}` in run {}", run.id()))?;
+    let wanted = |name: &String| arguments.configuration.as_ref().is_none_or(|wanted| wanted == name);
     let corpus = &run.company.catalogue.corpus;
     let title = |passage: hopeval_methods::PassageId| {
         let passage = PassageId(passage.0);
         if corpus.contains(passage) { corpus.title(passage).to_owned() } else { String::new() }
     };
-    for (position, _) in names.iter().enumerate().filter(|(_, name)| configuration.is_none_or(|wanted| wanted == *name))
-    {
-        let transcript = tables::transcript(run, position as u32, &question)?;
-        print::line(transcript.display(&title).to_string().trim_end());
-        print::line("");
+    for question in with_ids(run, &arguments.questions)? {
+        for (position, _) in names.iter().enumerate().filter(|(_, name)| wanted(name)) {
+            let transcript = tables::transcript(run, position as u32, &question)?;
+            if arguments.output.json {
+                print::line(&serde_json::to_string(&showing::transcript_document(run, &transcript))?);
+            } else {
+                print::line(transcript.display(&title).to_string().trim_end());
+                print::line("");
+            }
+        }
     }
     Ok(())
+}
+
+/// A run's questions with these ids, in the order of the ids.
+fn with_ids(run: &Open, ids: &[String]) -> Result<Vec<QuestionRow>> {
+    let log = Log::open(&run.places.store, run.id())?;
+    let mut found = BTreeMap::new();
+    for row in run.questions(&log, 0)? {
+        let row = row?;
+        if ids.contains(&row.id) {
+            found.insert(row.id.clone(), row);
+            if found.len() == ids.len() {
+                break;
+            }
+        }
+    }
+    let with_id =
+        |id: &String| found.get(id).cloned().with_context(|| format!("no question `{id}` in run {}", run.id()));
+    ids.iter().map(with_id).collect()
 }
 
 pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> Result<u8> {
@@ -142,7 +159,7 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
         rewrite(&run, &mut log)?;
     }
     let state = log.state();
-    let shown = hopeval_jobs::show::Shown {
+    let shown = showing::Shown {
         finished: state.finished.is_some(),
         outcomes: state.total_outcomes(),
         expected: run.resolved.outcomes(),
@@ -151,7 +168,7 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
         costs: Vec::new(),
     };
     if arguments.json {
-        print::line(&serde_json::to_string(&hopeval_jobs::show::document(&run, &shown))?);
+        print::line(&serde_json::to_string(&showing::document(&run, &shown))?);
     } else {
         print::line(print::measures(&run, &shown, &print::Choice::default()).trim_end());
     }
