@@ -6,8 +6,10 @@ mod evaluate;
 mod inspect;
 mod lm;
 mod model;
+mod replicates;
 mod score;
 mod stages;
+mod tune;
 mod world;
 
 use anyhow::{Context, Result};
@@ -87,6 +89,8 @@ enum Command {
     Resume(evaluate::ResumeArguments),
     /// Says what a job would do: questions, requests as far as known, bytes, journal hits.
     Plan(evaluate::PlanArguments),
+    /// Chooses values of parameters on questions that are not evaluated, as a job's [tune] says, and keeps them in the store.
+    Tune(tune::TuneArguments),
     /// Shows a run's figures, live or finished.
     Show(inspect::ShowArguments),
     /// Shows what a question of a run costs under each configuration: calls, passages, tokens, time.
@@ -153,6 +157,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
         Command::Run(run) => evaluate::run(places, run),
         Command::Resume(resume) => evaluate::resume(places, resume),
         Command::Plan(plan) => evaluate::plan(places, plan),
+        Command::Tune(arguments) => tune::tune(places, arguments),
         Command::Show(show) => inspect::show(places, show),
         Command::Costs(costs) => costs::costs(places, costs),
         Command::Rescore(rescore) => inspect::rescore(places, rescore),

@@ -142,10 +142,13 @@ pub(crate) fn live(
     watch(&generation);
 
     let voice = pulse.voice();
-    let (draining, told) = (Arc::clone(&generation), voice.clone());
+    // A process that lives through several generations, one after the other, must not hold on to those that are over.
+    let (draining, told) = (Arc::downgrade(&generation), voice.clone());
     signals.on_drain(move || {
-        draining.drain();
-        told.drain();
+        if let Some(generation) = draining.upgrade() {
+            generation.drain();
+            told.drain();
+        }
     });
     joined();
     let park = PulseSettings { stall_bound: membership.stall_bound }.interval();

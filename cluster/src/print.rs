@@ -143,6 +143,9 @@ fn heading(run: &Open, shown: &Shown, stratum: &str) -> String {
     if resolved.prepared.quarantined > 0 {
         text.push_str(&format!("; {} rows set aside", resolved.prepared.quarantined));
     }
+    if resolved.prepared.left_out > 0 {
+        text.push_str(&format!("; {} questions left out", resolved.prepared.left_out));
+    }
     if resolved.prepared.missing_candidates > 0 {
         text.push_str(&format!("; {} candidates are not in the corpus", resolved.prepared.missing_candidates));
     }

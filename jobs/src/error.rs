@@ -265,6 +265,85 @@ pub enum JobError {
         /// The latest.
         latest: u64,
     },
+    /// A dataset has too few questions to draw from.
+    #[error(
+        "{}: {wanted} questions are to be drawn, and there are {found}{}", path.display(),
+        if *rest && found == wanted { ": none would be left to evaluate" } else { "" }
+    )]
+    TooFew {
+        /// The dataset's first file.
+        path: PathBuf,
+        /// How many are to be drawn.
+        wanted: u64,
+        /// How many there are.
+        found: u64,
+        /// Whether the others are to be evaluated.
+        rest: bool,
+    },
+    /// Questions that something was chosen on are to be evaluated.
+    #[error(
+        "{questions} questions that are to be evaluated are in the sample of {of}, the first of them `{first}`\n\
+         hint: a choice is judged on questions that it was not made on: name other files in [tune], or none, so that the sample \
+         is taken from the dataset and left out of what is evaluated"
+    )]
+    Overlap {
+        /// What was chosen.
+        of: String,
+        /// How many questions are in both.
+        questions: u64,
+        /// The id of the first.
+        first: String,
+    },
+    /// A method takes its parameter from a choice that it cannot take it from.
+    #[error("configuration `{configuration}`: `{parameter}`: {reason}")]
+    Choice {
+        /// The configuration.
+        configuration: String,
+        /// The parameter.
+        parameter: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A selection that was not made.
+    #[error("there is no selection `{name}` in `{store}`\nhint: `hopeval tune` makes those of a job's [tune]")]
+    NoSelection {
+        /// Its name.
+        name: String,
+        /// Where.
+        store: String,
+    },
+    /// Another selection has the name.
+    #[error(
+        "selection `{name}` was made of another search: {object}\n\
+         hint: selections are never replaced, for runs name them; give this one another `name`"
+    )]
+    SelectionTaken {
+        /// Its name.
+        name: String,
+        /// The object that has it.
+        object: String,
+    },
+    /// A model wrote nothing that fills a template.
+    #[error(
+        "[service.{service}]: none of {draws} draws fills the blanks of a template; the last one wrote {example:?}\n\
+         hint: a T5 that was trained to fill in spans writes sentinels (<extra_id_0> …); `fill = \"in_turn\"` needs none"
+    )]
+    Unfilled {
+        /// The service.
+        service: String,
+        /// How many were drawn.
+        draws: u32,
+        /// What the last one was.
+        example: String,
+    },
+    /// A model refuses to generate.
+    #[error("[service.{service}] generates no candidates: {reason}")]
+    Ungenerated {
+        /// The service.
+        service: String,
+        /// What it says.
+        reason: String,
+    },
     /// A request that makes no sense for the run as it is.
     #[error("run {run}: {reason}")]
     Unfit {

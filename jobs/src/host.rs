@@ -113,6 +113,11 @@ pub struct Company {
 impl Company {
     /// The configurations of a run over its services.
     pub fn new(methods: Vec<Box<dyn Method>>, catalogue: Arc<Catalogue>) -> Self {
+        Self::with_temperatures(methods, catalogue, &[])
+    }
+
+    /// The same, with temperatures that every score is kept at beside those that configurations want.
+    pub fn with_temperatures(methods: Vec<Box<dyn Method>>, catalogue: Arc<Catalogue>, also: &[f64]) -> Self {
         let mut temperatures: BTreeMap<ServiceName, Vec<f64>> = BTreeMap::new();
         for method in &methods {
             let scoring = method.services().into_iter().filter(|used| used.kind == Kind::Score);
@@ -121,6 +126,7 @@ impl Company {
             }
         }
         for wanted in temperatures.values_mut() {
+            wanted.extend(also);
             wanted.sort_by(f64::total_cmp);
             wanted.dedup();
         }

@@ -4,11 +4,13 @@
 //! against the working directory. Precedence: `--set`, then the file, then the defaults below; environment variables
 //! name places and secrets only, never anything that can change a number.
 
+use crate::draw::Draw;
 use crate::error::JobError;
 use crate::services::dense::DenseSettings;
 use crate::services::links::ShuffledLinksSettings;
 use crate::services::lm::LmSettings;
 use crate::services::models;
+use crate::tune::Tune;
 use crate::worlds::WorldEntry;
 use hopeval_corpus::{Duplicates, LinkSource};
 use hopeval_datasets::Format;
@@ -40,6 +42,9 @@ pub struct Job {
     /// What is measured.
     #[serde(default)]
     pub measures: MeasureSettings,
+    /// What is chosen before, on questions that are not evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tune: Option<Tune>,
     /// How it is run; nothing here can change a number.
     #[serde(default)]
     pub run: RunSettings,
@@ -61,6 +66,9 @@ pub struct Dataset {
     pub gold: Option<GoldBy>,
     /// The first so many questions only.
     pub limit: Option<u64>,
+    /// Questions drawn at random, or all but those, instead of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draw: Option<Draw>,
 }
 
 /// What makes a passage of the corpus equal to a gold passage of a question.
@@ -118,7 +126,7 @@ impl OneOrMany {
         }
     }
 
-    fn resolve(&mut self, base: &Path) {
+    pub(crate) fn resolve(&mut self, base: &Path) {
         let resolve = |path: &mut PathBuf| {
             if path.as_os_str() != CONTEXTS {
                 *path = absolute(base, path);
@@ -177,6 +185,9 @@ pub struct MethodEntry {
     /// Parameters that each take several values; they multiply.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<serde_json::Value>>,
+    /// Parameters whose values tell replicates apart: the first values of all make the first replicate, and so on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replicates: BTreeMap<String, Vec<serde_json::Value>>,
     /// The other parameters; the method itself judges them.
     #[serde(flatten)]
     pub parameters: BTreeMap<String, serde_json::Value>,
@@ -199,6 +210,9 @@ pub struct RunSettings {
     pub mode: Mode,
     /// Price of an hour of a device, in whatever currency; money is not known without it.
     pub price_per_device_hour: Option<f64>,
+    /// Temperatures that scores are kept at beside those that methods name, so that a later run finds them in the journal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub temperatures: Vec<f64>,
 }
 
 /// What a run is timed for: the same figures, in another time.
@@ -243,6 +257,7 @@ impl Default for RunSettings {
             allowed_failed: 0.0,
             mode: Mode::default(),
             price_per_device_hour: None,
+            temperatures: Vec::new(),
         }
     }
 }
@@ -295,7 +310,11 @@ impl Job {
                 settings.resolve(&base);
             }
         }
+        if let Some(tune) = &mut job.tune {
+            tune.questions.resolve(&base);
+        }
         job.check(path)?;
+        job.dataset.draw = job.evaluated();
         Ok(job)
     }
 
@@ -319,6 +338,12 @@ impl Job {
         if self.dataset.limit == Some(0) {
             return wrong("dataset.limit", "0".into(), "at least 1");
         }
+        if self.dataset.draw.is_some_and(|draw| draw.questions == 0) {
+            return wrong("dataset.draw.questions", "0".into(), "at least 1");
+        }
+        if let Some((key, found, allowed)) = self.tune.as_ref().and_then(|tune| tune.wrong(self)) {
+            return wrong(&key, found, allowed);
+        }
         for (name, method) in &self.method {
             for (parameter, values) in &method.sweep {
                 let key = format!("method.{name}.sweep.{parameter}");
@@ -334,6 +359,28 @@ impl Job {
                     return wrong(&key, format!("{twice} twice"), "values that each occur once");
                 }
             }
+            let mut lengths = method.replicates.iter().map(|(parameter, values)| (parameter, values.len()));
+            if let Some((parameter, length)) = method.replicates.first_key_value().map(|(p, values)| (p, values.len()))
+            {
+                if length < 2 {
+                    let key = format!("method.{name}.replicates.{parameter}");
+                    return wrong(&key, format!("{length} values"), "at least two values, one for each replicate");
+                }
+                if let Some((other, found)) = lengths.find(|(_, found)| *found != length) {
+                    let key = format!("method.{name}.replicates.{other}");
+                    return wrong(
+                        &key,
+                        format!("{found} values"),
+                        "as many values as the other parameters of [replicates]",
+                    );
+                }
+                if let Some(parameter) =
+                    method.replicates.keys().find(|parameter| method.sweep.contains_key(*parameter))
+                {
+                    let key = format!("method.{name}.replicates.{parameter}");
+                    return wrong(&key, "a swept parameter".into(), "parameters that are not in [sweep]");
+                }
+            }
         }
         if self.run.chunk == Some(0) {
             return wrong("run.chunk", "0".into(), "at least 1");
@@ -342,6 +389,9 @@ impl Job {
             if number == Some(0) {
                 return wrong(key, "0".into(), "at least 1");
             }
+        }
+        if let Some(bad) = self.run.temperatures.iter().find(|t| !(t.is_finite() && **t > 0.0)) {
+            return wrong("run.temperatures", bad.to_string(), "numbers above 0");
         }
         if !(0.0..=1.0).contains(&self.run.allowed_failed) {
             return wrong("run.allowed_failed", self.run.allowed_failed.to_string(), "a share between 0 and 1");
@@ -374,6 +424,14 @@ impl Job {
             checked.map_err(|source| JobError::Service { path: path.into(), name: name.clone(), source })?;
         }
         Ok(())
+    }
+
+    /// Which questions are evaluated: those that the dataset's table says, or all but the sample that choices are made on.
+    fn evaluated(&self) -> Option<Draw> {
+        match &self.tune {
+            Some(tune) if tune.takes_own() => Some(Draw { rest: true, ..tune.draw() }),
+            _ => self.dataset.draw,
+        }
     }
 
     /// What makes a passage gold: the job's word, else the dataset's custom.
@@ -413,7 +471,7 @@ fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobError> {
 }
 
 fn names_paths(key: &str) -> bool {
-    matches!(key, "dataset.questions" | "corpus.source")
+    matches!(key, "dataset.questions" | "corpus.source" | "tune.questions")
 }
 
 fn names_model(key: &str) -> bool {

@@ -5,6 +5,7 @@
 //! | file | knows |
 //! | --- | --- |
 //! | [`job`], [`sweep`] | the job file: settings, overrides, configurations |
+//! | [`tune`], [`choices`], [`draw`] | searches on questions that are not evaluated, and what methods take from them |
 //! | [`worlds`], [`corpora`], [`questions`] | datasets and corpora: what is built once before a run |
 //! | [`services`] | methods' requests and what answers them: indexes, models, the corpus |
 //! | [`host`] | methods' machines and the dataflow that drives them |
@@ -13,13 +14,15 @@
 //! | [`judge`] | outcomes and measures |
 //! | [`render`] | a job, as a dataflow on one worker |
 //! | [`run`], [`drain`] | the life of a run: prepare, open, finish; its early end |
-//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`export`], [`plan`], [`failures`], [`accounting`]: what people ask of them |
+//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`replicates`], [`export`], [`plan`], [`failures`], [`accounting`]: what people ask of them |
 
 pub mod accounting;
 pub mod calibrate;
+pub mod choices;
 pub mod corpora;
 pub mod corrections;
 pub mod drain;
+pub mod draw;
 pub mod export;
 pub mod failures;
 pub mod gold;
@@ -34,12 +37,14 @@ pub mod questions;
 pub mod recall;
 pub mod record;
 pub mod render;
+pub mod replicates;
 pub mod run;
 pub mod services;
 pub mod show;
 pub mod sink;
 pub mod sweep;
 pub mod tables;
+pub mod tune;
 pub mod worlds;
 
 mod error;

@@ -3,6 +3,7 @@
 //! Machines are deterministic, so the requests of their first round are known without asking anything, and a sample
 //! of questions driven here tells how many rounds and requests to expect.
 
+use crate::choices;
 use crate::corpora::Report;
 use crate::error::JobError;
 use crate::host::{self, key, question};
@@ -84,7 +85,8 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
     catalogue.open(report)?;
     let setting = Setting { passages: corpus.len() as u32 };
-    let configurations = sweep::configurations(job);
+    let mut configurations = sweep::configurations(job);
+    let mut watch = choices::resolve(job, &mut configurations, places, report)?.watch;
     let methods = sweep::methods(&configurations, &setting)?;
     let mut candidates_needed = false;
     for (configuration, method) in configurations.iter().zip(&methods) {
@@ -104,6 +106,7 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let mut sampled: BTreeMap<String, u64> = BTreeMap::new();
     let mut tokens: BTreeMap<String, Work> = BTreeMap::new();
     let (prepared, _) = questions::prepare(job, &corpus, candidates_needed, quarantine, &mut |row| {
+        watch.see_row(&row);
         let question = question(&row);
         for method in &methods {
             let mut machine = method.start(&question);
@@ -143,6 +146,7 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
         }
         Ok(())
     })?;
+    watch.check()?;
     plan.questions = prepared.questions;
     plan.quarantined = prepared.quarantined;
     plan.outcomes = plan.questions * plan.configurations;

@@ -46,6 +46,13 @@ pub struct Prepared {
     pub format: Option<Format>,
     /// All strata, `all` first, then by name.
     pub strata: Vec<String>,
+    /// Questions that were left out because a draw has them, or has not.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub left_out: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Turns one dataset question into a row.
@@ -217,14 +224,21 @@ pub fn prepare(
     };
     let path = job.dataset.questions.paths().first().cloned().unwrap_or_default();
     // The limit counts admitted questions, so it is applied after quarantine.
-    let mut questions = Questions::open(&spec(&job.dataset, None), policy)?;
+    let spec = spec(&job.dataset, None);
+    let drawn = job.dataset.draw.map(|draw| draw.of(&spec, aside.is_some())).transpose()?;
+    let mut questions = Questions::open(&spec, policy)?;
     let format = questions.format();
     let mut resolver = Resolver::new(corpus, job.gold_by(format), &path, candidates_needed);
     let mut strata_found = BTreeSet::new();
-    let mut index = 0;
+    let (mut index, mut position, mut left_out) = (0, 0, 0);
     let limit = job.dataset.limit.unwrap_or(u64::MAX);
     while index < limit {
         let Some(question) = questions.next().transpose()? else { break };
+        position += 1;
+        if drawn.as_ref().is_some_and(|drawn| !drawn.takes(position - 1)) {
+            left_out += 1;
+            continue;
+        }
         if let Some((path, position)) = questions.place() {
             resolver.at(path, position.line);
         }
@@ -254,7 +268,8 @@ pub fn prepare(
     let quarantined = errors.len() as u64;
     let strata = std::iter::once(ALL.to_owned()).chain(strata_found).collect();
     let missing_candidates = resolver.missing;
-    let prepared = Prepared { questions: index, quarantined, missing_candidates, format: Some(format), strata };
+    let prepared =
+        Prepared { questions: index, quarantined, missing_candidates, format: Some(format), strata, left_out };
     Ok((prepared, errors))
 }
 

@@ -7,6 +7,7 @@
 //!   finish: final tables from the committed outcomes     (process 0)
 //! ```
 
+use crate::choices;
 use crate::corpora::{self, Cache, Report};
 use crate::corrections::Corrector;
 use crate::drain::Gate;
@@ -75,6 +76,9 @@ pub struct Resolved {
     /// Parameters of the models of its services.
     #[serde(default)]
     pub parameters: BTreeMap<String, u64>,
+    /// Digests of the selections whose values its configurations have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub selections: BTreeMap<String, String>,
     /// Where the corpus's links come from.
     pub links: String,
     /// Questions of a chunk.
@@ -139,7 +143,12 @@ impl Resolved {
             self.job.dataset.gold,
             &self.services,
         );
-        let bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
+        let mut bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
+        // What most jobs do not have leaves their digests as they were.
+        if self.job.dataset.draw.is_some() || !self.selections.is_empty() {
+            let more = (&self.job.dataset.draw, &self.selections);
+            bytes.extend(serde_json::to_vec(&more).expect("plain data can be written as JSON; this is a bug"));
+        }
         blake3::hash(&bytes).to_hex().to_string()
     }
 }
@@ -158,6 +167,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     catalogue.open(report)?;
     let setting = Setting { passages: corpus.len() as u32 };
     let mut configurations = sweep::configurations(job);
+    let choices::Resolved { selections, mut watch } = choices::resolve(job, &mut configurations, places, report)?;
     let methods = sweep::methods(&configurations, &setting)?;
     let mut candidates_needed = false;
     for (configuration, method) in configurations.iter_mut().zip(&methods) {
@@ -181,8 +191,10 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
         if row.index % 1024 == 0 {
             report("questions", row.index);
         }
+        watch.see_row(&row);
         Ok(writer.push(row)?)
     })?;
+    watch.check()?;
     writer.finish()?;
     write_table(&places.store, &layout::final_table(&run, "errors"), errors)?;
     let chunk = job.run.chunk.unwrap_or_else(|| default_chunk(prepared.questions));
@@ -197,6 +209,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
         passages: corpus.len() as u64,
         services: catalogue.fingerprints(),
         parameters: catalogue.parameters(),
+        selections,
         links: corpus.info().link_origin.as_str().to_owned(),
         chunk,
     };
@@ -259,7 +272,8 @@ impl Open {
         let strata = &resolved.prepared.strata;
         let judge = Judge::new(&resolved.job.measures, resolved.format(), &methods, strata, &corpus)?;
         let catalogue = Arc::new(Catalogue::new(corpus, engines, &resolved.job.service));
-        let company = Arc::new(Company::new(methods, catalogue));
+        let company = Company::with_temperatures(methods, catalogue, &resolved.job.run.temperatures);
+        let company = Arc::new(company);
         Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::JobError;
 use crate::ledger::{LiveTable, live_object};
+use crate::replicates::spreads;
 use crate::run::Open;
 use crate::tables::{incurred, incurred_row, measure_row};
 use hopeval_corpus::PassageId;
@@ -138,8 +139,10 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
         "outcomes": shown.outcomes,
         "questions": run.resolved.prepared.questions,
         "quarantined": run.resolved.prepared.quarantined,
+        "left_out": run.resolved.prepared.left_out,
         "links": run.resolved.links,
         "measures": measures,
+        "replicates": spreads(&run.resolved.configurations, &shown.measures),
         "cost": cost,
     })
 }

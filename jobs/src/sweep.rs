@@ -1,10 +1,11 @@
 //! Configurations: the points of a job's sweeps, named.
 //!
 //! A method without a sweep is one configuration of its own name. With a sweep each point is named
-//! `method{a=1,b=x}`, keys sorted, and the points come in the order of the keys, the last varying fastest.
+//! `method{a=1,b=x}`, keys sorted, and the points come in the order of the keys, the last varying fastest. Replicates of a
+//! configuration have its name and a number: `method#1`, `method{a=1}#2`.
 
 use crate::error::JobError;
-use crate::job::Job;
+use crate::job::{Job, MethodEntry};
 use hopeval_methods::{Method, Setting, registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -21,6 +22,19 @@ pub struct Configuration {
     /// What it is a control of, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
+    /// Which replicate it is, from 1; none where there is one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicate: Option<u32>,
+}
+
+impl Configuration {
+    /// Its name without the number of a replicate: what its replicates have in common.
+    pub fn replicated(&self) -> &str {
+        match (self.replicate, self.name.rsplit_once('#')) {
+            (Some(_), Some((name, _))) => name,
+            _ => &self.name,
+        }
+    }
 }
 
 /// The configurations of a job, in the order of their methods' names.
@@ -35,22 +49,49 @@ pub fn configurations(job: &Job) -> Vec<Configuration> {
                 .flat_map(|(labels, parameters)| {
                     values.iter().map(move |value| {
                         let (mut labels, mut parameters) = (labels.clone(), parameters.clone());
-                        labels
-                            .push(format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
+                        labels.push(format!("{key}={}", label(value)));
                         parameters.insert(key.clone(), value.clone());
                         (labels, parameters)
                     })
                 })
                 .collect();
         }
-        found.extend(points.into_iter().map(|(labels, parameters)| Configuration {
-            name: if labels.is_empty() { name.clone() } else { format!("{name}{{{}}}", labels.join(",")) },
-            kind: method.kind.clone(),
-            parameters: Value::Object(parameters),
-            control: method.control.clone(),
-        }));
+        for (labels, parameters) in points {
+            let name = if labels.is_empty() { name.clone() } else { format!("{name}{{{}}}", labels.join(",")) };
+            found.extend(replicates(method, name, parameters));
+        }
     }
     found
+}
+
+/// One point of a sweep in each of its replicates.
+fn replicates(method: &MethodEntry, name: String, parameters: Map<String, Value>) -> Vec<Configuration> {
+    let count = method.replicates.values().map(Vec::len).max().unwrap_or(0);
+    let one = |name: String, parameters: Map<String, Value>, replicate| {
+        let (kind, parameters) = (method.kind.clone(), Value::Object(parameters));
+        Configuration { name, kind, parameters, control: method.control.clone(), replicate }
+    };
+    if count == 0 {
+        return vec![one(name, parameters, None)];
+    }
+    let replicate = |n: usize| {
+        let values = method.replicates.iter().filter_map(|(key, values)| Some((key.clone(), values.get(n)?.clone())));
+        let mut parameters = parameters.clone();
+        parameters.extend(values);
+        one(format!("{name}#{}", n + 1), parameters, Some(n as u32 + 1))
+    };
+    (0..count).map(replicate).collect()
+}
+
+/// How a value stands in a name: a selection by its own, everything else as it is.
+fn label(value: &Value) -> String {
+    if let Some(selection) = value.get("selection").and_then(Value::as_str) {
+        return match value.get("best") {
+            Some(best) => format!("{selection}:{best}"),
+            None => selection.to_owned(),
+        };
+    }
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The methods of `configurations`, in their order.
@@ -81,6 +122,27 @@ mod tests {
         );
         let names: Vec<_> = configurations(&job).into_iter().map(|c| c.name).collect();
         assert_eq!(names, ["bm25{b=x,k=5}", "bm25{b=x,k=20}", "bm25{b=y,k=5}", "bm25{b=y,k=20}"]);
+    }
+
+    #[test]
+    fn replicates_are_numbered_under_each_point() {
+        let job = job(
+            "[method.r]\nkind = \"random\"\n[method.r.sweep]\nk = [5, 20]\n[method.r.replicates]\ndraw = [0, 1]\nseed = [7, 9]",
+        );
+        let found = configurations(&job);
+        let names: Vec<_> = found.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["r{k=5}#1", "r{k=5}#2", "r{k=20}#1", "r{k=20}#2"]);
+        assert_eq!(found[1].parameters, serde_json::json!({"k": 5, "draw": 1, "seed": 9}));
+        assert_eq!((found[1].replicated(), found[1].replicate), ("r{k=5}", Some(2)));
+    }
+
+    #[test]
+    fn a_selection_is_named_in_a_sweep() {
+        let job = job(
+            "[method.m]\nkind = \"promptrank\"\n[method.m.sweep]\ninstructions = [{selection = \"x\"}, {selection = \"x\", best = 5}]",
+        );
+        let names: Vec<_> = configurations(&job).into_iter().map(|c| c.name).collect();
+        assert_eq!(names, ["m{instructions=x}", "m{instructions=x:5}"]);
     }
 
     #[test]

@@ -405,7 +405,7 @@ fn configuration_rows(run: &Open) -> Vec<ConfigurationRow> {
         services: method.services().iter().map(|used| format!("{}={}", used.parameter, used.service)).collect(),
         prompt_origin: method.wording().map(|wording| wording.origin.to_owned()),
         prompt_digest: method.wording().map(|wording| blake3::hash(wording.text.as_bytes()).to_hex().to_string()),
-        replicate: None,
+        replicate: configuration.replicate.map(|replicate| replicate.to_string()),
         control: configuration.control.clone(),
     })
     .collect()

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use hopeval_jobs::job::Service;
-use hopeval_jobs::{DEFAULT_JOB, Job, sweep};
+use hopeval_jobs::{DEFAULT_JOB, Job, choices, sweep};
 use hopeval_methods::Setting;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,8 @@ fn every_example_is_a_job() {
             file.file_stem().and_then(|name| name.to_str()),
             "a job is named as its file"
         );
-        let configurations = sweep::configurations(&job);
+        let mut configurations = sweep::configurations(&job);
+        choices::leave_open(&mut configurations);
         let methods = sweep::methods(&configurations, &Setting { passages: 1000 });
         let methods = methods.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         for used in methods.iter().flat_map(|method| method.services()) {

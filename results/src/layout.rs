@@ -10,6 +10,7 @@
 //!   runs/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet
 //!   runs/{run}/tables/{generation:06}-{records:06}/{table}.parquet   final tables as a `Final` record names them
 //!   runs/{run}/final/{table}.parquet                          copies of the last ones, where people look for them
+//!   selections/{name}.json                                    what a search chose; never replaced
 //! ```
 //!
 //! Numbers are padded, so that the order of names is the order of numbers.
@@ -79,4 +80,9 @@ pub fn written_table(run: &str, generation: u64, records: u64, table: &str) -> S
 /// A table of a finished run, where people look for it: a copy of what the log's last `Final` record names.
 pub fn final_table(run: &str, table: &str) -> String {
     format!("{RUNS}/{run}/final/{table}.parquet")
+}
+
+/// A selection.
+pub fn selection(name: &str) -> String {
+    format!("selections/{name}.json")
 }

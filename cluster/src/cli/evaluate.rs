@@ -31,7 +31,7 @@ pub(crate) struct JobArguments {
 }
 
 impl JobArguments {
-    fn load(&self) -> Result<Job> {
+    pub(super) fn load(&self) -> Result<Job> {
         let mut job = match &self.job {
             Some(path) => Job::load(path, &self.sets)?,
             None => Job::parse(DEFAULT_JOB, Path::new("the embedded job"), &self.sets)?,
@@ -89,6 +89,11 @@ impl MeshArguments {
         })
     }
 
+    /// Whether this is one process of a mesh whose processes are started by others.
+    pub(super) fn is_one_of_several(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Whether the processes are started here, by a supervisor.
     fn supervises(&self) -> bool {
         self.processes > 1 && self.process.is_none()
@@ -127,6 +132,10 @@ impl OutputArguments {
             bail!("no measure `{unknown}`; the run has {}", names.join(", "));
         }
         print::line(print::measures(run, &shown, &choice).trim_end());
+        let stratum = self.stratum.as_deref().unwrap_or("all");
+        if let Some(table) = super::replicates::table(run, &shown, &self.measures, stratum) {
+            print::line(&table);
+        }
         print::line(&print::incurred(&shown.costs));
         let out = run.places.store.full_name(&layout::run(run.id()));
         print::line(&format!("results: {out}"));
@@ -226,19 +235,30 @@ fn evaluate(
         let ended = member(places, None, mesh, signals, progress)?;
         return finished_code(places, &ended);
     };
-    let code = if mesh.supervises() {
-        let code = children(arguments, &run, mesh, signals)?;
-        if code != exit::DONE && code != exit::FAILED_QUESTIONS {
-            return Ok(code);
-        }
-        code
-    } else {
-        let ended = member(places, Some(run.clone()), mesh, signals, progress)?;
-        finished_code(places, &ended)?
-    };
+    let code = complete(arguments, places, &run, mesh, signals, progress)?;
+    if code != exit::DONE && code != exit::FAILED_QUESTIONS {
+        return Ok(code);
+    }
     progress.clear();
     output.print(&Open::open(places, &run, &|_, _| ())?)?;
     Ok(code)
+}
+
+/// Runs one generation to its end, in this process or in children, and returns the exit code: the run is finished if that is
+/// [`exit::DONE`] or [`exit::FAILED_QUESTIONS`].
+pub(super) fn complete(
+    arguments: &PlaceArguments,
+    places: &Places,
+    run: &str,
+    mesh: &MeshArguments,
+    signals: &signals::Signals,
+    progress: &Stages,
+) -> Result<u8> {
+    if mesh.supervises() {
+        return children(arguments, run, mesh, signals);
+    }
+    let ended = member(places, Some(run.to_owned()), mesh, signals, progress)?;
+    finished_code(places, &ended)
 }
 
 /// This process's part in one generation.

@@ -178,9 +178,11 @@ impl Display for Ask {
                 if let Sampling::Sample { temperature, top_p, top_k } = g.sampling {
                     write!(f, " temperature={temperature} top_p={top_p} top_k={top_k}")?;
                 }
-                if g.format == TextFormat::Json {
-                    f.write_str(" json")?;
-                }
+                f.write_str(match g.format {
+                    TextFormat::Text => "",
+                    TextFormat::Json => " json",
+                    TextFormat::WithSpecial => " with_special",
+                })?;
                 f.write_str(if g.logprobs { " logprobs" } else { "" })
             }
         }

@@ -317,6 +317,9 @@ pub enum TextFormat {
     Text,
     /// A JSON object, where the endpoint can promise it.
     Json,
+    /// Anything, with special tokens spelled out: the sentinels between the spans that a T5 fills in. A model of one's own
+    /// writes them; an endpoint cannot promise it.
+    WithSpecial,
 }
 
 /// What should decide where a request is answered, so that shared work meets.

@@ -6,7 +6,7 @@ use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::Family;
 use hopeval_lm::generate::cut_at_stop;
 use hopeval_lm::request as engine;
-use hopeval_methods::request::{Generate, Sampling};
+use hopeval_methods::request::{Generate, Sampling, TextFormat};
 use hopeval_methods::response::{Finish, Generation};
 use hopeval_methods::{Answer, Failure};
 use std::sync::Arc;
@@ -42,9 +42,10 @@ impl Model {
             ends: self.session.ends.clone(),
         };
         let tokenizer = Arc::clone(&self.tokenizer);
+        let skip_special = asked.format != TextFormat::WithSpecial;
         Ok(Asked::one(engine::Request::Generate(request), Some(prompt.report), move |answer| match answer {
             engine::Answer::Generated(generated) => {
-                let whole = tokenizer.decode(&generated.ids, true);
+                let whole = tokenizer.decode(&generated.ids, skip_special);
                 let text = cut_at_stop(&whole, &stop).0.to_owned();
                 let finish = match generated.finish {
                     engine::Finish::End | engine::Finish::Stop => Finish::Stop,

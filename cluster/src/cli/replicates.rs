@@ -1,0 +1,50 @@
+//! How figures vary between replicates, beside the tables of a run.
+
+use crate::print;
+use hopeval_jobs::replicates::{Spread, spreads};
+use hopeval_jobs::run::Open;
+use hopeval_jobs::show::Shown;
+
+/// A table of the means over replicates with their deviation; none for a run without replicates.
+pub(super) fn table(run: &Open, shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {
+    let wanted = |spread: &&Spread| {
+        let shown = if measures.is_empty() { is_usual(&spread.measure) } else { measures.contains(&spread.measure) };
+        shown && spread.stratum == stratum
+    };
+    let spreads = spreads(&run.resolved.configurations, &shown.measures);
+    let spreads: Vec<&Spread> = spreads.iter().filter(wanted).collect();
+    let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
+    for spread in &spreads {
+        if !rows.contains(&spread.configuration.as_str()) {
+            rows.push(&spread.configuration);
+        }
+        if !columns.contains(&spread.measure.as_str()) {
+            columns.push(&spread.measure);
+        }
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let of = |name: &str, measure: &str| spreads.iter().find(|s| s.configuration == name && s.measure == measure);
+    let body = rows.iter().map(|name| {
+        let count = spreads.iter().filter(|s| s.configuration == *name).map(|s| s.replicates).max().unwrap_or(0);
+        let cells = columns.iter().map(|measure| of(name, measure).map_or("–".to_owned(), |spread| figure(spread)));
+        [(*name).to_owned(), count.to_string()].into_iter().chain(cells).collect::<Vec<String>>()
+    });
+    let header: Vec<&str> = ["configuration", "replicates"].into_iter().chain(columns.iter().copied()).collect();
+    let table = print::markdown(&header, body);
+    Some(format!("\nover replicates: mean (standard deviation) ± standard error over questions\n\n{table}"))
+}
+
+/// What is shown unless the user names measures.
+fn is_usual(measure: &str) -> bool {
+    matches!(measure, "em" | "f1" | "accuracy")
+        || measure.starts_with("recall_all@")
+        || measure.starts_with("answer_recall@")
+}
+
+fn figure(spread: &Spread) -> String {
+    let deviation = spread.deviation.map_or(String::new(), |deviation| format!(" ({deviation:.4})"));
+    let stderr = spread.stderr.map_or(String::new(), |stderr| format!(" ± {stderr:.4}"));
+    format!("{:.4}{deviation}{stderr}", spread.mean)
+}

@@ -1,0 +1,246 @@
+//! A selection: what a search chose, from which candidates, on which questions; committed once, under a name.
+//!
+//! The record holds every candidate with its figure, best first, so that a method may take the best one or the best few. It
+//! has no time, no run and no path in it: the same search gives the same bytes, whoever runs it and however often it was
+//! interrupted.
+
+use super::Sampled;
+use crate::error::JobError;
+use hopeval_results::{Store, StoreError, layout};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Version of the record's format.
+const VERSION: u32 = 1;
+
+/// A committed choice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selection {
+    /// Version of this format.
+    pub schema_version: u32,
+    /// Its name.
+    pub name: String,
+    /// Whose value it is.
+    pub parameter: String,
+    /// What the best is best at.
+    pub measure: String,
+    /// Profile and version of the measure.
+    pub measure_version: String,
+    /// Everything that the job said about the search: the method with its other parameters, sample, candidates or how they were made.
+    pub settings: Value,
+    /// Digest of the dataset that the sample was drawn from.
+    pub dataset_digest: String,
+    /// Digest of the corpus.
+    pub corpus_digest: String,
+    /// Fingerprints of the services.
+    pub services: BTreeMap<String, String>,
+    /// The questions, in the dataset's order.
+    pub sample: Vec<Sampled>,
+    /// The candidates, best first; of equally good ones, the one that stood earlier.
+    pub candidates: Vec<Ranked>,
+}
+
+/// A candidate with its figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranked {
+    /// The parameter's value.
+    pub value: Value,
+    /// The measure over the sample; null where it is undefined.
+    pub score: Option<f64>,
+    /// Its standard error over questions.
+    pub stderr: Option<f64>,
+    /// Questions where it is defined.
+    pub n: u64,
+    /// Share of those whose outcome did not fail.
+    pub coverage: Option<f64>,
+    /// Draws that gave it; 0 for one that the job names.
+    pub draws: u32,
+}
+
+impl Selection {
+    /// The version that this program writes.
+    pub fn version() -> u32 {
+        VERSION
+    }
+
+    /// The selection `name`, if it is committed.
+    ///
+    /// # Errors
+    /// The store; a record of another version.
+    pub fn find(store: &Store, name: &str) -> Result<Option<Self>, JobError> {
+        let bytes = match store.get(&layout::selection(name)) {
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            bytes => bytes?,
+        };
+        let foreign = |source| JobError::Stored { what: "the record", run: format!("selection {name}"), source };
+        Ok(Some(serde_json::from_slice(&bytes).map_err(foreign)?))
+    }
+
+    /// The selection `name`.
+    ///
+    /// # Errors
+    /// As [`Selection::find`]; [`JobError::NoSelection`].
+    pub fn load(store: &Store, name: &str) -> Result<Self, JobError> {
+        Self::find(store, name)?.ok_or_else(|| JobError::NoSelection { name: name.to_owned(), store: store.uri() })
+    }
+
+    /// Commits it, unless it is committed already; whether this call did.
+    ///
+    /// # Errors
+    /// The store; [`JobError::SelectionTaken`] if another one has its name.
+    pub fn commit(&self, store: &Store) -> Result<bool, JobError> {
+        let there = store.put_or_get(&layout::selection(&self.name), &self.bytes().into())?;
+        match there {
+            None => Ok(true),
+            Some(there) if there == self.bytes() => Ok(false),
+            Some(_) => Err(self.taken(store)),
+        }
+    }
+
+    /// Says that another search has the name.
+    pub(crate) fn taken(&self, store: &Store) -> JobError {
+        JobError::SelectionTaken { name: self.name.clone(), object: store.full_name(&layout::selection(&self.name)) }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("plain data can be written as JSON; this is a bug");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// What identifies it and all that it says.
+    pub fn digest(&self) -> String {
+        blake3::hash(&self.bytes()).to_hex().to_string()
+    }
+
+    /// What `parameter` of a configuration takes from it: the best value, or a list of the best.
+    ///
+    /// # Errors
+    /// [`JobError::Choice`] for another parameter's selection, or more than it has.
+    pub(super) fn take(&self, configuration: &str, parameter: &str, best: Option<usize>) -> Result<Value, JobError> {
+        let wrong = |reason: String| {
+            Err(JobError::Choice { configuration: configuration.to_owned(), parameter: parameter.to_owned(), reason })
+        };
+        if self.parameter != parameter {
+            return wrong(format!("selection `{}` is of `{}`", self.name, self.parameter));
+        }
+        let wanted = best.unwrap_or(1);
+        if wanted == 0 || wanted > self.candidates.len() {
+            let has = self.candidates.len();
+            return wrong(format!("best = {wanted}, and selection `{}` has 1 to {has} candidates", self.name));
+        }
+        let mut values = self.candidates.iter().take(wanted).map(|candidate| candidate.value.clone());
+        if best.is_none() {
+            return Ok(values.next().unwrap_or_default());
+        }
+        // A candidate that is a list is a part of the longer one.
+        let parts = |value| match value {
+            Value::Array(parts) => parts,
+            one => vec![one],
+        };
+        Ok(Value::Array(values.flat_map(parts).collect()))
+    }
+}
+
+/// A parameter's value that is a selection's: `{ selection = "NAME", best = 5 }`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reference {
+    pub(crate) selection: String,
+    /// A list of so many; the best one by itself when left out.
+    #[serde(default)]
+    pub(crate) best: Option<usize>,
+}
+
+impl Reference {
+    /// Whether a value is meant as one.
+    pub(crate) fn is_one(value: &Value) -> bool {
+        value.get("selection").is_some()
+    }
+
+    /// The reference that a parameter's value is, if it is one.
+    ///
+    /// # Errors
+    /// [`JobError::Choice`] if it is a malformed one.
+    pub(crate) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
+        if !Self::is_one(value) {
+            return Ok(None);
+        }
+        Self::deserialize(value).map(Some).map_err(|error| JobError::Choice {
+            configuration: configuration.to_owned(),
+            parameter: parameter.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn selection(values: &[Value]) -> Selection {
+        let ranked = |value: &Value| Ranked {
+            value: value.clone(),
+            score: Some(0.5),
+            stderr: None,
+            n: 2,
+            coverage: Some(1.0),
+            draws: 0,
+        };
+        Selection {
+            schema_version: VERSION,
+            name: "x".into(),
+            parameter: "instructions".into(),
+            measure: "recall_all@2".into(),
+            measure_version: "1".into(),
+            settings: json!({}),
+            dataset_digest: "d".into(),
+            corpus_digest: "c".into(),
+            services: BTreeMap::new(),
+            sample: vec![Sampled::new("q1", "Who?")],
+            candidates: values.iter().map(ranked).collect(),
+        }
+    }
+
+    #[test]
+    fn a_selection_is_committed_once() {
+        let store = Store::open("memory:").unwrap();
+        assert_eq!(Selection::find(&store, "x").unwrap(), None);
+        assert!(matches!(Selection::load(&store, "x"), Err(JobError::NoSelection { .. })));
+        let one = selection(&[json!("Ask.")]);
+        assert!(one.commit(&store).unwrap());
+        assert!(!one.commit(&store).unwrap(), "the same again changes nothing");
+        let found = Selection::load(&store, "x").unwrap();
+        assert_eq!((&found, found.digest()), (&one, one.digest()));
+        let other = selection(&[json!("Say.")]);
+        assert!(matches!(other.commit(&store), Err(JobError::SelectionTaken { .. })));
+        assert_ne!(other.digest(), one.digest());
+    }
+
+    #[test]
+    fn the_best_is_a_value_and_the_best_few_are_a_list() {
+        let placed = json!([{"text": "Say.", "position": "before"}]);
+        let one = selection(&[json!("Ask."), placed, json!("Write.")]);
+        let take = |best| one.take("m", "instructions", best);
+        assert_eq!(take(None).unwrap(), json!("Ask."));
+        assert_eq!(take(Some(1)).unwrap(), json!(["Ask."]));
+        assert_eq!(take(Some(2)).unwrap(), json!(["Ask.", {"text": "Say.", "position": "before"}]));
+        assert!(take(Some(4)).unwrap_err().to_string().contains("1 to 3 candidates"));
+        let message = one.take("m", "temperature", None).unwrap_err().to_string();
+        assert!(message.contains("selection `x` is of `instructions`"), "{message}");
+    }
+
+    #[test]
+    fn references_are_told_from_other_values() {
+        let of = |value: Value| Reference::of("m", "instructions", &value);
+        assert_eq!(of(json!("text")).unwrap(), None);
+        assert_eq!(of(json!({"text": "t", "position": "after"})).unwrap(), None);
+        assert_eq!(of(json!({"selection": "x"})).unwrap().map(|r| (r.selection, r.best)), Some(("x".into(), None)));
+        let message = of(json!({"selection": "x", "top": 5})).unwrap_err().to_string();
+        assert!(message.contains("unknown field `top`"), "{message}");
+    }
+}

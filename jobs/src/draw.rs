@@ -1,0 +1,120 @@
+//! Draws questions at random: the same ones whatever their order, and whatever else their dataset holds.
+//!
+//! Every question has a place in a line-up that its id and the seed decide; the first of that line are drawn, and come in the
+//! dataset's order. So a sample of 128 holds that of 64, and a row that is taken out of a file changes one question at most.
+
+use crate::error::JobError;
+use hopeval_datasets::{DatasetSpec, Policy, Questions};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// A random part of a dataset: `[dataset.draw]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Draw {
+    /// How many questions.
+    pub questions: u64,
+    /// Another seed draws others.
+    #[serde(default)]
+    pub seed: u64,
+    /// All questions but those.
+    #[serde(default)]
+    pub rest: bool,
+}
+
+/// Which questions of a dataset belong to a [`Draw`].
+#[derive(Clone, Debug)]
+pub(crate) struct Drawn {
+    positions: BTreeSet<u64>,
+    rest: bool,
+}
+
+impl Drawn {
+    /// Whether the question at `position` among the good rows belongs to it.
+    pub(crate) fn takes(&self, position: u64) -> bool {
+        self.positions.contains(&position) != self.rest
+    }
+}
+
+impl Draw {
+    /// Draws from a dataset; with `lenient`, rows that are wrong are passed over, as a run with a quarantine does.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a wrong row, fewer questions than are to be drawn.
+    pub(crate) fn of(&self, spec: &DatasetSpec, lenient: bool) -> Result<Drawn, JobError> {
+        let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
+        let mut line = Vec::new();
+        for question in Questions::open(spec, policy)? {
+            line.push((place(self.seed, &question?.id), line.len() as u64));
+        }
+        let found = line.len() as u64;
+        if found < self.questions || (self.rest && found == self.questions) {
+            let path = spec.paths.first().cloned().unwrap_or_default();
+            return Err(JobError::TooFew { path, wanted: self.questions, found, rest: self.rest });
+        }
+        line.sort_unstable();
+        let positions = line.into_iter().take(self.questions as usize).map(|(_, position)| position).collect();
+        Ok(Drawn { positions, rest: self.rest })
+    }
+}
+
+/// A question's place in the line-up of a seed.
+pub(crate) fn place(seed: u64, id: &str) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new_derive_key("hopeval draw 1");
+    hasher.update(&seed.to_le_bytes());
+    hasher.update(id.as_bytes());
+    let mut place = [0; 16];
+    place.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(ids: &[String]) -> tempfile::NamedTempFile {
+        let rows: String = ids
+            .iter()
+            .map(|id| format!("{{\"id\": \"{id}\", \"question\": \"q {id}?\", \"golden_answers\": [\"a\"]}}\n"))
+            .collect();
+        let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+        std::fs::write(file.path(), rows).unwrap();
+        file
+    }
+
+    fn drawn(ids: &[String], draw: Draw) -> Vec<String> {
+        let file = file(ids);
+        let spec = DatasetSpec { format: Some(hopeval_datasets::Format::FlashRag), ..DatasetSpec::file(file.path()) };
+        let drawn = draw.of(&spec, false).unwrap();
+        ids.iter().enumerate().filter(|(at, _)| drawn.takes(*at as u64)).map(|(_, id)| id.clone()).collect()
+    }
+
+    #[test]
+    fn a_sample_does_not_depend_on_the_order_and_its_rest_is_the_rest() {
+        let mut ids: Vec<String> = (0..50).map(|n| format!("q{n}")).collect();
+        let draw = Draw { questions: 8, seed: 3, rest: false };
+        let sample = drawn(&ids, draw);
+        assert_eq!(sample.len(), 8);
+        let rest = drawn(&ids, Draw { rest: true, ..draw });
+        assert!(rest.len() == 42 && rest.iter().all(|id| !sample.contains(id)));
+        let small = drawn(&ids, Draw { questions: 4, ..draw });
+        assert!(small.iter().all(|id| sample.contains(id)), "{small:?} and {sample:?}");
+        assert_ne!(drawn(&ids, Draw { seed: 4, ..draw }), sample);
+        ids.reverse();
+        let mut again = drawn(&ids, draw);
+        again.reverse();
+        assert_eq!(again, sample);
+    }
+
+    #[test]
+    fn too_small_a_dataset_is_refused() {
+        let ids: Vec<String> = (0..3).map(|n| format!("q{n}")).collect();
+        let file = file(&ids);
+        let spec = DatasetSpec { format: Some(hopeval_datasets::Format::FlashRag), ..DatasetSpec::file(file.path()) };
+        let message = |draw: Draw| draw.of(&spec, false).unwrap_err().to_string();
+        let draw = Draw { questions: 4, seed: 0, rest: false };
+        assert!(message(draw).contains("4 questions are to be drawn, and there are 3"), "{}", message(draw));
+        let all = Draw { questions: 3, seed: 0, rest: true };
+        assert!(message(all).contains("none would be left"), "{}", message(all));
+    }
+}

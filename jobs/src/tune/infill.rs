@@ -1,0 +1,507 @@
+//! Instructions that a T5 fills into templates (PromptRank, section 2.2 and appendix A.2, after Gao et al., 2021).
+//!
+//! ```text
+//!   template: "{blank} documents above {blank} question."        what the model reads, within the frame:
+//!   together: "Instruction: <extra_id_0> documents above <extra_id_1> question. Question:"
+//!   written:  "<extra_id_0> Look through the<extra_id_1> and write a<extra_id_2>"
+//!   candidate: "Look through the documents above and write a question."
+//! ```
+//!
+//! A draw is a sample of the tokens' distribution cut to the likeliest few; it is a request like any other, with the draw's
+//! number, so it is journalled and the service's `seed` fixes it. Draws that leave a blank empty give no candidate. Templates and
+//! frame are hopeval's own wording; the paper's structure is two blanks, and one template for instructions after the documents and
+//! one for those before.
+
+use crate::error::JobError;
+use crate::host::{bucket, key};
+use crate::job::{Job, Service};
+use crate::journal::now_ms;
+use crate::record::Record;
+use crate::services::Catalogue;
+use hopeval_methods::request::{Generate, Sampling, TextFormat};
+use hopeval_methods::{Kind, Prompt, Request, Response, ServiceName};
+use hopeval_results::journal::write_segment;
+use hopeval_results::{Entry, Journal, Store, layout};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// What a template leaves to the model.
+const BLANK: &str = "{blank}";
+
+/// Where a frame has the template.
+const PLACE: &str = "{instruction}";
+
+/// hopeval's own templates.
+const TEMPLATES: &str = include_str!("templates.json");
+
+/// Candidates that a language model fills in: `[tune.select.generate]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Infill {
+    /// The encoder-decoder that fills in: T5-Base in the paper.
+    pub service: String,
+    /// Texts with `{blank}`s, or tables of `text` and the `position` of the instruction; draws go round them.
+    #[serde(default = "own_templates")]
+    pub templates: Vec<Template>,
+    /// What the model reads, with `{instruction}` where the template stands.
+    #[serde(default = "usual_frame")]
+    pub frame: String,
+    /// Phrases that are taken out of what comes out: they only lead the model (appendix A.2).
+    #[serde(default)]
+    pub drop: Vec<String>,
+    /// How many samples, over all templates.
+    #[serde(default = "usual_draws")]
+    pub draws: u32,
+    /// The likeliest tokens that are drawn from; 0 for all.
+    #[serde(default = "usual_top_k")]
+    pub top_k: u32,
+    /// Divides the logits.
+    #[serde(default = "usual_temperature")]
+    pub temperature: f64,
+    /// Tokens of a sample at most.
+    #[serde(default = "usual_max_tokens")]
+    pub max_tokens: u32,
+    /// Whether blanks are filled in at once or one after the other.
+    #[serde(default)]
+    pub fill: Fill,
+}
+
+/// A text with blanks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a text with {blank}, or a table of `text` and `position`")]
+pub enum Template {
+    /// An instruction at the method's position.
+    Text(String),
+    /// An instruction with a position of its own.
+    Placed {
+        /// With blanks.
+        text: String,
+        /// `after` or `before`.
+        position: String,
+    },
+}
+
+/// In how many steps blanks are filled in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// All in one text, between sentinels: what a T5 is trained to write.
+    #[default]
+    Together,
+    /// One after the other, each with those before it filled in: for models that write no sentinels.
+    InTurn,
+}
+
+fn own_templates() -> Vec<Template> {
+    serde_json::from_str(TEMPLATES).expect("embedded templates are a list of templates; this is a bug")
+}
+
+fn usual_frame() -> String {
+    format!("Instruction: {PLACE} Question:")
+}
+
+fn usual_draws() -> u32 {
+    200
+}
+
+fn usual_top_k() -> u32 {
+    10
+}
+
+fn usual_temperature() -> f64 {
+    1.0
+}
+
+fn usual_max_tokens() -> u32 {
+    32
+}
+
+impl Template {
+    fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Placed { text, .. } => text,
+        }
+    }
+
+    /// A value of the parameter `instructions`.
+    fn value(&self, text: String) -> Value {
+        match self {
+            Self::Text(_) => Value::String(text),
+            Self::Placed { position, .. } => json!([{"text": text, "position": position}]),
+        }
+    }
+}
+
+impl Infill {
+    /// The first thing that makes no sense: its key, what it is, what is allowed.
+    pub(crate) fn wrong(&self, job: &Job) -> Option<(&'static str, String, &'static str)> {
+        if !matches!(job.service.get(&self.service), Some(Service::Lm(_))) {
+            return Some(("service", self.service.clone(), "the name of a service of kind \"lm\""));
+        }
+        if self.templates.is_empty() {
+            return Some(("templates", "[]".into(), "at least one template"));
+        }
+        if let Some(without) = self.templates.iter().find(|template| !template.text().contains(BLANK)) {
+            return Some(("templates", without.text().to_owned(), "texts with at least one {blank}"));
+        }
+        if let Some(Template::Placed { position, .. }) = self.templates.iter().find(
+            |t| matches!(t, Template::Placed { position, .. } if !["after", "before"].contains(&position.as_str())),
+        ) {
+            return Some(("templates", position.clone(), "the positions after and before"));
+        }
+        if self.frame.matches(PLACE).count() != 1 {
+            return Some(("frame", self.frame.clone(), "a text with {instruction} once"));
+        }
+        if self.draws == 0 || self.max_tokens == 0 {
+            return Some(("draws, max_tokens", "0".into(), "at least 1"));
+        }
+        if !(self.temperature.is_finite() && self.temperature > 0.0) {
+            return Some(("temperature", self.temperature.to_string(), "a number above 0"));
+        }
+        None
+    }
+}
+
+/// What came of all draws.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filled {
+    /// Different candidates in the order of their first draw, each with how many draws gave it.
+    pub candidates: Vec<(Value, u32)>,
+    /// Draws that left a blank empty.
+    pub empty: u32,
+    /// Requests that the journal did not answer.
+    pub computed: u64,
+}
+
+/// One sample on its way.
+struct Draft {
+    template: usize,
+    draw: u32,
+    filled: Vec<String>,
+}
+
+/// Draws candidates. Answers come from the journal of `store` where it has them, and are kept there.
+///
+/// # Errors
+/// The store; a model that cannot be asked now; [`JobError::Unfilled`] where no draw gave a candidate.
+pub fn candidates(infill: &Infill, catalogue: &Catalogue, store: &Store) -> Result<Filled, JobError> {
+    let mut clerk = Clerk::open(store)?;
+    let filled = fill_in(infill, &mut |requests| clerk.answer(catalogue, requests))?;
+    Ok(Filled { computed: clerk.computed, ..filled })
+}
+
+/// Draws candidates from whatever answers the requests.
+fn fill_in(
+    infill: &Infill,
+    answer: &mut dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobError>,
+) -> Result<Filled, JobError> {
+    let service = ServiceName::from(infill.service.as_str());
+    let templates = infill.templates.len() as u32;
+    let blanks: Vec<usize> = infill.templates.iter().map(|template| template.text().matches(BLANK).count()).collect();
+    let mut drafts: Vec<Draft> = (0..infill.draws)
+        .map(|n| Draft { template: (n % templates) as usize, draw: n / templates, filled: Vec::new() })
+        .collect();
+    let (mut empty, mut last) = (0, None);
+    while let Some(open) = drafts.iter().map(|d| blanks[d.template] - d.filled.len()).max().filter(|&open| open > 0) {
+        let is_open = |draft: &Draft| blanks[draft.template] - draft.filled.len() == open;
+        let (going, done): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(is_open);
+        let asked =
+            going.iter().map(|draft| Request { draw: draft.draw, ..Request::new(&service, ask(infill, draft)) });
+        let responses = answer(asked.collect())?;
+        let wanted = if infill.fill == Fill::Together { open } else { 1 };
+        drafts = done;
+        for (mut draft, response) in going.into_iter().zip(responses) {
+            let generation = response.generation().map_err(|failure| JobError::Ungenerated {
+                service: infill.service.clone(),
+                reason: failure.message,
+            })?;
+            match spans(&generation.text, wanted) {
+                Some(found) => {
+                    draft.filled.extend(found);
+                    drafts.push(draft);
+                }
+                None => {
+                    empty += 1;
+                    last = Some(generation.text);
+                }
+            }
+        }
+    }
+    drafts.sort_by_key(|draft| (draft.draw, draft.template));
+    let mut found: Vec<(Value, u32)> = Vec::new();
+    for draft in drafts {
+        let template = &infill.templates[draft.template];
+        let value = template.value(written(template.text(), &draft.filled, &infill.drop));
+        match found.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, times)) => *times += 1,
+            None => found.push((value, 1)),
+        }
+    }
+    if found.is_empty() {
+        let example = last.unwrap_or_default();
+        return Err(JobError::Unfilled { service: infill.service.clone(), draws: infill.draws, example });
+    }
+    Ok(Filled { candidates: found, empty, computed: 0 })
+}
+
+/// Asks for the blanks that are left.
+fn ask(infill: &Infill, draft: &Draft) -> Generate {
+    let Infill { temperature, top_k, max_tokens, .. } = *infill;
+    let text = marked(infill.templates[draft.template].text(), &draft.filled);
+    Generate {
+        prompt: Prompt::text(infill.frame.replacen(PLACE, &text, 1)),
+        max_tokens,
+        stop: Vec::new(),
+        sampling: Sampling::Sample { temperature, top_p: 1.0, top_k },
+        format: TextFormat::WithSpecial,
+        logprobs: false,
+    }
+}
+
+/// What stands for a blank.
+fn sentinel(n: usize) -> String {
+    format!("<extra_id_{n}>")
+}
+
+/// A template with its first blanks filled in and sentinels, from 0, in the others.
+fn marked(template: &str, filled: &[String]) -> String {
+    let mut pieces = template.split(BLANK);
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for (n, piece) in pieces.enumerate() {
+        match filled.get(n) {
+            Some(span) => text.push_str(span),
+            None => text.push_str(&sentinel(n - filled.len())),
+        }
+        text.push_str(piece);
+    }
+    text
+}
+
+/// An instruction: the template filled in, less the phrases that only led the model.
+fn written(template: &str, filled: &[String], drop: &[String]) -> String {
+    let whole = one_line(&marked(template, filled));
+    one_line(&drop.iter().fold(whole, |text, phrase| text.replace(phrase.as_str(), "")))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The first `wanted` spans of a text that a model wrote between sentinels. A model that begins without one means the first blank,
+/// and the last span may go on to the end.
+fn spans(text: &str, wanted: usize) -> Option<Vec<String>> {
+    let text = text.trim_start();
+    let mut rest = text.strip_prefix(&sentinel(0)).unwrap_or(text);
+    let mut found = Vec::with_capacity(wanted);
+    for n in 1..=wanted {
+        let span = match rest.split_once(&sentinel(n)) {
+            Some((span, tail)) => {
+                rest = tail;
+                span
+            }
+            None if n == wanted => std::mem::take(&mut rest),
+            None => return None,
+        };
+        found.push(clean(span)?);
+    }
+    Some(found)
+}
+
+/// Special tokens that a sampled text may hold; a span with one is no wording.
+const SPECIAL: [&str; 6] = ["<extra_id_", "<pad>", "<unk>", "</s>", "[PAD]", "[UNK]"];
+
+fn clean(span: &str) -> Option<String> {
+    let span = one_line(span);
+    let usable = !span.is_empty() && !SPECIAL.iter().any(|token| span.contains(token)) && !span.contains(['{', '}']);
+    usable.then_some(span)
+}
+
+/// Requests that are answered and journalled at once.
+const BATCH: usize = 64;
+
+/// Threads that wait for the model: as many requests meet in its batches.
+const ASKERS: usize = 16;
+
+/// Answers requests outside a run as a run would: from the journal, or computed and journalled.
+struct Clerk<'a> {
+    store: &'a Store,
+    journal: Journal,
+    author: String,
+    segments: u64,
+    computed: u64,
+}
+
+impl<'a> Clerk<'a> {
+    fn open(store: &'a Store) -> Result<Self, JobError> {
+        let journal = Journal::open(store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new())?;
+        let origin = format!("{} {:?}", std::process::id(), Instant::now());
+        let author = format!("tune-{}", &blake3::hash(origin.as_bytes()).to_hex()[..8]);
+        Ok(Self { store, journal, author, segments: 0, computed: 0 })
+    }
+
+    fn answer(&mut self, catalogue: &Catalogue, requests: Vec<Request>) -> Result<Vec<Response>, JobError> {
+        let mut responses = Vec::with_capacity(requests.len());
+        for batch in requests.chunks(BATCH) {
+            responses.extend(self.answer_batch(catalogue, batch)?);
+        }
+        Ok(responses)
+    }
+
+    fn answer_batch(&mut self, catalogue: &Catalogue, batch: &[Request]) -> Result<Vec<Response>, JobError> {
+        let mut payload = Vec::new();
+        let keys: Vec<_> = batch.iter().map(|request| key(request, catalogue, &mut payload)).collect();
+        let mut found: Vec<Option<Response>> = Vec::with_capacity(batch.len());
+        for (request, key) in batch.iter().zip(&keys) {
+            let location = self.journal.locate(&hopeval_results::Key(key.0));
+            let bytes = location.and_then(|location| self.journal.read(&[location]).pop()?.ok());
+            let response = bytes.and_then(|bytes| Record::read(&bytes)).map(|record| record.response);
+            found.push(response.filter(|response| response.satisfies(request)));
+        }
+        let missing: Vec<usize> = (0..batch.len()).filter(|&n| found[n].is_none()).collect();
+        let mut entries = Vec::new();
+        for (n, (response, service_us)) in missing.iter().zip(ask_all(catalogue, batch, &missing)) {
+            let request = &batch[*n];
+            if response.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate()) {
+                let record = Record {
+                    service: request.service.to_string(),
+                    kind: Kind::Generate,
+                    response: response.clone(),
+                    service_us,
+                };
+                let (bucket, key) = (bucket(request, &keys[*n]), hopeval_results::Key(keys[*n].0));
+                entries.push(Entry { bucket, key, bytes: record.write().into() });
+            }
+            found[*n] = Some(response);
+        }
+        self.computed += missing.len() as u64;
+        if !entries.is_empty() {
+            let name = layout::segment(layout::JOURNAL, now_ms(), &self.author, 0, 0, self.segments);
+            self.segments += 1;
+            self.journal.add(&write_segment(self.store, &name, entries)?);
+        }
+        Ok(found.into_iter().map(|response| response.expect("asked for where it was missing; this is a bug")).collect())
+    }
+}
+
+/// Asks the services for some requests of a batch, several at once so that the model can batch them; the answers are in
+/// their order, with the microseconds that each took.
+fn ask_all(catalogue: &Catalogue, batch: &[Request], missing: &[usize]) -> Vec<(Response, u64)> {
+    let ask = |request: &Request| {
+        let begun = Instant::now();
+        let response = catalogue.answer(request);
+        (response, u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX))
+    };
+    let asker = |share: &[usize]| share.iter().map(|&n| ask(&batch[n])).collect::<Vec<_>>();
+    let share = missing.len().div_ceil(ASKERS).max(1);
+    std::thread::scope(|scope| {
+        let askers: Vec<_> = missing.chunks(share).map(|share| scope.spawn(move || asker(share))).collect();
+        let answered = askers.into_iter().map(|asker| asker.join().expect("an asker does not panic; this is a bug"));
+        answered.flatten().collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_methods::response::{Finish, Generation};
+    use hopeval_methods::{Answer, Ask, Content, Part, Work};
+
+    const TEMPLATE: &str = "{blank} the documents above {blank} question.";
+
+    #[test]
+    fn blanks_are_sentinels_and_come_back_as_spans() {
+        assert_eq!(marked(TEMPLATE, &[]), "<extra_id_0> the documents above <extra_id_1> question.");
+        assert_eq!(marked(TEMPLATE, &["Read".into()]), "Read the documents above <extra_id_0> question.");
+        let texts = |texts: &[&str]| Some(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        assert_eq!(
+            spans("<extra_id_0> Look at<extra_id_1> and\n ask a<extra_id_2> more", 2),
+            texts(&["Look at", "and ask a"])
+        );
+        // The end of the text ends the last span, and a model without sentinels means the first blank.
+        assert_eq!(spans("<extra_id_0> Look at<extra_id_1> and ask a", 2), texts(&["Look at", "and ask a"]));
+        assert_eq!(spans(" Look at", 1), texts(&["Look at"]));
+        for nothing in
+            ["<extra_id_0> Look at", "<extra_id_0><extra_id_1> a<extra_id_2>", "<extra_id_0> <unk> a<extra_id_1> b", ""]
+        {
+            assert_eq!(spans(nothing, 2), None, "{nothing}");
+        }
+        assert_eq!(spans("<extra_id_0> a <extra_id_5> b", 1), None, "a sentinel within a span");
+        assert_eq!(spans("<extra_id_0> a {passages}<extra_id_1>", 1), None, "what would mean something to a method");
+    }
+
+    #[test]
+    fn an_instruction_is_the_template_filled_in_without_what_led_the_model() {
+        let filled = ["Look at".to_owned(), "and ask a".to_owned()];
+        assert_eq!(written(TEMPLATE, &filled, &[]), "Look at the documents above and ask a question.");
+        let drop = [" above".to_owned()];
+        assert_eq!(written(TEMPLATE, &filled, &drop), "Look at the documents and ask a question.");
+        let before = Template::Placed { text: TEMPLATE.into(), position: "before".into() };
+        assert_eq!(before.value("Ask.".into()), json!([{"text": "Ask.", "position": "before"}]));
+    }
+
+    /// A model that writes what a script says for each (prompt, draw).
+    fn filled(rest: &str, script: &dyn Fn(&str, u32) -> String) -> (Result<Filled, JobError>, Vec<String>) {
+        let infill: Infill = toml::from_str(&format!("service = \"t5\"\n{rest}")).unwrap();
+        let mut asked = Vec::new();
+        let found = fill_in(&infill, &mut |requests| {
+            let answer = |request: &Request| {
+                let Ask::Generate(generate) = &request.ask else { panic!("{request:?}") };
+                assert_eq!(generate.format, TextFormat::WithSpecial);
+                let [Part { content: Content::Text(prompt), .. }] = &generate.prompt.parts[..] else { panic!() };
+                asked.push(format!("{prompt} #{}", request.draw));
+                let generation =
+                    Generation { text: script(prompt, request.draw), finish: Finish::Stop, logprobs: Vec::new() };
+                Response::answer(Answer::Generate(generation), Work::default())
+            };
+            Ok(requests.iter().map(answer).collect())
+        });
+        (found, asked)
+    }
+
+    #[test]
+    fn draws_go_round_the_templates_and_equal_ones_are_one_candidate() {
+        let templates = r#"templates = ["{blank} the texts {blank} question.", {text = "{blank} below.", position = "before"}]
+            draws = 7"#;
+        let script = |prompt: &str, draw: u32| match (prompt.contains("below"), draw) {
+            (false, 2) => "<extra_id_0> Read<extra_id_3>".to_owned(),
+            (false, _) => {
+                format!("<extra_id_0> Read{}<extra_id_1> and ask a<extra_id_2>", "s".repeat(draw as usize / 3))
+            }
+            (true, _) => "<extra_id_0> What is<extra_id_1>".to_owned(),
+        };
+        let (found, asked) = filled(templates, &script);
+        assert_eq!(asked.len(), 7);
+        assert_eq!(asked[0], "Instruction: <extra_id_0> the texts <extra_id_1> question. Question: #0");
+        let candidates = vec![
+            (json!("Read the texts and ask a question."), 2),
+            (json!([{"text": "What is below.", "position": "before"}]), 3),
+            (json!("Reads the texts and ask a question."), 1),
+        ];
+        assert_eq!(found.unwrap(), Filled { candidates, empty: 1, computed: 0 });
+    }
+
+    #[test]
+    fn in_turn_each_blank_sees_those_before_it() {
+        let rest = "templates = [\"{blank} the texts {blank} question.\"]\ndraws = 1\nfill = \"in_turn\"";
+        let script = |prompt: &str, _| {
+            if prompt.contains("Read the") { "and ask a".into() } else { "Read<extra_id_1> x".into() }
+        };
+        let (found, asked) = filled(rest, &script);
+        assert_eq!(asked[1], "Instruction: Read the texts <extra_id_0> question. Question: #0");
+        assert_eq!(found.unwrap().candidates, [(json!("Read the texts and ask a question."), 1)]);
+        // A model that writes no sentinels has filled in nothing when all blanks are asked for at once.
+        let (found, _) = filled("draws = 3", &|_, _| "Read and ask".into());
+        let message = found.unwrap_err().to_string();
+        assert!(message.contains("none of 3 draws") && message.contains("\"Read and ask\""), "{message}");
+    }
+
+    #[test]
+    fn own_templates_have_two_blanks_each() {
+        let templates = own_templates();
+        assert_eq!(templates.len(), 2);
+        assert!(templates.iter().all(|template| template.text().matches(BLANK).count() == 2));
+        assert!(matches!(&templates[1], Template::Placed { position, .. } if position == "before"));
+    }
+}

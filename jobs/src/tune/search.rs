@@ -1,0 +1,296 @@
+//! One search: the job that evaluates its candidates, and the selection that comes of it.
+
+use super::{Select, Tune, infill};
+use crate::choices::selection::{Ranked, Selection};
+use crate::choices::{self, Sampled, Watch};
+use crate::corpora::{Report, spec};
+use crate::draw::Drawn;
+use crate::error::JobError;
+use crate::job::{Job, MethodEntry, Service};
+use crate::questions::ALL;
+use crate::run::{Open, Places};
+use crate::services::Catalogue;
+use crate::show;
+use crate::sweep::Configuration;
+use hopeval_datasets::{Policy, Questions};
+use hopeval_results::Store;
+use hopeval_results::tables::{MeasureRow, questions as question_table};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A search that is to be run.
+pub struct Search {
+    /// The job that evaluates the candidates on the sample: a configuration for each, in their order.
+    pub job: Job,
+    /// Draws that left a blank of their template empty, and requests for them that the journal did not answer.
+    pub generated: Option<Generated>,
+    select: Select,
+    measure: String,
+    settings: Value,
+    /// Values, and how many draws gave each; 0 for one that the job names.
+    candidates: Vec<(Value, u32)>,
+}
+
+/// How the generation of candidates went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generated {
+    /// Different candidates.
+    pub candidates: u32,
+    /// Samples drawn.
+    pub draws: u32,
+    /// Samples that gave none.
+    pub empty: u32,
+    /// Requests that were computed, and not in the journal.
+    pub computed: u64,
+}
+
+/// A selection that is in the store.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The selection.
+    pub selection: Selection,
+    /// Whether it was not there before.
+    pub new: bool,
+}
+
+impl Search {
+    /// Prepares the search at position `step` of the job's: checks that its questions are not the evaluated ones, and has its
+    /// candidates generated. With `lenient`, wrong rows of the sample's files are passed over.
+    ///
+    /// # Errors
+    /// A selection that it builds on and that is not there; its name taken by another search; questions that are to be
+    /// evaluated, too; files, models or a store that cannot be used.
+    ///
+    /// # Panics
+    /// If there is no such search.
+    pub fn prepare(
+        job: &Job,
+        step: usize,
+        lenient: bool,
+        places: &Places,
+        report: Report<'_>,
+    ) -> Result<Self, JobError> {
+        let tune = job.tune.as_ref().expect("a job with searches; this is a bug");
+        let select = tune.select[step].clone();
+        let entry = method_entry(job, tune, step, &places.store)?;
+        let measure = tune.measure_of(&select).to_owned();
+        let settings = json!({
+            "method": {"kind": entry.kind, "parameters": entry.parameters},
+            "candidates": select.candidates,
+            "generate": select.generate,
+            "sample": {"questions": tune.sample, "seed": tune.seed},
+        });
+        if let Some(there) = Selection::find(&places.store, &select.name)?
+            && (&there.settings, there.parameter.as_str(), there.measure.as_str())
+                != (&settings, select.parameter.as_str(), measure.as_str())
+        {
+            return Err(there.taken(&places.store));
+        }
+        let mut sampled = tune.over_sample(job);
+        places.cache.world(&mut sampled, report)?;
+        if !tune.takes_own() {
+            keep_apart(job, &sampled, lenient, places, report)?;
+        }
+        let mut candidates: Vec<(Value, u32)> = select.candidates.iter().map(|value| (value.clone(), 0)).collect();
+        let mut generated = None;
+        if let Some(infill) = &select.generate {
+            let filled =
+                infill::candidates(infill, &generator(&sampled, &infill.service, places, report)?, &places.store)?;
+            generated = Some(Generated {
+                candidates: filled.candidates.len() as u32,
+                draws: infill.draws,
+                empty: filled.empty,
+                computed: filled.computed,
+            });
+            for (value, draws) in filled.candidates {
+                match candidates.iter_mut().find(|(known, _)| *known == value) {
+                    Some((_, times)) => *times += draws,
+                    None => candidates.push((value, draws)),
+                }
+            }
+        }
+        sampled.name = format!("{}: {}", job.name, select.name);
+        sampled.method = candidates
+            .iter()
+            .enumerate()
+            .map(|(n, (value, _))| {
+                let mut entry = entry.clone();
+                entry.parameters.insert(select.parameter.clone(), value.clone());
+                (configuration(&select.name, n), entry)
+            })
+            .collect();
+        sampled.run.temperatures.extend(later_temperatures(tune, step));
+        keep_named_services(&mut sampled);
+        Ok(Self { job: sampled, generated, select, measure, settings, candidates })
+    }
+
+    /// Commits what the finished run of [`Search::job`] found.
+    ///
+    /// # Errors
+    /// A run that is not finished or whose measure is undefined; the store; a name that another search has taken.
+    pub fn commit(&self, run: &Open) -> Result<Committed, JobError> {
+        let unfit = |reason: String| JobError::Unfit { run: run.id().to_owned(), reason };
+        let shown = show::show(run)?;
+        if !shown.finished {
+            return Err(unfit("it is not finished, so nothing is chosen from it".to_owned()));
+        }
+        let wanted = |row: &&MeasureRow| row.stratum == ALL && row.measure == self.measure;
+        let rows: BTreeMap<&str, &MeasureRow> =
+            shown.measures.iter().filter(wanted).map(|row| (row.configuration.as_str(), row)).collect();
+        let first = rows.first_key_value().map(|(_, row)| format!("{} {}", row.profile, row.version));
+        let Some(measure_version) = first.filter(|_| rows.values().any(|row| row.value.is_some())) else {
+            return Err(unfit(format!("`{}` is not defined for any of its questions", self.measure)));
+        };
+        let mut ranked = Vec::with_capacity(self.candidates.len());
+        for (n, (value, draws)) in self.candidates.iter().enumerate() {
+            let name = configuration(&self.select.name, n);
+            let row = rows.get(name.as_str()).ok_or_else(|| unfit(format!("it has no configuration `{name}`")))?;
+            ranked.push(Ranked {
+                value: value.clone(),
+                score: row.value,
+                stderr: row.stderr,
+                n: row.n,
+                coverage: row.coverage,
+                draws: *draws,
+            });
+        }
+        // A stable sort: of equally good ones, that which stood earlier.
+        let order = |score: Option<f64>| score.unwrap_or(f64::NEG_INFINITY);
+        ranked.sort_by(|a, b| order(b.score).total_cmp(&order(a.score)));
+        let mut sample = Vec::new();
+        for row in question_table::stream(&run.places.store, run.id(), 0)? {
+            let row = row?;
+            sample.push(Sampled::new(&row.id, &row.text));
+        }
+        let selection = Selection {
+            schema_version: Selection::version(),
+            name: self.select.name.clone(),
+            parameter: self.select.parameter.clone(),
+            measure: self.measure.clone(),
+            measure_version,
+            settings: self.settings.clone(),
+            dataset_digest: run.resolved.dataset_digest.clone(),
+            corpus_digest: run.resolved.corpus_digest.clone(),
+            services: run.resolved.services.clone(),
+            sample,
+            candidates: ranked,
+        };
+        let new = selection.commit(&run.places.store)?;
+        Ok(Committed { selection, new })
+    }
+}
+
+/// The name of the n-th candidate's configuration; names sort as candidates stand.
+fn configuration(selection: &str, n: usize) -> String {
+    format!("{selection}.{n:04}")
+}
+
+/// The method that is searched, without the parameter in question: with what earlier searches chose, and without what this and
+/// later ones are to choose.
+fn method_entry(job: &Job, tune: &Tune, step: usize, store: &Store) -> Result<MethodEntry, JobError> {
+    let select = &tune.select[step];
+    let mut entry = job.method[&select.method].clone();
+    let open: BTreeSet<&str> = tune.select[step..].iter().map(|select| select.name.as_str()).collect();
+    entry.parameters.remove(&select.parameter);
+    entry.parameters.retain(|_, value| {
+        value.get("selection").and_then(Value::as_str).is_none_or(|selection| !open.contains(selection))
+    });
+    let fixed: Map<String, Value> = entry.parameters.into_iter().collect();
+    let name = select.method.clone();
+    let mut fixed = Configuration {
+        name,
+        kind: entry.kind.clone(),
+        parameters: Value::Object(fixed),
+        control: None,
+        replicate: None,
+    };
+    if let Some((parameter, _)) =
+        fixed.parameters.as_object().into_iter().flatten().find(|(_, value)| value.get("draw").is_some())
+    {
+        return Err(JobError::Choice {
+            configuration: select.method.clone(),
+            parameter: parameter.clone(),
+            reason: format!("it is drawn from the sample that selection `{}` is made on", select.name),
+        });
+    }
+    choices::resolve_selections(std::slice::from_mut(&mut fixed), store)?;
+    let Value::Object(parameters) = fixed.parameters else { unreachable!("parameters are an object; this is a bug") };
+    entry.parameters = parameters.into_iter().collect();
+    Ok(entry)
+}
+
+/// Temperatures that later searches choose from: scores kept at these cost them nothing where the prompts are the same.
+fn later_temperatures(tune: &Tune, step: usize) -> Vec<f64> {
+    let later = tune.select.iter().skip(step + 1).filter(|select| select.parameter == "temperature");
+    let mut found: Vec<f64> = later.flat_map(|select| select.candidates.iter().filter_map(Value::as_f64)).collect();
+    found.sort_by(f64::total_cmp);
+    found.dedup();
+    found.retain(|temperature| temperature.is_finite() && *temperature > 0.0);
+    found
+}
+
+/// Leaves out services that no configuration names, so that their models and indexes are not needed.
+fn keep_named_services(job: &mut Job) {
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    for value in job.method.values().flat_map(|entry| entry.parameters.values()) {
+        named.extend(value.as_str().map(ToOwned::to_owned));
+    }
+    let encoders: Vec<String> = job
+        .service
+        .iter()
+        .filter(|(name, _)| named.contains(*name))
+        .filter_map(|(_, service)| match service {
+            Service::Dense(settings) => Some(settings.encoder.clone()),
+            _ => None,
+        })
+        .collect();
+    named.extend(encoders);
+    job.service.retain(|name, _| named.contains(name));
+}
+
+/// What answers the generation of candidates, open.
+fn generator(sampled: &Job, service: &str, places: &Places, report: Report<'_>) -> Result<Catalogue, JobError> {
+    let mut job = sampled.clone();
+    job.service.retain(|name, _| name == service);
+    let corpus = places.cache.corpus(&job, report)?;
+    let engines = places.cache.engines(&job, &corpus, places.threads, report)?;
+    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
+    catalogue.open(report)?;
+    report("candidates", 0);
+    Ok(catalogue)
+}
+
+/// Refuses a sample that has questions of the evaluated ones.
+fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: Report<'_>) -> Result<(), JobError> {
+    let mut watch = Watch::default();
+    let mut sample = Vec::new();
+    each_question(sampled, lenient, &mut |id, text| sample.push(Sampled::new(id, text)))?;
+    watch.add("the [tune] sample", &sample);
+    let mut evaluated = job.clone();
+    places.cache.world(&mut evaluated, report)?;
+    // A run may set wrong rows aside; whether it does is not known here.
+    each_question(&evaluated, true, &mut |id, text| watch.see(id, text))?;
+    watch.check()
+}
+
+/// Gives id and text of each question of a job.
+fn each_question(job: &Job, lenient: bool, each: &mut dyn FnMut(&str, &str)) -> Result<(), JobError> {
+    let spec = spec(&job.dataset, None);
+    let drawn: Option<Drawn> = job.dataset.draw.map(|draw| draw.of(&spec, lenient)).transpose()?;
+    let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
+    let questions = Questions::open(&spec, policy)?;
+    let mut left = job.dataset.limit.unwrap_or(u64::MAX);
+    for (position, question) in (0u64..).zip(questions) {
+        let question = question?;
+        if drawn.as_ref().is_some_and(|drawn| !drawn.takes(position)) {
+            continue;
+        }
+        if left == 0 {
+            break;
+        }
+        left -= 1;
+        each(&question.id, &question.text);
+    }
+    Ok(())
+}
