@@ -26,7 +26,7 @@ import conform
 
 JOB = conform.ROOT / "jobs/examples/world-comparison.toml"
 FORMATS = ("hotpotqa", "2wikimultihopqa", "musique")
-METHODS = ("tfidf", "bm25", "dense", "tfidf_bm25", "promptrank_single_hop", "promptrank", "efficientrag")
+METHODS = ("tfidf", "bm25", "dense", "tfidf_bm25", "single_hop", "promptrank", "efficientrag")
 MEASURES = ("recall_all@2", "recall_all@5", "recall_frac@2", "recall_frac@5", "recall_frac@10")
 
 REAL = """[dataset]
