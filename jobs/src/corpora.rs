@@ -110,6 +110,8 @@ impl Cache {
             links: job.corpus.links,
             ..CorpusSettings::default()
         };
+        // Rows of passages are never set aside: only contexts come with rows that can be.
+        let set_aside = set_aside && job.corpus.source.paths().iter().any(|path| path.as_os_str() == CONTEXTS);
         let sources = sources(job)?;
         let key = corpus_key(&settings, &sources, set_aside);
         let dir = self.folder("corpora")?.join(&key);
