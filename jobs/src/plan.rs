@@ -32,8 +32,10 @@ pub struct Plan {
     pub outcomes: u64,
     /// Passages.
     pub passages: u64,
-    /// Bytes of the mapped indexes.
+    /// Bytes of the mapped indexes, also of those that a run will build.
     pub index_bytes: u64,
+    /// Passages that a run embeds before it begins, by the service whose dense index is not there.
+    pub passages_to_embed: BTreeMap<String, u64>,
     /// Requests of the first rounds, by (service, kind): asked, distinct, and already in the journal.
     pub first_round: BTreeMap<String, Requests>,
     /// Requests of all rounds, estimated from a sample of questions that was driven through.
@@ -71,7 +73,8 @@ pub struct Tokens {
 /// Questions that are driven through to estimate later rounds.
 const SAMPLE: u64 = 32;
 
-/// Plans `job`: builds its corpus and indexes, and asks nothing else. With `quarantine`, bad rows are written to that
+/// Plans `job`: builds its corpus and its indexes of words, and asks nothing else; a dense index that is not there is not
+/// built, and what it would answer is drawn. With `quarantine`, bad rows are written to that
 /// file as a run would.
 ///
 /// # Errors
@@ -83,7 +86,7 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let (corpus, _) = places.cache.find_corpus(job, quarantine.is_some(), report)?;
     let engines = places.cache.engines(job, &corpus, places.threads, report)?;
     let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
-    catalogue.open(report)?;
+    let dense = catalogue.look(report)?;
     let setting = Setting { passages: corpus.len() as u32 };
     let mut configurations = sweep::configurations(job);
     let mut watch = choices::resolve(job, &mut configurations, places, report)?.watch;
@@ -97,7 +100,13 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let mut plan = Plan {
         configurations: configurations.len() as u64,
         passages: corpus.len() as u64,
-        index_bytes: places.cache.index_bytes(job, corpus.digest()),
+        index_bytes: places.cache.index_bytes(job, corpus.digest())
+            + dense.values().map(|dense| dense.bytes).sum::<u64>(),
+        passages_to_embed: dense
+            .into_iter()
+            .map(|(name, dense)| (name, dense.passages_to_embed))
+            .filter(|(_, passages)| *passages > 0)
+            .collect(),
         journal_entries: journal.len() as u64,
         ..Plan::default()
     };

@@ -27,7 +27,7 @@ pub use spent::{Books, Spent, books};
 use crate::corpora::Report;
 use crate::error::JobError;
 use crate::job::Service;
-use dense::Dense;
+use dense::{Dense, Prospect};
 use hopeval_corpus::Corpus;
 use hopeval_index::{Bm25Index, Scratch, TfidfIndex};
 use hopeval_methods::{FailureKind, Kind, Request, Response, ServiceName};
@@ -144,6 +144,24 @@ impl Catalogue {
     /// # Errors
     /// A model that is not there or that cannot be used, a device that is not there.
     pub fn open(&self, report: Report<'_>) -> Result<(), JobError> {
+        self.open_with(report, |dense| dense.open(&self.corpus, report).map(drop))
+    }
+
+    /// Opens every model, and the dense indexes that are there; what a run finds of each dense index, by service. Nothing is
+    /// built, and [`Catalogue::estimate`] can be asked.
+    ///
+    /// # Errors
+    /// As [`Catalogue::open`].
+    pub fn look(&self, report: Report<'_>) -> Result<BTreeMap<String, Prospect>, JobError> {
+        self.open_with(report, |dense| dense.look(&self.corpus).map(drop))?;
+        let dense = self.engines.iter().filter_map(|(name, engine)| match engine.as_ref() {
+            Engine::Dense(dense) => Some(dense.look(&self.corpus).map(|prospect| (name.to_string(), prospect))),
+            _ => None,
+        });
+        dense.collect()
+    }
+
+    fn open_with(&self, report: Report<'_>, opened: impl Fn(&Dense) -> Result<(), JobError>) -> Result<(), JobError> {
         for (name, engine) in &self.engines {
             let Some(info) = self.infos.get(name).filter(|info| info.known.get().is_none()) else { continue };
             let (answers, digest) = match engine.as_ref() {
@@ -153,7 +171,7 @@ impl Catalogue {
                     (model.answers().to_vec(), model.digest().to_owned())
                 }
                 Engine::Dense(dense) => {
-                    dense.open(&self.corpus, report)?;
+                    opened(dense)?;
                     (vec![Kind::Retrieve], dense.digest()?)
                 }
                 Engine::Bm25(_) | Engine::Tfidf(_) | Engine::LinkTfidf | Engine::ShuffledLinks(_) => continue,
@@ -265,6 +283,7 @@ impl Catalogue {
                 Ok(model) => model.estimate(&self.corpus, request),
                 Err(error) => Response::failure(FailureKind::Unavailable, error.to_string()),
             },
+            Some(Engine::Dense(dense)) => dense.estimate(&self.corpus, request),
             _ => self.answer(request),
         }
     }

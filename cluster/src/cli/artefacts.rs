@@ -149,9 +149,11 @@ pub(crate) fn index(places: &PlaceArguments, command: IndexCommand) -> Result<u8
     places.cache.world(&mut job, &report)?;
     let corpus = places.cache.corpus(&job, &report)?;
     let engines = places.cache.engines(&job, &corpus, places.threads, &report)?;
-    Catalogue::new(Arc::clone(&corpus), engines, &job.service).open(&report)?;
+    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
+    catalogue.open(&report)?;
     progress.clear();
-    let bytes = places.cache.index_bytes(&job, corpus.digest());
+    let dense: u64 = catalogue.look(&report)?.values().map(|dense| dense.bytes).sum();
+    let bytes = places.cache.index_bytes(&job, corpus.digest()) + dense;
     print::line(&format!("{} passages, digest {}; indexes {bytes} bytes", corpus.len(), corpus.digest()));
     Ok(exit::DONE)
 }

@@ -13,6 +13,7 @@ use hopeval_jobs::job::Mode;
 use hopeval_jobs::run::{self, Generation, Open, Places};
 use hopeval_jobs::{DEFAULT_JOB, Job, failures, plan as planning, show};
 use hopeval_results::layout;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -364,20 +365,30 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
         "{} questions x {} configurations = {} outcomes over {} passages; indexes {} bytes; journal {} entries",
         plan.questions, plan.configurations, plan.outcomes, plan.passages, plan.index_bytes, plan.journal_entries
     ));
-    let rows = plan.first_round.iter().map(|(name, requests)| {
-        let estimated = plan.estimated.get(name).map_or("–".to_owned(), u64::to_string);
-        vec![
-            name.clone(),
-            requests.asked.to_string(),
-            requests.unique.to_string(),
-            requests.journalled.to_string(),
-            estimated,
-        ]
+    for (service, passages) in &plan.passages_to_embed {
+        print::line(&format!(
+            "`{service}` has no index of this corpus: a run first embeds {passages} passages; its rankings are drawn here"
+        ));
+    }
+    let names: BTreeSet<&String> = plan.first_round.keys().chain(plan.estimated.keys()).collect();
+    let has_models = !plan.estimated_tokens.is_empty();
+    let rows = names.into_iter().map(|name| {
+        let first = plan.first_round.get(name).copied().unwrap_or_default();
+        let known = |n: Option<u64>| n.map_or(print::UNKNOWN.to_owned(), |n| n.to_string());
+        let tokens = plan.estimated_tokens.get(name);
+        let mut cells = vec![name.clone()];
+        cells.extend([first.asked, first.unique, first.journalled].map(|n| n.to_string()));
+        cells.push(known(plan.estimated.get(name).copied()));
+        if has_models {
+            cells.extend([tokens.map(|t| t.prompt), tokens.map(|t| t.completion), tokens.map(|t| t.scored)].map(known));
+        }
+        cells
     });
-    let later = plan.estimated.iter().filter(|(name, _)| !plan.first_round.contains_key(*name));
-    let later = later.map(|(name, n)| vec![name.clone(), "0".into(), "0".into(), "0".into(), n.to_string()]);
-    let header = ["requests", "first round", "unique", "in the journal", "all rounds (estimate)"];
-    print::line(&print::markdown(&header, rows.chain(later)));
+    let mut header = vec!["requests", "first round", "unique", "in the journal", "all rounds (estimate)"];
+    if has_models {
+        header.extend(["prompt tokens", "written at most", "scored tokens"]);
+    }
+    print::line(&print::markdown(&header, rows));
     print::line(&format!("the estimate comes from {} questions that were driven through here", plan.sample));
     Ok(exit::DONE)
 }

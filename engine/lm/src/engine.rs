@@ -153,6 +153,9 @@ pub struct Cost {
     pub service_s: f64,
     /// Its share of its batches' seconds on the device, by operations.
     pub device_s: f64,
+    /// Its share, by tokens, of those that went through the model for its batches: over all completions they sum to
+    /// [`Counters::computed_tokens`].
+    pub computed_tokens: u64,
 }
 
 /// What an engine has done.

@@ -207,7 +207,9 @@ fn shared_work_is_done_once_and_counted() {
     ];
 
     let decoder = open("gpt2", cpu(), Options::default());
-    answers(decoder.engine.ask(requests.clone()));
+    let completions = decoder.engine.ask(requests.clone());
+    let shares: Vec<u64> = completions.iter().map(|completion| completion.cost.computed_tokens).collect();
+    answers(completions);
     let counters = decoder.engine.counters();
     assert_eq!(counters.requests.load(Relaxed), 4);
     assert_eq!(counters.requested_tokens.load(Relaxed), 9 + 8 + 8 + 5);
@@ -215,6 +217,9 @@ fn shared_work_is_done_once_and_counted() {
     // They were asked together, so one batch has them all: the document once, then what follows it, without last tokens.
     assert_eq!(counters.batches.load(Relaxed), 1);
     assert_eq!(counters.computed_tokens.load(Relaxed), 6 + 2 + 1 + 1);
+    // All of it is in somebody's share; equal requests have theirs together.
+    assert_eq!(shares.iter().sum::<u64>(), 6 + 2 + 1 + 1);
+    assert!(shares.iter().all(|&share| share > 0) && shares[1].abs_diff(shares[2]) <= 1, "{shares:?}");
 
     let seen = open("t5-v1.1", cpu(), Options::default());
     answers(seen.engine.ask(requests.clone()));

@@ -6,8 +6,8 @@
 //!   queries  --encoder, a batch--> vectors --> products with the mapped index --> rankings            in each run
 //! ```
 //!
-//! The index is named by the corpus, by the encoder's digest and by how a passage is written out, so another model has another
-//! one. A query is answered whole by the worker that its key belongs to: every host has the index mapped.
+//! The index is named by the corpus, by all that can change the encoder's vector of a passage and by how a passage is written
+//! out, so another model has another one, and another prefix of queries the same. A query is answered whole by the worker that its key belongs to: every host has the index mapped.
 
 use super::lm::{Lm, Model};
 use super::sparse::ranked;
@@ -16,7 +16,7 @@ use super::{cannot, corpus};
 use crate::corpora::Report;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, IndexError, Scratch};
+use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, IndexError, Scratch};
 use hopeval_lm::engine::Completion;
 use hopeval_methods::request::EmbedRole;
 use hopeval_methods::{Ask, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
@@ -79,6 +79,15 @@ impl DenseSettings {
     }
 }
 
+/// What a run finds of an index, or makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prospect {
+    /// Bytes of the file, or of its vectors where it is to be made.
+    pub bytes: u64,
+    /// Passages to be embedded first.
+    pub passages_to_embed: u64,
+}
+
 /// A service with a dense index, which is opened when it is needed, and built if it is not there.
 pub struct Dense {
     name: String,
@@ -115,22 +124,12 @@ impl Dense {
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let model = self.encoder.open()?;
-        if !model.answers().contains(&Kind::Embed) {
-            return Err(JobError::Encoder {
-                name: self.name.clone(),
-                encoder: self.settings.encoder.clone(),
-                model: self.encoder.to_string(),
-            });
-        }
+        let model = self.model()?;
         let failed = |source| JobError::Index { name: self.name.clone(), source };
-        let parameters = self.parameters(model);
-        let path = self.folder.join(format!("{}.idx", DenseIndex::key(corpus.digest(), &parameters)));
+        let (parameters, path) = self.place(corpus, model);
         let found = path.is_file();
         if !found {
             self.build(corpus, model, &parameters, &path, report)?;
-            // Building is in no run's books.
-            model.unbooked_tokens();
         }
         let index = DenseIndex::open(&path, corpus.digest(), &parameters).map_err(failed)?;
         if found && self.verifies {
@@ -139,7 +138,74 @@ impl Dense {
         Ok(self.index.get_or_init(|| index))
     }
 
-    /// Everything that can change an answer; for a service that is open.
+    /// Opens the encoder, and the index if it is there; builds nothing. What a run will find.
+    ///
+    /// # Errors
+    /// As [`Dense::open`].
+    pub fn look(&self, corpus: &Corpus) -> Result<Prospect, JobError> {
+        let model = self.model()?;
+        let (_, path) = self.place(corpus, model);
+        let passages = corpus.len() as u64;
+        match path.metadata() {
+            Ok(file) => {
+                self.open(corpus, &|_, _| ())?;
+                Ok(Prospect { bytes: file.len(), passages_to_embed: 0 })
+            }
+            Err(_) => {
+                let bytes = passages * self.settings.dtype.pitch(model.width()) as u64;
+                Ok(Prospect { bytes, passages_to_embed: passages })
+            }
+        }
+    }
+
+    /// What a plan takes for a response: the answer where the index is there, else the query's work, and passages that are
+    /// drawn by the query.
+    pub(super) fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
+        if self.index.get().is_some() {
+            return self.retrieve(corpus, &[request], &mut Scratch::default(), None).remove(0);
+        }
+        let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
+        let embedding = match self.encoder.open() {
+            Ok(model) => model.embedding(&asked.query, EmbedRole::Query),
+            Err(error) => return Response::failure(FailureKind::Unavailable, error.to_string()),
+        };
+        let work = match embedding {
+            Ok(embedding) => super::lm::tokens(&embedding),
+            Err(failure) => return Response::failure(failure.kind, failure.message),
+        };
+        let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
+        let among = within.as_ref().map_or(corpus.len(), Vec::len);
+        let drawn = blake3::hash(asked.query.as_bytes());
+        let first = drawn.as_bytes().iter().fold(0, |sum, &byte| (sum * 256 + usize::from(byte)) % among.max(1));
+        let place = |n| (first + n) % among;
+        let passage = |at| within.as_ref().map_or(at as u32, |ids: &Vec<u32>| ids[at]);
+        let hits = (0..among.min(asked.k as usize)).map(|n| Hit { id: passage(place(n)), score: 0.0 });
+        ranked(hits.collect(), work)
+    }
+
+    /// The encoder, open.
+    fn model(&self) -> Result<&Model, JobError> {
+        let model = self.encoder.open()?;
+        if !model.answers().contains(&Kind::Embed) {
+            return Err(JobError::Encoder {
+                name: self.name.clone(),
+                encoder: self.settings.encoder.clone(),
+                model: self.encoder.to_string(),
+            });
+        }
+        Ok(model)
+    }
+
+    /// What the index is named by, and where it is kept.
+    fn place(&self, corpus: &Corpus, model: &Model) -> (DenseParameters, PathBuf) {
+        let encoder = [model.vectors_digest(), &self.settings.written()].join(" ");
+        let encoder = blake3::hash(encoder.as_bytes()).to_hex().to_string();
+        let parameters = DenseParameters { encoder, dtype: self.settings.dtype };
+        let path = self.folder.join(format!("{}.idx", DenseIndex::key(corpus.digest(), &parameters)));
+        (parameters, path)
+    }
+
+    /// Everything that can change an answer; for a service whose encoder is open.
     pub(super) fn digest(&self) -> Result<String, JobError> {
         let settings = &self.settings;
         Ok([VERSION, self.encoder.open()?.digest(), settings.dtype.name(), &settings.written()].join("\n"))
@@ -148,12 +214,6 @@ impl Dense {
     /// Numbers that its encoder's weights are; none before it is open.
     pub(super) fn encoder_parameters(&self) -> Option<u64> {
         self.encoder.opened().map(Model::parameters)
-    }
-
-    fn parameters(&self, model: &Model) -> DenseParameters {
-        let encoder = [model.digest(), &self.settings.written()].join(" ");
-        let encoder = blake3::hash(encoder.as_bytes()).to_hex().to_string();
-        DenseParameters { encoder, dtype: self.settings.dtype }
     }
 
     /// Embeds every passage, in order; a window of them is under way, so that the encoder always has a batch.
@@ -229,12 +289,13 @@ impl Dense {
         let prepared: Vec<_> = prepared.collect();
         let embeddings: Vec<_> = prepared.iter().flatten().map(|(_, embedding)| embedding.clone()).collect();
         let mut completions = model.ask(embeddings).into_iter();
-        let mut device_s = 0.0;
+        let (mut device_s, mut computed_tokens) = (0.0, 0);
         let embedded = prepared.into_iter().map(|prepared| {
             let (asked, _) = prepared?;
             let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
-            let (response, seconds) = model.vector(completions.next().ok_or_else(lost)?);
-            device_s += seconds;
+            let (response, charge) = model.vector(completions.next().ok_or_else(lost)?);
+            device_s += charge.device_s;
+            computed_tokens += charge.computed_tokens;
             let work = response.work;
             match response.vector() {
                 Ok(vector) => {
@@ -248,7 +309,7 @@ impl Dense {
         if let Some(spent) = spent {
             add(&spent.device_us, microseconds(device_s));
             // Equal queries meet in the engine: what went through the model is less than what they have together.
-            add(&spent.computed_tokens, model.unbooked_tokens());
+            add(&spent.computed_tokens, computed_tokens);
         }
         let queries: Vec<_> = embedded.iter().flatten().map(Embedded::query).collect();
         let mut found = index.search(&queries, scratch).into_iter();

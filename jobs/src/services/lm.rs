@@ -22,6 +22,7 @@ mod score;
 mod serve;
 mod settings;
 
+pub(super) use estimate::tokens;
 pub(super) use serve::serve;
 pub use settings::{DeviceName, LabelScope, LmSettings, PoolingName};
 
@@ -31,14 +32,13 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_corpus::Corpus;
 use hopeval_lm::LmError;
 use hopeval_lm::architectures::Family;
-use hopeval_lm::engine::{Completion, Counters, Refusal};
+use hopeval_lm::engine::{Completion, Refusal};
 use hopeval_lm::request as engine;
 use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
 use hopeval_methods::{Answer, Ask, Failure, FailureKind, Kind, PromptReport, Request, Response, Work};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Rises when an answer changes although neither the checkpoint nor a parameter does.
@@ -102,24 +102,8 @@ pub struct Model {
     settings: LmSettings,
     answers: Vec<Kind>,
     digest: String,
+    vectors_digest: String,
     parameters: u64,
-    meter: Arc<Meter>,
-}
-
-/// Tokens that went through an engine, for the books of whoever asks first. Replies share it, and not the model: the
-/// engine's own thread drops them, and must not be the one that ends the engine.
-struct Meter {
-    counters: Arc<Counters>,
-    /// Tokens that some worker has put into its books.
-    booked: AtomicU64,
-}
-
-impl Meter {
-    /// Tokens that went through the model since this was last asked, by any worker.
-    fn unbooked_tokens(&self) -> u64 {
-        let now = self.counters.computed_tokens.load(Relaxed);
-        now.saturating_sub(self.booked.fetch_max(now, Relaxed))
-    }
 }
 
 impl Model {
@@ -138,14 +122,15 @@ impl Model {
             checkpoint.tokenizer_digest()?.unwrap_or_default(),
             session.engine.identity().numerics.clone(),
             format!("{:?}", session.ends),
-            settings.behaviour(),
         ];
-        let digest = blake3::hash(parts.join("\n").as_bytes()).to_hex().to_string();
+        let parts = parts.join("\n");
+        let digest =
+            |behaviour: String| blake3::hash([&parts, "\n", &behaviour].concat().as_bytes()).to_hex().to_string();
+        let (digest, vectors_digest) = (digest(settings.behaviour()), digest(settings.behaviour_for_passages()));
         let answers = answers(&session, settings);
         let shapes = checkpoint.names().filter_map(|name| Some(&checkpoint.get(name)?.shape));
         let parameters = shapes.map(|shape| shape.iter().map(|&n| n as u64).product::<u64>()).sum();
-        let meter = Arc::new(Meter { counters: Arc::clone(session.engine.counters()), booked: AtomicU64::new(0) });
-        Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, parameters, meter })
+        Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, vectors_digest, parameters })
     }
 
     /// What it can be asked.
@@ -157,6 +142,11 @@ impl Model {
     /// class, and the settings that are not only about speed.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Everything that can change the vector of a passage: as [`Model::digest`], without the settings of other answers.
+    pub(super) fn vectors_digest(&self) -> &str {
+        &self.vectors_digest
     }
 
     /// Numbers that its weights are.
@@ -175,11 +165,6 @@ impl Model {
     /// Embeds texts, and waits; completions come in their order.
     pub(super) fn ask(&self, embeddings: Vec<engine::Request>) -> Vec<Completion> {
         self.session.engine.ask(embeddings)
-    }
-
-    /// Tokens that went through the model since somebody last booked them.
-    pub(super) fn unbooked_tokens(&self) -> u64 {
-        self.meter.unbooked_tokens()
     }
 
     /// Asks the engine, and does not wait.
@@ -254,11 +239,14 @@ struct Ending {
     finish: Finish,
 }
 
-/// What an answer cost, in seconds.
+/// What an answer cost.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seconds {
-    service: f64,
-    device: f64,
+pub(super) struct Charge {
+    service_s: f64,
+    /// Of the device.
+    pub(super) device_s: f64,
+    /// Its share of what went through the model.
+    pub(super) computed_tokens: u64,
 }
 
 impl Asked {
@@ -286,8 +274,8 @@ impl Ending {
     }
 
     /// The response, from what came of its requests, in their order.
-    fn end(self, completions: Vec<Completion>) -> (Response, Seconds) {
-        let (mut work, mut seconds) = (Work::default(), Seconds::default());
+    fn end(self, completions: Vec<Completion>) -> (Response, Charge) {
+        let (mut work, mut spent) = (Work::default(), Charge::default());
         let mut answers = Vec::with_capacity(completions.len());
         let mut refused = None;
         for Completion { result, work: needed, cost } in completions {
@@ -297,8 +285,9 @@ impl Ending {
                 scored_tokens: needed.scored_tokens,
                 operations: needed.operations,
             };
-            seconds.service = seconds.service.max(cost.service_s);
-            seconds.device += cost.device_s;
+            spent.service_s = spent.service_s.max(cost.service_s);
+            spent.device_s += cost.device_s;
+            spent.computed_tokens += cost.computed_tokens;
             match result {
                 Ok(answer) => answers.push(answer),
                 Err(refusal) => refused = refused.or(Some(failure(&refusal))),
@@ -308,7 +297,7 @@ impl Ending {
             Some(failure) => Err(failure),
             None => (self.finish)(answers),
         };
-        (Response { result, work, prompt: self.report, passages: Vec::new() }, seconds)
+        (Response { result, work, prompt: self.report, passages: Vec::new() }, spent)
     }
 }
 

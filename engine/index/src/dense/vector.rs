@@ -31,8 +31,8 @@ impl Dtype {
         }
     }
 
-    /// Bytes from one vector to the next.
-    pub(super) fn pitch(self, dimension: usize) -> usize {
+    /// Bytes from one vector to the next, in memory and in the file.
+    pub fn pitch(self, dimension: usize) -> usize {
         let size = match self {
             Self::F32 => 4,
             Self::F16 => 2,

@@ -43,6 +43,7 @@ struct Group {
     /// When its item left the queue.
     started: Option<Instant>,
     device_s: f64,
+    computed_tokens: u64,
 }
 
 impl<'a, D: Device> Worker<'a, D> {
@@ -96,7 +97,7 @@ impl<'a, D: Device> Worker<'a, D> {
     }
 
     fn take_in(&mut self, submission: Submission) {
-        let tokens = requested_tokens(&submission.request);
+        let tokens = request_tokens(&submission.request);
         self.counters.requested_tokens.fetch_add(tokens, Relaxed);
         self.counters.operations.fetch_add(submission.work.operations, Relaxed);
         let same = Same::of(&submission.request);
@@ -111,7 +112,7 @@ impl<'a, D: Device> Worker<'a, D> {
         self.groups += 1;
         self.same.insert(same.clone(), self.groups);
         let request = submission.request.clone();
-        let group = Group { same, submissions: vec![submission], started: None, device_s: 0.0 };
+        let group = Group { same, submissions: vec![submission], started: None, device_s: 0.0, computed_tokens: 0 };
         self.waiting.insert(self.groups, group);
         let packer = if matches!(request, Request::Generate(_)) { &mut self.prompts } else { &mut self.batches };
         let item = Item::new(self.model, request, self.groups, self.options.share);
@@ -128,9 +129,13 @@ impl<'a, D: Device> Worker<'a, D> {
         match outcome {
             Ok(Batched { results, computed_tokens }) => {
                 self.batches.done();
-                self.counters.computed_tokens.fetch_add(computed_tokens, Relaxed);
                 self.leave(&batch, started);
-                self.charge(&batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>(), started);
+                self.charge(
+                    &batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>(),
+                    started,
+                    computed_tokens,
+                    request_tokens,
+                );
                 for ((_, item), result) in batch.iter().zip(results) {
                     self.complete(item.group, Ok(result));
                 }
@@ -220,10 +225,11 @@ impl<'a, D: Device> Worker<'a, D> {
         let started = Instant::now();
         let groups = generator.tags();
         let stepped = generator.step(self.device, &model, self.detokenise.as_deref());
-        self.counters.computed_tokens.fetch_add(generator.take_computed(), Relaxed);
+        let computed_tokens = generator.take_computed();
         self.counters.batches.fetch_add(stepped.passes, Relaxed);
         self.full &= !stepped.has_left();
-        self.charge(&groups, started);
+        // A token of each.
+        self.charge(&groups, started, computed_tokens, |_| 1);
         self.finish(stepped.finished);
         for (groups, error) in stepped.failed {
             groups.into_iter().for_each(|group| self.complete(group, Err(refusal(&error))));
@@ -239,7 +245,7 @@ impl<'a, D: Device> Worker<'a, D> {
         let others = !generator.is_empty();
         match generator.admit(self.device, model, self.pool.as_mut(), self.detokenise.as_deref(), &requests, oldest) {
             Ok(Admitted { taken, finished }) => {
-                self.counters.computed_tokens.fetch_add(generator.take_computed(), Relaxed);
+                let computed_tokens = generator.take_computed();
                 self.prompts.done();
                 let (begun, left): (Vec<_>, Vec<_>) =
                     batch.into_iter().enumerate().partition(|(n, _)| taken.binary_search(n).is_ok());
@@ -248,7 +254,12 @@ impl<'a, D: Device> Worker<'a, D> {
                 self.full = !left.is_empty() && finished.is_empty();
                 self.prompts.put_back(left);
                 self.leave(&begun, started);
-                self.charge(&begun.iter().map(|(_, item)| item.group).collect::<Vec<_>>(), started);
+                self.charge(
+                    &begun.iter().map(|(_, item)| item.group).collect::<Vec<_>>(),
+                    started,
+                    computed_tokens,
+                    request_tokens,
+                );
                 self.finish(finished);
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
@@ -281,15 +292,21 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    /// Shares the seconds since `started` among groups, by the operations that each needs alone.
-    fn charge(&mut self, groups: &[u64], started: Instant) {
+    /// Shares the seconds since `started` among groups by the operations that each needs alone, and the tokens that went
+    /// through the model meanwhile by the tokens of each.
+    fn charge(&mut self, groups: &[u64], started: Instant, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
         let spent = started.elapsed();
         self.counters.device_us.fetch_add(spent.as_micros() as u64, Relaxed);
-        let weight = |group: &Group| group.submissions[0].work.operations.max(1) as f64;
-        let total = groups.iter().map(|group| weight(&self.waiting[group])).sum::<f64>();
+        self.counters.computed_tokens.fetch_add(computed_tokens, Relaxed);
+        let operations = |group: &Group| group.submissions[0].work.operations.max(1) as f64;
+        let tokens = |group: &Group| tokens(&group.submissions[0].request);
+        let all_operations = groups.iter().map(|group| operations(&self.waiting[group])).sum::<f64>();
+        let all_tokens = groups.iter().map(|group| tokens(&self.waiting[group])).sum();
+        let mut shares = Shares::new(computed_tokens, all_tokens);
         for group in groups {
             let group = self.waiting.get_mut(group).expect("a group waits until it is complete; this is a bug");
-            group.device_s += spent.as_secs_f64() * weight(group) / total;
+            group.device_s += spent.as_secs_f64() * operations(group) / all_operations;
+            group.computed_tokens += shares.next(tokens(group));
         }
     }
 
@@ -299,7 +316,8 @@ impl<'a, D: Device> Worker<'a, D> {
             self.same.remove(&group.same);
         }
         let started = group.started.unwrap_or_else(Instant::now);
-        let shares = group.submissions.len() as f64;
+        let shares = group.submissions.len();
+        let mut tokens = Shares::new(group.computed_tokens, shares as u64);
         let grid = grid(&group.submissions);
         if let Ok(Answer::Generated(generated)) = &result {
             let tokens = generated.ids.len() as u64;
@@ -323,10 +341,34 @@ impl<'a, D: Device> Worker<'a, D> {
             let cost = Cost {
                 queue_s: started.saturating_duration_since(submission.since).as_secs_f64(),
                 service_s: started.elapsed().as_secs_f64(),
-                device_s: group.device_s / shares,
+                device_s: group.device_s / shares as f64,
+                computed_tokens: tokens.next(1),
             };
             submission.answer(Completion { result, work, cost });
         }
+    }
+}
+
+/// A whole number in parts by weight, whole numbers too, which sum to it.
+struct Shares {
+    whole: u64,
+    total: u64,
+    weighed: u64,
+    given: u64,
+}
+
+impl Shares {
+    fn new(whole: u64, total: u64) -> Self {
+        Self { whole, total, weighed: 0, given: 0 }
+    }
+
+    fn next(&mut self, weight: u64) -> u64 {
+        self.weighed += weight;
+        // The last one has what is left of the whole.
+        let until = u128::from(self.whole) * u128::from(self.weighed) / u128::from(self.total);
+        let share = until as u64 - self.given;
+        self.given += share;
+        share
     }
 }
 
@@ -382,7 +424,7 @@ fn refusal(error: &DeviceError) -> Refusal {
 }
 
 /// Tokens that a request would take alone, before anything is generated.
-fn requested_tokens(request: &Request) -> u64 {
+fn request_tokens(request: &Request) -> u64 {
     let tokens = match request {
         Request::Score(score) => score.prompt.len() + score.target.len(),
         Request::Encode(encode) => encode.ids.len(),

@@ -1,7 +1,7 @@
 //! `Embed`: a vector of a text, pooled and scaled as the settings say. Dense retrieval embeds by the same functions.
 
 use super::prompts::untokenised;
-use super::{Asked, Ending, Model, encoded};
+use super::{Asked, Charge, Ending, Model, encoded};
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::engine::Completion;
@@ -42,10 +42,9 @@ impl Model {
         }))
     }
 
-    /// The response to a text that was embedded, and the device's seconds.
-    pub(in crate::services) fn vector(&self, completion: Completion) -> (Response, f64) {
-        let (response, seconds) = self.embedded().end(vec![completion]);
-        (response, seconds.device)
+    /// The response to a text that was embedded, and what it cost.
+    pub(in crate::services) fn vector(&self, completion: Completion) -> (Response, Charge) {
+        self.embedded().end(vec![completion])
     }
 
     fn embedded(&self) -> Ending {

@@ -59,7 +59,7 @@ impl Model {
 }
 
 /// What a request takes alone; a continuation is as long as it may be.
-fn tokens(request: &engine::Request) -> Work {
+pub(in crate::services) fn tokens(request: &engine::Request) -> Work {
     let (prompt, written, scored) = match request {
         engine::Request::Score(score) => (score.prompt.len(), 0, score.target.len()),
         engine::Request::Encode(encode) => (encode.ids.len(), 0, 0),

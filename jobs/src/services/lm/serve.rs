@@ -29,7 +29,7 @@ pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, receiver: &Receiver
 fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
     let till = Till { name: Arc::clone(&counter.name), books: Arc::clone(&counter.books) };
     let prepared = match lm.opened() {
-        Some(model) => model.prepare(&counter.catalogue.corpus, &task.0.request).map(|asked| (model, asked)),
+        Some(model) => model.prepare(&counter.catalogue.corpus, &task.0.request),
         // It was opened before the dataflow was built.
         None => Err(Box::new(Response::failure(FailureKind::Unavailable, "the model is not open: this is a bug"))),
     };
@@ -39,18 +39,15 @@ fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
             till.settle(task, *response, Took { queue_us, ..Took::default() });
             Vec::new()
         }
-        Ok((model, Asked { requests, ending })) => {
-            let meter = Arc::clone(&model.meter);
-            gathered(requests, move |completions| {
-                let (response, seconds) = ending.end(completions);
-                let (service_us, device_us) = (microseconds(seconds.service), microseconds(seconds.device));
-                if let Some(spent) = till.books.get(&till.name) {
-                    add(&spent.computed_tokens, meter.unbooked_tokens());
-                }
-                let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
-                till.settle(task, response, took);
-            })
-        }
+        Ok(Asked { requests, ending }) => gathered(requests, move |completions| {
+            let (response, charge) = ending.end(completions);
+            let (service_us, device_us) = (microseconds(charge.service_s), microseconds(charge.device_s));
+            if let Some(spent) = till.books.get(&till.name) {
+                add(&spent.computed_tokens, charge.computed_tokens);
+            }
+            let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
+            till.settle(task, response, took);
+        }),
     }
 }
 

@@ -187,6 +187,21 @@ fn max_tokens() -> usize {
 /// Settings that only say how fast answers come, and from where.
 const WITHOUT_EFFECT: [&str; 6] = ["model", "device", "threads", "batch_tokens", "states_tokens", "cache_tokens"];
 
+/// Settings that change other answers, and no passage's vector.
+const NOT_OF_PASSAGES: [&str; 11] = [
+    "target_eos",
+    "label_tokens",
+    "label_scope",
+    "filter_tokens",
+    "drop_commas",
+    "pair_tokens",
+    "entail_label",
+    "read_tokens",
+    "question_tokens",
+    "query_prefix",
+    "seed",
+];
+
 /// Tokens that any memory holds.
 const MOST_TOKENS: usize = 1 << 30;
 
@@ -205,9 +220,18 @@ impl LmSettings {
     /// All that can change an answer, beside the checkpoint and the device's numerics class, as text. A new setting is in
     /// it unless it is named above.
     pub(super) fn behaviour(&self) -> String {
+        self.written_without(&[])
+    }
+
+    /// The part of it that can change a passage's vector.
+    pub(super) fn behaviour_for_passages(&self) -> String {
+        self.written_without(&NOT_OF_PASSAGES)
+    }
+
+    fn written_without(&self, names: &[&str]) -> String {
         let written = serde_json::to_value(self).and_then(serde_json::from_value::<BTreeMap<String, Value>>);
         let mut fields = written.expect("plain data can be written as JSON; this is a bug");
-        fields.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()));
+        fields.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()) && !names.contains(&name.as_str()));
         format!("{fields:?}")
     }
 
