@@ -13,12 +13,14 @@ mod tune;
 mod world;
 
 use anyhow::{Context, Result};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use hopeval_cluster::mesh::MeshError;
 use hopeval_jobs::JobError;
 use hopeval_jobs::corpora::Cache;
 use hopeval_jobs::run::Places;
 use hopeval_results::Store;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Evaluates multi-hop question answering over whole datasets: how good, at what cost, at which setting.
@@ -35,14 +37,14 @@ pub(crate) struct Arguments {
 #[derive(Clone, Debug, Args)]
 struct PlaceArguments {
     /// Where runs and the journal are: a folder or s3://BUCKET/PREFIX (AWS_* variables are honoured).
-    #[arg(long, global = true, env = "HOPEVAL_STORE", default_value = "hopeval-store")]
+    #[arg(long, global = true, env = "HOPEVAL_STORE", default_value = "hopeval-store", value_parser = NonEmptyStringValueParser::new())]
     store: String,
     /// Where corpora and indexes of this machine are [default: in a local store, else under XDG_CACHE_HOME].
     #[arg(long, global = true, env = "HOPEVAL_CACHE")]
     cache: Option<PathBuf>,
     /// Threads that building a corpus or an index may use [default: all cores].
     #[arg(long, global = true)]
-    threads: Option<usize>,
+    threads: Option<NonZeroUsize>,
 }
 
 impl PlaceArguments {
@@ -56,6 +58,10 @@ impl PlaceArguments {
         Ok(self.around(Store::open_existing(&self.store)?))
     }
 
+    fn threads(&self) -> Option<usize> {
+        self.threads.map(NonZeroUsize::get)
+    }
+
     fn around(&self, store: Store) -> Places {
         let cache = match (&self.cache, store.local_path()) {
             (Some(path), _) => path.clone(),
@@ -63,7 +69,7 @@ impl PlaceArguments {
             (None, None) => user_cache().join("hopeval"),
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Places { store, cache: Cache::new(cache), threads: self.threads.unwrap_or(cores).max(1) }
+        Places { store, cache: Cache::new(cache), threads: self.threads().unwrap_or(cores) }
     }
 }
 
@@ -147,7 +153,12 @@ fn without_places(command: clap::Command) -> clap::Command {
 }
 
 fn threads(help: &'static str) -> Arg {
-    Arg::new("threads").long("threads").global(true).value_parser(value_parser!(usize)).value_name("THREADS").help(help)
+    Arg::new("threads")
+        .long("threads")
+        .global(true)
+        .value_parser(value_parser!(NonZeroUsize))
+        .value_name("THREADS")
+        .help(help)
 }
 
 /// Runs a command and returns its exit code.
@@ -170,7 +181,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
         Command::Corpus(corpus) => artefacts::corpus(places, corpus),
         Command::Index(index) => artefacts::index(places, index),
         Command::World(world) => world::world(world),
-        Command::Lm(command) => lm::lm(*command, arguments.places.threads),
+        Command::Lm(command) => lm::lm(*command, arguments.places.threads()),
         Command::Model(command) => model::model(command),
         Command::Doctor(doctor) => inspect::doctor(places, doctor),
     }

@@ -40,15 +40,24 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
         bail!("--profile, --predictions and --gold belong together");
     };
     let aliases = arguments.aliases.as_ref().map(|path| Input::open(path)).transpose()?;
-    let figures = official::score(profile, Input::open(predictions)?, Input::open(gold)?, aliases)
+    let scored = official::score(profile, Input::open(predictions)?, Input::open(gold)?, aliases)
         .with_context(|| format!("{} against {}", predictions.display(), gold.display()))?;
     if arguments.json {
         let document: serde_json::Map<String, serde_json::Value> =
-            figures.into_iter().map(|(name, value)| (name, value.into())).collect();
+            scored.figures.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
         print::line(&serde_json::to_string(&document)?);
     } else {
-        let rows = figures.into_iter().map(|(name, value)| vec![name, value.to_string()]);
+        let rows = scored.figures.iter().map(|&(name, value)| vec![name.to_owned(), value.to_string()]);
         print::line(&print::markdown(&["figure", "value"], rows));
+    }
+    for (part, predicted) in scored.predicted {
+        let missing = scored.questions - predicted;
+        if missing > 0 {
+            let of = scored.questions;
+            print::note(&format!(
+                "{missing} of {of} questions have no `{part}` in the predictions: they count 0, as in the script"
+            ));
+        }
     }
     Ok(exit::DONE)
 }

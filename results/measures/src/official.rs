@@ -110,7 +110,18 @@ pub enum MeasureError {
     },
 }
 
-/// Scores a prediction file as the profile's official script does; the figures come in the script's order.
+/// What an official script says of a prediction file, and how much of the gold file the predictions cover.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Official {
+    /// The figures by name, in the script's order. What is not predicted is in their denominator, as in the script.
+    pub figures: Vec<(&'static str, f64)>,
+    /// Rows of the gold file.
+    pub questions: u64,
+    /// How many of them have a prediction, by the part of the prediction file.
+    pub predicted: Vec<(&'static str, u64)>,
+}
+
+/// Scores a prediction file as the profile's official script does.
 ///
 /// # Errors
 /// A file that cannot be read or is not what the script takes, see [`MeasureError`].
@@ -119,17 +130,16 @@ pub fn score(
     predictions: impl Read,
     gold: impl Read,
     aliases: Option<impl Read>,
-) -> Result<Vec<(String, f64)>, MeasureError> {
+) -> Result<Official, MeasureError> {
     if aliases.is_some() && profile != Profile::TwoWiki {
         return Err(MeasureError::NoAliases { profile });
     }
-    let figures = match profile {
-        Profile::HotpotQa => hotpotqa::score(predictions, gold)?,
-        Profile::TwoWiki => two_wiki::score(predictions, gold, aliases)?,
-        Profile::Musique => musique::score(predictions, gold)?,
-        _ => return Err(MeasureError::NoScript { profile }),
-    };
-    Ok(figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    match profile {
+        Profile::HotpotQa => hotpotqa::score(predictions, gold),
+        Profile::TwoWiki => two_wiki::score(predictions, gold, aliases),
+        Profile::Musique => musique::score(predictions, gold),
+        _ => Err(MeasureError::NoScript { profile }),
+    }
 }
 
 /// EM, F1, precision and recall summed over questions, under a prefix (`sp_` …).

@@ -24,17 +24,17 @@ fn gzip(path: &Path) -> GzDecoder<File> {
     GzDecoder::new(File::open(path).unwrap())
 }
 
-fn golden(profile: Profile, stem: &str, predictions: &str, gold: &str) -> Option<Vec<(String, f64, f64)>> {
+fn golden(profile: Profile, stem: &str, predictions: &str, gold: &str) -> Option<Vec<(&'static str, f64, f64)>> {
     let (predictions, expected, gold) =
         (shared(predictions)?, shared(&format!("golden/{stem}_expected.json"))?, shared(gold)?);
-    let figures = score(profile, gzip(&predictions), gzip(&gold), None::<&[u8]>).unwrap();
+    let figures = score(profile, gzip(&predictions), gzip(&gold), None::<&[u8]>).unwrap().figures;
     let expected: serde_json::Map<String, Value> = serde_json::from_reader(File::open(expected).unwrap()).unwrap();
     assert_eq!(figures.len(), expected.len());
     Some(
         figures
             .into_iter()
             .map(|(name, value)| {
-                let official = expected[&name].as_f64().unwrap();
+                let official = expected[name].as_f64().unwrap();
                 (name, value, official)
             })
             .collect(),

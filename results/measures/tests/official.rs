@@ -8,11 +8,11 @@ use hopeval_measures::official::{MeasureError, score};
 
 const NO_ALIASES: Option<&[u8]> = None;
 
-fn figures(profile: Profile, predictions: &str, gold: &str, aliases: Option<&str>) -> Vec<(String, f64)> {
-    score(profile, predictions.as_bytes(), gold.as_bytes(), aliases.map(str::as_bytes)).unwrap()
+fn figures(profile: Profile, predictions: &str, gold: &str, aliases: Option<&str>) -> Vec<(&'static str, f64)> {
+    score(profile, predictions.as_bytes(), gold.as_bytes(), aliases.map(str::as_bytes)).unwrap().figures
 }
 
-fn figure(figures: &[(String, f64)], name: &str) -> f64 {
+fn figure(figures: &[(&str, f64)], name: &str) -> f64 {
     figures.iter().find(|f| f.0 == name).unwrap().1
 }
 
@@ -50,7 +50,9 @@ fn hotpotqa_by_hand() {
         ("joint_prec", 0.5 / 4.0),
         ("joint_recall", 0.5 / 4.0),
     ];
-    assert_eq!(got, expected.map(|(name, value)| (name.to_owned(), value)));
+    assert_eq!(got, expected);
+    let scored = score(Profile::HotpotQa, predictions.as_bytes(), HOTPOT_GOLD.as_bytes(), NO_ALIASES).unwrap();
+    assert_eq!((scored.questions, scored.predicted), (4, vec![("answer", 3), ("sp", 3)]));
 }
 
 #[test]
@@ -99,7 +101,9 @@ fn musique_with_unanswerable_questions_has_sufficiency() {
         ("group_answer_sufficiency_f1", 0.5),
         ("group_support_sufficiency_f1", 0.5),
     ];
-    assert_eq!(got, expected.map(|(name, value)| (name.to_owned(), value)));
+    assert_eq!(got, expected);
+    let scored = score(Profile::HotpotQa, predictions.as_bytes(), HOTPOT_GOLD.as_bytes(), NO_ALIASES).unwrap();
+    assert_eq!((scored.questions, scored.predicted), (4, vec![("answer", 3), ("sp", 3)]));
     let columns = r#"{"id": "a", "answer": "x", "answer_aliases": [], "answerable": true,
         "paragraphs": {"idx": [0, 1], "is_supporting": [false, true]}}"#;
     let got = figures(Profile::Musique, &said("a", "x", "[1]", true), columns, None);

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::{MeasureError, Role, Sums, input};
+use super::{MeasureError, Official, Role, Sums, input};
 use crate::answer::{Profile, Scorer};
 use crate::facts::{SetScore, joint, supporting_facts};
 
@@ -23,15 +23,16 @@ const NAMES: [&str; 12] = [
 
 /// The figures in the script's order. A question without prediction adds nothing and stays in the denominator; the
 /// joint figures need both parts.
-pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Vec<(&'static str, f64)>, MeasureError> {
+pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Official, MeasureError> {
     let predictions = input::object(Role::Predictions, predictions)?;
     let (answers, facts) = (predictions.object("answer")?, predictions.object("sp")?);
     let gold = input::rows(Role::Gold, gold)?;
     if gold.is_empty() {
         return Err(MeasureError::Empty { role: Role::Gold });
     }
-    let n = gold.len() as f64;
+    let (questions, n) = (gold.len() as u64, gold.len() as f64);
     let mut scorer = Scorer::new();
+    let (mut predicted_answers, mut predicted_facts) = (0, 0);
     let mut sums = [Sums::default(); 3];
     for mut question in gold {
         let id = question.id("_id")?;
@@ -42,12 +43,14 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Vec<(&'st
                 predictions.problem(&format!("answer.{id}"), format!("is {}, allowed is a string", input::kind(answer)))
             })?;
             parts.push(scorer.score(Profile::HotpotQa, answer, &golds).into());
+            predicted_answers += 1;
             sums[0].add(parts[0]);
         }
         if let Some(predicted) = facts.get(&id) {
             let predicted = predictions.facts(&format!("sp.{id}"), predicted)?;
             let gold = question.facts("supporting_facts", question.required("supporting_facts")?)?;
             let score = supporting_facts(&predicted, &gold);
+            predicted_facts += 1;
             sums[1].add(score);
             parts.push(score);
         }
@@ -55,6 +58,8 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Vec<(&'st
             sums[2].add(joint(&[answer, facts]));
         }
     }
+    let predicted = vec![("answer", predicted_answers), ("sp", predicted_facts)];
     let values = sums.into_iter().flat_map(Sums::values);
-    Ok(NAMES.into_iter().zip(values).map(|(name, sum)| (name, sum / n)).collect())
+    let figures = NAMES.into_iter().zip(values).map(|(name, sum)| (name, sum / n)).collect();
+    Ok(Official { figures, questions, predicted })
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::input::Row;
-use super::{MeasureError, Role, input};
+use super::{MeasureError, Official, Role, input};
 use crate::answer::{Profile, Scorer};
 use crate::facts::support_indices;
 
@@ -19,7 +19,7 @@ struct Group {
 }
 
 /// The figures in the script's order.
-pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Vec<(&'static str, f64)>, MeasureError> {
+pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Official, MeasureError> {
     let predictions = input::rows(Role::Predictions, predictions)?;
     let gold = input::rows(Role::Gold, gold)?;
     if gold.is_empty() {
@@ -29,6 +29,7 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Vec<(&'st
         let problem = format!("{} gold rows, {} predictions", gold.len(), predictions.len());
         return Err(MeasureError::Mismatch { problem });
     }
+    let questions = gold.len() as u64;
     let mut scorer = Scorer::new();
     let (mut em, mut f1, mut support_f1, mut answerable) = (0.0, 0.0, 0.0, 0u64);
     let mut unanswerable = false;
@@ -76,7 +77,8 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Vec<(&'st
         figures.push(("group_answer_sufficiency_f1", answer));
         figures.push(("group_support_sufficiency_f1", support));
     }
-    Ok(figures)
+    // Every row has one, or they would not stand against each other.
+    Ok(Official { figures, questions, predicted: vec![("answer", questions), ("support", questions)] })
 }
 
 /// The mean F1 of answer and support over questions, 0 where sufficiency was misjudged on either side.

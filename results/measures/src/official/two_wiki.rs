@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Read;
 
 use super::input::Row;
-use super::{MeasureError, Role, Sums, input};
+use super::{MeasureError, Official, Role, Sums, input};
 use crate::answer::{Profile, Scorer};
 use crate::facts::{Evidence, SetScore, evidences, joint, supporting_facts_lowered};
 
@@ -36,7 +36,7 @@ pub(super) fn score(
     predictions: impl Read,
     gold: impl Read,
     aliases: Option<impl Read>,
-) -> Result<Vec<(&'static str, f64)>, MeasureError> {
+) -> Result<Official, MeasureError> {
     let predictions = input::object(Role::Predictions, predictions)?;
     let answers = predictions.object("answer")?;
     let (facts, triples) = (predictions.object("sp")?, predictions.object("evidence")?);
@@ -45,8 +45,9 @@ pub(super) fn score(
     if gold.is_empty() {
         return Err(MeasureError::Empty { role: Role::Gold });
     }
-    let n = gold.len() as f64;
+    let (questions, n) = (gold.len() as u64, gold.len() as f64);
     let mut scorer = Scorer::new();
+    let (mut predicted_answers, mut predicted_facts, mut predicted_triples) = (0, 0, 0);
     let mut sums = [Sums::default(); 4];
     for mut question in gold {
         let id = question.id("_id")?;
@@ -57,6 +58,7 @@ pub(super) fn score(
                 predictions.problem(&format!("answer.{id}"), format!("is {}, allowed is a string", input::kind(answer)))
             })?;
             let score = scorer.score(Profile::TwoWiki, answer, &golds).into();
+            predicted_answers += 1;
             sums[0].add(score);
             parts.push(score);
         }
@@ -64,6 +66,7 @@ pub(super) fn score(
             let predicted = predictions.facts(&format!("sp.{id}"), predicted)?;
             let gold = question.facts("supporting_facts", question.required("supporting_facts")?)?;
             let score = supporting_facts_lowered(&predicted, &gold);
+            predicted_facts += 1;
             sums[1].add(score);
             parts.push(score);
         }
@@ -71,6 +74,7 @@ pub(super) fn score(
             let field = format!("evidence.{id}");
             let predicted = predictions.list_of(&field, predicted, |triple| predictions.texts_of(&field, triple))?;
             let score = evidences(&predicted, &gold_evidences(&question, &aliases)?);
+            predicted_triples += 1;
             sums[2].add(score);
             parts.push(score);
         }
@@ -78,8 +82,10 @@ pub(super) fn score(
             sums[3].add(joint(&[answer, facts, triples]));
         }
     }
+    let predicted = vec![("answer", predicted_answers), ("sp", predicted_facts), ("evidence", predicted_triples)];
     let values = sums.into_iter().flat_map(Sums::values);
-    Ok(NAMES.into_iter().zip(values).map(|(name, sum)| (name, sum / n * 100.0)).collect())
+    let figures = NAMES.into_iter().zip(values).map(|(name, sum)| (name, sum / n * 100.0)).collect();
+    Ok(Official { figures, questions, predicted })
 }
 
 fn read_aliases(reader: impl Read) -> Result<Aliases, MeasureError> {
