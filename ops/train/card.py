@@ -19,6 +19,24 @@ WHAT = {
 }
 
 
+def described(stage):
+    first, steps = stage[0], [line for line in stage if "loss" in line]
+    last = next((line for line in stage if line.get("finished")), steps[-1])
+    settings = ", ".join(f"{name} {value}" for name, value in first["settings"].items() if value not in ([], 0.0))
+    shown = steps[:: max(1, len(steps) // 6)]
+    shown += [] if shown[-1] is steps[-1] else [steps[-1]]
+    counted = "rows" if "rows" in first else "questions"
+    return [
+        f"{first[counted]:,} {counted}, seed {first['seed']}, one thread, {last.get('steps', last.get('step')):,} steps,"
+        f" {last['cpu_seconds']:.0f} processor seconds. Settings: {settings}.",
+        "",
+        "| step | loss | processor seconds |",
+        "| ---: | ---: | ---: |",
+        *(f"| {line['step']} | {line['loss']:.3f} | {line['cpu_seconds']:.0f} |" for line in shown),
+        "",
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, choices=WHAT)
@@ -27,14 +45,13 @@ def main():
     parser.add_argument("--command", required=True)
     options = parser.parse_args()
     lines = [json.loads(line) for line in (options.folder / "training.jsonl").read_text().splitlines()]
-    first, steps = lines[0], [line for line in lines if "loss" in line]
-    last = next((line for line in lines if line.get("finished")), steps[-1])
+    stages = []
+    for line in lines:
+        # A folder that was trained on (`--resume`) has the logs of all its stages, one after the other.
+        stages += [[]] if "settings" in line else []
+        stages[-1].append(line)
+    first = lines[0]
     size = (options.folder / "model.safetensors").stat().st_size
-    settings = ", ".join(f"{name} {value}" for name, value in first["settings"].items() if value not in ([], 0.0))
-    table = ["| step | loss | processor seconds |", "| ---: | ---: | ---: |"]
-    shown = steps[:: max(1, len(steps) // 6)]
-    shown += [] if shown[-1] is steps[-1] else [steps[-1]]
-    table += [f"| {line['step']} | {line['loss']:.3f} | {line['cpu_seconds']:.0f} |" for line in shown]
     text = [
         f"# {options.model}",
         "",
@@ -49,11 +66,7 @@ def main():
         options.command,
         "```",
         "",
-        f"{first.get('rows', first.get('questions')):,} {'rows' if 'rows' in first else 'questions'}, seed {first['seed']}, one thread,"
-        f" {last.get('steps', last.get('step')):,} steps, {last['cpu_seconds']:.0f} processor seconds. Settings: {settings}.",
-        "",
-        *table,
-        "",
+        *(line for stage in stages for line in described(stage)),
         "The whole log is `training.jsonl`. `ops/train/README.md` has the commands for worlds, tokenizer and rows.",
         "",
         options.note.read_text().strip(),
