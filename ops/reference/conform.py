@@ -7,13 +7,14 @@ it and in variants that use other parameters, over the first questions of a gene
 linked where they mention a title. `promptrank.py` and `efficientrag.py` answer the same questions by transformers, one text at
 a time, and `compare.py` compares: rankings, paths, queries, chunks, tags, information, and all their numbers.
 
-    conform.py --hopeval PROGRAM [--hotpotqa DIR] [--questions 50] [--work DIR] [--only TEXT] [--out FILE]
+    conform.py --hopeval PROGRAM [--hotpotqa DIR] [--questions 50] [--work DIR] [--datasets NAMES] [--only TEXT] [--at-once N] [--out FILE]
 
 `--hotpotqa` holds questions in HotpotQA's format (`dev*.json.gz`) and a corpus (`corpus.jsonl.gz`: title and text of each passage);
 without it, HotpotQA is skipped. `--work` keeps the runs and what the references wrote; several programs need several. `--python` has what `README.md` lists; by default, this one.
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import json
 import pathlib
@@ -206,28 +207,36 @@ def main():
     parser.add_argument("--questions", type=int, default=50)
     parser.add_argument("--work", type=pathlib.Path)
     parser.add_argument("--python", type=pathlib.Path, default=sys.executable)
+    parser.add_argument("--datasets", default="world,hotpotqa", help="comma-separated")
     parser.add_argument("--only", default="", help="configurations whose name holds this")
+    parser.add_argument("--at-once", type=int, default=1, help="references that run at the same time, each on one core")
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--out", type=pathlib.Path, help="the table as a file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         arguments.work = (arguments.work or pathlib.Path(made)).resolve()
         arguments.work.mkdir(parents=True, exist_ok=True)
-        jobs = {"world": WORLD.format(questions=arguments.questions)}
-        if arguments.hotpotqa:
+        wanted = arguments.datasets.split(",")
+        if not wanted or set(wanted) - {"world", "hotpotqa"}:
+            parser.error(f"--datasets {arguments.datasets}: there are world and hotpotqa")
+        jobs = {"world": WORLD.format(questions=arguments.questions)} if "world" in wanted else {}
+        if "hotpotqa" in wanted and arguments.hotpotqa:
             files = sorted(arguments.hotpotqa.resolve().glob("dev*.json*"))
             corpus = arguments.hotpotqa.resolve() / "corpus.jsonl.gz"
             if len(files) != 1 or not corpus.is_file():
                 parser.error(f"--hotpotqa {arguments.hotpotqa}: one dev*.json* and corpus.jsonl.gz are needed")
             quoted = {"file": json.dumps(str(files[0])), "corpus": json.dumps(str(corpus))}
             jobs["hotpotqa"] = HOTPOTQA.format(questions=arguments.questions, **quoted)
-        else:
+        elif "hotpotqa" in wanted:
             print("SKIPPED: HotpotQA, for want of --hotpotqa", file=sys.stderr)
+        chosen = [configuration for configuration in CONFIGURATIONS if arguments.only in configuration]
+        if not jobs or not chosen:
+            parser.error("nothing is left to compare")
         table, wrong = heading(arguments), 0
         for name, text in jobs.items():
             run = evaluated(arguments, name, text)
-            for configuration in (c for c in CONFIGURATIONS if arguments.only in c):
-                found = compared(arguments, run, configuration)
+            pool = concurrent.futures.ThreadPoolExecutor(arguments.at_once)
+            for configuration, found in zip(chosen, pool.map(lambda of: compared(arguments, run, of), chosen)):
                 wrong += found.differ + (found.questions != arguments.questions)
                 table.append(row(name, configuration, found))
                 print("\n".join([*found.lines, table[-1]]), file=sys.stderr, flush=True)
