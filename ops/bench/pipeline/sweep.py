@@ -58,7 +58,9 @@ def scoring(document, configuration=None):
 def rows_of(folder, table, configuration):
     """The bytes of a configuration's rows in a final table."""
     path = folder / "final" / f"{table}.parquet"
-    found = pyarrow.parquet.read_table(path, filters=[("configuration", "=", configuration)]).combine_chunks()
+    found = pyarrow.parquet.read_table(path, filters=[("configuration", "=", configuration)])
+    # Anew from its values: what lies under a null or beyond a slice is not of the rows.
+    found = pyarrow.Table.from_pylist(found.to_pylist(), found.schema).combine_chunks()
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, found.schema) as stream:
         stream.write_table(found)
