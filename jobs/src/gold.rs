@@ -92,8 +92,8 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
             let reason = format!("question `{}` has another text or other candidates; that needs a new run", new.id);
             return Err(JobError::Unfit { run: run.id().to_owned(), reason });
         }
-        if (new.kind.as_ref(), new.hops, &new.strata) != (old.kind.as_ref(), old.hops, &old.strata) {
-            let reason = format!("question `{}` has another type, hops or strata; that needs a new run", new.id);
+        if let Some(other) = other_group(old, &new) {
+            let reason = format!("question `{}` has {other}; that needs a new run", new.id);
             return Err(JobError::Unfit { run: run.id().to_owned(), reason });
         }
         if new.gold_digest != old.gold_digest {
@@ -118,4 +118,23 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
         log.append_gold(committer, edit, &layout::gold_edit(run.id(), edit))?;
     }
     Ok(applied)
+}
+
+/// In which of the groups that means are taken over an edited question would be another one, and in which way.
+fn other_group(old: &QuestionRow, new: &QuestionRow) -> Option<String> {
+    let other = |what: &str, new: String, old: String| Some(format!("another {what}, {new} instead of {old}"));
+    if new.kind != old.kind {
+        let name = |row: &QuestionRow| row.kind.clone().unwrap_or_else(|| "none".to_owned());
+        return other("type", name(new), name(old));
+    }
+    if new.hops != old.hops {
+        let count = |row: &QuestionRow| row.hops.map_or("none".to_owned(), |hops| hops.to_string());
+        // Formats without hops of their own count the gold passages.
+        return other("number of hops or of gold passages", count(new), count(old));
+    }
+    let written = |row: &QuestionRow| {
+        let strata = row.strata.iter().map(|(name, value)| format!("{name}={value}"));
+        strata.collect::<Vec<_>>().join(" ")
+    };
+    if new.strata == old.strata { None } else { other("set of strata", written(new), written(old)) }
 }

@@ -62,5 +62,5 @@ pub fn digest_of(parts: &[&str]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// The job that is run when none is named: methods of retrieval on a generated world.
-pub const DEFAULT_JOB: &str = include_str!("default.toml");
+/// The job that is run when none is named: the comparison of methods on a generated world.
+pub const DEFAULT_JOB: &str = include_str!("../examples/world-comparison.toml");

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     files.sort();
     files
 }
@@ -47,15 +48,19 @@ fn an_example_takes_another_file_from_the_command_line() {
 #[test]
 fn the_default_job_has_several_methods_and_needs_no_file() {
     let job = Job::parse(DEFAULT_JOB, Path::new("default.toml"), &[]).unwrap();
-    assert!(job.dataset.world.is_some() && job.dataset.questions.paths().is_empty());
+    assert!(job.dataset.world.is_some() && job.dataset.questions.paths().is_empty() && own_models(&job));
     assert!(sweep::configurations(&job).len() >= 5);
 }
 
-/// Whether every model of a job is one that the binary carries.
+/// Whether the binary carries every model of a job.
 fn own_models(job: &Job) -> bool {
-    job.service.values().all(|service| match service {
-        Service::Lm(settings) => settings.model.starts_with("hopeval:"),
-        _ => true,
+    models(job).all(|model| model.starts_with("hopeval:"))
+}
+
+fn models(job: &Job) -> impl Iterator<Item = &str> {
+    job.service.values().filter_map(|service| match service {
+        Service::Lm(settings) => Some(settings.model.as_str()),
+        _ => None,
     })
 }
 
@@ -64,12 +69,15 @@ fn the_full_comparison_is_the_small_one_with_controls() {
     let [full, small] = ["world-full.toml", "world-comparison.toml"].map(|name| {
         let file = examples().into_iter().find(|file| file.ends_with(name)).unwrap();
         let job = Job::load(&file, &[]).unwrap();
-        assert!(own_models(&job) && job.title.as_deref() == Some("generated world, trained models"), "{name}");
+        assert_eq!(job.title.as_deref(), Some("generated world, trained models"), "{name}");
+        for model in models(&job) {
+            assert!(model.starts_with("hopeval:") || Path::new(model).join("config.json").is_file(), "{name}: {model}");
+        }
         sweep::configurations(&job)
     });
     let (controls, methods): (Vec<_>, Vec<_>) = full.into_iter().partition(|c| c.control.is_some());
     assert_eq!(methods, small, "the same methods, with the same parameters");
-    for control in ["untrained scorer", "shuffled links"] {
+    for control in ["untrained scorer", "shuffled links", "labeler trained with shuffled labels"] {
         assert!(controls.iter().any(|c| c.control.as_deref() == Some(control)), "{control}");
     }
     assert!(controls.iter().any(|c| c.kind == "oracle"));
