@@ -4,9 +4,10 @@
 //! Words are those of `\b\w\w+\b` in lower case, without accents and without scikit-learn's 318 English stop words; a
 //! vector has `tf * (ln((1 + n) / (1 + df)) + 1)`, scaled to length 1. PromptRank fits it on texts without titles.
 
-use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use hopeval_pytext as pytext;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unicode_normalization::{UnicodeNormalization, char::canonical_combining_class};
 
 /// scikit-learn's `ENGLISH_STOP_WORDS`, sorted.
@@ -29,55 +30,69 @@ const STOP_WORDS: &str = "a about above across after afterwards again against al
     whereas whereby wherein whereupon wherever whether which while whither who whoever whole whom whose why will \
     with within without would yet you your yours yourself yourselves";
 
+static IS_STOP_WORD: LazyLock<FxHashSet<&str>> = LazyLock::new(|| STOP_WORDS.split(' ').collect());
+
+/// Words and their numbers, in the order of the words: sums over them come out the same every time.
+type Weights<'a> = Vec<(&'a str, f64)>;
+
 /// Ranks `passages`, `(title, text)` each, by their similarity to `question`: pairs of position and cosine, best first.
 ///
 /// Of equal similarities the later passage comes first, as PromptRank's reversed `argsort` has it, and passages without
 /// any similarity are kept. Where no passage has a word that counts there is nothing to fit and the ranking is empty;
 /// a single passage is returned unranked, with whatever similarity it has. Titles are not read.
 pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
-    let counts: Vec<BTreeMap<String, f64>> = passages.iter().map(|(_, text)| words(text)).collect();
-    let mut frequencies: BTreeMap<&str, f64> = BTreeMap::new();
-    for word in counts.iter().flat_map(BTreeMap::keys) {
+    let lower: Vec<String> = passages.iter().map(|(_, text)| lowered(text)).collect();
+    let counts: Vec<Weights<'_>> = lower.iter().map(|text| words(text)).collect();
+    let mut frequencies: FxHashMap<&str, f64> = FxHashMap::default();
+    for (word, _) in counts.iter().flatten() {
         *frequencies.entry(word).or_default() += 1.0;
     }
     if frequencies.is_empty() {
         return if passages.len() == 1 { vec![(0, 0.0)] } else { Vec::new() };
     }
     let n = passages.len() as f64;
-    let vector = |counts: &BTreeMap<String, f64>| -> BTreeMap<String, f64> {
-        let weights: BTreeMap<String, f64> = counts
-            .iter()
-            .filter_map(|(word, tf)| {
-                let df = frequencies.get(word.as_str())?;
-                Some((word.clone(), tf * (((1.0 + n) / (1.0 + df)).ln() + 1.0)))
-            })
-            .collect();
-        let length = weights.values().map(|w| w * w).sum::<f64>().sqrt();
-        weights.into_iter().map(|(word, weight)| (word, weight / length)).collect()
+    let mut idfs = frequencies;
+    idfs.values_mut().for_each(|df| *df = ((1.0 + n) / (1.0 + *df)).ln() + 1.0);
+    let question = lowered(question);
+    let question: FxHashMap<&str, f64> = weighted(words(&question), &idfs).into_iter().collect();
+    let similarity = |counts: Weights<'_>| {
+        weighted(counts, &idfs).into_iter().filter_map(|(word, w)| Some(w * question.get(word)?)).sum::<f64>()
     };
-    let question = vector(&words(question));
-    let similarity = |counts| vector(counts).iter().filter_map(|(word, w)| Some(w * question.get(word)?)).sum::<f64>();
-    let mut ranking: Vec<(usize, f64)> = counts.iter().map(similarity).enumerate().collect();
+    let mut ranking: Vec<(usize, f64)> = counts.into_iter().map(similarity).enumerate().collect();
     // `+ 0.0`: an empty sum is -0.0, which a total order would put behind other zeros.
     ranking.iter_mut().for_each(|(_, score)| *score += 0.0);
     ranking.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     ranking
 }
 
-/// The counts of the words that the vectorizer sees.
-fn words(text: &str) -> BTreeMap<String, f64> {
+/// A text's vector of length 1, from its counts and from the words' inverse document frequencies.
+fn weighted<'a>(mut counts: Weights<'a>, idfs: &FxHashMap<&str, f64>) -> Weights<'a> {
+    counts.retain_mut(|(word, weight)| {
+        let idf = idfs.get(word);
+        *weight *= idf.unwrap_or(&0.0);
+        idf.is_some()
+    });
+    let length = counts.iter().map(|(_, w)| w * w).sum::<f64>().sqrt();
+    counts.iter_mut().for_each(|(_, weight)| *weight /= length);
+    counts
+}
+
+/// In lower case and without accents.
+fn lowered(text: &str) -> String {
     let mut lower = String::new();
     pytext::lower_into(text, &mut lower);
     if !lower.is_ascii() {
         lower = lower.nfkd().filter(|&c| canonical_combining_class(c) == 0).collect();
     }
-    let mut counts = BTreeMap::new();
-    for word in pytext::words(&lower) {
-        if word.chars().nth(1).is_some() && !STOP_WORDS.split(' ').any(|stop| stop == word) {
-            *counts.entry(word.to_owned()).or_default() += 1.0;
-        }
-    }
-    counts
+    lower
+}
+
+/// The counts of the words that the vectorizer sees in such a text.
+fn words(lower: &str) -> Weights<'_> {
+    let counted = |word: &&str| word.chars().nth(1).is_some() && !IS_STOP_WORD.contains(word);
+    let mut all: Vec<&str> = pytext::words(lower).filter(counted).collect();
+    all.sort_unstable();
+    all.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as f64)).collect()
 }
 
 #[cfg(test)]
