@@ -73,6 +73,10 @@ RULES = {
         None,
         DATAFLOW | JOBS | ENGINE | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-measures"},
     ),
+    "hopeval-construct": (
+        None,
+        DATAFLOW | ASYNC | JOBS | RESULTS | MODELS | {"hopeval-operators", "hopeval-world"},
+    ),
     "hopeval-jobs": (None, {"clap", "axum", "indicatif"}),
     "hopeval": (None, set()),
 }

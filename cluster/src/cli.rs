@@ -9,6 +9,7 @@ mod model;
 mod replicates;
 mod score;
 mod stages;
+mod train_data;
 mod tune;
 mod world;
 
@@ -125,6 +126,8 @@ enum Command {
     Index(artefacts::IndexCommand),
     /// Writes a generated world, or calibrates one against a real corpus.
     World(world::WorldArguments),
+    /// Makes training data of the small models from a dataset's gold annotations.
+    TrainData(train_data::TrainDataArguments),
     /// The language-model engine by itself: scores, labels, embeds, reads and generates, JSON Lines in and out.
     #[command(subcommand)]
     Lm(Box<lm::LmCommand>),
@@ -181,6 +184,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
         Command::Corpus(corpus) => artefacts::corpus(places, corpus),
         Command::Index(index) => artefacts::index(places, index),
         Command::World(world) => world::world(world),
+        Command::TrainData(arguments) => train_data::train_data(places, arguments),
         Command::Lm(command) => lm::lm(*command, arguments.places.threads()),
         Command::Model(command) => model::model(command),
         Command::Doctor(doctor) => inspect::doctor(places, doctor),

@@ -1,19 +1,19 @@
 """Makes training rows from a generated world, in the Parquet files that the training scripts read.
 
-    rows.py --world DIR [--world DIR ...] --out DIR [--seed N]
+    rows.py --world DIR [--world DIR ...] --out DIR [--seed N] [--keep subject-and-answer|answer]
 
 | file | columns |
 | --- | --- |
 | scorer.parquet | question_id, question, path (texts), relevance: 2 all gold, 1 gold but not all, 0 neither; rows of a question stand together |
-| labeler.parquet | question, chunk, chunk_tokens, labels, tag (CONTINUE, FINISH, TERMINATE), question_id, passage, hop |
+| labeler.parquet | question, chunk, matched, chunk_tokens, labels, tag (<CONTINUE>, <FINISH>, <TERMINATE>), question_id, passage, hop |
 | filter.parquet | query_info_tokens, query_info_labels, question_id, hop |
 | reader.parquet | question_id, question, passages (`title text`), answer, relevance: 1 if the passages hold the answer |
 | encoder.parquet | question_id, query, positive, negatives (texts), hop |
 
 The rows follow the papers where a generated world can: hop queries, tags and negatives as EfficientRAG's data construction
 makes them (section 3.2), from the world's gold annotations in place of a language model's. The words kept of a gold chunk are
-its subject's name and the answer of its sub-question; the next query is the query without the subject, with the answer behind
-it. Negatives are what BM25 and TF-IDF put high that is not gold, and what gold passages link to besides.
+its subject's name (unless `--keep answer`) and the answer of its sub-question; the next query is the query without the subject,
+with the answer behind it. `hopeval train-data` writes the same columns, from MuSiQue and 2WikiMultihopQA too. Negatives are what BM25 and TF-IDF put high that is not gold, and what gold passages link to besides.
 """
 
 import argparse
@@ -77,8 +77,8 @@ def answered(fact, text):
 class Steps:
     """A question's facts as hops: which passage states which, and what of it the next query needs."""
 
-    def __init__(self, world, question):
-        self.question, self.world = question, world
+    def __init__(self, world, question, keep):
+        self.question, self.world, self.keep = question, world, keep
         self.facts = question["evidences"]
         self.passages = [world.by_title[f[0]] for f in self.facts]
         kind = question["kind"]
@@ -94,7 +94,7 @@ class Steps:
         passage = self.world.passages[self.passages[fact]]
         text = words(passage.chunk)
         labels = [False] * len(text)
-        for n in range(len(words(passage.name))):
+        for n in range(len(words(passage.name)) if self.keep == "subject-and-answer" else 0):
             labels[n] = True
         answer = answered(self.facts[fact], passage.text)
         if answer is None:
@@ -134,9 +134,9 @@ class Steps:
         return tokens, labels, following
 
 
-def efficientrag(world, bm25, rng, labeler, filters, encoder, negatives=2):
+def efficientrag(world, bm25, rng, labeler, filters, encoder, keep, negatives=2):
     for question in world.questions:
-        steps = Steps(world, question)
+        steps = Steps(world, question, keep)
         gold = set(steps.passages)
         queries = [(words(question["text"]), question["text"], 0)]
         for number, facts in enumerate(steps.rounds):
@@ -274,6 +274,7 @@ COLUMNS = {
     "labeler": [
         ("question", pa.string()),
         ("chunk", pa.string()),
+        ("matched", pa.string()),
         ("chunk_tokens", pa.list_(pa.string())),
         ("labels", pa.list_(pa.bool_())),
         ("tag", pa.string()),
@@ -304,6 +305,12 @@ COLUMNS = {
 }
 
 
+def as_published(question, chunk, tokens, labels, tag, *rest):
+    """A labeler's row with the columns and tags of the authors' files."""
+    matched = " ".join(word for word, keep in zip(tokens, labels) if keep)
+    return (question, chunk, matched, tokens, labels, f"<{tag}>", *rest)
+
+
 def write(rows, name, out):
     schema = pa.schema(COLUMNS[name])
     columns = list(zip(*rows)) or [[] for _ in schema]
@@ -328,6 +335,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--singles", type=int, default=4, help="wrong single passages among a question's candidates")
     parser.add_argument("--only", choices=COLUMNS, help="one file; labeler, filter and encoder are made together")
+    parser.add_argument("--keep", choices=("subject-and-answer", "answer"), default="subject-and-answer", help="words of a gold chunk")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(options.seed)
@@ -339,9 +347,10 @@ def main():
         if options.only in (None, "scorer"):
             promptrank(world, tfidf, rng, rows["scorer"], options.singles)
         if options.only in (None, "labeler", "filter", "encoder"):
-            efficientrag(world, bm25, rng, rows["labeler"], rows["filter"], rows["encoder"])
+            efficientrag(world, bm25, rng, rows["labeler"], rows["filter"], rows["encoder"], options.keep)
         if options.only in (None, "reader"):
             reading(world, tfidf, rng, rows["reader"])
+    rows["labeler"] = [as_published(*row) for row in rows["labeler"]]
     for name, made in rows.items():
         if made:
             print(name, write(made, name, options.out))

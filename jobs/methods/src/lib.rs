@@ -12,6 +12,7 @@
 //! [`registry`] lists the methods and builds them; [`transcript`] replays a question; [`testing`] has a scripted machine
 //! and scripted services that use every part of the protocol, and runs scenario files.
 
+pub mod annotation;
 mod machine;
 mod methods;
 pub mod notation;

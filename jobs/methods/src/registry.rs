@@ -4,7 +4,9 @@
 //! [`MethodInfo`] says about them is checked against that struct by this file's tests.
 
 use crate::machine::{Method, MethodError, Setting};
-use crate::methods::{efficientrag, given, iterative_title, one_step, oracle, promptrank, random, tfidf_bm25};
+use crate::methods::{
+    efficientrag, efficientrag_data, given, iterative_title, one_step, oracle, promptrank, random, tfidf_bm25,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,6 +51,7 @@ pub(crate) trait Configured: Method + Sized + 'static {
 
 const KINDS: &[MethodInfo] = &[
     efficientrag::EfficientRag::INFO,
+    efficientrag_data::EfficientRagData::INFO,
     given::Given::INFO,
     iterative_title::IterativeTitle::INFO,
     one_step::OneStep::INFO,
@@ -84,6 +87,7 @@ type Built = (Box<dyn Method>, Value);
 fn dispatch(kind: &str, parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
     match kind {
         "efficientrag" => configure::<efficientrag::EfficientRag>(parameters, setting),
+        "efficientrag_data" => configure::<efficientrag_data::EfficientRagData>(parameters, setting),
         "given" => configure::<given::Given>(parameters, setting),
         "iterative_title" => configure::<iterative_title::IterativeTitle>(parameters, setting),
         "one_step" => configure::<one_step::OneStep>(parameters, setting),
@@ -160,8 +164,8 @@ mod tests {
         };
         assert_eq!(
             message("bm42", json!({})),
-            "unknown method kind `bm42`; allowed are efficientrag, given, iterative_title, one_step, oracle, promptrank, random, \
-             tfidf_bm25"
+            "unknown method kind `bm42`; allowed are efficientrag, efficientrag_data, given, iterative_title, one_step, oracle, \
+             promptrank, random, tfidf_bm25"
         );
         assert_eq!(
             message("one_step", json!({"retriever": "s", "n": 3})),

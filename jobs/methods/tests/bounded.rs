@@ -29,6 +29,8 @@ fn methods() -> Vec<(Box<dyn Method>, usize)> {
             14,
         ),
         ("efficientrag", json!({"retriever": "s", "labeler": "l", "filter": "f", "tags": 3}), 11),
+        ("efficientrag_data", json!({"generator": "g", "retriever": "s", "most_steps": 3}), 5),
+        ("efficientrag_data", json!({"generator": "g", "retriever": "s", "temperature": 1.0, "attempts": 4}), 37),
         ("one_step", json!({"retriever": "s"}), 1),
         ("given", json!({"retriever": "s"}), 1),
         ("given", json!({"order": "dataset"}), 0),
@@ -185,7 +187,8 @@ fn machines_end() {
 
 #[test]
 fn a_round_without_responses_is_a_failure_not_a_panic() {
-    let question = Question { candidates: vec![PassageId(1)], ..Question::default() };
+    let gold = vec![vec![PassageId(1)]];
+    let question = Question { candidates: vec![PassageId(1)], gold, ..Question::default() };
     for (method, rounds) in methods().into_iter().filter(|(_, rounds)| *rounds > 0) {
         let mut machine = method.start(&question);
         assert!(matches!(machine.step(Vec::new()), Step::Ask(_)), "{} asks {rounds} rounds", method.kind());

@@ -1,0 +1,72 @@
+//! From questions with gold annotations to rows, one question at a time.
+
+use crate::error::ConstructError;
+use crate::hops::{Annotated, Making, walk};
+use crate::library::{Chunk, Library};
+use crate::paths::{reader, scorer};
+use crate::report::Report;
+use crate::rows::Rows;
+use crate::settings::{Draw, Settings};
+use crate::skip::Skip;
+use crate::steps::steps;
+use crate::tables::Tables;
+use hopeval_datasets::{DatasetSpec, Policy, Question, Questions};
+use std::path::Path;
+
+/// Reads the questions of `spec`, finds negatives in `library`, and writes `labeler`, `filter`, `scorer`, `reader` and
+/// `encoder.parquet` into `folder`, replacing what is there. `progress` is told how many questions are done.
+///
+/// The same input gives the same bytes. Memory holds one question and, for each table, one row group.
+///
+/// # Errors
+/// A row of the dataset that is wrong, not one question with rows, a file that cannot be read or written.
+pub fn construct(
+    spec: &DatasetSpec,
+    library: &mut Library<'_>,
+    settings: &Settings,
+    folder: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Report, ConstructError> {
+    let questions = Questions::open(spec, Policy::Strict)?;
+    let mut tables = Tables::all(folder)?;
+    let mut report = Report::default();
+    for question in questions {
+        tables.extend(rows(&question?, library, settings, &mut report))?;
+        progress(report.questions);
+    }
+    tables.finish(&report)?;
+    Ok(report)
+}
+
+/// The rows of one question; what it does not give is noted in `report`.
+pub fn rows(question: &Question, library: &mut Library<'_>, settings: &Settings, report: &mut Report) -> Rows {
+    report.questions += 1;
+    let mut rows = Rows::default();
+    match annotated(question, library) {
+        Err(skip) => report.skip(skip),
+        Ok(annotated) => {
+            let mut draw = Draw::new(settings.seed, &question.id);
+            let mut making = Making { library, settings, draw: &mut draw, rows: &mut rows, report };
+            let found = walk(&annotated, &mut making);
+            scorer(&annotated, &mut making, &found);
+            reader(&annotated, &mut making, &found);
+        }
+    }
+    report.count(&rows);
+    rows
+}
+
+fn annotated<'q>(question: &'q Question, library: &Library<'_>) -> Result<Annotated<'q>, Skip> {
+    if question.answers.is_empty() {
+        return Err(Skip::NoAnswer);
+    }
+    let steps = steps(question)?;
+    let chunks: Option<Vec<Chunk>> = steps.iter().map(|step| library.gold(&step.passage)).collect();
+    let chunks = chunks.ok_or(Skip::PassageNotFound)?;
+    let mut gold: std::collections::BTreeSet<_> = chunks.iter().filter_map(|chunk| chunk.number).collect();
+    if question.decomposition.is_empty() {
+        // Where gold is known by title, every passage of that title is gold.
+        gold.extend(library.titled(question.gold.iter().filter_map(|gold| gold.title.as_deref())));
+    }
+    Ok(Annotated { question, steps, chunks, gold })
+}

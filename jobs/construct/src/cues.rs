@@ -1,0 +1,103 @@
+//! Words by which questions ask for a relation.
+//!
+//! Relations are named as Wikidata names them, which 2WikiMultihopQA's evidences, MuSiQue's `subject >> relation` steps
+//! and generated worlds share. The table lists what other words than the relation's own ask for it.
+
+use crate::words::{is_content, is_form_of, lower, words};
+
+/// Relation: words that ask for it, in lower case.
+const TABLE: &[(&str, &[&str])] = &[
+    ("author", &["author", "writer", "wrote", "written", "novelist", "penned", "pen"]),
+    (
+        "award received",
+        &["award", "awards", "won", "win", "winner", "received", "receive", "honour", "honoured", "prize"],
+    ),
+    ("capital", &["capital", "governed"]),
+    ("cause of death", &["cause", "die", "died", "death", "why"]),
+    ("child", &["child", "children", "son", "daughter"]),
+    ("composer", &["composer", "composed", "score", "music", "soundtrack", "song"]),
+    ("country", &["country", "nation"]),
+    ("country of citizenship", &["country", "nationality", "citizen", "citizenship", "nation"]),
+    ("country of origin", &["country", "nationality", "origin", "nation"]),
+    ("date of birth", &["born", "birth", "birthday", "birthdate", "older", "younger", "age"]),
+    ("date of death", &["die", "died", "death", "dead", "lived", "longer"]),
+    ("director", &["director", "directors", "directed", "filmmaker"]),
+    (
+        "educated at",
+        &[
+            "educated",
+            "study",
+            "studied",
+            "attend",
+            "attended",
+            "graduated",
+            "graduate",
+            "degree",
+            "university",
+            "school",
+            "alma",
+            "mater",
+            "college",
+        ],
+    ),
+    ("employer", &["employer", "work", "works", "worked", "employed"]),
+    ("father", &["father", "dad", "paternal", "grandfather", "grandmother", "law"]),
+    ("flows through", &["flows", "flow", "runs", "banks", "river"]),
+    ("founded by", &["founder", "founded", "entrepreneur", "established"]),
+    ("headquarters location", &["headquartered", "headquarters", "head", "office", "offices"]),
+    ("inception", &["established", "founded", "formed", "inception", "charter", "doors"]),
+    ("lead singer", &["singer", "fronts", "fronted", "voice"]),
+    ("length", &["long", "length", "measure", "measures", "shorter", "longer"]),
+    ("located in", &["located", "campus", "lecture", "halls"]),
+    (
+        "located in the administrative territorial entity",
+        &["located", "county", "state", "district", "province", "region"],
+    ),
+    ("location of formation", &["formed", "formation", "together"]),
+    ("mayor", &["mayor", "hall"]),
+    ("mother", &["mother", "mom", "maternal", "grandmother", "grandfather"]),
+    (
+        "performer",
+        &["performer", "performed", "singer", "sang", "artist", "band", "group", "recorded", "act", "album", "song"],
+    ),
+    ("place of birth", &["born", "birth", "birthplace"]),
+    ("place of burial", &["buried", "burial", "grave"]),
+    ("place of death", &["die", "died", "death"]),
+    ("population", &["population", "people", "live", "counted", "inhabitants"]),
+    ("presented in", &["presented", "ceremony", "winners"]),
+    ("publication date", &["released", "release", "came", "premiere", "premiered", "published", "cinemas"]),
+    ("publisher", &["publisher", "published", "house"]),
+    ("record label", &["label", "issued", "signed"]),
+    ("sibling", &["sibling", "brother", "sister", "uncle", "aunt"]),
+    ("sponsor", &["sponsor", "sponsors", "sponsored", "pays"]),
+    ("spouse", &["spouse", "wife", "husband", "married", "marry", "partner", "wed", "wedded", "law"]),
+    ("starring", &["star", "stars", "starred", "starring", "cast", "lead", "actor", "performer"]),
+];
+
+/// What asks for a relation: its own content words and those of the table. Empty for a question without one.
+pub(crate) fn cues(relation: &str) -> Vec<String> {
+    let folded = lower(relation);
+    let own = words(&folded).into_iter().map(|word| word.text.to_owned()).filter(|word| is_content(word));
+    let listed = TABLE.iter().filter(|(name, _)| *name == folded).flat_map(|(_, cues)| cues.iter());
+    own.chain(listed.map(|cue| (*cue).to_owned())).collect()
+}
+
+/// Whether `word`, in lower case, is one of `cues` or a form of one.
+pub(crate) fn asks_for(cues: &[String], word: &str) -> bool {
+    cues.iter().any(|cue| is_form_of(cue, word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relations_have_their_own_words_and_the_tables() {
+        assert!(TABLE.is_sorted_by_key(|(name, _)| name));
+        let birth = cues("date of birth");
+        assert!(asks_for(&birth, "born") && asks_for(&birth, "birth") && asks_for(&birth, "date"));
+        assert!(!asks_for(&birth, "of") && !asks_for(&birth, "died"));
+        assert!(asks_for(&cues("shares border with"), "border"));
+        assert!(cues("").is_empty());
+    }
+}

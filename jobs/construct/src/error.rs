@@ -1,0 +1,51 @@
+//! Why training data could not be made.
+
+use crate::report::Report;
+use hopeval_datasets::DatasetError;
+use parquet::errors::ParquetError;
+use std::path::PathBuf;
+
+/// What stops a construction. A question that makes no rows does not; see [`crate::Report`].
+#[derive(Debug, thiserror::Error)]
+pub enum ConstructError {
+    /// The questions cannot be read.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// Not one question has given a row for the labeler: nothing is written.
+    #[error("none of the {} questions has given a row; {}", report.questions, reasons(report))]
+    NoRows {
+        /// Why.
+        report: Box<Report>,
+    },
+    /// What a run says of a question is no annotation.
+    #[error("question `{question}`: its outcome is no annotation of `efficientrag_data`: {reason}")]
+    Annotation {
+        /// The question's id.
+        question: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A file cannot be written.
+    #[error("{}: cannot write", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A table cannot be written.
+    #[error("{}: cannot write the table", path.display())]
+    Encode {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: ParquetError,
+    },
+}
+
+fn reasons(report: &Report) -> String {
+    let reasons: Vec<String> = report.skipped.iter().map(|(reason, count)| format!("{reason}: {count}")).collect();
+    reasons.join(", ")
+}

@@ -1,0 +1,244 @@
+//! Walks a question hop by hop, and makes the rows of labeler, filter and encoder on the way.
+
+use crate::clauses::depths;
+use crate::library::{Chunk, Library};
+use crate::report::Report;
+use crate::rows::{EncoderRow, FilterRow, LabelerRow, QueryInfo, Rows};
+use crate::settings::{Draw, Keep, Settings};
+use crate::skip::Skip;
+use crate::spans::ChunkWords;
+use crate::steps::Step;
+use crate::words::{is_content, lower, words};
+use hopeval_corpus::PassageId;
+use hopeval_datasets::Question;
+use std::collections::BTreeSet;
+
+/// A question with its steps and their passages.
+pub(crate) struct Annotated<'q> {
+    pub(crate) question: &'q Question,
+    pub(crate) steps: Vec<Step>,
+    /// Of each step.
+    pub(crate) chunks: Vec<Chunk>,
+    /// Numbers of all passages that are gold.
+    pub(crate) gold: BTreeSet<PassageId>,
+}
+
+/// A word of a query.
+#[derive(Clone, Debug)]
+struct QueryWord {
+    text: String,
+    /// The last hop, from 1, before which it is needed: a query behind that hop has it no more.
+    until: u32,
+}
+
+/// The steps that one passage answers at a hop.
+struct Positive {
+    steps: Vec<usize>,
+    words: ChunkWords,
+    /// For each word: kept, and until which hop it is needed (0: not needed).
+    kept: Vec<Option<u32>>,
+}
+
+/// What the rows of one question are made with.
+pub(crate) struct Making<'a, 'c> {
+    pub(crate) library: &'a mut Library<'c>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) draw: &'a mut Draw,
+    pub(crate) rows: &'a mut Rows,
+    pub(crate) report: &'a mut Report,
+}
+
+/// Makes the rows. Returns what was found for each hop's query and is not gold, best first.
+pub(crate) fn walk(annotated: &Annotated<'_>, making: &mut Making<'_, '_>) -> Vec<Vec<PassageId>> {
+    let Annotated { question, steps, .. } = annotated;
+    let deepest = steps.iter().map(|step| step.depth).max().unwrap_or(0);
+    let asked = words(&question.text).into_iter().zip(depths(&question.text, steps));
+    let mut query: Vec<QueryWord> =
+        asked.map(|(word, until)| QueryWord { text: word.text.to_owned(), until }).collect();
+    let mut text = question.text.clone();
+    let mut found = Vec::new();
+    for hop in 1..=deepest {
+        let negatives = others(annotated, making.library, &text, making.settings.k);
+        let positives = positives(annotated, hop, making.settings.keep);
+        let lost = label(annotated, making, (hop, &text), &positives, &negatives);
+        found.push(negatives);
+        if lost {
+            making.report.cut(Skip::AnswerNotInPassage);
+            break;
+        }
+        if hop < deepest {
+            let continuing = positives.iter().filter(|positive| continues(steps, positive));
+            let information: Vec<Vec<QueryWord>> = continuing.map(kept_words).collect();
+            making.rows.filter.push(filter_row(&question.id, hop, &query, &information));
+            query.retain(|word| word.until > hop);
+            if !query.iter().any(|word| is_content(&lower(&word.text))) {
+                making.report.queries_without_question += 1;
+            }
+            query.extend(information.into_iter().flatten().filter(|word| word.until > hop));
+            text = query.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+        }
+    }
+    found
+}
+
+/// The best passages for a query that are not gold.
+fn others(annotated: &Annotated<'_>, library: &mut Library<'_>, query: &str, k: usize) -> Vec<PassageId> {
+    let mut found = library.search(query, k + annotated.gold.len());
+    found.retain(|passage| !annotated.gold.contains(passage));
+    found.truncate(k);
+    found
+}
+
+fn positives(annotated: &Annotated<'_>, hop: u32, keep: Keep) -> Vec<Positive> {
+    let Annotated { question, steps, chunks, .. } = annotated;
+    let mut positives: Vec<Positive> = Vec::new();
+    for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.depth == hop) {
+        let same = positives.iter().position(|positive| chunks[positive.steps[0]] == chunks[at]);
+        let place = same.unwrap_or_else(|| {
+            let words = ChunkWords::of(&chunks[at]);
+            positives.push(Positive { steps: Vec::new(), kept: vec![None; words.words.len()], words });
+            positives.len() - 1
+        });
+        let positive = &mut positives[place];
+        positive.steps.push(at);
+        if keep == Keep::SubjectAndAnswer {
+            for named in positive.words.subjects(step) {
+                positive.kept[named].iter_mut().for_each(|kept| *kept = Some(kept.unwrap_or(0)));
+            }
+        }
+        let is_last = at + 1 == steps.len() && step.needed_by.is_empty();
+        let aliases = question.answers.iter().filter(|_| is_last);
+        let answers: Vec<&str> = std::iter::once(&step.answer).chain(aliases).map(String::as_str).collect();
+        let Some(answer) = positive.words.answer(step, &answers) else { continue };
+        let until = step.needed_by.iter().map(|&by| steps[by].depth).max().unwrap_or(0);
+        positive.kept[answer].iter_mut().for_each(|kept| *kept = Some(kept.unwrap_or(0).max(until)));
+    }
+    positives
+}
+
+fn continues(steps: &[Step], positive: &Positive) -> bool {
+    positive.steps.iter().any(|&step| !steps[step].needed_by.is_empty())
+}
+
+fn kept_words(positive: &Positive) -> Vec<QueryWord> {
+    let words = positive.words.words.iter().zip(&positive.kept);
+    words.filter_map(|(word, kept)| Some(QueryWord { text: word.clone(), until: (*kept)? })).collect()
+}
+
+/// Labeler and encoder rows of a hop. Returns whether an answer that is needed later was not found.
+fn label(
+    annotated: &Annotated<'_>,
+    making: &mut Making<'_, '_>,
+    (hop, query): (u32, &str),
+    positives: &[Positive],
+    negatives: &[PassageId],
+) -> bool {
+    let Making { library, settings, draw, rows, report } = making;
+    let (steps, id) = (&annotated.steps, annotated.question.id.as_str());
+    let hop = (query, hop as i32 - 1);
+    if negatives.is_empty() {
+        report.hops_without_negative += 1;
+    }
+    let random = random(annotated, library, negatives, settings.random_negatives * positives.len(), draw);
+    let wrong = negatives.iter().take(settings.negatives * positives.len()).chain(&random);
+    let wrong: Vec<Chunk> = wrong.map(|&passage| library.chunk(passage)).collect();
+    let listed: Vec<String> =
+        negatives.iter().chain(&random).map(|&passage| library.chunk(passage).written()).collect();
+    let mut lost = false;
+    for positive in positives {
+        let chunk = &annotated.chunks[positive.steps[0]];
+        let tag = if continues(steps, positive) { CONTINUE } else { FINISH };
+        let labels: Vec<bool> = positive.kept.iter().map(Option::is_some).collect();
+        report.gold_without_span += u64::from(!labels.contains(&true));
+        report.gold_words += labels.len() as u64;
+        report.kept_words += labels.iter().filter(|kept| **kept).count() as u64;
+        lost |= tag == CONTINUE && !positive.kept.iter().flatten().any(|until| *until > hop.1 as u32 + 1);
+        rows.encoder.push(encoder_row(id, hop, chunk.written(), listed.clone()));
+        rows.labeler.push(labeler_row(id, hop, positive.words.clone(), labels, tag, &chunk.name));
+    }
+    for chunk in &wrong {
+        let words = ChunkWords::of(chunk);
+        let mut of_hop = positives.iter().flat_map(|positive| &positive.steps).map(|&at| &steps[at]);
+        let has_answer = of_hop.any(|step| words.whole_answer(step, &[step.answer.as_str()]).is_some());
+        report.negatives_with_answer += u64::from(has_answer);
+        let labels = vec![false; words.words.len()];
+        rows.labeler.push(labeler_row(id, hop, words, labels, TERMINATE, &chunk.name));
+    }
+    lost
+}
+
+/// The tags as the authors' files have them.
+pub(crate) const CONTINUE: &str = "<CONTINUE>";
+pub(crate) const TERMINATE: &str = "<TERMINATE>";
+pub(crate) const FINISH: &str = "<FINISH>";
+
+/// A labeler's row for a query and its hop, from 0.
+pub(crate) fn labeler_row(
+    id: &str,
+    (query, hop): (&str, i32),
+    words: ChunkWords,
+    labels: Vec<bool>,
+    tag: &'static str,
+    passage: &str,
+) -> LabelerRow {
+    let matched = words.words.iter().zip(&labels).filter(|(_, kept)| **kept);
+    LabelerRow {
+        question: query.to_owned(),
+        matched: matched.map(|(word, _)| word.as_str()).collect::<Vec<_>>().join(" "),
+        chunk: words.text,
+        chunk_tokens: words.words,
+        labels,
+        tag,
+        question_id: id.to_owned(),
+        passage: passage.to_owned(),
+        hop,
+    }
+}
+
+/// An encoder's row for a query and its hop, from 0.
+pub(crate) fn encoder_row(
+    id: &str,
+    (query, hop): (&str, i32),
+    positive: String,
+    mut negatives: Vec<String>,
+) -> EncoderRow {
+    // Two passages may have the same title and text.
+    negatives.retain(|negative| *negative != positive);
+    EncoderRow { question_id: id.to_owned(), query: query.to_owned(), positive, negatives, hop }
+}
+
+/// Passages of the whole corpus that are neither gold nor among those found.
+fn random(
+    annotated: &Annotated<'_>,
+    library: &Library<'_>,
+    found: &[PassageId],
+    count: usize,
+    draw: &mut Draw,
+) -> Vec<PassageId> {
+    let mut drawn = Vec::new();
+    // A corpus that is all gold has none; a few tries are enough everywhere else.
+    for _ in 0..count * 16 {
+        if drawn.len() == count || library.len() == 0 {
+            break;
+        }
+        let passage = PassageId(draw.below(library.len()) as u32);
+        if !annotated.gold.contains(&passage) && !found.contains(&passage) && !drawn.contains(&passage) {
+            drawn.push(passage);
+        }
+    }
+    drawn
+}
+
+/// Kept are the words that a hop behind this one needs.
+fn filter_row(id: &str, hop: u32, query: &[QueryWord], information: &[Vec<QueryWord>]) -> FilterRow {
+    let told = information.iter().map(|words| words.iter().map(|word| word.text.as_str()).collect());
+    let made = QueryInfo::new(query.iter().map(|word| word.text.as_str()), told);
+    let mut needed = query.iter().chain(information.iter().flatten()).map(|word| word.until > hop);
+    let labels = made.template.iter().map(|template| !template && needed.next().unwrap_or(false)).collect();
+    FilterRow {
+        query_info_tokens: made.tokens,
+        query_info_labels: labels,
+        question_id: id.to_owned(),
+        hop: hop as i32 - 1,
+    }
+}

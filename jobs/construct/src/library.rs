@@ -1,0 +1,97 @@
+//! The corpus and its BM25 index: texts of passages, and passages that look like gold and are not.
+
+use crate::steps::GoldPassage;
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_index::{Bm25Index, Query, Scratch};
+use std::collections::BTreeSet;
+
+/// A corpus with its index.
+pub struct Library<'c> {
+    corpus: &'c Corpus,
+    index: Option<&'c Bm25Index>,
+    scratch: Scratch,
+}
+
+/// A passage with its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Its number in the corpus, if it is there.
+    pub(crate) number: Option<PassageId>,
+    /// Its external id, else its title.
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) text: String,
+    /// Where its sentences end in `text`, in bytes; empty where nobody says.
+    pub(crate) sentences: Vec<u32>,
+}
+
+impl Chunk {
+    /// What models see: title, colon, text.
+    pub(crate) fn written(&self) -> String {
+        if self.title.is_empty() { self.text.clone() } else { format!("{}: {}", self.title, self.text) }
+    }
+}
+
+impl<'c> Library<'c> {
+    /// The index must be the corpus's own.
+    pub fn new(corpus: &'c Corpus, index: &'c Bm25Index) -> Self {
+        Self { corpus, index: Some(index), scratch: Scratch::default() }
+    }
+
+    /// A library that is not searched, since somebody else has found the negatives.
+    pub fn unsearched(corpus: &'c Corpus) -> Self {
+        Self { corpus, index: None, scratch: Scratch::default() }
+    }
+
+    /// Whether the corpus has a passage of this number.
+    pub(crate) fn contains(&self, passage: PassageId) -> bool {
+        self.corpus.contains(passage)
+    }
+
+    /// The best `k` passages for a query.
+    pub(crate) fn search(&mut self, query: &str, k: usize) -> Vec<PassageId> {
+        let Some(index) = self.index else { return Vec::new() };
+        let query = Query { text: query, k, within: None };
+        index.search(&[query], &mut self.scratch).into_iter().flatten().map(|hit| PassageId(hit.id)).collect()
+    }
+
+    /// The passages that `passage` links to.
+    pub(crate) fn links(&self, passage: PassageId) -> &[PassageId] {
+        self.corpus.links(passage)
+    }
+
+    /// A passage of the corpus.
+    pub(crate) fn chunk(&self, passage: PassageId) -> Chunk {
+        let (id, title) = (self.corpus.id(passage), self.corpus.title(passage));
+        Chunk {
+            number: Some(passage),
+            name: if id.is_empty() { title } else { id }.to_owned(),
+            title: title.to_owned(),
+            text: self.corpus.text(passage).to_owned(),
+            sentences: self.corpus.sentence_ends(passage).to_vec(),
+        }
+    }
+
+    /// A gold passage: the corpus's, with the sentences that the dataset knows; the question's own where the corpus
+    /// lacks it.
+    pub(crate) fn gold(&self, gold: &GoldPassage) -> Option<Chunk> {
+        let by_id = gold.id.as_deref().and_then(|id| self.corpus.by_external_id(id));
+        let number = by_id.or_else(|| self.corpus.by_title_and_text(&gold.title, &gold.text));
+        if gold.text.is_empty() {
+            return number.map(|number| self.chunk(number));
+        }
+        let name = gold.id.clone().unwrap_or_else(|| gold.title.clone());
+        let (title, text, sentences) = (gold.title.clone(), gold.text.clone(), gold.sentences.clone());
+        Some(Chunk { number, name, title, text, sentences })
+    }
+
+    /// The passages with one of these titles.
+    pub(crate) fn titled<'t>(&self, titles: impl Iterator<Item = &'t str>) -> BTreeSet<PassageId> {
+        titles.flat_map(|title| self.corpus.by_title(title)).copied().collect()
+    }
+
+    /// How many passages there are.
+    pub(crate) fn len(&self) -> usize {
+        self.corpus.len()
+    }
+}

@@ -1,0 +1,111 @@
+//! The rows of scorer and reader: gold paths beside wrong ones, and passages that hold the answer or do not.
+
+use crate::hops::{Annotated, Making};
+use crate::library::{Chunk, Library};
+use crate::rows::{ReaderRow, ScorerRow};
+use crate::words::lower;
+use hopeval_corpus::PassageId;
+
+/// Wrong passages beside the gold ones of a question, and wrong ends of a path, as `ops/train/rows.py` has them.
+const SINGLES: usize = 4;
+const ENDS: usize = 3;
+
+/// Gold passages and paths, then passages that were found and are not gold, then paths that begin right and end wrong: by a link
+/// of the first passage that leads elsewhere, where there is none by what the second hop's query finds.
+pub(crate) fn scorer(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, found: &[Vec<PassageId>]) {
+    let library: &Library<'_> = making.library;
+    let text = |passage: PassageId| library.chunk(passage).text;
+    let gold = |at: usize| annotated.chunks[at].text.clone();
+    let mut rows: Vec<(Vec<String>, i8)> = Vec::new();
+    let branches = branches(annotated);
+    for branch in &branches {
+        rows.push((vec![gold(branch[0])], if branch.len() == 1 { 2 } else { 1 }));
+        if branch.len() > 1 {
+            rows.push((vec![gold(branch[1])], 1));
+            // PromptRank goes two hops; a longer path is scored by its beginning.
+            rows.push((branch[..2].iter().map(|&at| gold(at)).collect(), 2));
+        }
+    }
+    let first = found.first().map_or(&[][..], Vec::as_slice);
+    rows.extend(first.iter().take(SINGLES).map(|&passage| (vec![text(passage)], 0)));
+    for branch in &branches {
+        let linked = annotated.chunks[branch[0]].number.map_or(&[][..], |number| library.links(number));
+        let mut ends: Vec<PassageId> = linked.to_vec();
+        ends.retain(|end| !annotated.gold.contains(end));
+        if ends.is_empty() {
+            ends.extend(found.get(1).map_or(first, Vec::as_slice));
+        }
+        rows.extend(ends.into_iter().take(ENDS).map(|end| (vec![gold(branch[0]), text(end)], 0)));
+    }
+    // Branches may share passages.
+    let mut seen = std::collections::BTreeSet::new();
+    rows.retain(|(path, _)| seen.insert(path.clone()));
+    making.rows.scorer.extend(rows.into_iter().map(|(path, relevance)| ScorerRow {
+        question_id: annotated.question.id.clone(),
+        question: annotated.question.text.clone(),
+        path,
+        relevance,
+    }));
+}
+
+/// For each step that no other needs, the steps that lead to it, the first one first: through the first that each needs, and
+/// each passage once.
+fn branches(annotated: &Annotated<'_>) -> Vec<Vec<usize>> {
+    let steps = &annotated.steps;
+    let ends = (0..steps.len()).filter(|&at| steps[at].needed_by.is_empty());
+    ends.map(|end| {
+        let way = std::iter::successors(Some(end), |&at| steps[at].needs.first().copied());
+        let mut way: Vec<usize> = way.collect();
+        way.reverse();
+        let mut seen: Vec<&Chunk> = Vec::new();
+        way.retain(|&at| {
+            let new = !seen.contains(&&annotated.chunks[at]);
+            seen.push(&annotated.chunks[at]);
+            new
+        });
+        way
+    })
+    .collect()
+}
+
+/// The gold passages with the answer, and passages without: a gold one beside a wrong one, or two wrong ones.
+pub(crate) fn reader(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, found: &[Vec<PassageId>]) {
+    let shown = |chunk: &Chunk| format!("{} {}", chunk.title, chunk.text);
+    let mut gold: Vec<String> = Vec::new();
+    for chunk in &annotated.chunks {
+        if !gold.contains(&shown(chunk)) {
+            gold.push(shown(chunk));
+        }
+    }
+    let mut row = |passages: Vec<String>, answer: String, relevance: i8| {
+        making.rows.reader.push(ReaderRow {
+            question_id: annotated.question.id.clone(),
+            question: annotated.question.text.clone(),
+            passages,
+            answer,
+            relevance,
+        });
+    };
+    let held = |answer: &&String| {
+        let yes_no = matches!(lower(answer.trim()).as_str(), "yes" | "no");
+        yes_no || gold.iter().any(|passage| passage.contains(answer.as_str()))
+    };
+    match annotated.question.answers.iter().find(held) {
+        Some(answer) => {
+            let folded = lower(answer.trim());
+            let answer = if matches!(folded.as_str(), "yes" | "no") { folded } else { answer.clone() };
+            row(gold.clone(), answer, 1);
+        }
+        None => making.report.answers_not_found += 1,
+    }
+    let mut wrong: Vec<String> = found.iter().flatten().take(2).map(|&id| shown(&making.library.chunk(id))).collect();
+    if making.draw.below(2) == 0 && wrong.len() > 1 {
+        wrong[1] = gold[0].clone();
+        wrong.reverse();
+    }
+    // Two passages may have the same title and text.
+    wrong.dedup();
+    if !wrong.is_empty() {
+        row(wrong, String::new(), 0);
+    }
+}

@@ -1,0 +1,50 @@
+//! What can be chosen, and chance that is none.
+
+/// How training data is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Decides what is drawn at random.
+    pub seed: u64,
+    /// Passages that BM25 finds for each hop's query, from which negatives are taken (10 in the authors' code).
+    pub k: usize,
+    /// Chunks that are not gold, the best ones, for each gold chunk of a hop (1 in the paper).
+    pub negatives: usize,
+    /// Further chunks that are not gold for each gold chunk, drawn from the whole corpus (none in the paper).
+    pub random_negatives: usize,
+    /// Which words of a gold chunk are kept.
+    pub keep: Keep,
+}
+
+/// Which words of a gold chunk are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The hop's answer, which is all that the next query needs.
+    Answer,
+    /// The hop's answer and what it was asked about, as the authors' data has it, and `ops/train/rows.py`.
+    SubjectAndAnswer,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { seed: 1, k: 10, negatives: 1, random_negatives: 0, keep: Keep::SubjectAndAnswer }
+    }
+}
+
+/// SplitMix64, begun for one question: what is drawn does not depend on other questions.
+pub(crate) struct Draw(u64);
+
+impl Draw {
+    pub(crate) fn new(seed: u64, question: &str) -> Self {
+        // FNV-1a of the id.
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        Self(question.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, hash))
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+}

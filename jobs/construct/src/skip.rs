@@ -1,0 +1,43 @@
+//! Why a question, or the rest of its hops, makes no training rows.
+
+use std::fmt;
+
+/// A reason. None of them stops the construction; each is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Skip {
+    /// The question has neither decomposition nor evidences.
+    NoAnnotations,
+    /// The question has no answer.
+    NoAnswer,
+    /// A step has no answer.
+    StepWithoutAnswer,
+    /// A step names no passage, or one that the question does not have.
+    StepWithoutPassage,
+    /// A step refers to a step that is not before it.
+    BadReference,
+    /// A gold passage is not in the corpus, and the question does not bring its text.
+    PassageNotFound,
+    /// The answer of a step that others need does not stand in its passage: its hop has labels, the next ones nothing.
+    AnswerNotInPassage,
+}
+
+impl Skip {
+    /// For reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoAnnotations => "no decomposition and no evidences (musique, 2wikimultihopqa and world have them)",
+            Self::NoAnswer => "no answer",
+            Self::StepWithoutAnswer => "a step without an answer",
+            Self::StepWithoutPassage => "a step without a passage",
+            Self::BadReference => "a step that refers to none before it",
+            Self::PassageNotFound => "a gold passage without text",
+            Self::AnswerNotInPassage => "an answer that its passage does not have",
+        }
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

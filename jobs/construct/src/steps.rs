@@ -1,0 +1,86 @@
+//! What a question's annotations say of its hops: steps with their answers, passages, and what they build on.
+//!
+//! MuSiQue and generated worlds have decompositions, in which `#n` stands for the answer of the n-th step; 2WikiMultihopQA
+//! has evidence triples, in which the subject of one is the object of another. Both become [`Step`]s.
+
+mod decomposition;
+mod evidences;
+
+use crate::skip::Skip;
+use hopeval_datasets::{PassageRecord, Question};
+
+/// One single-hop question of a multi-hop question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The sub-question without its references, or relation and subject.
+    pub(crate) asks: String,
+    /// What it asks about, where that is known by name: the subject of a triple that builds on nothing.
+    pub(crate) subject: Option<String>,
+    /// Names of what it asks about: the subject of its triple, else the answers that it needs; empty for a first step in free words.
+    pub(crate) about: Vec<String>,
+    /// The relation, where it has a name; else empty.
+    pub(crate) relation: String,
+    /// Positions of the steps whose answers it needs.
+    pub(crate) needs: Vec<usize>,
+    /// 1 if it needs nothing, else one more than the deepest that it needs: the hop that answers it.
+    pub(crate) depth: u32,
+    /// Positions of the steps that need its answer.
+    pub(crate) needed_by: Vec<usize>,
+    /// Its answer.
+    pub(crate) answer: String,
+    /// The passage that answers it.
+    pub(crate) passage: GoldPassage,
+}
+
+/// A gold passage by what the dataset says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GoldPassage {
+    pub(crate) id: Option<String>,
+    pub(crate) title: String,
+    /// Empty where the dataset gives the passage by reference.
+    pub(crate) text: String,
+    /// Where its sentences end in `text`, in bytes.
+    pub(crate) sentences: Vec<u32>,
+    /// The sentence that states the fact, where the dataset says.
+    pub(crate) sentence: Option<u32>,
+}
+
+impl GoldPassage {
+    fn of(record: &PassageRecord, sentence: Option<u32>) -> Self {
+        Self {
+            id: record.id.clone(),
+            title: record.title.clone(),
+            text: record.text.clone(),
+            sentences: record.sentences.clone(),
+            sentence,
+        }
+    }
+}
+
+/// The steps of a question, in the dataset's order.
+pub(crate) fn steps(question: &Question) -> Result<Vec<Step>, Skip> {
+    let mut steps = if !question.decomposition.is_empty() {
+        decomposition::steps(question)?
+    } else if !question.evidences.is_empty() {
+        evidences::steps(question)?
+    } else {
+        return Err(Skip::NoAnnotations);
+    };
+    for at in 0..steps.len() {
+        // Needs point backwards only, so depths are known by the time they are needed.
+        let below = steps[at].needs.iter().map(|&need| steps[need].depth).max().unwrap_or(0);
+        steps[at].depth = below + 1;
+        if steps[at].about.is_empty() {
+            steps[at].about = steps[at].needs.iter().map(|&need| steps[need].answer.clone()).collect();
+        }
+        for need in steps[at].needs.clone() {
+            steps[need].needed_by.push(at);
+        }
+    }
+    Ok(steps)
+}
+
+/// The number of the first supporting sentence of a title.
+fn stated_at(question: &Question, title: &str) -> Option<u32> {
+    question.supporting_facts.iter().find(|(named, _)| named == title).map(|(_, sentence)| *sentence)
+}

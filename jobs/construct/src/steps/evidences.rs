@@ -1,0 +1,67 @@
+//! Steps from evidence triples (2WikiMultihopQA).
+//!
+//! A triple needs an earlier one whose object is its subject, compared in lower case and without what stands in
+//! parentheses. Where names do not agree (the dataset names some people differently in both places), the shape of
+//! the question's kind decides: the second of two triples of `compositional` and `inference` questions needs the first,
+//! the third and fourth of `bridge_comparison` need the first and second. The passage of a triple is the gold one of
+//! its subject's title, compared as it stands, then as above; else the one at its position if there are as many.
+
+use super::{GoldPassage, Step, stated_at};
+use crate::skip::Skip;
+use crate::words::lower;
+use hopeval_datasets::Question;
+
+pub(super) fn steps(question: &Question) -> Result<Vec<Step>, Skip> {
+    let triples = &question.evidences;
+    let mut steps = Vec::with_capacity(triples.len());
+    for (at, [subject, relation, object]) in triples.iter().enumerate() {
+        if object.trim().is_empty() {
+            return Err(Skip::StepWithoutAnswer);
+        }
+        let needs: Vec<usize> = needed(question, at).into_iter().collect();
+        let known = needs.is_empty().then(|| subject.clone());
+        steps.push(Step {
+            asks: match &known {
+                Some(subject) => format!("{relation} of {subject}"),
+                None => relation.clone(),
+            },
+            subject: known,
+            about: vec![subject.clone()],
+            relation: relation.clone(),
+            needs,
+            depth: 0,
+            needed_by: Vec::new(),
+            answer: object.clone(),
+            passage: passage(question, at).ok_or(Skip::StepWithoutPassage)?,
+        });
+    }
+    Ok(steps)
+}
+
+fn needed(question: &Question, at: usize) -> Option<usize> {
+    let triples = &question.evidences;
+    let subject = folded(&triples[at][0]);
+    let by_name = triples[..at].iter().position(|[_, _, object]| folded(object) == subject);
+    by_name.or_else(|| match (question.kind.as_deref(), triples.len(), at) {
+        (Some("compositional" | "inference"), 2, 1) => Some(0),
+        (Some("bridge_comparison"), 4, 2 | 3) => Some(at - 2),
+        _ => None,
+    })
+}
+
+fn passage(question: &Question, at: usize) -> Option<GoldPassage> {
+    let subject = &question.evidences[at][0];
+    let titles: Vec<&str> = question.gold.iter().filter_map(|gold| gold.title.as_deref()).collect();
+    let exact = titles.iter().find(|title| *title == subject);
+    let folded_alike = || titles.iter().find(|title| folded(title) == folded(subject));
+    let by_place = || titles.get(at).filter(|_| titles.len() == question.evidences.len());
+    let title = *exact.or_else(folded_alike).or_else(by_place)?;
+    let candidate = question.candidates.iter().find(|candidate| candidate.title == title)?;
+    Some(GoldPassage::of(candidate, stated_at(question, title)))
+}
+
+/// A name for comparison.
+fn folded(name: &str) -> String {
+    let bare = name.split_once(" (").map_or(name, |(bare, _)| bare);
+    lower(bare.trim())
+}

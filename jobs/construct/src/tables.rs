@@ -1,0 +1,221 @@
+//! The Parquet files: labeler, filter, encoder, and from gold annotations scorer and reader.
+//!
+//! Names, types and order of the columns are those of `ops/train/rows.py`. Rows stand in the order of the questions. The same
+//! rows give the same bytes. A file is written aside and renamed when all are complete.
+
+mod columns;
+
+use crate::error::ConstructError;
+use crate::report::Report;
+use crate::rows::{EncoderRow, FilterRow, LabelerRow, ReaderRow, Rows, ScorerRow};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use columns::{flag_lists, grades, list_of, numbers, text_lists, texts};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Rows of a row group, and most rows in memory.
+const ROW_GROUP: usize = 1024;
+
+/// A row that has a file.
+trait Tabled: Sized {
+    /// The file's name without its ending.
+    const NAME: &'static str;
+
+    /// Name and type of each column.
+    fn fields() -> Vec<(&'static str, DataType)>;
+
+    /// The columns of some rows.
+    fn columns(rows: &[Self]) -> Vec<ArrayRef>;
+}
+
+macro_rules! tabled {
+    ($row:ty, $name:literal, { $($field:ident: $type:expr, $build:expr;)* }) => {
+        impl Tabled for $row {
+            const NAME: &'static str = $name;
+
+            fn fields() -> Vec<(&'static str, DataType)> {
+                vec![$((stringify!($field), $type)),*]
+            }
+
+            fn columns(rows: &[Self]) -> Vec<ArrayRef> {
+                vec![$($build(&mut rows.iter().map(|row| &row.$field))),*]
+            }
+        }
+    };
+}
+
+tabled!(LabelerRow, "labeler", {
+    question: DataType::Utf8, texts;
+    chunk: DataType::Utf8, texts;
+    matched: DataType::Utf8, texts;
+    chunk_tokens: list_of(DataType::Utf8), text_lists;
+    labels: list_of(DataType::Boolean), flag_lists;
+    tag: DataType::Utf8, texts;
+    question_id: DataType::Utf8, texts;
+    passage: DataType::Utf8, texts;
+    hop: DataType::Int32, numbers;
+});
+
+tabled!(FilterRow, "filter", {
+    query_info_tokens: list_of(DataType::Utf8), text_lists;
+    query_info_labels: list_of(DataType::Boolean), flag_lists;
+    question_id: DataType::Utf8, texts;
+    hop: DataType::Int32, numbers;
+});
+
+tabled!(ScorerRow, "scorer", {
+    question_id: DataType::Utf8, texts;
+    question: DataType::Utf8, texts;
+    path: list_of(DataType::Utf8), text_lists;
+    relevance: DataType::Int8, grades;
+});
+
+tabled!(ReaderRow, "reader", {
+    question_id: DataType::Utf8, texts;
+    question: DataType::Utf8, texts;
+    passages: list_of(DataType::Utf8), text_lists;
+    answer: DataType::Utf8, texts;
+    relevance: DataType::Int8, grades;
+});
+
+tabled!(EncoderRow, "encoder", {
+    question_id: DataType::Utf8, texts;
+    query: DataType::Utf8, texts;
+    positive: DataType::Utf8, texts;
+    negatives: list_of(DataType::Utf8), text_lists;
+    hop: DataType::Int32, numbers;
+});
+
+/// A file that is not complete; removed if it never will be.
+struct Aside(PathBuf);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // After a rename there is none; an orphan does no harm.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// One file being written.
+struct Table<R: Tabled> {
+    parquet: ArrowWriter<File>,
+    schema: SchemaRef,
+    aside: Aside,
+    path: PathBuf,
+    rows: Vec<R>,
+}
+
+impl<R: Tabled> Table<R> {
+    fn create(folder: &Path) -> Result<Self, ConstructError> {
+        let path = folder.join(format!("{}.parquet", R::NAME));
+        let aside = Aside(folder.join(format!(".{}.parquet.{}", R::NAME, std::process::id())));
+        let fields = R::fields().into_iter().map(|(name, data_type)| Field::new(name, data_type, true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let file = File::create(&aside.0).map_err(|source| ConstructError::Io { path: path.clone(), source })?;
+        let properties = WriterProperties::builder()
+            .set_writer_version(WriterVersion::PARQUET_1_0)
+            .set_created_by("hopeval".to_owned())
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_max_row_group_row_count(Some(ROW_GROUP))
+            .build();
+        let parquet = ArrowWriter::try_new(file, Arc::clone(&schema), Some(properties))
+            .map_err(|source| ConstructError::Encode { path: path.clone(), source })?;
+        Ok(Self { parquet, schema, aside, path, rows: Vec::new() })
+    }
+
+    fn extend(&mut self, rows: Vec<R>) -> Result<(), ConstructError> {
+        self.rows.extend(rows);
+        if self.rows.len() >= ROW_GROUP { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<(), ConstructError> {
+        let written = RecordBatch::try_new(Arc::clone(&self.schema), R::columns(&self.rows))
+            .map_err(ParquetError::from)
+            .and_then(|batch| self.parquet.write(&batch));
+        written.map_err(|source| ConstructError::Encode { path: self.path.clone(), source })?;
+        self.rows.clear();
+        Ok(())
+    }
+
+    /// The complete file, aside.
+    fn close(mut self) -> Result<(Aside, PathBuf), ConstructError> {
+        self.write()?;
+        let Self { parquet, aside, path, .. } = self;
+        parquet.close().map_err(|source| ConstructError::Encode { path: path.clone(), source })?;
+        Ok((aside, path))
+    }
+}
+
+/// The files of one construction.
+pub struct Tables {
+    labeler: Table<LabelerRow>,
+    filter: Table<FilterRow>,
+    encoder: Table<EncoderRow>,
+    paths: Option<(Table<ScorerRow>, Table<ReaderRow>)>,
+}
+
+impl Tables {
+    /// `labeler`, `filter` and `encoder.parquet` in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// The folder or a file cannot be made.
+    pub fn of_hops(folder: &Path) -> Result<Self, ConstructError> {
+        std::fs::create_dir_all(folder).map_err(|source| ConstructError::Io { path: folder.into(), source })?;
+        Ok(Self {
+            labeler: Table::create(folder)?,
+            filter: Table::create(folder)?,
+            encoder: Table::create(folder)?,
+            paths: None,
+        })
+    }
+
+    /// The same, with `scorer` and `reader.parquet`.
+    ///
+    /// # Errors
+    /// As [`Tables::of_hops`].
+    pub fn all(folder: &Path) -> Result<Self, ConstructError> {
+        let hops = Self::of_hops(folder)?;
+        Ok(Self { paths: Some((Table::create(folder)?, Table::create(folder)?)), ..hops })
+    }
+
+    /// Appends the rows of a question.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn extend(&mut self, rows: Rows) -> Result<(), ConstructError> {
+        self.labeler.extend(rows.labeler)?;
+        self.filter.extend(rows.filter)?;
+        self.encoder.extend(rows.encoder)?;
+        match &mut self.paths {
+            None => Ok(()),
+            Some((scorer, reader)) => {
+                scorer.extend(rows.scorer)?;
+                reader.extend(rows.reader)
+            }
+        }
+    }
+
+    /// Completes the files, replacing what was there, if `report` says that there is something in them.
+    ///
+    /// # Errors
+    /// [`ConstructError::NoRows`]; a file cannot be written.
+    pub fn finish(self, report: &Report) -> Result<(), ConstructError> {
+        if report.rows.get(LabelerRow::NAME).is_none_or(|rows| *rows == 0) {
+            return Err(ConstructError::NoRows { report: Box::new(report.clone()) });
+        }
+        let mut closed = vec![self.labeler.close()?, self.filter.close()?, self.encoder.close()?];
+        if let Some((scorer, reader)) = self.paths {
+            closed.extend([scorer.close()?, reader.close()?]);
+        }
+        for (aside, path) in closed {
+            std::fs::rename(&aside.0, &path).map_err(|source| ConstructError::Io { path, source })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Cuts a text into words: what EfficientRAG's models are labelled by.
+//!
+//! The same words as the services that ask these models read: Python's `re.findall(r"\w+|[^\w\s]", text)`, less commas (the
+//! authors' code drops every token whose lemma is a comma). Models tokenise each word on its own.
+
+use hopeval_pytext::{is_word, lower_into, words_and_marks};
+
+/// A word and where it begins in its text, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<'t> {
+    /// As the text has it.
+    pub text: &'t str,
+    /// Its first byte.
+    pub start: usize,
+}
+
+impl Word<'_> {
+    /// The byte behind it.
+    pub fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// The words of `text`, in order.
+pub fn words(text: &str) -> Vec<Word<'_>> {
+    let mut behind = 0;
+    let placed = words_and_marks(text).map(|word| {
+        // Only whitespace stands between two words, so the first place is the word's own.
+        let start = behind + text[behind..].find(word).expect("a word stands in its text; this is a bug");
+        behind = start + word.len();
+        Word { text: word, start }
+    });
+    placed.filter(|word| word.text != ",").collect()
+}
+
+/// The words of `text`, owned.
+pub fn owned(text: &str) -> Vec<String> {
+    words(text).into_iter().map(|word| word.text.to_owned()).collect()
+}
+
+/// The words of `text` in lower case.
+pub(crate) fn folded(text: &str) -> Vec<String> {
+    words(text).into_iter().map(|word| lower(word.text)).collect()
+}
+
+/// A word in lower case, by Python's rule.
+pub(crate) fn lower(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    lower_into(word, &mut out);
+    out
+}
+
+/// A name without what tells namesakes apart: `Springfield (Dalia)` and `Springfield, Dalia` are both `Springfield`.
+pub(crate) fn bare(name: &str) -> &str {
+    let name = name.split_once(" (").map_or(name, |(name, _)| name);
+    name.split_once(", ").map_or(name, |(name, _)| name)
+}
+
+/// Words that say nothing about what is asked for.
+const FUNCTION_WORDS: &[&str] = &[
+    "a", "an", "the", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and", "or", "nor", "but", "is",
+    "was", "are", "were", "be", "been", "being", "did", "do", "does", "done", "has", "have", "had", "who", "whom",
+    "whose", "what", "when", "where", "which", "why", "how", "that", "this", "these", "those", "it", "its", "he",
+    "she", "his", "her", "they", "their", "as", "s", "t", "there", "than", "then", "into", "also", "one", "same",
+    "both", "between",
+];
+
+/// Whether a word, in lower case, says something: no function word, no punctuation.
+pub(crate) fn is_content(word: &str) -> bool {
+    word.chars().any(is_word) && !FUNCTION_WORDS.contains(&word)
+}
+
+/// Whether two words, in lower case, are forms of one: equal, or equal up to endings of at most three letters after a
+/// stem of at least four (`star` and `starred`, `founder` and `founded`).
+pub(crate) fn is_form_of(a: &str, b: &str) -> bool {
+    if a == b {
+        return true;
+    }
+    let letters = |word: &str| word.chars().all(char::is_alphabetic);
+    if !letters(a) || !letters(b) {
+        return false;
+    }
+    let stem = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
+    stem >= 4 && a.chars().count() - stem <= 3 && b.chars().count() - stem <= 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_pythons_less_commas() {
+        assert_eq!(
+            owned("KGOT (AM): 1,000 kW – the team’s o'clock, naïve_x."),
+            [
+                "KGOT", "(", "AM", ")", ":", "1", "000", "kW", "–", "the", "team", "’", "s", "o", "'", "clock",
+                "naïve_x", "."
+            ]
+        );
+        assert!(owned(" \u{a0}, ").is_empty());
+        let places: Vec<usize> = words("a, ab b a\u{a0}a").iter().map(|word| word.start).collect();
+        assert_eq!(places, [0, 3, 6, 8, 11]);
+    }
+
+    #[test]
+    fn endings_make_no_other_word() {
+        assert!(is_form_of("star", "starred") && is_form_of("founder", "founded") && is_form_of("died", "died"));
+        assert!(!is_form_of("birth", "born") && !is_form_of("die", "died") && !is_form_of("1901", "1902"));
+    }
+
+    #[test]
+    fn names_are_bare() {
+        assert_eq!(["A (b), c", "A, b (c)", "A"].map(bare), ["A", "A", "A"]);
+    }
+}

@@ -1,0 +1,138 @@
+//! `efficientrag_data`: a language model annotates the hops of a question, from which EfficientRAG's models are trained.
+//!
+//! EfficientRAG (Zhuang et al., EMNLP 2024, section 3.2 and appendix B.2) makes its training data in four steps: the
+//! question is decomposed into single-hop questions, each answered by one gold passage; the words of that passage that
+//! matter are copied out; the next query is what is left of the query, with what was found; and a passage that
+//! the query finds and that is not gold is a negative. The first three ask a language model. What they say is the
+//! outcome ([`crate::annotation::Annotation`], as JSON in the place of an answer); rows are made of it elsewhere.
+//!
+//! ```text
+//! state      | responses                 | next       | asks or ends with
+//! -----------+---------------------------+------------+----------------------------------------------------------------
+//! Start      | none                      | Decomposed | generator: Generate(gold passages, question)
+//! Start      | none; no gold passages    | end        | failed: refused
+//! Decomposed | a text that does not parse| Decomposed | the next draw, up to `attempts`
+//! Decomposed | single-hop questions      | Labelled   | generator: Generate(passage, sub-question, answer) for each
+//! Labelled   | some do not parse         | Labelled   | the next draw of those, up to `attempts`
+//! Labelled   | words of each; one hop    | Searched   | retriever: Retrieve(question, k + gold)
+//! Labelled   | words of each; more hops  | Filtered   | generator: Generate(question, words of the first hop)
+//! Filtered   | a text that does not parse| Filtered   | the next draw, up to `attempts`
+//! Filtered   | a query; not the last     | Filtered   | generator: Generate(that query, words of the next hop)
+//! Filtered   | the last hop's query      | Searched   | retriever: Retrieve(query, k + gold) for each hop
+//! Searched   | hits                      | end        | the annotation
+//! (any)      | a failure                 | end        | that failure
+//! (any)      | attempts are used up      | end        | failed: parse_failure, with the stage
+//! ```
+//!
+//! # Paper and code
+//! The filter is asked with the *current* query, as the machine of `efficientrag` asks it; the paper's figure 3 shows the
+//! original one. Words come from every step of a hop whose answer another step needs. The authors have a question of
+//! comparison answered hop by hop without dependencies; here both its steps are of the first hop, as their evaluation retrieves
+//! them. A greedy text that does not parse is not asked for again; with a temperature it is. The prompts are this
+//! project's own, without examples, as the paper's; the keys of the replies are the paper's, so other wordings fit.
+
+mod annotate;
+mod parameters;
+mod prompting;
+mod reply;
+
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Wording};
+use crate::registry::{Configured, MethodInfo, at_least_one};
+use crate::request::Kind;
+use parameters::Parameters;
+use prompting::Templates;
+use std::sync::Arc;
+
+const KIND: &str = "efficientrag_data";
+
+/// One configuration.
+pub(crate) struct EfficientRagData {
+    settings: Arc<Settings>,
+}
+
+/// What all machines of a configuration share.
+struct Settings {
+    parameters: Parameters,
+    templates: Templates,
+}
+
+impl Configured for EfficientRagData {
+    const INFO: MethodInfo = MethodInfo {
+        kind: KIND,
+        description: "A language model annotates the hops of a question, for the training of EfficientRAG's models",
+        paper: "EfficientRAG (Zhuang et al., 2024), section 3.2",
+        parameters: parameters::DOCUMENTATION,
+    };
+
+    type Parameters = Parameters;
+
+    fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
+        let counts = [
+            ("k", parameters.k),
+            ("most_steps", parameters.most_steps),
+            ("max_tokens", parameters.max_tokens),
+            ("attempts", parameters.attempts),
+        ];
+        for (name, value) in counts {
+            at_least_one(KIND, name, value)?;
+        }
+        if !(parameters.temperature.is_finite() && parameters.temperature >= 0.0) {
+            return Err(MethodError::Value {
+                kind: KIND,
+                parameter: "temperature",
+                found: parameters.temperature.to_string(),
+                allowed: "must be 0 (greedy) or larger",
+            });
+        }
+        let templates = Templates::new(&parameters)?;
+        Ok(Self { settings: Arc::new(Settings { parameters, templates }) })
+    }
+}
+
+impl Method for EfficientRagData {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn context_mode(&self) -> ContextMode {
+        ContextMode::Oracle
+    }
+
+    fn answers(&self) -> bool {
+        false
+    }
+
+    fn ranks(&self) -> bool {
+        false
+    }
+
+    fn reads_gold(&self) -> bool {
+        true
+    }
+
+    fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
+        let parameters = &self.settings.parameters;
+        let (steps, draws) = (u64::from(parameters.most_steps), u64::from(parameters.draws()));
+        // One decomposition, the words of each step, and a query for each hop but the first.
+        Some(vec![(Kind::Generate, draws * (2 * steps)), (Kind::Retrieve, steps)])
+    }
+
+    fn wording(&self) -> Option<Wording> {
+        Some(self.settings.templates.wording())
+    }
+
+    fn services(&self) -> Vec<ServiceUse> {
+        let Parameters { generator, retriever, .. } = &self.settings.parameters;
+        [("generator", generator, Kind::Generate), ("retriever", retriever, Kind::Retrieve)]
+            .map(|(parameter, service, kind)| ServiceUse { parameter, service: service.clone(), kind })
+            .to_vec()
+    }
+
+    fn start(&self, question: &Question) -> Box<dyn Machine> {
+        Box::new(annotate::Annotating::new(Arc::clone(&self.settings), question))
+    }
+}

@@ -1,0 +1,190 @@
+//! The machine of `efficientrag_data`: decompose, copy words, shorten queries, find negatives.
+
+use super::{Settings, prompting, reply};
+use crate::annotation::{AnnotatedHop, Annotation};
+use crate::machine::{Machine, Question, Step};
+use crate::outcome::Outcome;
+use crate::ranking;
+use crate::request::{PassageId, Request, Retrieve};
+use crate::response::{Failure, FailureKind, Response};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// One question.
+pub(super) struct Annotating {
+    settings: Arc<Settings>,
+    /// One gold passage for each slot, each once, in path order.
+    passages: Vec<PassageId>,
+    /// Every passage that is gold.
+    gold: BTreeSet<PassageId>,
+    /// As far as it is known; the first hop's query is the question.
+    annotation: Annotation,
+    state: State,
+}
+
+/// What is waited for; a number says how often it was asked for before.
+enum State {
+    Start,
+    Decomposed(u32),
+    /// The words of these steps.
+    Labelled(Vec<usize>, u32),
+    /// The query of the hop behind the last known one.
+    Filtered(u32),
+    Searched,
+}
+
+impl Machine for Annotating {
+    fn step(&mut self, responses: Vec<Response>) -> Step {
+        let stepped = match std::mem::replace(&mut self.state, State::Start) {
+            State::Start => self.begin(),
+            State::Decomposed(asked) => self.decomposed(asked, responses),
+            State::Labelled(steps, asked) => self.labelled(&steps, asked, responses),
+            State::Filtered(asked) => self.filtered(asked, responses),
+            State::Searched => self.searched(responses),
+        };
+        stepped.unwrap_or_else(|failure| Step::Done(Outcome::failed(failure)))
+    }
+}
+
+/// A failure whose message begins with the stage, as [`crate::annotation::STAGES`] has it.
+fn failed(kind: FailureKind, stage: &str, reason: &str) -> Failure {
+    Failure { kind, message: format!("{stage}: {reason}") }
+}
+
+/// What a text holds, or why it holds nothing; a request that failed is the end.
+fn read<T>(response: Response, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Result<T, String>, Failure> {
+    Ok(read(&response.generation()?.text))
+}
+
+impl Annotating {
+    pub(super) fn new(settings: Arc<Settings>, question: &Question) -> Self {
+        let mut passages = Vec::new();
+        for &first in question.gold.iter().filter_map(|slot| slot.first()) {
+            if !passages.contains(&first) {
+                passages.push(first);
+            }
+        }
+        let gold = question.gold.iter().flatten().copied().collect();
+        let first = AnnotatedHop { query: question.text.clone(), found: Vec::new() };
+        let annotation = Annotation { steps: Vec::new(), hops: vec![first] };
+        Self { settings, passages, gold, annotation, state: State::Start }
+    }
+
+    fn begin(&mut self) -> Result<Step, Failure> {
+        if self.passages.is_empty() {
+            return Err(failed(FailureKind::Refused, "passages", "the question has no gold passages"));
+        }
+        Ok(self.decompose(0))
+    }
+
+    fn decompose(&mut self, asked: u32) -> Step {
+        self.state = State::Decomposed(asked);
+        let question = &self.annotation.hops[0].query;
+        Step::Ask(vec![prompting::decomposition(&self.settings, asked, question, &self.passages)])
+    }
+
+    fn decomposed(&mut self, asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
+        let most = self.settings.parameters.most_steps;
+        let response = Response::only(responses)?;
+        match read(response, |text| reply::decomposition(text, &self.passages, most))? {
+            Ok(steps) => {
+                self.annotation.steps = steps;
+                let all = (0..self.annotation.steps.len()).collect();
+                Ok(self.label(all, 0))
+            }
+            Err(reason) => self.again(asked, "decomposition", &reason).map(|asked| self.decompose(asked)),
+        }
+    }
+
+    fn label(&mut self, steps: Vec<usize>, asked: u32) -> Step {
+        let all = &self.annotation.steps;
+        let request =
+            |&at: &usize| prompting::labelling(&self.settings, asked, &reply::resolved(&all[at], all), &all[at]);
+        let requests = steps.iter().map(request).collect();
+        self.state = State::Labelled(steps, asked);
+        Step::Ask(requests)
+    }
+
+    fn labelled(&mut self, steps: &[usize], asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
+        let mut responses = responses.into_iter();
+        let mut left = Vec::new();
+        let mut why = String::new();
+        for &at in steps {
+            let response = Response::only(responses.by_ref().take(1).collect())?;
+            match read(response, |text| reply::words(text, "extracted_words"))? {
+                Ok(words) => self.annotation.steps[at].words = words,
+                Err(reason) => {
+                    left.push(at);
+                    why = format!("sub-question {}: {reason}", at + 1);
+                }
+            }
+        }
+        if !left.is_empty() {
+            return self.again(asked, "labelling", &why).map(|asked| self.label(left, asked));
+        }
+        Ok(self.go_on())
+    }
+
+    /// Asks for the next hop's query, or, when all are known, for what they find.
+    fn go_on(&mut self) -> Step {
+        let hops = self.annotation.depths().into_iter().max().map_or(0, |deepest| deepest + 1);
+        if self.annotation.hops.len() < hops { self.filter(0) } else { self.search() }
+    }
+
+    fn filter(&mut self, asked: u32) -> Step {
+        let Annotation { steps, hops } = &self.annotation;
+        let depths = self.annotation.depths();
+        let found = (0..steps.len()).filter(|&at| depths[at] + 1 == hops.len() && self.annotation.is_needed(at));
+        let information: Vec<&str> = found.map(|at| steps[at].words.as_str()).collect();
+        let query = hops.last().map_or("", |hop| hop.query.as_str());
+        let request = prompting::filtering(&self.settings, asked, query, &information);
+        self.state = State::Filtered(asked);
+        Step::Ask(vec![request])
+    }
+
+    fn filtered(&mut self, asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
+        let response = Response::only(responses)?;
+        match read(response, |text| reply::words(text, "filtered_query"))? {
+            Ok(query) => {
+                self.annotation.hops.push(AnnotatedHop { query, found: Vec::new() });
+                Ok(self.go_on())
+            }
+            Err(reason) => self.again(asked, "filtering", &reason).map(|asked| self.filter(asked)),
+        }
+    }
+
+    fn search(&mut self) -> Step {
+        self.state = State::Searched;
+        let parameters = &self.settings.parameters;
+        // Gold is taken out of what is found, so that `k` remain.
+        let k = parameters.k.saturating_add(self.gold.len() as u32);
+        let request = |hop: &AnnotatedHop| Request::new(&parameters.retriever, Retrieve::new(&hop.query, k));
+        Step::Ask(self.annotation.hops.iter().map(request).collect())
+    }
+
+    fn searched(&mut self, responses: Vec<Response>) -> Result<Step, Failure> {
+        let mut responses = responses.into_iter();
+        for hop in &mut self.annotation.hops {
+            let hits = Response::only(responses.by_ref().take(1).collect())?.hits()?;
+            let found = ranking::from_hits(hits, u32::MAX).into_iter().map(|hit| hit.passage);
+            let others = found.filter(|passage| !self.gold.contains(passage));
+            hop.found = others.take(self.settings.parameters.k as usize).collect();
+        }
+        let annotation =
+            serde_json::to_string(&self.annotation).expect("plain data can be written as JSON; this is a bug");
+        Ok(Step::Done(Outcome {
+            answer: Some(annotation),
+            iterations: self.annotation.hops.len() as u32,
+            ..Outcome::default()
+        }))
+    }
+
+    /// The number of the next draw, or the failure of a stage whose draws are used up.
+    fn again(&self, asked: u32, stage: &str, reason: &str) -> Result<u32, Failure> {
+        let next = asked + 1;
+        if next < self.settings.parameters.draws() {
+            return Ok(next);
+        }
+        Err(failed(FailureKind::ParseFailure, stage, reason))
+    }
+}

@@ -1,0 +1,179 @@
+//! The three prompts: templates with named fields, and the requests made of them.
+
+use super::parameters::Parameters;
+use super::{KIND, Settings};
+use crate::annotation::AnnotatedStep;
+use crate::machine::{MethodError, Wording};
+use crate::prompt::{Part, PassageForm, Prompt};
+use crate::request::{Generate, PassageId, Request, Sampling, TextFormat};
+
+const DECOMPOSITION: &str = include_str!("../../../prompts/efficientrag/decomposition.txt").trim_ascii_end();
+const LABELLING: &str = include_str!("../../../prompts/efficientrag/labelling.txt").trim_ascii_end();
+const FILTERING: &str = include_str!("../../../prompts/efficientrag/filtering.txt").trim_ascii_end();
+
+/// The prompts of a configuration.
+pub(super) struct Templates {
+    decomposition: Template,
+    labelling: Template,
+    filtering: Template,
+    wording: Wording,
+}
+
+impl Templates {
+    pub(super) fn new(parameters: &Parameters) -> Result<Self, MethodError> {
+        let given = [&parameters.decomposition_prompt, &parameters.labelling_prompt, &parameters.filtering_prompt];
+        let own = [DECOMPOSITION, LABELLING, FILTERING];
+        let texts = [0, 1, 2].map(|at| given[at].as_deref().unwrap_or(own[at]));
+        let cut = |at: usize, fields: &[&'static str], parameter, allowed| {
+            Template::cut(texts[at], fields).ok_or_else(|| MethodError::Value {
+                kind: KIND,
+                parameter,
+                found: "a text".to_owned(),
+                allowed,
+            })
+        };
+        let origin = if given.iter().any(|given| given.is_some()) { "job" } else { "hopeval" };
+        let text = serde_json::to_string(&texts).expect("texts can be written as JSON; this is a bug");
+        Ok(Self {
+            decomposition: cut(
+                0,
+                &["{documents}", "{question}"],
+                "decomposition_prompt",
+                "must have {documents} and {question}, each once",
+            )?,
+            labelling: cut(
+                1,
+                &["{passage}", "{question}", "{answer}"],
+                "labelling_prompt",
+                "must have {passage}, {question} and {answer}, each once",
+            )?,
+            filtering: cut(
+                2,
+                &["{question}", "{information}"],
+                "filtering_prompt",
+                "must have {question} and {information}, each once",
+            )?,
+            wording: Wording { origin, text },
+        })
+    }
+
+    pub(super) fn wording(&self) -> Wording {
+        self.wording.clone()
+    }
+}
+
+/// A text cut at its fields.
+struct Template(Vec<Piece>);
+
+enum Piece {
+    Text(String),
+    Field(&'static str),
+}
+
+impl Template {
+    /// Nothing if a field is missing or there twice.
+    fn cut(text: &str, fields: &[&'static str]) -> Option<Self> {
+        let mut places = Vec::with_capacity(fields.len());
+        for &field in fields {
+            let mut found = text.match_indices(field);
+            places.push((found.next()?.0, field));
+            if found.next().is_some() {
+                return None;
+            }
+        }
+        places.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for (at, field) in places {
+            pieces.extend([Piece::Text(text[from..at].to_owned()), Piece::Field(field)]);
+            from = at + field.len();
+        }
+        pieces.push(Piece::Text(text[from..].to_owned()));
+        Some(Self(pieces))
+    }
+
+    /// The prompt's parts, with `fill` for each field.
+    fn filled(&self, fill: impl Fn(&'static str) -> Vec<Part>) -> Vec<Part> {
+        let parts = self.0.iter().flat_map(|piece| match piece {
+            Piece::Text(text) if text.is_empty() => Vec::new(),
+            Piece::Text(text) => vec![Part::text(text)],
+            Piece::Field(field) => fill(field),
+        });
+        parts.collect()
+    }
+}
+
+fn request(settings: &Settings, draw: u32, parts: Vec<Part>) -> Request {
+    let parameters = &settings.parameters;
+    let sampling = if parameters.temperature > 0.0 {
+        Sampling::Sample { temperature: parameters.temperature, top_p: 1.0, top_k: 0 }
+    } else {
+        Sampling::Greedy
+    };
+    let generate = Generate {
+        prompt: Prompt { parts, budget: None, overflow: Vec::new() },
+        max_tokens: parameters.max_tokens,
+        stop: Vec::new(),
+        sampling,
+        format: TextFormat::Json,
+        logprobs: false,
+    };
+    Request { draw, ..Request::new(&parameters.generator, generate) }
+}
+
+fn passage(settings: &Settings, passage: PassageId) -> Part {
+    Part::passage(passage, PassageForm::TitleAndText { between: settings.parameters.title_separator.clone() }, None)
+}
+
+/// Asks for the single-hop questions of `question`; the passages are numbered from 1.
+pub(super) fn decomposition(settings: &Settings, draw: u32, question: &str, passages: &[PassageId]) -> Request {
+    let documents = || {
+        let numbered = passages.iter().enumerate().flat_map(|(at, &id)| {
+            let between = if at > 0 { "\n" } else { "" };
+            [Part::text(format!("{between}#{} ", at + 1)), passage(settings, id)]
+        });
+        numbered.collect()
+    };
+    let parts = settings.templates.decomposition.filled(|field| match field {
+        "{documents}" => documents(),
+        _ => vec![Part::text(question)],
+    });
+    request(settings, draw, parts)
+}
+
+/// Asks for the words of a step's passage; `question` is its question with answers in the place of references.
+pub(super) fn labelling(settings: &Settings, draw: u32, question: &str, step: &AnnotatedStep) -> Request {
+    let parts = settings.templates.labelling.filled(|field| match field {
+        "{passage}" => vec![passage(settings, step.passage)],
+        "{question}" => vec![Part::text(question)],
+        _ => vec![Part::text(&step.answer)],
+    });
+    request(settings, draw, parts)
+}
+
+/// Asks for the next query.
+pub(super) fn filtering(settings: &Settings, draw: u32, query: &str, information: &[&str]) -> Request {
+    let lines: Vec<String> = information.iter().map(|words| format!("Info: {words}")).collect();
+    let parts = settings.templates.filtering.filled(|field| match field {
+        "{question}" => vec![Part::text(query)],
+        _ => vec![Part::text(lines.join("\n"))],
+    });
+    request(settings, draw, parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_has_each_field_once() {
+        let shown = |text: &str| {
+            let template = Template::cut(text, &["{a}", "{b}"])?;
+            let parts = template.filled(|field| vec![Part::text(format!("<{field}>"))]);
+            Some(Prompt { parts, budget: None, overflow: Vec::new() })
+        };
+        let parts = |texts: &[&str]| texts.iter().map(|text| Part::text(*text)).collect::<Vec<_>>();
+        assert_eq!(shown("x{b}y{a}").map(|prompt| prompt.parts), Some(parts(&["x", "<{b}>", "y", "<{a}>"])));
+        assert!(shown("{a}").is_none() && shown("{a}{b}{a}").is_none());
+    }
+}
