@@ -10,7 +10,7 @@ use std::path::Path;
 const FILES: [&str; 5] = ["encoder.parquet", "filter.parquet", "labeler.parquet", "reader.parquet", "scorer.parquet"];
 
 fn world(dir: &Path) {
-    let arguments = ["world", "--questions", "12", "--passages", "200", "--split", "train", "--out", "world"];
+    let arguments = ["world", "--questions", "12", "--passages", "400", "--split", "train", "--out", "world"];
     succeed(&mut hopeval(dir, &arguments));
 }
 
@@ -63,7 +63,7 @@ fn a_run_whose_model_does_not_parse_says_so() {
 name = "annotate"
 [dataset.world]
 questions = 4
-passages = 200
+passages = 400
 [service.bm25]
 kind = "bm25"
 [service.writer]
@@ -80,7 +80,13 @@ kind = "one_step"
 retriever = "bm25"
 "#;
     std::fs::write(dir.join("job.toml"), job).unwrap();
-    succeed(&mut hopeval(dir, &["run", "job.toml", "--store", "store"]));
+    let output = run(&mut hopeval(dir, &["run", "job.toml", "--store", "store"]));
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "done, but questions failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let output = run(&mut hopeval(dir, &["train-data", "--run", "latest", "--out", "rows", "--store", "store"]));
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());

@@ -265,6 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn how_two_dates_compare_is_asked_to_the_end() {
+        let mut steps = chain(&[
+            ("director of Duty Is Duty", Some("Duty Is Duty"), "director"),
+            ("date of death", None, "date of death"),
+            ("director of Frontier Woman", Some("Frontier Woman"), "director"),
+            ("date of death", None, "date of death"),
+        ]);
+        (steps[2].depth, steps[3].depth) = (1, 2);
+        let question = "Which film has the director who died earlier, Duty Is Duty or Frontier Woman?";
+        assert_eq!(rest(question, &steps, 1), "Which film has who died earlier ?");
+    }
+
+    #[test]
     fn a_single_hop_is_answered_whole() {
         let steps = chain(&[("Who wrote Bold Basket?", Some("Bold Basket"), "author")]);
         assert_eq!(rest("Who wrote Bold Basket?", &steps, 1), "?");

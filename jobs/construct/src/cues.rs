@@ -19,8 +19,11 @@ const TABLE: &[(&str, &[&str])] = &[
     ("country", &["country", "nation"]),
     ("country of citizenship", &["country", "nationality", "citizen", "citizenship", "nation"]),
     ("country of origin", &["country", "nationality", "origin", "nation"]),
-    ("date of birth", &["born", "birth", "birthday", "birthdate", "older", "younger", "age"]),
-    ("date of death", &["die", "died", "death", "dead", "lived", "longer"]),
+    (
+        "date of birth",
+        &["born", "birth", "birthday", "birthdate", "older", "younger", "age", "earlier", "later", "first"],
+    ),
+    ("date of death", &["die", "died", "death", "dead", "lived", "longer", "earlier", "later", "first"]),
     ("director", &["director", "directors", "directed", "filmmaker"]),
     (
         "educated at",

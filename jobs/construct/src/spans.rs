@@ -3,7 +3,7 @@
 use crate::cues::{asks_for, cues};
 use crate::library::Chunk;
 use crate::steps::Step;
-use crate::words::{bare, folded, is_content, lower, words};
+use crate::words::{bare, folded, is_adjective_of, is_content, lower, words};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -51,7 +51,8 @@ impl ChunkWords {
     /// The words of a step's answer: its best occurrence.
     ///
     /// An occurrence is the whole answer; where there is none, the answer without what it has in parentheses; where there is
-    /// none either, the longest run of its words that has at least half of its content words. The best one stands in the
+    /// none either, the longest run of its words, or of their adjectives (`South Korean` of `South Korea`), that has at least half
+    /// of its content words. The best one stands in the
     /// sentence that the dataset names, else in the sentence with the most words that ask for it; of equal ones the first, those
     /// in the title last.
     pub(crate) fn answer(&self, step: &Step, answers: &[&str]) -> Option<Range<usize>> {
@@ -128,7 +129,7 @@ impl ChunkWords {
         let mut most = 0;
         for start in 0..wanted.len() {
             for at in 0..self.folded.len() {
-                let same = |(a, b): &(&String, &String)| a == b;
+                let same = |(a, b): &(&String, &String)| a == b || is_adjective_of(a, b);
                 let length = self.folded[at..].iter().zip(&wanted[start..]).take_while(same).count();
                 let count = content(&self.folded[at..at + length]);
                 if count < enough || count < most {
@@ -220,10 +221,11 @@ mod tests {
 
     #[test]
     fn a_part_of_the_answer_is_better_than_nothing() {
-        let chunk = chunk(&["Dalia lies by Nettleminster.", "It is a town."]);
+        let chunk = chunk(&["Dalia lies by Nettleminster.", "It is a South Dalian town."]);
         let found = |answer: &str| text(&chunk, chunk.answer(&step("", None), &[answer]));
         assert_eq!(found("Nettleminster, Dalia").unwrap(), "Dalia@2");
         assert_eq!(found("Nettleminster (town)").unwrap(), "Nettleminster@5");
+        assert_eq!(found("South Dalia").unwrap(), "South Dalian@10", "its adjective, and not the first word alone");
         assert_eq!(found("the town of Ironville in Dalia by the sea").as_deref(), None);
     }
 

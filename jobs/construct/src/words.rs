@@ -70,18 +70,41 @@ pub(crate) fn is_content(word: &str) -> bool {
     word.chars().any(is_word) && !FUNCTION_WORDS.contains(&word)
 }
 
-/// Whether two words, in lower case, are forms of one: equal, or equal up to endings of at most three letters after a
-/// stem of at least four (`star` and `starred`, `founder` and `founded`).
+/// What words end in behind the stem that they share.
+const ENDINGS: &[&str] = &[
+    "", "s", "es", "e", "d", "ed", "r", "er", "or", "rs", "ers", "ors", "n", "en", "an", "ion", "ing", "al", "ial",
+    "ly", "red", "ten", "ist", "ian",
+];
+
+/// What `y` turns into before an ending.
+const ENDINGS_OF_Y: &[&str] = &["ies", "ied", "ier"];
+
+/// What a country's adjective ends in, and what its name does, behind what they share.
+const ENDINGS_OF_ADJECTIVES: &[&str] = &["n", "an", "ian", "ese", "uese", "ish", "i"];
+const ENDINGS_OF_PLACES: &[&str] = &["", "a", "y", "o", "e", "en", "ey", "al", "ain", "um"];
+
+/// What two words have behind the letters that both begin with, if those are four or more.
+fn behind_stem<'w>(a: &'w str, b: &'w str) -> Option<(&'w str, &'w str)> {
+    let shared = a.chars().zip(b.chars()).take_while(|(x, y)| x == y && x.is_alphabetic());
+    let (letters, bytes) = shared.fold((0, 0), |(letters, bytes), (x, _)| (letters + 1, bytes + x.len_utf8()));
+    (letters >= 4).then(|| (&a[bytes..], &b[bytes..]))
+}
+
+/// Whether two words, in lower case, are forms of one: equal, or equal up to common endings after a stem of at least four
+/// letters (`star` and `starred`, `founder` and `founded`, but not `country` and `counted`).
 pub(crate) fn is_form_of(a: &str, b: &str) -> bool {
-    if a == b {
-        return true;
-    }
-    let letters = |word: &str| word.chars().all(char::is_alphabetic);
-    if !letters(a) || !letters(b) {
-        return false;
-    }
-    let stem = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
-    stem >= 4 && a.chars().count() - stem <= 3 && b.chars().count() - stem <= 3
+    a == b
+        || behind_stem(a, b).is_some_and(|ends| match ends {
+            ("y", other) | (other, "y") => ENDINGS_OF_Y.contains(&other),
+            (one, other) => ENDINGS.contains(&one) && ENDINGS.contains(&other),
+        })
+}
+
+/// Whether a word, in lower case, is the adjective of a place: `korean` of `korea`, `german` of `germany`, `swedish` of `sweden`.
+pub(crate) fn is_adjective_of(word: &str, place: &str) -> bool {
+    behind_stem(word, place).is_some_and(|(end, of_place)| {
+        (end, of_place) == ("", "y") || (ENDINGS_OF_ADJECTIVES.contains(&end) && ENDINGS_OF_PLACES.contains(&of_place))
+    })
 }
 
 #[cfg(test)]
@@ -105,7 +128,24 @@ mod tests {
     #[test]
     fn endings_make_no_other_word() {
         assert!(is_form_of("star", "starred") && is_form_of("founder", "founded") && is_form_of("died", "died"));
+        assert!(is_form_of("marry", "married") && is_form_of("location", "located") && is_form_of("writer", "written"));
         assert!(!is_form_of("birth", "born") && !is_form_of("die", "died") && !is_form_of("1901", "1902"));
+        let others = [("country", "counted"), ("county", "country"), ("county", "counted"), ("19012", "1901")];
+        assert!(!others.iter().any(|(a, b)| is_form_of(a, b)));
+    }
+
+    #[test]
+    fn adjectives_of_places_are_known_by_their_endings() {
+        let pairs = [("korean", "korea"), ("german", "germany"), ("swedish", "sweden"), ("portuguese", "portugal")];
+        assert!(pairs.iter().all(|(word, place)| is_adjective_of(word, place)));
+        let others = [
+            ("parish", "paris"),
+            ("korea", "korea"),
+            ("french", "france"),
+            ("indian", "indiana"),
+            ("martian", "martin"),
+        ];
+        assert!(!others.iter().any(|(word, place)| is_adjective_of(word, place)));
     }
 
     #[test]
