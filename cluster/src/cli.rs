@@ -44,7 +44,7 @@ struct PlaceArguments {
     #[arg(long, global = true, env = "HOPEVAL_CACHE")]
     cache: Option<PathBuf>,
     /// Threads that building a corpus or an index may use [default: all cores].
-    #[arg(long, global = true)]
+    #[arg(long, global = true, value_parser = at_least_one)]
     threads: Option<NonZeroUsize>,
 }
 
@@ -155,13 +155,12 @@ fn without_places(command: clap::Command) -> clap::Command {
     command.arg(hidden("store")).arg(hidden("cache").value_parser(value_parser!(PathBuf)))
 }
 
+fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "allowed is a whole number, at least 1")
+}
+
 fn threads(help: &'static str) -> Arg {
-    Arg::new("threads")
-        .long("threads")
-        .global(true)
-        .value_parser(value_parser!(NonZeroUsize))
-        .value_name("THREADS")
-        .help(help)
+    Arg::new("threads").long("threads").global(true).value_parser(at_least_one).value_name("THREADS").help(help)
 }
 
 /// Runs a command and returns its exit code.

@@ -147,18 +147,22 @@ impl Catalogue {
         self.open_with(report, |dense| dense.open(&self.corpus, report).map(drop))
     }
 
-    /// Opens every model, and the dense indexes that are there; what a run finds of each dense index, by service. Nothing is
-    /// built, and [`Catalogue::estimate`] can be asked.
+    /// Opens every model, and the dense indexes that are there; what a run finds of each dense index, by the first service that
+    /// has it. Nothing is built, and [`Catalogue::estimate`] can be asked.
     ///
     /// # Errors
     /// As [`Catalogue::open`].
     pub fn look(&self, report: Report<'_>) -> Result<BTreeMap<String, Prospect>, JobError> {
         self.open_with(report, |dense| dense.look(&self.corpus).map(drop))?;
-        let dense = self.engines.iter().filter_map(|(name, engine)| match engine.as_ref() {
-            Engine::Dense(dense) => Some(dense.look(&self.corpus).map(|prospect| (name.to_string(), prospect))),
-            _ => None,
-        });
-        dense.collect()
+        let mut found: BTreeMap<String, Prospect> = BTreeMap::new();
+        for (name, engine) in &self.engines {
+            let Engine::Dense(dense) = engine.as_ref() else { continue };
+            let prospect = dense.look(&self.corpus)?;
+            if found.values().all(|other| other.path != prospect.path) {
+                found.insert(name.to_string(), prospect);
+            }
+        }
+        Ok(found)
     }
 
     fn open_with(&self, report: Report<'_>, opened: impl Fn(&Dense) -> Result<(), JobError>) -> Result<(), JobError> {

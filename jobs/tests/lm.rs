@@ -150,6 +150,26 @@ fn dense_retrieval_is_the_inner_products_of_embeddings() {
     assert!(restricted.iter().all(|hit| [3, 200].contains(&hit.passage.0)));
 }
 
+/// A plan builds nothing, says what a run will build, and makes up what is not there.
+#[test]
+fn a_dense_index_that_is_not_there_is_looked_at_and_not_built() {
+    let bench = Bench::new();
+    let catalogue = bench.catalogue();
+    let to_embed = |catalogue: &Catalogue| -> Vec<u64> {
+        catalogue.look(&|_, _| ()).unwrap().values().map(|found| found.passages_to_embed).collect()
+    };
+    assert_eq!(to_embed(&catalogue), [400, 400]);
+    let request = Request::new(&ServiceName::from("dense"), Retrieve::new("Who restored the castle?", 7));
+    let made_up = catalogue.estimate(&request);
+    let Ok(Answer::Retrieve(hits)) = &made_up.result else { panic!("{made_up:?}") };
+    let passages: std::collections::BTreeSet<u32> = hits.iter().map(|hit| hit.passage.0).collect();
+    assert_eq!((passages.len(), made_up.work.prompt_tokens > 0), (7, true));
+    assert_eq!(to_embed(&catalogue), [400, 400], "nothing was built");
+    catalogue.open(&|_, _| ()).unwrap();
+    let found = catalogue.look(&|_, _| ()).unwrap();
+    assert!(found.values().all(|found| found.passages_to_embed == 0 && found.bytes > 400 * 32));
+}
+
 #[test]
 fn continuations_repeat_and_draws_differ() {
     let catalogue = BENCH.catalogue();

@@ -367,7 +367,7 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
     ));
     for (service, passages) in &plan.passages_to_embed {
         print::line(&format!(
-            "`{service}` has no index of this corpus: a run first embeds {passages} passages; its rankings are drawn here"
+            "`{service}` has no index of this corpus: a run embeds {passages} passages first; its rankings are made up here, so later rounds are rough"
         ));
     }
     let names: BTreeSet<&String> = plan.first_round.keys().chain(plan.estimated.keys()).collect();

@@ -4,7 +4,7 @@ use super::PlaceArguments;
 use super::stages::Stages;
 use crate::print;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use hopeval_cluster::exit;
 use hopeval_construct::{Ended, Keep, Library, Report, Settings, Tables, annotated_rows, construct};
 use hopeval_datasets::{DatasetSpec, Format};
@@ -37,22 +37,22 @@ pub(crate) struct TrainDataArguments {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Decides what is drawn at random.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "run")]
     seed: u64,
     /// Passages that BM25 finds for each hop's query, from which negatives are taken; with --run the run's, so many at most.
-    #[arg(long, default_value_t = 10)]
-    k: usize,
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=MOST))]
+    k: u32,
     /// Chunks labelled as useless for each gold one of a hop, the best that are not gold.
-    #[arg(long, default_value_t = 1)]
-    negatives: usize,
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(..=MOST))]
+    negatives: u32,
     /// Further ones, drawn from the whole corpus.
-    #[arg(long, default_value_t = 0, conflicts_with = "run")]
-    random_negatives: usize,
+    #[arg(long, default_value_t = 0, conflicts_with = "run", value_parser = value_parser!(u32).range(..=MOST))]
+    random_negatives: u32,
     /// Which words of a gold chunk are kept.
     #[arg(long, value_enum, default_value_t = Kept::SubjectAndAnswer, conflicts_with = "run")]
     keep: Kept,
     /// The first so many questions only.
-    #[arg(long, conflicts_with = "run")]
+    #[arg(long, conflicts_with = "run", value_parser = value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Prints the counts as one JSON document.
     #[arg(long)]
@@ -67,6 +67,9 @@ enum Kept {
     SubjectAndAnswer,
 }
 
+/// Passages for a hop at most.
+const MOST: i64 = 100_000;
+
 /// The retriever of negatives, and a method, for a job must have one.
 const JOB: &str = "name = \"train-data\"\n[dataset]\nquestions = \"\"\n[corpus]\nsource = \"contexts\"\n\
                    [service.negatives]\nkind = \"bm25\"\n[method.none]\nkind = \"random\"\n";
@@ -77,9 +80,9 @@ const ANNOTATES: &str = "efficientrag_data";
 pub(crate) fn train_data(places: &PlaceArguments, arguments: TrainDataArguments) -> Result<u8> {
     let settings = Settings {
         seed: arguments.seed,
-        k: arguments.k,
-        negatives: arguments.negatives,
-        random_negatives: arguments.random_negatives,
+        k: arguments.k as usize,
+        negatives: arguments.negatives as usize,
+        random_negatives: arguments.random_negatives as usize,
         keep: match arguments.keep {
             Kept::Answer => Keep::Answer,
             Kept::SubjectAndAnswer => Keep::SubjectAndAnswer,

@@ -154,7 +154,7 @@ pub struct Cost {
     /// Its share of its batches' seconds on the device, by operations.
     pub device_s: f64,
     /// Its share, by tokens, of those that went through the model for its batches: over all completions they sum to
-    /// [`Counters::computed_tokens`].
+    /// [`Counters::computed_tokens`], as long as no batch failed.
     pub computed_tokens: u64,
 }
 

@@ -110,7 +110,7 @@ fn hop_rows(
     if let Some(next) = annotation.hops.get(hop + 1) {
         rows.filter.push(filter_row(id, asked, &next.query, &copied, report));
     }
-    let count = settings.negatives * copied.len();
+    let count = settings.negatives.saturating_mul(copied.len());
     for Copied { name, words, labels, continues, .. } in copied {
         report.gold_without_span += u64::from(!labels.contains(&true));
         report.gold_words += labels.len() as u64;

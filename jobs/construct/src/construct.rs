@@ -41,6 +41,9 @@ pub fn construct(
 /// The rows of one question; what it does not give is noted in `report`.
 pub fn rows(question: &Question, library: &mut Library<'_>, settings: &Settings, report: &mut Report) -> Rows {
     report.questions += 1;
+    // Looked at here, though there may be none.
+    report.negatives_with_answer.get_or_insert(0);
+    report.answers_not_found.get_or_insert(0);
     let mut rows = Rows::default();
     match annotated(question, library) {
         Err(skip) => report.skip(skip),

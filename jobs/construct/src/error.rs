@@ -12,7 +12,7 @@ pub enum ConstructError {
     #[error(transparent)]
     Dataset(#[from] DatasetError),
     /// Not one question has given a row for the labeler: nothing is written.
-    #[error("none of the {} questions has given a row; {}", report.questions, reasons(report))]
+    #[error("none of the {} questions has given a row{}", report.questions, reasons(report))]
     NoRows {
         /// Why.
         report: Box<Report>,
@@ -24,6 +24,12 @@ pub enum ConstructError {
         question: String,
         /// What is wrong.
         reason: String,
+    },
+    /// A file of another construction would stand beside these.
+    #[error("{}: is of another construction, and this one makes no such file; choose another folder, or remove it", path.display())]
+    Stale {
+        /// The file.
+        path: PathBuf,
     },
     /// A file cannot be written.
     #[error("{}: cannot write", path.display())]
@@ -47,5 +53,5 @@ pub enum ConstructError {
 
 fn reasons(report: &Report) -> String {
     let reasons: Vec<String> = report.skipped.iter().map(|(reason, count)| format!("{reason}: {count}")).collect();
-    reasons.join(", ")
+    if reasons.is_empty() { String::new() } else { format!("; {}", reasons.join(", ")) }
 }

@@ -83,7 +83,7 @@ pub(crate) fn walk(annotated: &Annotated<'_>, making: &mut Making<'_, '_>) -> Ve
 
 /// The best passages for a query that are not gold.
 fn others(annotated: &Annotated<'_>, library: &mut Library<'_>, query: &str, k: usize) -> Vec<PassageId> {
-    let mut found = library.search(query, k + annotated.gold.len());
+    let mut found = library.search(query, k.saturating_add(annotated.gold.len()));
     found.retain(|passage| !annotated.gold.contains(passage));
     found.truncate(k);
     found
@@ -139,8 +139,8 @@ fn label(
     if negatives.is_empty() {
         report.hops_without_negative += 1;
     }
-    let random = random(annotated, library, negatives, settings.random_negatives * positives.len(), draw);
-    let wrong = negatives.iter().take(settings.negatives * positives.len()).chain(&random);
+    let random = random(annotated, library, negatives, settings.random_negatives.saturating_mul(positives.len()), draw);
+    let wrong = negatives.iter().take(settings.negatives.saturating_mul(positives.len())).chain(&random);
     let wrong: Vec<Chunk> = wrong.map(|&passage| library.chunk(passage)).collect();
     let listed: Vec<String> =
         negatives.iter().chain(&random).map(|&passage| library.chunk(passage).written()).collect();
@@ -160,7 +160,7 @@ fn label(
         let words = ChunkWords::of(chunk);
         let mut of_hop = positives.iter().flat_map(|positive| &positive.steps).map(|&at| &steps[at]);
         let has_answer = of_hop.any(|step| words.whole_answer(step, &[step.answer.as_str()]).is_some());
-        report.negatives_with_answer += u64::from(has_answer);
+        *report.negatives_with_answer.get_or_insert(0) += u64::from(has_answer);
         let labels = vec![false; words.words.len()];
         rows.labeler.push(labeler_row(id, hop, words, labels, TERMINATE, &chunk.name));
     }
@@ -217,7 +217,7 @@ fn random(
 ) -> Vec<PassageId> {
     let mut drawn = Vec::new();
     // A corpus that is all gold has none; a few tries are enough everywhere else.
-    for _ in 0..count * 16 {
+    for _ in 0..count.saturating_mul(16) {
         if drawn.len() == count || library.len() == 0 {
             break;
         }

@@ -96,7 +96,7 @@ pub(crate) fn reader(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, fou
             let answer = if matches!(folded.as_str(), "yes" | "no") { folded } else { answer.clone() };
             row(gold.clone(), answer, 1);
         }
-        None => making.report.answers_not_found += 1,
+        None => *making.report.answers_not_found.get_or_insert(0) += 1,
     }
     let mut wrong: Vec<String> = found.iter().flatten().take(2).map(|&id| shown(&making.library.chunk(id))).collect();
     if making.draw.below(2) == 0 && wrong.len() > 1 {

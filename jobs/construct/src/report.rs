@@ -27,14 +27,14 @@ pub struct Report {
     /// Labeler rows of gold chunks without a kept word: the last hop's answer does not stand there (yes, no, a
     /// comparison's winner).
     pub gold_without_span: u64,
-    /// Labeler rows of other chunks in which the hop's answer stands all the same.
-    pub negatives_with_answer: u64,
+    /// Labeler rows of other chunks in which the hop's answer stands all the same; none where that is not looked at.
+    pub negatives_with_answer: Option<u64>,
     /// Hops for which nothing but gold was found.
     pub hops_without_negative: u64,
     /// Next queries in which no content word of the question is left.
     pub queries_without_question: u64,
-    /// Questions whose answer stands in none of their gold passages: no reader row with it.
-    pub answers_not_found: u64,
+    /// Questions whose answer stands in none of their gold passages: no reader row with it; none where there are no reader rows.
+    pub answers_not_found: Option<u64>,
     /// Words that a language model wrote and that are not in what it copied from; none without one.
     pub copied_words_not_found: u64,
     /// All words that it wrote as copies.
@@ -84,14 +84,19 @@ impl fmt::Display for Report {
             write!(f, "\nwords kept of gold chunks: {} of {} ({share:.1} %)", self.kept_words, self.gold_words)?;
         }
         for (title, count) in [
-            ("gold chunks without a kept word", self.gold_without_span),
+            ("gold chunks without a kept word", Some(self.gold_without_span)),
             ("negatives that have the hop's answer", self.negatives_with_answer),
-            ("hops without a negative", self.hops_without_negative),
-            ("next queries without a content word of the question", self.queries_without_question),
+            ("hops without a negative", Some(self.hops_without_negative)),
+            ("next queries without a content word of the question", Some(self.queries_without_question)),
             ("questions whose answer is in no gold passage", self.answers_not_found),
-            ("copied words that are not in their source", self.copied_words_not_found),
         ] {
-            write!(f, "\n{title}: {count}")?;
+            if let Some(count) = count {
+                write!(f, "\n{title}: {count}")?;
+            }
+        }
+        if self.copied_words > 0 {
+            let (missing, all) = (self.copied_words_not_found, self.copied_words);
+            write!(f, "\ncopied words that are not in their source: {missing} of {all}")?;
         }
         Ok(())
     }

@@ -164,8 +164,16 @@ impl Tables {
     /// `labeler`, `filter` and `encoder.parquet` in `folder`, which is made if it is not there.
     ///
     /// # Errors
-    /// The folder or a file cannot be made.
+    /// The folder or a file cannot be made; `scorer` or `reader.parquet` are there, which would be of other questions.
     pub fn of_hops(folder: &Path) -> Result<Self, ConstructError> {
+        let others = [ScorerRow::NAME, ReaderRow::NAME].map(|name| folder.join(format!("{name}.parquet")));
+        if let Some(path) = others.into_iter().find(|path| path.exists()) {
+            return Err(ConstructError::Stale { path });
+        }
+        Self::begun(folder)
+    }
+
+    fn begun(folder: &Path) -> Result<Self, ConstructError> {
         std::fs::create_dir_all(folder).map_err(|source| ConstructError::Io { path: folder.into(), source })?;
         Ok(Self {
             labeler: Table::create(folder)?,
@@ -178,9 +186,9 @@ impl Tables {
     /// The same, with `scorer` and `reader.parquet`.
     ///
     /// # Errors
-    /// As [`Tables::of_hops`].
+    /// The folder or a file cannot be made.
     pub fn all(folder: &Path) -> Result<Self, ConstructError> {
-        let hops = Self::of_hops(folder)?;
+        let hops = Self::begun(folder)?;
         Ok(Self { paths: Some((Table::create(folder)?, Table::create(folder)?)), ..hops })
     }
 

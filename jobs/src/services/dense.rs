@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The index is named by the corpus, by all that can change the encoder's vector of a passage and by how a passage is written
-//! out, so another model has another one, and another prefix of queries the same. A query is answered whole by the worker that its key belongs to: every host has the index mapped.
+//! out, so another model has another one, and another prefix of queries the same. A query is answered whole by the worker that
+//! its key belongs to: every host has the index mapped.
 
 use super::lm::{Lm, Model};
 use super::sparse::ranked;
@@ -80,8 +81,10 @@ impl DenseSettings {
 }
 
 /// What a run finds of an index, or makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prospect {
+    /// Its file, which several services may share.
+    pub path: PathBuf,
     /// Bytes of the file, or of its vectors where it is to be made.
     pub bytes: u64,
     /// Passages to be embedded first.
@@ -149,11 +152,11 @@ impl Dense {
         match path.metadata() {
             Ok(file) => {
                 self.open(corpus, &|_, _| ())?;
-                Ok(Prospect { bytes: file.len(), passages_to_embed: 0 })
+                Ok(Prospect { path, bytes: file.len(), passages_to_embed: 0 })
             }
             Err(_) => {
                 let bytes = passages * self.settings.dtype.pitch(model.width()) as u64;
-                Ok(Prospect { bytes, passages_to_embed: passages })
+                Ok(Prospect { path, bytes, passages_to_embed: passages })
             }
         }
     }

@@ -275,6 +275,21 @@ mod tests {
     }
 
     #[test]
+    fn a_vector_depends_on_what_passages_are_embedded_with() {
+        let written = serde_json::to_value(settings("")).unwrap();
+        for name in WITHOUT_EFFECT.iter().chain(&NOT_OF_PASSAGES) {
+            assert!(written.get(name).is_some(), "{name} is no setting");
+        }
+        let plain = settings("").behaviour_for_passages();
+        for other in ["query_prefix = \"q: \"", "read_tokens = 99", "seed = 4", "threads = 3"] {
+            assert_eq!(settings(other).behaviour_for_passages(), plain, "{other}");
+        }
+        for own in ["passage_prefix = \"p: \"", "max_tokens = 99", "pooling = \"cls\"", "normalize = true"] {
+            assert_ne!(settings(own).behaviour_for_passages(), plain, "{own}");
+        }
+    }
+
+    #[test]
     fn speed_is_no_behaviour_and_all_else_is() {
         let plain = settings("").behaviour();
         for speed in

@@ -41,15 +41,18 @@ pub(super) fn decomposition(text: &str, passages: &[PassageId], most: u32) -> Re
             return Err(format!("sub-question {number} is there twice"));
         }
     }
-    let numbers: Vec<u32> = numbered.keys().copied().collect();
-    let steps = numbered.into_iter().enumerate().map(|(at, (number, question))| {
-        step(question, &numbers[..at], passages).map_err(|reason| format!("sub-question {number}: {reason}"))
+    let count = numbered.len() as u32;
+    if !numbered.keys().copied().eq(1..=count) {
+        return Err(format!("`{KEY}` must be numbered from 1 to {count}"));
+    }
+    let steps = numbered.into_iter().map(|(number, question)| {
+        step(question, number, count, passages).map_err(|reason| format!("sub-question {number}: {reason}"))
     });
     steps.collect()
 }
 
-/// One single-hop question; `before` are the numbers of those before it.
-fn step(question: &Map<String, Value>, before: &[u32], passages: &[PassageId]) -> Result<AnnotatedStep, String> {
+/// The single-hop question of a number, of `count`.
+fn step(question: &Map<String, Value>, own: u32, count: u32, passages: &[PassageId]) -> Result<AnnotatedStep, String> {
     let text = |key: &str| match question.get(key) {
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
@@ -62,18 +65,24 @@ fn step(question: &Map<String, Value>, before: &[u32], passages: &[PassageId]) -
         Some(_) => return Err("`dependency` must be a list".to_owned()),
     };
     for dependency in dependencies {
-        let place = number(dependency).and_then(|number| before.binary_search(&number).ok());
-        let place = place.ok_or_else(|| format!("`dependency` has {dependency}, which is none before it"))? as u32;
-        if !needs.contains(&place) {
-            needs.push(place);
+        let earlier = number(dependency).filter(|number| (1..own).contains(number));
+        needs.push(earlier.ok_or_else(|| format!("`dependency` has {dependency}, which is none before it"))? - 1);
+    }
+    // What the text refers to is needed, whether it is listed or not.
+    let text_of_question = text("sub_question")?;
+    for reference in references(&text_of_question).filter(|number| (1..=count).contains(number)) {
+        if reference >= own {
+            return Err(format!("`sub_question` refers to #{reference}, which is none before it"));
         }
+        needs.push(reference - 1);
     }
     needs.sort_unstable();
+    needs.dedup();
     let document = question.get("document").and_then(number).and_then(|number| number.checked_sub(1));
     let passage = document.and_then(|at| passages.get(at as usize));
     let passage = passage.ok_or_else(|| format!("`document` must be a number from 1 to {}", passages.len()))?;
     Ok(AnnotatedStep {
-        question: text("sub_question")?,
+        question: text_of_question,
         answer: text("answer")?,
         needs,
         passage: *passage,
@@ -90,7 +99,15 @@ fn number(value: &Value) -> Option<u32> {
     }
 }
 
-/// A single-hop question with answers in the place of references.
+/// The numbers that a text refers to, as `#1`.
+fn references(text: &str) -> impl Iterator<Item = u32> {
+    text.split('#').skip(1).filter_map(|after| {
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        after[..digits].parse().ok()
+    })
+}
+
+/// A single-hop question with the answers of the steps that it needs in the place of references.
 pub(super) fn resolved(step: &AnnotatedStep, steps: &[AnnotatedStep]) -> String {
     let mut text = String::with_capacity(step.question.len());
     let mut rest = step.question.as_str();
@@ -98,7 +115,9 @@ pub(super) fn resolved(step: &AnnotatedStep, steps: &[AnnotatedStep]) -> String 
         text.push_str(&rest[..at]);
         let digits = rest[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
         let (reference, after) = rest[at..].split_at(1 + digits);
-        let answer = reference[1..].parse::<usize>().ok().and_then(|n| steps.get(n.checked_sub(1)?));
+        let needed =
+            reference[1..].parse::<u32>().ok().and_then(|n| n.checked_sub(1)).filter(|n| step.needs.contains(n));
+        let answer = needed.and_then(|n| steps.get(n as usize));
         // A `#` that is no reference stays.
         text.push_str(answer.map_or(reference, |step| &step.answer));
         rest = after;
@@ -134,8 +153,21 @@ mod tests {
 
     #[test]
     fn references_that_lead_nowhere_stay() {
-        let steps = read(r##"{"1": {"sub_question": "#1 # #9 in C#?", "answer": "A", "document": 1}}"##).unwrap();
-        assert_eq!(resolved(&steps[0], &steps), "A # #9 in C#?");
+        let steps = read(r##"{"1": {"sub_question": "#0 # #9 in C#?", "answer": "A", "document": 1}}"##).unwrap();
+        assert_eq!(resolved(&steps[0], &steps), "#0 # #9 in C#?");
+    }
+
+    #[test]
+    fn what_the_text_refers_to_is_needed_and_comes_before() {
+        let first = r##""1": {"sub_question": "Who?", "answer": "A", "document": 1}"##;
+        let read = |second: &str| {
+            read(&format!(r##"{{{first}, "2": {{"sub_question": "{second}", "answer": "B", "document": 1}}}}"##))
+        };
+        let steps = read("Where was #1 born?").unwrap();
+        assert_eq!(steps[1].needs, [0]);
+        assert_eq!(resolved(&steps[1], &steps), "Where was A born?");
+        let own = read("Is #2 a town?").unwrap_err();
+        assert_eq!(own, "sub-question 2: `sub_question` refers to #2, which is none before it");
     }
 
     #[test]
@@ -153,6 +185,8 @@ mod tests {
         assert_eq!(read("{}").unwrap_err(), "`decomposed_questions` has 0 questions; allowed are 1 to 3");
         assert_eq!(read(r#"{"a": {}}"#).unwrap_err(), "`decomposed_questions` has `a` for a number");
         assert_eq!(read(r#"{"1": 5}"#).unwrap_err(), "sub-question 1 is no object");
+        let from_0 = r#"{"0": {"sub_question": "Q", "answer": "A", "document": 1}}"#;
+        assert_eq!(read(from_0).unwrap_err(), "`decomposed_questions` must be numbered from 1 to 1");
         assert_eq!(read(r##"{"1": {}, "#1": {}}"##).unwrap_err(), "sub-question 1 is there twice");
         let blank = r#"{"1": {"sub_question": " ", "answer": "A", "document": 1}}"#;
         assert_eq!(read(blank).unwrap_err(), "sub-question 1: `sub_question` must be a string that is not empty");
