@@ -167,6 +167,9 @@ impl Catalogue {
 
     fn open_with(&self, report: Report<'_>, opened: impl Fn(&Dense) -> Result<(), JobError>) -> Result<(), JobError> {
         for (name, engine) in &self.engines {
+            if let Engine::Dense(dense) = engine.as_ref() {
+                opened(dense)?;
+            }
             let Some(info) = self.infos.get(name).filter(|info| info.known.get().is_none()) else { continue };
             let (answers, digest) = match engine.as_ref() {
                 Engine::Lm(lm) => {
@@ -174,10 +177,7 @@ impl Catalogue {
                     let model = lm.open()?;
                     (model.answers().to_vec(), model.digest().to_owned())
                 }
-                Engine::Dense(dense) => {
-                    opened(dense)?;
-                    (vec![Kind::Retrieve], dense.digest()?)
-                }
+                Engine::Dense(dense) => (vec![Kind::Retrieve], dense.digest()?),
                 Engine::Bm25(_) | Engine::Tfidf(_) | Engine::LinkTfidf | Engine::ShuffledLinks(_) => continue,
             };
             // Payloads name passages by their position in the corpus.
