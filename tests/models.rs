@@ -13,14 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// A job over a small world; `temperatures` is what of the sweep or of the method names them.
-fn job(dir: &Path, name: &str, temperatures: &str) -> PathBuf {
-    for model in ["t5-v1.1", "electra-span"] {
+/// Copies tiny models beside a job: a digest is remembered beside the weights, and the fixtures are no place for it.
+fn models(dir: &Path, names: &[&str]) {
+    for model in names {
         let folder = dir.join(model);
         if folder.is_dir() {
             continue;
         }
-        // A digest is remembered beside the weights, and the fixtures are no place for it.
         std::fs::create_dir(&folder).unwrap();
         let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/lm/tests/fixtures").join(model);
         for file in std::fs::read_dir(&fixture).unwrap() {
@@ -28,6 +27,11 @@ fn job(dir: &Path, name: &str, temperatures: &str) -> PathBuf {
             std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
         }
     }
+}
+
+/// A job over a small world; `temperatures` is what of the sweep or of the method names them.
+fn job(dir: &Path, name: &str, temperatures: &str) -> PathBuf {
+    models(dir, &["t5-v1.1", "electra-span"]);
     let text = format!(
         r#"
 name = "{name}"
@@ -70,6 +74,28 @@ const SWEEP: &str = "[method.promptrank.sweep]\ntemperature = [1.0, 1.4]";
 fn evaluate(dir: &Path, job: &Path, store: &str, more: &[&str]) -> Value {
     let arguments = ["run", job.to_str().unwrap(), "--store", store, "--cache", "cache", "--json"];
     document(&mut hopeval(dir, &[&arguments[..], more].concat()))
+}
+
+/// Begins a run, and kills it after its first commits.
+fn killed(dir: &Path, job: &Path, store: &str, more: &[&str]) {
+    let arguments = ["run", job.to_str().unwrap(), "--store", store, "--cache", "cache"];
+    let mut command = hopeval(dir, &[&arguments[..], more].concat());
+    let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let log = || -> Option<usize> {
+        let run = std::fs::read_dir(dir.join(store).join("runs")).ok()?.flatten().next()?.path();
+        Some(std::fs::read_dir(run.join("log")).ok()?.count())
+    };
+    // The fence, and two commits.
+    while log().is_none_or(|records| records < 3) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
+            "no commit to kill after"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 /// Rows of a document's costs: the run's, or a configuration's.
@@ -160,6 +186,82 @@ fn a_sweep_costs_what_its_points_do_not_share_and_changes_none_of_them() {
     }
 }
 
+/// Two dense indexes, one of them restricted to what another method's pool links to.
+const DENSE: &str = r#"
+name = "dense"
+[dataset.world]
+questions = 60
+passages = 400
+seed = 7
+[service.tfidf]
+kind = "tfidf"
+[service.encoder]
+kind = "lm"
+model = "bert"
+threads = 1
+normalize = true
+[service.dense]
+kind = "dense"
+encoder = "encoder"
+[service.half]
+kind = "dense"
+encoder = "encoder"
+dtype = "f16"
+fields = "text"
+[method.dense]
+kind = "one_step"
+retriever = "dense"
+[method.dense.sweep]
+k = [3, 390]
+[method.half]
+kind = "tfidf_bm25"
+retriever = "tfidf"
+reranker = "half"
+pool = 10
+[method.hops]
+kind = "iterative_title"
+retriever = "dense"
+[run]
+chunk = 4
+"#;
+
+#[test]
+fn dense_retrieval_is_the_same_over_any_shards_also_after_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    models(dir.path(), &["bert"]);
+    let job = dir.path().join("dense.toml");
+    std::fs::write(&job, DENSE).unwrap();
+    let tables = |store: &str, document: &Value| final_tables(&dir.path().join(store), run_of(document));
+    let alone = evaluate(dir.path(), &job, "alone", &["--workers", "1"]);
+    let expected = tables("alone", &alone);
+    let spent = |document: &Value, field: &str| -> Vec<u64> {
+        let rows = costs(document, None).filter(|row| ["dense", "half"].iter().any(|name| row["service"] == *name));
+        rows.map(|row| row[field].as_u64().unwrap()).collect()
+    };
+    assert!(spent(&alone, "computed").iter().all(|&computed| computed > 0));
+    for (store, shape) in
+        [("workers", ["--workers", "3", "--processes", "1"]), ("processes", ["--workers", "2", "--processes", "2"])]
+    {
+        let several = evaluate(dir.path(), &job, store, &shape);
+        assert!(tables(store, &several) == expected, "{shape:?}");
+        for field in ["computed", "prompt_tokens", "operations"] {
+            assert_eq!(spent(&several, field), spent(&alone, field), "{field} of {shape:?}");
+        }
+        for row in costs(&several, None).filter(|row| row["service"] == "dense") {
+            let (service_s, device_s) = (row["service_s"].as_f64().unwrap(), row["device_s"].as_f64().unwrap());
+            assert!(device_s > 0.0 && service_s > 0.0, "{row}");
+        }
+    }
+    // Killed with queries under way between the workers.
+    let slow = dir.path().join("slow.toml");
+    std::fs::write(&slow, DENSE.replace("chunk = 4", "chunk = 1\nin_flight = 1")).unwrap();
+    let peace = evaluate(dir.path(), &slow, "peace", &["--workers", "1"]);
+    killed(dir.path(), &slow, "war", &["--workers", "2", "--processes", "2"]);
+    let resume = ["resume", "latest", "--store", "war", "--cache", "cache", "--workers", "3", "--json"];
+    let resumed = document(&mut hopeval(dir.path(), &resume));
+    assert!(tables("war", &resumed) == tables("peace", &peace));
+}
+
 #[test]
 fn a_run_that_is_killed_ends_as_if_it_had_not_been() {
     let dir = tempfile::tempdir().unwrap();
@@ -168,24 +270,7 @@ fn a_run_that_is_killed_ends_as_if_it_had_not_been() {
     let text = std::fs::read_to_string(&job).unwrap();
     std::fs::write(&job, text.replacen("\n[run]\nchunk = 4\n", "\n", 1)).unwrap();
     let peace = evaluate(dir.path(), &job, "peace", &["--workers", "1"]);
-    let store = dir.path().join("war");
-    let arguments = ["run", job.to_str().unwrap(), "--store", "war", "--cache", "cache", "--workers", "1"];
-    let mut child = hopeval(dir.path(), &arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    let log = || -> Option<usize> {
-        let run = std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path();
-        Some(std::fs::read_dir(run.join("log")).ok()?.count())
-    };
-    // The fence, and two commits.
-    while log().is_none_or(|records| records < 3) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
-            "no commit to kill after"
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    killed(dir.path(), &job, "war", &["--workers", "1"]);
     let resume = ["resume", "latest", "--store", "war", "--cache", "cache", "--workers", "2", "--json"];
     let resumed = document(&mut hopeval(dir.path(), &resume));
     let tables = |store: &str, document: &Value| final_tables(&dir.path().join(store), run_of(document));

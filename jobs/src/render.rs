@@ -6,6 +6,7 @@ use crate::job::Mode;
 use crate::journal::{Author, Scribe, Shelf};
 use crate::judge::{Judge, TallyKey};
 use crate::ledger::{Clerk, Receipt};
+use crate::services::dense::shards::Spread;
 use crate::services::{Books, Desk, Fault};
 use crate::sink::Sink;
 use hopeval_measures::Scratch;
@@ -16,6 +17,7 @@ use hopeval_operators::correct::correct;
 use hopeval_operators::drive::drive;
 use hopeval_operators::flush::Flush;
 use hopeval_operators::persist::persist;
+use hopeval_operators::scatter::scatter;
 use hopeval_operators::serve::serve;
 use hopeval_operators::tally::{Change, Table, tally};
 use hopeval_results::Store;
@@ -78,7 +80,10 @@ pub struct Leading {
 /// Builds the dataflow of `parts` on `worker`.
 pub fn render(worker: &mut Worker, parts: Parts) {
     let credits = Credits::new(parts.in_flight);
-    let desk = Desk::open(&parts.company.catalogue, parts.shelf.clone(), &parts.books, parts.batch, parts.mode);
+    let catalogue = &parts.company.catalogue;
+    let spread = Spread::open(catalogue, worker.index(), worker.peers());
+    let inlet = spread.as_ref().map(|spread| &spread.inlet);
+    let desk = Desk::open(catalogue, parts.shelf.clone(), &parts.books, parts.batch, parts.mode, inlet);
     let scribe = Scribe::new(
         &parts.store,
         parts.author.clone(),
@@ -101,6 +106,10 @@ pub fn render(worker: &mut Worker, parts: Parts) {
             replies.connect_loop(handle);
             (outcomes.leave(scope), records.leave(scope))
         });
+        if let Some(Spread { queries, shards, .. }) = spread {
+            // While a query is under way, the question that needs it is open, and holds the time of its outcomes.
+            scatter(outcomes.clone(), queries, shards);
+        }
         let judge = parts.judge;
         let mut scratch = Scratch::default();
         let mut values = Vec::new();

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`corpus`] | look-ups in the mapped corpus, and how a passage is written out |
 //! | [`sparse`] | retrieval by words: BM25, TF-IDF, TF-IDF of links |
-//! | [`dense`] | retrieval by vectors that an encoder makes |
+//! | [`dense`] | retrieval by vectors that an encoder makes; [`dense::shards`]: by all workers together |
 //! | [`links`] | the corpus's links, shuffled: a control |
 //! | [`lm`] | what a language model is asked, by what its checkpoint offers |
 //! | [`models`] | where a model's name leads |
@@ -263,7 +263,7 @@ impl Catalogue {
                 Err(error) => Response::failure(FailureKind::Unavailable, error.to_string()),
             },
             Some(Engine::Dense(dense)) => {
-                dense.retrieve(&self.corpus, &[request], &mut Scratch::default(), None).remove(0)
+                dense.retrieve(&self.corpus, &[request], &mut Scratch::default(), None).0.remove(0)
             }
             Some(Engine::ShuffledLinks(_)) | None => self.look_up(request),
             Some(engine) => sparse::retrieve(&self.corpus, engine, &[request], &mut Scratch::default()).remove(0),

@@ -1,8 +1,9 @@
-//! Dataflow operators: admit, drive, route, serve, persist, tally, commit.
+//! Dataflow operators: admit, drive, route, serve, scatter, persist, tally, commit.
 //!
 //! This crate knows timely and differential dataflow; it knows no method, no model, no dataset and no storage. What
-//! the operators host comes in through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] that answers,
-//! a [`persist::Writer`] that makes things durable, a [`commit::Committer`].
+//! the operators host comes in through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] that answers, a
+//! [`scatter::Shard`] that knows its part of an answer, a [`persist::Writer`] that makes things durable, a
+//! [`commit::Committer`].
 //!
 //! ```text
 //!            credits                        loop: Product<chunk, round>
@@ -19,6 +20,9 @@
 //!                      +-------- live ------------> commit (worker 0)
 //! ```
 //!
+//! What a service answers from parts that lie on all workers goes to them by [`scatter`] and back, beside this graph: a
+//! query's end answers the ticket that `serve` waits for.
+//!
 //! # Time
 //! A timestamp outside the loop is a *chunk*: a slice of the dataset, fixed in the run's record. Inside the loop it is
 //! `Product<chunk, round>` as timely requires; machines count their rounds themselves, so `drive` emits everything at
@@ -31,6 +35,7 @@
 //! [`flush`] has `persist` write what it holds, so that the next run finds everything that was computed.
 
 pub mod admit;
+mod bell;
 pub mod commit;
 pub mod correct;
 pub mod counters;
@@ -38,6 +43,7 @@ pub mod drive;
 pub mod flush;
 pub mod message;
 pub mod persist;
+pub mod scatter;
 pub mod serve;
 pub mod tally;
 pub mod ticket;

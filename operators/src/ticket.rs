@@ -2,11 +2,9 @@
 //!
 //! A lost answer would be a capability that is never dropped, and so a dataflow that never ends. A [`Ticket`] that is
 //! dropped without an answer therefore says so, and the operator hears of it.
-//!
-//! Waking a worker costs more than an answer does, so a bell that has rung stays silent until the operator looks.
 
+use crate::bell::Bell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use timely::scheduling::SyncActivator;
 
@@ -14,54 +12,41 @@ use timely::scheduling::SyncActivator;
 type Posted<T> = (usize, Option<T>);
 
 /// The way to one operator, shared by its tickets.
-struct Bell<T> {
+struct Way<T> {
     sender: Sender<Posted<T>>,
-    /// The operator will look, and nothing that is posted before it does needs to wake it.
-    rung: AtomicBool,
-    activator: SyncActivator,
+    bell: Bell,
 }
 
 /// The operator's end: where answers arrive.
 pub(crate) struct Mailbox<T> {
-    bell: Arc<Bell<T>>,
+    way: Arc<Way<T>>,
     receiver: Receiver<Posted<T>>,
 }
 
 /// The right and duty to answer one request.
 pub struct Ticket<T> {
     slot: usize,
-    bell: Option<Arc<Bell<T>>>,
-}
-
-impl<T> Bell<T> {
-    /// Wakes the worker, unless somebody has. What was posted before is seen: both sides swap, so this one is ordered
-    /// either before the operator's look, which then finds the answer, or after it, and then it rings.
-    fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            // An error says that the worker is gone, and then nobody waits.
-            let _ = self.activator.activate();
-        }
-    }
+    way: Option<Arc<Way<T>>>,
 }
 
 impl<T> Mailbox<T> {
     pub(crate) fn new(activator: SyncActivator) -> Self {
         let (sender, receiver) = channel();
-        Self { bell: Arc::new(Bell { sender, rung: AtomicBool::new(false), activator }), receiver }
+        Self { way: Arc::new(Way { sender, bell: Bell::of(activator) }), receiver }
     }
 
     pub(crate) fn ticket(&self, slot: usize) -> Ticket<T> {
-        Ticket { slot, bell: Some(Arc::clone(&self.bell)) }
+        Ticket { slot, way: Some(Arc::clone(&self.way)) }
     }
 
     /// Says that [`answers`](Self::answers) will be called in this activation: answers need not wake the worker.
     pub(crate) fn expect(&self) {
-        self.bell.rung.swap(true, Ordering::AcqRel);
+        self.way.bell.hush();
     }
 
     /// The answers that are there, `None` for a ticket that was dropped.
     pub(crate) fn answers(&self) -> impl Iterator<Item = Posted<T>> {
-        self.bell.rung.swap(false, Ordering::AcqRel);
+        self.way.bell.look();
         self.receiver.try_iter()
     }
 }
@@ -69,8 +54,8 @@ impl<T> Mailbox<T> {
 impl<T> Ticket<T> {
     /// Answers, and wakes the worker.
     pub fn answer(mut self, answer: T) {
-        if let Some(bell) = self.post(Some(answer)) {
-            bell.ring();
+        if let Some(way) = self.post(Some(answer)) {
+            way.bell.ring();
         }
     }
 
@@ -78,34 +63,34 @@ impl<T> Ticket<T> {
     pub fn answer_all(batch: impl IntoIterator<Item = (Ticket<T>, T)>) {
         let mut rings = Rings(Vec::new());
         for (mut ticket, answer) in batch {
-            if let Some(bell) = ticket.post(Some(answer))
-                && !rings.0.iter().any(|other| Arc::ptr_eq(other, &bell))
+            if let Some(way) = ticket.post(Some(answer))
+                && !rings.0.iter().any(|other| Arc::ptr_eq(other, &way))
             {
-                rings.0.push(bell);
+                rings.0.push(way);
             }
         }
     }
 
-    /// Posts, and returns the bell if there is somebody to wake.
-    fn post(&mut self, answer: Option<T>) -> Option<Arc<Bell<T>>> {
+    /// Posts, and returns the way to whom there is to wake.
+    fn post(&mut self, answer: Option<T>) -> Option<Arc<Way<T>>> {
         // A send fails only when the operator is gone, and then nobody waits.
-        self.bell.take().filter(|bell| bell.sender.send((self.slot, answer)).is_ok())
+        self.way.take().filter(|way| way.sender.send((self.slot, answer)).is_ok())
     }
 }
 
 /// Bells to ring at the end, also when computing the batch panics.
-struct Rings<T>(Vec<Arc<Bell<T>>>);
+struct Rings<T>(Vec<Arc<Way<T>>>);
 
 impl<T> Drop for Rings<T> {
     fn drop(&mut self) {
-        self.0.iter().for_each(|bell| bell.ring());
+        self.0.iter().for_each(|way| way.bell.ring());
     }
 }
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        if let Some(bell) = self.post(None) {
-            bell.ring();
+        if let Some(way) = self.post(None) {
+            way.bell.ring();
         }
     }
 }

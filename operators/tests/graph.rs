@@ -12,6 +12,7 @@ use hopeval_operators::correct::correct;
 use hopeval_operators::drive::{Asked, Hosted, Opener, Turn, drive};
 use hopeval_operators::flush::Flush;
 use hopeval_operators::persist::{Due, Writer, persist};
+use hopeval_operators::scatter::{End, Inlet, Shard, inlet, scatter};
 use hopeval_operators::serve::{Answered, Backend, Submission, serve};
 use hopeval_operators::tally::{Change, Table, tally};
 use hopeval_operators::ticket::Ticket;
@@ -152,21 +153,64 @@ impl Feed for Share {
 
 type Task = Submission<Ask, Said, (Key, Said)>;
 
-/// A service on a thread of its own, which answers the last first.
+/// A service on a thread of its own, which answers the last first; some of it needs what all workers know.
 struct Desk(Sender<Vec<Task>>);
 
 impl Desk {
-    fn open() -> Self {
+    fn open(inlet: Inlet<u64, u64>) -> Self {
         let (sender, receiver) = channel::<Vec<Task>>();
         std::thread::spawn(move || {
+            let reply = |Submission { key, ticket, .. }: Task, response: Said| {
+                (ticket, Answered { record: Some((key, response.clone())), response })
+            };
             for batch in receiver {
-                Ticket::answer_all(batch.into_iter().rev().map(|Submission { key, request, ticket, .. }| {
-                    let response = answer(&request);
-                    (ticket, Answered { record: Some((key, response.clone())), response })
+                let (scattered, own): (Vec<Task>, Vec<Task>) =
+                    batch.into_iter().partition(|task| task.request.about % 3 == 0);
+                inlet.ask(scattered.into_iter().map(|task| {
+                    let whole = answer(&task.request);
+                    let query = whole.value;
+                    let end: End<u64> = Box::new(move |parts| {
+                        let value = parts.into_iter().fold(0, |all, part| all | part);
+                        let (ticket, answered) = reply(task, Said { value, ..whole });
+                        ticket.answer(answered);
+                    });
+                    (query, end)
+                }));
+                Ticket::answer_all(own.into_iter().rev().map(|task| {
+                    let response = answer(&task.request);
+                    reply(task, response)
                 }));
             }
         });
         Self(sender)
+    }
+}
+
+/// Knows some bits of every number, and says them on a thread of its own.
+struct Bits(Sender<Vec<(u64, Ticket<u64>)>>);
+
+impl Bits {
+    fn open(worker: usize, workers: usize) -> Self {
+        let mask = (worker..64).step_by(workers).fold(0u64, |mask, bit| mask | 1 << bit);
+        let (sender, receiver) = channel::<Vec<(u64, Ticket<u64>)>>();
+        std::thread::spawn(move || {
+            let known = |(query, ticket): (u64, Ticket<u64>)| (ticket, query & mask);
+            receiver.into_iter().for_each(|batch| Ticket::answer_all(batch.into_iter().map(known)));
+        });
+        Self(sender)
+    }
+}
+
+impl Shard for Bits {
+    type Query = u64;
+    type Found = u64;
+
+    fn submit(&mut self, batch: Vec<(u64, Ticket<u64>)>) {
+        drop(self.0.send(batch));
+    }
+
+    fn dropped(&self) -> u64 {
+        0
     }
 }
 
@@ -319,15 +363,18 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<Counters>
     let outcomes = Pages::new(true, |items: Vec<(u64, Rc<Ended>)>| {
         Receipt::Outcomes(items.into_iter().map(|(chunk, ended)| (chunk, (*ended).clone())).collect())
     });
+    let (inlet, queries) = inlet();
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, Share((index as u64..QUESTIONS).step_by(peers)), &credits, counters);
         let (ended, recorded) = scope.iterative::<u32, _, _>(|inner| {
             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
             let (requests, ended) = drive(questions.enter(inner), replies, Door, &credits, counters);
-            let (replies, recorded) = serve(requests, Desk::open(), counters);
+            let (replies, recorded) = serve(requests, Desk::open(inlet), counters);
             replies.connect_loop(handle);
             (ended.leave(scope), recorded.leave(scope))
         });
+        // While a request is open, so is its question, and the outcomes' time is held.
+        scatter(ended.clone(), queries, Bits::open(index, peers));
         let changes = ended.clone().map(|ended| score(&ended));
         let receipts =
             persist(ended, "outcomes", outcomes, &flush).concat(persist(recorded, "journal", records, &flush));

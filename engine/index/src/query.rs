@@ -55,7 +55,7 @@ pub struct Query<'a> {
 }
 
 /// A passage that was found.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
     /// The passage.
     pub id: u32,

@@ -7,8 +7,11 @@
 //! ```
 //!
 //! The index is named by the corpus, by all that can change the encoder's vector of a passage and by how a passage is written
-//! out, so another model has another one, and another prefix of queries the same. A query is answered whole by the worker that
-//! its key belongs to: every host has the index mapped.
+//! out, so another model has another one, and another prefix of queries the same. Every host has the file whole. In a run of
+//! several workers each multiplies with its part of the rows ([`shards`]); one worker, and whoever asks outside of a run,
+//! with all of them, here.
+
+pub mod shards;
 
 use super::lm::{Lm, Model};
 use super::sparse::ranked;
@@ -165,7 +168,7 @@ impl Dense {
     /// drawn by the query.
     pub(super) fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
         if self.index.get().is_some() {
-            return self.retrieve(corpus, &[request], &mut Scratch::default(), None).remove(0);
+            return self.retrieve(corpus, &[request], &mut Scratch::default(), None).0.remove(0);
         }
         let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
         let embedding = match self.encoder.open() {
@@ -265,22 +268,49 @@ impl Dense {
         writer.finish().map_err(failed)
     }
 
+    /// The index, if it is open.
+    fn opened(&self) -> Option<&DenseIndex> {
+        self.index.get()
+    }
+
     /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses have the
-    /// encoder's work; its time goes to `spent`.
+    /// encoder's work; its time goes to `spent`, and its microseconds of the device are returned.
     pub(super) fn retrieve(
         &self,
         corpus: &Corpus,
         requests: &[&Request],
         scratch: &mut Scratch,
         spent: Option<&Spent>,
-    ) -> Vec<Response> {
-        let (model, index) = match self.encoder.open().and_then(|model| Ok((model, self.open(corpus, &|_, _| ())?))) {
-            Ok(open) => open,
+    ) -> (Vec<Response>, u64) {
+        let index = match self.open(corpus, &|_, _| ()) {
+            Ok(index) => index,
             // It was opened before the dataflow was built.
-            Err(error) => {
-                let failed = |_| Response::failure(FailureKind::Unavailable, error.to_string());
-                return requests.iter().map(failed).collect();
-            }
+            Err(error) => return (unavailable(requests, &error), 0),
+        };
+        let (embedded, device_us) = self.embed(corpus, requests, spent);
+        let queries: Vec<_> = embedded.iter().flatten().map(Embedded::query).collect();
+        let mut found = index.search(&queries, scratch).into_iter();
+        let answered = embedded.iter().map(|embedded| match embedded {
+            Err(response) => response.clone(),
+            Ok(Embedded { work, .. }) => match found.next() {
+                Some(found) => response(*work, found.map_err(|error| refused(&error))),
+                None => Response::failure(FailureKind::Dropped, "the index gave no answer"),
+            },
+        });
+        (answered.collect(), device_us)
+    }
+
+    /// Embeds the queries of a batch together, in its order: each with its vector, or what it is answered instead; and the
+    /// microseconds of the device, which go to `spent`, too.
+    fn embed(
+        &self,
+        corpus: &Corpus,
+        requests: &[&Request],
+        spent: Option<&Spent>,
+    ) -> (Vec<Result<Embedded, Response>>, u64) {
+        let model = match self.encoder.open() {
+            Ok(model) => model,
+            Err(error) => return (unavailable(requests, &error).into_iter().map(Err).collect(), 0),
         };
         let prepared = requests.iter().map(|request| match &request.ask {
             Ask::Retrieve(asked) => match model.embedding(&asked.query, EmbedRole::Query) {
@@ -308,25 +338,32 @@ impl Dense {
                 Err(failure) => Err(Response { work, ..Response::failure(failure.kind, failure.message) }),
             }
         });
-        let embedded: Vec<Result<Embedded, Response>> = embedded.collect();
+        let embedded = embedded.collect();
+        let device_us = microseconds(device_s);
         if let Some(spent) = spent {
-            add(&spent.device_us, microseconds(device_s));
+            add(&spent.device_us, device_us);
             // Equal queries meet in the engine: what went through the model is less than what they have together.
             add(&spent.computed_tokens, computed_tokens);
         }
-        let queries: Vec<_> = embedded.iter().flatten().map(Embedded::query).collect();
-        let mut found = index.search(&queries, scratch).into_iter();
-        let answered = embedded.iter().map(|embedded| match embedded {
-            Err(response) => response.clone(),
-            Ok(Embedded { work, .. }) => match found.next() {
-                Some(Ok(hits)) => ranked(hits, *work),
-                Some(Err(error)) => {
-                    Response { work: *work, ..Response::failure(FailureKind::ParseFailure, error.to_string()) }
-                }
-                None => Response::failure(FailureKind::Dropped, "the index gave no answer"),
-            },
-        });
-        answered.collect()
+        (embedded, device_us)
+    }
+}
+
+/// What every request of a batch is answered where encoder or index cannot be opened.
+fn unavailable(requests: &[&Request], error: &JobError) -> Vec<Response> {
+    requests.iter().map(|_| Response::failure(FailureKind::Unavailable, error.to_string())).collect()
+}
+
+/// What a query is answered that the index refuses.
+fn refused(error: &IndexError) -> Failure {
+    Failure { kind: FailureKind::ParseFailure, message: error.to_string() }
+}
+
+/// The response to a query that was embedded by `work`.
+fn response(work: Work, found: Result<Vec<Hit>, Failure>) -> Response {
+    match found {
+        Ok(hits) => ranked(hits, work),
+        Err(failure) => Response { work, ..Response::failure(failure.kind, failure.message) },
     }
 }
 

@@ -7,9 +7,11 @@
 //!                      +----new-----------------------------------------------------> service thread
 //! ```
 //!
-//! A service thread takes whatever waits, up to a batch, and never waits for more. Nothing here blocks the worker.
+//! A service thread takes whatever waits, up to a batch, and never waits for more. Nothing here blocks the worker. Where
+//! there are several workers, the thread of a dense index hands its queries to all of them ([`shards`]).
 
-use super::spent::{Books, Spent, Took, add};
+use super::dense::shards::{self, Inlet};
+use super::spent::{Books, Spent, Took, add, elapsed_us, shares};
 use super::{Catalogue, Engine, lm, sparse};
 use crate::host::{Recorded, Served};
 use crate::job::Mode;
@@ -26,7 +28,6 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
@@ -51,7 +52,15 @@ pub struct Desk {
 
 impl Desk {
     /// Opens the services of one worker, each with a thread of its own; a retriever takes up to `batch` requests at once.
-    pub fn open(catalogue: &Arc<Catalogue>, shelf: Shelf, books: &Books, batch: usize, mode: Mode) -> Self {
+    /// Queries of dense indexes go by `inlet` to all workers, where there is more than this one.
+    pub fn open(
+        catalogue: &Arc<Catalogue>,
+        shelf: Shelf,
+        books: &Books,
+        batch: usize,
+        mode: Mode,
+        inlet: Option<&Inlet>,
+    ) -> Self {
         let mut queues = BTreeMap::new();
         for (name, engine) in &catalogue.engines {
             if catalogue.infos.get(name).is_some_and(|info| !info.journalled) {
@@ -65,8 +74,10 @@ impl Desk {
                 name: Arc::clone(name),
                 books: Arc::clone(books),
             };
-            spawn(&format!("service {name}"), move || match &*counter.engine {
-                Engine::Lm(model) => lm::serve(&counter, model, &receiver),
+            let inlet = inlet.cloned();
+            spawn(&format!("service {name}"), move || match (&*counter.engine, inlet) {
+                (Engine::Lm(model), _) => lm::serve(&counter, model, &receiver),
+                (Engine::Dense(dense), Some(inlet)) => shards::serve(&counter, dense, &receiver, batch, &inlet),
                 _ => counter.run(&receiver, batch),
             });
             queues.insert(Arc::clone(name), sender);
@@ -102,7 +113,7 @@ impl Desk {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
     let built = std::thread::Builder::new().name(name.to_owned()).spawn(work);
     // Without threads nothing can be answered; the tickets of what is submitted say so.
     if let Err(error) = built {
@@ -233,6 +244,11 @@ pub(super) fn answered(task: Task, response: Response, took: Took) -> Settled {
     (submission.ticket, Answered { response: served, record: Some(record) })
 }
 
+/// Microseconds since a request came, less those of its service.
+pub(super) fn waited((_, since): &Task, service_us: u64) -> u64 {
+    elapsed_us(*since).saturating_sub(service_us)
+}
+
 /// Where one service of one worker is served.
 pub(super) struct Counter {
     pub(super) catalogue: Arc<Catalogue>,
@@ -249,26 +265,18 @@ impl Counter {
             let begun = Instant::now();
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
             let (corpus, spent) = (&self.catalogue.corpus, self.books.get(&self.name));
-            // No other thread writes into the books of this worker's service.
-            let device_us = || spent.map_or(0, |spent| spent.device_us.load(Relaxed));
-            let device_before = device_us();
-            let responses = match &*self.engine {
+            let (responses, device_us) = match &*self.engine {
                 Engine::Dense(dense) => dense.retrieve(corpus, &requests, &mut scratch, spent),
-                engine => sparse::retrieve(corpus, engine, &requests, &mut scratch),
+                engine => (sparse::retrieve(corpus, engine, &requests, &mut scratch), 0),
             };
-            let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-            // A batch's time is shared evenly: what one query of it took alone is not known.
-            let share = took / tasks.len() as u64;
-            let device_us = (device_us() - device_before) / tasks.len() as u64;
-            if let Some(spent) = spent {
-                // The first has what the shares leave over, so that the sum is the batch's time.
-                let over = took - share * tasks.len() as u64;
-                let shares = std::iter::once(share + over).chain(std::iter::repeat(share));
-                responses.iter().zip(shares).for_each(|(response, share)| spent.count(response, share, 0));
-            }
-            Ticket::answer_all(tasks.into_iter().zip(responses).map(|(task, response)| {
+            let device_us = device_us / tasks.len() as u64;
+            let shares = shares(elapsed_us(begun), tasks.len());
+            Ticket::answer_all(tasks.into_iter().zip(responses).zip(shares).map(|((task, response), service_us)| {
+                if let Some(spent) = spent {
+                    spent.count(&response, service_us, 0);
+                }
                 let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
-                answered(task, response, Took { queue_us, service_us: share, device_us })
+                answered(task, response, Took { queue_us, service_us, device_us })
             }));
         }
     }

@@ -5,6 +5,7 @@ use hopeval_methods::Response;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 /// What a service did for one worker.
 #[derive(Debug, Default)]
@@ -77,4 +78,16 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
 /// Seconds as whole microseconds.
 pub(super) fn microseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64
+}
+
+/// Whole microseconds since `begun`.
+pub(super) fn elapsed_us(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The microseconds of a batch of `n`, shared evenly: what one of it took alone is not known. The first has what the shares
+/// leave over, so that their sum is the batch's.
+pub(super) fn shares(us: u64, n: usize) -> impl Iterator<Item = u64> {
+    let n = n.max(1) as u64;
+    std::iter::once(us / n + us % n).chain((1..n).map(move |_| us / n))
 }

@@ -1,7 +1,7 @@
 //! The service thread of one worker: tokenises what waits, hands it to the engine, and never waits for it.
 
 use super::{Asked, Lm};
-use crate::services::desk::{Counter, Task, answered, drain};
+use crate::services::desk::{Counter, Task, answered, drain, waited};
 use crate::services::spent::{Books, Took, add, microseconds};
 use hopeval_lm::engine::{Completion, Reply};
 use hopeval_lm::request::Request;
@@ -49,11 +49,6 @@ fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
             till.settle(task, response, took);
         }),
     }
-}
-
-/// Microseconds since a request came, less those of its service.
-fn waited((_, since): &Task, service_us: u64) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_sub(service_us)
 }
 
 /// Where an answer is booked and handed out.

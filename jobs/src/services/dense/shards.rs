@@ -1,0 +1,253 @@
+//! Dense retrieval by all workers of a run: each searches its part of the rows, and the rankings meet where the query is
+//! answered.
+//!
+//! ```text
+//!   serve --> service thread: embeds a batch --vector, k, restriction--> Inlet ==to every worker==> Shards
+//!     ^                                                                                               |
+//!     |                                              search thread, one for each index: its part of the rows,
+//!     |                                              with all queries that wait, whichever worker asks
+//!     |                                                                                               |
+//!     +-- ticket -- Hit::merge, accounts <==back to the asker, in the order of the workers============+
+//! ```
+//!
+//! So the queries that are under way anywhere share one pass over the rows, and a host reads only the rows of its workers.
+//! Scores do not depend on the part and rankings are a total order, so the answer has the same bits as that of the whole
+//! index. A part that cannot be searched fails the query: half a ranking is none.
+
+use super::{Dense, Embedded, refused, response};
+use crate::services::desk::{Counter, Task, answered, drain, spawn, waited};
+use crate::services::spent::{Books, Took, elapsed_us, shares};
+use crate::services::{Catalogue, Engine, Engines};
+use hopeval_index::{DenseQuery, Hit, Scratch};
+use hopeval_methods::{Failure, FailureKind, Request, ServiceName, Work};
+use hopeval_operators::scatter::{self, End, Shard};
+use hopeval_operators::ticket::Ticket;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+/// Where one worker's queries set out.
+pub type Inlet = scatter::Inlet<Query, Found>;
+
+/// A query on its way to all workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Query {
+    /// The service whose index is searched.
+    pub service: ServiceName,
+    /// The question's vector.
+    pub vector: Vec<f32>,
+    /// The most hits to return.
+    pub k: usize,
+    /// The passages to search; all where `None`.
+    pub within: Option<Vec<u32>>,
+}
+
+/// What one worker's part has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The best of the part.
+    pub ranking: Result<Vec<Hit>, Failure>,
+    /// Its share of the microseconds that the part's search took.
+    pub service_us: u64,
+}
+
+/// What one of several workers takes part with.
+pub struct Spread {
+    /// Where its own queries set out.
+    pub inlet: Inlet,
+    /// What comes in there.
+    pub queries: scatter::Queries<Query, Found>,
+    /// What it answers everyone's queries with.
+    pub shards: Shards,
+}
+
+impl Spread {
+    /// For worker `worker` of `workers`; none where it is alone, or there is no dense index. All workers of a run come to
+    /// the same, whatever process they are in.
+    pub fn open(catalogue: &Catalogue, worker: usize, workers: usize) -> Option<Self> {
+        let dense = catalogue.engines.values().any(|engine| matches!(**engine, Engine::Dense(_)));
+        (dense && workers > 1).then(|| {
+            let (inlet, queries) = scatter::inlet();
+            Self { inlet, queries, shards: Shards::open(&catalogue.engines, worker, workers) }
+        })
+    }
+}
+
+/// A query, and where its part's ranking goes.
+type Waiting = (Query, Ticket<Found>);
+
+/// One worker's parts of all dense indexes.
+pub struct Shards {
+    queues: BTreeMap<Arc<str>, Sender<Vec<Waiting>>>,
+}
+
+impl Shards {
+    /// Part `worker` of `workers` of each index, searched by a thread of its own.
+    fn open(engines: &Engines, worker: usize, workers: usize) -> Self {
+        let mut queues = BTreeMap::new();
+        for (name, engine) in engines.iter().filter(|(_, engine)| matches!(***engine, Engine::Dense(_))) {
+            let ((sender, receiver), engine) = (channel(), Arc::clone(engine));
+            spawn(&format!("shard {name}"), move || {
+                if let Engine::Dense(dense) = &*engine {
+                    search(&Part { dense, part: worker as u32, parts: workers as u32 }, &receiver);
+                }
+            });
+            queues.insert(Arc::clone(name), sender);
+        }
+        Self { queues }
+    }
+}
+
+impl Shard for Shards {
+    type Query = Query;
+    type Found = Found;
+
+    fn submit(&mut self, batch: Vec<Waiting>) {
+        let mut by_service: BTreeMap<ServiceName, Vec<Waiting>> = BTreeMap::new();
+        for waiting in batch {
+            by_service.entry(waiting.0.service.clone()).or_default().push(waiting);
+        }
+        for (service, batch) in by_service {
+            // A closed channel drops the tickets, and that is answered as such.
+            if let Some(queue) = self.queues.get(&service.0) {
+                drop(queue.send(batch));
+            }
+        }
+    }
+
+    fn dropped(&self) -> Found {
+        let message = "a worker dropped its part of the search".to_owned();
+        Found { ranking: Err(Failure { kind: FailureKind::Dropped, message }), service_us: 0 }
+    }
+}
+
+/// One worker's part of one index.
+struct Part<'a> {
+    dense: &'a Dense,
+    part: u32,
+    parts: u32,
+}
+
+impl Part<'_> {
+    /// The rankings of its passages for a batch, in its order.
+    fn rank<'q>(
+        &self,
+        queries: impl Iterator<Item = &'q Query>,
+        scratch: &mut Scratch,
+    ) -> Vec<Result<Vec<Hit>, Failure>> {
+        let Some(index) = self.dense.opened() else {
+            // It was opened before the dataflow was built.
+            let message = "the index is not open: this is a bug".to_owned();
+            return queries
+                .map(|_| Err(Failure { kind: FailureKind::Unavailable, message: message.clone() }))
+                .collect();
+        };
+        let queries =
+            queries.map(|Query { vector, k, within, .. }| DenseQuery { vector, k: *k, within: within.as_deref() });
+        let queries: Vec<_> = queries.collect();
+        let rankings = index.part(self.part, self.parts).search(&queries, scratch).into_iter();
+        rankings.map(|ranking| ranking.map_err(|error| refused(&error))).collect()
+    }
+}
+
+/// The search thread: takes whatever waits, so that one pass over the part serves all of it.
+fn search(part: &Part<'_>, receiver: &Receiver<Vec<Waiting>>) {
+    let mut scratch = Scratch::default();
+    while let Some(batches) = drain(receiver, usize::MAX) {
+        let begun = Instant::now();
+        let batch: Vec<Waiting> = batches.into_iter().flatten().collect();
+        let rankings = part.rank(batch.iter().map(|(query, _)| query), &mut scratch);
+        let shares = shares(elapsed_us(begun), batch.len());
+        let found = rankings.into_iter().zip(shares).map(|(ranking, service_us)| Found { ranking, service_us });
+        Ticket::answer_all(batch.into_iter().map(|(_, ticket)| ticket).zip(found));
+    }
+}
+
+/// The service thread of a dense index where several workers search it: embeds what waits, and lets all workers rank.
+pub(in crate::services) fn serve(
+    counter: &Counter,
+    dense: &Dense,
+    receiver: &Receiver<Task>,
+    batch: usize,
+    inlet: &Inlet,
+) {
+    while let Some(tasks) = drain(receiver, batch) {
+        let begun = Instant::now();
+        let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
+        let (embedded, device_us) = dense.embed(&counter.catalogue.corpus, &requests, counter.books.get(&counter.name));
+        let device_us = device_us / tasks.len() as u64;
+        let shares = shares(elapsed_us(begun), tasks.len());
+        let (mut asked, mut settled) = (Vec::new(), Vec::new());
+        for ((task, embedded), embedding_us) in tasks.into_iter().zip(embedded).zip(shares) {
+            let (name, books) = (Arc::clone(&counter.name), Arc::clone(&counter.books));
+            let under_way = |work, k| UnderWay { task, name, books, work, k, embedding_us, device_us };
+            match embedded {
+                Ok(Embedded { vector, work, k, within }) => {
+                    let service = ServiceName(Arc::clone(&counter.name));
+                    let under_way = under_way(work, k);
+                    let end: End<Found> = Box::new(move |found| under_way.end(found));
+                    asked.push((Query { service, vector, k, within }, end));
+                }
+                Err(refused) => settled.push((under_way(refused.work, 0), refused)),
+            }
+        }
+        inlet.ask(asked);
+        for (refused, response) in settled {
+            refused.settle(response, Searched::default());
+        }
+    }
+}
+
+/// What stays where a query is answered, while all workers search for it.
+struct UnderWay {
+    task: Task,
+    name: Arc<str>,
+    books: Books,
+    work: Work,
+    k: usize,
+    /// Its shares of the encoder's batch.
+    embedding_us: u64,
+    device_us: u64,
+}
+
+/// What a query took of the search threads, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Searched {
+    /// Of all together: what the search cost.
+    sum_us: u64,
+    /// Of the slowest: they search beside each other.
+    longest_us: u64,
+}
+
+impl UnderWay {
+    /// Every part is there.
+    fn end(self, found: Vec<Found>) {
+        let took = || found.iter().map(|found| found.service_us);
+        let searched = Searched { sum_us: took().sum(), longest_us: took().max().unwrap_or(0) };
+        let response = response(self.work, merged(found, self.k));
+        self.settle(response, searched);
+    }
+
+    fn settle(self, response: hopeval_methods::Response, searched: Searched) {
+        let Self { task, name, books, embedding_us, device_us, .. } = self;
+        if let Some(spent) = books.get(&name) {
+            // The device's time was added with its batch.
+            spent.count(&response, embedding_us + searched.sum_us, 0);
+        }
+        let service_us = embedding_us + searched.longest_us;
+        let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
+        let (ticket, answer) = answered(task, response, took);
+        ticket.answer(answer);
+    }
+}
+
+/// The best of all parts, or why the first part that failed did.
+fn merged(found: Vec<Found>, k: usize) -> Result<Vec<Hit>, Failure> {
+    let rankings: Vec<Vec<Hit>> = found.into_iter().map(|found| found.ranking).collect::<Result<_, _>>()?;
+    Ok(Hit::merge(rankings.iter().map(Vec::as_slice), k))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! Asks every worker for its part of an answer, and puts the parts together on the worker that asked.
+//!
+//! A service whose data are spread over the workers cannot answer alone. From whatever thread it works on, it hands its
+//! queries to the [`Inlet`] of its worker. Each goes to all workers; the [`Shard`] of each answers from its own part, in
+//! the background, with all queries that came together; what they found comes back, in the order of the workers.
+//!
+//! ```text
+//!   Inlet --query--> ask --exchange, to each worker--> shard --exchange, to the asker--> gather --> end(what all found)
+//!   any thread        |                         Shard::submit, tickets                      |
+//!                     +------------------ who waits for which query, on one worker ---------+
+//! ```
+//!
+//! It knows nothing of requests: whoever asks in order to answer a [`serve`](crate::serve) ticket moves the ticket into the
+//! query's end, and `serve` holds the request open meanwhile, as for any answer that takes its time.
+//!
+//! # Time
+//! Nothing depends on when queries are complete, so all travel at the first time there is. It is held on every worker
+//! until the frontier of a stream that the caller names is empty: as long as anyone may ask, that stream must not end.
+
+use crate::bell::Bell;
+use crate::ticket::{Mailbox, Slab, Ticket};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use timely::ExchangeData;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::{Exchange, Pipeline};
+use timely::dataflow::operators::Capability;
+use timely::dataflow::operators::generic::operator::Operator;
+
+/// What answers queries from the part of one worker.
+pub trait Shard: 'static {
+    /// What is asked.
+    type Query: ExchangeData + Clone;
+    /// What a part has to say.
+    type Found: ExchangeData;
+
+    /// Takes queries, each with the ticket that must be answered, at once or later, from any thread. Does not block.
+    fn submit(&mut self, batch: Vec<(Self::Query, Ticket<Self::Found>)>);
+
+    /// What is found for a query whose ticket was dropped without an answer.
+    fn dropped(&self) -> Self::Found;
+}
+
+/// What a query leads to: called once on the worker that asked, with what each worker found, worker 0 first. Dropped
+/// instead if the dataflow has ended.
+pub type End<F> = Box<dyn FnOnce(Vec<F>) + Send>;
+
+/// Where one worker's queries are handed in, from any thread; clones are the same.
+pub struct Inlet<Q, F> {
+    sender: Sender<(Q, End<F>)>,
+    bell: Arc<Bell>,
+}
+
+/// The other end of an [`Inlet`], for [`scatter`].
+pub struct Queries<Q, F> {
+    receiver: Receiver<(Q, End<F>)>,
+    bell: Arc<Bell>,
+}
+
+/// An inlet, and what comes in by it. It can be used before the dataflow is built.
+pub fn inlet<Q, F>() -> (Inlet<Q, F>, Queries<Q, F>) {
+    let ((sender, receiver), bell) = (channel(), Arc::<Bell>::default());
+    (Inlet { sender, bell: Arc::clone(&bell) }, Queries { receiver, bell })
+}
+
+impl<Q, F> Inlet<Q, F> {
+    /// Asks all workers, and does not wait. Queries that are asked together are answered in one batch by each of them.
+    pub fn ask(&self, batch: impl IntoIterator<Item = (Q, End<F>)>) {
+        // A send fails only when the operator is gone; an end that is dropped says so to whoever waits for it.
+        batch.into_iter().for_each(|asked| drop(self.sender.send(asked)));
+        self.bell.ring();
+    }
+}
+
+impl<Q, F> Clone for Inlet<Q, F> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), bell: Arc::clone(&self.bell) }
+    }
+}
+
+/// A query on its way to a worker.
+#[derive(Clone, Serialize, Deserialize)]
+struct Sent<Q> {
+    to: usize,
+    from: usize,
+    /// Where it waits at its asker.
+    slot: usize,
+    query: Q,
+}
+
+/// What one worker found, on its way back.
+#[derive(Clone, Serialize, Deserialize)]
+struct Part<F> {
+    to: usize,
+    from: usize,
+    slot: usize,
+    found: F,
+}
+
+/// A query that waits for parts.
+struct Waiting<F> {
+    end: End<F>,
+    found: Vec<Option<F>>,
+    missing: usize,
+}
+
+/// The queries of one worker that wait.
+type Waitings<F> = Rc<RefCell<Slab<Waiting<F>>>>;
+
+/// Answers `queries` by the shards of all workers for as long as `held` does not end; what `held` brings is not looked at.
+///
+/// ```
+/// use hopeval_operators::scatter::{End, Shard, inlet, scatter};
+/// use hopeval_operators::ticket::Ticket;
+/// use std::sync::mpsc::channel;
+/// use timely::dataflow::operators::Input;
+///
+/// /// Every so many numbers below 100, of which it says those that a number divides.
+/// struct Numbers(std::iter::StepBy<std::ops::Range<u32>>);
+///
+/// impl Shard for Numbers {
+///     type Query = u32;
+///     type Found = Vec<u32>;
+///     fn submit(&mut self, batch: Vec<(u32, Ticket<Vec<u32>>)>) {
+///         for (divisor, ticket) in batch {
+///             ticket.answer(self.0.clone().filter(|number| number % divisor == 0).collect());
+///         }
+///     }
+///     fn dropped(&self) -> Vec<u32> {
+///         Vec::new()
+///     }
+/// }
+///
+/// let guards = timely::execute(timely::Config::process(3), |worker| {
+///     let (index, workers) = (worker.index(), worker.peers());
+///     let (inlet, queries) = inlet();
+///     let held = worker.dataflow::<u64, _, _>(|scope| {
+///         let (input, held) = scope.new_input::<Vec<()>>();
+///         scatter(held, queries, Numbers((index as u32..100).step_by(workers)));
+///         input
+///     });
+///     let (end, ended) = channel();
+///     inlet.ask([(40, Box::new(move |found| drop(end.send(found))) as End<Vec<u32>>)]);
+///     let found = loop {
+///         worker.step();
+///         if let Ok(found) = ended.try_recv() {
+///             break found;
+///         }
+///     };
+///     held.close();
+///     found
+/// });
+/// for found in guards.unwrap().join() {
+///     assert_eq!(found.unwrap(), [vec![0u32], vec![40], vec![80]], "each worker asked all three");
+/// }
+/// ```
+pub fn scatter<D: 'static, S: Shard>(held: Stream<'_, u64, Vec<D>>, queries: Queries<S::Query, S::Found>, shard: S) {
+    let waiting = Rc::new(RefCell::new(Slab::new()));
+    let sent = ask(held, queries, Rc::clone(&waiting));
+    gather(answer(sent, shard), waiting);
+}
+
+/// Sends each query to every worker.
+fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
+    held: Stream<'scope, u64, Vec<D>>,
+    queries: Queries<Q, F>,
+    waiting: Waitings<F>,
+) -> Stream<'scope, u64, Vec<Sent<Q>>> {
+    let scope = held.scope();
+    let (from, workers) = (scope.index(), scope.peers());
+    held.unary_frontier::<CapacityContainerBuilder<Vec<Sent<Q>>>, _, _, _>(Pipeline, "ask", move |capability, info| {
+        queries.bell.hang(scope.worker().sync_activator_for(info.address.to_vec()));
+        let mut capability = Some(capability);
+        move |(input, frontier), output| {
+            input.for_each(|_, batch| batch.clear());
+            queries.bell.look();
+            let asked = queries.receiver.try_iter();
+            let Some(first) = &capability else {
+                // Nobody can be asked any more: the ends are dropped.
+                return asked.for_each(drop);
+            };
+            let (mut waiting, mut sent) = (waiting.borrow_mut(), Vec::new());
+            for (query, end) in asked {
+                let found = (0..workers).map(|_| None).collect();
+                let slot = waiting.insert(Waiting { end, found, missing: workers });
+                sent.extend((0..workers).map(|to| Sent { to, from, slot, query: query.clone() }));
+            }
+            if !sent.is_empty() {
+                output.session(first).give_container(&mut sent);
+            }
+            if frontier.is_empty() {
+                capability = None;
+            }
+        }
+    })
+}
+
+/// What one worker's shard finds for the queries of all.
+fn answer<'scope, S: Shard>(
+    queries: Stream<'scope, u64, Vec<Sent<S::Query>>>,
+    mut shard: S,
+) -> Stream<'scope, u64, Vec<Part<S::Found>>> {
+    let scope = queries.scope();
+    let here = scope.index();
+    let route = Exchange::new(|sent: &Sent<S::Query>| sent.to as u64);
+    queries.unary::<CapacityContainerBuilder<Vec<Part<S::Found>>>, _, _, _>(route, "shard", move |_, info| {
+        let mailbox = Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec()));
+        // Whose query it is, and where it waits there.
+        let mut slots: Slab<(usize, usize)> = Slab::new();
+        // All queries have one time, so one capability holds it for those that are open.
+        let (mut open, mut held) = (0, None::<Capability<u64>>);
+        move |input, output| {
+            mailbox.expect();
+            let mut batch = Vec::new();
+            input.for_each(|time, queries| {
+                held = held.take().or_else(|| time.retain_least(0));
+                for Sent { from, slot, query, .. } in queries.drain(..) {
+                    batch.push((query, mailbox.ticket(slots.insert((from, slot)))));
+                }
+            });
+            if !batch.is_empty() {
+                open += batch.len();
+                shard.submit(batch);
+            }
+            let mut parts = Vec::new();
+            for (slot, found) in mailbox.answers() {
+                let Some((to, slot)) = slots.remove(slot) else { continue };
+                parts.push(Part { to, from: here, slot, found: found.unwrap_or_else(|| shard.dropped()) });
+            }
+            open -= parts.len();
+            if let Some(held) = &held
+                && !parts.is_empty()
+            {
+                output.session(held).give_container(&mut parts);
+            }
+            if open == 0 {
+                held = None;
+            }
+        }
+    })
+}
+
+/// Ends each query whose parts are all there.
+fn gather<F: ExchangeData>(parts: Stream<'_, u64, Vec<Part<F>>>, waiting: Waitings<F>) {
+    parts.sink(Exchange::new(|part: &Part<F>| part.to as u64), "gather", move |(input, _)| {
+        let mut ready = Vec::new();
+        input.for_each(|_, parts| {
+            let mut waiting = waiting.borrow_mut();
+            for Part { from, slot, found, .. } in parts.drain(..) {
+                let Some(query) = waiting.get_mut(slot) else { continue };
+                query.missing -= usize::from(query.found[from].replace(found).is_none());
+                if query.missing == 0 {
+                    ready.extend(waiting.remove(slot));
+                }
+            }
+        });
+        for Waiting { end, found, .. } in ready {
+            end(found.into_iter().flatten().collect());
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;
