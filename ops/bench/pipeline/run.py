@@ -15,8 +15,9 @@ is compared.
   neither temperature nor ensemble changes what it computes; each stands for fifteen.
 * `cost`: the sweep, its most expensive point alone, and other points alone, hopeval only: seconds of the device, and whether the final
   tables of a point alone are the sweep's to the byte (`sweep.py`).
+* `every`: all points, each alone, over few questions: whether each one's final tables are the sweep's to the byte.
 
-Knobs: --tasks, --questions, --sweep-questions, --cost-questions, --passages, --rounds, --cores, --hopeval, --python, --work
+Knobs: --tasks, --questions, --sweep-questions, --cost-questions, --every-questions, --passages, --rounds, --cores, --hopeval, --python, --work
 (cache, stores and the virtual environment; kept), --out.
 
 Needs Python 3.11 with venv, cargo, 3 GB of memory.
@@ -186,7 +187,14 @@ def cost(hopeval):
     return sweep.cost(hopeval, text, options.cost_questions, options.rounds)
 
 
-TASKS = {"one": one, "sweep": swept, "cost": cost}
+def every(hopeval):
+    options = hopeval.options
+    text = lambda more: JOB.format(questions=options.every_questions, passages=options.passages, more=more)
+    line, equal = sweep.every(hopeval, text, options.every_questions)
+    return ["## Every point alone", "", line, ""], equal
+
+
+TASKS = {"one": one, "sweep": swept, "cost": cost, "every": every}
 
 
 def main():
@@ -195,6 +203,7 @@ def main():
     parser.add_argument("--questions", type=int, default=200, help="of `one`")
     parser.add_argument("--sweep-questions", type=int, default=20, help="of `sweep`")
     parser.add_argument("--cost-questions", type=int, default=300, help="of `cost`")
+    parser.add_argument("--every-questions", type=int, default=10, help="of `every`")
     parser.add_argument("--passages", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", default="0", help="comma-separated; each has a thread")

@@ -86,6 +86,19 @@ def second_hops(folder, configurations):
     return len(found)
 
 
+def every(hopeval, text, questions):
+    """A line of how many points are the same alone, each on an empty store, and whether all are."""
+    _, folder, *_ = hopeval.run("every", text(job()))
+    different = []
+    for point in points():
+        _, alone, *_ = hopeval.run("every-alone", text(job(point)))
+        if not same(folder, alone, name(point)):
+            different.append(name(point))
+    count = len(points())
+    listed = f"; different are {', '.join(f'`{point}`' for point in different)}" if different else ""
+    return f"Over {questions} questions, {count - len(different)} of {count} points alone have the sweep's final tables to the byte{listed}.", not different
+
+
 def cost(hopeval, text, questions, rounds):
     """The table, and whether every point that was run alone is the sweep's."""
     document, folder, *_ = hopeval.run("cost", text(job()))
