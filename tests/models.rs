@@ -284,3 +284,64 @@ fn a_run_that_is_killed_ends_as_if_it_had_not_been() {
     };
     assert_eq!(needed(&resumed), needed(&peace));
 }
+
+/// A corpus that takes the tiny encoder a while, and one method.
+const SLOW_TO_EMBED: &str = r#"
+name = "slow-to-embed"
+[dataset.world]
+questions = 4
+passages = 10000
+seed = 7
+[service.encoder]
+kind = "lm"
+model = "bert"
+threads = 1
+[service.dense]
+kind = "dense"
+encoder = "encoder"
+[method.dense]
+kind = "one_step"
+retriever = "dense"
+"#;
+
+#[test]
+fn a_run_that_is_stopped_while_it_embeds_its_corpus_begins_that_again() {
+    let dir = tempfile::tempdir().unwrap();
+    models(dir.path(), &["bert"]);
+    let job = dir.path().join("slow.toml");
+    std::fs::write(&job, SLOW_TO_EMBED).unwrap();
+    let paths = |cache: &str, ending: &str| -> Vec<PathBuf> {
+        let files = std::fs::read_dir(dir.path().join(cache).join("indexes")).into_iter().flatten().flatten();
+        files.map(|file| file.path()).filter(|path| path.to_str().unwrap().ends_with(ending)).collect()
+    };
+    let indexes = |cache: &str| -> Vec<Vec<u8>> {
+        paths(cache, ".idx").iter().map(|path| std::fs::read(path).unwrap()).collect()
+    };
+    let peace = evaluate(dir.path(), &job, "peace", &["--workers", "2"]);
+    let expected = indexes("cache");
+    assert_eq!(expected.len(), 1);
+
+    let arguments = ["run", job.to_str().unwrap(), "--store", "war", "--cache", "elsewhere", "--processes", "2"];
+    let mut command = hopeval(dir.path(), &arguments);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while paths("elsewhere", ".part").is_empty() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
+            "no index is being made"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::SIGTERM).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(75), "{said}");
+    assert!(said.contains("interrupted before any question was admitted"), "{said}");
+    assert!(indexes("elsewhere").is_empty(), "half an index is none");
+
+    let resume = ["resume", "latest", "--store", "war", "--cache", "elsewhere", "--workers", "3", "--json"];
+    let resumed = document(&mut hopeval(dir.path(), &resume));
+    assert!(indexes("elsewhere") == expected);
+    let tables = |store: &str, document: &Value| final_tables(&dir.path().join(store), run_of(document));
+    assert!(tables("war", &resumed) == tables("peace", &peace));
+}

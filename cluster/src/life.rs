@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   process 0: make or find the run, fence --welcome--> the others open it
-//!   all: join the generation, build, step until the dataflow is done ----> goodbye
+//!   all: join the generation, make the dense indexes that a host lacks, build, step until the dataflow is done ----> goodbye
 //!   process 0: final tables
 //!
 //!   drain: admit no more, be quiet --all are--> flush what was computed --all have--> exit
@@ -82,6 +82,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 enum Event {
     Verdict(Verdict),
+    WorkerReady,
     WorkerDone,
     WorkerFailed(JobError),
 }
@@ -139,7 +140,6 @@ pub(crate) fn live(
     let (generation, ledger) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
     let generation = Arc::new(generation);
     let _ = beats.set(Arc::clone(&generation.counters));
-    watch(&generation);
 
     let voice = pulse.voice();
     // A process that lives through several generations, one after the other, must not hold on to those that are over.
@@ -150,14 +150,18 @@ pub(crate) fn live(
             told.drain();
         }
     });
-    joined();
     let park = PulseSettings { stall_bound: membership.stall_bound }.interval();
     let shared = Arc::clone(&generation);
     let worker_events = std::sync::Mutex::new(events);
     let guards =
         timely::execute::execute_from(formed.allocators, Box::new(()), WorkerConfig::default(), move |worker| {
             let events = worker_events.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-            if let Err(error) = shared.build(worker) {
+            let ready = |()| {
+                joined();
+                drop(events.send(Event::WorkerReady));
+            };
+            let built = shared.prepare(worker).map(ready).and_then(|()| shared.build(worker));
+            if let Err(error) = built {
                 let _ = events.send(Event::WorkerFailed(error));
                 // The process is about to exit; nothing may be dropped until then.
                 loop {
@@ -173,9 +177,14 @@ pub(crate) fn live(
         .map_err(|message| anyhow!("the workers cannot be started: {message}"))?;
 
     let mut running = membership.workers;
-    let (mut quiet, mut drained) = (false, false);
+    let (mut ready, mut quiet, mut drained) = (false, false, false);
     while running > 0 {
         match happened.recv_timeout(LOOK) {
+            Ok(Event::WorkerReady) if ready => {}
+            Ok(Event::WorkerReady) => {
+                ready = true;
+                watch(&generation);
+            }
             Ok(Event::WorkerDone) => running -= 1,
             Ok(Event::WorkerFailed(error)) => leave(&generation, &error),
             Ok(Event::Verdict(Verdict::Drain)) => signals.drain(),
@@ -186,6 +195,9 @@ pub(crate) fn live(
         }
         if let Some(error) = generation.fault.take() {
             leave(&generation, &error);
+        }
+        if !ready {
+            generation.building.tell(report);
         }
         if !quiet && generation.is_quiet() {
             quiet = true;

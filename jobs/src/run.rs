@@ -1,8 +1,9 @@
 //! The life of a run: made once, opened by every process, worked on by every worker, finished by one.
 //!
 //! ```text
-//!   make: corpus, indexes, questions ---> run record
+//!   make: corpus, sparse indexes, questions ---> run record
 //!   open: the same corpus and indexes, methods, judge, the log     (every process of every generation)
+//!   prepare: dense indexes that a host lacks     (every worker)
 //!   work: feed and dataflow until all chunks are committed, or the run drains (`drain`)     (every worker)
 //!   finish: final tables from the committed outcomes     (process 0)
 //! ```
@@ -19,6 +20,7 @@ use crate::judge::{Judge, TallyKey};
 use crate::ledger;
 use crate::questions::{self, Prepared};
 use crate::render::{Channel, Leading, Parts, Waker, render};
+use crate::services::dense::build::Building;
 use crate::services::{Books, Catalogue, Fault, books};
 use crate::sweep::{self, Configuration};
 use crate::tables::judged;
@@ -164,7 +166,8 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let (corpus, corpus_key) = places.cache.find_corpus(job, quarantine.is_some(), report)?;
     let engines = places.cache.engines(job, &corpus, places.threads, report)?;
     let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
-    catalogue.open(report)?;
+    // Dense indexes are made by all workers, when the run begins.
+    catalogue.look(report)?;
     let setting = Setting { passages: corpus.len() as u32 };
     let mut configurations = sweep::configurations(job);
     let choices::Resolved { selections, mut watch } = choices::resolve(job, &mut configurations, places, report)?;
@@ -277,14 +280,14 @@ impl Open {
         Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })
     }
 
-    /// Opens its models, so that requests can be computed.
+    /// Opens its models, and the dense indexes that are there, so that requests have keys.
     ///
     /// # Errors
     /// A model that cannot be opened, or that is not the run's: other weights, another tokenizer, instructions that give
     /// other last digits.
     pub fn open_services(&self, report: Report<'_>) -> Result<(), JobError> {
         let catalogue = &self.company.catalogue;
-        catalogue.open(report)?;
+        catalogue.look(report)?;
         // A run of an earlier version did not record them.
         let mut recorded = self.resolved.services.iter();
         let found = catalogue.fingerprints();
@@ -364,6 +367,8 @@ pub struct Generation {
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
     pub fault: Fault,
+    /// How far the dense indexes are that are made first.
+    pub building: Arc<Building>,
     log: Log,
     lead: Mutex<Option<Leading>>,
 }
@@ -435,6 +440,7 @@ impl Generation {
             number,
             counters: Arc::default(),
             books: Mutex::default(),
+            building: Arc::new(Building::new(&fault)),
             gate: Arc::default(),
             flush: Flush::default(),
             open_writes,
@@ -450,7 +456,18 @@ impl Generation {
         self.log.state().total_outcomes()
     }
 
-    /// Builds this worker's dataflow.
+    /// Makes with all workers what services lack. A process that stops meanwhile has nothing to drain.
+    ///
+    /// # Errors
+    /// An index cannot be made here. The other workers wait: the process must end.
+    pub fn prepare(&self, worker: &mut Worker) -> Result<(), JobError> {
+        let beat = || {
+            self.counters.beats.fetch_add(1, Ordering::Relaxed);
+        };
+        self.run.company.catalogue.make_indexes(worker, &self.building, beat)
+    }
+
+    /// Builds this worker's dataflow, once [`Generation::prepare`] has come back.
     ///
     /// # Errors
     /// The journal or the questions cannot be read.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`corpus`] | look-ups in the mapped corpus, and how a passage is written out |
 //! | [`sparse`] | retrieval by words: BM25, TF-IDF, TF-IDF of links |
-//! | [`dense`] | retrieval by vectors that an encoder makes; [`dense::shards`]: by all workers together |
+//! | [`dense`] | retrieval by vectors that an encoder makes; [`dense::build`] and [`dense::shards`]: by all workers together |
 //! | [`links`] | the corpus's links, shuffled: a control |
 //! | [`lm`] | what a language model is asked, by what its checkpoint offers |
 //! | [`models`] | where a model's name leads |
@@ -27,6 +27,7 @@ pub use spent::{Books, Spent, books};
 use crate::corpora::Report;
 use crate::error::JobError;
 use crate::job::Service;
+use dense::build::{self, Building};
 use dense::{Dense, Prospect};
 use hopeval_corpus::Corpus;
 use hopeval_index::{Bm25Index, Scratch, TfidfIndex};
@@ -35,6 +36,7 @@ use links::ShuffledLinks;
 use lm::Lm;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use timely::worker::Worker;
 
 /// The engines of a job's services, by name.
 pub type Engines = BTreeMap<Arc<str>, Arc<Engine>>;
@@ -112,7 +114,7 @@ fn fingerprint(parts: &[&str]) -> [u8; 32] {
 }
 
 impl Catalogue {
-    /// The services of a job over `corpus`. Models are opened by [`Catalogue::open`], or when they are first asked: who
+    /// The services of a job over `corpus`. Models are opened by [`Catalogue::look`], or when they are first asked: who
     /// only looks at a run needs none.
     pub fn new(corpus: Arc<Corpus>, engines: Engines, services: &BTreeMap<String, Service>) -> Self {
         let digest = corpus.digest().to_owned();
@@ -138,53 +140,68 @@ impl Catalogue {
         Self { corpus, engines, infos }
     }
 
-    /// Opens every model, which may read all of its weights for their digest, and builds dense indexes that are not there.
-    /// Needed before requests have keys.
+    /// Opens every model, which may read all of its weights for their digest, and makes dense indexes that are not there, alone.
     ///
     /// # Errors
-    /// A model that is not there or that cannot be used, a device that is not there.
+    /// A model that is not there or that cannot be used, a device that is not there, a passage that an encoder refuses.
     pub fn open(&self, report: Report<'_>) -> Result<(), JobError> {
-        self.open_with(report, |dense| dense.open(&self.corpus, report).map(drop))
+        if self.look(report)?.values().any(|dense| dense.passages_to_embed > 0) {
+            build::alone(&self.corpus, &self.engines, report)?;
+        }
+        self.open_indexes()
+    }
+
+    /// Makes, with all other workers of the run, the dense indexes that a process lacks, and opens them: [`build::make`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn make_indexes(
+        &self,
+        worker: &mut Worker,
+        building: &Arc<Building>,
+        stepped: impl FnMut(),
+    ) -> Result<(), JobError> {
+        build::make(worker, &self.corpus, &self.engines, building, stepped)?;
+        self.open_indexes()
+    }
+
+    fn open_indexes(&self) -> Result<(), JobError> {
+        self.engines.values().try_for_each(|engine| match engine.as_ref() {
+            Engine::Dense(dense) => dense.open(&self.corpus).map(drop),
+            _ => Ok(()),
+        })
     }
 
     /// Opens every model, and the dense indexes that are there; what a run finds of each dense index, by the first service that
-    /// has it. Nothing is built, and [`Catalogue::estimate`] can be asked.
+    /// has it. Needed before requests have keys; [`Catalogue::estimate`] can be asked then.
     ///
     /// # Errors
-    /// As [`Catalogue::open`].
+    /// A model that is not there or that cannot be used, a device that is not there, a corrupt index.
     pub fn look(&self, report: Report<'_>) -> Result<BTreeMap<String, Prospect>, JobError> {
-        self.open_with(report, |dense| dense.look(&self.corpus).map(drop))?;
         let mut found: BTreeMap<String, Prospect> = BTreeMap::new();
         for (name, engine) in &self.engines {
-            let Engine::Dense(dense) = engine.as_ref() else { continue };
-            let prospect = dense.look(&self.corpus)?;
-            if found.values().all(|other| other.path != prospect.path) {
-                found.insert(name.to_string(), prospect);
-            }
-        }
-        Ok(found)
-    }
-
-    fn open_with(&self, report: Report<'_>, opened: impl Fn(&Dense) -> Result<(), JobError>) -> Result<(), JobError> {
-        for (name, engine) in &self.engines {
-            if let Engine::Dense(dense) = engine.as_ref() {
-                opened(dense)?;
-            }
-            let Some(info) = self.infos.get(name).filter(|info| info.known.get().is_none()) else { continue };
             let (answers, digest) = match engine.as_ref() {
                 Engine::Lm(lm) => {
                     report(&format!("model {name}"), 0);
                     let model = lm.open()?;
                     (model.answers().to_vec(), model.digest().to_owned())
                 }
-                Engine::Dense(dense) => (vec![Kind::Retrieve], dense.digest()?),
+                Engine::Dense(dense) => {
+                    let prospect = dense.look(&self.corpus)?;
+                    if found.values().all(|other| other.path != prospect.path) {
+                        found.insert(name.to_string(), prospect);
+                    }
+                    (vec![Kind::Retrieve], dense.digest()?)
+                }
                 Engine::Bm25(_) | Engine::Tfidf(_) | Engine::LinkTfidf | Engine::ShuffledLinks(_) => continue,
             };
-            // Payloads name passages by their position in the corpus.
-            let fingerprint = fingerprint(&[info.kind, self.corpus.digest(), &digest]);
-            info.known.get_or_init(|| Known { answers, fingerprint });
+            if let Some(info) = self.infos.get(name) {
+                // Payloads name passages by their position in the corpus.
+                let fingerprint = fingerprint(&[info.kind, self.corpus.digest(), &digest]);
+                info.known.get_or_init(|| Known { answers, fingerprint });
+            }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// A service.

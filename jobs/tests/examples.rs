@@ -65,6 +65,17 @@ fn models(job: &Job) -> impl Iterator<Item = &str> {
 }
 
 #[test]
+fn the_comparison_on_real_text_has_the_default_job_s_methods_and_models() {
+    let file = examples().into_iter().find(|file| file.ends_with("hotpotqa-comparison.toml")).unwrap();
+    let real = Job::load(&file, &[]).unwrap();
+    let default = Job::parse(DEFAULT_JOB, Path::new("default.toml"), &[]).unwrap();
+    assert!(own_models(&real));
+    let settings = |job: &Job| serde_json::to_value(&job.service).unwrap();
+    assert_eq!(settings(&real), settings(&default));
+    assert_eq!(sweep::configurations(&real), sweep::configurations(&default));
+}
+
+#[test]
 fn the_full_comparison_is_the_small_one_with_controls() {
     let [full, small] = ["world-full.toml", "world-comparison.toml"].map(|name| {
         let file = examples().into_iter().find(|file| file.ends_with(name)).unwrap();

@@ -8,6 +8,7 @@ mod lm {
 }
 
 use hopeval_jobs::services::Catalogue;
+use hopeval_jobs::services::dense::build::Building;
 use hopeval_methods::request::{
     Embed, EmbedRole, Generate, PassageId, Read, Rerank, Retrieve, Sampling, Score, Statistics, TextFormat,
 };
@@ -16,7 +17,7 @@ use hopeval_results::tables::CostRow;
 use lm::evaluate::{Bench, fixture};
 use lm::probe::Probe;
 use serde_json::Value;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 static BENCH: LazyLock<Bench> = LazyLock::new(Bench::new);
 
@@ -168,6 +169,30 @@ fn a_dense_index_that_is_not_there_is_looked_at_and_not_built() {
     catalogue.open(&|_, _| ()).unwrap();
     let found = catalogue.look(&|_, _| ()).unwrap();
     assert!(found.values().all(|found| found.passages_to_embed == 0 && found.bytes > 400 * 32));
+}
+
+/// Three workers of two processes, which have different folders; the first two workers are of one process.
+#[test]
+fn every_place_that_lacks_an_index_gets_the_same_file_from_all_workers() {
+    let [alone, one, other, late] = [(); 4].map(|()| Bench::new());
+    alone.catalogue().open(&|_, _| ()).unwrap();
+    let expected = alone.indexes();
+    assert_eq!(expected.len(), 3, "one of words and two of vectors");
+    let make = |members: Vec<(Arc<Catalogue>, Arc<Building>)>| {
+        let workers = members.len();
+        let guards = timely::execute(timely::Config::process(workers), move |worker| {
+            let (catalogue, building) = &members[worker.index()];
+            catalogue.make_indexes(worker, building, || ()).unwrap();
+        });
+        guards.unwrap().join().into_iter().for_each(|ended| ended.unwrap());
+    };
+    let process = |bench: &Bench| (Arc::new(bench.catalogue()), Arc::new(Building::default()));
+    let (first, second) = (process(&one), process(&other));
+    make(vec![first.clone(), first, second]);
+    assert!(one.indexes() == expected && other.indexes() == expected);
+    // One has them already, and another gets them with its help.
+    make(vec![process(&late), process(&one)]);
+    assert!(late.indexes() == expected && one.indexes() == expected);
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Dataflow operators: admit, drive, route, serve, scatter, persist, tally, commit.
+//! Dataflow operators: admit, drive, route, serve, scatter, persist, tally, commit; produce.
 //!
 //! This crate knows timely and differential dataflow; it knows no method, no model, no dataset and no storage. What
 //! the operators host comes in through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] that answers, a
-//! [`scatter::Shard`] that knows its part of an answer, a [`persist::Writer`] that makes things durable, a
+//! [`scatter::Shard`] that knows its part of an answer, a [`produce::Production`], a [`persist::Writer`] that makes things durable, a
 //! [`commit::Committer`].
 //!
 //! ```text
@@ -21,7 +21,8 @@
 //! ```
 //!
 //! What a service answers from parts that lie on all workers goes to them by [`scatter`] and back, beside this graph: a
-//! query's end answers the ticket that `serve` waits for.
+//! query's end answers the ticket that `serve` waits for. What must be there before a run can begin, such as an index of
+//! vectors, is [`produce`]d by a dataflow of its own.
 //!
 //! # Time
 //! A timestamp outside the loop is a *chunk*: a slice of the dataset, fixed in the run's record. Inside the loop it is
@@ -43,6 +44,7 @@ pub mod drive;
 pub mod flush;
 pub mod message;
 pub mod persist;
+pub mod produce;
 pub mod scatter;
 pub mod serve;
 pub mod tally;

@@ -61,7 +61,7 @@ fn build(vectors: &str, dimension: usize, index: &str, dtype: &str) -> Outcome<(
     while writer.count() < u64::from(passages) {
         let rows = (u64::from(passages) - writer.count()).min(256) as usize;
         file.read_exact(&mut block[..rows * dimension * 4])?;
-        writer.push(&numbers(&block[..rows * dimension * 4]))?;
+        writer.place(writer.count() as u32, &numbers(&block[..rows * dimension * 4]))?;
     }
     writer.finish()?;
     println!(

@@ -18,6 +18,7 @@ use std::{
     fs::{self, File},
     io::{self, BufWriter, Seek, SeekFrom, Write},
     ops::Range,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -147,6 +148,33 @@ impl Writer {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
         self.hasher.update(bytes);
         self.raw(bytes)
+    }
+
+    /// Leaves `length` bytes of the section that was begun last to [`Writer::place`], and says where they begin in the file.
+    pub(crate) fn leave(&mut self, length: u64) -> Result<u64, IndexError> {
+        let offset = self.at;
+        self.at += length;
+        self.out.seek(SeekFrom::Start(self.at)).map_err(failed("write", &self.temporary.0))?;
+        Ok(offset)
+    }
+
+    /// Writes bytes of what was left, anywhere in it.
+    pub(crate) fn place(&mut self, offset: u64, bytes: &[u8]) -> Result<(), IndexError> {
+        self.out.get_ref().write_all_at(bytes, offset).map_err(failed("write", &self.temporary.0))
+    }
+
+    /// Reads what was left and placed, so that the section's checksum counts it.
+    pub(crate) fn seal(&mut self, placed: Range<u64>) -> Result<(), IndexError> {
+        let mut piece = vec![0; 1 << 20];
+        let mut at = placed.start;
+        while at < placed.end {
+            let length = (placed.end - at).min(piece.len() as u64);
+            let piece = &mut piece[..length as usize];
+            self.out.get_ref().read_exact_at(piece, at).map_err(failed("read", &self.temporary.0))?;
+            self.hasher.update(piece);
+            at += length;
+        }
+        Ok(())
     }
 
     /// Ends the section that was begun last.

@@ -68,8 +68,8 @@ pub struct DenseQuery<'a> {
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join(DenseIndex::key("digest of the corpus", &parameters));
 /// let mut writer = DenseWriter::create(&path, "digest of the corpus", &parameters, 2, 3)?;
-/// writer.push(&[1.0, 0.0, 0.0, 1.0])?; // The vectors of passages 0 and 1,
-/// writer.push(&[0.5, 0.5])?; // and of passage 2.
+/// writer.place(0, &[1.0, 0.0, 0.0, 1.0])?; // The vectors of passages 0 and 1,
+/// writer.place(2, &[0.5, 0.5])?; // and of passage 2.
 /// writer.finish()?;
 ///
 /// let index = DenseIndex::open(&path, "digest of the corpus", &parameters)?;

@@ -30,7 +30,9 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
 fn write(path: &Path, vectors: &[f32], dimension: usize, dtype: Dtype, block: usize) {
     let passages = (vectors.len() / dimension) as u32;
     let mut writer = DenseWriter::create(path, "corpus", &parameters(dtype), dimension, passages).unwrap();
-    vectors.chunks(block * dimension).for_each(|block| writer.push(block).unwrap());
+    // Backwards: the order does not matter.
+    let blocks = (0u32..).step_by(block).zip(vectors.chunks(block * dimension));
+    blocks.collect::<Vec<_>>().into_iter().rev().for_each(|(first, block)| writer.place(first, block).unwrap());
     writer.finish().unwrap();
 }
 
@@ -179,8 +181,8 @@ fn vectors_that_cannot_be_used_are_named() {
     let create = |dtype| DenseWriter::create(&path, "corpus", &parameters(dtype), 3, 4);
     let refused = |dtype, block: &[f32]| {
         let mut writer = create(dtype).unwrap();
-        writer.push(&[0.0; 3]).unwrap();
-        let error = writer.push(block).unwrap_err();
+        writer.place(0, &[0.0; 3]).unwrap();
+        let error = writer.place(1, block).unwrap_err();
         assert_eq!(writer.count(), 1, "nothing of the block is kept");
         error.to_string()
     };
@@ -190,8 +192,11 @@ fn vectors_that_cannot_be_used_are_named() {
     says(refused(Dtype::F32, &[1.0, 2e18, 3.0]), &["passage 1", "length", "1e18"]);
     says(refused(Dtype::F32, &[1.0, 2.0, 3.0, 4.0]), &["passage 2", "1 numbers", "of 3"]);
     says(refused(Dtype::F16, &[1.0, 70_000.0, 3.0]), &["passage 1", "number 1 is 70000", "65504"]);
-    assert!(matches!(create(Dtype::F32).unwrap().push(&[0.0; 15]), Err(IndexError::Count { found: 5, wanted: 4 })));
+    assert!(matches!(create(Dtype::F32).unwrap().place(0, &[0.0; 15]), Err(IndexError::Count { found: 5, wanted: 4 })));
     assert!(matches!(create(Dtype::F32).unwrap().finish(), Err(IndexError::Count { found: 0, wanted: 4 })));
+    let mut holed = create(Dtype::F32).unwrap();
+    [0, 1, 1, 3].into_iter().for_each(|passage| holed.place(passage, &[0.0; 3]).unwrap());
+    assert!(matches!(holed.finish(), Err(IndexError::Count { found: 3, wanted: 4 })), "passage 2 has none");
     for dimension in [0, 65_537] {
         let error = DenseWriter::create(&path, "corpus", &parameters(Dtype::F32), dimension, 1).err().unwrap();
         assert!(matches!(error, IndexError::Parameter { field: "dimension", .. }));

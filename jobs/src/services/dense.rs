@@ -2,7 +2,7 @@
 //! the job makes.
 //!
 //! ```text
-//!   passages --encoder, a window of requests under way--> vectors, in order --> index in the cache    once
+//!   passages --encoder, each worker a part--> vectors --> index in the cache of every host            once ([`build`])
 //!   queries  --encoder, a batch--> vectors --> products with the mapped index --> rankings            in each run
 //! ```
 //!
@@ -11,30 +11,25 @@
 //! several workers each multiplies with its part of the rows ([`shards`]); one worker, and whoever asks outside of a run,
 //! with all of them, here.
 
+pub mod build;
 pub mod shards;
 
 use super::lm::{Lm, Model};
 use super::sparse::ranked;
 use super::spent::{Spent, add, microseconds};
 use super::{cannot, corpus};
-use crate::corpora::Report;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, IndexError, Scratch};
-use hopeval_lm::engine::Completion;
+use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
 use hopeval_methods::{Ask, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Rises when a ranking changes although neither encoder nor parameters do.
 const VERSION: &str = "dense 1";
-
-/// Passages under way to the encoder while an index is built.
-const WINDOW: usize = 1024;
 
 /// The keys of a `kind = "dense"` service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,7 +89,7 @@ pub struct Prospect {
     pub passages_to_embed: u64,
 }
 
-/// A service with a dense index, which is opened when it is needed, and built if it is not there.
+/// A service with a dense index, which [`build`] makes if it is not there.
 pub struct Dense {
     name: String,
     settings: DenseSettings,
@@ -121,47 +116,59 @@ impl Dense {
         }
     }
 
-    /// Opens encoder and index; the index is built if the cache does not have it.
+    /// Opens encoder and index, which must be there.
     ///
     /// # Errors
-    /// An encoder that cannot be opened or does not embed, a passage that it refuses, a full disk, a corrupt index.
-    pub fn open(&self, corpus: &Corpus, report: Report<'_>) -> Result<&DenseIndex, JobError> {
+    /// An encoder that cannot be opened or does not embed, an index that is not there or is corrupt.
+    pub fn open(&self, corpus: &Corpus) -> Result<&DenseIndex, JobError> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = self.index.get() {
             return Ok(index);
         }
-        let model = self.model()?;
         let failed = |source| JobError::Index { name: self.name.clone(), source };
-        let (parameters, path) = self.place(corpus, model);
-        let found = path.is_file();
-        if !found {
-            self.build(corpus, model, &parameters, &path, report)?;
-        }
+        let (parameters, path) = self.place(corpus, self.model()?);
         let index = DenseIndex::open(&path, corpus.digest(), &parameters).map_err(failed)?;
-        if found && self.verifies {
+        if self.verifies {
             index.verify().map_err(failed)?;
         }
         Ok(self.index.get_or_init(|| index))
     }
 
-    /// Opens the encoder, and the index if it is there; builds nothing. What a run will find.
+    /// Opens the encoder, and the index if it is there; makes nothing. What a run will find.
     ///
     /// # Errors
-    /// As [`Dense::open`].
+    /// As [`Dense::open`], but for an index that is not there; a place that cannot be read.
     pub fn look(&self, corpus: &Corpus) -> Result<Prospect, JobError> {
         let model = self.model()?;
         let (_, path) = self.place(corpus, model);
         let passages = corpus.len() as u64;
-        match path.metadata() {
-            Ok(file) => {
-                self.open(corpus, &|_, _| ())?;
-                Ok(Prospect { path, bytes: file.len(), passages_to_embed: 0 })
-            }
-            Err(_) => {
-                let bytes = passages * self.settings.dtype.pitch(model.width()) as u64;
-                Ok(Prospect { path, bytes, passages_to_embed: passages })
-            }
+        if let Some(bytes) = size(&path)? {
+            self.open(corpus)?;
+            return Ok(Prospect { path, bytes, passages_to_embed: 0 });
         }
+        let bytes = passages * self.settings.dtype.pitch(model.width()) as u64;
+        Ok(Prospect { path, bytes, passages_to_embed: passages })
+    }
+
+    /// Whether its index is not there.
+    fn lacks(&self, corpus: &Corpus) -> Result<bool, JobError> {
+        Ok(self.index.get().is_none() && size(&self.place(corpus, self.model()?).1)?.is_none())
+    }
+
+    /// What makes the file of its index.
+    fn writer(&self, corpus: &Corpus) -> Result<DenseWriter, JobError> {
+        let model = self.model()?;
+        let (parameters, path) = self.place(corpus, model);
+        DenseWriter::create(&path, corpus.digest(), &parameters, model.width(), corpus.len() as u32)
+            .map_err(|source| JobError::Index { name: self.name.clone(), source })
+    }
+
+    /// What the encoder is asked for the vector of a passage.
+    fn ask(&self, corpus: &Corpus, passage: PassageId) -> Result<(&Model, engine::Request), Failure> {
+        let unavailable = |error: JobError| Failure { kind: FailureKind::Unavailable, message: error.to_string() };
+        let model = self.model().map_err(unavailable)?;
+        let text = corpus::passage_text(corpus, passage, &self.settings.form());
+        Ok((model, model.embedding(&text, EmbedRole::Passage)?))
     }
 
     /// What a plan takes for a response: the answer where the index is there, else the query's work, and passages that are
@@ -222,52 +229,6 @@ impl Dense {
         self.encoder.opened().map(Model::parameters)
     }
 
-    /// Embeds every passage, in order; a window of them is under way, so that the encoder always has a batch.
-    fn build(
-        &self,
-        corpus: &Corpus,
-        model: &Model,
-        parameters: &DenseParameters,
-        path: &Path,
-        report: Report<'_>,
-    ) -> Result<(), JobError> {
-        let failed = |source: IndexError| JobError::Index { name: self.name.clone(), source };
-        let refused = |passage: PassageId, failure: Failure| JobError::Embedding {
-            name: self.name.clone(),
-            passage: corpus.id(passage).to_owned(),
-            reason: failure.message,
-        };
-        let (stage, form) = (format!("index {}", self.name), self.settings.form());
-        report(&stage, 0);
-        let passages = corpus.len() as u32;
-        let mut writer =
-            DenseWriter::create(path, corpus.digest(), parameters, model.width(), passages).map_err(failed)?;
-        let mut under_way: VecDeque<(PassageId, Receiver<Completion>)> = VecDeque::with_capacity(WINDOW);
-        let mut to_embed = corpus.passages();
-        loop {
-            while under_way.len() < WINDOW
-                && let Some(passage) = to_embed.next()
-            {
-                let text = corpus::passage_text(corpus, passage, &form);
-                let request =
-                    model.embedding(&text, EmbedRole::Passage).map_err(|failure| refused(passage, failure))?;
-                let (sender, receiver) = channel();
-                model.submit(request, move |completion| drop(sender.send(completion)));
-                under_way.push_back((passage, receiver));
-            }
-            let Some((passage, receiver)) = under_way.pop_front() else { break };
-            let lost = || Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() };
-            let embedded =
-                receiver.recv().map_err(|_| lost()).and_then(|completion| model.vector(completion).0.vector());
-            let vector = embedded.map_err(|failure| refused(passage, failure))?;
-            writer.push(&vector).map_err(failed)?;
-            if (passage.0 + 1).is_multiple_of(1024) {
-                report(&stage, u64::from(passage.0) + 1);
-            }
-        }
-        writer.finish().map_err(failed)
-    }
-
     /// The index, if it is open.
     fn opened(&self) -> Option<&DenseIndex> {
         self.index.get()
@@ -282,7 +243,7 @@ impl Dense {
         scratch: &mut Scratch,
         spent: Option<&Spent>,
     ) -> (Vec<Response>, u64) {
-        let index = match self.open(corpus, &|_, _| ()) {
+        let index = match self.open(corpus) {
             Ok(index) => index,
             // It was opened before the dataflow was built.
             Err(error) => return (unavailable(requests, &error), 0),
@@ -364,6 +325,15 @@ fn response(work: Work, found: Result<Vec<Hit>, Failure>) -> Response {
     match found {
         Ok(hits) => ranked(hits, work),
         Err(failure) => Response { work, ..Response::failure(failure.kind, failure.message) },
+    }
+}
+
+/// Bytes of a file, if it is there.
+fn size(path: &Path) -> Result<Option<u64>, JobError> {
+    match path.metadata() {
+        Ok(file) => Ok(Some(file.len())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(JobError::Io { path: path.to_owned(), operation: "cannot read", source }),
     }
 }
 

@@ -10,6 +10,8 @@ use hopeval_jobs::services::Catalogue;
 use hopeval_jobs::tables;
 use hopeval_results::tables::{CostRow, FinalOutcomeRow, read_table};
 use hopeval_results::{Store, layout};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,6 +102,12 @@ impl Bench {
         Catalogue::new(corpus, engines, &job.service)
     }
 
+    /// The bytes of its indexes, by name.
+    pub(crate) fn indexes(&self) -> BTreeMap<OsString, Vec<u8>> {
+        let files = std::fs::read_dir(self.dir.path().join("cache/indexes")).unwrap().map(Result::unwrap);
+        files.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect()
+    }
+
     /// Evaluates the job, with [`Probe`] in the place of its method.
     pub(crate) fn evaluate(&self, store: &str, workers: usize) -> Ended {
         let places = self.places(store);
@@ -112,7 +120,7 @@ impl Bench {
         let generation = Arc::new(generation);
         let shared = Arc::clone(&generation);
         let guards = timely::execute(timely::Config::process(workers), move |worker| {
-            shared.build(worker).unwrap();
+            shared.prepare(worker).and_then(|()| shared.build(worker)).unwrap();
             while worker.has_dataflows() {
                 worker.step_or_park(Some(Duration::from_millis(20)));
             }

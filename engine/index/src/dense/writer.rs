@@ -12,16 +12,17 @@ use crate::{
     error::IndexError,
 };
 
-/// Bytes that are written at once.
-const PIECE: usize = 1 << 20;
-
-/// Takes the vectors of all passages in passage order. The file appears at its place when [`DenseWriter::finish`] has
-/// returned, and never if it is not called; its bytes do not depend on how the vectors were cut into blocks.
+/// Takes the vectors of all passages, in any order. The file appears at its place when [`DenseWriter::finish`] has
+/// returned, and never if it is not called; its bytes do not depend on the order.
 pub struct DenseWriter {
     writer: Writer,
     description: Description,
     parameters: DenseParameters,
     dimension: usize,
+    /// Where the first vector begins in the file.
+    offset: u64,
+    /// A bit for each passage: whether its vector is there.
+    placed: Vec<u64>,
     count: u64,
     buffer: Vec<u8>,
 }
@@ -47,45 +48,51 @@ impl DenseWriter {
         };
         let mut writer = Writer::create(path, 2)?;
         writer.begin(Kind::Vectors, 0);
+        let pitch = parameters.dtype.pitch(dimension) as u64;
         Ok(Self {
+            offset: writer.leave(u64::from(passages) * pitch)?,
             writer,
             description: Description::new(corpus_digest, parameters, numbers, passages),
             parameters: parameters.clone(),
             dimension,
+            placed: vec![0; passages.div_ceil(u64::BITS) as usize],
             count: 0,
             buffer: Vec::new(),
         })
     }
 
-    /// Appends the vectors of the next passages, `[count, dimension]` by rows. After an error the block is not part of the
-    /// file.
+    /// Takes the vectors of the passages from `first` on, `[count, dimension]` by rows; what a passage had before is
+    /// replaced. After an error none of them is part of the file.
     ///
     /// # Errors
     ///
     /// [`IndexError::Vector`] for a vector that is not whole, is not finite, does not fit the number format, or is longer
     /// than 1e18; [`IndexError::Count`] for more vectors than passages; [`IndexError::Io`] where the file cannot be
     /// written.
-    pub fn push(&mut self, vectors: &[f32]) -> Result<(), IndexError> {
+    pub fn place(&mut self, first: u32, vectors: &[f32]) -> Result<(), IndexError> {
         let (count, wanted) = (vectors.len().div_ceil(self.dimension) as u64, self.description.passages);
-        if self.count + count > u64::from(wanted) {
-            return Err(IndexError::Count { found: self.count + count, wanted });
+        let passages = u64::from(first)..u64::from(first) + count;
+        if passages.end > u64::from(wanted) {
+            return Err(IndexError::Count { found: passages.end, wanted });
         }
-        for (passage, vector) in (self.count..).zip(vectors.chunks(self.dimension)) {
+        self.buffer.clear();
+        for (passage, vector) in passages.clone().zip(vectors.chunks(self.dimension)) {
             vector::check(vector, self.dimension)
                 .and_then(|()| self.parameters.dtype.check(vector))
                 .map_err(|what| IndexError::Vector { owner: format!("the vector of passage {passage}"), what })?;
-        }
-        for vector in vectors.chunks_exact(self.dimension) {
             self.parameters.dtype.write(vector, &mut self.buffer);
-            if self.buffer.len() >= PIECE {
-                self.flush()?;
-            }
         }
-        self.count += count;
+        let pitch = self.parameters.dtype.pitch(self.dimension) as u64;
+        self.writer.place(self.offset + passages.start * pitch, &self.buffer)?;
+        for passage in passages {
+            let (word, bit) = (&mut self.placed[(passage / 64) as usize], 1 << (passage % 64));
+            self.count += u64::from(*word & bit == 0);
+            *word |= bit;
+        }
         Ok(())
     }
 
-    /// How many vectors there are so far: the passage whose vector is next.
+    /// How many passages have their vector.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -100,17 +107,12 @@ impl DenseWriter {
         if self.count != u64::from(wanted) {
             return Err(IndexError::Count { found: self.count, wanted });
         }
-        self.flush()?;
+        let pitch = self.parameters.dtype.pitch(self.dimension) as u64;
+        self.writer.seal(self.offset..self.offset + self.count * pitch)?;
         self.writer.end()?;
         self.writer.begin(Kind::Description, 0);
         self.writer.write(&self.description.to_bytes())?;
         self.writer.end()?;
         self.writer.finish()
-    }
-
-    fn flush(&mut self) -> Result<(), IndexError> {
-        self.writer.write(&self.buffer)?;
-        self.buffer.clear();
-        Ok(())
     }
 }

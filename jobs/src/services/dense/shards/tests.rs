@@ -19,7 +19,7 @@ fn dense(dir: &Path) -> Dense {
     let mut writer = DenseWriter::create(&path, "corpus", &parameters, 3, PASSAGES).unwrap();
     for passage in 0..PASSAGES {
         let number = |place: u32| ((passage * 7 + place * 5) % 4) as f32 - 1.0;
-        writer.push(&[number(0), number(1), number(2)]).unwrap();
+        writer.place(passage, &[number(0), number(1), number(2)]).unwrap();
     }
     writer.finish().unwrap();
     let settings: DenseSettings = serde_json::from_value(json!({"encoder": "encoder"})).unwrap();

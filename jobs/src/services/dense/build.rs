@@ -1,0 +1,387 @@
+//! Makes dense indexes that are not there, as dataflows: every worker embeds its part of the passages, and every place
+//! that lacks the file has it written.
+//!
+//! ```text
+//!   wish, by one worker of each process --to all--> embed: its rows, a window of requests under way
+//!                                                     |        every worker
+//!                                                     +--vectors, to each writer--> write, each at its row
+//!                                                                                     one worker of each place
+//! ```
+//!
+//! So a corpus is embedded once by all devices of a cluster, whatever hosts want it. Processes that share a folder share the
+//! file. The file's bytes do not depend on the workers: vectors do not depend on batches, and each has its place. A build that
+//! does not end leaves no file, and is begun again.
+
+use super::Dense;
+use crate::corpora::Report;
+use crate::error::JobError;
+use crate::services::{Engine, Engines, Fault};
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_index::{DenseWriter, IndexError};
+use hopeval_lm::engine::Completion;
+use hopeval_methods::{Failure, FailureKind};
+use hopeval_operators::produce::{Failed, Production, produce};
+use hopeval_operators::ticket::Ticket;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::Exchange;
+use timely::dataflow::operators::generic::operator::Operator;
+use timely::dataflow::operators::probe::Handle;
+use timely::dataflow::operators::vec::Broadcast;
+use timely::dataflow::operators::{Probe, ToStream};
+use timely::scheduling::SyncActivator;
+use timely::worker::Worker;
+
+/// Passages of one worker that are under way to the encoder: it always has a batch.
+const WINDOW: usize = 1024;
+
+/// How long a worker that waits for vectors sleeps at most.
+const PARK: Duration = Duration::from_millis(100);
+
+/// What one process builds, shared by its workers.
+#[derive(Default)]
+pub struct Building {
+    /// Indexes that one of its workers speaks for.
+    spoken: Mutex<BTreeSet<Arc<str>>>,
+    /// The index that is being made, while passages of it are embedded here.
+    current: Mutex<Option<Arc<str>>>,
+    /// Its passages that are embedded here.
+    embedded: Arc<AtomicU64>,
+    fault: Fault,
+}
+
+impl Building {
+    /// A build whose first error goes to `fault`.
+    pub fn new(fault: &Fault) -> Self {
+        Self { fault: fault.clone(), ..Self::default() }
+    }
+
+    /// Says how far it is.
+    pub fn tell(&self, report: Report<'_>) {
+        if let Some(name) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
+            report(&format!("index {name}"), self.embedded.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Whether the caller is the first of its process to ask for this index.
+    fn speaks_for(&self, name: &Arc<str>) -> bool {
+        self.spoken.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(name))
+    }
+
+    fn enter(&self, name: Option<&Arc<str>>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref() != name {
+            self.embedded.store(0, Ordering::Relaxed);
+            *current = name.cloned();
+        }
+    }
+}
+
+/// Makes, together with all other workers, every dense index that a process lacks; `stepped` is called after each step.
+/// Every worker calls it, with the same engines.
+///
+/// # Errors
+/// An encoder that cannot be opened, a place that cannot be read; also what went wrong meanwhile, which `building`'s fault
+/// has first. Then other workers wait for this one, and the dataflow must stay or be dropped as a whole.
+pub fn make(
+    worker: &mut Worker,
+    corpus: &Arc<Corpus>,
+    engines: &Engines,
+    building: &Arc<Building>,
+    mut stepped: impl FnMut(),
+) -> Result<(), JobError> {
+    for (name, engine) in engines {
+        let Engine::Dense(dense) = &**engine else { continue };
+        let mut lacks = building.speaks_for(name) && dense.lacks(corpus)?;
+        if lacks && corpus.is_empty() {
+            // Nobody has a row to send.
+            dense.writer(corpus)?.finish().map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
+            lacks = false;
+        }
+        let wish = lacks.then(|| Wish::new(&dense.place(corpus, dense.model()?).1, worker.index())).transpose()?;
+        building.enter(Some(name));
+        let probe = render(worker, wish, corpus, engine, building);
+        while !probe.done() {
+            if let Some(error) = building.fault.take() {
+                return Err(error);
+            }
+            worker.step_or_park(Some(PARK));
+            stepped();
+        }
+    }
+    building.enter(None);
+    Ok(())
+}
+
+/// Makes every dense index that is not there, by one worker in a thread of its own.
+///
+/// # Errors
+/// As [`make`].
+pub(in crate::services) fn alone(corpus: &Arc<Corpus>, engines: &Engines, report: Report<'_>) -> Result<(), JobError> {
+    let building = Arc::new(Building::default());
+    let (corpus, engines, shared) = (Arc::clone(corpus), engines.clone(), Arc::clone(&building));
+    let (sender, receiver) = channel();
+    let work = move || {
+        let made = timely::execute_directly(move |worker| {
+            let made = make(worker, &corpus, &engines, &shared, || ());
+            if made.is_err() {
+                worker.installed_dataflows().into_iter().for_each(|dataflow| worker.drop_dataflow(dataflow));
+            }
+            made
+        });
+        drop(sender.send(made));
+    };
+    let thread = std::thread::Builder::new().name("index".to_owned()).spawn(work).map_err(thread_failed)?;
+    let made = loop {
+        match receiver.recv_timeout(PARK) {
+            Ok(made) => break Some(made),
+            Err(RecvTimeoutError::Timeout) => building.tell(report),
+            Err(RecvTimeoutError::Disconnected) => break None,
+        }
+    };
+    match (made, thread.join()) {
+        (Some(made), _) => made,
+        (None, Err(panic)) => std::panic::resume_unwind(panic),
+        (None, Ok(())) => unreachable!("the thread sends before it ends; this is a bug"),
+    }
+}
+
+/// A place that lacks the file, and who would write it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Wish {
+    place: String,
+    writer: usize,
+}
+
+impl Wish {
+    /// The wish of `writer` for the file at `path`. Processes that see the same folder have the same place; where that cannot be
+    /// told, each has one of its own.
+    fn new(path: &Path, writer: usize) -> Result<Self, JobError> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let failed = |source| JobError::Io { path: folder.to_owned(), operation: "cannot read", source };
+        let metadata = folder.metadata().map_err(failed)?;
+        let host = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| writer.to_string());
+        Ok(Self { place: format!("{} {} {}", host.trim(), metadata.dev(), metadata.ino()), writer })
+    }
+
+    /// One writer for each place: the first of those that wish for it.
+    fn writers(mut wishes: Vec<Self>) -> Vec<usize> {
+        wishes.sort();
+        wishes.dedup_by(|one, other| one.place == other.place);
+        wishes.into_iter().map(|wish| wish.writer).collect()
+    }
+}
+
+/// A vector on its way to a writer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Row {
+    to: usize,
+    passage: u32,
+    vector: Vec<f32>,
+}
+
+/// The dataflow of one index.
+fn render(
+    worker: &mut Worker,
+    wish: Option<Wish>,
+    corpus: &Arc<Corpus>,
+    engine: &Arc<Engine>,
+    building: &Arc<Building>,
+) -> Handle<u64> {
+    let (index, workers) = (worker.index() as u64, worker.peers() as u64);
+    let embedding = {
+        let (corpus, engine, building) = (Arc::clone(corpus), Arc::clone(engine), Arc::clone(building));
+        move |wishes| {
+            let writers = Wish::writers(wishes);
+            let passages = if writers.is_empty() { 0 } else { corpus.len() as u64 };
+            let bound = |part: u64| (passages * part / workers) as u32;
+            Embedding { rows: bound(index)..bound(index + 1), corpus, engine, building, writers }
+        }
+    };
+    worker.dataflow::<u64, _, _>(|scope| {
+        let wishes = wish.to_stream(scope).container::<Vec<_>>().broadcast();
+        write(produce(wishes, WINDOW, embedding), corpus, engine, &building.fault).probe().0
+    })
+}
+
+/// One worker's part of the passages on their way through the encoder.
+struct Embedding {
+    rows: Range<u32>,
+    corpus: Arc<Corpus>,
+    engine: Arc<Engine>,
+    building: Arc<Building>,
+    writers: Vec<usize>,
+}
+
+impl Embedding {
+    fn dense(&self) -> &Dense {
+        dense_of(&self.engine)
+    }
+
+    fn vector(&self, completion: Result<Completion, Failure>) -> Result<Vec<f32>, Failure> {
+        let unavailable = |error: JobError| Failure { kind: FailureKind::Unavailable, message: error.to_string() };
+        let model = self.dense().model().map_err(unavailable)?;
+        model.vector(completion?).0.vector()
+    }
+}
+
+impl Production for Embedding {
+    type Done = (u32, Result<Completion, Failure>);
+    type Item = Row;
+
+    fn is_over(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn begin(&mut self, ticket: Ticket<Self::Done>) {
+        let Some(passage) = self.rows.next() else { return };
+        let asked = self.dense().ask(&self.corpus, PassageId(passage));
+        match asked {
+            Ok((model, request)) => model.submit(request, move |completion| ticket.answer((passage, Ok(completion)))),
+            Err(failure) => ticket.answer((passage, Err(failure))),
+        }
+    }
+
+    fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), Failed> {
+        let lost = || Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() };
+        let (passage, completion) = done.unwrap_or_else(|| (self.rows.start, Err(lost())));
+        let vector = self.vector(completion).map_err(|failure| {
+            let passage = self.corpus.id(PassageId(passage)).to_owned();
+            let (name, reason) = (self.dense().name.clone(), failure.message);
+            self.building.fault.report(JobError::Embedding { name, passage, reason });
+            Failed
+        })?;
+        self.building.embedded.fetch_add(1, Ordering::Relaxed);
+        if let Some((&last, others)) = self.writers.split_last() {
+            items.extend(others.iter().map(|&to| Row { to, passage, vector: vector.clone() }));
+            items.push(Row { to: last, passage, vector });
+        }
+        Ok(())
+    }
+}
+
+/// Writes the rows that reach this worker; nothing comes out, and the end says that the file is at its place.
+fn write<'scope>(
+    rows: Stream<'scope, u64, Vec<Row>>,
+    corpus: &Arc<Corpus>,
+    engine: &Arc<Engine>,
+    fault: &Fault,
+) -> Stream<'scope, u64, Vec<()>> {
+    let (corpus, engine, fault, scope) = (Arc::clone(corpus), Arc::clone(engine), fault.clone(), rows.scope());
+    let route = Exchange::new(|row: &Row| row.to as u64);
+    rows.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(route, "write", move |capability, info| {
+        let waker = scope.worker().sync_activator_for(info.address.to_vec());
+        let mut scribe = Some(Scribe { corpus, engine, waker, state: State::Taking(None) });
+        let mut held = Some(capability);
+        move |(input, frontier), _| {
+            let mut written = Ok(false);
+            input.for_each(|_, rows| {
+                for row in rows.drain(..) {
+                    if let (Ok(_), Some(scribe)) = (&written, &mut scribe) {
+                        written = scribe.take(&row).map(|()| false);
+                    }
+                }
+            });
+            if frontier.is_empty()
+                && let (Ok(_), Some(scribe)) = (&written, &mut scribe)
+            {
+                written = scribe.finish();
+            }
+            match written {
+                Ok(false) => {}
+                Ok(true) => (scribe, held) = (None, None),
+                // Time is held for good: whoever waits for the file must not take it for written.
+                Err(error) => {
+                    scribe = None;
+                    fault.report(error);
+                }
+            }
+            let _ = &held;
+        }
+    })
+}
+
+/// Writes one file.
+struct Scribe {
+    corpus: Arc<Corpus>,
+    engine: Arc<Engine>,
+    /// Wakes the operator.
+    waker: SyncActivator,
+    state: State,
+}
+
+enum State {
+    /// The file, once a row has come.
+    Taking(Option<Box<DenseWriter>>),
+    /// Every row is there, and a thread brings the file to disk.
+    Finishing(Receiver<Result<(), IndexError>>),
+}
+
+impl Scribe {
+    fn dense(&self) -> &Dense {
+        dense_of(&self.engine)
+    }
+
+    fn failed(&self, source: IndexError) -> JobError {
+        JobError::Index { name: self.dense().name.clone(), source }
+    }
+
+    fn take(&mut self, row: &Row) -> Result<(), JobError> {
+        if let State::Taking(none @ None) = &mut self.state {
+            *none = Some(Box::new(dense_of(&self.engine).writer(&self.corpus)?));
+        }
+        let State::Taking(Some(writer)) = &mut self.state else {
+            unreachable!("no row comes after the last; this is a bug")
+        };
+        writer.place(row.passage, &row.vector).map_err(|source| self.failed(source))
+    }
+
+    /// Whether the file is at its place. A disk may take longer than a worker may be silent, so a thread waits for it.
+    fn finish(&mut self) -> Result<bool, JobError> {
+        let writer = match &mut self.state {
+            State::Taking(writer) => writer.take(),
+            State::Finishing(receiver) => {
+                return match receiver.try_recv() {
+                    Ok(finished) => finished.map(|()| true).map_err(|source| self.failed(source)),
+                    Err(TryRecvError::Empty) => Ok(false),
+                    Err(TryRecvError::Disconnected) => Err(thread_failed(std::io::Error::other("it panicked"))),
+                };
+            }
+        };
+        // Nobody has sent anything here: another place is written to, or none.
+        let Some(writer) = writer else { return Ok(true) };
+        let (sender, receiver) = channel();
+        let waker = self.waker.clone();
+        let work = move || {
+            drop(sender.send(writer.finish()));
+            // An error says that the worker is gone, and then nobody waits.
+            let _ = waker.activate();
+        };
+        std::thread::Builder::new().name("index".to_owned()).spawn(work).map_err(thread_failed)?;
+        self.state = State::Finishing(receiver);
+        Ok(false)
+    }
+}
+
+fn dense_of(engine: &Engine) -> &Dense {
+    match engine {
+        Engine::Dense(dense) => dense,
+        _ => unreachable!("only dense indexes are made; this is a bug"),
+    }
+}
+
+fn thread_failed(source: std::io::Error) -> JobError {
+    JobError::Io { path: "index".into(), operation: "cannot have a thread for", source }
+}
+
+#[cfg(test)]
+mod tests;

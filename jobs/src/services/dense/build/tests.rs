@@ -1,0 +1,26 @@
+//! Which worker writes for whom. Whole builds are in `jobs/tests/lm.rs` and `tests/models.rs`.
+
+use super::*;
+
+#[test]
+fn a_place_has_one_writer_and_every_place_has_one() {
+    let wish = |place: &str, writer| Wish { place: place.to_owned(), writer };
+    let wishes = vec![wish("b", 6), wish("a", 4), wish("b", 2), wish("a", 0), wish("c", 8)];
+    assert_eq!(Wish::writers(wishes), [0, 2, 8]);
+    assert_eq!(Wish::writers(Vec::new()), [0usize; 0]);
+}
+
+#[test]
+fn a_folder_is_one_place_by_whatever_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+    std::fs::create_dir(&one).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&one, &link).unwrap();
+    let place = |folder: &Path| Wish::new(&folder.join("index.idx"), 3).unwrap().place;
+    assert_eq!(place(&one), place(&link));
+    assert_ne!(place(&one), place(&other));
+    let error = Wish::new(&dir.path().join("nowhere/index.idx"), 3).unwrap_err().to_string();
+    assert!(error.contains("cannot read") && error.contains("nowhere"), "{error}");
+}
