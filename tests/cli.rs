@@ -390,6 +390,39 @@ fn score(dir: &Path, profile: &str, predictions: &Path, gold: &Path) -> Value {
     document(command.arg("--predictions").arg(predictions).arg("--gold").arg(gold))
 }
 
+/// What is not predicted is in the figures' denominator: a document that did not say so would let half a file pass for a weak
+/// method.
+#[test]
+fn questions_without_a_prediction_are_counted_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("gold.json"), tiny::array(&tiny::questions())).unwrap();
+    let predictions = json!({"answer": {"q0": "Town 0", "q1": "Town 1", "q2": "Town 2"}, "sp": {"q0": []}});
+    std::fs::write(dir.join("predictions.json"), predictions.to_string()).unwrap();
+    let arguments = ["score", "--profile", "hotpotqa", "--predictions", "predictions.json", "--gold", "gold.json"];
+    for more in [&[][..], &["--json"]] {
+        let output = run(hopeval(dir, &arguments).args(more));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("3 of 6 questions have no `answer` in the predictions: they count 0"), "{said}");
+        assert!(said.contains("5 of 6 questions have no `sp` in the predictions: they count 0"), "{said}");
+    }
+    let scored = score(dir, "hotpotqa", Path::new("predictions.json"), Path::new("gold.json"));
+    assert_eq!((&scored["em"], &scored["questions"]), (&json!(0.5), &json!(6)));
+    assert_eq!(scored["predicted"], json!({"answer": 3, "sp": 1}));
+    assert_eq!(scored["coverage"], json!({"answer": 0.5, "sp": 1.0 / 6.0}));
+
+    // MuSiQue's script wants every question predicted.
+    let gold = json!({"id": "q0", "answer": "Town 0", "answer_aliases": [], "answerable": true,
+        "paragraphs": [{"idx": 0, "is_supporting": true}]});
+    let predicted = json!({"id": "q0", "predicted_answer": "Town 0", "predicted_support_idxs": [0],
+        "predicted_answerable": true});
+    std::fs::write(dir.join("gold.jsonl"), format!("{gold}\n")).unwrap();
+    std::fs::write(dir.join("predictions.jsonl"), format!("{predicted}\n")).unwrap();
+    let scored = score(dir, "musique", Path::new("predictions.jsonl"), Path::new("gold.jsonl"));
+    assert_eq!((&scored["questions"], &scored["coverage"]), (&json!(1), &json!({"answer": 1.0, "support": 1.0})));
+}
+
 #[test]
 fn a_musique_export_is_scored_as_the_run_was() {
     let Some(shared) = shared("a_musique_export_is_scored_as_the_run_was") else { return };

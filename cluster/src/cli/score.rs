@@ -5,7 +5,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_datasets::input::Input;
-use hopeval_measures::{Profile, official};
+use hopeval_measures::Profile;
+use hopeval_measures::official::{self, Official};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ pub(crate) struct ScoreArguments {
     /// Scores lines {"prediction", "golds"} instead.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["profile", "predictions", "gold", "aliases"])]
     pairs: Option<PathBuf>,
-    /// Prints one JSON document.
+    /// Prints one JSON document: the figures, and over how many questions and predictions.
     #[arg(long)]
     json: bool,
 }
@@ -43,9 +44,7 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
     let scored = official::score(profile, Input::open(predictions)?, Input::open(gold)?, aliases)
         .with_context(|| format!("{} against {}", predictions.display(), gold.display()))?;
     if arguments.json {
-        let document: serde_json::Map<String, serde_json::Value> =
-            scored.figures.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
-        print::line(&serde_json::to_string(&document)?);
+        print::line(&serde_json::to_string(&document(&scored))?);
     } else {
         let rows = scored.figures.iter().map(|&(name, value)| vec![name.to_owned(), value.to_string()]);
         print::line(&print::markdown(&["figure", "value"], rows));
@@ -60,6 +59,21 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
         }
     }
     Ok(exit::DONE)
+}
+
+/// The figures under the script's names, and beside them what they were computed over.
+fn document(scored: &Official) -> serde_json::Map<String, serde_json::Value> {
+    let by_part = |of: &dyn Fn(u64) -> serde_json::Value| -> serde_json::Value {
+        let parts = scored.predicted.iter().map(|&(part, predicted)| (part.to_owned(), of(predicted)));
+        serde_json::Value::Object(parts.collect())
+    };
+    let figures = scored.figures.iter().map(|&(name, value)| (name.to_owned(), value.into()));
+    let about = [
+        ("questions", scored.questions.into()),
+        ("predicted", by_part(&|predicted| predicted.into())),
+        ("coverage", by_part(&|predicted| (predicted as f64 / scored.questions as f64).into())),
+    ];
+    figures.chain(about.map(|(name, value)| (name.to_owned(), value))).collect()
 }
 
 fn pairs(path: &Path) -> Result<u8> {
