@@ -151,7 +151,17 @@ fn what_is_more_than_gold_is_refused() {
     let mut bare = with("candidates", json!([]));
     bare["decomposition"] = json!([]);
     refused(&bare, &[question, "candidates", "new run"]);
-    refused(&with("hops", json!(9)), &[question, "hops", "new run"]);
+    // The group that means are taken over and that would change is named, with what it would be and what it is.
+    let (kind, hops) = (rows[5]["kind"].as_str().unwrap(), &rows[5]["hops"]);
+    let other = |what: String| format!("question `{question}` has another {what}; that needs a new run");
+    let hops = other(format!("number of hops or of gold passages, 9 instead of {hops}"));
+    refused(&with("hops", json!(9)), &[&hops]);
+    refused(&with("kind", json!("riddle")), &[&other(format!("type, riddle instead of {kind}"))]);
+    refused(&with("kind", Value::Null), &[&other(format!("type, none instead of {kind}"))]);
+    let strata = rows[5]["strata"].as_object().unwrap().iter();
+    let strata: Vec<String> = strata.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
+    let strata = other(format!("set of strata, place=moon instead of {}", strata.join(" ")));
+    refused(&with("strata", json!({"place": "moon"})), &[&strata]);
     refused(&with("gold", json!([{"id": "no-such-passage"}])), &[question, "no-such-passage", "not in the corpus"]);
     refused(&with("id", json!("nobody")), &["none of its questions"]);
     refused(&with("answers", json!(7)), &["wrong.jsonl", "answers"]);
