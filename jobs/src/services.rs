@@ -231,7 +231,8 @@ impl Catalogue {
         self.engines.iter().filter_map(|(name, engine)| Some((name.to_string(), of(engine)?))).collect()
     }
 
-    /// Checks that every service a configuration uses exists and can answer. For a catalogue that is open.
+    /// Checks that every service a configuration uses exists and can answer, a labeler with the tags that the method expects. For a
+    /// catalogue that is open.
     ///
     /// # Errors
     /// [`JobError::ServiceUse`].
@@ -250,9 +251,16 @@ impl Catalogue {
                         _ => format!("a {} service does not answer {kind}", info.kind),
                     }
                 }
-                Some(_) => continue,
+                Some(_) => match self.other_tags(method, &used) {
+                    Some(reason) => reason,
+                    None => continue,
+                },
             };
-            let fit = self.infos().filter(|(_, info)| info.answers().contains(&used.kind)).map(|(name, _)| name);
+            let fit = self.infos().filter(|(_, info)| info.answers().contains(&used.kind));
+            let fit = fit.map(|(name, _)| match self.tags(name).filter(|_| used.kind == Kind::Label) {
+                Some(tags) => format!("{name} ({tags} tags)"),
+                None => name.to_owned(),
+            });
             let allowed = fit.collect::<Vec<_>>().join(", ");
             return Err(JobError::ServiceUse {
                 configuration: configuration.into(),
@@ -263,6 +271,21 @@ impl Catalogue {
             });
         }
         Ok(())
+    }
+
+    /// Why a labeler is not the one that a method's parameters speak of.
+    fn other_tags(&self, method: &dyn hopeval_methods::Method, used: &hopeval_methods::ServiceUse) -> Option<String> {
+        let (parameter, wanted) = method.tags().filter(|_| used.kind == Kind::Label)?;
+        let found = self.tags(&used.service.0).filter(|&found| found != wanted as usize)?;
+        Some(format!("its checkpoint has {found} tags, and `{parameter}` = {wanted}"))
+    }
+
+    /// Tags that an open checkpoint gives to a sequence.
+    fn tags(&self, service: &str) -> Option<usize> {
+        match self.engines.get(service).map(AsRef::as_ref) {
+            Some(Engine::Lm(lm)) => lm.opened().map(lm::Model::tags),
+            _ => None,
+        }
     }
 
     /// Whether a method asks a service with a model.

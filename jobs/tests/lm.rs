@@ -12,11 +12,11 @@ use hopeval_jobs::services::dense::build::Building;
 use hopeval_methods::request::{
     Embed, EmbedRole, Generate, PassageId, Read, Rerank, Retrieve, Sampling, Score, Statistics, TextFormat,
 };
-use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, PassageForm, Prompt, Request, ServiceName};
+use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, PassageForm, Prompt, Request, ServiceName, Setting};
 use hopeval_results::tables::CostRow;
 use lm::evaluate::{Bench, fixture};
 use lm::probe::Probe;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 
 static BENCH: LazyLock<Bench> = LazyLock::new(Bench::new);
@@ -230,6 +230,21 @@ fn what_a_checkpoint_does_not_offer_is_said_before_the_run() {
     let wrong = Probe { labeler: "score" };
     let message = catalogue.check("probe", &wrong).unwrap_err().to_string();
     assert!(message.contains("t5-v1.1 answers score, generate, not label; the job has label"), "{message}");
+}
+
+/// A labeler with other tags than the method expects would fail every question.
+#[test]
+fn a_labeler_with_other_tags_is_said_before_the_run() {
+    let catalogue = BENCH.catalogue();
+    catalogue.open(&|_, _| ()).unwrap();
+    let check = |tags: u32| {
+        let parameters = json!({"retriever": "dense", "labeler": "label", "filter": "filter", "tags": tags});
+        let method = hopeval_methods::build("efficientrag", &parameters, &Setting { passages: 400 }).unwrap();
+        catalogue.check("rounds", method.as_ref()).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(2), Ok(()));
+    let refused = "configuration `rounds`: `labeler` = \"label\": its checkpoint has 2 tags, and `tags` = 3; the job has label (2 tags)";
+    assert_eq!(check(3), Err(refused.to_owned()));
 }
 
 #[test]

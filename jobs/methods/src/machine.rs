@@ -141,6 +141,11 @@ pub trait Method: Send + Sync {
         None
     }
 
+    /// How many tags the checkpoint behind [`Kind::Label`] must give, and the parameter that says so; none where it does not matter.
+    fn tags(&self) -> Option<(&'static str, u32)> {
+        None
+    }
+
     /// What it prompts with, for the configuration's record; none for a method without prompts.
     fn wording(&self) -> Option<Wording> {
         None

@@ -149,6 +149,11 @@ impl Model {
         &self.vectors_digest
     }
 
+    /// How many labels a sequence can get: of a labeler, its tags.
+    pub(super) fn tags(&self) -> usize {
+        self.session.sequence_labels.len()
+    }
+
     /// Numbers that its weights are.
     pub fn parameters(&self) -> u64 {
         self.parameters

@@ -125,6 +125,10 @@ impl Method for EfficientRag {
         1
     }
 
+    fn tags(&self) -> Option<(&'static str, u32)> {
+        Some(("tags", self.settings.parameters.tags))
+    }
+
     fn context_mode(&self) -> ContextMode {
         ContextMode::Open
     }

@@ -38,8 +38,8 @@ impl Model {
                 let common = common_words(&label.query, &chunk);
                 let information = words(&chunk).take(3).collect::<Vec<_>>().join(" ");
                 // The first tag goes on, the second does not: half of what shares anything does.
-                let tags = self.session.sequence_labels.len();
-                let tag_logits = (0..tags).map(|tag| if tag == 1 { 0.25 } else { common as f32 / (tag + 1) as f32 });
+                let tag_logits =
+                    (0..self.tags()).map(|tag| if tag == 1 { 0.25 } else { common as f32 / (tag + 1) as f32 });
                 Answer::Label(Labels { information, tag_logits: tag_logits.collect() })
             }
             Ask::Filter(filter) => Answer::Filter([&filter.query[..], &filter.information.join(" ")].join(" ")),
