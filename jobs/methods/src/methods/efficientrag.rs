@@ -19,7 +19,8 @@
 //! (read)    | a generator                 | Answered  | generator: Generate(question and chunks)
 //! (read)    | neither                     | end       | ranked, paths
 //! Answered  | a text that does not parse  | Answered  | generator: the next draw, up to `attempts`
-//! Answered  | spans, or a text            | end       | ranked, paths, answer
+//! Answered  | none of the texts parses    | end       | failed: parse_failure
+//! Answered  | spans, or a text            | end       | ranked, paths, answer (none where there is no span)
 //! ```
 //!
 //! # Tags
@@ -40,9 +41,9 @@
 //! calls the filter once more after the last iteration and discards what it says; that call is not made here.
 //!
 //! # Failures
-//! A failed retrieval, label or filter ends in that failure, and so does a labeler whose tags are not those of `tags`. A
-//! reader that fails as it would in every run (refused, too long, not parsed) leaves the ranking and no answer; another
-//! failure of it ends in that failure.
+//! A failed request ends in its failure, whatever asked for it: a question whose answer was refused or did not fit is not one that was
+//! worked through. So does a labeler whose tags are not those of `tags`, and a generator of whose texts none parses (the authors' code
+//! drops such a question).
 
 mod iterate;
 mod parameters;
@@ -122,7 +123,7 @@ impl Method for EfficientRag {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn tags(&self) -> Option<(&'static str, u32)> {

@@ -164,13 +164,12 @@ impl Iterating {
     }
 
     fn answered(&mut self, asked: u32, responses: Vec<Response>) -> Result<Step, Failure> {
-        let response = Response::only(responses)?;
-        match reader::answer(&self.settings, response) {
-            Ok(Some(answer)) => Ok(self.end(Some(answer))),
-            Ok(None) if reader::asks_again(&self.settings, asked) => Ok(self.read(asked + 1)),
-            Ok(None) => Ok(self.end(None)),
-            Err(failure) if failure.kind.is_determinate() => Ok(self.end(None)),
-            Err(failure) => Err(failure),
+        match reader::answer(&self.settings, Response::only(responses)?)? {
+            Some(answer) => Ok(self.end(Some(answer))),
+            None if reader::asks_again(&self.settings, asked) => Ok(self.read(asked + 1)),
+            // An extractive reader may find nothing to point at, but a language model was asked for JSON.
+            None if self.settings.parameters.generator.is_some() => Err(reader::unparsed()),
+            None => Ok(self.end(None)),
         }
     }
 

@@ -4,7 +4,7 @@ use super::Settings;
 use super::parameters::{AnswerJson, Parameters};
 use crate::prompt::{Content, Limit, Overflow, Part, Prompt};
 use crate::request::{Generate, PassageId, Read, Request, Sampling, TextFormat};
-use crate::response::{Failure, Generation, Response};
+use crate::response::{Failure, FailureKind, Generation, Response};
 use serde_json::Value;
 
 /// The project's own wording of the paper's three-shot prompt (appendix B.3).
@@ -115,7 +115,13 @@ fn cut_last_first(places: Vec<u32>) -> Vec<Overflow> {
     places.into_iter().rev().map(|part| Overflow::Cut { part, to: Limit::Tokens(0) }).collect()
 }
 
-/// The answer in a response; `None` if a text does not hold one.
+/// That a language model did not write what it was asked for.
+pub(super) fn unparsed() -> Failure {
+    let message = "what the generator wrote has no JSON with the key `answer`";
+    Failure { kind: FailureKind::ParseFailure, message: message.to_owned() }
+}
+
+/// The answer in a response; `None` if a text does not hold one, or there is no span.
 pub(super) fn answer(settings: &Settings, response: Response) -> Result<Option<String>, Failure> {
     if settings.parameters.reader.is_some() {
         return Ok(response.spans()?.into_iter().next().map(|span| span.text));
