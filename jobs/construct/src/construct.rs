@@ -71,5 +71,8 @@ fn annotated<'q>(question: &'q Question, library: &Library<'_>) -> Result<Annota
         // Where gold is known by title, every passage of that title is gold.
         gold.extend(library.titled(question.gold.iter().filter_map(|gold| gold.title.as_deref())));
     }
+    // Where the corpus has it in other words, which of its title's passages it is cannot be known: none of them is a negative.
+    let elsewhere = chunks.iter().filter(|chunk| chunk.number.is_none() && !chunk.title.is_empty());
+    gold.extend(library.titled(elsewhere.map(|chunk| chunk.title.as_str())));
     Ok(Annotated { question, steps, chunks, gold })
 }

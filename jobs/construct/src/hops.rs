@@ -37,6 +37,8 @@ struct Positive {
     words: ChunkWords,
     /// For each word: kept, and until which hop it is needed (0: not needed).
     kept: Vec<Option<u32>>,
+    /// Whether one of the steps has an answer that another step needs and that does not stand here.
+    lost: bool,
 }
 
 /// What the rows of one question are made with.
@@ -96,7 +98,7 @@ fn positives(annotated: &Annotated<'_>, hop: u32, keep: Keep) -> Vec<Positive> {
         let same = positives.iter().position(|positive| chunks[positive.steps[0]] == chunks[at]);
         let place = same.unwrap_or_else(|| {
             let words = ChunkWords::of(&chunks[at]);
-            positives.push(Positive { steps: Vec::new(), kept: vec![None; words.words.len()], words });
+            positives.push(Positive { steps: Vec::new(), kept: vec![None; words.words.len()], words, lost: false });
             positives.len() - 1
         });
         let positive = &mut positives[place];
@@ -109,7 +111,10 @@ fn positives(annotated: &Annotated<'_>, hop: u32, keep: Keep) -> Vec<Positive> {
         let is_last = at + 1 == steps.len() && step.needed_by.is_empty();
         let aliases = question.answers.iter().filter(|_| is_last);
         let answers: Vec<&str> = std::iter::once(&step.answer).chain(aliases).map(String::as_str).collect();
-        let Some(answer) = positive.words.answer(step, &answers) else { continue };
+        let Some(answer) = positive.words.answer(step, &answers) else {
+            positive.lost |= !step.needed_by.is_empty();
+            continue;
+        };
         let until = step.needed_by.iter().map(|&by| steps[by].depth).max().unwrap_or(0);
         positive.kept[answer].iter_mut().for_each(|kept| *kept = Some(kept.unwrap_or(0).max(until)));
     }
@@ -139,12 +144,15 @@ fn label(
     if negatives.is_empty() {
         report.hops_without_negative += 1;
     }
-    let random = random(annotated, library, negatives, settings.random_negatives.saturating_mul(positives.len()), draw);
+    let wanted = settings.random_negatives.saturating_mul(positives.len());
+    let random = random(annotated, library, negatives, wanted, draw);
+    if wanted > 0 {
+        *report.random_negatives_missing.get_or_insert(0) += (wanted - random.len()) as u64;
+    }
     let wrong = negatives.iter().take(settings.negatives.saturating_mul(positives.len())).chain(&random);
     let wrong: Vec<Chunk> = wrong.map(|&passage| library.chunk(passage)).collect();
     let listed: Vec<String> =
         negatives.iter().chain(&random).map(|&passage| library.chunk(passage).written()).collect();
-    let mut lost = false;
     for positive in positives {
         let chunk = &annotated.chunks[positive.steps[0]];
         let tag = if continues(steps, positive) { CONTINUE } else { FINISH };
@@ -152,7 +160,6 @@ fn label(
         report.gold_without_span += u64::from(!labels.contains(&true));
         report.gold_words += labels.len() as u64;
         report.kept_words += labels.iter().filter(|kept| **kept).count() as u64;
-        lost |= tag == CONTINUE && !positive.kept.iter().flatten().any(|until| *until > hop.1 as u32 + 1);
         rows.encoder.push(encoder_row(id, hop, chunk.written(), listed.clone()));
         rows.labeler.push(labeler_row(id, hop, positive.words.clone(), labels, tag, &chunk.name));
     }
@@ -164,7 +171,7 @@ fn label(
         let labels = vec![false; words.words.len()];
         rows.labeler.push(labeler_row(id, hop, words, labels, TERMINATE, &chunk.name));
     }
-    lost
+    positives.iter().any(|positive| positive.lost)
 }
 
 /// The tags as the authors' files have them.

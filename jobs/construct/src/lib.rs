@@ -28,12 +28,14 @@
 //!    [`Keep::SubjectAndAnswer`], the name of what the step asks about where it first stands. The tag is `<CONTINUE>` if another
 //!    step needs the answer, else `<FINISH>`; a trainer of two tags takes both for index 0. A passage that answers two steps of one
 //!    hop is one row. The best passages that BM25 finds for the query and that are not gold of the question are
-//!    `<TERMINATE>`, without a kept word, as many as the hop has gold ones.
+//!    `<TERMINATE>`, without a kept word, as many as the hop has gold ones. Where the corpus lacks a gold passage, or has it in other
+//!    words, no passage of its title is one of them.
 //! 3. *Filter.* The words of `Query: {query} Info: {kept words}; Info: …`, one `Info` for each continuing passage in the
 //!    order of steps. Kept are the words of the query that a later hop answers, closing punctuation, answers that a later
 //!    step needs (earlier hops' among them); never the template's words, nor the subject's.
 //! 4. *Next query.* The kept words, with spaces between them: `When was founded ? Houston Baptist University`. Then hop 2, and
-//!    so on. Where an answer that is needed does not stand in its passage, the question ends there.
+//!    so on. Where an answer that is needed does not stand in its passage, the question ends there, also if the passage has
+//!    another step's.
 //!
 //! [`Report`] counts every question that gives nothing, or less, and why.
 

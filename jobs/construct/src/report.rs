@@ -31,6 +31,9 @@ pub struct Report {
     pub negatives_with_answer: Option<u64>,
     /// Hops for which nothing but gold was found.
     pub hops_without_negative: u64,
+    /// Random negatives that were asked for and not found: a small corpus has little but what is gold or found already. None where
+    /// none were asked for.
+    pub random_negatives_missing: Option<u64>,
     /// Next queries in which no content word of the question is left.
     pub queries_without_question: u64,
     /// Questions whose answer stands in none of their gold passages: no reader row with it; none where there are no reader rows.
@@ -87,6 +90,7 @@ impl fmt::Display for Report {
             ("gold chunks without a kept word", Some(self.gold_without_span)),
             ("negatives that have the hop's answer", self.negatives_with_answer),
             ("hops without a negative", Some(self.hops_without_negative)),
+            ("random negatives that were not found", self.random_negatives_missing),
             ("next queries without a content word of the question", Some(self.queries_without_question)),
             ("questions whose answer is in no gold passage", self.answers_not_found),
         ] {

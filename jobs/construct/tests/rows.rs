@@ -8,6 +8,7 @@ mod shelf;
 use hopeval_construct::{FilterRow, Keep, LabelerRow, Report, Rows, Settings, rows};
 use hopeval_datasets::{GoldPassage, PassageRecord, Question, SubQuestion};
 use shelf::Shelf;
+use std::collections::BTreeSet;
 
 fn passage(id: &str, title: &str, sentences: &[&str]) -> PassageRecord {
     PassageRecord { id: Some(id.to_owned()), ..PassageRecord::from_sentences(title.to_owned(), sentences, " ") }
@@ -52,7 +53,11 @@ fn two_hops() -> Question {
 const ANSWER: Settings = Settings { seed: 1, k: 10, negatives: 1, random_negatives: 0, keep: Keep::Answer };
 
 fn made(question: &Question, settings: &Settings) -> (Rows, Report) {
-    let shelf = Shelf::of(passages());
+    made_on(passages(), question, settings)
+}
+
+fn made_on(corpus: Vec<PassageRecord>, question: &Question, settings: &Settings) -> (Rows, Report) {
+    let shelf = Shelf::of(corpus);
     let mut report = Report::default();
     (rows(question, &mut shelf.library(), settings, &mut report), report)
 }
@@ -180,6 +185,45 @@ fn what_cannot_be_used_is_counted() {
     assert_eq!(rows.reader[0].answer, "New York", "the last answer is still there to be read");
 }
 
+/// Two steps of one hop that one passage answers, of which it has but one answer: the next query would lack the other.
+#[test]
+fn an_answer_that_is_lost_beside_another_is_counted() {
+    let both = |second: &str| Question {
+        text: "Were the director and the place of The Shining older than Stephen King?".to_owned(),
+        decomposition: vec![
+            step("Who directed The Shining?", "Stanley Kubrick", 0),
+            step("Where was The Shining made?", second, 0),
+            step("Is #1 of #2 older?", "New York", 1),
+        ],
+        ..two_hops()
+    };
+    let hops = |rows: &Rows| rows.labeler.iter().map(|row| row.hop).max();
+    let (rows, report) = made(&both("England"), &ANSWER);
+    assert_eq!((hops(&rows), rows.filter.len(), report.cut_short.len()), (Some(1), 1, 0));
+    assert_eq!(rows.labeler[0].matched, "Stanley Kubrick England");
+    let (rows, report) = made(&both("Oregon"), &ANSWER);
+    assert_eq!((hops(&rows), rows.filter.len()), (Some(0), 0));
+    assert_eq!(rows.labeler[0].matched, "Stanley Kubrick");
+    assert_eq!(report.cut_short.into_iter().next(), Some(("an answer that its passage does not have", 1)));
+}
+
+/// Another dump of the same encyclopaedia has the article in other words, and in two pieces: both may be what is gold.
+#[test]
+fn a_gold_passage_in_other_words_is_no_negative() {
+    let mut corpus = passages();
+    corpus.retain(|record| record.title != "The Shining");
+    corpus.push(passage("1", "The Shining", &["The Shining (1980) is a film, known for mazes."]));
+    corpus.push(passage("2", "The Shining", &["Its director was Stanley Kubrick, born in New York."]));
+    let settings = Settings { negatives: 9, ..ANSWER };
+    let (rows, report) = made_on(corpus, &two_hops(), &settings);
+    let wrong: BTreeSet<&str> =
+        rows.labeler.iter().filter(|row| row.tag == "<TERMINATE>").map(|row| row.passage.as_str()).collect();
+    assert_eq!(wrong, BTreeSet::from(["other", "far"]));
+    assert_eq!(report.negatives_with_answer, Some(0));
+    let listed = rows.encoder.iter().flat_map(|row| &row.negatives);
+    assert!(listed.filter(|negative| negative.starts_with("The Shining: ")).count() == 0);
+}
+
 #[test]
 fn paths_and_contexts() {
     let (rows, report) = made(&two_hops(), &Settings::default());
@@ -224,4 +268,10 @@ fn chance_is_the_seeds() {
     };
     assert_eq!(names(1), names(1));
     assert!((2..12).any(|seed| names(seed) != names(1)));
+    // Each of the two hops finds gold alone, which leaves two passages to draw.
+    let missing = |random_negatives: usize| {
+        let settings = Settings { random_negatives, ..with(1) };
+        made(&Question { text: "Zzz?".to_owned(), ..two_hops() }, &settings).1.random_negatives_missing
+    };
+    assert_eq!((missing(0), missing(1), missing(3)), (None, Some(0), Some(2)));
 }
