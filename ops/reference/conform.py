@@ -135,6 +135,13 @@ chunk = "text"
 CONFIGURATIONS = ["promptrank", "promptrank_variant", "promptrank_single_hop", "efficientrag", "efficientrag_variant"]
 
 
+def at_least_one(text):
+    """A count of the command line."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; allowed are whole numbers from 1 on")
+    return int(text)
+
+
 def hopeval(arguments, *words):
     places = ["--store", arguments.work / "store", "--cache", arguments.work / "cache"]
     command = [arguments.hopeval, *words, *places, "--json"]
@@ -204,12 +211,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hopeval", required=True, type=pathlib.Path, help="the program")
     parser.add_argument("--hotpotqa", type=pathlib.Path)
-    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--questions", type=at_least_one, default=50)
     parser.add_argument("--work", type=pathlib.Path)
     parser.add_argument("--python", type=pathlib.Path, default=sys.executable)
     parser.add_argument("--datasets", default="world,hotpotqa", help="comma-separated")
     parser.add_argument("--only", default="", help="configurations whose name holds this")
-    parser.add_argument("--at-once", type=int, default=1, help="references that run at the same time, each on one core")
+    parser.add_argument("--at-once", type=at_least_one, default=1, help="references that run at the same time, each on one core")
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--out", type=pathlib.Path, help="the table as a file")
     arguments = parser.parse_args()
