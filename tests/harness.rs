@@ -4,7 +4,8 @@
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The binary under test.
 pub const HOPEVAL: &str = env!("CARGO_BIN_EXE_hopeval");
@@ -40,6 +41,24 @@ pub fn succeed(command: &mut Command) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?} ended with {}\n{out}\n{err}", output.status);
     out.into_owned()
+}
+
+/// Starts a command, and kills it once the first run of `store` has two commits.
+pub fn kill_after_commits(command: &mut Command, store: &Path) {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command can be started");
+    let log = || -> Option<usize> {
+        let run = std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path();
+        Some(std::fs::read_dir(run.join("log")).ok()?.count())
+    };
+    let begun = Instant::now();
+    // The fence, and two commits.
+    while log().is_none_or(|records| records < 3) {
+        let ended = child.try_wait().expect("a child can be asked");
+        assert!(begun.elapsed() < Duration::from_secs(60) && ended.is_none(), "no commit to kill after");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().expect("a child can be killed");
+    child.wait().expect("a killed child ends");
 }
 
 /// The bytes of the three tables that must not depend on workers, crashes and restarts.

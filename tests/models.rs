@@ -5,12 +5,12 @@
 
 mod harness;
 
-use harness::{document, final_tables, hopeval, run_of, succeed};
+use harness::{document, final_tables, hopeval, kill_after_commits, run_of, succeed};
 use hopeval_results::Store;
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Copies tiny models beside a job: a digest is remembered beside the weights, and the fixtures are no place for it.
@@ -71,31 +71,18 @@ chunk = 4
 
 const SWEEP: &str = "[method.promptrank.sweep]\ntemperature = [1.0, 1.4]";
 
-fn evaluate(dir: &Path, job: &Path, store: &str, more: &[&str]) -> Value {
+fn command(dir: &Path, job: &Path, store: &str, more: &[&str]) -> Command {
     let arguments = ["run", job.to_str().unwrap(), "--store", store, "--cache", "cache", "--json"];
-    document(&mut hopeval(dir, &[&arguments[..], more].concat()))
+    hopeval(dir, &[&arguments[..], more].concat())
+}
+
+fn evaluate(dir: &Path, job: &Path, store: &str, more: &[&str]) -> Value {
+    document(&mut command(dir, job, store, more))
 }
 
 /// Begins a run, and kills it after its first commits.
 fn killed(dir: &Path, job: &Path, store: &str, more: &[&str]) {
-    let arguments = ["run", job.to_str().unwrap(), "--store", store, "--cache", "cache"];
-    let mut command = hopeval(dir, &[&arguments[..], more].concat());
-    let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    let log = || -> Option<usize> {
-        let run = std::fs::read_dir(dir.join(store).join("runs")).ok()?.flatten().next()?.path();
-        Some(std::fs::read_dir(run.join("log")).ok()?.count())
-    };
-    // The fence, and two commits.
-    while log().is_none_or(|records| records < 3) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
-            "no commit to kill after"
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill_after_commits(&mut command(dir, job, store, more), &dir.join(store));
 }
 
 /// Rows of a document's costs: the run's, or a configuration's.

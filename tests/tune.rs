@@ -6,13 +6,11 @@
 
 mod harness;
 
-use harness::{document, hopeval, run_of};
+use harness::{document, hopeval, kill_after_commits, run_of};
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 /// Everything but what a method takes from choices, and `[tune]`.
 const HEAD: &str = r#"
@@ -217,26 +215,7 @@ fn a_search_that_is_killed_chooses_what_it_would_have() {
     let text = std::fs::read_to_string(&searched).unwrap();
     std::fs::write(&searched, text.replace("chunk = 2\nin_flight = 2", "chunk = 1\nin_flight = 1")).unwrap();
     let peace = tune(dir, &searched, "peace", &["--workers", "1"]);
-    let mut child = command(dir, "tune", &searched, "war", &["--workers", "1"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let log = || -> Option<usize> {
-        let run = std::fs::read_dir(dir.join("war/runs")).ok()?.flatten().next()?.path();
-        Some(std::fs::read_dir(run.join("log")).ok()?.count())
-    };
-    let begun = Instant::now();
-    // The fence, and two commits.
-    while log().is_none_or(|records| records < 3) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
-            "nothing to kill after"
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill_after_commits(&mut command(dir, "tune", &searched, "war", &["--workers", "1"]), &dir.join("war"));
     assert!(!dir.join("war").join(layout::selection("wording")).exists());
     let resumed = tune(dir, &searched, "war", &["--workers", "2"]);
     assert!(records(dir, "war") == records(dir, "peace"));
