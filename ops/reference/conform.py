@@ -66,6 +66,8 @@ model = "hopeval:filter"
 [service.encoder]
 kind = "lm"
 model = "hopeval:encoder"
+max_tokens = 96
+normalize = true
 [service.dense]
 kind = "dense"
 encoder = "encoder"
