@@ -324,11 +324,13 @@ fn a_run_that_is_stopped_while_it_embeds_its_corpus_begins_that_again() {
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(75), "{said}");
     assert!(said.contains("interrupted before any question was admitted"), "{said}");
+    assert!(said.contains("`hopeval resume "), "{said}");
     assert!(indexes("elsewhere").is_empty(), "half an index is none");
 
     let resume = ["resume", "latest", "--store", "war", "--cache", "elsewhere", "--workers", "3", "--json"];
     let resumed = document(&mut hopeval(dir.path(), &resume));
     assert!(indexes("elsewhere") == expected);
+    assert!(paths("elsewhere", ".part").is_empty(), "what was left has been cleared away");
     let tables = |store: &str, document: &Value| final_tables(&dir.path().join(store), run_of(document));
     assert!(tables("war", &resumed) == tables("peace", &peace));
 }

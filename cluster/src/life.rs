@@ -22,9 +22,9 @@ use hopeval_jobs::corpora::Report;
 use hopeval_jobs::run::{self, Generation, Open, Places};
 use hopeval_jobs::tables;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use timely::WorkerConfig;
 
@@ -64,6 +64,9 @@ pub(crate) struct Ended {
 /// Whether this process has something that a signal lets finish: its part of a dataflow, or children that have one.
 static JOINED: AtomicBool = AtomicBool::new(false);
 
+/// The run, once process 0 has it: what an early end says how to go on with.
+static RUN: OnceLock<String> = OnceLock::new();
+
 /// From now on the first signal drains.
 pub(crate) fn joined() {
     JOINED.store(true, Ordering::SeqCst);
@@ -73,6 +76,9 @@ pub(crate) fn joined() {
 pub(crate) fn leave_before_joining() {
     if !JOINED.load(Ordering::SeqCst) {
         print::note("interrupted before any question was admitted");
+        if let Some(run) = RUN.get() {
+            print::note(&format!("hint: `hopeval resume {run}` goes on"));
+        }
         std::process::exit(i32::from(exit::RESUMABLE));
     }
 }
@@ -102,6 +108,7 @@ pub(crate) fn live(
     let committer = committer();
     let (role, opened) = match lead {
         Some(run) => {
+            let _ = RUN.set(run.clone());
             let open = Open::open(places, &run, report)?;
             let processes = membership.hosts.len();
             let generation = run::fence(&places.store, &open.record, &committer, processes, membership.workers)?;
@@ -121,8 +128,8 @@ pub(crate) fn live(
     let welcome: Welcome = serde_json::from_slice(&formed.welcome)?;
     let leads = opened.is_some();
     let (events, happened) = channel();
-    // The beat starts before the run is opened: opening may build an index, and only silence counts until the first step.
-    let beats: Arc<std::sync::OnceLock<Arc<hopeval_operators::Counters>>> = Arc::default();
+    // The beat starts before the run is opened: opening and preparing may build an index, and only silence counts until the first step.
+    let beats: Arc<OnceLock<Arc<hopeval_operators::Counters>>> = Arc::default();
     let sampled = Arc::clone(&beats);
     let verdicts = events.clone();
     let pulse = Pulse::start(

@@ -383,7 +383,12 @@ impl JobError {
 
     /// Whether no space was left to write to: the run can be resumed once there is some.
     pub fn is_full(&self) -> bool {
-        matches!(self.store(), Some(StoreError::Full { .. }))
+        match self {
+            Self::Index { source: hopeval_index::IndexError::Io { source, .. }, .. } | Self::Io { source, .. } => {
+                source.kind() == std::io::ErrorKind::StorageFull
+            }
+            _ => matches!(self.store(), Some(StoreError::Full { .. })),
+        }
     }
 
     /// Whether the same command can succeed later without anybody's help: a full disk, a lack of rights and what

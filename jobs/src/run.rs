@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   make: corpus, sparse indexes, questions ---> run record
-//!   open: the same corpus and indexes, methods, judge, the log     (every process of every generation)
+//!   open: the same corpus and sparse indexes, methods, judge, the log     (every process of every generation)
 //!   prepare: dense indexes that a host lacks     (every worker)
 //!   work: feed and dataflow until all chunks are committed, or the run drains (`drain`)     (every worker)
 //!   finish: final tables from the committed outcomes     (process 0)
@@ -155,7 +155,7 @@ impl Resolved {
     }
 }
 
-/// Makes a run of `job`: builds what is missing, writes its questions and its record, and returns its id.
+/// Makes a run of `job`: builds what is missing but for dense indexes, writes its questions and its record, and returns its id.
 ///
 /// # Errors
 /// Whatever is wrong with the job, its files or the store. Nothing of the run is visible then.
@@ -244,7 +244,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// Opens the run `run`: its corpus and indexes are built here if this machine does not have them.
+    /// Opens the run `run`: its corpus and sparse indexes are built here if this machine does not have them.
     ///
     /// # Errors
     /// No such run, another version's record, a corpus that is not the run's.
@@ -456,15 +456,13 @@ impl Generation {
         self.log.state().total_outcomes()
     }
 
-    /// Makes with all workers what services lack. A process that stops meanwhile has nothing to drain.
+    /// Makes with all workers what services lack. A process that stops meanwhile has nothing to drain. No beat is counted: a long
+    /// passage, or a disk that the file is brought to, is no stall, and a process that has not made its first step may be silent.
     ///
     /// # Errors
     /// An index cannot be made here. The other workers wait: the process must end.
     pub fn prepare(&self, worker: &mut Worker) -> Result<(), JobError> {
-        let beat = || {
-            self.counters.beats.fetch_add(1, Ordering::Relaxed);
-        };
-        self.run.company.catalogue.make_indexes(worker, &self.building, beat)
+        self.run.company.catalogue.make_indexes(worker, &self.building)
     }
 
     /// Builds this worker's dataflow, once [`Generation::prepare`] has come back.

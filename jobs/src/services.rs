@@ -155,13 +155,8 @@ impl Catalogue {
     ///
     /// # Errors
     /// As there.
-    pub fn make_indexes(
-        &self,
-        worker: &mut Worker,
-        building: &Arc<Building>,
-        stepped: impl FnMut(),
-    ) -> Result<(), JobError> {
-        build::make(worker, &self.corpus, &self.engines, building, stepped)?;
+    pub fn make_indexes(&self, worker: &mut Worker, building: &Arc<Building>) -> Result<(), JobError> {
+        build::make(worker, &self.corpus, &self.engines, building)?;
         self.open_indexes()
     }
 

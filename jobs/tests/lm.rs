@@ -182,7 +182,7 @@ fn every_place_that_lacks_an_index_gets_the_same_file_from_all_workers() {
         let workers = members.len();
         let guards = timely::execute(timely::Config::process(workers), move |worker| {
             let (catalogue, building) = &members[worker.index()];
-            catalogue.make_indexes(worker, building, || ()).unwrap();
+            catalogue.make_indexes(worker, building).unwrap();
         });
         guards.unwrap().join().into_iter().for_each(|ended| ended.unwrap());
     };

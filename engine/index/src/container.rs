@@ -15,10 +15,10 @@
 //! beside its place and moved there when it is complete and on disk, so a reader never sees half of one.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, TryLockError},
     io::{self, BufWriter, Seek, SeekFrom, Write},
     ops::Range,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -88,12 +88,53 @@ impl Drop for Temporary {
     }
 }
 
-/// A name beside `place` that no other writer uses.
-pub(crate) fn beside(place: &Path, what: &str) -> PathBuf {
+/// A name beside `place` that no other writer of this process uses.
+fn beside(place: &Path, what: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut name = place.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.{}.{what}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
     place.with_file_name(name)
+}
+
+/// An empty file beside `place`, whose name ends with `what`, locked for as long as it is open. What writers that were killed have left there is removed: their
+/// locks went with them. Where the file system knows no locks, it stays.
+pub(crate) fn fresh(place: &Path, what: &str) -> Result<(PathBuf, File), IndexError> {
+    loop {
+        let path = beside(place, what);
+        let file = match File::options().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => file,
+            // Of a writer with the number that this process has: of another host, or of an earlier life of this container.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(error) => return Err(failed("create", &path)(error)),
+        };
+        let taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        // Whoever sweeps between the two calls above takes the new file for an abandoned one.
+        if taken || file.metadata().map_err(failed("read", &path))?.nlink() == 0 {
+            continue;
+        }
+        sweep(place, what, &path);
+        return Ok((path, file));
+    }
+}
+
+/// Removes the files beside `place` that nobody writes any more, but for `own`. What cannot be looked at stays.
+fn sweep(place: &Path, what: &str, own: &Path) {
+    let (Some(folder), Some(name)) = (place.parent(), place.file_name().and_then(|name| name.to_str())) else { return };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let file_name = entry.file_name();
+        let numbers = file_name.to_str().and_then(|found| found.strip_prefix(name)?.strip_suffix(what));
+        let path = entry.path();
+        if numbers.is_none_or(|numbers| !numbers.starts_with('.')) || path.file_name() == own.file_name() {
+            continue;
+        }
+        // Removed under the lock, which its writer, if it has just begun, waits for no longer than it takes to look again.
+        if let Ok(file) = File::options().write(true).open(&path)
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
 }
 
 fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> IndexError + 'a {
@@ -103,9 +144,7 @@ fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) ->
 impl Writer {
     /// Begins a file that will have at most `sections` sections.
     pub(crate) fn create(place: &Path, sections: usize) -> Result<Self, IndexError> {
-        let path = beside(place, "part");
-        let file = File::options().read(true).write(true).create_new(true).open(&path);
-        let file = file.map_err(failed("create", &path))?;
+        let (path, file) = fresh(place, "part")?;
         let mut writer = Self {
             out: BufWriter::with_capacity(1 << 20, file),
             place: place.to_owned(),

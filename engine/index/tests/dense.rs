@@ -309,3 +309,33 @@ fn damage_is_never_a_panic() {
         assert!(refused > 60 && searched > 20, "{refused} refused, {searched} searched");
     }
 }
+
+#[test]
+fn what_a_killed_writer_left_is_cleared_away_and_what_is_written_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let names = || -> Vec<String> {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let (left, other) = ("index.1.0.part", "another.1.0.part");
+    fs::write(folder.path().join(left), b"half").unwrap();
+    fs::write(folder.path().join(other), b"half").unwrap();
+    // A process with the number of this one, in its earlier life.
+    for number in 0..100 {
+        fs::write(folder.path().join(format!("index.{}.{number}.part", std::process::id())), b"").unwrap();
+    }
+    let create = || DenseWriter::create(&path, "corpus", &parameters(Dtype::F32), 1, 1).unwrap();
+    let mut first = create();
+    let mut second = create();
+    assert_eq!(names().len(), 3, "two are written, and one is of another index: {:?}", names());
+    assert!(!names().contains(&left.to_owned()) && names().contains(&other.to_owned()));
+    for writer in [&mut first, &mut second] {
+        writer.place(0, &[1.0]).unwrap();
+    }
+    second.finish().unwrap();
+    first.finish().unwrap();
+    assert_eq!(names(), [other, "index"]);
+}

@@ -46,9 +46,7 @@ impl Drop for Spill {
 
 impl Spill {
     pub(super) fn create(index: &Path) -> Result<Self, IndexError> {
-        let path = container::beside(index, "runs");
-        let file = File::options().read(true).write(true).create_new(true).open(&path);
-        let file = file.map_err(|source| IndexError::Io { action: "create", path: path.clone(), source })?;
+        let (path, file) = container::fresh(index, "runs")?;
         Ok(Self { path, out: BufWriter::with_capacity(1 << 20, file), at: 0, runs: Vec::new() })
     }
 

@@ -8,9 +8,9 @@
 //!                                                                                     one worker of each place
 //! ```
 //!
-//! So a corpus is embedded once by all devices of a cluster, whatever hosts want it. Processes that share a folder share the
-//! file. The file's bytes do not depend on the workers: vectors do not depend on batches, and each has its place. A build that
-//! does not end leaves no file, and is begun again.
+//! So a corpus is embedded once by all devices of a cluster, whatever hosts want it. Processes of one host that share a folder share
+//! the file; of several hosts each writes it, and the last one stays, which has the same bytes. The file's bytes do not depend on the workers: vectors do not depend on batches, and each has its place. A build that
+//! does not end leaves no index, and is begun again; the next one clears away what it had written.
 
 use super::Dense;
 use crate::corpora::Report;
@@ -53,7 +53,7 @@ pub struct Building {
     /// Indexes that one of its workers speaks for.
     spoken: Mutex<BTreeSet<Arc<str>>>,
     /// The index that is being made, while passages of it are embedded here.
-    current: Mutex<Option<Arc<str>>>,
+    current: Mutex<Option<String>>,
     /// Its passages that are embedded here.
     embedded: Arc<AtomicU64>,
     fault: Fault,
@@ -77,17 +77,17 @@ impl Building {
         self.spoken.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(name))
     }
 
-    fn enter(&self, name: Option<&Arc<str>>) {
+    /// One of its workers begins with an index, or has ended.
+    fn enter(&self, name: Option<&str>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.as_ref() != name {
+        if current.as_deref() != name {
             self.embedded.store(0, Ordering::Relaxed);
-            *current = name.cloned();
+            *current = name.map(str::to_owned);
         }
     }
 }
 
-/// Makes, together with all other workers, every dense index that a process lacks; `stepped` is called after each step.
-/// Every worker calls it, with the same engines.
+/// Makes, together with all other workers, every dense index that a process lacks. Every worker calls it, with the same engines.
 ///
 /// # Errors
 /// An encoder that cannot be opened, a place that cannot be read; also what went wrong meanwhile, which `building`'s fault
@@ -97,7 +97,6 @@ pub fn make(
     corpus: &Arc<Corpus>,
     engines: &Engines,
     building: &Arc<Building>,
-    mut stepped: impl FnMut(),
 ) -> Result<(), JobError> {
     for (name, engine) in engines {
         let Engine::Dense(dense) = &**engine else { continue };
@@ -108,14 +107,12 @@ pub fn make(
             lacks = false;
         }
         let wish = lacks.then(|| Wish::new(&dense.place(corpus, dense.model()?).1, worker.index())).transpose()?;
-        building.enter(Some(name));
         let probe = render(worker, wish, corpus, engine, building);
         while !probe.done() {
             if let Some(error) = building.fault.take() {
                 return Err(error);
             }
             worker.step_or_park(Some(PARK));
-            stepped();
         }
     }
     building.enter(None);
@@ -132,7 +129,7 @@ pub(in crate::services) fn alone(corpus: &Arc<Corpus>, engines: &Engines, report
     let (sender, receiver) = channel();
     let work = move || {
         let made = timely::execute_directly(move |worker| {
-            let made = make(worker, &corpus, &engines, &shared, || ());
+            let made = make(worker, &corpus, &engines, &shared);
             if made.is_err() {
                 worker.installed_dataflows().into_iter().for_each(|dataflow| worker.drop_dataflow(dataflow));
             }
@@ -203,6 +200,9 @@ fn render(
         move |wishes| {
             let writers = Wish::writers(wishes);
             let passages = if writers.is_empty() { 0 } else { corpus.len() as u64 };
+            if passages > 0 {
+                building.enter(Some(&dense_of(&engine).name));
+            }
             let bound = |part: u64| (passages * part / workers) as u32;
             Embedding { rows: bound(index)..bound(index + 1), corpus, engine, building, writers }
         }
@@ -252,14 +252,15 @@ impl Production for Embedding {
     }
 
     fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), Failed> {
-        let lost = || Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() };
-        let (passage, completion) = done.unwrap_or_else(|| (self.rows.start, Err(lost())));
-        let vector = self.vector(completion).map_err(|failure| {
-            let passage = self.corpus.id(PassageId(passage)).to_owned();
+        let refused = |passage: String, failure: Failure| {
             let (name, reason) = (self.dense().name.clone(), failure.message);
             self.building.fault.report(JobError::Embedding { name, passage, reason });
             Failed
-        })?;
+        };
+        let lost = || Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() };
+        let (passage, completion) = done.ok_or_else(|| refused("one of those under way".to_owned(), lost()))?;
+        let id = || self.corpus.id(PassageId(passage)).to_owned();
+        let vector = self.vector(completion).map_err(|failure| refused(id(), failure))?;
         self.building.embedded.fetch_add(1, Ordering::Relaxed);
         if let Some((&last, others)) = self.writers.split_last() {
             items.extend(others.iter().map(|&to| Row { to, passage, vector: vector.clone() }));
@@ -380,7 +381,7 @@ fn dense_of(engine: &Engine) -> &Dense {
 }
 
 fn thread_failed(source: std::io::Error) -> JobError {
-    JobError::Io { path: "index".into(), operation: "cannot have a thread for", source }
+    JobError::Io { path: "index".into(), operation: "cannot start a thread for", source }
 }
 
 #[cfg(test)]
