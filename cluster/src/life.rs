@@ -128,7 +128,8 @@ pub(crate) fn live(
     let welcome: Welcome = serde_json::from_slice(&formed.welcome)?;
     let leads = opened.is_some();
     let (events, happened) = channel();
-    // The beat starts before the run is opened: opening and preparing may build an index, and only silence counts until the first step.
+    // The beat starts before the run is opened: opening and preparing may build an index, and only silence counts until the
+    // first step.
     let beats: Arc<OnceLock<Arc<hopeval_operators::Counters>>> = Arc::default();
     let sampled = Arc::clone(&beats);
     let verdicts = events.clone();

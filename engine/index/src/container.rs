@@ -96,8 +96,8 @@ fn beside(place: &Path, what: &str) -> PathBuf {
     place.with_file_name(name)
 }
 
-/// An empty file beside `place`, whose name ends with `what`, locked for as long as it is open. What writers that were killed have left there is removed: their
-/// locks went with them. Where the file system knows no locks, it stays.
+/// An empty file beside `place`, whose name ends with `what`, locked for as long as it is open. What writers that were
+/// killed have left there is removed: their locks went with them. Where the file system knows no locks, it stays.
 pub(crate) fn fresh(place: &Path, what: &str) -> Result<(PathBuf, File), IndexError> {
     loop {
         let path = beside(place, what);
@@ -128,7 +128,7 @@ fn sweep(place: &Path, what: &str, own: &Path) {
         if numbers.is_none_or(|numbers| !numbers.starts_with('.')) || path.file_name() == own.file_name() {
             continue;
         }
-        // Removed under the lock, which its writer, if it has just begun, waits for no longer than it takes to look again.
+        // Removed under the lock: a writer that has just made it finds it taken or gone, and makes another.
         if let Ok(file) = File::options().write(true).open(&path)
             && file.try_lock().is_ok()
         {

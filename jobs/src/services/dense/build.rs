@@ -8,9 +8,10 @@
 //!                                                                                     one worker of each place
 //! ```
 //!
-//! So a corpus is embedded once by all devices of a cluster, whatever hosts want it. Processes of one host that share a folder share
-//! the file; of several hosts each writes it, and the last one stays, which has the same bytes. The file's bytes do not depend on the workers: vectors do not depend on batches, and each has its place. A build that
-//! does not end leaves no index, and is begun again; the next one clears away what it had written.
+//! So a corpus is embedded once by all devices of a cluster, whatever hosts want it. Processes of one host that share a
+//! folder share the file; of several hosts each writes it, and the last one stays, which has the same bytes: vectors do not
+//! depend on batches, and each has its place. A build that does not end leaves no index, and is begun again; the next one
+//! clears away what it had written.
 
 use super::Dense;
 use crate::corpora::Report;

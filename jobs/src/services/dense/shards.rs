@@ -10,8 +10,8 @@
 //!     +-- ticket -- Hit::merge, accounts <==back to the asker, in the order of the workers============+
 //! ```
 //!
-//! So the queries that are under way anywhere share one pass over the rows, and a host reads only the rows of its workers.
-//! Scores do not depend on the part and rankings are a total order, so the answer has the same bits as that of the whole
+//! So the queries that are under way anywhere share one pass over the rows, and a search reads only the rows of a host's
+//! workers. Scores do not depend on the part and rankings are a total order, so the answer has the same bits as that of the whole
 //! index. A part that cannot be searched fails the query: half a ranking is none.
 
 use super::{Dense, Embedded, refused, response};
