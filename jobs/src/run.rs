@@ -87,8 +87,9 @@ pub struct Resolved {
     pub chunk: u64,
 }
 
-/// Machines that a worker has open at once unless the job says otherwise.
-const MACHINES: usize = 4096;
+/// Machines that a worker has open at once unless the job says otherwise: at some 4 to 16 KB each they are the memory of
+/// a run, and few of them make a sweep dear, since configurations share only what waits at the same time.
+const MACHINES: usize = 16_384;
 
 /// The fewest and the most questions in flight on a worker unless the job says otherwise.
 const IN_FLIGHT: (usize, usize) = (16, 256);
@@ -119,7 +120,7 @@ impl Resolved {
         self.prepared.questions.div_ceil(self.chunk)
     }
 
-    /// Questions in flight on each worker: unless the job says, as many as keep 4,096 machines open; one where each is
+    /// Questions in flight on each worker: unless the job says, as many as keep 16,384 machines open; one where each is
     /// timed.
     pub fn in_flight(&self) -> usize {
         if self.job.run.mode == Mode::Latency {

@@ -63,10 +63,7 @@ retriever = "tfidf"
 link_ranker = "links"
 scorer = "scorer"
 {more}
-[run]
-in_flight = 256
 """
-"""All questions at once, for a point as for the sweep: what they share is computed once if it is in the same batch."""
 
 
 class Hopeval:
