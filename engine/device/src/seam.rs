@@ -1,6 +1,6 @@
 //! [`Device`]: what an architecture asks of the hardware.
 //!
-//! Activations are `f32` matrices `[rows, columns]`, one row per token. Every operation that makes a tensor returns a new
+//! Activations are matrices `[rows, columns]`, one row per token: of `f32` numbers, or rounded to bf16 where a device is made to. Every operation that makes a tensor returns a new
 //! one; devices recycle memory. Sequences are described by [`Packing`], on the host.
 //!
 //! # Contract
@@ -297,6 +297,21 @@ pub trait Device: Send + Sync + 'static {
         weight: &Self::Matrix,
         epilogue: Epilogue<'_, Self>,
     ) -> Result<Self::Tensor, DeviceError>;
+
+    /// `scale * x [rows, in] · weightᵀ [out, in] + bias`, read: `rows * out` numbers, row-major. For logits that leave the
+    /// device: they are never rounded to what activations are stored in.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    fn project(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+    ) -> Result<Vec<f32>, DeviceError> {
+        self.read(&self.linear(x, weight, Epilogue { scale, ..Epilogue::bias(bias) })?)
+    }
 
     /// `activation(x[.., ..n]) * x[.., n..2n]`: `[rows, n]` of `[rows, 2n]`.
     ///

@@ -17,7 +17,7 @@ use crate::request::{Finish, Generate, Generated, Ids};
 use crate::sample::{Chosen, NotANumber, choose};
 use crate::score;
 use crate::states::StatesPool;
-use hopeval_device::{Columns, Device, DeviceError, Epilogue, Packing};
+use hopeval_device::{Columns, Device, DeviceError, Packing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -458,8 +458,7 @@ fn take_token(
 
 /// Logits of every row, on the host.
 fn read_logits<D: Device>(device: &D, head: &Head<D>, hidden: &D::Tensor) -> Result<Vec<f32>, DeviceError> {
-    let epilogue = Epilogue { scale: head.scale, ..Epilogue::bias(head.bias.as_ref()) };
-    device.read(&device.linear(hidden, &head.weight, epilogue)?)
+    device.project(hidden, &head.weight, head.bias.as_ref(), head.scale)
 }
 
 /// Rows as runs of neighbours: `(first, how many)`.

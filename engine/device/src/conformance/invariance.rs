@@ -141,7 +141,7 @@ fn gate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
 
 fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     for style in [RotaryStyle::Half, RotaryStyle::Interleaved] {
-        let table = trial.done("angles", trial.device.matrix(&[angles(40, 24)], Layout::OutIn))?;
+        let table = trial.done("angles", trial.device.matrix(&[angles(trial, 40, 24)], Layout::OutIn))?;
         of_rows(trial, &format!("{style:?}"), 40, 3 * 64, |device, x, rows| {
             let positions = rows.iter().map(|row| *row as u32).collect::<Vec<_>>();
             let mut x = device.upload(rows.len(), 3 * 64, &device.read(x)?)?;

@@ -125,7 +125,7 @@ pub(super) fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
         for style in [RotaryStyle::Half, RotaryStyle::Interleaved] {
             let mut x = trial.tensor(rows, start + heads * head_dim + 3)?;
             let places = 40;
-            let table = angles(places, pairs);
+            let table = angles(trial, places, pairs);
             let positions = (0..rows).map(|_| trial.random.below(places) as u32).collect::<Vec<_>>();
             let case = format!("{rows} rows, {heads} heads of {head_dim} from {start}, {pairs} pairs, {style:?}");
             let device = trial.device;
@@ -143,13 +143,14 @@ pub(super) fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
 }
 
 /// Cosines and sines of the usual frequencies.
-pub(super) fn angles(positions: usize, pairs: usize) -> HostTensor {
+pub(super) fn angles<D: Device>(trial: &Trial<'_, D>, positions: usize, pairs: usize) -> HostTensor {
     let angle = |position: usize, pair: usize| position as f64 * 1e4_f64.powf(-(pair as f64) / pairs as f64);
     let row = |position: usize| {
         let cosines = (0..pairs).map(move |pair| angle(position, pair).cos() as f32);
         cosines.chain((0..pairs).map(move |pair| angle(position, pair).sin() as f32))
     };
-    HostTensor::from_f32("angles", &[positions, 2 * pairs], &(0..positions).flat_map(row).collect::<Vec<_>>())
+    let values = trial.storable((0..positions).flat_map(row).collect());
+    HostTensor::from_f32("angles", &[positions, 2 * pairs], &values)
 }
 
 pub(super) fn gather<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {

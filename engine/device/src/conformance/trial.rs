@@ -81,7 +81,16 @@ impl<'a, D: Device> Trial<'a, D> {
     /// Random activations.
     pub(super) fn tensor(&mut self, rows: usize, columns: usize) -> Result<Both<D::Tensor, Plain>, Failure> {
         let values = self.random.numbers(rows * columns, ACTIVATION);
+        let values = self.storable(values);
         Ok(Both { device: self.upload(rows, columns, &values)?, plain: Plain { rows, columns, values } })
+    }
+
+    /// The numbers, rounded to what the device can hold.
+    pub(super) fn storable(&self, mut numbers: Vec<f32>) -> Vec<f32> {
+        if self.arithmetic == Arithmetic::Bf16 {
+            numbers.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32());
+        }
+        numbers
     }
 
     /// Random weights of any type, in parts of any size; in a file they may begin at any byte.
@@ -119,6 +128,7 @@ impl<'a, D: Device> Trial<'a, D> {
         let dtype = self.random.pick(&[Dtype::F32, Dtype::F16, Dtype::Bf16]);
         let offset = self.random.below(4);
         let values = self.random.numbers(shape.iter().product(), scale);
+        let values = self.storable(values);
         let mut bytes = vec![0; offset];
         for value in values {
             match dtype {

@@ -12,6 +12,7 @@ pub(crate) use super::norm::LayerNorm;
 use crate::LmError;
 use crate::config::Config;
 use crate::model::{Batch, Encoder, Operations, Sizes};
+use crate::heads::Rows;
 use crate::weights::Weights;
 use hopeval_device::{
     Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, Epilogue, Lookup, Mask, Packing,
@@ -22,12 +23,13 @@ use std::fmt;
 pub(crate) struct Dense<D: Device> {
     weight: D::Matrix,
     bias: D::Vector,
+    out: usize,
 }
 
 impl<D: Device> Dense<D> {
     /// `weight [out, into]` and `bias [out]` under the prefix of `weights`.
     pub(crate) fn open(weights: &Weights<'_, D>, out: usize, into: usize) -> Result<Self, LmError> {
-        Ok(Self { weight: weights.matrix("weight", out, into)?, bias: weights.vector("bias", out)? })
+        Ok(Self { weight: weights.matrix("weight", out, into)?, bias: weights.vector("bias", out)?, out })
     }
 
     /// Three projections of one input as one product, each `[out, into]`.
@@ -37,12 +39,18 @@ impl<D: Device> Dense<D> {
         Ok(Self {
             weight: weights.stacked(&matrices.each_ref().map(|name| (name.as_str(), out)), into)?,
             bias: weights.joined(&vectors.each_ref().map(|name| (name.as_str(), out)))?,
+            out: names.len() * out,
         })
     }
 
     /// `activation(x · weightᵀ + bias)`.
     pub(crate) fn apply(&self, device: &D, x: &D::Tensor, activation: Activation) -> Result<D::Tensor, DeviceError> {
         device.linear(x, &self.weight, Epilogue::bias(Some(&self.bias)).activation(activation))
+    }
+
+    /// `x · weightᵀ + bias`, read: logits.
+    pub(crate) fn project(&self, device: &D, x: &D::Tensor) -> Result<Rows, DeviceError> {
+        Ok(Rows { columns: self.out, values: device.project(x, &self.weight, Some(&self.bias), 1.0)? })
     }
 
     /// `x · weightᵀ + bias + residual`.

@@ -3,7 +3,7 @@
 use super::Rows;
 use super::pooling::Pooler;
 use crate::architectures::post_norm::Dense;
-use hopeval_device::{Activation, Device, DeviceError, Packing};
+use hopeval_device::{Device, DeviceError, Packing};
 use std::fmt;
 
 /// Gives each token a logit for each label.
@@ -23,7 +23,7 @@ impl<D: Device> TokenClassifier<D> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
     pub fn logits(&self, device: &D, states: &D::Tensor) -> Result<Rows, DeviceError> {
-        Rows::read(device, &self.classifier.apply(device, states, Activation::Identity)?)
+        self.classifier.project(device, states)
     }
 }
 
@@ -52,7 +52,7 @@ impl<D: Device> SequenceClassifier<D> {
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
     pub fn logits(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<Rows, DeviceError> {
         let pooled = self.pooler.pool(device, states, packing)?;
-        Rows::read(device, &self.classifier.apply(device, &pooled, Activation::Identity)?)
+        self.classifier.project(device, &pooled)
     }
 }
 

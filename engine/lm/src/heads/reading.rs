@@ -3,7 +3,7 @@
 use super::Rows;
 use super::pooling::Pooler;
 use crate::architectures::post_norm::Dense;
-use hopeval_device::{Activation, Device, DeviceError, Packing};
+use hopeval_device::{Device, DeviceError, Packing};
 use std::fmt;
 
 /// What a reader says about packed sequences.
@@ -36,10 +36,10 @@ impl<D: Device> SpanReader<D> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
     pub fn read(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<SpanLogits, DeviceError> {
-        let spans = Rows::read(device, &self.spans.apply(device, states, Activation::Identity)?)?;
+        let spans = self.spans.project(device, states)?;
         let rank = |(pooler, dense): &(Pooler<D>, Dense<D>)| {
             let pooled = pooler.pool(device, states, packing)?;
-            Ok(Rows::read(device, &dense.apply(device, &pooled, Activation::Identity)?)?.values)
+            Ok(dense.project(device, &pooled)?.values)
         };
         Ok(SpanLogits {
             start: spans.iter().map(|row| row[0]).collect(),

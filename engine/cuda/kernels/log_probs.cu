@@ -1,0 +1,46 @@
+// The log-sum-exps of one tile of the vocabulary, for a grid of temperatures, and the target's logit: a block for a row.
+//
+// A thread keeps its 32 logits in registers, so the tile is read once, however many temperatures there are. The tiles' parts
+// are joined on the host, in the order of the tiles.
+#include "prelude.cuh"
+
+constexpr u32 THREADS = 256;
+constexpr u32 EACH = 32;
+
+// logits [gridDim.x, stride], of which `count` (at most THREADS * EACH) are entries first..first + count of the vocabulary;
+// bias [vocabulary] or null; inverses [temperatures] of the temperatures. parts [gridDim.x, part_stride]: from
+// `part` on the greatest logit, then a sum of exp((logit - greatest) / T) for each temperature.
+KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logits, const float* bias,
+                           const u32* targets, const float* inverses, u32 stride, u32 first, u32 count,
+                           u32 temperatures, u32 part, u32 part_stride) {
+    SHARED(float, scratch, WARP);
+    const size_t row = blockIdx.x;
+    const float* there = logits + row * stride;
+    const u32 target = targets[row];
+    float mine[EACH];
+    float highest = -infinity();
+#pragma unroll
+    for (u32 i = 0; i < EACH; i++) {
+        const u32 at = i * THREADS + threadIdx.x;
+        mine[i] = -infinity();
+        if (at < count) {
+            mine[i] = there[at] + (bias == nullptr ? 0.0f : bias[first + at]);
+            if (first + at == target) target_logits[row] = mine[i];
+        }
+        highest = fmaxf(highest, mine[i]);
+    }
+    highest = block_max(highest, scratch);
+    float* out = parts + row * part_stride + part;
+    if (threadIdx.x == 0) out[0] = highest;
+    for (u32 t = 0; t < temperatures; t++) {
+        const float inverse = inverses[t];
+        float sum = 0.0f;
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            // Minus infinity stays out, also where the whole tile is.
+            if (mine[i] > -infinity()) sum += expf((mine[i] - highest) * inverse);
+        }
+        sum = block_sum(sum, scratch);
+        if (threadIdx.x == 0) out[1 + t] = sum;
+    }
+}

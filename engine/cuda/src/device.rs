@@ -1,0 +1,370 @@
+//! [`Device`] for [`Cuda`]: shapes are checked, and become launches.
+
+use crate::kernels::Kernel;
+use crate::runtime::{Argument, Element, Launch, Runtime};
+use crate::tensor::{from_bytes, stack, to_bytes};
+use crate::{Cuda, Matrix, Tensor, Vector, attention, log_probs, product};
+use Argument::{Buffer, F32, Null, U32};
+use hopeval_device::{
+    Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
+    Norm, Rotary, RotaryStyle,
+};
+
+/// Threads of kernels that have one for each number.
+const EACH: u32 = 256;
+
+/// Threads of kernels that have a block for each row.
+const ROW: u32 = 128;
+
+/// Tables that one launch can add up.
+const TABLES: usize = 4;
+
+impl<R: Runtime> Cuda<R> {
+    /// Room for activations.
+    pub(crate) fn tensor(&self, rows: usize, columns: usize) -> Result<Tensor<R::Buffer>, DeviceError> {
+        self.tensor_of(rows, columns, self.element)
+    }
+
+    /// Room for numbers of this element.
+    pub(crate) fn tensor_of(
+        &self,
+        rows: usize,
+        columns: usize,
+        element: Element,
+    ) -> Result<Tensor<R::Buffer>, DeviceError> {
+        let buffer = self.runtime.allocate(rows * columns * element.size())?;
+        Ok(Tensor { buffer, rows, columns, element })
+    }
+
+    /// The kernel of this name for activations of this device: `norm` is `norm_f32` or `norm_bf16`.
+    pub(crate) fn kernel(&self, family: &'static str, [f32, bf16]: [&'static str; 2]) -> Kernel {
+        Kernel::named(
+            family,
+            match self.element {
+                Element::F32 => f32,
+                Element::Bf16 => bf16,
+            },
+        )
+    }
+
+    /// A kernel with a block for each `x` of the grid; nothing is launched for none.
+    pub(crate) fn blocks(
+        &self,
+        kernel: Kernel,
+        blocks: usize,
+        threads: u32,
+        arguments: &[Argument<'_, R::Buffer>],
+    ) -> Result<(), DeviceError> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        self.runtime.launch(Launch { kernel, grid: (size(blocks), 1), threads, shared: 0 }, arguments)
+    }
+
+    /// A kernel with a thread for each of `numbers`.
+    pub(crate) fn each(
+        &self,
+        kernel: Kernel,
+        numbers: usize,
+        arguments: &[Argument<'_, R::Buffer>],
+    ) -> Result<(), DeviceError> {
+        self.blocks(kernel, numbers.div_ceil(EACH as usize), EACH, arguments)
+    }
+
+    /// The tensor in this device's element, converted if it is in another.
+    pub(crate) fn converted(&self, x: &Tensor<R::Buffer>) -> Result<Option<Tensor<R::Buffer>>, DeviceError> {
+        if x.element == self.element {
+            return Ok(None);
+        }
+        let out = self.tensor(x.rows, x.columns)?;
+        let numbers = x.rows * x.columns;
+        let (low, high) = (numbers as u64 as u32, (numbers as u64 >> 32) as u32);
+        let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), U32(low), U32(high)];
+        self.each(Kernel::named("rows", "round_to_bf16"), numbers, &arguments)?;
+        Ok(Some(out))
+    }
+}
+
+/// A number of rows, columns or blocks, as a kernel takes it.
+pub(crate) fn size(n: usize) -> u32 {
+    u32::try_from(n).expect("a size below 2^32; this is a bug")
+}
+
+/// The number of an activation in `prelude.cuh`.
+pub(crate) fn code(activation: Activation) -> u32 {
+    match activation {
+        Activation::Identity => 0,
+        Activation::Relu => 1,
+        Activation::Gelu => 2,
+        Activation::GeluTanh => 3,
+        Activation::Silu => 4,
+        Activation::Tanh => 5,
+    }
+}
+
+/// Threads that share a group of the normalisation: by its width alone, since they set the order of the sums.
+fn norm_threads(width: usize) -> u32 {
+    match width {
+        0..=512 => 32,
+        513..=1024 => 128,
+        _ => 256,
+    }
+}
+
+impl<R: Runtime> Device for Cuda<R> {
+    type Tensor = Tensor<R::Buffer>;
+    type Matrix = Matrix<R::Buffer>;
+    type Vector = Vector<R::Buffer>;
+
+    fn identity(&self) -> Identity {
+        let element = match self.element {
+            Element::F32 => "f32",
+            Element::Bf16 => "bf16",
+        };
+        Identity {
+            name: format!("{}, {element}", self.runtime.name()),
+            numerics: format!("cuda-{element}-{}-1", self.runtime.numerics()),
+        }
+    }
+
+    fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Self::Matrix, DeviceError> {
+        let stacked = stack(parts, layout, self.element)?;
+        let buffer = self.runtime.upload(&stacked.bytes)?;
+        Ok(Matrix { buffer, rows: stacked.rows, columns: stacked.columns })
+    }
+
+    fn vector(&self, parts: &[HostTensor]) -> Result<Self::Vector, DeviceError> {
+        let numbers = parts.iter().flat_map(HostTensor::to_f32).collect::<Vec<_>>();
+        let exact = self.runtime.upload(&to_bytes(&numbers, Element::F32))?;
+        let rounded = (self.element == Element::Bf16)
+            .then(|| self.runtime.upload(&to_bytes(&numbers, Element::Bf16)))
+            .transpose()?;
+        Ok(Vector { exact, rounded, len: numbers.len() })
+    }
+
+    fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Self::Tensor, DeviceError> {
+        assert_eq!(values.len(), rows * columns, "numbers of a tensor; this is a bug");
+        let buffer = self.runtime.upload(&to_bytes(values, self.element))?;
+        Ok(Tensor { buffer, rows, columns, element: self.element })
+    }
+
+    fn reserve(&self, rows: usize, columns: usize) -> Result<Self::Tensor, DeviceError> {
+        self.tensor(rows, columns)
+    }
+
+    fn read(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError> {
+        let mut bytes = vec![0; x.rows * x.columns * x.element.size()];
+        self.runtime.download(&x.buffer, &mut bytes)?;
+        Ok(from_bytes(&bytes, x.element))
+    }
+
+    fn shape(&self, x: &Self::Tensor) -> (usize, usize) {
+        (x.rows, x.columns)
+    }
+
+    fn embed(&self, lookups: &[Lookup<'_, Self>], scale: f32) -> Result<Self::Tensor, DeviceError> {
+        assert!((1..=TABLES).contains(&lookups.len()), "one to {TABLES} tables; this is a bug");
+        let (rows, columns) = (lookups[0].ids.len(), lookups[0].table.columns);
+        for Lookup { table, ids } in lookups {
+            assert!(ids.len() == rows && table.columns == columns, "tables of one shape; this is a bug");
+            assert!(ids.iter().all(|id| (*id as usize) < table.rows), "ids of a table; this is a bug");
+        }
+        let out = self.tensor(rows, columns)?;
+        let ids = lookups.iter().map(|l| self.lists.get(&self.runtime, l.ids)).collect::<Result<Vec<_>, _>>()?;
+        let mut arguments = vec![Buffer(&out.buffer)];
+        for table in 0..TABLES {
+            match lookups.get(table) {
+                Some(lookup) => arguments.extend([Buffer(&lookup.table.buffer), Buffer(&*ids[table])]),
+                None => arguments.extend([Null, Null]),
+            }
+        }
+        arguments.extend([U32(size(columns)), F32(scale)]);
+        self.blocks(self.kernel("rows", ["embed_f32", "embed_bf16"]), rows, ROW, &arguments)?;
+        Ok(out)
+    }
+
+    fn norm(&self, x: &Self::Tensor, norm: Norm<'_, Self>) -> Result<Self::Tensor, DeviceError> {
+        let converted = self.converted(x)?;
+        let x = converted.as_ref().unwrap_or(x);
+        let out = self.tensor(x.rows, x.columns)?;
+        self.norm_into(&out, x, (0, 1, x.columns), norm)?;
+        Ok(out)
+    }
+
+    fn norm_groups(
+        &self,
+        x: &mut Self::Tensor,
+        start: usize,
+        groups: usize,
+        width: usize,
+        norm: Norm<'_, Self>,
+    ) -> Result<(), DeviceError> {
+        assert!(start + groups * width <= x.columns, "groups of columns; this is a bug");
+        assert_eq!(x.element, self.element, "groups of what a product made; this is a bug");
+        self.norm_into(x, x, (start, groups, width), norm)
+    }
+
+    fn linear(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        epilogue: Epilogue<'_, Self>,
+    ) -> Result<Self::Tensor, DeviceError> {
+        product::linear(self, x, weight, epilogue)
+    }
+
+    fn project(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+    ) -> Result<Vec<f32>, DeviceError> {
+        product::project(self, x, weight, bias, scale)
+    }
+
+    fn gate(&self, x: &Self::Tensor, activation: Activation) -> Result<Self::Tensor, DeviceError> {
+        assert!(x.columns.is_multiple_of(2) && x.element == self.element, "two halves of a product; this is a bug");
+        let n = x.columns / 2;
+        let out = self.tensor(x.rows, n)?;
+        let arguments =
+            [Buffer(&out.buffer), Buffer(&x.buffer), U32(size(x.rows)), U32(size(n)), U32(code(activation))];
+        self.each(self.kernel("activation", ["gate_f32", "gate_bf16"]), x.rows * n, &arguments)?;
+        Ok(out)
+    }
+
+    fn rotate(
+        &self,
+        x: &mut Self::Tensor,
+        start: usize,
+        heads: usize,
+        head_dim: usize,
+        positions: &[u32],
+        rotary: &Rotary<'_, Self>,
+    ) -> Result<(), DeviceError> {
+        assert!(start + heads * head_dim <= x.columns && 2 * rotary.pairs <= head_dim, "heads; this is a bug");
+        assert!(positions.len() == x.rows && x.element == self.element, "a position for each row; this is a bug");
+        assert!(
+            rotary.table.columns == 2 * rotary.pairs && positions.iter().all(|p| (*p as usize) < rotary.table.rows),
+            "positions of the table; this is a bug"
+        );
+        let list = self.lists.get(&self.runtime, positions)?;
+        let arguments = [
+            Buffer(&x.buffer),
+            Buffer(&rotary.table.buffer),
+            Buffer(&*list),
+            U32(size(x.rows)),
+            U32(size(x.columns)),
+            U32(size(start)),
+            U32(size(heads)),
+            U32(size(head_dim)),
+            U32(size(rotary.pairs)),
+            U32(u32::from(rotary.style == RotaryStyle::Interleaved)),
+        ];
+        let kernel = self.kernel("rotary", ["rotate_f32", "rotate_bf16"]);
+        self.each(kernel, x.rows * heads * rotary.pairs, &arguments)
+    }
+
+    fn attention(
+        &self,
+        q: Columns<'_, Self::Tensor>,
+        k: Columns<'_, Self::Tensor>,
+        v: Columns<'_, Self::Tensor>,
+        attention: &Attention<'_, Self>,
+    ) -> Result<Self::Tensor, DeviceError> {
+        attention::attend(self, q, k, v, attention)
+    }
+
+    fn gather(&self, x: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor, DeviceError> {
+        assert!(rows.iter().all(|row| (*row as usize) < x.rows), "rows of a tensor; this is a bug");
+        let out = self.tensor_of(rows.len(), x.columns, x.element)?;
+        let list = self.lists.get(&self.runtime, rows)?;
+        let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), Buffer(&*list), U32(size(x.columns))];
+        let kernel = match x.element {
+            Element::F32 => "gather_f32",
+            Element::Bf16 => "gather_bf16",
+        };
+        self.blocks(Kernel::named("rows", kernel), rows.len(), ROW, &arguments)?;
+        Ok(out)
+    }
+
+    fn scatter(
+        &self,
+        into: &mut Self::Tensor,
+        to: &[u32],
+        from: Columns<'_, Self::Tensor>,
+    ) -> Result<(), DeviceError> {
+        assert!(from.start + into.columns <= from.tensor.columns, "columns of a tensor; this is a bug");
+        assert!(to.len() <= from.tensor.rows, "a row for each place; this is a bug");
+        assert!(to.iter().all(|row| (*row as usize) < into.rows), "rows of a tensor; this is a bug");
+        let converted = self.converted(from.tensor)?;
+        let tensor = converted.as_ref().unwrap_or(from.tensor);
+        let list = self.lists.get(&self.runtime, to)?;
+        let arguments = [
+            Buffer(&into.buffer),
+            Buffer(&*list),
+            Buffer(&tensor.buffer),
+            U32(size(into.columns)),
+            U32(size(from.start)),
+            U32(size(tensor.columns)),
+        ];
+        self.blocks(self.kernel("rows", ["scatter_f32", "scatter_bf16"]), to.len(), ROW, &arguments)
+    }
+
+    fn average(&self, x: &Self::Tensor, cu_seqlens: &[u32]) -> Result<Self::Tensor, DeviceError> {
+        let sequences = cu_seqlens.len() - 1;
+        assert!(cu_seqlens.windows(2).all(|pair| pair[0] <= pair[1]), "sequences of rows; this is a bug");
+        assert!(cu_seqlens[sequences] as usize <= x.rows && x.element == self.element, "rows; this is a bug");
+        let out = self.tensor_of(sequences, x.columns, Element::F32)?;
+        let list = self.lists.get(&self.runtime, cu_seqlens)?;
+        let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), Buffer(&*list), U32(size(x.columns))];
+        if sequences > 0 && x.columns > 0 {
+            let kernel = self.kernel("pool", ["average_f32", "average_bf16"]);
+            let grid = (size(sequences), size(x.columns).div_ceil(ROW));
+            self.runtime.launch(Launch { kernel, grid, threads: ROW, shared: 0 }, &arguments)?;
+        }
+        Ok(out)
+    }
+
+    fn log_probs(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        scale: f32,
+        targets: &[u32],
+        temperatures: &[f32],
+    ) -> Result<LogProbs, DeviceError> {
+        log_probs::log_probs(self, x, weight, bias, scale, targets, temperatures)
+    }
+}
+
+impl<R: Runtime> Cuda<R> {
+    /// Normalises groups of columns of `x` into `out`, which may be `x`: `(start, groups, width)`.
+    fn norm_into(
+        &self,
+        out: &Tensor<R::Buffer>,
+        x: &Tensor<R::Buffer>,
+        (start, groups, width): (usize, usize, usize),
+        norm: Norm<'_, Self>,
+    ) -> Result<(), DeviceError> {
+        let (weight, bias, eps) = match norm {
+            Norm::Layer { weight, bias, eps } => (weight, Some(bias), eps),
+            Norm::Rms { weight, eps } => (weight, None, eps),
+        };
+        assert!(weight.len == width && bias.is_none_or(|b| b.len == width), "weights of a norm; this is a bug");
+        let arguments = [
+            Buffer(&out.buffer),
+            Buffer(&x.buffer),
+            Buffer(&weight.exact),
+            bias.map_or(Null, |bias| Buffer(&bias.exact)),
+            F32(eps),
+            U32(size(x.columns)),
+            U32(size(start)),
+            U32(size(groups)),
+            U32(size(width)),
+        ];
+        let kernel = self.kernel("norm", ["norm_f32", "norm_bf16"]);
+        self.blocks(kernel, x.rows * groups, norm_threads(width), &arguments)
+    }
+}

@@ -1,0 +1,73 @@
+//! The kernels' sources, embedded, and their names.
+//!
+//! A family is one `.cu` file of `kernels/`: CUDA C++ that needs no header of a toolkit. `prelude.cuh` holds what all use,
+//! `mma.cuh` the only inline PTX. Every kernel is `extern "C"` and begins with `KERNEL(threads)`.
+
+/// One file of kernels.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The file's name without `.cu`.
+    pub name: &'static str,
+    /// CUDA C++.
+    pub text: &'static str,
+    /// Its kernels.
+    pub kernels: &'static [&'static str],
+}
+
+/// A kernel: its family, and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Where it stands.
+    pub family: &'static Family,
+    /// Its `extern "C"` name.
+    pub name: &'static str,
+}
+
+/// Headers by the name that they are included by.
+pub const HEADERS: [(&str, &str); 2] =
+    [("prelude.cuh", include_str!("../kernels/prelude.cuh")), ("mma.cuh", include_str!("../kernels/mma.cuh"))];
+
+/// All files of kernels.
+pub static FAMILIES: [Family; 8] = [
+    Family { name: "rows", text: include_str!("../kernels/rows.cu"), kernels: &[
+        "embed_f32", "embed_bf16", "gather_f32", "gather_bf16", "scatter_f32", "scatter_bf16", "round_to_bf16",
+    ] },
+    Family { name: "norm", text: include_str!("../kernels/norm.cu"), kernels: &["norm_f32", "norm_bf16"] },
+    Family { name: "activation", text: include_str!("../kernels/activation.cu"), kernels: &[
+        "gate_f32", "gate_bf16", "finish_f32", "finish_bf16",
+    ] },
+    Family { name: "rotary", text: include_str!("../kernels/rotary.cu"), kernels: &["rotate_f32", "rotate_bf16"] },
+    Family { name: "pool", text: include_str!("../kernels/pool.cu"), kernels: &["average_f32", "average_bf16"] },
+    Family { name: "product", text: include_str!("../kernels/product.cu"), kernels: &[
+        "product_f32", "product_bf16", "product_bf16_f32",
+    ] },
+    Family { name: "log_probs", text: include_str!("../kernels/log_probs.cu"), kernels: &["log_probs_tile"] },
+    Family { name: "attention", text: include_str!("../kernels/attention.cu"), kernels: &[] },
+];
+
+impl Kernel {
+    /// The kernel of this name.
+    ///
+    /// # Panics
+    /// If there is none: names are written in this crate alone.
+    pub(crate) fn named(family: &'static str, name: &'static str) -> Self {
+        let found = FAMILIES.iter().find(|f| f.name == family && f.kernels.contains(&name));
+        let family = found.unwrap_or_else(|| panic!("no kernel {name} in {family}.cu; this is a bug"));
+        Self { family, name }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_is_listed_once_and_every_family_reads_the_prelude() {
+        for family in &FAMILIES {
+            let listed = family.kernels.len();
+            assert_eq!(family.text.matches("KERNEL(").count() - family.text.matches("define KERNEL(").count(), listed);
+            assert!(family.kernels.iter().all(|name| family.text.contains(&format!(" {name}("))), "{}", family.name);
+            assert!(family.text.contains("#include \"prelude.cuh\""), "{}", family.name);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The device seam on CUDA, through `cudarc`.
+//!
+//! ```text
+//!   hopeval-device    Device: what architectures ask for
+//!   ------------------------------------------------------------
+//!   Cuda              operations as launches: shapes, lists, tiles; no call into CUDA
+//!   kernels/*.cu      CUDA C++, compiled for the device at hand
+//!   ------------------------------------------------------- Runtime
+//!   Driver            the CUDA driver, NVRTC, cuBLASLt           (the emulator of the tests: the same kernels on the CPU)
+//! ```
+//!
+//! Libraries are looked up when they are first used: the same binary is built without a toolkit and runs without a driver,
+//! where opening a [`Driver`] is an error that says what is missing.
+//!
+//! # Numerics
+//! With [`Arithmetic::Bf16`] weights and activations are bf16 and sums `f32`; with [`Arithmetic::F32`] all is `f32`, for
+//! checks. A row's result does not depend on the rows beside it: reductions have one order, fixed by shapes that a model
+//! has, and a product's algorithm is chosen for a shape of weights, never for a number of rows.
+//!
+//! Forbidden here: models, tokenizers, queues.
+
+mod attention;
+mod device;
+mod lists;
+mod log_probs;
+mod product;
+pub mod kernels;
+pub mod runtime;
+mod tensor;
+
+use hopeval_device::conformance::Arithmetic;
+use lists::Lists;
+use runtime::{Element, Runtime};
+pub use tensor::{Matrix, Tensor, Vector};
+
+/// A CUDA device: operations as launches of kernels of a runtime.
+#[derive(Debug)]
+pub struct Cuda<R: Runtime> {
+    pub(crate) runtime: R,
+    pub(crate) element: Element,
+    pub(crate) lists: Lists<R::Buffer>,
+    pub(crate) plans: attention::Plans<R::Buffer>,
+}
+
+impl<R: Runtime> Cuda<R> {
+    /// A device that computes on `runtime`; [`Arithmetic::Tf32`] is computed as [`Arithmetic::F32`].
+    pub fn new(runtime: R, arithmetic: Arithmetic) -> Self {
+        let element = match arithmetic {
+            Arithmetic::F32 | Arithmetic::Tf32 => Element::F32,
+            Arithmetic::Bf16 => Element::Bf16,
+        };
+        Self { runtime, element, lists: Lists::default(), plans: attention::Plans::default() }
+    }
+
+    /// What it computes on.
+    pub fn runtime(&self) -> &R {
+        &self.runtime
+    }
+}

@@ -1,0 +1,153 @@
+//! Log-probabilities of targets: the product with the vocabulary tile by tile, of which only sums are kept.
+//!
+//! A tile's logits are made in `f32` by the library of products, read once by a kernel that leaves the greatest and, for each
+//! temperature, a sum of exponentials; the tiles' parts are joined here, in their order, in `f64`. For each row and
+//! number of the vocabulary that is 8 bytes of traffic beside the `2 * inner` operations of the product.
+
+use crate::device::size;
+use crate::kernels::Kernel;
+use crate::product::multiply;
+use crate::runtime::{Argument, Element, Fused, Launch, Product, Runtime};
+use crate::tensor::{from_bytes, to_bytes};
+use crate::{Cuda, Matrix, Tensor, Vector};
+use Argument::{Buffer, Null, U32};
+use hopeval_device::{DeviceError, LogProbs};
+
+/// Entries of a tile: what the kernel keeps in registers, 32 for each of its threads.
+const TILE: usize = 8192;
+const THREADS: u32 = 256;
+
+/// Rows whose logits lie in memory at once: 128 MiB of them. Results do not depend on it.
+const ROWS: usize = 4096;
+
+/// See [`hopeval_device::Device::log_probs`].
+pub(crate) fn log_probs<R: Runtime>(
+    cuda: &Cuda<R>,
+    x: &Tensor<R::Buffer>,
+    weight: &Matrix<R::Buffer>,
+    bias: Option<&Vector<R::Buffer>>,
+    scale: f32,
+    targets: &[u32],
+    temperatures: &[f32],
+) -> Result<LogProbs, DeviceError> {
+    let (rows, entries) = (x.rows, weight.rows);
+    assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
+    assert!(bias.is_none_or(|bias| bias.len == entries), "a bias for each entry; this is a bug");
+    assert!(targets.len() == rows && targets.iter().all(|id| (*id as usize) < entries), "targets; this is a bug");
+    assert!(temperatures.iter().all(|t| *t > 0.0 && t.is_finite()), "temperatures above 0; this is a bug");
+    if rows == 0 {
+        return Ok(LogProbs { target_logits: Vec::new(), log_sum_exps: Vec::new() });
+    }
+    let converted = cuda.converted(x)?;
+    let x = converted.as_ref().unwrap_or(x);
+    let inverses = temperatures.iter().map(|t| 1.0 / t).collect::<Vec<_>>();
+    let tiles = entries.div_ceil(TILE);
+    let each = 1 + temperatures.len();
+    let head = Head {
+        cuda,
+        x,
+        weight,
+        bias: bias.map_or(Null, |bias| Buffer(&bias.exact)),
+        scale,
+        inverses: cuda.runtime.upload(&to_bytes(&inverses, Element::F32))?,
+        temperatures: temperatures.len(),
+        tiles,
+    };
+    let mut found = LogProbs { target_logits: Vec::new(), log_sum_exps: Vec::new() };
+    for first in (0..rows).step_by(ROWS) {
+        let count = ROWS.min(rows - first);
+        let (parts, target_logits) = head.rows(first, &targets[first..first + count])?;
+        found.target_logits.extend(target_logits);
+        found.log_sum_exps.extend(parts.chunks_exact(tiles * each).flat_map(|parts| joined(parts, temperatures)));
+    }
+    Ok(found)
+}
+
+/// What all tiles share.
+struct Head<'a, R: Runtime> {
+    cuda: &'a Cuda<R>,
+    x: &'a Tensor<R::Buffer>,
+    weight: &'a Matrix<R::Buffer>,
+    bias: Argument<'a, R::Buffer>,
+    scale: f32,
+    inverses: R::Buffer,
+    temperatures: usize,
+    tiles: usize,
+}
+
+impl<R: Runtime> Head<'_, R> {
+    /// The parts `[rows, tiles, 1 + temperatures]` and the targets' logits of the rows from `first` on.
+    fn rows(&self, first: usize, targets: &[u32]) -> Result<(Vec<f32>, Vec<f32>), DeviceError> {
+        let (cuda, runtime, rows) = (self.cuda, &self.cuda.runtime, targets.len());
+        let each = 1 + self.temperatures;
+        let some = (self.x.rows != rows)
+            .then(|| {
+                let list = (first as u32..(first + rows) as u32).collect::<Vec<_>>();
+                hopeval_device::Device::gather(cuda, self.x, &list)
+            })
+            .transpose()?;
+        let x = some.as_ref().unwrap_or(self.x);
+        let width = TILE.min(self.weight.padded());
+        let logits = runtime.allocate(rows * width * Element::F32.size())?;
+        let parts = runtime.allocate(rows * self.tiles * each * Element::F32.size())?;
+        let target_logits = runtime.allocate(rows * Element::F32.size())?;
+        let targets = cuda.lists.get(runtime, targets)?;
+        for tile in 0..self.tiles {
+            let start = tile * TILE;
+            let stride = TILE.min(self.weight.padded() - start);
+            let count = TILE.min(self.weight.rows - start);
+            multiply(cuda, &Product {
+                rows,
+                inner: x.columns,
+                out: stride,
+                element: cuda.element,
+                x: &x.buffer,
+                weight: &self.weight.buffer,
+                first: start,
+                scale: self.scale,
+                bias: None,
+                fused: Fused::Nothing,
+                residual: None,
+                output_element: Element::F32,
+                output: &logits,
+            })?;
+            let arguments = [
+                Buffer(&parts),
+                Buffer(&target_logits),
+                Buffer(&logits),
+                self.bias,
+                Buffer(&*targets),
+                Buffer(&self.inverses),
+                U32(size(stride)),
+                U32(size(start)),
+                U32(size(count)),
+                U32(size(self.temperatures)),
+                U32(size(tile * each)),
+                U32(size(self.tiles * each)),
+            ];
+            let kernel = Kernel::named("log_probs", "log_probs_tile");
+            runtime.launch(Launch { kernel, grid: (size(rows), 1), threads: THREADS, shared: 0 }, &arguments)?;
+        }
+        let read = |buffer: &R::Buffer, numbers: usize| {
+            let mut bytes = vec![0; numbers * Element::F32.size()];
+            runtime.download(buffer, &mut bytes)?;
+            Ok::<_, DeviceError>(from_bytes(&bytes, Element::F32))
+        };
+        Ok((read(&parts, rows * self.tiles * each)?, read(&target_logits, rows)?))
+    }
+}
+
+/// `log Σ exp(logit / T)` for each temperature, from one row's parts `[tiles, 1 + temperatures]`.
+fn joined<'a>(parts: &'a [f32], temperatures: &'a [f32]) -> impl Iterator<Item = f32> + use<'a> {
+    let each = 1 + temperatures.len();
+    let highest = parts.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);
+    temperatures.iter().enumerate().map(move |(index, temperature)| {
+        if highest == f32::NEG_INFINITY {
+            return highest;
+        }
+        let temperature = f64::from(*temperature);
+        let part =
+            |tile: &[f32]| f64::from(tile[1 + index]) * ((f64::from(tile[0]) - f64::from(highest)) / temperature).exp();
+        (f64::from(highest) / temperature + parts.chunks_exact(each).map(part).sum::<f64>().ln()) as f32
+    })
+}

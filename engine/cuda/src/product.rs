@@ -1,0 +1,194 @@
+//! Products with weights: what the library's epilogue can do goes there, the rest to a kernel behind it.
+
+use crate::device::{code, size};
+use crate::kernels::Kernel;
+use crate::runtime::{Argument, Element, Fused, Launch, Product, Runtime};
+use crate::tensor::from_bytes;
+use crate::{Cuda, Matrix, Tensor, Vector};
+use Argument::{Buffer, F32, Null, U32};
+use hopeval_device::{Activation, DeviceError, Epilogue};
+
+/// Sides of the tiles of `product.cu`, and its threads.
+const SIDE: usize = 32;
+const THREADS: u32 = 256;
+
+/// What of an epilogue is part of the product.
+struct Split<'a, B> {
+    bias: Option<&'a B>,
+    fused: Fused,
+    residual: Option<&'a B>,
+    /// What is left for `finish`, if anything.
+    rest: Option<Rest<'a, B>>,
+}
+
+/// `activation(x + bias) + residual`.
+struct Rest<'a, B> {
+    bias: Option<&'a B>,
+    activation: Activation,
+    residual: Option<&'a B>,
+}
+
+/// See [`hopeval_device::Device::linear`].
+pub(crate) fn linear<R: Runtime>(
+    cuda: &Cuda<R>,
+    x: &Tensor<R::Buffer>,
+    weight: &Matrix<R::Buffer>,
+    epilogue: Epilogue<'_, Cuda<R>>,
+) -> Result<Tensor<R::Buffer>, DeviceError> {
+    assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
+    assert!(epilogue.bias.is_none_or(|bias| bias.len == weight.rows), "a bias for each output; this is a bug");
+    let (rows, out) = (x.rows, weight.rows);
+    let converted = (cuda.converted(x)?, epilogue.residual.map(|r| cuda.converted(r)).transpose()?.flatten());
+    let x = converted.0.as_ref().unwrap_or(x);
+    let residual = converted.1.as_ref().or(epilogue.residual);
+    if let Some(residual) = residual {
+        assert_eq!((residual.rows, residual.columns), (rows, out), "shape of a residual; this is a bug");
+    }
+    let output = cuda.tensor(rows, out)?;
+    if rows == 0 || out == 0 {
+        return Ok(output);
+    }
+    let residual = residual.map(|residual| &residual.buffer);
+    let aligned = aligned(x.columns, out);
+    let split = split(cuda.element, aligned, epilogue.bias, epilogue.activation, residual);
+    let product = Product {
+        rows,
+        inner: x.columns,
+        out,
+        element: cuda.element,
+        x: &x.buffer,
+        weight: &weight.buffer,
+        first: 0,
+        scale: epilogue.scale,
+        bias: split.bias,
+        fused: split.fused,
+        residual: split.residual,
+        output_element: cuda.element,
+        output: &output.buffer,
+    };
+    multiply(cuda, &product)?;
+    if let Some(rest) = split.rest {
+        let arguments = [
+            Buffer(&output.buffer),
+            rest.bias.map_or(Null, Buffer),
+            rest.residual.map_or(Null, Buffer),
+            U32(size(rows)),
+            U32(size(out)),
+            U32(code(rest.activation)),
+        ];
+        cuda.each(cuda.kernel("activation", ["finish_f32", "finish_bf16"]), rows * out, &arguments)?;
+    }
+    Ok(output)
+}
+
+/// See [`hopeval_device::Device::project`]: the padded product in `f32`, read, and the bias added on the host.
+pub(crate) fn project<R: Runtime>(
+    cuda: &Cuda<R>,
+    x: &Tensor<R::Buffer>,
+    weight: &Matrix<R::Buffer>,
+    bias: Option<&Vector<R::Buffer>>,
+    scale: f32,
+) -> Result<Vec<f32>, DeviceError> {
+    assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
+    assert!(bias.is_none_or(|bias| bias.len == weight.rows), "a bias for each output; this is a bug");
+    let (rows, out, padded) = (x.rows, weight.rows, weight.padded());
+    if rows == 0 || out == 0 {
+        return Ok(Vec::new());
+    }
+    let converted = cuda.converted(x)?;
+    let x = converted.as_ref().unwrap_or(x);
+    let output = cuda.runtime.allocate(rows * padded * Element::F32.size())?;
+    let product = Product {
+        rows,
+        inner: x.columns,
+        out: padded,
+        element: cuda.element,
+        x: &x.buffer,
+        weight: &weight.buffer,
+        first: 0,
+        scale,
+        bias: None,
+        fused: Fused::Nothing,
+        residual: None,
+        output_element: Element::F32,
+        output: &output,
+    };
+    multiply(cuda, &product)?;
+    let mut bytes = vec![0; rows * padded * Element::F32.size()];
+    cuda.runtime.download(&output, &mut bytes)?;
+    let mut biases = vec![0; out * Element::F32.size()];
+    if let Some(bias) = bias {
+        cuda.runtime.download(&bias.exact, &mut biases)?;
+    }
+    let (numbers, biases) = (from_bytes(&bytes, Element::F32), from_bytes(&biases, Element::F32));
+    let add = |row: &[f32]| row.iter().zip(&biases).map(|(x, bias)| x + bias).collect::<Vec<_>>();
+    Ok(numbers.chunks_exact(padded).flat_map(add).collect())
+}
+
+/// Whether the library of products takes these sizes.
+fn aligned(inner: usize, out: usize) -> bool {
+    inner.is_multiple_of(8) && out.is_multiple_of(8)
+}
+
+/// A product without an epilogue that its way cannot do.
+pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &Product<'_, R::Buffer>) -> Result<(), DeviceError> {
+    if aligned(product.inner, product.out) {
+        return cuda.runtime.product(product);
+    }
+    assert!(product.bias.is_none() && product.residual.is_none(), "a bare product; this is a bug");
+    let kernel = match (product.element, product.output_element) {
+        (Element::F32, _) => "product_f32",
+        (Element::Bf16, Element::Bf16) => "product_bf16",
+        (Element::Bf16, Element::F32) => "product_bf16_f32",
+    };
+    let arguments = [
+        Buffer(product.output),
+        Buffer(product.x),
+        Buffer(product.weight),
+        U32(size(product.first)),
+        U32(size(product.rows)),
+        U32(size(product.inner)),
+        U32(size(product.out)),
+        F32(product.scale),
+    ];
+    let kernel = Kernel::named("product", kernel);
+    let grid = (size(product.out.div_ceil(SIDE)), size(product.rows.div_ceil(SIDE)));
+    cuda.runtime.launch(Launch { kernel, grid, threads: THREADS, shared: 0 }, &arguments)
+}
+
+/// Divides an epilogue. In `f32` no activation is fused but relu: a library's GELU may be an approximation.
+fn split<'a, R: Runtime>(
+    element: Element,
+    aligned: bool,
+    bias: Option<&'a Vector<R::Buffer>>,
+    activation: Activation,
+    residual: Option<&'a R::Buffer>,
+) -> Split<'a, R::Buffer>
+where
+    R::Buffer: 'a,
+{
+    let exact = bias.map(|bias| &bias.exact);
+    let fused = match activation {
+        Activation::Identity => Some(Fused::Nothing),
+        Activation::Relu => Some(Fused::Relu),
+        Activation::GeluTanh if element == Element::Bf16 => Some(Fused::GeluTanh),
+        _ => None,
+    };
+    let nothing_left = |bias: Option<&'a R::Buffer>, activation, residual: Option<&'a R::Buffer>| {
+        let rest = Rest { bias, activation, residual };
+        (bias.is_some() || residual.is_some() || activation != Activation::Identity).then_some(rest)
+    };
+    match fused.filter(|_| aligned) {
+        None => {
+            let rest = nothing_left(exact, activation, residual);
+            Split { bias: None, fused: Fused::Nothing, residual: None, rest }
+        }
+        Some(fused) => {
+            let bias = bias.map(|bias| bias.rounded.as_ref().unwrap_or(&bias.exact));
+            let within = residual.filter(|_| fused == Fused::Nothing);
+            let behind = residual.filter(|_| fused != Fused::Nothing);
+            let rest = nothing_left(None, Activation::Identity, behind);
+            Split { bias, fused, residual: within, rest }
+        }
+    }
+}
