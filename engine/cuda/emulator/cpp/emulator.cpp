@@ -1,0 +1,424 @@
+// Runs launches: blocks one after another, threads as fibres that take turns.
+//
+//   wait at a warp's collective   next lane of the warp .. last lane, then its first lane again
+//   wait at __syncthreads         next lane .. last lane, then the next warp .. last warp, then the block's first again
+//   end of the thread             next lane .. last lane, then the next warp .. last warp, then the next block
+//
+// "Next" and "first" are those of the launch's order. All lanes of a warp must wait for the same, and all warps of a block for
+// the same __syncthreads or their end; anything else is an error in the kernel, and ends the launch with a message.
+#include "emulator.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+#if !defined(__x86_64__) || defined(HOPEVAL_UCONTEXT)
+#define HOPEVAL_PORTABLE_SWITCH
+#include <ucontext.h>
+#endif
+
+namespace hopeval {
+
+__attribute__((tls_model("initial-exec"))) __thread Thread* here = nullptr;
+
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t STACK = 256 << 10;
+#else
+constexpr size_t STACK = 64 << 10;
+#endif
+constexpr size_t PAGE = 4096;
+// Static shared memory that every GPU has.
+constexpr size_t MOST_STATIC_SHARED = 48 << 10;
+
+#ifdef HOPEVAL_PORTABLE_SWITCH
+typedef ucontext_t Registers;
+#else
+// The stack pointer; the other registers that a call preserves lie on the stack.
+typedef void* Registers;
+extern "C" __attribute__((visibility("hidden"))) void hopeval_switch(Registers* from, Registers to);
+// What a call may not preserve need not be kept: it is a call. The x87 and SSE control words are nobody's to change.
+asm(R"(
+    .text
+    .p2align 4
+    .globl hopeval_switch
+    .hidden hopeval_switch
+    .type hopeval_switch, @function
+hopeval_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size hopeval_switch, . - hopeval_switch
+)");
+#endif
+
+// A line of execution: a fibre, or the OS thread that asked for the launch.
+struct Context {
+    Registers registers;
+    // Where its stack lies, for address sanitizer.
+    const void* bottom = nullptr;
+    size_t size = 0;
+    void* fake_stack = nullptr;
+};
+
+struct Copy {
+    void* to;
+    uint32_t bytes;
+    uint32_t group;
+    unsigned char from[16];
+};
+
+struct Fibre : Thread {
+    Context context;
+    // Who runs when this one waits, unless it is the last of its warp.
+    Fibre* next;
+    // Its place in the order of its warp, and its warp's in the order of the block.
+    uint32_t place, warp_place;
+    unsigned char* stack;
+    std::vector<Copy> copies;
+    uint32_t groups;
+};
+
+struct Shared {
+    const void* site;
+    void* memory;
+};
+
+// Everything that a launch needs; launches of several OS threads have one each, and those to come use them again.
+struct Machine {
+    std::vector<std::unique_ptr<Fibre>> fibres;
+    std::unique_ptr<Warp[]> warps{new Warp[MOST_THREADS / LANES]};
+    // The first fibre of each warp, in the order of warps.
+    std::vector<Fibre*> firsts;
+    Block block;
+    Context caller;
+    const Call* call;
+    // What the block's first warp waits for.
+    Wait wait;
+    std::vector<Shared> shared;
+    size_t static_shared;
+    void* dynamic_shared;
+    char error[256];
+
+    ~Machine() {
+        for (auto& fibre : fibres) munmap(fibre->stack - PAGE, STACK + PAGE);
+    }
+};
+
+// Of the launch that runs on this OS thread. It is found from a fibre only.
+__attribute__((tls_model("initial-exec"))) __thread Machine* machine = nullptr;
+
+const char* name(Wait wait) {
+    switch (wait) {
+        case Wait::Exchange: return "a shuffle, vote or exchange";
+        case Wait::SyncWarp: return "__syncwarp";
+        case Wait::SyncThreads: return "__syncthreads";
+        default: return "its end";
+    }
+}
+
+__attribute__((no_sanitize_address)) inline void switch_context(Context& from, Context& to, bool ends) {
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(ends ? nullptr : &from.fake_stack, to.bottom, to.size);
+#endif
+    (void)ends;
+#ifdef HOPEVAL_PORTABLE_SWITCH
+    swapcontext(&from.registers, &to.registers);
+#else
+    hopeval_switch(&from.registers, to.registers);
+#endif
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);
+#endif
+}
+
+[[noreturn]] __attribute__((format(printf, 1, 2))) void stop(const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(machine->error, sizeof(machine->error), format, arguments);
+    va_end(arguments);
+    switch_context(static_cast<Fibre*>(here)->context, machine->caller, false);
+    abort();
+}
+
+// Where a fibre begins, on its own stack.
+__attribute__((no_sanitize_address)) void begin() {
+#ifdef __SANITIZE_ADDRESS__
+    Context& caller = machine->caller;
+    const void* bottom;
+    size_t size;
+    __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
+    // The first fibre of a launch learns where the caller's stack lies.
+    if (caller.bottom == nullptr) caller.bottom = bottom, caller.size = size;
+#endif
+    (*machine->call)();
+    wait_for(Wait::End, 0);
+    abort();
+}
+
+void prepare(Fibre& fibre) {
+    fibre.copies.clear();
+    fibre.groups = 0;
+#ifdef HOPEVAL_PORTABLE_SWITCH
+    getcontext(&fibre.context.registers);
+    fibre.context.registers.uc_stack.ss_sp = fibre.stack;
+    fibre.context.registers.uc_stack.ss_size = STACK;
+    fibre.context.registers.uc_link = nullptr;
+    makecontext(&fibre.context.registers, begin, 0);
+#else
+    // Stacks are a power of 2 apart: without a shift of their tops, all would compete for the same lines of the cache.
+    size_t shift = fibre.lane * 704;
+    void** top = reinterpret_cast<void**>(fibre.stack + STACK - shift);
+    // As if `begin` had been called (its frame is 16-byte aligned before the return address), and had called the switch.
+    *--top = nullptr;
+    *--top = reinterpret_cast<void*>(&begin);
+    for (int i = 0; i < 6; ++i) *--top = nullptr;
+    fibre.context.registers = top;
+#endif
+}
+
+void* stack_of_a_fibre() {
+    void* pages = mmap(nullptr, STACK + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages, PAGE, PROT_NONE) != 0) {
+        perror("a fibre's stack");
+        abort();
+    }
+    return static_cast<unsigned char*>(pages) + PAGE;
+}
+
+uint64_t mix(uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+// 0..count in a launch's order.
+std::vector<uint32_t> ordered(const LaunchParameters& parameters, uint32_t count, uint64_t salt) {
+    std::vector<uint32_t> order(count);
+    for (uint32_t i = 0; i < count; ++i) order[i] = parameters.order == 1 ? count - 1 - i : i;
+    if (parameters.order != 2) return order;
+    uint64_t state = mix(parameters.seed ^ mix(salt));
+    for (uint32_t i = count; i > 1; --i) {
+        state = mix(state);
+        std::swap(order[i - 1], order[state % i]);
+    }
+    return order;
+}
+
+// Puts the first `threads` fibres into a launch's order.
+void line_up(Machine& m, const LaunchParameters& parameters) {
+    while (m.fibres.size() < parameters.threads) {
+        std::unique_ptr<Fibre> fibre(new Fibre());
+        fibre->stack = static_cast<unsigned char*>(stack_of_a_fibre());
+        fibre->context.bottom = fibre->stack;
+        fibre->context.size = STACK;
+        m.fibres.push_back(std::move(fibre));
+    }
+    uint32_t warps = parameters.threads / LANES;
+    m.firsts.clear();
+    for (uint32_t warp : ordered(parameters, warps, 1)) {
+        std::vector<uint32_t> lanes = ordered(parameters, LANES, 2 + warp);
+        for (uint32_t place = 0; place < LANES; ++place) {
+            Fibre& fibre = *m.fibres[warp * LANES + lanes[place]];
+            fibre.index = {warp * LANES + lanes[place], 0, 0};
+            fibre.lane = lanes[place];
+            fibre.warp = &m.warps[warp];
+            fibre.block = &m.block;
+            fibre.place = place;
+            fibre.warp_place = static_cast<uint32_t>(m.firsts.size());
+            fibre.next = m.fibres[warp * LANES + lanes[(place + 1) % LANES]].get();
+        }
+        m.firsts.push_back(m.fibres[warp * LANES + lanes[0]].get());
+    }
+}
+
+// Memory of exactly so many bytes that hold ones.
+void* ones(size_t bytes) {
+    void* memory = malloc(bytes);
+    if (memory == nullptr) abort();
+    return memset(memory, 0xff, bytes);
+}
+
+void run_block(Machine& m, const LaunchParameters& parameters) {
+    for (uint32_t thread = 0; thread < parameters.threads; ++thread) prepare(*m.fibres[thread]);
+    for (uint32_t warp = 0; warp < parameters.threads / LANES; ++warp) m.warps[warp].turn = 0;
+    m.static_shared = 0;
+    m.dynamic_shared = ones(parameters.shared);
+    Fibre* first = m.firsts[0];
+    here = first;
+    switch_context(m.caller, first->context, false);
+    here = nullptr;
+    for (Shared& shared : m.shared) free(shared.memory);
+    m.shared.clear();
+    free(m.dynamic_shared);
+}
+
+std::mutex idle_lock;
+std::vector<std::unique_ptr<Machine>> idle;
+
+std::unique_ptr<Machine> take_machine() {
+    std::lock_guard<std::mutex> guard(idle_lock);
+    if (idle.empty()) return std::unique_ptr<Machine>(new Machine());
+    std::unique_ptr<Machine> machine = std::move(idle.back());
+    idle.pop_back();
+    return machine;
+}
+
+void give_back(std::unique_ptr<Machine> machine) {
+    std::lock_guard<std::mutex> guard(idle_lock);
+    idle.push_back(std::move(machine));
+}
+
+// Who runs when the last lane of a warp waits for its block or has ended; null when the block has.
+Fibre* after_the_warp(Machine& m, Fibre* me, Wait wait) {
+    if (me->warp_place == 0) {
+        m.wait = wait;
+    } else if (m.wait != wait) {
+        stop("the warp of thread %u has come to %s, but the warp of thread %u to %s", me->index.x, name(wait), m.firsts[0]->index.x,
+             name(m.wait));
+    }
+    if (me->warp_place + 1 < m.firsts.size()) return m.firsts[me->warp_place + 1];
+    return wait == Wait::End ? nullptr : m.firsts[0];
+}
+
+}  // namespace
+
+void fail(const char* what) { stop("%s", what); }
+
+void wait_for(Wait wait, uint32_t bytes) {
+    Fibre* me = static_cast<Fibre*>(here);
+    Warp& warp = *me->warp;
+    if (me->place == 0) {
+        warp.wait = wait;
+        warp.bytes = bytes;
+    } else if (warp.wait != wait) {
+        stop("thread %u has come to %s, but thread %u of its warp to %s", me->index.x, name(wait),
+             machine->firsts[me->warp_place]->index.x, name(warp.wait));
+    } else if (warp.bytes != bytes) {
+        stop("thread %u exchanges %u bytes, but thread %u of its warp %u", me->index.x, bytes,
+             machine->firsts[me->warp_place]->index.x, warp.bytes);
+    }
+    bool ends = wait == Wait::End;
+    // The next lane; after the last one the first, which goes on only if no other warp need come here.
+    Fibre* to = me->next;
+    if (me->place == LANES - 1) {
+        if (wait == Wait::Exchange || wait == Wait::SyncWarp) {
+            warp.turn ^= 1;
+        } else {
+            to = after_the_warp(*machine, me, wait);
+        }
+    }
+    // All fibres switch here, so that the processor's guess of where the switch returns to is right.
+    here = to;
+    switch_context(me->context, to == nullptr ? machine->caller : to->context, ends);
+}
+
+void* shared_memory(const void* site, size_t bytes, const char* name) {
+    Machine& m = *machine;
+    for (Shared& shared : m.shared) {
+        if (shared.site == site) return shared.memory;
+    }
+    m.static_shared += (bytes + 15) / 16 * 16;
+    if (m.static_shared > MOST_STATIC_SHARED) stop("with %s there are %zu bytes of static shared memory", name, m.static_shared);
+    m.shared.push_back({site, ones(bytes)});
+    return m.shared.back().memory;
+}
+
+void* dynamic_shared_memory() { return machine->dynamic_shared; }
+
+void copy_later(void* to, const void* from, uint32_t bytes) {
+    if (bytes != 4 && bytes != 8 && bytes != 16) stop("an asynchronous copy of %u bytes", bytes);
+    if (reinterpret_cast<uintptr_t>(to) % bytes != 0 || reinterpret_cast<uintptr_t>(from) % bytes != 0) {
+        stop("an asynchronous copy of %u bytes from or to an address that is no multiple of that", bytes);
+    }
+    Fibre* me = static_cast<Fibre*>(here);
+    Copy copy = {to, bytes, me->groups, {}};
+    if (from != nullptr) memcpy(copy.from, from, bytes);
+    memset(to, 0xff, bytes);
+    me->copies.push_back(copy);
+}
+
+void commit_copies() { static_cast<Fibre*>(here)->groups += 1; }
+
+void wait_copies(uint32_t pending) {
+    Fibre* me = static_cast<Fibre*>(here);
+    size_t done = 0;
+    while (done < me->copies.size() && me->copies[done].group + pending < me->groups) {
+        memcpy(me->copies[done].to, me->copies[done].from, me->copies[done].bytes);
+        ++done;
+    }
+    me->copies.erase(me->copies.begin(), me->copies.begin() + static_cast<ptrdiff_t>(done));
+}
+
+int wrong_arguments(const char* kernel, const char* kinds, char* message, size_t message_size) {
+    snprintf(message, message_size, "kernel %s: its parameters are \"%s\" (p: address, u: u32, f: float)", kernel, kinds);
+    return 1;
+}
+
+int launch(const char* kernel, uint32_t most_threads, const LaunchParameters* parameters, const Call& call, char* message,
+           size_t message_size) {
+    if (parameters->threads == 0 || parameters->threads % LANES != 0 || parameters->threads > most_threads ||
+        parameters->threads > MOST_THREADS) {
+        snprintf(message, message_size, "kernel %s: %u threads a block; it takes a multiple of 32 of at most %u", kernel,
+                 parameters->threads, most_threads);
+        return 1;
+    }
+    if (parameters->grid_x == 0 || parameters->grid_y == 0 || parameters->grid_y > 65535) {
+        snprintf(message, message_size, "kernel %s: %u x %u blocks", kernel, parameters->grid_x, parameters->grid_y);
+        return 1;
+    }
+    std::unique_ptr<Machine> taken = take_machine();
+    Machine& m = *taken;
+    machine = &m;
+    m.call = &call;
+    m.error[0] = 0;
+    m.caller = Context();
+    m.block.dimension = {parameters->threads, 1, 1};
+    m.block.grid = {parameters->grid_x, parameters->grid_y, 1};
+    line_up(m, *parameters);
+    for (uint32_t y : ordered(*parameters, parameters->grid_y, MOST_THREADS)) {
+        for (uint32_t x : ordered(*parameters, parameters->grid_x, MOST_THREADS + 1 + y)) {
+            m.block.index = {x, y, 0};
+            run_block(m, *parameters);
+            if (m.error[0] == 0) continue;
+            snprintf(message, message_size, "kernel %s, block (%u, %u): %s", kernel, x, y, m.error);
+#ifdef __SANITIZE_ADDRESS__
+            // Frames that never return leave their red zones.
+            for (auto& fibre : m.fibres) __asan_unpoison_memory_region(fibre->stack, STACK);
+#endif
+            machine = nullptr;
+            give_back(std::move(taken));
+            return 1;
+        }
+    }
+    machine = nullptr;
+    give_back(std::move(taken));
+    return 0;
+}
+
+}  // namespace hopeval

@@ -1,0 +1,314 @@
+// What a kernel's source needs of a GPU, on the CPU: included by prelude.cuh where HOPEVAL_EMULATED is defined.
+//
+// Blocks run one after another, the threads of a block as fibres of one OS thread: a fibre runs until it comes to a barrier,
+// a collective of its warp, or its end, and then the next one runs. So a launch is deterministic for a given order of
+// threads, and where a barrier is missing, another order gives other bits. Shared memory is heap memory of exactly its size, so
+// that address sanitizer sees an index outside of it, and it is filled with ones (NaN) before each block.
+//
+// It is not a model of a GPU's speed, nor of its memory beyond what barriers promise, and its libm rounds as the CPU's does.
+//
+// Only these headers are included before a kernel's source, which is read within an unnamed namespace: a `.cuh` that needs
+// another must get it here.
+#pragma once
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <type_traits>
+
+#define __device__
+#define __host__
+#define __global__
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#ifdef __SANITIZE_ADDRESS__
+// Frames of their own make reports easier to read.
+#define __forceinline__ inline
+#else
+#define __forceinline__ inline __attribute__((always_inline))
+#endif
+
+struct __align__(8) uint2 { unsigned int x, y; };
+struct __align__(16) uint4 { unsigned int x, y, z, w; };
+struct __align__(8) int2 { int x, y; };
+struct __align__(16) int4 { int x, y, z, w; };
+struct __align__(8) float2 { float x, y; };
+struct __align__(16) float4 { float x, y, z, w; };
+inline uint2 make_uint2(unsigned int x, unsigned int y) { return {x, y}; }
+inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
+inline int2 make_int2(int x, int y) { return {x, y}; }
+inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+// How a kernel is launched; `Launch` of Rust fills it in.
+extern "C" struct LaunchParameters {
+    uint32_t grid_x, grid_y;
+    uint32_t threads;
+    // Bytes of dynamic shared memory.
+    uint32_t shared;
+    // 0: ascending, 1: descending, 2: shuffled by `seed`: blocks, warps of a block, and lanes of a warp.
+    uint32_t order;
+    // How many arguments there are, and of each: 'p' for an address, 'u' for an unsigned int, 'f' for a float.
+    uint32_t arguments;
+    const char* kinds;
+    uint64_t seed;
+};
+
+namespace hopeval {
+
+struct Index {
+    unsigned int x, y, z;
+};
+
+constexpr uint32_t LANES = 32;
+constexpr uint32_t MOST_THREADS = 1024;
+// Bytes that a lane can give to an exchange.
+constexpr uint32_t LARGEST_EXCHANGE = 256;
+
+// What a fibre waits for.
+enum class Wait : uint32_t { Exchange, SyncWarp, SyncThreads, End };
+
+// Where the lanes of a warp leave what they exchange: in turn one of two, so that a lane that has come to the next collective
+// does not overwrite what others have yet to read.
+struct Warp {
+    alignas(64) unsigned char slots[2][LANES * LARGEST_EXCHANGE];
+    uint32_t turn;
+    // What the warp's first lane waits for, and how many bytes it exchanges.
+    Wait wait;
+    uint32_t bytes;
+};
+
+struct Block {
+    Index index, dimension, grid;
+};
+
+// What a running kernel may know of the thread that runs it; the scheduler's part follows in emulator.cpp.
+struct Thread {
+    Index index;
+    uint32_t lane;
+    Warp* warp;
+    const Block* block;
+};
+
+// The thread that runs. A fibre never moves to another OS thread.
+extern __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread Thread* here;
+
+// Runs the other threads that must come here before this one goes on.
+__attribute__((visibility("hidden"))) void wait_for(Wait wait, uint32_t bytes);
+__attribute__((visibility("hidden"))) void* shared_memory(const void* site, size_t bytes, const char* name);
+__attribute__((visibility("hidden"))) void* dynamic_shared_memory();
+// Ends the launch with an error.
+__attribute__((visibility("hidden"), noreturn)) void fail(const char* what);
+
+inline uint32_t lane() { return here->lane; }
+
+// All lanes' values, once all lanes of the warp have come here; valid until the calling lane's next collective.
+template <class T>
+inline const T* exchanged(const T& mine) {
+    static_assert(sizeof(T) <= LARGEST_EXCHANGE && alignof(T) <= 64 && std::is_trivially_copyable<T>::value, "too much");
+    Thread* thread = here;
+    unsigned char* slots = thread->warp->slots[thread->warp->turn];
+    __builtin_memcpy(slots + thread->lane * sizeof(T), &mine, sizeof(T));
+    wait_for(Wait::Exchange, sizeof(T));
+    return reinterpret_cast<const T*>(slots);
+}
+
+// The same, copied.
+template <class T>
+inline void exchange(const T& mine, T (&all)[LANES]) {
+    __builtin_memcpy(all, exchanged(mine), sizeof(all));
+}
+
+// An asynchronous copy of at most 16 bytes, zeros where `from` is null: it happens at the `wait_copies` that waits for its
+// group. Until then the destination holds ones, so that a wait that is missing shows.
+__attribute__((visibility("hidden"))) void copy_later(void* to, const void* from, uint32_t bytes);
+// Ends the calling thread's group of copies.
+__attribute__((visibility("hidden"))) void commit_copies();
+// Does the calling thread's copies of all groups but the last `pending`.
+__attribute__((visibility("hidden"))) void wait_copies(uint32_t pending);
+
+template <class T, class F>
+inline T from_lane(uint32_t mask, const T& value, uint32_t width, F source) {
+    if (mask != 0xffffffffu) fail("a shuffle's mask is not all lanes");
+    if (width != 32 && width != 16 && width != 8 && width != 4 && width != 2 && width != 1) fail("a shuffle's width is no power of 2");
+    uint32_t first = here->lane & ~(width - 1);
+    const T* all = exchanged(value);
+    return all[source(here->lane, first)];
+}
+
+inline uint32_t ballot(uint32_t mask, int predicate) {
+    if (mask != 0xffffffffu) fail("a vote's mask is not all lanes");
+    const unsigned char* all = exchanged<unsigned char>(predicate != 0);
+    uint32_t votes = 0;
+    for (uint32_t i = 0; i < LANES; ++i) votes |= static_cast<uint32_t>(all[i]) << i;
+    return votes;
+}
+
+}  // namespace hopeval
+
+#define threadIdx (::hopeval::here->index)
+#define blockIdx (::hopeval::here->block->index)
+#define blockDim (::hopeval::here->block->dimension)
+#define gridDim (::hopeval::here->block->grid)
+
+// The sources' `extern "C"` names stay within their file; EMULATOR_EXPORT makes them callable.
+#define KERNEL(threads) void
+// By reference to an array, so that undefined-behaviour sanitizer knows its length.
+#define SHARED(type, name, count)                                                                                       \
+    static char shared_site_##name;                                                                                     \
+    type(&name)[count] = *static_cast<type(*)[count]>(                                                                  \
+        ::hopeval::shared_memory(&shared_site_##name, sizeof(type) * (count), #name))
+#define DYNAMIC_SHARED(type, name) type* name = static_cast<type*>(::hopeval::dynamic_shared_memory())
+
+inline void __syncthreads() { hopeval::wait_for(hopeval::Wait::SyncThreads, 0); }
+inline void __syncwarp(unsigned int mask = 0xffffffffu) {
+    if (mask != 0xffffffffu) hopeval::fail("the mask of __syncwarp is not all lanes");
+    hopeval::wait_for(hopeval::Wait::SyncWarp, 0);
+}
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+
+template <class T>
+inline T __shfl_sync(unsigned int mask, T value, int source, int width = 32) {
+    return hopeval::from_lane(mask, value, width, [=](uint32_t, uint32_t first) {
+        return first + (static_cast<uint32_t>(source) & (static_cast<uint32_t>(width) - 1));
+    });
+}
+template <class T>
+inline T __shfl_xor_sync(unsigned int mask, T value, int with, int width = 32) {
+    return hopeval::from_lane(mask, value, width, [=](uint32_t lane, uint32_t first) {
+        uint32_t source = lane ^ static_cast<uint32_t>(with);
+        return source < first + static_cast<uint32_t>(width) ? source & 31u : lane;
+    });
+}
+template <class T>
+inline T __shfl_down_sync(unsigned int mask, T value, unsigned int by, int width = 32) {
+    return hopeval::from_lane(mask, value, width, [=](uint32_t lane, uint32_t first) {
+        return by < first + static_cast<uint32_t>(width) - lane ? lane + by : lane;
+    });
+}
+template <class T>
+inline T __shfl_up_sync(unsigned int mask, T value, unsigned int by, int width = 32) {
+    return hopeval::from_lane(mask, value, width, [=](uint32_t lane, uint32_t first) {
+        return by <= lane - first ? lane - by : lane;
+    });
+}
+inline unsigned int __ballot_sync(unsigned int mask, int predicate) { return hopeval::ballot(mask, predicate); }
+inline int __any_sync(unsigned int mask, int predicate) { return hopeval::ballot(mask, predicate) != 0; }
+inline int __all_sync(unsigned int mask, int predicate) { return hopeval::ballot(mask, predicate) == 0xffffffffu; }
+
+inline unsigned int __float_as_uint(float x) {
+    unsigned int bits;
+    __builtin_memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+inline float __uint_as_float(unsigned int bits) {
+    float x;
+    __builtin_memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+inline int __float_as_int(float x) { return static_cast<int>(__float_as_uint(x)); }
+inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned int>(bits)); }
+
+// The fast ones of a GPU are less exact than these.
+inline float __expf(float x) { return expf(x); }
+inline float __logf(float x) { return logf(x); }
+inline float __log2f(float x) { return log2f(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __frcp_rn(float x) { return 1.0f / x; }
+namespace hopeval {
+inline float rsqrt(float x) { return 1.0f / sqrtf(x); }
+}  // namespace hopeval
+// Some C libraries have one of this name.
+#define rsqrtf(x) ::hopeval::rsqrt(x)
+
+inline int __popc(unsigned int x) { return __builtin_popcount(x); }
+inline int __clz(unsigned int x) { return x == 0 ? 32 : __builtin_clz(x); }
+inline int __ffs(unsigned int x) { return __builtin_ffs(static_cast<int>(x)); }
+
+template <class T>
+inline T __ldg(const T* from) {
+    return *from;
+}
+
+#define HOPEVAL_MIN_MAX(type)                                       \
+    inline type min(type x, type y) { return y < x ? y : x; }      \
+    inline type max(type x, type y) { return x < y ? y : x; }
+HOPEVAL_MIN_MAX(int)
+HOPEVAL_MIN_MAX(unsigned int)
+HOPEVAL_MIN_MAX(long)
+HOPEVAL_MIN_MAX(unsigned long)
+HOPEVAL_MIN_MAX(long long)
+HOPEVAL_MIN_MAX(unsigned long long)
+#undef HOPEVAL_MIN_MAX
+
+namespace hopeval {
+
+// A call of a kernel with its arguments.
+struct Call {
+    virtual void operator()() const = 0;
+
+protected:
+    ~Call() = default;
+};
+
+__attribute__((visibility("hidden"))) int launch(
+    const char* kernel, uint32_t most_threads, const LaunchParameters* parameters, const Call& call, char* message, size_t message_size);
+__attribute__((visibility("hidden"))) int wrong_arguments(const char* kernel, const char* kinds, char* message, size_t message_size);
+
+template <class T>
+constexpr char kind() {
+    static_assert(std::is_pointer<T>::value || std::is_same<T, unsigned int>::value || std::is_same<T, float>::value,
+                  "a kernel's parameters are pointers, u32 and float");
+    return std::is_pointer<T>::value ? 'p' : std::is_same<T, float>::value ? 'f' : 'u';
+}
+
+template <size_t... I>
+struct Places {};
+template <size_t N, size_t... I>
+struct PlacesTo : PlacesTo<N - 1, N - 1, I...> {};
+template <size_t... I>
+struct PlacesTo<0, I...> {
+    typedef Places<I...> type;
+};
+
+template <class... P>
+struct KernelCall final : Call {
+    void (*kernel)(P...);
+    void** arguments;
+
+    KernelCall(void (*kernel)(P...), void** arguments) : kernel(kernel), arguments(arguments) {}
+    void operator()() const override { call(typename PlacesTo<sizeof...(P)>::type()); }
+
+private:
+    template <size_t... I>
+    void call(Places<I...>) const {
+        kernel(*static_cast<typename std::remove_const<P>::type*>(arguments[I])...);
+    }
+};
+
+template <class... P>
+inline int launch_kernel(const char* name, uint32_t most_threads, void (*kernel)(P...), const LaunchParameters* parameters,
+                         void** arguments, char* message, size_t message_size) {
+    const char kinds[] = {kind<typename std::remove_const<P>::type>()..., 0};
+    bool same = parameters->arguments == sizeof...(P);
+    for (size_t i = 0; same && i < sizeof...(P); ++i) same = parameters->kinds[i] == kinds[i];
+    if (!same) return wrong_arguments(name, kinds, message, message_size);
+    return launch(name, most_threads, parameters, KernelCall<P...>(kernel, arguments), message, message_size);
+}
+
+}  // namespace hopeval
+
+// `emulate_<name>`: runs a launch, and returns 0, or another number and a message that says what is wrong with the kernel.
+#define EMULATOR_EXPORT_OF(name, most_threads)                                                                                  \
+    extern "C" __attribute__((visibility("default"))) int emulate_##name(                                                       \
+        const LaunchParameters* parameters, void** arguments, char* message, size_t message_size) {                             \
+        return hopeval::launch_kernel(#name, most_threads, &name, parameters, arguments, message, message_size);                \
+    }
+#define EMULATOR_EXPORT(name) EMULATOR_EXPORT_OF(name, hopeval::MOST_THREADS)
