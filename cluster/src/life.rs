@@ -145,6 +145,7 @@ pub(crate) fn live(
     };
     // Here, where progress can be shown.
     open.open_services(report)?;
+    open.spread_services(membership.workers)?;
     let (generation, ledger) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
     let generation = Arc::new(generation);
     let _ = beats.set(Arc::clone(&generation.counters));

@@ -255,6 +255,14 @@ pub enum JobError {
         /// In the run's record.
         expected: String,
     },
+    /// A device stopped working: nothing it holds can be trusted, and this process must end.
+    #[error("[service.{service}] lost its device: {reason}")]
+    DeviceLost {
+        /// The service.
+        service: String,
+        /// What the device said.
+        reason: String,
+    },
     /// Another generation of the run has begun.
     #[error("run {run}: generation {number} is over; {latest} has begun")]
     Over {
@@ -398,7 +406,10 @@ impl JobError {
             Some(error) => {
                 matches!(error, StoreError::Failed { .. } | StoreError::Short { .. })
             }
-            None => self.is_superseded() || matches!(self, Self::Journal(JournalError::Unreadable { .. })),
+            None => {
+                self.is_superseded()
+                    || matches!(self, Self::Journal(JournalError::Unreadable { .. }) | Self::DeviceLost { .. })
+            }
         }
     }
 }

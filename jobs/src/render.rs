@@ -83,7 +83,16 @@ pub fn render(worker: &mut Worker, parts: Parts) {
     let catalogue = &parts.company.catalogue;
     let spread = Spread::open(catalogue, worker.index(), worker.peers());
     let inlet = spread.as_ref().map(|spread| &spread.inlet);
-    let desk = Desk::open(catalogue, parts.shelf.clone(), &parts.books, parts.batch, parts.mode, inlet);
+    let desk = Desk::open(
+        catalogue,
+        parts.shelf.clone(),
+        &parts.books,
+        parts.batch,
+        parts.mode,
+        worker.index(),
+        &parts.fault,
+        inlet,
+    );
     let scribe = Scribe::new(
         &parts.store,
         parts.author.clone(),

@@ -302,6 +302,14 @@ impl Open {
         }
     }
 
+    /// Opens models on further devices, for so many workers of this process: [`Catalogue::spread`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn spread_services(&self, workers: usize) -> Result<(), JobError> {
+        self.company.catalogue.spread(workers)
+    }
+
     /// Its id.
     pub fn id(&self) -> &str {
         &self.record.run

@@ -199,6 +199,17 @@ impl Catalogue {
         Ok(found)
     }
 
+    /// Opens models on further devices, so that each of `workers` workers of this process has its own, as far as there are.
+    ///
+    /// # Errors
+    /// As [`Catalogue::look`].
+    pub fn spread(&self, workers: usize) -> Result<(), JobError> {
+        self.engines.values().try_for_each(|engine| match engine.as_ref() {
+            Engine::Lm(lm) => lm.spread(workers),
+            _ => Ok(()),
+        })
+    }
+
     /// A service.
     pub fn info(&self, name: &ServiceName) -> Option<&Info> {
         self.infos.get(&name.0)

@@ -2,14 +2,14 @@
 
 mod bench;
 mod check;
+mod conformance;
 
 use crate::print;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use hopeval_cluster::exit;
 use hopeval_datasets::input::Input;
-use hopeval_device::Cpu;
-use hopeval_device::cpu::Isa;
+use hopeval_lm::devices::DeviceName;
 use hopeval_lm::engine::Options;
 use hopeval_lm::lines::{self, LinesError, Sample, Tally, Task};
 use hopeval_lm::request::Want;
@@ -40,6 +40,8 @@ pub(crate) enum LmCommand {
     Bench(bench::BenchArguments),
     /// Answers a file's lines again in other batches, orders and numbers of threads, and prints what differs.
     SelfCheck(check::CheckArguments),
+    /// Compares a device with the reference, operation by operation, and with itself in other batches; needs no model.
+    Conformance(conformance::ConformanceArguments),
 }
 
 /// Where the model is, and how it runs.
@@ -48,7 +50,7 @@ pub(crate) struct ModelArguments {
     /// The model's folder, as Hugging Face lays it out.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// Where it runs: cpu, or one instruction set of it.
+    /// Where it runs: cpu, cpu-avx2, cpu-avx512, cuda, cuda:N; cuda-f32 or cuda-f32:N to check bf16 against.
     #[arg(long, default_value = "cpu")]
     device: DeviceName,
     /// Tokens in a batch at most.
@@ -65,13 +67,6 @@ pub(crate) struct ModelArguments {
     no_share: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DeviceName {
-    Cpu,
-    CpuAvx2,
-    CpuAvx512,
-}
-
 impl ModelArguments {
     fn options(&self) -> Options {
         Options {
@@ -82,17 +77,8 @@ impl ModelArguments {
         }
     }
 
-    fn device(&self, threads: Option<usize>) -> Result<Cpu> {
-        let isa = match self.device {
-            DeviceName::Cpu => return Ok(Cpu::new(threads)?),
-            DeviceName::CpuAvx2 => Isa::Avx2,
-            DeviceName::CpuAvx512 => Isa::Avx512,
-        };
-        Ok(Cpu::with_isa(isa, threads)?)
-    }
-
     fn open(&self, options: Options, threads: Option<usize>) -> Result<Session> {
-        Session::open(&self.model, self.device(threads)?, options).with_context(|| self.cannot_open())
+        self.device.open(0, threads, &self.model, options).with_context(|| self.cannot_open())
     }
 
     /// The tokenizer alone: no weights are read.
@@ -233,6 +219,7 @@ pub(crate) fn lm(command: LmCommand, threads: Option<usize>) -> Result<u8> {
         }
         LmCommand::Bench(arguments) => bench::bench(&arguments, threads),
         LmCommand::SelfCheck(arguments) => check::check(&arguments, threads),
+        LmCommand::Conformance(arguments) => conformance::conformance(&arguments, threads),
     }
 }
 

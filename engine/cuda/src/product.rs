@@ -157,16 +157,13 @@ pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &Product<'_, R::Buff
 }
 
 /// Divides an epilogue. In `f32` no activation is fused but relu: a library's GELU may be an approximation.
-fn split<'a, R: Runtime>(
+fn split<'a, B>(
     element: Element,
     aligned: bool,
-    bias: Option<&'a Vector<R::Buffer>>,
+    bias: Option<&'a Vector<B>>,
     activation: Activation,
-    residual: Option<&'a R::Buffer>,
-) -> Split<'a, R::Buffer>
-where
-    R::Buffer: 'a,
-{
+    residual: Option<&'a B>,
+) -> Split<'a, B> {
     let exact = bias.map(|bias| &bias.exact);
     let fused = match activation {
         Activation::Identity => Some(Fused::Nothing),
@@ -174,20 +171,20 @@ where
         Activation::GeluTanh if element == Element::Bf16 => Some(Fused::GeluTanh),
         _ => None,
     };
-    let nothing_left = |bias: Option<&'a R::Buffer>, activation, residual: Option<&'a R::Buffer>| {
+    let rest_of = |bias: Option<&'a B>, activation, residual: Option<&'a B>| {
         let rest = Rest { bias, activation, residual };
         (bias.is_some() || residual.is_some() || activation != Activation::Identity).then_some(rest)
     };
     match fused.filter(|_| aligned) {
         None => {
-            let rest = nothing_left(exact, activation, residual);
+            let rest = rest_of(exact, activation, residual);
             Split { bias: None, fused: Fused::Nothing, residual: None, rest }
         }
         Some(fused) => {
             let bias = bias.map(|bias| bias.rounded.as_ref().unwrap_or(&bias.exact));
             let within = residual.filter(|_| fused == Fused::Nothing);
             let behind = residual.filter(|_| fused != Fused::Nothing);
-            let rest = nothing_left(None, Activation::Identity, behind);
+            let rest = rest_of(None, Activation::Identity, behind);
             Split { bias, fused, residual: within, rest }
         }
     }

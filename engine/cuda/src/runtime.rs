@@ -28,7 +28,7 @@ impl Element {
 }
 
 /// One argument of a kernel, as its parameter list has it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Argument<'a, B> {
     /// The address of a buffer.
     Buffer(&'a B),
@@ -39,6 +39,14 @@ pub enum Argument<'a, B> {
     /// `float`.
     F32(f32),
 }
+
+impl<B> Clone for Argument<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Argument<'_, B> {}
 
 /// How a kernel is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

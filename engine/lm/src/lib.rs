@@ -17,6 +17,7 @@
 //! | [`pack`] | batches under a token budget, without I/O |
 //! | [`prefix`], [`states`] | work that is never done twice: shared prefixes, encoder states |
 //! | [`score`], [`encode`], [`generate`], [`sample`] | batches of each sort; choosing a token |
+//! | [`devices`] | devices by name: the one place that knows which there are |
 //! | [`session`], [`lines`] | a folder opened whole; JSON Lines in, JSON Lines out |
 //! | [`self_check`] | the same requests in other batches, compared bit by bit |
 //! | [`config`] | `config.json`, by type, with errors that name the field |
@@ -26,6 +27,7 @@
 pub mod architectures;
 pub mod blocks;
 pub mod config;
+pub mod devices;
 pub mod encode;
 pub mod engine;
 pub mod error;

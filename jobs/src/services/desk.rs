@@ -12,7 +12,8 @@
 
 use super::dense::shards::{self, Inlet};
 use super::spent::{Books, Spent, Took, add, elapsed_us, shares};
-use super::{Catalogue, Engine, lm, sparse};
+use super::{Catalogue, Engine, Fault, lm, sparse};
+use crate::error::JobError;
 use crate::host::{Recorded, Served};
 use crate::job::Mode;
 use crate::journal::Shelf;
@@ -52,13 +53,15 @@ pub struct Desk {
 
 impl Desk {
     /// Opens the services of one worker, each with a thread of its own; a retriever takes up to `batch` requests at once.
-    /// Queries of dense indexes go by `inlet` to all workers, where there is more than this one.
+    /// The desk of the worker of this index. Queries of dense indexes go by `inlet` to all workers, where there is more than this one.
     pub fn open(
         catalogue: &Arc<Catalogue>,
         shelf: Shelf,
         books: &Books,
         batch: usize,
         mode: Mode,
+        worker: usize,
+        fault: &Fault,
         inlet: Option<&Inlet>,
     ) -> Self {
         let mut queues = BTreeMap::new();
@@ -73,10 +76,11 @@ impl Desk {
                 engine: Arc::clone(engine),
                 name: Arc::clone(name),
                 books: Arc::clone(books),
+                fault: fault.clone(),
             };
             let inlet = inlet.cloned();
             spawn(&format!("service {name}"), move || match (&*counter.engine, inlet) {
-                (Engine::Lm(model), _) => lm::serve(&counter, model, &receiver),
+                (Engine::Lm(model), _) => lm::serve(&counter, model, worker, &receiver),
                 (Engine::Dense(dense), Some(inlet)) => shards::serve(&counter, dense, &receiver, batch, &inlet),
                 _ => counter.run(&receiver, batch),
             });
@@ -229,8 +233,20 @@ pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
 }
 
 /// What a request that was computed is answered with, and what is journalled of it.
-pub(super) fn answered(task: Task, response: Response, took: Took) -> Settled {
+///
+/// A lost device answers nobody: it is the run's fault, and this thread waits for the process to end. A question that failed
+/// for that would be committed, and whoever resumes the run would never ask it again.
+pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault) -> Settled {
     let (submission, _) = task;
+    if let Err(failure) = &response.result
+        && failure.kind == FailureKind::DeviceLost
+    {
+        let service = submission.request.service.to_string();
+        fault.report(JobError::DeviceLost { service, reason: failure.message.clone() });
+        loop {
+            std::thread::park();
+        }
+    }
     let kind = submission.request.ask.kind();
     let Took { queue_us, service_us, device_us } = took;
     let served = Served { response, queue_us, service_us, device_us, cached: false };
@@ -255,6 +271,7 @@ pub(super) struct Counter {
     pub(super) engine: Arc<Engine>,
     pub(super) name: Arc<str>,
     pub(super) books: Books,
+    pub(super) fault: Fault,
 }
 
 impl Counter {
@@ -276,7 +293,7 @@ impl Counter {
                     spent.count(&response, service_us, 0);
                 }
                 let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
-                answered(task, response, Took { queue_us, service_us, device_us })
+                answered(task, response, Took { queue_us, service_us, device_us }, &self.fault)
             }));
         }
     }

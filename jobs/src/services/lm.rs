@@ -7,8 +7,9 @@
 //! ```
 //!
 //! What a service answers comes from its checkpoint: language models score and generate; an encoder embeds, and its heads
-//! say the rest. One engine serves all workers of a process: the workers share the device, so their requests meet in
-//! its batches, its encoder states and its one copy of the weights, and its threads work inside a batch.
+//! say the rest. On the CPU one engine serves all workers of a process: the workers share the device, so their requests
+//! meet in its batches, its encoder states and its one copy of the weights, and its threads work inside a batch. With
+//! `device = "cuda"` each worker has the engine of its own device, as far as there are devices ([`Lm::spread`]).
 //! Nothing waits for the engine but its own thread: the reply closure answers the ticket.
 
 mod embed;
@@ -32,7 +33,7 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_corpus::Corpus;
 use hopeval_lm::LmError;
 use hopeval_lm::architectures::Family;
-use hopeval_lm::engine::{Completion, Refusal};
+use hopeval_lm::engine::{Completion, Engine, Refusal};
 use hopeval_lm::request as engine;
 use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
@@ -52,6 +53,8 @@ pub struct Lm {
     /// Where hopeval's own models are unpacked.
     cache: PathBuf,
     model: OnceLock<Model>,
+    /// On the second device and those after it.
+    further: OnceLock<Vec<Session>>,
     opening: Mutex<()>,
 }
 
@@ -70,6 +73,7 @@ impl Lm {
             settings: settings.clone(),
             cache: cache.to_owned(),
             model: OnceLock::new(),
+            further: OnceLock::new(),
             opening: Mutex::new(()),
         }
     }
@@ -87,6 +91,32 @@ impl Lm {
         let opened = Model::open(&folder, &self.settings, self.threads);
         let model = opened.map_err(|source| JobError::Model { name: self.name.clone(), folder, source })?;
         Ok(self.model.get_or_init(|| model))
+    }
+
+    /// Opens the model on as many devices as `workers` workers of this process use; nothing where that is one.
+    ///
+    /// # Errors
+    /// As [`Lm::open`].
+    pub(super) fn spread(&self, workers: usize) -> Result<(), JobError> {
+        let folder = &self.open()?.session.folder;
+        let failed = |source| JobError::Model { name: self.name.clone(), folder: folder.clone(), source };
+        if self.further.get().is_some() {
+            return Ok(());
+        }
+        let devices = self.settings.device.count(workers).map_err(|error| failed(error.into()))?;
+        let open = |nth| self.settings.device.open(nth, Some(self.threads), folder, self.settings.options());
+        let further = (1..devices).map(open).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        self.further.get_or_init(|| further);
+        Ok(())
+    }
+
+    /// The engine of a worker, if the model is open: its own device's.
+    pub(super) fn engine(&self, worker: usize) -> Option<&Engine> {
+        let further = self.further.get().map_or(&[][..], Vec::as_slice);
+        match worker % (1 + further.len()) {
+            0 => self.opened().map(|model| &model.session.engine),
+            nth => further.get(nth - 1).map(|session| &session.engine),
+        }
     }
 
     /// Its model, if it is open.
@@ -108,8 +138,7 @@ pub struct Model {
 
 impl Model {
     fn open(folder: &Path, settings: &LmSettings, threads: usize) -> Result<Self, LmError> {
-        let device = settings.device.open(threads)?;
-        let session = Session::open(folder, device, settings.options())?;
+        let session = settings.device.open(0, Some(threads), folder, settings.options())?;
         let tokenizer = match &session.tokenizer {
             Some(tokenizer) => Arc::clone(tokenizer),
             // Which says what to do about it.

@@ -17,7 +17,7 @@
 use super::{Dense, Embedded, refused, response};
 use crate::services::desk::{Counter, Task, answered, drain, spawn, waited};
 use crate::services::spent::{Books, Took, elapsed_us, shares};
-use crate::services::{Catalogue, Engine, Engines};
+use crate::services::{Catalogue, Engine, Engines, Fault};
 use hopeval_index::{DenseQuery, Hit, Scratch};
 use hopeval_methods::{Failure, FailureKind, Request, ServiceName, Work};
 use hopeval_operators::scatter::{self, End, Shard};
@@ -182,7 +182,8 @@ pub(in crate::services) fn serve(
         let (mut asked, mut settled) = (Vec::new(), Vec::new());
         for ((task, embedded), embedding_us) in tasks.into_iter().zip(embedded).zip(shares) {
             let (name, books) = (Arc::clone(&counter.name), Arc::clone(&counter.books));
-            let under_way = |work, k| UnderWay { task, name, books, work, k, embedding_us, device_us };
+            let fault = counter.fault.clone();
+            let under_way = |work, k| UnderWay { task, name, books, fault, work, k, embedding_us, device_us };
             match embedded {
                 Ok(Embedded { vector, work, k, within }) => {
                     let service = ServiceName(Arc::clone(&counter.name));
@@ -205,6 +206,7 @@ struct UnderWay {
     task: Task,
     name: Arc<str>,
     books: Books,
+    fault: Fault,
     work: Work,
     k: usize,
     /// Its shares of the encoder's batch.
@@ -231,14 +233,14 @@ impl UnderWay {
     }
 
     fn settle(self, response: hopeval_methods::Response, searched: Searched) {
-        let Self { task, name, books, embedding_us, device_us, .. } = self;
+        let Self { task, name, books, fault, embedding_us, device_us, .. } = self;
         if let Some(spent) = books.get(&name) {
             // The device's time was added with its batch.
             spent.count(&response, embedding_us + searched.sum_us, 0);
         }
         let service_us = embedding_us + searched.longest_us;
         let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
-        let (ticket, answer) = answered(task, response, took);
+        let (ticket, answer) = answered(task, response, took, &fault);
         ticket.answer(answer);
     }
 }

@@ -1,6 +1,7 @@
 //! The service thread of one worker: tokenises what waits, hands it to the engine, and never waits for it.
 
 use super::{Asked, Lm};
+use crate::services::Fault;
 use crate::services::desk::{Counter, Task, answered, drain, waited};
 use crate::services::spent::{Books, Took, add, microseconds};
 use hopeval_lm::engine::{Completion, Reply};
@@ -16,18 +17,18 @@ const MOST: usize = 256;
 type Asking = Vec<(Request, Reply)>;
 
 /// Serves until nobody can ask any more. What came together goes to the engine together.
-pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, receiver: &Receiver<Task>) {
+pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, worker: usize, receiver: &Receiver<Task>) {
     while let Some(tasks) = drain(receiver, MOST) {
         let asked: Asking = tasks.into_iter().flat_map(|task| take(counter, lm, task)).collect();
-        if let Some(model) = lm.opened() {
-            model.session.engine.submit_all(asked);
+        if let Some(engine) = lm.engine(worker) {
+            engine.submit_all(asked);
         }
     }
 }
 
 /// What is to be asked for a request; nothing where the engine need not be asked.
 fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
-    let till = Till { name: Arc::clone(&counter.name), books: Arc::clone(&counter.books) };
+    let till = Till { name: Arc::clone(&counter.name), books: Arc::clone(&counter.books), fault: counter.fault.clone() };
     let prepared = match lm.opened() {
         Some(model) => model.prepare(&counter.catalogue.corpus, &task.0.request),
         // It was opened before the dataflow was built.
@@ -55,6 +56,7 @@ fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
 struct Till {
     name: Arc<str>,
     books: Books,
+    fault: Fault,
 }
 
 impl Till {
@@ -63,7 +65,7 @@ impl Till {
             // The device is what the service's requests share: the sum of their shares is its time.
             spent.count(&response, took.device_us, took.device_us);
         }
-        let (ticket, answer) = answered(task, response, took);
+        let (ticket, answer) = answered(task, response, took, &self.fault);
         ticket.answer(answer);
     }
 }

@@ -1,8 +1,7 @@
 //! The keys of a `kind = "lm"` service.
 
 use super::super::models;
-use hopeval_device::cpu::Isa;
-use hopeval_device::{Cpu, DeviceError};
+use hopeval_lm::devices::DeviceName;
 use hopeval_lm::engine::Options;
 use hopeval_lm::request::Want;
 use serde::{Deserialize, Serialize};
@@ -76,32 +75,6 @@ pub struct LmSettings {
     /// `generate`: fixes the draws of sampling.
     #[serde(default)]
     pub seed: u64,
-}
-
-/// Where a model runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DeviceName {
-    /// The CPU, with the best instructions it has.
-    #[default]
-    #[serde(rename = "cpu")]
-    Cpu,
-    /// The CPU with AVX2 alone: the same last digits on hosts with and without AVX-512.
-    #[serde(rename = "cpu-avx2")]
-    CpuAvx2,
-    /// The CPU with AVX-512, which it must have.
-    #[serde(rename = "cpu-avx512")]
-    CpuAvx512,
-}
-
-impl DeviceName {
-    /// The device, with so many threads.
-    pub(super) fn open(self, threads: usize) -> Result<Cpu, DeviceError> {
-        match self {
-            Self::Cpu => Cpu::new(Some(threads)),
-            Self::CpuAvx2 => Cpu::with_isa(Isa::Avx2, Some(threads)),
-            Self::CpuAvx512 => Cpu::with_isa(Isa::Avx512, Some(threads)),
-        }
-    }
 }
 
 /// Which tokens with the label "keep" are information.

@@ -1,0 +1,180 @@
+//! Devices by name: `cpu`, `cpu-avx2`, `cpu-avx512`; `cuda`, `cuda:1`, `cuda-f32`, `cuda-f32:1`.
+//!
+//! Nothing else of the engine knows which devices there are. `cuda` leaves it to the worker: its first takes the first device that
+//! `CUDA_VISIBLE_DEVICES` leaves, its second the second, and round again.
+
+use crate::LmError;
+use crate::engine::Options;
+use crate::session::Session;
+use hopeval_cuda::{Cuda, Driver, machine};
+use hopeval_device::conformance::{self, Arithmetic};
+use hopeval_device::cpu::Isa;
+use hopeval_device::{Cpu, DeviceError};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Where a model runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DeviceName {
+    /// The CPU, with the best instructions it has.
+    #[default]
+    Cpu,
+    /// The CPU with AVX2 alone: the same last digits on hosts with and without AVX-512.
+    CpuAvx2,
+    /// The CPU with AVX-512, which it must have.
+    CpuAvx512,
+    /// A CUDA device.
+    Cuda {
+        /// Computes in `f32`, to check bf16 against.
+        exact: bool,
+        /// Which; none leaves it to the worker.
+        ordinal: Option<usize>,
+    },
+}
+
+/// What a name of a device can be.
+const NAMES: &str = "cpu, cpu-avx2, cpu-avx512, cuda, cuda:N, cuda-f32, cuda-f32:N";
+
+/// A name of no device.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no device {name:?}; allowed are {NAMES}")]
+pub struct UnknownDevice {
+    name: String,
+}
+
+impl FromStr for DeviceName {
+    type Err = UnknownDevice;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDevice> {
+        let unknown = || UnknownDevice { name: name.to_owned() };
+        let cuda = |rest: &str, exact| match rest.strip_prefix(':') {
+            Some(digits) if !digits.starts_with('+') => {
+                digits.parse().map(|ordinal| Self::Cuda { exact, ordinal: Some(ordinal) }).map_err(|_| unknown())
+            }
+            None if rest.is_empty() => Ok(Self::Cuda { exact, ordinal: None }),
+            _ => Err(unknown()),
+        };
+        match name {
+            "cpu" => Ok(Self::Cpu),
+            "cpu-avx2" => Ok(Self::CpuAvx2),
+            "cpu-avx512" => Ok(Self::CpuAvx512),
+            _ => match (name.strip_prefix("cuda-f32"), name.strip_prefix("cuda")) {
+                (Some(rest), _) => cuda(rest, true),
+                (None, Some(rest)) => cuda(rest, false),
+                (None, None) => Err(unknown()),
+            },
+        }
+    }
+}
+
+impl TryFrom<String> for DeviceName {
+    type Error = UnknownDevice;
+
+    fn try_from(name: String) -> Result<Self, UnknownDevice> {
+        name.parse()
+    }
+}
+
+impl From<DeviceName> for String {
+    fn from(name: DeviceName) -> Self {
+        name.to_string()
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::CpuAvx2 => f.write_str("cpu-avx2"),
+            Self::CpuAvx512 => f.write_str("cpu-avx512"),
+            Self::Cuda { exact, ordinal } => {
+                f.write_str(if *exact { "cuda-f32" } else { "cuda" })?;
+                ordinal.map_or(Ok(()), |ordinal| write!(f, ":{ordinal}"))
+            }
+        }
+    }
+}
+
+impl DeviceName {
+    /// How many devices so many workers of a process use.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`] where it is one of CUDA and there is none.
+    pub fn count(self, workers: usize) -> Result<usize, DeviceError> {
+        match self {
+            Self::Cuda { ordinal: None, .. } => Ok(machine::devices()?.min(workers.max(1))),
+            _ => Ok(1),
+        }
+    }
+
+    /// Opens a model on the `nth` of these devices; a CPU gets so many threads, by default all that the process may use.
+    ///
+    /// # Errors
+    /// [`LmError`], naming the device, the file, the tensor or the field.
+    pub fn open(
+        self,
+        nth: usize,
+        threads: Option<usize>,
+        folder: &Path,
+        options: Options,
+    ) -> Result<Session, LmError> {
+        let with = |isa| Ok::<_, LmError>(Cpu::with_isa(isa, threads)?);
+        match self {
+            Self::Cpu => Session::open(folder, Cpu::new(threads)?, options),
+            Self::CpuAvx2 => Session::open(folder, with(Isa::Avx2)?, options),
+            Self::CpuAvx512 => Session::open(folder, with(Isa::Avx512)?, options),
+            Self::Cuda { exact, ordinal } => {
+                Session::open(folder, cuda(exact, ordinal.unwrap_or(nth))?, options)
+            }
+        }
+    }
+
+    /// Runs the conformance suite on the device, and says which.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`].
+    pub fn conformance(
+        self,
+        threads: Option<usize>,
+    ) -> Result<(String, Result<conformance::Report, conformance::Failure>), DeviceError> {
+        fn run<D: hopeval_device::Device>(
+            device: &D,
+            arithmetic: Arithmetic,
+        ) -> (String, Result<conformance::Report, conformance::Failure>) {
+            (device.identity().name, conformance::run(device, arithmetic))
+        }
+        Ok(match self {
+            Self::Cpu => run(&Cpu::new(threads)?, Arithmetic::F32),
+            Self::CpuAvx2 => run(&Cpu::with_isa(Isa::Avx2, threads)?, Arithmetic::F32),
+            Self::CpuAvx512 => run(&Cpu::with_isa(Isa::Avx512, threads)?, Arithmetic::F32),
+            Self::Cuda { exact, ordinal } => run(&cuda(exact, ordinal.unwrap_or(0))?, arithmetic(exact)),
+        })
+    }
+}
+
+fn arithmetic(exact: bool) -> Arithmetic {
+    if exact { Arithmetic::F32 } else { Arithmetic::Bf16 }
+}
+
+fn cuda(exact: bool, ordinal: usize) -> Result<Cuda<Driver>, DeviceError> {
+    Ok(Cuda::new(Driver::open(ordinal)?, arithmetic(exact)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        for name in ["cpu", "cpu-avx2", "cpu-avx512", "cuda", "cuda:0", "cuda:13", "cuda-f32", "cuda-f32:1"] {
+            assert_eq!(name.parse::<DeviceName>().map(|device| device.to_string()), Ok(name.to_owned()));
+        }
+        for wrong in ["", "gpu", "cuda:", "cuda:-1", "cuda:+1", "cuda1", "cuda-f16", "cuda-f32:x", "CUDA"] {
+            let error = wrong.parse::<DeviceName>().unwrap_err().to_string();
+            assert!(error.contains("cpu-avx512, cuda, cuda:N"), "{error}");
+        }
+    }
+}
