@@ -1,0 +1,212 @@
+//! Runs the CUDA kernels on the CPU: a [`Runtime`] for tests, never for results.
+//!
+//! ```text
+//!   kernels/*.cu     the very files that a GPU runs
+//!   cpp/emulator.h   what they need of a GPU, as C++: threads are fibres, shared memory is heap memory of its exact size
+//!   ---------------------------------------------------------------------------- the machine's C++ compiler, at first use
+//!   library          one shared library, kept in a folder by what went into it
+//!   Emulator         buffers, launches; products in plain loops, where a GPU has its library
+//! ```
+//!
+//! The same launch in another [`Order`] of threads gives the same bits, unless a barrier is missing. Built with
+//! [`Options::sanitized`], an index outside a buffer or a shared array ends the process with its line.
+//!
+//! What it does not show: speed, the rounding of a GPU's functions, and races that no order of whole stretches between
+//! barriers brings to light.
+
+mod library;
+mod memory;
+mod product;
+mod sources;
+
+pub use library::{BuildError, sanitizer};
+pub use memory::Buffer;
+pub use sources::{Source, Sources};
+
+use hopeval_cuda::runtime::{Argument, Launch, Product, Runtime};
+use hopeval_device::DeviceError;
+use library::{Library, Parameters, Value};
+use memory::Memory;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// In which order blocks run, warps within a block, and lanes within a warp, from one barrier to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// By index.
+    Ascending,
+    /// The last first.
+    Descending,
+    /// Any, by this seed.
+    Shuffled(u64),
+}
+
+/// What an emulator is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where built libraries are kept; processes may share it.
+    pub folder: PathBuf,
+    /// What is built: [`Sources::kernels`], or those with a planted fault.
+    pub sources: Sources,
+    /// The order of threads.
+    pub order: Order,
+    /// Bytes that buffers may take together.
+    pub memory: Option<u64>,
+    /// The device is lost at the launch after so many.
+    pub launches: Option<u64>,
+    /// With address and undefined-behaviour sanitizers, which must have been loaded before the process began; see
+    /// [`sanitizer`].
+    pub sanitized: bool,
+}
+
+impl Options {
+    /// The kernels as they are, in ascending order, without limits.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        let sources = Sources::kernels();
+        Self {
+            folder: folder.into(),
+            sources,
+            order: Order::Ascending,
+            memory: None,
+            launches: None,
+            sanitized: false,
+        }
+    }
+
+    /// In this order of threads.
+    #[must_use]
+    pub fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+}
+
+/// A CUDA device that is none.
+#[derive(Debug)]
+pub struct Emulator {
+    library: Arc<Library>,
+    memory: Arc<Memory>,
+    order: Order,
+    launches: AtomicU64,
+    most_launches: u64,
+    lost: OnceLock<String>,
+    read: Mutex<blake3::Hasher>,
+}
+
+const NAME: &str = "emulator";
+
+impl Emulator {
+    /// Builds the kernels where they are not built yet.
+    ///
+    /// # Errors
+    /// [`BuildError`]: no compiler, or sources that it does not take.
+    pub fn new(options: Options) -> Result<Self, BuildError> {
+        let library = Library::build(&options.folder, &options.sources, options.sanitized)?;
+        Ok(Self {
+            library,
+            memory: Memory::of(options.memory.unwrap_or(u64::MAX)),
+            order: options.order,
+            launches: AtomicU64::new(0),
+            most_launches: options.launches.unwrap_or(u64::MAX),
+            lost: OnceLock::new(),
+            read: Mutex::default(),
+        })
+    }
+
+    /// A hash of all that was downloaded so far: emulators that were asked for the same differ in it if one number did.
+    pub fn digest(&self) -> String {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).finalize().to_hex().to_string()
+    }
+
+    /// Kernels and products launched so far.
+    pub fn launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
+    fn lost(&self, reason: &str) -> DeviceError {
+        DeviceError::Lost { device: NAME.into(), reason: self.lost.get_or_init(|| reason.into()).clone() }
+    }
+
+    /// What was lost stays lost.
+    fn alive(&self) -> Result<(), DeviceError> {
+        self.lost.get().map_or(Ok(()), |reason| Err(self.lost(reason)))
+    }
+
+    fn count_launch(&self) -> Result<(), DeviceError> {
+        self.alive()?;
+        if self.launches.fetch_add(1, Ordering::Relaxed) < self.most_launches {
+            return Ok(());
+        }
+        Err(self.lost(&format!("it was to fail after {} launches", self.most_launches)))
+    }
+}
+
+impl Runtime for Emulator {
+    type Buffer = Buffer;
+
+    fn name(&self) -> String {
+        "CUDA kernels on the CPU".into()
+    }
+
+    fn numerics(&self) -> String {
+        NAME.into()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError> {
+        self.alive()?;
+        self.memory.allocate(bytes).map_err(|available| DeviceError::OutOfMemory {
+            device: NAME.into(),
+            wanted: bytes as u64,
+            available,
+        })
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<Buffer, DeviceError> {
+        let buffer = self.allocate(bytes.len())?;
+        buffer.write(bytes);
+        Ok(buffer)
+    }
+
+    fn download(&self, from: &Buffer, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.alive()?;
+        if into.len() > from.len() {
+            return Err(self.lost(&format!("{} bytes read of a buffer of {}", into.len(), from.len())));
+        }
+        from.read(into);
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).update(into);
+        Ok(())
+    }
+
+    fn launch(&self, launch: Launch, arguments: &[Argument<'_, Buffer>]) -> Result<(), DeviceError> {
+        self.count_launch()?;
+        let (kinds, mut values): (Vec<u8>, Vec<Value>) = arguments
+            .iter()
+            .map(|argument| match argument {
+                Argument::Buffer(buffer) => (b'p', Value { address: buffer.address() }),
+                Argument::Null => (b'p', Value { address: std::ptr::null_mut() }),
+                Argument::U32(word) => (b'u', Value { word: *word }),
+                Argument::F32(number) => (b'f', Value { number: *number }),
+            })
+            .unzip();
+        let (order, seed) = match self.order {
+            Order::Ascending => (0, 0),
+            Order::Descending => (1, 0),
+            Order::Shuffled(seed) => (2, seed),
+        };
+        let parameters = Parameters {
+            grid: [launch.grid.0, launch.grid.1],
+            threads: launch.threads,
+            shared: launch.shared,
+            order,
+            arguments: kinds.len() as u32,
+            kinds: kinds.as_ptr(),
+            seed,
+        };
+        self.library.launch(launch.kernel.name, &parameters, &mut values).map_err(|reason| self.lost(&reason))
+    }
+
+    fn product(&self, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
+        self.count_launch()?;
+        product::multiply(product).map_err(|reason| self.lost(&reason))
+    }
+}

@@ -1,0 +1,303 @@
+//! Builds the kernels into a shared library with the machine's C++ compiler, keeps it, and calls it.
+//!
+//! Every file is compiled to an object of its own, named by a hash of all that goes into it (texts, the compiler's version,
+//! flags), so that a changed kernel compiles alone. What is there under its name is complete: files are written beside it
+//! and renamed. A lock on the folder keeps two processes from doing the same work.
+//!
+//! Flags: the host's instructions are used where the compiler may not thereby change a bit (no contraction of products and
+//! sums, no fast math), so results are those of any other host but for its libm.
+
+use crate::sources::{EMULATOR_CPP, EMULATOR_H, Sources};
+use std::collections::HashMap;
+use std::ffi::{CStr, OsString, c_char, c_int, c_void};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Why there is no library.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The compiler does not start.
+    #[error("no C++ compiler: {} does not run; hint: install g++, or name one in CXX", compiler.display())]
+    NoCompiler {
+        /// Which.
+        compiler: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It does not take a file.
+    #[error("{file} does not compile:\n{output}")]
+    Compile {
+        /// Which.
+        file: String,
+        /// What the compiler says.
+        output: String,
+    },
+    /// A file of the folder.
+    #[error("{}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The library does not load.
+    #[error("{} does not load", path.display())]
+    Load {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: libloading::Error,
+    },
+    /// Sanitizers begin with the process or not at all.
+    #[error("the sanitizer's library was not loaded at the process's start; hint: LD_PRELOAD={}", library.display())]
+    NotPreloaded {
+        /// The sanitizer's.
+        library: PathBuf,
+    },
+}
+
+/// How a kernel is launched, as `LaunchParameters` of `emulator.h` has it.
+#[repr(C)]
+pub(crate) struct Parameters {
+    pub(crate) grid: [u32; 2],
+    pub(crate) threads: u32,
+    pub(crate) shared: u32,
+    pub(crate) order: u32,
+    pub(crate) arguments: u32,
+    pub(crate) kinds: *const u8,
+    pub(crate) seed: u64,
+}
+
+/// An argument of a kernel, where its address can be taken.
+#[repr(C)]
+pub(crate) union Value {
+    pub(crate) address: *mut u8,
+    pub(crate) word: u32,
+    pub(crate) number: f32,
+}
+
+type Entry = unsafe extern "C" fn(*const Parameters, *const *mut c_void, *mut c_char, usize) -> c_int;
+
+/// Kernels that can be launched.
+#[derive(Debug)]
+pub(crate) struct Library {
+    entries: HashMap<String, Entry>,
+    // Last: the entries are within it.
+    _loaded: libloading::Library,
+}
+
+/// The sanitizer's shared library, which must be loaded before all others (`LD_PRELOAD`), if the compiler has one.
+pub fn sanitizer() -> Option<PathBuf> {
+    let answer = Command::new(compiler()).arg("-print-file-name=libasan.so").output().ok()?;
+    let path = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim());
+    // A compiler without one answers with the bare name.
+    (path.is_absolute() && path.exists()).then_some(path)
+}
+
+fn compiler() -> PathBuf {
+    std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++")).into()
+}
+
+fn flags(sanitized: bool) -> Vec<&'static str> {
+    let mut flags = vec![
+        "-std=c++17",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fno-strict-aliasing",
+        "-ffp-contract=off",
+        "-fno-math-errno",
+        "-DHOPEVAL_EMULATED",
+        "-w",
+    ];
+    flags.extend(if sanitized {
+        ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"].as_slice()
+    } else {
+        ["-O2"].as_slice()
+    });
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        flags.extend(["-mavx2", "-mfma"]);
+    }
+    flags
+}
+
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
+    result.map_err(|source| BuildError::File { path: path.into(), source })
+}
+
+/// What compiles: a program, and how it is asked.
+struct Compiler {
+    program: PathBuf,
+    version: Vec<u8>,
+    flags: Vec<&'static str>,
+}
+
+/// A file to compile, with the others that it reads.
+struct Unit<'a> {
+    name: &'a str,
+    text: String,
+    beside: Vec<(String, &'a str)>,
+}
+
+impl Compiler {
+    fn find(sanitized: bool) -> Result<Self, BuildError> {
+        let program = compiler();
+        match Command::new(&program).arg("--version").output() {
+            Ok(answer) => Ok(Self { program, version: answer.stdout, flags: flags(sanitized) }),
+            Err(source) => Err(BuildError::NoCompiler { compiler: program, source }),
+        }
+    }
+
+    /// A name for what becomes of these texts.
+    fn key<'a>(&self, texts: impl Iterator<Item = &'a str>) -> String {
+        let mut hasher = blake3::Hasher::new();
+        let flags = self.flags.iter().copied();
+        for text in flags.chain(texts) {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.update(self.program.as_os_str().as_encoded_bytes());
+        hasher.update(&self.version);
+        hasher.finalize().to_hex()[..24].to_owned()
+    }
+
+    fn run(&self, file: &str, arguments: &[&Path]) -> Result<(), BuildError> {
+        match Command::new(&self.program).args(&self.flags).args(arguments).output() {
+            Ok(done) if done.status.success() => Ok(()),
+            Ok(done) => {
+                Err(BuildError::Compile { file: file.into(), output: String::from_utf8_lossy(&done.stderr).into_owned() })
+            }
+            Err(source) => Err(BuildError::NoCompiler { compiler: self.program.clone(), source }),
+        }
+    }
+
+    /// The object of a unit, compiled where it is not there yet.
+    fn object(&self, folder: &Path, unit: &Unit<'_>) -> Result<PathBuf, BuildError> {
+        let texts = unit.beside.iter().flat_map(|(name, text)| [name.as_str(), *text]);
+        let folder = folder.join(self.key([unit.name, unit.text.as_str()].into_iter().chain(texts)));
+        let object = folder.join("object.o");
+        if object.exists() {
+            return Ok(object);
+        }
+        at(&folder, fs::create_dir_all(&folder))?;
+        let source = folder.join(unit.name);
+        for (path, text) in unit.beside.iter().map(|(name, text)| (folder.join(name), *text)) {
+            at(&path, fs::write(&path, text))?;
+        }
+        at(&source, fs::write(&source, &unit.text))?;
+        let partial = folder.join("partial.o");
+        self.run(unit.name, &[Path::new("-c"), &source, Path::new("-o"), &partial])?;
+        at(&object, fs::rename(&partial, &object))?;
+        Ok(object)
+    }
+
+    /// All objects, as many at a time as there are processors.
+    fn objects(&self, folder: &Path, units: &[Unit<'_>]) -> Result<Vec<PathBuf>, BuildError> {
+        let next = AtomicUsize::new(0);
+        let some = || {
+            let mut done = Vec::new();
+            while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                done.push((unit.name, self.object(folder, unit)));
+            }
+            done
+        };
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut objects = std::thread::scope(|scope| {
+            let workers = (0..workers).map(|_| scope.spawn(some)).collect::<Vec<_>>();
+            workers.into_iter().flat_map(|worker| worker.join().expect("compiles, or says why not")).collect::<Vec<_>>()
+        });
+        objects.sort_by_key(|(name, _)| *name);
+        objects.into_iter().map(|(_, object)| object).collect()
+    }
+
+    fn link(&self, folder: &Path, objects: &[PathBuf]) -> Result<PathBuf, BuildError> {
+        let library = folder.join(format!("{}.so", self.key(objects.iter().filter_map(|path| path.to_str()))));
+        if !library.exists() {
+            let partial = library.with_extension("partial");
+            let shared = [Path::new("-shared"), Path::new("-o"), &partial];
+            self.run("the library", &shared.into_iter().chain(objects.iter().map(PathBuf::as_path)).collect::<Vec<_>>())?;
+            at(&library, fs::rename(&partial, &library))?;
+        }
+        Ok(library)
+    }
+}
+
+impl Library {
+    /// Builds what is not built, and loads it.
+    pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result<Arc<Self>, BuildError> {
+        if sanitized && !sanitizer_is_there() {
+            return Err(BuildError::NotPreloaded { library: sanitizer().unwrap_or_else(|| "libasan.so".into()) });
+        }
+        let compiler = Compiler::find(sanitized)?;
+        at(folder, fs::create_dir_all(folder))?;
+        let lock = folder.join("lock");
+        let held = at(&lock, File::create(&lock))?;
+        at(&lock, held.lock())?;
+        let files = sources.families.iter().map(|family| format!("{}.cpp", family.name)).collect::<Vec<_>>();
+        let headers = sources.headers.iter().map(|(name, text)| (name.clone(), text.as_str()));
+        let headers = headers.chain([("emulator.h".into(), EMULATOR_H)]).collect::<Vec<_>>();
+        let mut units = vec![Unit {
+            name: "emulator.cpp",
+            text: EMULATOR_CPP.into(),
+            beside: vec![("emulator.h".into(), EMULATOR_H)],
+        }];
+        units.extend(sources.families.iter().zip(&files).map(|(family, file)| {
+            let family_file = (format!("{}.cu", family.name), family.text.as_str());
+            Unit { name: file, text: family.unit(), beside: headers.iter().cloned().chain([family_file]).collect() }
+        }));
+        let objects = compiler.objects(folder, &units)?;
+        let path = compiler.link(folder, &objects)?;
+        drop(held);
+        let kernels = sources.families.iter().flat_map(|family| &family.kernels);
+        Self::load(&path, kernels).map(Arc::new).map_err(|source| BuildError::Load { path, source })
+    }
+
+    fn load<'a>(path: &Path, kernels: impl Iterator<Item = &'a String>) -> Result<Self, libloading::Error> {
+        // SAFETY: the library was built from the emulator's sources; nothing of it runs when it is loaded but constructors of
+        // empty lists.
+        let loaded = unsafe { libloading::Library::new(path)? };
+        let entry = |name: &String| {
+            // SAFETY: `EMULATOR_EXPORT` defines it with this signature.
+            let entry = unsafe { loaded.get::<Entry>(format!("emulate_{name}"))? };
+            Ok((name.clone(), *entry))
+        };
+        let entries = kernels.map(entry).collect::<Result<_, libloading::Error>>()?;
+        Ok(Self { entries, _loaded: loaded })
+    }
+
+    /// Runs a kernel to its end, or says what is wrong with it.
+    pub(crate) fn launch(&self, kernel: &str, parameters: &Parameters, values: &mut [Value]) -> Result<(), String> {
+        let Some(entry) = self.entries.get(kernel) else {
+            return Err(format!("no kernel {kernel} was built"));
+        };
+        let arguments = values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect::<Vec<*mut c_void>>();
+        let mut message = [0; 512];
+        // SAFETY: `parameters` has a kind for each argument, and `entry` compares them with the kernel's before it reads any.
+        // That the kernel stays within its buffers is what it is run here for: in a sanitized build it does, or the process
+        // ends.
+        let failed = unsafe { entry(parameters, arguments.as_ptr(), message.as_mut_ptr().cast(), message.len()) } != 0;
+        if !failed {
+            return Ok(());
+        }
+        let text = CStr::from_bytes_until_nul(&message).unwrap_or(c"its message has no end");
+        Err(text.to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(unix)]
+fn sanitizer_is_there() -> bool {
+    // SAFETY: a name is looked up, nothing is called.
+    unsafe { libloading::os::unix::Library::this().get::<unsafe extern "C" fn()>("__asan_init").is_ok() }
+}
+
+#[cfg(not(unix))]
+fn sanitizer_is_there() -> bool {
+    false
+}

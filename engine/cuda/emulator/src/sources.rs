@@ -1,0 +1,81 @@
+//! What is built: the kernels' files and the emulator's own, as texts, so that a test may change a copy.
+
+use hopeval_cuda::kernels::{FAMILIES, HEADERS};
+
+/// A file of kernels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its name without `.cu`.
+    pub name: String,
+    /// CUDA C++.
+    pub text: String,
+    /// The kernels to export.
+    pub kernels: Vec<String>,
+}
+
+/// All files of kernels, and the headers that they include.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sources {
+    /// By the name that they are included by.
+    pub headers: Vec<(String, String)>,
+    /// One for each family.
+    pub families: Vec<Source>,
+}
+
+/// What `prelude.cuh` includes.
+pub(crate) const EMULATOR_H: &str = include_str!("../cpp/emulator.h");
+/// What runs the launches.
+pub(crate) const EMULATOR_CPP: &str = include_str!("../cpp/emulator.cpp");
+
+impl Sources {
+    /// Those of the device.
+    pub fn kernels() -> Self {
+        let family = |family: &hopeval_cuda::kernels::Family| Source {
+            name: family.name.into(),
+            text: family.text.into(),
+            kernels: family.kernels.iter().map(|name| (*name).into()).collect(),
+        };
+        Self {
+            headers: HEADERS.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect(),
+            families: FAMILIES.iter().map(family).collect(),
+        }
+    }
+}
+
+impl Source {
+    /// The C++ file that reads the kernels and makes them callable.
+    ///
+    /// The unnamed namespace keeps a family's functions to itself, as a module of its own does on a GPU.
+    pub(crate) fn unit(&self) -> String {
+        let exports = self.kernels.iter().map(|kernel| match self.most_threads(kernel) {
+            Some(threads) => format!("EMULATOR_EXPORT_OF({kernel}, ({threads}))\n"),
+            None => format!("EMULATOR_EXPORT({kernel})\n"),
+        });
+        format!("#include \"emulator.h\"\nnamespace {{\n#include \"{}.cu\"\n}}\n{}", self.name, exports.collect::<String>())
+    }
+
+    /// The expression of `KERNEL(..) kernel(`; none where a macro writes that.
+    fn most_threads(&self, kernel: &str) -> Option<&str> {
+        self.text.split("KERNEL(").skip(1).find_map(|part| {
+            let (threads, rest) = part.split_once(')')?;
+            let rest = rest.trim_start().strip_prefix(kernel)?;
+            rest.trim_start().starts_with('(').then_some(threads)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_exports_kernels_with_the_threads_that_they_say() {
+        let source = Source {
+            name: "family".into(),
+            text: "KERNEL(THREADS) one(u32 x) {}\nKERNEL(64)\nonce(float* x) {}\n".into(),
+            kernels: ["one", "once", "two"].map(String::from).into(),
+        };
+        let expected = "EMULATOR_EXPORT_OF(one, (THREADS))\nEMULATOR_EXPORT_OF(once, (64))\nEMULATOR_EXPORT(two)\n";
+        assert!(source.unit().ends_with(expected), "{}", source.unit());
+    }
+}
