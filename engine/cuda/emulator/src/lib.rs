@@ -17,9 +17,10 @@
 mod library;
 mod memory;
 mod product;
+pub mod sanitizer;
 mod sources;
 
-pub use library::{BuildError, sanitizer};
+pub use library::BuildError;
 pub use memory::Buffer;
 pub use sources::{Source, Sources};
 
@@ -56,7 +57,7 @@ pub struct Options {
     /// The device is lost at the launch after so many.
     pub launches: Option<u64>,
     /// With address and undefined-behaviour sanitizers, which must have been loaded before the process began; see
-    /// [`sanitizer`].
+    /// [`sanitizer::run_again`].
     pub sanitized: bool,
 }
 

@@ -7,6 +7,7 @@
 //! Flags: the host's instructions are used where the compiler may not thereby change a bit (no contraction of products and
 //! sums, no fast math), so results are those of any other host but for its libm.
 
+use crate::sanitizer;
 use crate::sources::{EMULATOR_CPP, EMULATOR_H, Sources};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
@@ -93,16 +94,16 @@ pub(crate) struct Library {
     _loaded: libloading::Library,
 }
 
-/// The sanitizer's shared library, which must be loaded before all others (`LD_PRELOAD`), if the compiler has one.
-pub fn sanitizer() -> Option<PathBuf> {
-    let answer = Command::new(compiler()).arg("-print-file-name=libasan.so").output().ok()?;
-    let path = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim());
-    // A compiler without one answers with the bare name.
-    (path.is_absolute() && path.exists()).then_some(path)
+/// What `CXX` names, or the machine's.
+pub(crate) fn compiler() -> PathBuf {
+    std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++")).into()
 }
 
-fn compiler() -> PathBuf {
-    std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++")).into()
+/// A compiler that does not inherit the sanitizers of this process.
+fn command(compiler: &Path) -> Command {
+    let mut command = Command::new(compiler);
+    command.env_remove("LD_PRELOAD");
+    command
 }
 
 fn flags(sanitized: bool) -> Vec<&'static str> {
@@ -149,7 +150,7 @@ struct Unit<'a> {
 impl Compiler {
     fn find(sanitized: bool) -> Result<Self, BuildError> {
         let program = compiler();
-        match Command::new(&program).arg("--version").output() {
+        match command(&program).arg("--version").output() {
             Ok(answer) => Ok(Self { program, version: answer.stdout, flags: flags(sanitized) }),
             Err(source) => Err(BuildError::NoCompiler { compiler: program, source }),
         }
@@ -169,7 +170,7 @@ impl Compiler {
     }
 
     fn run(&self, file: &str, arguments: &[&Path]) -> Result<(), BuildError> {
-        match Command::new(&self.program).args(&self.flags).args(arguments).output() {
+        match command(&self.program).args(&self.flags).args(arguments).output() {
             Ok(done) if done.status.success() => Ok(()),
             Ok(done) => {
                 Err(BuildError::Compile { file: file.into(), output: String::from_utf8_lossy(&done.stderr).into_owned() })
@@ -232,8 +233,8 @@ impl Compiler {
 impl Library {
     /// Builds what is not built, and loads it.
     pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result<Arc<Self>, BuildError> {
-        if sanitized && !sanitizer_is_there() {
-            return Err(BuildError::NotPreloaded { library: sanitizer().unwrap_or_else(|| "libasan.so".into()) });
+        if sanitized && !sanitizer::is_loaded() {
+            return Err(BuildError::NotPreloaded { library: sanitizer::library().unwrap_or_else(|| "libasan.so".into()) });
         }
         let compiler = Compiler::find(sanitized)?;
         at(folder, fs::create_dir_all(folder))?;
@@ -289,15 +290,4 @@ impl Library {
         let text = CStr::from_bytes_until_nul(&message).unwrap_or(c"its message has no end");
         Err(text.to_string_lossy().into_owned())
     }
-}
-
-#[cfg(unix)]
-fn sanitizer_is_there() -> bool {
-    // SAFETY: a name is looked up, nothing is called.
-    unsafe { libloading::os::unix::Library::this().get::<unsafe extern "C" fn()>("__asan_init").is_ok() }
-}
-
-#[cfg(not(unix))]
-fn sanitizer_is_there() -> bool {
-    false
 }
