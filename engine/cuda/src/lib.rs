@@ -20,14 +20,19 @@
 //! Forbidden here: models, tokenizers, queues.
 
 mod attention;
+pub mod compile;
 mod device;
+pub mod driver;
+pub mod energy;
 mod lists;
 mod log_probs;
 mod product;
 pub mod kernels;
+pub mod machine;
 pub mod runtime;
 mod tensor;
 
+pub use driver::Driver;
 use hopeval_device::conformance::Arithmetic;
 use lists::Lists;
 use runtime::{Element, Runtime};

@@ -1,0 +1,226 @@
+//! Compiles a family of kernels to machine code of one architecture, by NVRTC, and keeps it on disk.
+//!
+//! ```text
+//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      compile::kept: the same, unless it is on disk already
+//!                                                |
+//!                                                '--> resources: registers, shared memory, spills of each kernel
+//! ```
+//!
+//! Headers travel in memory, so no include path and no toolkit is needed. The machine code is that of one architecture, not
+//! PTX: a driver takes it whatever NVRTC's release within its CUDA version.
+
+mod cache;
+pub mod resources;
+
+use crate::kernels::{Family, HEADERS};
+use crate::machine::{self, Architecture, Missing, Version};
+pub use cache::kept;
+use cudarc::nvrtc::{result::NvrtcError, sys};
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+
+/// What every family is compiled with, after the architecture. The report of ptxas comes with the log and costs nothing.
+const OPTIONS: [&str; 3] = ["--std=c++17", "-lineinfo", "--ptxas-options=-v"];
+
+/// NVRTC.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    version: Version,
+    architectures: Vec<Architecture>,
+}
+
+/// What NVRTC made of a family.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Machine code, as `cuModuleLoadData` takes it.
+    pub cubin: Vec<u8>,
+    /// What the compiler said: warnings, and ptxas's report.
+    pub log: String,
+}
+
+/// Why there is no machine code.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// NVRTC is not there, or cannot do it.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The source is wrong, or NVRTC lacks a part of itself.
+    #[error("{family}.cu does not compile for {architecture}: {status}\n{log}")]
+    Source {
+        /// The file.
+        family: &'static str,
+        /// The target.
+        architecture: Architecture,
+        /// NVRTC's word for it.
+        status: String,
+        /// All that NVRTC said.
+        log: String,
+    },
+    /// A call failed that does not depend on the source.
+    #[error("{call} failed with {status}")]
+    Call {
+        /// The call.
+        call: &'static str,
+        /// NVRTC's word for it.
+        status: String,
+    },
+}
+
+impl Compiler {
+    /// The library on the loader's path.
+    ///
+    /// # Errors
+    /// [`CompileError::Missing`].
+    pub fn find() -> Result<Self, CompileError> {
+        let version = machine::nvrtc_version()?;
+        let mut count: c_int = 0;
+        // SAFETY: the library is there, and the call writes one int.
+        unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) }
+            .result()
+            .map_err(call("nvrtcGetNumSupportedArchs"))?;
+        let mut numbers = vec![0; usize::try_from(count).unwrap_or(0)];
+        // SAFETY: the call writes as many ints as the call before said, and so many there are.
+        unsafe { sys::nvrtcGetSupportedArchs(numbers.as_mut_ptr()) }
+            .result()
+            .map_err(call("nvrtcGetSupportedArchs"))?;
+        let architectures = numbers.into_iter().map(|n: c_int| Architecture::new(n / 10, n % 10)).collect();
+        Ok(Self { version, architectures })
+    }
+
+    /// NVRTC's version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// What to compile for so that a device runs it: its own architecture, or the nearest older one of its generation.
+    ///
+    /// # Errors
+    /// [`Missing::NewDevice`].
+    pub fn target(&self, device: Architecture) -> Result<Architecture, Missing> {
+        let runs = |known: &&Architecture| known.major == device.major && known.minor <= device.minor;
+        let known = self.architectures.iter().filter(runs).max();
+        known.copied().ok_or(Missing::NewDevice { architecture: device, nvrtc: self.version })
+    }
+
+    /// Compiles a family.
+    ///
+    /// # Errors
+    /// [`CompileError::Source`] with NVRTC's log; [`CompileError::Call`].
+    pub fn compile(&self, family: &Family, architecture: Architecture) -> Result<Compiled, CompileError> {
+        let program = Program::new(family)?;
+        let options = options(architecture).map(text);
+        let options = options.each_ref().map(|option| option.as_ptr());
+        // SAFETY: the program is whole, and the options are texts that live until the call is done.
+        let status = unsafe { sys::nvrtcCompileProgram(program.0, options.len() as c_int, options.as_ptr()) };
+        let log = program.log()?;
+        match status.result() {
+            Ok(()) => Ok(Compiled { cubin: program.cubin()?, log }),
+            Err(NvrtcError(status)) => {
+                let status = format!("{status:?}");
+                Err(CompileError::Source { family: family.name, architecture, status, log })
+            }
+        }
+    }
+}
+
+/// All options, the first of which says the architecture.
+fn options(architecture: Architecture) -> [String; OPTIONS.len() + 1] {
+    let mut all = std::array::from_fn(|i| OPTIONS[i.saturating_sub(1)].to_owned());
+    all[0] = format!("--gpu-architecture={architecture}");
+    all
+}
+
+fn text(text: impl Into<Vec<u8>>) -> CString {
+    CString::new(text).expect("a source, a name and an option have no NUL; this is a bug")
+}
+
+fn call(call: &'static str) -> impl Fn(NvrtcError) -> CompileError {
+    move |error| CompileError::Call { call, status: format!("{:?}", error.0) }
+}
+
+/// A program of NVRTC, destroyed when dropped.
+struct Program(sys::nvrtcProgram);
+
+impl Program {
+    /// NVRTC copies the texts.
+    fn new(family: &Family) -> Result<Self, CompileError> {
+        let (source, name) = (text(family.text), text(format!("{}.cu", family.name)));
+        let headers = HEADERS.map(|(name, content)| (text(name), text(content)));
+        let names: [*const c_char; HEADERS.len()] = headers.each_ref().map(|(name, _)| name.as_ptr());
+        let contents: [*const c_char; HEADERS.len()] = headers.each_ref().map(|(_, content)| content.as_ptr());
+        let mut program = ptr::null_mut();
+        // SAFETY: all texts end with NUL and live until the call is done; both lists have as many as the count says. The
+        // caller found the library.
+        let status = unsafe {
+            sys::nvrtcCreateProgram(
+                &raw mut program,
+                source.as_ptr(),
+                name.as_ptr(),
+                HEADERS.len() as c_int,
+                contents.as_ptr(),
+                names.as_ptr(),
+            )
+        };
+        status.result().map_err(call("nvrtcCreateProgram"))?;
+        Ok(Self(program))
+    }
+
+    fn log(&self) -> Result<String, CompileError> {
+        let mut size = 0;
+        // SAFETY: the program is whole, and the call writes one size.
+        unsafe { sys::nvrtcGetProgramLogSize(self.0, &raw mut size) }
+            .result()
+            .map_err(call("nvrtcGetProgramLogSize"))?;
+        let mut log = vec![0; size];
+        // SAFETY: the call writes as many bytes as the call before said.
+        unsafe { sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) }
+            .result()
+            .map_err(call("nvrtcGetProgramLog"))?;
+        log.truncate(log.iter().position(|&byte| byte == 0).unwrap_or(size));
+        Ok(String::from_utf8_lossy(&log).into_owned())
+    }
+
+    fn cubin(&self) -> Result<Vec<u8>, CompileError> {
+        let mut size = 0;
+        // SAFETY: the program was compiled for an architecture, not for PTX; the call writes one size.
+        unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) }.result().map_err(call("nvrtcGetCUBINSize"))?;
+        let mut cubin = vec![0; size];
+        // SAFETY: the call writes as many bytes as the call before said.
+        unsafe { sys::nvrtcGetCUBIN(self.0, cubin.as_mut_ptr().cast()) }.result().map_err(call("nvrtcGetCUBIN"))?;
+        Ok(cubin)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: the program was made by nvrtcCreateProgram, and nothing uses it after this.
+        let _ = unsafe { sys::nvrtcDestroyProgram(&raw mut self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(numbers: &[(i32, i32)]) -> Compiler {
+        let architectures = numbers.iter().map(|&(major, minor)| Architecture::new(major, minor)).collect();
+        Compiler { version: Version::new(13, 0), architectures }
+    }
+
+    #[test]
+    fn a_device_runs_its_own_code_or_that_of_an_older_sibling() {
+        let compiler = of(&[(8, 0), (8, 6), (8, 9), (9, 0), (10, 0)]);
+        let target = |major, minor| compiler.target(Architecture::new(major, minor)).map(|found| found.to_string());
+        assert_eq!(target(8, 9).as_deref(), Ok("sm_89"));
+        assert_eq!(target(8, 7).as_deref(), Ok("sm_86"));
+        assert_eq!(target(10, 3).as_deref(), Ok("sm_100"));
+        let newer = Missing::NewDevice { architecture: Architecture::new(13, 0), nvrtc: Version::new(13, 0) };
+        assert_eq!(target(13, 0), Err(newer));
+    }
+
+    #[test]
+    fn the_architecture_is_the_first_option() {
+        let options = options(Architecture::new(9, 0));
+        assert_eq!(options, ["--gpu-architecture=sm_90", "--std=c++17", "-lineinfo", "--ptxas-options=-v"]);
+    }
+}

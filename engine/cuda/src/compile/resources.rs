@@ -1,0 +1,154 @@
+//! Reads what a kernel takes of a multiprocessor out of a compiler's log, and makes the table of it.
+
+use super::{CompileError, Compiler};
+use crate::kernels::{FAMILIES, Family};
+use crate::machine::Architecture;
+use std::fmt::Write as _;
+
+/// What the kernels are proven to compile for.
+pub const ARCHITECTURES: [Architecture; 4] =
+    [Architecture::new(8, 0), Architecture::new(8, 9), Architecture::new(9, 0), Architecture::new(10, 0)];
+
+/// What one kernel takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Static shared memory of a block, in bytes; what a launch adds is not known here.
+    pub shared: u32,
+    /// Local memory of a thread that holds arrays and saved registers, in bytes.
+    pub stack: u32,
+    /// Bytes of registers that a thread stores to local memory for want of room.
+    pub spill_stores: u32,
+    /// And loads again.
+    pub spill_loads: u32,
+}
+
+/// The kernels of a log that was made with ptxas's `-v`, by name. A line that is none of ptxas's report is passed over.
+///
+/// ```text
+/// ptxas info    : Compiling entry function 'norm_f32' for 'sm_90'
+/// ptxas info    : Function properties for norm_f32
+///     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+/// ptxas info    : Used 32 registers, used 1 barriers, 128 bytes smem
+/// ```
+pub fn parse(log: &str) -> Vec<Resources> {
+    let mut found: Vec<Resources> = Vec::new();
+    for line in log.lines() {
+        if let Some(kernel) = line.split("Compiling entry function '").nth(1).and_then(|rest| rest.split('\'').next()) {
+            let kernel = kernel.to_owned();
+            found.push(Resources { kernel, registers: 0, shared: 0, stack: 0, spill_stores: 0, spill_loads: 0 });
+        }
+        let Some(last) = found.last_mut() else { continue };
+        if line.contains("bytes stack frame") {
+            last.stack = number_before(line, " bytes stack frame");
+            last.spill_stores = number_before(line, " bytes spill stores");
+            last.spill_loads = number_before(line, " bytes spill loads");
+        }
+        if line.contains(": Used ") {
+            last.registers = number_before(line, " registers");
+            last.shared = number_before(line, " bytes smem");
+        }
+    }
+    found.sort_by(|a, b| a.kernel.cmp(&b.kernel));
+    found
+}
+
+/// 0 where the word is not there: ptxas leaves out what there is none of.
+fn number_before(line: &str, word: &str) -> u32 {
+    let before = line.split_once(word).map_or("", |(before, _)| before);
+    before.rsplit([' ', ',']).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// A family's kernels on each of [`ARCHITECTURES`].
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The family.
+    pub family: &'static Family,
+    /// In the order of [`ARCHITECTURES`].
+    pub kernels: [Vec<Resources>; ARCHITECTURES.len()],
+}
+
+/// Compiles every family for each of [`ARCHITECTURES`], and reads the logs.
+///
+/// # Errors
+/// As [`Compiler::compile`].
+pub fn measure(compiler: &Compiler) -> Result<Vec<Measured>, CompileError> {
+    let measure = |family| {
+        let mut kernels = [const { Vec::new() }; ARCHITECTURES.len()];
+        for (kernels, architecture) in kernels.iter_mut().zip(ARCHITECTURES) {
+            *kernels = parse(&compiler.compile(family, architecture)?.log);
+        }
+        Ok(Measured { family, kernels })
+    };
+    FAMILIES.iter().map(measure).collect()
+}
+
+/// The rows of the table in `ops/bench/gpu/registers.md`: registers / static shared memory, and what is spilled, if any.
+pub fn table(measured: &[Measured]) -> String {
+    let mut table = String::from("| family | kernel |");
+    for architecture in ARCHITECTURES {
+        let _ = write!(table, " {architecture} |");
+    }
+    table += "\n| --- | --- |";
+    table += &" --- |".repeat(ARCHITECTURES.len());
+    table.push('\n');
+    for Measured { family, kernels } in measured {
+        for name in family.kernels {
+            let _ = write!(table, "| {} | `{name}` |", family.name);
+            for kernels in kernels {
+                let kernel = kernels.iter().find(|kernel| kernel.kernel == *name);
+                let _ = write!(table, " {} |", kernel.map_or("-".to_owned(), cell));
+            }
+            table.push('\n');
+        }
+    }
+    table
+}
+
+fn cell(kernel: &Resources) -> String {
+    let Resources { registers, shared, stack, spill_stores, spill_loads, .. } = kernel;
+    let spilled = spill_stores + spill_loads > 0;
+    let spills = if spilled { format!(", spills {spill_stores} + {spill_loads} B") } else { String::new() };
+    let stack = if *stack > 0 { format!(", stack {stack} B") } else { String::new() };
+    format!("{registers} / {shared} B{stack}{spills}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+rows.cu(12): warning #177-D: variable \"x\" was declared but never referenced
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'second' for 'sm_90'
+ptxas info    : Function properties for second
+    48 bytes stack frame, 40 bytes spill stores, 44 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 48 bytes cumulative stack size, 1152 bytes smem
+ptxas info    : Compile time = 3.000 ms
+ptxas info    : Compiling entry function 'first' for 'sm_90'
+ptxas info    : Function properties for first
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 18 registers, used 0 barriers, 396 bytes cmem[0]
+";
+
+    #[test]
+    fn a_log_tells_each_kernels_registers_shared_memory_and_spills() {
+        let first =
+            Resources { kernel: "first".into(), registers: 18, shared: 0, stack: 0, spill_stores: 0, spill_loads: 0 };
+        let second = Resources {
+            kernel: "second".into(),
+            registers: 255,
+            shared: 1152,
+            stack: 48,
+            spill_stores: 40,
+            spill_loads: 44,
+        };
+        assert_eq!(cell(&first), "18 / 0 B");
+        assert_eq!(cell(&second), "255 / 1152 B, stack 48 B, spills 40 + 44 B");
+        assert_eq!(parse(LOG), [first, second]);
+        assert_eq!(parse("no report"), []);
+    }
+}

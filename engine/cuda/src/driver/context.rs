@@ -1,0 +1,182 @@
+//! A device's primary context with one stream and one pool of memory, and what became of it.
+//!
+//! Memory that runs out is an error of one call. Whatever else the driver reports is the context's end: CUDA keeps such an
+//! error and answers every later call with it, and so does this, without asking.
+
+use crate::machine::{Missing, broken, said};
+use cudarc::driver::{DriverError, result as driver, sys};
+use hopeval_device::DeviceError;
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// A device to work on.
+#[derive(Debug)]
+pub(super) struct Context {
+    /// "cuda:0".
+    name: String,
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    pool: sys::CUmemoryPool,
+    /// What ended it.
+    lost: OnceLock<String>,
+}
+
+// SAFETY: the driver may be called from any thread with the same context, stream and pool; the pointers are never followed
+// here, and what they name lives until `drop`.
+unsafe impl Send for Context {}
+// SAFETY: as above; the driver orders calls that come at the same time.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Takes hold of a device that [`describe`](crate::machine::describe) found fit.
+    pub(super) fn new(ordinal: usize, name: String) -> Result<Arc<Self>, Missing> {
+        let device = driver::device::get(ordinal as c_int).map_err(broken("cuDeviceGet"))?;
+        // SAFETY: the device was given by cuDeviceGet; `drop` releases what is retained.
+        let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken("cuDevicePrimaryCtxRetain"))?;
+        let (stream, pool) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // From here on `drop` undoes what was done.
+        let mut new = Self { name, device, context, stream, pool, lost: OnceLock::new() };
+        // SAFETY: the context was just retained.
+        unsafe { driver::ctx::set_current(new.context) }.map_err(broken("cuCtxSetCurrent"))?;
+        let alone = driver::stream::StreamKind::NonBlocking;
+        new.stream = driver::stream::create(alone).map_err(broken("cuStreamCreate"))?;
+        // SAFETY: the device was given by cuDeviceGet.
+        let pool = unsafe { driver::device::get_default_mem_pool(device) };
+        new.pool = pool.map_err(broken("cuDeviceGetDefaultMemPool"))?;
+        // What is freed stays with the pool, for the next batch.
+        let mut threshold = u64::MAX;
+        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        // SAFETY: the pool is the device's, and this attribute is a 64-bit number.
+        unsafe { driver::mem_pool::set_attribute(new.pool, attribute, (&raw mut threshold).cast::<c_void>()) }
+            .map_err(broken("cuMemPoolSetAttribute"))?;
+        Ok(Arc::new(new))
+    }
+
+    /// "cuda:0".
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The stream of all work.
+    pub(super) fn stream(&self) -> sys::CUstream {
+        self.stream
+    }
+
+    /// Makes this the calling thread's context: first in every call.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`], at once where it was lost before.
+    pub(super) fn enter(&self) -> Result<(), DeviceError> {
+        if let Some(reason) = self.lost.get() {
+            return Err(self.lost_error(reason));
+        }
+        // SAFETY: the context is retained until `drop`.
+        self.check("cuCtxSetCurrent", unsafe { driver::ctx::set_current(self.context) })
+    }
+
+    /// What a call gave; an error is the context's end, but for memory that ran out.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] of an unknown amount, [`DeviceError::Lost`].
+    pub(super) fn check<T>(&self, call: impl fmt::Display, given: Result<T, DriverError>) -> Result<T, DeviceError> {
+        given.map_err(|error| match error.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => self.out_of_memory(0),
+            _ => self.lose(format!("{call} failed with {}", said(error))),
+        })
+    }
+
+    /// Ends it; the first reason is the one that lasts.
+    pub(super) fn lose(&self, reason: String) -> DeviceError {
+        let reason = self.lost.get_or_init(|| reason);
+        tracing::error!("{} is lost: {reason}", self.name);
+        self.lost_error(reason)
+    }
+
+    fn lost_error(&self, reason: &str) -> DeviceError {
+        DeviceError::Lost { device: self.name.clone(), reason: reason.to_owned() }
+    }
+
+    /// Waits until all work is done.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] when any of it failed.
+    pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
+        // SAFETY: the stream lives until `drop`.
+        self.check("cuStreamSynchronize", unsafe { driver::stream::synchronize(self.stream) })
+    }
+
+    /// Memory of the pool, in the stream's order. The thread has entered.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] when there is none even after all work is done and the pool is given back;
+    /// [`DeviceError::Lost`].
+    pub(super) fn allocate(&self, bytes: usize) -> Result<sys::CUdeviceptr, DeviceError> {
+        // SAFETY: the stream lives until `drop`, and all work is on it.
+        let attempt = || unsafe { driver::malloc_async(self.stream, bytes) };
+        let full = |error: DriverError| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        match attempt() {
+            Err(error) if full(error) => {
+                // The pool may hold enough, but in pieces.
+                self.synchronize()?;
+                // SAFETY: the pool is the device's.
+                self.check("cuMemPoolTrimTo", unsafe { driver::mem_pool::trim_to(self.pool, 0) })?;
+                match attempt() {
+                    Err(error) if full(error) => Err(self.out_of_memory(bytes as u64)),
+                    given => self.check("cuMemAllocAsync", given),
+                }
+            }
+            given => self.check("cuMemAllocAsync", given),
+        }
+    }
+
+    /// Gives memory back once the work asked for before is done.
+    ///
+    /// # Safety
+    /// [`Context::allocate`] gave it, and nothing asked for later uses it.
+    pub(super) unsafe fn free(&self, address: sys::CUdeviceptr) {
+        // A lost context's memory goes with the process.
+        if self.enter().is_ok() {
+            // SAFETY: the caller's promise.
+            drop(self.check("cuMemFreeAsync", unsafe { driver::free_async(address, self.stream) }));
+        }
+    }
+
+    /// Memory ran out: of the device, or what of it is not in use by the pool.
+    pub(super) fn out_of_memory(&self, wanted: u64) -> DeviceError {
+        let free = driver::mem_get_info().map_or(0, |(free, _)| free as u64);
+        let held = self.pool_bytes(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+        let used = self.pool_bytes(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+        let available = free + held.saturating_sub(used);
+        DeviceError::OutOfMemory { device: self.name.clone(), wanted, available }
+    }
+
+    fn pool_bytes(&self, attribute: sys::CUmemPool_attribute) -> u64 {
+        let mut bytes = 0_u64;
+        // SAFETY: the pool is the device's, and both attributes are 64-bit numbers.
+        let given = unsafe { driver::mem_pool::get_attribute(self.pool, attribute, (&raw mut bytes).cast::<c_void>()) };
+        given.map_or(0, |()| bytes)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // Errors have nobody to go to: the device is lost, or the process is ending.
+        // SAFETY: nothing else holds the context: buffers, modules and products each hold an `Arc` of this. The stream is
+        // null or was made here, and its work is done before it is destroyed; the context was retained once.
+        let _ = unsafe {
+            driver::ctx::set_current(self.context)
+                .and_then(|()| if self.stream.is_null() { Ok(()) } else { close(self.stream) })
+                .and_then(|()| driver::ctx::set_current(std::ptr::null_mut()))
+                .and_then(|()| driver::primary_ctx::release(self.device))
+        };
+    }
+}
+
+/// # Safety
+/// The stream was made by the current context, and is not used after this.
+unsafe fn close(stream: sys::CUstream) -> Result<(), DriverError> {
+    // SAFETY: the caller's promise.
+    unsafe { driver::stream::synchronize(stream).and_then(|()| driver::stream::destroy(stream)) }
+}

@@ -1,0 +1,66 @@
+//! [`Buffer`]: memory of a device, freed in the stream's order when it is dropped.
+
+use super::context::Context;
+use cudarc::driver::{result as driver, sys};
+use hopeval_device::DeviceError;
+use std::fmt;
+use std::sync::Arc;
+
+/// Memory of a device. Its address is a multiple of 256; one of 0 bytes has the address 0.
+pub struct Buffer {
+    context: Arc<Context>,
+    address: sys::CUdeviceptr,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// Memory of any content.
+    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+        context.enter()?;
+        let address = if bytes == 0 { 0 } else { context.allocate(bytes)? };
+        assert_eq!(address % 256, 0, "the allocator's alignment; this is a bug");
+        Ok(Self { context: Arc::clone(context), address, bytes })
+    }
+
+    /// Where it lies.
+    pub(super) fn address(&self) -> sys::CUdeviceptr {
+        self.address
+    }
+
+    /// How long it is.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its first bytes, once the work asked for before is done.
+    ///
+    /// # Panics
+    /// If it is shorter.
+    pub(super) fn read(&self, into: &mut [u8]) -> Result<(), DeviceError> {
+        assert!(into.len() <= self.bytes, "{} bytes of {}; this is a bug", into.len(), self.bytes);
+        self.context.enter()?;
+        if into.is_empty() {
+            return self.context.synchronize();
+        }
+        // SAFETY: the buffer has as many bytes, and `into` is borrowed until the copy is done: the next call waits for it,
+        // also when the copy could not be asked for.
+        let copied = unsafe { driver::memcpy_dtoh_async(into, self.address, self.context.stream()) };
+        let done = self.context.synchronize();
+        self.context.check("cuMemcpyDtoHAsync", copied).and(done)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: the context gave it in `new`, and who could ask for work on it borrowed it.
+            unsafe { self.context.free(self.address) };
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes at {:#x} of {})", self.bytes, self.address, self.context.name())
+    }
+}

@@ -1,0 +1,440 @@
+//! Products of matrices by cuBLASLt, with one algorithm for each shape of weights.
+//!
+//! # Batch invariance
+//! An algorithm is chosen once for inner and outer length, elements and epilogue, at [`NOMINAL_ROWS`], and serves every number
+//! of rows: its tile fixes the order in which a row's products are summed. Whatever cuts the sum into parts that are added
+//! up later (split-K, reduction schemes) is refused, as the parts would depend on how full the device is. The choice depends on
+//! the device and on cuBLASLt's version, which are part of [`Runtime::numerics`](crate::runtime::Runtime::numerics).
+//!
+//! cuBLASLt is column-major: a row-major matrix is its transpose there. `out [rows, n] = x [rows, k] · w [n, k]ᵀ` is asked for
+//! as `outᵀ [n, rows] = wᵀ'ᵀ [n, k] · xᵀ [k, rows]`, so its A is `w` (transposed), its B is `x`, and rows are columns.
+
+use super::context::Context;
+use super::memory::Buffer;
+use crate::machine::Version;
+use crate::runtime::{Element, Fused, Product};
+use cudarc::cublaslt::{result as lt, result::CublasError, sys};
+use hopeval_device::DeviceError;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of memory that algorithms may use beside the operands.
+const WORKSPACE: usize = 32 << 20;
+
+/// Rows that an algorithm is chosen for: those of a full batch of sequences.
+const NOMINAL_ROWS: u64 = 4096;
+
+/// Rows that an algorithm must serve as well, with its tiles full, partly full, and nearly empty.
+const OTHER_ROWS: [u64; 5] = [1, 7, 64, 1000, 1 << 16];
+
+/// How many algorithms are asked for, the fastest first.
+const CANDIDATES: usize = 64;
+
+/// The first byte of a weight's row that a product begins at: rows are multiples of 8 numbers.
+const ALIGNMENT: u32 = 16;
+
+/// What an algorithm is chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Shape {
+    inner: usize,
+    out: usize,
+    element: Element,
+    output_element: Element,
+    fused: Fused,
+    bias: bool,
+    residual: bool,
+}
+
+/// cuBLASLt on a device.
+pub(super) struct Products {
+    context: Arc<Context>,
+    handle: Handle,
+    version: Version,
+    workspace: Buffer,
+    plans: Mutex<HashMap<Shape, Plan>>,
+}
+
+impl Products {
+    /// Takes the workspace. The library was found, and is of this version.
+    pub(super) fn new(context: Arc<Context>, version: Version) -> Result<Self, DeviceError> {
+        context.enter()?;
+        let handle = check(&context, "cublasLtCreate", lt::create_handle())?;
+        let handle = Handle(handle);
+        let workspace = Buffer::new(&context, WORKSPACE)?;
+        Ok(Self { context, handle, version, workspace, plans: Mutex::default() })
+    }
+
+    /// Asks for a product.
+    ///
+    /// # Panics
+    /// If a buffer is shorter than its matrix, or lengths are none that [`Runtime::product`](crate::runtime::Runtime::product)
+    /// allows.
+    pub(super) fn multiply(&self, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
+        assert_fits(product);
+        self.context.enter()?;
+        let shape = Shape {
+            inner: product.inner,
+            out: product.out,
+            element: product.element,
+            output_element: product.output_element,
+            fused: product.fused,
+            bias: product.bias.is_some(),
+            residual: product.residual.is_some(),
+        };
+        // Held until the product is asked for: a plan's descriptors are set for it.
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = match plans.entry(shape) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(self.plan(shape, product)?),
+        };
+        self.run(plan, product)
+    }
+
+    fn run(&self, plan: &Plan, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
+        let set = plan.set_rows(product.rows as u64).and_then(|()| plan.set_bias(product.bias));
+        check(&self.context, "a descriptor of cuBLASLt", set)?;
+        let weight = product.weight.address() + (product.first * product.inner * product.element.size()) as u64;
+        let (scale, share) = (product.scale, if product.residual.is_some() { 1.0_f32 } else { 0.0 });
+        let added = product.residual.unwrap_or(product.output);
+        let output = product.output.address() as *mut c_void;
+        let pointer = |address: u64| address as *const c_void;
+        // SAFETY: the descriptors were made with the plan and set for this product; every matrix lies within its buffer
+        // (`assert_fits`), and buffers are freed in the stream's order. The factors are read before the call returns.
+        let given = unsafe {
+            lt::matmul(
+                self.handle.0,
+                plan.operation.0,
+                (&raw const scale).cast(),
+                (&raw const share).cast(),
+                pointer(weight),
+                plan.weight.0,
+                pointer(product.x.address()),
+                plan.x.0,
+                pointer(added.address()),
+                plan.output.0,
+                output,
+                plan.output.0,
+                &raw const plan.algorithm,
+                self.workspace.address() as *mut c_void,
+                WORKSPACE,
+                self.context.stream().cast(),
+            )
+        };
+        check(&self.context, format_args!("cublasLtMatmul of {} rows, {:?}", product.rows, plan.shape), given)
+    }
+
+    /// Makes the descriptors of a shape and chooses its algorithm. `product` gives the bias's address, which the choice asks
+    /// for: where it lies does not matter.
+    fn plan(&self, shape: Shape, product: &Product<'_, Buffer>) -> Result<Plan, DeviceError> {
+        let made = Plan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
+        let mut plan = check(&self.context, "a descriptor of cuBLASLt", made)?;
+        let candidates = check(&self.context, "cublasLtMatmulAlgoGetHeuristic", self.candidates(&plan))?;
+        let asked = candidates.len();
+        let chosen = candidates.into_iter().find(|algorithm| self.serves(&plan, algorithm));
+        plan.algorithm = chosen.ok_or_else(|| {
+            self.context.lose(format!(
+                "none of {asked} algorithms of cuBLASLt {} multiplies {shape:?} whole, for every number of rows",
+                self.version
+            ))
+        })?;
+        tracing::debug!("{shape:?}: {}", Described(&plan.algorithm));
+        Ok(plan)
+    }
+
+    /// The algorithms for [`NOMINAL_ROWS`], the fastest first, as cuBLASLt thinks.
+    fn candidates(&self, plan: &Plan) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
+        use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
+        plan.set_rows(NOMINAL_ROWS)?;
+        let preference = Preference(lt::create_matmul_pref()?);
+        let whole = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
+        preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, WORKSPACE as u64)?;
+        preference.set(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, whole)?;
+        preference.set(Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, ALIGNMENT)?;
+        let mut found = vec![nothing_found(); CANDIDATES];
+        let mut count: c_int = 0;
+        // SAFETY: handle, descriptors and preference are whole; the call writes at most as many results as there is room for.
+        unsafe {
+            sys::cublasLtMatmulAlgoGetHeuristic(
+                self.handle.0,
+                plan.operation.0,
+                plan.weight.0,
+                plan.x.0,
+                plan.output.0,
+                plan.output.0,
+                preference.0,
+                CANDIDATES as c_int,
+                found.as_mut_ptr(),
+                &raw mut count,
+            )
+        }
+        .result()?;
+        found.truncate(usize::try_from(count).unwrap_or(0));
+        found.retain(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
+        Ok(found.into_iter().map(|result| result.algo).collect())
+    }
+
+    /// Whether an algorithm sums whole rows, and serves every number of them.
+    fn serves(&self, plan: &Plan, algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
+        use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
+        let parts = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+        let scheme = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
+        let whole = matches!(parts, Some(0 | 1)) && scheme == Some(0);
+        let apart = !plan.shape.residual || writes_apart(algorithm);
+        let rows = [NOMINAL_ROWS].into_iter().chain(OTHER_ROWS);
+        whole && apart && rows.into_iter().all(|rows| self.serves_rows(plan, algorithm, rows))
+    }
+
+    fn serves_rows(&self, plan: &Plan, algorithm: &sys::cublasLtMatmulAlgo_t, rows: u64) -> bool {
+        let mut result = nothing_found();
+        let checked = plan.set_rows(rows).and_then(|()| {
+            // SAFETY: handle, descriptors and algorithm are whole; the call writes one result.
+            unsafe {
+                sys::cublasLtMatmulAlgoCheck(
+                    self.handle.0,
+                    plan.operation.0,
+                    plan.weight.0,
+                    plan.x.0,
+                    plan.output.0,
+                    plan.output.0,
+                    algorithm,
+                    &raw mut result,
+                )
+            }
+            .result()
+        });
+        checked.is_ok() && result.workspaceSize <= WORKSPACE
+    }
+}
+
+impl fmt::Debug for Products {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Products").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// A shape's descriptors and algorithm. The descriptors are set anew for each product; who uses them holds the lock.
+struct Plan {
+    shape: Shape,
+    operation: Operation,
+    /// `[out, inner]`, row-major.
+    weight: Layout,
+    /// `[rows, inner]`, row-major.
+    x: Layout,
+    /// `[rows, out]`, row-major; the residual's, too.
+    output: Layout,
+    algorithm: sys::cublasLtMatmulAlgo_t,
+}
+
+// SAFETY: descriptors are this struct's alone, plain memory of the host that any thread may use, one at a time.
+unsafe impl Send for Plan {}
+
+impl Plan {
+    /// With no algorithm yet, and for no rows.
+    fn new(shape: Shape) -> Result<Self, CublasError> {
+        use sys::cublasLtMatmulDescAttributes_t as Attribute;
+        let (inner, out) = (shape.inner as u64, shape.out as u64);
+        let (operand, result) = (data_type(shape.element), data_type(shape.output_element));
+        let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        let operation = Operation(lt::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F)?);
+        // CUBLAS_OP_T and CUBLAS_OP_N of cublasOperation_t.
+        operation.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, 1_i32)?;
+        operation.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, 0_i32)?;
+        operation.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(shape.fused, shape.bias) as u32)?;
+        let weight = Layout(lt::create_matrix_layout(operand, inner, out, shape.inner as i64)?);
+        let x = Layout(lt::create_matrix_layout(operand, inner, NOMINAL_ROWS, shape.inner as i64)?);
+        let output = Layout(lt::create_matrix_layout(result, out, NOMINAL_ROWS, shape.out as i64)?);
+        Ok(Self { shape, operation, weight, x, output, algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] } })
+    }
+
+    fn set_rows(&self, rows: u64) -> Result<(), CublasError> {
+        self.x.set_columns(rows)?;
+        self.output.set_columns(rows)
+    }
+
+    fn set_bias(&self, bias: Option<&Buffer>) -> Result<(), CublasError> {
+        let Some(bias) = bias else { return Ok(()) };
+        self.operation.set(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.address())
+    }
+}
+
+/// # Panics
+/// If a matrix does not lie within its buffer.
+fn assert_fits(product: &Product<'_, Buffer>) {
+    let Product { rows, inner, out, first, element, output_element, .. } = *product;
+    assert!(rows > 0 && inner > 0 && out > 0, "{rows} rows, {inner} to {out}; this is a bug");
+    assert!(inner.is_multiple_of(8) && out.is_multiple_of(8), "{inner} to {out}; this is a bug");
+    assert!(
+        output_element == element || output_element == Element::F32,
+        "{element:?} to {output_element:?}; this is a bug"
+    );
+    assert!(
+        product.residual.is_none() || product.fused == Fused::Nothing,
+        "a residual after {:?}; this is a bug",
+        product.fused
+    );
+    let written = output_element.size();
+    let fits = |buffer: &Buffer, numbers: usize, size: usize| buffer.bytes() >= numbers * size;
+    assert!(fits(product.x, rows * inner, element.size()), "x of {rows} x {inner}: {:?}; this is a bug", product.x);
+    let weights = (first + out) * inner;
+    assert!(fits(product.weight, weights, element.size()), "weights of {weights}: {:?}; this is a bug", product.weight);
+    assert!(fits(product.output, rows * out, written), "output of {rows} x {out}: {:?}; this is a bug", product.output);
+    assert!(product.residual.is_none_or(|buffer| fits(buffer, rows * out, written)), "the residual; this is a bug");
+    assert!(product.bias.is_none_or(|buffer| fits(buffer, out, written)), "the bias; this is a bug");
+}
+
+/// cuBLASLt's errors, as the driver's: memory that ran out, or the context's end.
+fn check<T>(context: &Context, call: impl fmt::Display, given: Result<T, CublasError>) -> Result<T, DeviceError> {
+    given.map_err(|error| match error.0 {
+        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => context.out_of_memory(0),
+        _ => context.lose(format!("{call} failed with {:?}", error.0)),
+    })
+}
+
+fn data_type(element: Element) -> sys::cudaDataType_t {
+    match element {
+        Element::F32 => sys::cudaDataType_t::CUDA_R_32F,
+        Element::Bf16 => sys::cudaDataType_t::CUDA_R_16BF,
+    }
+}
+
+/// A bias is of the output's element, which is what cuBLASLt takes it for.
+fn epilogue(fused: Fused, bias: bool) -> sys::cublasLtEpilogue_t {
+    use sys::cublasLtEpilogue_t as Epilogue;
+    match (fused, bias) {
+        (Fused::Nothing, false) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
+        (Fused::Nothing, true) => Epilogue::CUBLASLT_EPILOGUE_BIAS,
+        (Fused::Relu, false) => Epilogue::CUBLASLT_EPILOGUE_RELU,
+        (Fused::Relu, true) => Epilogue::CUBLASLT_EPILOGUE_RELU_BIAS,
+        (Fused::GeluTanh, false) => Epilogue::CUBLASLT_EPILOGUE_GELU,
+        (Fused::GeluTanh, true) => Epilogue::CUBLASLT_EPILOGUE_GELU_BIAS,
+    }
+}
+
+/// Room for a result; its state is not success.
+fn nothing_found() -> sys::cublasLtMatmulHeuristicResult_t {
+    sys::cublasLtMatmulHeuristicResult_t {
+        algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
+        workspaceSize: 0,
+        state: sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED,
+        wavesCount: 0.0,
+        reserved: [0; 4],
+    }
+}
+
+/// What an algorithm is set to; all settings that are asked for are 32-bit numbers.
+fn setting(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: sys::cublasLtMatmulAlgoConfigAttributes_t) -> Option<i32> {
+    let (mut value, mut written) = (0_i32, 0);
+    // SAFETY: the algorithm is one that cuBLASLt gave; the call writes at most the bytes it is told of, and how many.
+    let status = unsafe {
+        let place = (&raw mut value).cast();
+        sys::cublasLtMatmulAlgoConfigGetAttribute(algorithm, attribute, place, size_of::<i32>(), &raw mut written)
+    };
+    status.result().ok().map(|()| value)
+}
+
+/// Whether an algorithm can add a matrix that is not its output.
+fn writes_apart(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
+    let (mut value, mut written) = (0_i32, 0);
+    let attribute = sys::cublasLtMatmulAlgoCapAttributes_t::CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT;
+    // SAFETY: as in `setting`.
+    let status = unsafe {
+        let place = (&raw mut value).cast();
+        sys::cublasLtMatmulAlgoCapGetAttribute(algorithm, attribute, place, size_of::<i32>(), &raw mut written)
+    };
+    status.result().is_ok() && value != 0
+}
+
+/// An algorithm for the log: what tells two apart.
+struct Described<'a>(&'a sys::cublasLtMatmulAlgo_t);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
+        let settings = [
+            ("algorithm", Setting::CUBLASLT_ALGO_CONFIG_ID),
+            ("tile", Setting::CUBLASLT_ALGO_CONFIG_TILE_ID),
+            ("stages", Setting::CUBLASLT_ALGO_CONFIG_STAGES_ID),
+            ("cluster", Setting::CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID),
+            ("option", Setting::CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+            ("parts", Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+        ];
+        for (name, attribute) in settings {
+            write!(f, "{name} {} ", setting(self.0, attribute).unwrap_or(-1))?;
+        }
+        Ok(())
+    }
+}
+
+/// The library's handle, destroyed when dropped.
+struct Handle(sys::cublasLtHandle_t);
+
+// SAFETY: cuBLASLt may be called from any thread with the same handle, also at the same time; the pointer is never followed
+// here.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: cublasLtCreate gave it, and it is not used after this.
+        let _ = unsafe { lt::destroy_handle(self.0) };
+    }
+}
+
+/// What is computed: transpositions, epilogue, bias. Destroyed when dropped.
+struct Operation(sys::cublasLtMatmulDesc_t);
+
+impl Operation {
+    /// `T` is the attribute's type in cuBLASLt.
+    fn set<T: Copy>(&self, attribute: sys::cublasLtMatmulDescAttributes_t, value: T) -> Result<(), CublasError> {
+        // SAFETY: the descriptor is whole; the value is copied before the call returns.
+        unsafe { lt::set_matmul_desc_attribute(self.0, attribute, (&raw const value).cast(), size_of::<T>()) }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        // SAFETY: cublasLtMatmulDescCreate gave it, and it is not used after this.
+        let _ = unsafe { lt::destroy_matmul_desc(self.0) };
+    }
+}
+
+/// How a matrix lies in memory. Destroyed when dropped.
+struct Layout(sys::cublasLtMatrixLayout_t);
+
+impl Layout {
+    /// Columns of the column-major matrix.
+    fn set_columns(&self, columns: u64) -> Result<(), CublasError> {
+        let attribute = sys::cublasLtMatrixLayoutAttribute_t::CUBLASLT_MATRIX_LAYOUT_COLS;
+        // SAFETY: the descriptor is whole, and this attribute is a 64-bit number, copied before the call returns.
+        unsafe { lt::set_matrix_layout_attribute(self.0, attribute, (&raw const columns).cast(), size_of::<u64>()) }
+    }
+}
+
+impl Drop for Layout {
+    fn drop(&mut self) {
+        // SAFETY: cublasLtMatrixLayoutCreate gave it, and it is not used after this.
+        let _ = unsafe { lt::destroy_matrix_layout(self.0) };
+    }
+}
+
+/// What an algorithm must keep to. Destroyed when dropped.
+struct Preference(sys::cublasLtMatmulPreference_t);
+
+impl Preference {
+    /// `T` is the attribute's type in cuBLASLt.
+    fn set<T: Copy>(&self, attribute: sys::cublasLtMatmulPreferenceAttributes_t, value: T) -> Result<(), CublasError> {
+        // SAFETY: the descriptor is whole; the value is copied before the call returns.
+        unsafe { lt::set_matmul_pref_attribute(self.0, attribute, (&raw const value).cast(), size_of::<T>()) }
+    }
+}
+
+impl Drop for Preference {
+    fn drop(&mut self) {
+        // SAFETY: cublasLtMatmulPreferenceCreate gave it, and it is not used after this.
+        let _ = unsafe { lt::destroy_matmul_pref(self.0) };
+    }
+}

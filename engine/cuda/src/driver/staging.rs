@@ -1,0 +1,114 @@
+//! Uploads: a list's bytes are on their way when the call returns, and the caller's memory is free again.
+//!
+//! | bytes | way | waits |
+//! | --- | --- | --- |
+//! | up to [`INLINE`] | the driver takes them along with the command | never |
+//! | up to [`SLOT`] | through pinned memory of ours, one slot after the other | for the copy [`SLOTS`] uploads ago |
+//! | more | the driver's own staging of pageable memory | as the driver does: weights are uploaded once |
+
+use super::context::Context;
+use super::memory::Buffer;
+use cudarc::driver::{result as driver, sys};
+use hopeval_device::DeviceError;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the driver is known to copy without waiting for the stream (CUDA C++ Programming Guide, "Concurrent execution between
+/// host and device").
+const INLINE: usize = 64 << 10;
+
+/// Bytes of a slot.
+const SLOT: usize = 1 << 20;
+
+/// Slots: so many uploads may be on their way.
+const SLOTS: usize = 8;
+
+/// Pinned memory.
+#[derive(Debug)]
+pub(super) struct Staging {
+    context: Arc<Context>,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug)]
+struct Slots {
+    /// `SLOTS * SLOT` bytes, or null.
+    memory: *mut c_void,
+    /// A slot's last copy; null: it had none.
+    copied: [sys::CUevent; SLOTS],
+    /// Used next.
+    next: usize,
+}
+
+// SAFETY: the memory and the events are this struct's alone, and any thread may use them with the context, one at a time.
+unsafe impl Send for Slots {}
+
+impl Staging {
+    /// Takes the pinned memory.
+    pub(super) fn new(context: Arc<Context>) -> Result<Self, DeviceError> {
+        context.enter()?;
+        // SAFETY: the thread has a context; `drop` frees the memory.
+        let memory = context.check("cuMemHostAlloc", unsafe { driver::malloc_host(SLOTS * SLOT, 0) })?;
+        let slots = Mutex::new(Slots { memory, copied: [ptr::null_mut(); SLOTS], next: 0 });
+        Ok(Self { context, slots })
+    }
+
+    /// Copies `bytes` to the buffer's beginning, in the stream's order; they may be changed when this returns.
+    ///
+    /// # Panics
+    /// If the buffer is shorter.
+    pub(super) fn upload(&self, bytes: &[u8], to: &Buffer) -> Result<(), DeviceError> {
+        assert!(bytes.len() <= to.bytes(), "{} bytes for {}; this is a bug", bytes.len(), to.bytes());
+        self.context.enter()?;
+        match bytes.len() {
+            0 => Ok(()),
+            n if n <= INLINE || n > SLOT => {
+                // SAFETY: the buffer has as many bytes; pageable memory is read before the call returns.
+                let copied = unsafe { driver::memcpy_htod_async(to.address(), bytes, self.context.stream()) };
+                self.context.check("cuMemcpyHtoDAsync", copied)
+            }
+            _ => self.through_a_slot(bytes, to),
+        }
+    }
+
+    fn through_a_slot(&self, bytes: &[u8], to: &Buffer) -> Result<(), DeviceError> {
+        let context = &self.context;
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.next;
+        if slots.copied[slot].is_null() {
+            let event = driver::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+            slots.copied[slot] = context.check("cuEventCreate", event)?;
+        } else {
+            // SAFETY: the event was made above, in an earlier call.
+            context.check("cuEventSynchronize", unsafe { driver::event::synchronize(slots.copied[slot]) })?;
+        }
+        slots.next = (slot + 1) % SLOTS;
+        // SAFETY: the slot lies within the memory, no copy from it is on its way, and the lock is held: nobody else has it.
+        let staged = unsafe {
+            let slot = slots.memory.cast::<u8>().add(slot * SLOT);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), slot, bytes.len());
+            std::slice::from_raw_parts(slot, bytes.len())
+        };
+        // SAFETY: the buffer has as many bytes; the slot is not touched before the event, recorded next, has come.
+        let copied = unsafe { driver::memcpy_htod_async(to.address(), staged, context.stream()) };
+        context.check("cuMemcpyHtoDAsync", copied)?;
+        // SAFETY: event and stream are of this context.
+        context.check("cuEventRecord", unsafe { driver::event::record(slots.copied[slot], context.stream()) })
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if self.context.enter().and_then(|()| self.context.synchronize()).is_err() {
+            return;
+        }
+        let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for &event in slots.copied.iter().filter(|event| !event.is_null()) {
+            // SAFETY: the event was made here, and nothing waits for it any more.
+            let _ = unsafe { driver::event::destroy(event) };
+        }
+        // SAFETY: cuMemHostAlloc gave it, and all copies from it are done.
+        let _ = unsafe { driver::free_host(slots.memory) };
+    }
+}

@@ -1,0 +1,394 @@
+//! What this machine has of what CUDA needs: the driver and its devices, NVRTC, cuBLASLt, NVML.
+//!
+//! `hopeval doctor` shows [`Facts`]; [`Driver::open`](crate::Driver::open) and the compiler ask the same functions first, because
+//! a call into a library that is not there would panic in `cudarc`. Nothing here decides anything for the user:
+//! `CUDA_VISIBLE_DEVICES` is the driver's matter, and devices are numbered as the driver numbers them.
+
+use crate::energy::{self, EnergyError};
+use cudarc::cublaslt::sys as products;
+use cudarc::driver::{DriverError, result as driver, sys};
+use cudarc::nvrtc::sys as nvrtc;
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
+
+/// The version of a library, or of the CUDA that a driver serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// 13 of 13.0.2.
+    pub major: i32,
+    /// 0 of 13.0.2.
+    pub minor: i32,
+    /// 2 of 13.0.2, where the library tells.
+    pub patch: Option<i32>,
+}
+
+impl Version {
+    /// A version of two parts.
+    pub const fn new(major: i32, minor: i32) -> Self {
+        Self { major, minor, patch: None }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)?;
+        self.patch.map_or(Ok(()), |patch| write!(f, ".{patch}"))
+    }
+}
+
+/// A device's compute capability: what machine code it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Architecture {
+    /// 9 of 9.0.
+    pub major: i32,
+    /// 0 of 9.0.
+    pub minor: i32,
+}
+
+impl Architecture {
+    /// A compute capability.
+    pub const fn new(major: i32, minor: i32) -> Self {
+        Self { major, minor }
+    }
+}
+
+/// As compilers call it: `sm_90`.
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sm_{}{}", self.major, self.minor)
+    }
+}
+
+/// What the driver and the libraries must be: they are called by the interface of this version.
+pub const OLDEST_CUDA: Version = Version::new(13, 0);
+
+/// The first devices with tensor cores for bf16 and with asynchronous copies to shared memory.
+pub const OLDEST_ARCHITECTURE: Architecture = Architecture::new(8, 0);
+
+/// What keeps CUDA from being used here, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// No libcuda.
+    #[error(
+        "the CUDA driver (libcuda.so.1) was not found: install NVIDIA's driver, release 580 or later; in a container, pass \
+         the devices and the driver through to it"
+    )]
+    Driver,
+    /// libcuda is older than what it is called by.
+    #[error(
+        "the driver serves CUDA {found}, {OLDEST_CUDA} or later is needed: install NVIDIA's driver, release 580 or later"
+    )]
+    OldDriver {
+        /// What the driver serves.
+        found: Version,
+    },
+    /// A call failed before there was a device.
+    #[error("{call} failed with {said}: see whether `nvidia-smi` lists devices, and which processes use them")]
+    Broken {
+        /// The call.
+        call: &'static str,
+        /// What the driver said.
+        said: String,
+    },
+    /// The driver shows none.
+    #[error("the driver shows no device: see whether `nvidia-smi` lists one, and what CUDA_VISIBLE_DEVICES is set to")]
+    Device,
+    /// Fewer devices.
+    #[error("the driver shows {devices} (cuda:0 is the first): CUDA_VISIBLE_DEVICES says which it shows")]
+    Ordinal {
+        /// How many there are.
+        devices: usize,
+    },
+    /// Too old.
+    #[error(
+        "{name} has compute capability {}.{}, {}.{} or later is needed (Ampere)",
+        found.major, found.minor, OLDEST_ARCHITECTURE.major, OLDEST_ARCHITECTURE.minor
+    )]
+    OldDevice {
+        /// The device.
+        name: String,
+        /// What it has.
+        found: Architecture,
+    },
+    /// No pools of memory: some virtual devices.
+    #[error("{name} has no memory pools (cuMemAllocAsync): use a device that is not shared this way")]
+    Pools {
+        /// The device.
+        name: String,
+    },
+    /// No libnvrtc.
+    #[error(
+        "libnvrtc.so.13 was not found: pip install 'nvidia-cuda-nvrtc==13.0.*' and put its folder nvidia/cu13/lib on \
+         LD_LIBRARY_PATH"
+    )]
+    Nvrtc,
+    /// No libcublasLt.
+    #[error(
+        "libcublasLt.so.13 was not found: pip install 'nvidia-cublas==13.0.*' and put its folder nvidia/cu13/lib on \
+         LD_LIBRARY_PATH"
+    )]
+    CublasLt,
+    /// A library is there, but of another major version.
+    #[error(
+        "{library} is of CUDA {found}, {OLDEST_CUDA} or later is needed: LD_LIBRARY_PATH says which is found first"
+    )]
+    OldLibrary {
+        /// Which.
+        library: &'static str,
+        /// What was found.
+        found: Version,
+    },
+    /// The device is newer than the compiler.
+    #[error("NVRTC {nvrtc} makes no machine code for {architecture}: a newer one is needed")]
+    NewDevice {
+        /// The device's.
+        architecture: Architecture,
+        /// The compiler's version.
+        nvrtc: Version,
+    },
+}
+
+/// A device that the driver shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// `N` of `cuda:N`.
+    pub ordinal: usize,
+    /// "NVIDIA H100 80GB HBM3".
+    pub name: String,
+    /// Compute capability.
+    pub architecture: Architecture,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of it that are free, where they were asked for.
+    pub free: Option<u64>,
+    /// As NVML and `nvidia-smi -L` write it: `GPU-...`.
+    pub uuid: String,
+    /// What keeps it from being used.
+    pub unfit: Option<Missing>,
+}
+
+/// All that `hopeval doctor` shows of CUDA.
+#[derive(Debug)]
+pub struct Facts {
+    /// libcuda is there and serves this CUDA.
+    pub driver: Result<Version, Missing>,
+    /// What it shows.
+    pub devices: Result<Vec<DeviceFacts>, Missing>,
+    /// NVRTC, the compiler of kernels.
+    pub nvrtc: Result<Version, Missing>,
+    /// cuBLASLt, the products of matrices.
+    pub cublaslt: Result<Version, Missing>,
+    /// NVML, by which energy is counted: the driver's release, "580.159.04". Nothing else needs it.
+    pub nvml: Result<String, EnergyError>,
+}
+
+impl Facts {
+    /// Asks them all. Free memory is asked by a context on each device, which takes a moment and some memory.
+    pub fn gather() -> Self {
+        let driver = driver_version();
+        let devices = driver.clone().and_then(|_| {
+            let ordinals = 0..devices()?;
+            ordinals.map(|ordinal| describe(ordinal).map(DeviceFacts::with_free_memory)).collect()
+        });
+        Self { driver, devices, nvrtc: nvrtc_version(), cublaslt: cublaslt_version(), nvml: energy::release() }
+    }
+
+    /// Whether any device could be opened.
+    pub fn usable(&self) -> bool {
+        let fit = |devices: &Vec<DeviceFacts>| devices.iter().any(|device| device.unfit.is_none());
+        self.devices.as_ref().is_ok_and(fit) && self.nvrtc.is_ok() && self.cublaslt.is_ok()
+    }
+}
+
+/// The CUDA that the driver serves.
+///
+/// # Errors
+/// [`Missing::Driver`], [`Missing::OldDriver`].
+pub fn driver_version() -> Result<Version, Missing> {
+    // SAFETY: loading libcuda runs its initialisers; its own clients rely on them.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Missing::Driver);
+    }
+    let mut number: c_int = 0;
+    // SAFETY: the library is there, and the call writes one int. It may come before cuInit.
+    unsafe { sys::cuDriverGetVersion(&raw mut number) }.result().map_err(broken("cuDriverGetVersion"))?;
+    let found = Version::new(number / 1000, number % 1000 / 10);
+    if found < OLDEST_CUDA { Err(Missing::OldDriver { found }) } else { Ok(found) }
+}
+
+/// How many devices the driver shows: at least 1.
+///
+/// # Errors
+/// As [`driver_version`]; [`Missing::Device`]; [`Missing::Broken`] when it cannot start.
+pub fn devices() -> Result<usize, Missing> {
+    driver_version()?;
+    let none = |call| {
+        move |error: DriverError| match error.0 {
+            sys::CUresult::CUDA_ERROR_NO_DEVICE => Missing::Device,
+            _ => broken(call)(error),
+        }
+    };
+    driver::init().map_err(none("cuInit"))?;
+    let count = driver::device::get_count().map_err(none("cuDeviceGetCount"))?;
+    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(Missing::Device)
+}
+
+/// What a device is; its free memory is not asked.
+///
+/// # Errors
+/// As [`devices`]; [`Missing::Ordinal`].
+pub fn describe(ordinal: usize) -> Result<DeviceFacts, Missing> {
+    let devices = devices()?;
+    let number = c_int::try_from(ordinal).ok().filter(|_| ordinal < devices).ok_or(Missing::Ordinal { devices })?;
+    let device = driver::device::get(number).map_err(broken("cuDeviceGet"))?;
+    let attribute = |of| {
+        // SAFETY: the device was given by cuDeviceGet.
+        unsafe { driver::device::get_attribute(device, of) }.map_err(broken("cuDeviceGetAttribute"))
+    };
+    let name = driver::device::get_name(device).map_err(broken("cuDeviceGetName"))?;
+    let architecture = Architecture {
+        major: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        minor: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    };
+    let multiprocessors = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let pools = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
+    // SAFETY: as above.
+    let memory = unsafe { driver::device::total_mem(device) }.map_err(broken("cuDeviceTotalMem"))?;
+    let uuid = driver::device::get_uuid(device).map_err(broken("cuDeviceGetUuid"))?;
+    let unfit = match () {
+        () if architecture < OLDEST_ARCHITECTURE => {
+            Some(Missing::OldDevice { name: name.clone(), found: architecture })
+        }
+        () if !pools => Some(Missing::Pools { name: name.clone() }),
+        () => None,
+    };
+    Ok(DeviceFacts {
+        ordinal,
+        name,
+        architecture,
+        multiprocessors: multiprocessors.unsigned_abs(),
+        memory: memory as u64,
+        free: None,
+        uuid: uuid_text(uuid.bytes),
+        unfit,
+    })
+}
+
+/// NVRTC's version.
+///
+/// # Errors
+/// [`Missing::Nvrtc`], [`Missing::OldLibrary`].
+pub fn nvrtc_version() -> Result<Version, Missing> {
+    // SAFETY: loading libnvrtc runs its initialisers; its own clients rely on them.
+    if !unsafe { nvrtc::is_culib_present() } {
+        return Err(Missing::Nvrtc);
+    }
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library is there, and the call writes two ints.
+    let status = unsafe { nvrtc::nvrtcVersion(&raw mut major, &raw mut minor) };
+    status.result().map_err(|error| Missing::Broken { call: "nvrtcVersion", said: format!("{:?}", error.0) })?;
+    recent("libnvrtc", Version::new(major, minor))
+}
+
+/// cuBLASLt's version.
+///
+/// # Errors
+/// [`Missing::CublasLt`], [`Missing::OldLibrary`].
+pub fn cublaslt_version() -> Result<Version, Missing> {
+    // SAFETY: loading libcublasLt runs its initialisers; its own clients rely on them.
+    if !unsafe { products::is_culib_present() } {
+        return Err(Missing::CublasLt);
+    }
+    let property = |of| {
+        let mut value: c_int = 0;
+        // SAFETY: the library is there, and the call writes one int.
+        let status = unsafe { products::cublasLtGetProperty(of, &raw mut value) };
+        let broken = |said| Missing::Broken { call: "cublasLtGetProperty", said };
+        status.result().map(|()| value).map_err(|error| broken(format!("{:?}", error.0)))
+    };
+    let found = Version {
+        major: property(products::libraryPropertyType_t::MAJOR_VERSION)?,
+        minor: property(products::libraryPropertyType_t::MINOR_VERSION)?,
+        patch: Some(property(products::libraryPropertyType_t::PATCH_LEVEL)?),
+    };
+    recent("libcublasLt", found)
+}
+
+/// `cudarc` takes a library of an earlier CUDA where there is no other.
+fn recent(library: &'static str, found: Version) -> Result<Version, Missing> {
+    if found.major < OLDEST_CUDA.major { Err(Missing::OldLibrary { library, found }) } else { Ok(found) }
+}
+
+impl DeviceFacts {
+    /// A device on which no context can be made, be it for want of memory, is not fit for use either.
+    fn with_free_memory(self) -> Self {
+        match free_memory(self.ordinal) {
+            Ok(free) => Self { free: Some(free), ..self },
+            Err(missing) => Self { unfit: self.unfit.or(Some(missing)), ..self },
+        }
+    }
+}
+
+/// Asked on the device's primary context, which is made for it if nothing else holds it.
+fn free_memory(ordinal: usize) -> Result<u64, Missing> {
+    let device = driver::device::get(ordinal as c_int).map_err(broken("cuDeviceGet"))?;
+    // SAFETY: the device was given by cuDeviceGet; the context is released below.
+    let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken("cuDevicePrimaryCtxRetain"))?;
+    // SAFETY: the context was just retained.
+    let free = unsafe { driver::ctx::set_current(context) }.and_then(|()| driver::mem_get_info());
+    // SAFETY: no call of this thread needs the context any more, and it was retained once above.
+    let released =
+        unsafe { driver::ctx::set_current(std::ptr::null_mut()).and_then(|()| driver::primary_ctx::release(device)) };
+    released.map_err(broken("cuDevicePrimaryCtxRelease"))?;
+    free.map(|(free, _)| free as u64).map_err(broken("cuMemGetInfo"))
+}
+
+/// A call's failure before there is a device.
+pub(crate) fn broken(call: &'static str) -> impl Fn(DriverError) -> Missing {
+    move |error| Missing::Broken { call, said: said(error) }
+}
+
+/// The driver's name of an error, and what it says about it.
+pub(crate) fn said(error: DriverError) -> String {
+    let text = error.error_string().map_or("no description".into(), CStr::to_string_lossy);
+    format!("{:?} ({text})", error.0)
+}
+
+/// `GPU-` and the bytes in groups of 4, 2, 2, 2 and 6.
+fn uuid_text(bytes: [c_char; 16]) -> String {
+    let mut text = "GPU".to_owned();
+    for (i, byte) in bytes.into_iter().enumerate() {
+        let dash = if matches!(i, 0 | 4 | 6 | 8 | 10) { "-" } else { "" };
+        text += &format!("{dash}{:02x}", byte as u8);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_written_as_nvml_writes_it() {
+        let bytes = std::array::from_fn(|i| (i * 17) as u8 as c_char);
+        assert_eq!(uuid_text(bytes), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn versions_and_architectures_are_ordered_and_written_as_the_field_writes_them() {
+        assert!(Version::new(12, 9) < OLDEST_CUDA && OLDEST_CUDA < Version { patch: Some(2), ..OLDEST_CUDA });
+        assert_eq!(Version { major: 13, minor: 0, patch: Some(2) }.to_string(), "13.0.2");
+        assert!(Architecture::new(7, 5) < OLDEST_ARCHITECTURE);
+        assert_eq!(Architecture::new(10, 0).to_string(), "sm_100");
+    }
+
+    #[test]
+    fn what_is_missing_says_what_to_do() {
+        let old = Missing::OldDevice { name: "Tesla T4".to_owned(), found: Architecture::new(7, 5) };
+        assert_eq!(old.to_string(), "Tesla T4 has compute capability 7.5, 8.0 or later is needed (Ampere)");
+        assert!(Missing::Nvrtc.to_string().contains("pip install"), "{}", Missing::Nvrtc);
+        assert!(Missing::Ordinal { devices: 2 }.to_string().contains("CUDA_VISIBLE_DEVICES"));
+    }
+}
