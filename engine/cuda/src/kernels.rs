@@ -28,7 +28,7 @@ pub const HEADERS: [(&str, &str); 2] =
     [("prelude.cuh", include_str!("../kernels/prelude.cuh")), ("mma.cuh", include_str!("../kernels/mma.cuh"))];
 
 /// All files of kernels.
-pub static FAMILIES: [Family; 8] = [
+pub static FAMILIES: [Family; 9] = [
     Family { name: "rows", text: include_str!("../kernels/rows.cu"), kernels: &[
         "embed_f32", "embed_bf16", "gather_f32", "gather_bf16", "scatter_f32", "scatter_bf16", "round_to_bf16",
     ] },
@@ -42,7 +42,14 @@ pub static FAMILIES: [Family; 8] = [
         "product_f32", "product_bf16", "product_bf16_f32",
     ] },
     Family { name: "log_probs", text: include_str!("../kernels/log_probs.cu"), kernels: &["log_probs_tile"] },
-    Family { name: "attention", text: include_str!("../kernels/attention.cu"), kernels: &[] },
+    Family { name: "attention", text: include_str!("../kernels/attention.cu"), kernels: &[
+        "attention_32", "attention_64", "attention_96", "attention_128",
+        "attention_relative_32", "attention_relative_64", "attention_relative_96", "attention_relative_128",
+        "attention_disentangled_32", "attention_disentangled_64",
+    ] },
+    Family { name: "attention_plain", text: include_str!("../kernels/attention_plain.cu"), kernels: &[
+        "attention_plain_f32", "attention_plain_bf16",
+    ] },
 ];
 
 impl Kernel {

@@ -1,0 +1,132 @@
+//! Attention at shapes that models have, against the reference: heads that begin at multiples of 16 bytes, which are copied in
+//! another way than the conformance suite's, sequences of several tiles, heads of all sizes that kernels are made for.
+
+#![expect(clippy::print_stderr, reason = "a log says how far the device was from the reference")]
+
+use half::bf16;
+use hopeval_cuda::{Cuda, Matrix, Tensor};
+use hopeval_cuda_emulator::{Buffer, Emulator, Options, Order};
+use hopeval_device::conformance::Arithmetic;
+use hopeval_device::{
+    Attention, Bias, Buckets, Columns, Device, Disentangled, HostTensor, Layout, Mask, Packing, Reference,
+};
+
+type OnDevice = Cuda<Emulator>;
+
+/// Numbers that bf16 has, between -1.7 and 1.7.
+fn numbers(seed: &mut u64, count: usize) -> Vec<f32> {
+    let mut next = || {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        bf16::from_f32(((*seed >> 40) as f32 / (1 << 23) as f32 - 1.0) * 1.7).to_f32()
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// The same numbers on a device and for the reference.
+struct Both<T, P>(T, P);
+
+fn tensor(
+    device: &OnDevice,
+    seed: &mut u64,
+    rows: usize,
+    columns: usize,
+) -> Both<Tensor<Buffer>, <Reference as Device>::Tensor> {
+    let values = numbers(seed, rows * columns);
+    Both(device.upload(rows, columns, &values).unwrap(), Reference.upload(rows, columns, &values).unwrap())
+}
+
+fn matrix(
+    device: &OnDevice,
+    seed: &mut u64,
+    rows: usize,
+    columns: usize,
+) -> Both<Matrix<Buffer>, <Reference as Device>::Matrix> {
+    let parts = [HostTensor::from_f32("table", &[rows, columns], &numbers(seed, rows * columns))];
+    Both(device.matrix(&parts, Layout::OutIn).unwrap(), Reference.matrix(&parts, Layout::OutIn).unwrap())
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heads {
+    heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    None,
+    Relative(Buckets),
+    /// Whether there are keys of positions, and queries.
+    Disentangled(Buckets, bool, bool),
+}
+
+/// Prompts of several tiles, a tree over the longest of them, and a step of generation.
+fn packing() -> Packing {
+    let mut packing = Packing::of_lengths([70, 130, 1, 64]);
+    packing.push(20, [(70, 130), (265, 20)]);
+    packing.push(3, [(70, 130), (265, 20), (285, 3)]);
+    packing.push(1, [(70, 65)]);
+    packing
+}
+
+/// The largest difference from the reference.
+fn difference(device: &OnDevice, mask: Mask, kind: Kind, heads: Heads, seed: &mut u64) -> f32 {
+    let Heads { heads, kv_heads, head_dim } = heads;
+    let (packing, scale) = (packing(), (head_dim as f32).powf(-0.5));
+    let (key_start, value_start) = (heads * head_dim, (heads + kv_heads) * head_dim);
+    let Both(fused, plain) = tensor(device, seed, packing.rows(), value_start + kv_heads * head_dim);
+    let at = |start| Columns { tensor: &fused, start };
+    let plain_at = |start| Columns { tensor: &plain, start };
+    let run = |bias: Bias<'_, OnDevice>, plain_bias: Bias<'_, Reference>| {
+        let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias, packing: &packing };
+        let found = device.attention(at(0), at(key_start), at(value_start), &attention).unwrap();
+        let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: plain_bias, packing: &packing };
+        let expected =
+            Reference.attention(plain_at(0), plain_at(key_start), plain_at(value_start), &attention).unwrap();
+        let (found, expected) = (device.read(&found).unwrap(), Reference.read(&expected).unwrap());
+        assert_eq!(found.len(), expected.len());
+        found.iter().zip(&expected).map(|(found, expected)| (found - expected).abs()).fold(0.0, f32::max)
+    };
+    match kind {
+        Kind::None => run(Bias::None, Bias::None),
+        Kind::Relative(buckets) => {
+            let table = matrix(device, seed, buckets.rows(), heads);
+            run(Bias::Relative { table: &table.0, buckets }, Bias::Relative { table: &table.1, buckets })
+        }
+        Kind::Disentangled(buckets, keys, queries) => {
+            let mut positions = |there: bool| there.then(|| tensor(device, seed, buckets.rows(), heads * head_dim));
+            let (keys, queries) = (positions(keys), positions(queries));
+            let (position_keys, position_queries) = (keys.as_ref().map(|k| &k.0), queries.as_ref().map(|q| &q.0));
+            let on_device = Disentangled { position_keys, position_queries, buckets };
+            let (position_keys, position_queries) = (keys.as_ref().map(|k| &k.1), queries.as_ref().map(|q| &q.1));
+            let plain = Disentangled { position_keys, position_queries, buckets };
+            run(Bias::Disentangled(on_device), Bias::Disentangled(plain))
+        }
+    }
+}
+
+#[test]
+fn heads_of_all_sizes_with_all_biases_are_the_references() {
+    const T5: Buckets = Buckets::T5 { count: 32, max_distance: 128, bidirectional: true };
+    const LOG: Buckets = Buckets::Log { span: 64, max_position: 128 };
+    const FAR: Buckets = Buckets::Log { span: 256, max_position: 512 };
+    let cases = [
+        (Mask::Causal, Kind::None),
+        (Mask::Window(90), Kind::None),
+        (Mask::Full, Kind::Relative(T5)),
+        (Mask::Window(33), Kind::Relative(LOG)),
+        (Mask::Full, Kind::Disentangled(FAR, true, true)),
+        (Mask::Full, Kind::Disentangled(LOG, false, true)),
+        (Mask::Causal, Kind::Disentangled(T5, true, false)),
+    ];
+    let heads = [32, 40, 64, 96, 128, 136].map(|head_dim| Heads { heads: 2, kv_heads: 1, head_dim });
+    let mut seed = 3;
+    let emulator = Emulator::new(Options::new(env!("CARGO_TARGET_TMPDIR")).order(Order::Shuffled(5))).unwrap();
+    let device = Cuda::new(emulator, Arithmetic::Bf16);
+    for ((mask, kind), heads) in cases.into_iter().flat_map(|case| heads.map(|heads| (case, heads))) {
+        let largest = difference(&device, mask, kind, heads, &mut seed);
+        eprintln!("{mask:?}, {kind:?}, {heads:?}: {largest:e}");
+        // Weights are rounded to 8 bits, and so are the results, of up to 1.7.
+        assert!(largest < 1.2e-2, "{mask:?}, {kind:?}, {heads:?}: {largest}");
+    }
+}

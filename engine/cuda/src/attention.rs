@@ -1,0 +1,216 @@
+//! Attention as launches: a packing becomes lists of tiles and of key rows, which are sent once; the head's size and the bias
+//! choose the kernel.
+//!
+//! | kernel | for |
+//! | --- | --- |
+//! | `attention_*` | bf16, heads of up to 128 numbers, smaller ones padded to 32, 64, 96 or 128 within the kernel |
+//! | `attention_relative_*` | the same, with a bias for each distance |
+//! | `attention_disentangled_*` | the same, heads of up to 64 numbers: no DeBERTa has larger ones |
+//! | `attention_plain_*` | everything else: `f32`, and bf16 of any size |
+
+mod plans;
+
+pub(crate) use plans::Plans;
+
+use crate::device::size;
+use crate::kernels::Kernel;
+use crate::runtime::{Argument, Element, Launch, Runtime};
+use crate::{Cuda, Tensor};
+use Argument::{Buffer, F32, Null, U32};
+use hopeval_device::{Attention, Bias, Columns, DeviceError, Disentangled, Mask};
+use plans::SIDE;
+use std::sync::Arc;
+
+/// Threads of all these kernels.
+const THREADS: u32 = 128;
+
+/// Numbers that lie between the end of a row in shared memory and the next row, and that are copied at once.
+const CHUNK: usize = 8;
+
+/// Bytes of the products with positions, of disentangled attention.
+const TERMS: usize = SIDE * 88 * Element::F32.size();
+
+/// The family of kernels without tensor cores.
+const PLAIN: &str = "attention_plain";
+
+/// See [`hopeval_device::Device::attention`].
+pub(crate) fn attend<R: Runtime>(
+    cuda: &Cuda<R>,
+    q: Columns<'_, Tensor<R::Buffer>>,
+    k: Columns<'_, Tensor<R::Buffer>>,
+    v: Columns<'_, Tensor<R::Buffer>>,
+    attention: &Attention<'_, Cuda<R>>,
+) -> Result<Tensor<R::Buffer>, DeviceError> {
+    let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
+    check(q, k, v, attention);
+    let converted = [cuda.converted(q.tensor)?, cuda.converted(k.tensor)?, cuda.converted(v.tensor)?];
+    let [of_q, of_k, of_v] = &converted;
+    let q = Columns { tensor: of_q.as_ref().unwrap_or(q.tensor), start: q.start };
+    let k = Columns { tensor: of_k.as_ref().unwrap_or(k.tensor), start: k.start };
+    let v = Columns { tensor: of_v.as_ref().unwrap_or(v.tensor), start: v.start };
+
+    let out = cuda.tensor(packing.rows(), heads * head_dim)?;
+    let plan = cuda.plans.of_packing(&cuda.runtime, packing, by_position(attention))?;
+    if plan.blocks == 0 {
+        return Ok(out);
+    }
+    let bias = Operands::new(cuda, attention, plan.most_keys)?;
+    let (causal, window) = match attention.mask {
+        Mask::Full => (0, u32::MAX),
+        Mask::Causal => (1, u32::MAX),
+        Mask::Window(width) => (1, width),
+    };
+    let aligned = [head_dim, q.start, q.tensor.columns, k.start, k.tensor.columns, v.start, v.tensor.columns];
+    let aligned = aligned.iter().all(|numbers| numbers.is_multiple_of(CHUNK));
+    let arguments = [
+        Buffer(&out.buffer),
+        Buffer(&q.tensor.buffer),
+        Buffer(&k.tensor.buffer),
+        Buffer(&v.tensor.buffer),
+        Buffer(&plan.tiles),
+        Buffer(&plan.keys),
+        optional(bias.table),
+        optional(bias.position_keys.buffer()),
+        optional(bias.position_queries.buffer()),
+        optional(bias.places.as_ref().map(|(places, _)| &**places)),
+        U32(size(q.start)),
+        U32(size(q.tensor.columns)),
+        U32(size(k.start)),
+        U32(size(k.tensor.columns)),
+        U32(size(v.start)),
+        U32(size(v.tensor.columns)),
+        U32(size(heads / kv_heads)),
+        U32(size(head_dim)),
+        F32(attention.scale),
+        U32(causal),
+        U32(window),
+        U32(bias.places.as_ref().map_or(0, |(_, reach)| size(*reach))),
+        U32(u32::from(aligned)),
+    ];
+    let (kernel, shared) = choose(cuda.element, head_dim, &attention.bias);
+    // The plain kernels have no fast way to load, and so no parameter for it.
+    let arguments = if kernel.family.name == PLAIN { &arguments[..arguments.len() - 1] } else { &arguments[..] };
+    let launch = Launch { kernel, grid: (size(plan.blocks), size(heads)), threads: THREADS, shared: size(shared) };
+    cuda.runtime.launch(launch, arguments)?;
+    Ok(out)
+}
+
+/// An operand that may be missing.
+fn optional<B>(buffer: Option<&B>) -> Argument<'_, B> {
+    buffer.map_or(Null, Buffer)
+}
+
+/// A tensor as the caller has it, or converted.
+enum Given<'a, B> {
+    Nothing,
+    There(&'a B),
+    Converted(Tensor<B>),
+}
+
+impl<'a, B> Given<'a, B> {
+    fn new<R: Runtime<Buffer = B>>(cuda: &Cuda<R>, x: Option<&'a Tensor<B>>) -> Result<Self, DeviceError> {
+        let Some(x) = x else { return Ok(Self::Nothing) };
+        Ok(cuda.converted(x)?.map_or(Self::There(&x.buffer), Self::Converted))
+    }
+
+    fn buffer(&self) -> Option<&B> {
+        match self {
+            Self::Nothing => None,
+            Self::There(buffer) => Some(buffer),
+            Self::Converted(tensor) => Some(&tensor.buffer),
+        }
+    }
+}
+
+/// What a bias gives to the kernels.
+struct Operands<'a, B> {
+    table: Option<&'a B>,
+    position_keys: Given<'a, B>,
+    position_queries: Given<'a, B>,
+    /// The rows of relative positions by distance, and the largest distance.
+    places: Option<(Arc<B>, usize)>,
+}
+
+impl<'a, B> Operands<'a, B> {
+    fn new<R: Runtime<Buffer = B>>(
+        cuda: &Cuda<R>,
+        attention: &Attention<'a, Cuda<R>>,
+        most_keys: usize,
+    ) -> Result<Self, DeviceError> {
+        let mut operands =
+            Self { table: None, position_keys: Given::Nothing, position_queries: Given::Nothing, places: None };
+        match &attention.bias {
+            Bias::None => {}
+            Bias::Relative { table, buckets } => {
+                operands.table = Some(&table.buffer);
+                operands.places = Some(cuda.plans.places(&cuda.runtime, *buckets, most_keys)?);
+            }
+            Bias::Disentangled(Disentangled { position_keys, position_queries, buckets }) => {
+                operands.position_keys = Given::new(cuda, *position_keys)?;
+                operands.position_queries = Given::new(cuda, *position_queries)?;
+                operands.places = Some(cuda.plans.places(&cuda.runtime, *buckets, most_keys)?);
+            }
+        }
+        Ok(operands)
+    }
+}
+
+/// Whether it matters where a query stands.
+fn by_position<R: Runtime>(attention: &Attention<'_, Cuda<R>>) -> bool {
+    attention.mask != Mask::Full || !matches!(attention.bias, Bias::None)
+}
+
+/// The kernel, and the bytes of dynamic shared memory that it uses.
+fn choose<R: Runtime>(element: Element, head_dim: usize, bias: &Bias<'_, Cuda<R>>) -> (Kernel, usize) {
+    let named = |name| Kernel::named("attention", name);
+    let (kernel, head, terms) = match (element, bias, head_dim) {
+        (Element::Bf16, Bias::None, ..=32) => (named("attention_32"), 32, false),
+        (Element::Bf16, Bias::None, ..=64) => (named("attention_64"), 64, false),
+        (Element::Bf16, Bias::None, ..=96) => (named("attention_96"), 96, false),
+        (Element::Bf16, Bias::None, ..=128) => (named("attention_128"), 128, false),
+        (Element::Bf16, Bias::Relative { .. }, ..=32) => (named("attention_relative_32"), 32, false),
+        (Element::Bf16, Bias::Relative { .. }, ..=64) => (named("attention_relative_64"), 64, false),
+        (Element::Bf16, Bias::Relative { .. }, ..=96) => (named("attention_relative_96"), 96, false),
+        (Element::Bf16, Bias::Relative { .. }, ..=128) => (named("attention_relative_128"), 128, false),
+        (Element::Bf16, Bias::Disentangled(_), ..=32) => (named("attention_disentangled_32"), 32, true),
+        (Element::Bf16, Bias::Disentangled(_), ..=64) => (named("attention_disentangled_64"), 64, true),
+        (Element::Bf16, _, _) => return (Kernel::named(PLAIN, "attention_plain_bf16"), 0),
+        (Element::F32, _, _) => return (Kernel::named(PLAIN, "attention_plain_f32"), 0),
+    };
+    // Keys and values of a tile; keys and queries of the relative positions that two tiles have.
+    let rows = SIDE * (head + CHUNK) * Element::Bf16.size();
+    (kernel, if terms { 6 * rows + TERMS } else { 2 * rows })
+}
+
+fn check<R: Runtime>(
+    q: Columns<'_, Tensor<R::Buffer>>,
+    k: Columns<'_, Tensor<R::Buffer>>,
+    v: Columns<'_, Tensor<R::Buffer>>,
+    attention: &Attention<'_, Cuda<R>>,
+) {
+    let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
+    assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads) && head_dim > 0, "heads of attention; this is a bug");
+    assert!(u16::try_from(heads).is_ok(), "less than 2^16 heads; this is a bug");
+    assert!(q.start + heads * head_dim <= q.tensor.columns, "columns of queries; this is a bug");
+    assert!(k.start + kv_heads * head_dim <= k.tensor.columns, "columns of keys; this is a bug");
+    assert!(v.start + kv_heads * head_dim <= v.tensor.columns, "columns of values; this is a bug");
+    assert!(packing.rows() <= q.tensor.rows, "rows of queries; this is a bug");
+    let rows = k.tensor.rows.min(v.tensor.rows);
+    for (start, count) in &packing.spans {
+        assert!(*start as usize + *count as usize <= rows, "rows of keys and values; this is a bug");
+    }
+    let enough = |s| packing.queries(s).len() <= packing.key_count(s);
+    assert!(!by_position(attention) || (0..packing.len()).all(enough), "positions of queries; this is a bug");
+    match &attention.bias {
+        Bias::None => {}
+        Bias::Relative { table, buckets } => {
+            assert!(table.rows >= buckets.rows() && table.columns == heads, "a bias for each head; this is a bug");
+        }
+        Bias::Disentangled(terms) => {
+            for positions in [terms.position_keys, terms.position_queries].into_iter().flatten() {
+                let fits = positions.rows >= terms.buckets.rows() && positions.columns == heads * head_dim;
+                assert!(fits, "relative positions; this is a bug");
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Lists that attention needs on the device: tiles of query rows, rows of keys, rows of relative positions by distance.
+//!
+//! ```text
+//!   packing                                     plan
+//!   rows      | a a a .. a a | b b | c c c |    tiles  first row, rows, position of the first, first of `keys`, keys
+//!   spans       (0, 70)  (0, 9) (70, 2)  ..     keys   0 1 2 .. 69 | 0 .. 8 70 71 | ..
+//! ```
+//!
+//! A tile is at most 64 rows of a sequence. Sequences that attend to the same keys share a list, and where positions do not
+//! matter (cross-attention) those that follow each other share tiles. All layers of a forward pass ask for the same plan:
+//! the last few are kept, and compared by content, so that nothing can be stale.
+
+use crate::runtime::Runtime;
+use hopeval_device::{Buckets, DeviceError, Packing};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Query rows of a tile.
+pub(super) const SIDE: usize = 64;
+
+/// Plans, and lists of places, that are kept: those of the batch at work, and a few more.
+const KEPT: usize = 8;
+
+/// A packing on the device.
+#[derive(Debug)]
+pub(crate) struct Plan<B> {
+    /// Blocks of the grid for each head.
+    pub(super) blocks: usize,
+    /// Five numbers for each block.
+    pub(super) tiles: B,
+    /// Rows of keys.
+    pub(super) keys: B,
+    /// Of any sequence.
+    pub(super) most_keys: usize,
+}
+
+/// The last few plans, the most recent first.
+#[derive(Debug)]
+pub(crate) struct Plans<B> {
+    packings: Mutex<VecDeque<Kept<B>>>,
+    places: Mutex<VecDeque<Places<B>>>,
+}
+
+/// A plan, and what it is made of.
+#[derive(Debug)]
+struct Kept<B> {
+    packing: Packing,
+    by_position: bool,
+    plan: Arc<Plan<B>>,
+}
+
+/// Rows of relative positions for the distances `-reach ..= reach` of query and key.
+#[derive(Debug)]
+struct Places<B> {
+    buckets: Buckets,
+    reach: usize,
+    rows: Arc<B>,
+}
+
+impl<B> Default for Plans<B> {
+    fn default() -> Self {
+        Self { packings: Mutex::default(), places: Mutex::default() }
+    }
+}
+
+impl<B> Plans<B> {
+    /// The plan of a packing; `by_position` says whether it matters where in its sequence a query stands.
+    pub(super) fn of_packing<R: Runtime<Buffer = B>>(
+        &self,
+        runtime: &R,
+        packing: &Packing,
+        by_position: bool,
+    ) -> Result<Arc<Plan<B>>, DeviceError> {
+        let mut kept = self.packings.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().position(|one| one.by_position == by_position && one.packing == *packing);
+        if let Some(found) = found.and_then(|at| kept.remove(at)) {
+            kept.push_front(found);
+            return Ok(Arc::clone(&kept[0].plan));
+        }
+        let tiles = Tiles::new(packing, by_position);
+        let plan = Arc::new(Plan {
+            blocks: tiles.tiles.len(),
+            tiles: send(runtime, tiles.tiles.as_flattened())?,
+            keys: send(runtime, &tiles.keys)?,
+            most_keys: tiles.most_keys,
+        });
+        kept.truncate(KEPT - 1);
+        kept.push_front(Kept { packing: packing.clone(), by_position, plan: Arc::clone(&plan) });
+        Ok(plan)
+    }
+
+    /// Rows of relative positions by distance, and the largest distance, which is enough for sequences of `keys` keys.
+    pub(super) fn places<R: Runtime<Buffer = B>>(
+        &self,
+        runtime: &R,
+        buckets: Buckets,
+        keys: usize,
+    ) -> Result<(Arc<B>, usize), DeviceError> {
+        let mut kept = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().position(|places| places.buckets == buckets && places.reach >= keys);
+        if let Some(found) = found.and_then(|at| kept.remove(at)) {
+            kept.push_front(found);
+        } else {
+            // Few lengths, so that the list is not made anew whenever a batch is a little longer.
+            let reach = keys.next_power_of_two().max(512);
+            let rows = Arc::new(send(runtime, &places(buckets, reach))?);
+            kept.truncate(KEPT - 1);
+            kept.push_front(Places { buckets, reach, rows });
+        }
+        Ok((Arc::clone(&kept[0].rows), kept[0].reach))
+    }
+}
+
+/// The row of a relative position for the distances `-reach ..= reach`.
+fn places(buckets: Buckets, reach: usize) -> Vec<u32> {
+    let before = (1..=reach).rev().map(|distance| buckets.row(0, distance));
+    let behind = (0..=reach).map(|distance| buckets.row(distance, 0));
+    before.chain(behind).map(|row| row as u32).collect()
+}
+
+fn send<R: Runtime>(runtime: &R, numbers: &[u32]) -> Result<R::Buffer, DeviceError> {
+    runtime.upload(&numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())
+}
+
+/// The lists of a packing.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tiles {
+    /// First query row, query rows, position of the first, first of its keys in `keys`, how many keys.
+    tiles: Vec<[u32; 5]>,
+    keys: Vec<u32>,
+    most_keys: usize,
+}
+
+impl Tiles {
+    fn new(packing: &Packing, by_position: bool) -> Self {
+        let mut tiles = Self::default();
+        let mut lists = HashMap::new();
+        let mut sequences = (0..packing.len()).filter(|s| !packing.queries(*s).is_empty()).peekable();
+        while let Some(sequence) = sequences.next() {
+            let spans = packing.keys(sequence);
+            let mut rows = packing.queries(sequence);
+            // Rows of sequences without any lie between those of others: rows that follow each other are always neighbours.
+            while let Some(next) = sequences.next_if(|next| !by_position && packing.keys(*next) == spans) {
+                rows.end = packing.queries(next).end;
+            }
+            let first = *lists.entry(spans).or_insert_with(|| {
+                let first = tiles.keys.len() as u32;
+                tiles.keys.extend(spans.iter().flat_map(|(start, count)| *start..start + count));
+                first
+            });
+            let keys = packing.key_count(sequence);
+            tiles.most_keys = tiles.most_keys.max(keys);
+            for row in rows.clone().step_by(SIDE) {
+                let position = if by_position { keys - (rows.end - row) } else { 0 };
+                let count = (rows.end - row).min(SIDE);
+                tiles.tiles.push([row as u32, count as u32, position as u32, first, keys as u32]);
+            }
+        }
+        tiles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_becomes_tiles_of_64_rows_at_the_end_of_its_keys() {
+        let mut packing = Packing::of_lengths([0, 3]);
+        packing.push(130, [(0, 3), (3, 140)]);
+        let tiles = Tiles::new(&packing, true);
+        assert_eq!(tiles.tiles, [[0, 3, 0, 0, 3], [3, 64, 13, 3, 143], [67, 64, 77, 3, 143], [131, 2, 141, 3, 143]]);
+        assert_eq!(tiles.keys, (0..3).chain(0..143).collect::<Vec<_>>());
+        assert_eq!(tiles.most_keys, 143);
+    }
+
+    #[test]
+    fn the_same_keys_are_listed_once_and_share_tiles_where_positions_do_not_matter() {
+        let mut packing = Packing::new();
+        for length in [2, 0, 40, 30] {
+            packing.push(length, [(5, 4), (1, 1)]);
+        }
+        packing.push(1, []);
+        packing.push(4, [(5, 4), (1, 1)]);
+        let tiles = Tiles::new(&packing, false);
+        let keys = vec![5, 6, 7, 8, 1];
+        let expected = vec![[0, 64, 0, 0, 5], [64, 8, 0, 0, 5], [72, 1, 0, 5, 0], [73, 4, 0, 0, 5]];
+        assert_eq!(tiles, Tiles { tiles: expected, keys: keys.clone(), most_keys: 5 });
+        let mut short = Packing::new();
+        short.push(2, [(5, 4), (1, 1)]);
+        short.push(3, [(5, 4), (1, 1)]);
+        let expected = vec![[0, 2, 3, 0, 5], [2, 3, 2, 0, 5]];
+        assert_eq!(Tiles::new(&short, true), Tiles { tiles: expected, keys, most_keys: 5 });
+    }
+
+    #[test]
+    fn places_are_those_of_the_buckets_by_distance() {
+        let buckets = Buckets::Clamped { span: 2 };
+        assert_eq!(places(buckets, 3), [0, 0, 1, 2, 3, 3, 3]);
+    }
+}
