@@ -2,6 +2,9 @@
 //!
 //! Values of variables that may hold a secret are never shown, only whether they are set.
 
+mod cuda;
+
+use hopeval_cuda::machine::Facts;
 use std::fmt;
 use std::path::Path;
 
@@ -76,10 +79,9 @@ pub fn examine(subject: &Subject<'_>) -> Report {
         cores(),
         memory(&|path| std::fs::read_to_string(path).ok()),
         fine("CPU features", features(), ""),
-        fine("GPU", "no CUDA service in this build", "none is needed: models run on the CPU"),
-        files(),
-        store(subject),
     ];
+    facts.extend(cuda::facts(&Facts::gather()));
+    facts.extend([files(), store(subject)]);
     facts.extend(subject.folder.map(disk));
     for (name, note) in [
         ("HF_HOME", "models named ORG/NAME lie below it"),

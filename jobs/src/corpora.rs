@@ -174,7 +174,7 @@ impl Cache {
                 Service::Dense(settings) => {
                     let encoder = models.get(settings.encoder.as_str());
                     let encoder = Arc::clone(encoder.expect("a job's dense services name encoders; this is a bug"));
-                    Engine::Dense(Dense::new(name, settings, encoder, &folder, self.verified.is_some()))
+                    Engine::Dense(Arc::new(Dense::new(name, settings, encoder, &folder, self.verified.is_some())))
                 }
                 Service::Lm(_) => Engine::Lm(Arc::clone(&models[name.as_str()])),
             };

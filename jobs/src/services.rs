@@ -52,7 +52,7 @@ pub enum Engine {
     /// Links that lead elsewhere.
     ShuffledLinks(ShuffledLinks),
     /// Vectors that a language model makes.
-    Dense(Dense),
+    Dense(Arc<Dense>),
     /// A language model.
     Lm(Arc<Lm>),
 }

@@ -6,13 +6,14 @@
 use crate::LmError;
 use crate::engine::Options;
 use crate::session::Session;
-use hopeval_cuda::{Cuda, Driver, machine};
+use hopeval_cuda::machine::{self, Missing};
+use hopeval_cuda::{Cuda, Driver};
 use hopeval_device::conformance::{self, Arithmetic};
 use hopeval_device::cpu::Isa;
 use hopeval_device::{Cpu, DeviceError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where a model runs.
@@ -105,7 +106,13 @@ impl DeviceName {
     /// [`DeviceError::Unavailable`] where it is one of CUDA and there is none.
     pub fn count(self, workers: usize) -> Result<usize, DeviceError> {
         match self {
-            Self::Cuda { ordinal: None, .. } => Ok(machine::devices()?.min(workers.max(1))),
+            Self::Cuda { ordinal: None, .. } => {
+                let unavailable = |missing: Missing| DeviceError::Unavailable {
+                    name: "cuda".to_owned(),
+                    reason: missing.to_string(),
+                };
+                Ok(machine::devices().map_err(unavailable)?.min(workers.max(1)))
+            }
             _ => Ok(1),
         }
     }
@@ -114,21 +121,13 @@ impl DeviceName {
     ///
     /// # Errors
     /// [`LmError`], naming the device, the file, the tensor or the field.
-    pub fn open(
-        self,
-        nth: usize,
-        threads: Option<usize>,
-        folder: &Path,
-        options: Options,
-    ) -> Result<Session, LmError> {
+    pub fn open(self, nth: usize, threads: Option<usize>, folder: &Path, options: Options) -> Result<Session, LmError> {
         let with = |isa| Ok::<_, LmError>(Cpu::with_isa(isa, threads)?);
         match self {
             Self::Cpu => Session::open(folder, Cpu::new(threads)?, options),
             Self::CpuAvx2 => Session::open(folder, with(Isa::Avx2)?, options),
             Self::CpuAvx512 => Session::open(folder, with(Isa::Avx512)?, options),
-            Self::Cuda { exact, ordinal } => {
-                Session::open(folder, cuda(exact, ordinal.unwrap_or(nth))?, options)
-            }
+            Self::Cuda { exact, ordinal } => Session::open(folder, cuda(exact, ordinal.unwrap_or(nth))?, options),
         }
     }
 
@@ -160,7 +159,14 @@ fn arithmetic(exact: bool) -> Arithmetic {
 }
 
 fn cuda(exact: bool, ordinal: usize) -> Result<Cuda<Driver>, DeviceError> {
-    Ok(Cuda::new(Driver::open(ordinal)?, arithmetic(exact)))
+    Ok(Cuda::new(Driver::open(ordinal, kernels().as_deref())?, arithmetic(exact)))
+}
+
+/// Where compiled kernels are kept, for all programs of this user: none where there is no home.
+fn kernels() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    Some(cache?.join("hopeval").join("kernels"))
 }
 
 #[cfg(test)]

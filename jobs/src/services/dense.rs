@@ -165,8 +165,7 @@ impl Dense {
 
     /// What the encoder is asked for the vector of a passage.
     fn ask(&self, corpus: &Corpus, passage: PassageId) -> Result<(&Model, engine::Request), Failure> {
-        let unavailable = |error: JobError| Failure { kind: FailureKind::Unavailable, message: error.to_string() };
-        let model = self.model().map_err(unavailable)?;
+        let model = self.model().map_err(|error| failed(&error))?;
         let text = corpus::passage_text(corpus, passage, &self.settings.form());
         Ok((model, model.embedding(&text, EmbedRole::Passage)?))
     }
@@ -308,6 +307,11 @@ impl Dense {
         }
         (embedded, device_us)
     }
+}
+
+/// What a passage or a query is answered where encoder or index cannot be opened.
+fn failed(error: &JobError) -> Failure {
+    Failure { kind: FailureKind::Unavailable, message: error.to_string() }
 }
 
 /// What every request of a batch is answered where encoder or index cannot be opened.

@@ -25,7 +25,7 @@ mod settings;
 
 pub(super) use estimate::tokens;
 pub(super) use serve::serve;
-pub use settings::{DeviceName, LabelScope, LmSettings, PoolingName};
+pub use settings::{LabelScope, LmSettings, PoolingName};
 
 use super::{cannot, models};
 use crate::error::JobError;
@@ -33,6 +33,7 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_corpus::Corpus;
 use hopeval_lm::LmError;
 use hopeval_lm::architectures::Family;
+pub use hopeval_lm::devices::DeviceName;
 use hopeval_lm::engine::{Completion, Engine, Refusal};
 use hopeval_lm::request as engine;
 use hopeval_lm::session::Session;

@@ -48,7 +48,8 @@ pub(crate) fn conformance(arguments: &ConformanceArguments, threads: Option<usiz
         ]
         .to_vec()
     });
-    let header = ["operation", "cases", "largest difference, as a part of the tolerated", "in other company, bit for bit"];
+    let header =
+        ["operation", "cases", "largest difference, as a part of the tolerated", "in other company, bit for bit"];
     print::line(&print::markdown(&header, rows));
     print::line(&format!("{device} conforms"));
     Ok(exit::DONE)

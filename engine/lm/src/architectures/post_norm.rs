@@ -11,8 +11,8 @@
 pub(crate) use super::norm::LayerNorm;
 use crate::LmError;
 use crate::config::Config;
-use crate::model::{Batch, Encoder, Operations, Sizes};
 use crate::heads::Rows;
+use crate::model::{Batch, Encoder, Operations, Sizes};
 use crate::weights::Weights;
 use hopeval_device::{
     Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, Epilogue, Lookup, Mask, Packing,

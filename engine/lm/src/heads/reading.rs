@@ -1,6 +1,5 @@
 //! Reads an answer's span, and says how likely its passage is to hold the answer where the checkpoint has a rank head.
 
-use super::Rows;
 use super::pooling::Pooler;
 use crate::architectures::post_norm::Dense;
 use hopeval_device::{Device, DeviceError, Packing};

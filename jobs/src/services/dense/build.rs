@@ -13,7 +13,7 @@
 //! depend on batches, and each has its place. A build that does not end leaves no index, and is begun again; the next one
 //! clears away what it had written.
 
-use super::Dense;
+use super::{Dense, failed};
 use crate::corpora::Report;
 use crate::error::JobError;
 use crate::services::{Engine, Engines, Fault};
@@ -108,7 +108,7 @@ pub fn make(
             lacks = false;
         }
         let wish = lacks.then(|| Wish::new(&dense.place(corpus, dense.model()?).1, worker.index())).transpose()?;
-        let probe = render(worker, wish, corpus, engine, building);
+        let probe = render(worker, wish, corpus, dense, building);
         while !probe.done() {
             if let Some(error) = building.fault.take() {
                 return Err(error);
@@ -192,25 +192,25 @@ fn render(
     worker: &mut Worker,
     wish: Option<Wish>,
     corpus: &Arc<Corpus>,
-    engine: &Arc<Engine>,
+    dense: &Arc<Dense>,
     building: &Arc<Building>,
 ) -> Handle<u64> {
     let (index, workers) = (worker.index() as u64, worker.peers() as u64);
     let embedding = {
-        let (corpus, engine, building) = (Arc::clone(corpus), Arc::clone(engine), Arc::clone(building));
+        let (corpus, dense, building) = (Arc::clone(corpus), Arc::clone(dense), Arc::clone(building));
         move |wishes| {
             let writers = Wish::writers(wishes);
             let passages = if writers.is_empty() { 0 } else { corpus.len() as u64 };
             if passages > 0 {
-                building.enter(Some(&dense_of(&engine).name));
+                building.enter(Some(&dense.name));
             }
             let bound = |part: u64| (passages * part / workers) as u32;
-            Embedding { rows: bound(index)..bound(index + 1), corpus, engine, building, writers }
+            Embedding { rows: bound(index)..bound(index + 1), corpus, dense, building, writers }
         }
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let wishes = wish.to_stream(scope).container::<Vec<_>>().broadcast();
-        write(produce(wishes, WINDOW, embedding), corpus, engine, &building.fault).probe().0
+        write(produce(wishes, WINDOW, embedding), corpus, dense, &building.fault).probe().0
     })
 }
 
@@ -218,19 +218,14 @@ fn render(
 struct Embedding {
     rows: Range<u32>,
     corpus: Arc<Corpus>,
-    engine: Arc<Engine>,
+    dense: Arc<Dense>,
     building: Arc<Building>,
     writers: Vec<usize>,
 }
 
 impl Embedding {
-    fn dense(&self) -> &Dense {
-        dense_of(&self.engine)
-    }
-
     fn vector(&self, completion: Result<Completion, Failure>) -> Result<Vec<f32>, Failure> {
-        let unavailable = |error: JobError| Failure { kind: FailureKind::Unavailable, message: error.to_string() };
-        let model = self.dense().model().map_err(unavailable)?;
+        let model = self.dense.model().map_err(|error| failed(&error))?;
         model.vector(completion?).0.vector()
     }
 }
@@ -245,7 +240,7 @@ impl Production for Embedding {
 
     fn begin(&mut self, ticket: Ticket<Self::Done>) {
         let Some(passage) = self.rows.next() else { return };
-        let asked = self.dense().ask(&self.corpus, PassageId(passage));
+        let asked = self.dense.ask(&self.corpus, PassageId(passage));
         match asked {
             Ok((model, request)) => model.submit(request, move |completion| ticket.answer((passage, Ok(completion)))),
             Err(failure) => ticket.answer((passage, Err(failure))),
@@ -254,7 +249,7 @@ impl Production for Embedding {
 
     fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), Failed> {
         let refused = |passage: String, failure: Failure| {
-            let (name, reason) = (self.dense().name.clone(), failure.message);
+            let (name, reason) = (self.dense.name.clone(), failure.message);
             self.building.fault.report(JobError::Embedding { name, passage, reason });
             Failed
         };
@@ -275,14 +270,14 @@ impl Production for Embedding {
 fn write<'scope>(
     rows: Stream<'scope, u64, Vec<Row>>,
     corpus: &Arc<Corpus>,
-    engine: &Arc<Engine>,
+    dense: &Arc<Dense>,
     fault: &Fault,
 ) -> Stream<'scope, u64, Vec<()>> {
-    let (corpus, engine, fault, scope) = (Arc::clone(corpus), Arc::clone(engine), fault.clone(), rows.scope());
+    let (corpus, dense, fault, scope) = (Arc::clone(corpus), Arc::clone(dense), fault.clone(), rows.scope());
     let route = Exchange::new(|row: &Row| row.to as u64);
     rows.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(route, "write", move |capability, info| {
         let waker = scope.worker().sync_activator_for(info.address.to_vec());
-        let mut scribe = Some(Scribe { corpus, engine, waker, state: State::Taking(None) });
+        let mut scribe = Some(Scribe { corpus, dense, waker, state: State::Taking(None) });
         let mut held = Some(capability);
         move |(input, frontier), _| {
             let mut written = Ok(false);
@@ -300,14 +295,16 @@ fn write<'scope>(
             }
             match written {
                 Ok(false) => {}
-                Ok(true) => (scribe, held) = (None, None),
+                Ok(true) => {
+                    scribe = None;
+                    drop(held.take());
+                }
                 // Time is held for good: whoever waits for the file must not take it for written.
                 Err(error) => {
                     scribe = None;
                     fault.report(error);
                 }
             }
-            let _ = &held;
         }
     })
 }
@@ -315,7 +312,7 @@ fn write<'scope>(
 /// Writes one file.
 struct Scribe {
     corpus: Arc<Corpus>,
-    engine: Arc<Engine>,
+    dense: Arc<Dense>,
     /// Wakes the operator.
     waker: SyncActivator,
     state: State,
@@ -329,17 +326,13 @@ enum State {
 }
 
 impl Scribe {
-    fn dense(&self) -> &Dense {
-        dense_of(&self.engine)
-    }
-
     fn failed(&self, source: IndexError) -> JobError {
-        JobError::Index { name: self.dense().name.clone(), source }
+        JobError::Index { name: self.dense.name.clone(), source }
     }
 
     fn take(&mut self, row: &Row) -> Result<(), JobError> {
         if let State::Taking(none @ None) = &mut self.state {
-            *none = Some(Box::new(dense_of(&self.engine).writer(&self.corpus)?));
+            *none = Some(Box::new(self.dense.writer(&self.corpus)?));
         }
         let State::Taking(Some(writer)) = &mut self.state else {
             unreachable!("no row comes after the last; this is a bug")
@@ -371,13 +364,6 @@ impl Scribe {
         std::thread::Builder::new().name("index".to_owned()).spawn(work).map_err(thread_failed)?;
         self.state = State::Finishing(receiver);
         Ok(false)
-    }
-}
-
-fn dense_of(engine: &Engine) -> &Dense {
-    match engine {
-        Engine::Dense(dense) => dense,
-        _ => unreachable!("only dense indexes are made; this is a bug"),
     }
 }
 

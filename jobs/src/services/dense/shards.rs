@@ -87,12 +87,11 @@ impl Shards {
     /// Part `worker` of `workers` of each index, searched by a thread of its own.
     fn open(engines: &Engines, worker: usize, workers: usize) -> Self {
         let mut queues = BTreeMap::new();
-        for (name, engine) in engines.iter().filter(|(_, engine)| matches!(***engine, Engine::Dense(_))) {
-            let ((sender, receiver), engine) = (channel(), Arc::clone(engine));
+        for (name, engine) in engines {
+            let Engine::Dense(dense) = &**engine else { continue };
+            let ((sender, receiver), dense) = (channel(), Arc::clone(dense));
             spawn(&format!("shard {name}"), move || {
-                if let Engine::Dense(dense) = &*engine {
-                    search(&Part { dense, part: worker as u32, parts: workers as u32 }, &receiver);
-                }
+                search(&Part { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
             });
             queues.insert(Arc::clone(name), sender);
         }

@@ -28,7 +28,8 @@ pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, worker: usize, rece
 
 /// What is to be asked for a request; nothing where the engine need not be asked.
 fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
-    let till = Till { name: Arc::clone(&counter.name), books: Arc::clone(&counter.books), fault: counter.fault.clone() };
+    let till =
+        Till { name: Arc::clone(&counter.name), books: Arc::clone(&counter.books), fault: counter.fault.clone() };
     let prepared = match lm.opened() {
         Some(model) => model.prepare(&counter.catalogue.corpus, &task.0.request),
         // It was opened before the dataflow was built.

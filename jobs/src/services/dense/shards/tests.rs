@@ -105,7 +105,7 @@ fn workers_ask_each_other_and_a_part_that_nobody_has_fails_the_query() {
     queries.push(Query { service: "unknown".into(), ..query(&[0.0; 3], 1, None) });
     let message = "a worker dropped its part of the search".to_owned();
     expected.push(Err(Failure { kind: FailureKind::Dropped, message }));
-    let engines = Engines::from([(Arc::from("dense"), Arc::new(Engine::Dense(dense)))]);
+    let engines = Engines::from([(Arc::from("dense"), Arc::new(Engine::Dense(Arc::new(dense))))]);
     let communication = timely::CommunicationConfig::ProcessBinary(3);
     let config = timely::Config { communication, worker: timely::WorkerConfig::default() };
     let guards = timely::execute(config, move |worker| {

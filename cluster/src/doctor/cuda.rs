@@ -1,0 +1,100 @@
+//! What the report says of CUDA: the driver, its devices, and the libraries that kernels and products need.
+//!
+//! Without a device nothing is doubtful, since models run on the CPU; with one, whatever keeps it from being used is.
+
+use super::{Fact, GIB, doubtful, fine};
+use hopeval_cuda::machine::{DeviceFacts, Facts, Missing};
+
+pub(super) fn facts(found: &Facts) -> Vec<Fact> {
+    let there = found.devices.is_ok();
+    let mut facts = vec![library("CUDA driver", there, found.driver.as_ref().map(|v| format!("serves CUDA {v}")))];
+    match &found.devices {
+        Ok(devices) => facts.extend(devices.iter().map(device)),
+        // The driver's line has said it.
+        Err(_) if found.driver.is_err() => facts.push(fine("GPU", "none", "none is needed: models run on the CPU")),
+        Err(missing) => facts.push(doubtful("GPU", "none", &missing.to_string())),
+    }
+    facts.push(library("NVRTC", there, found.nvrtc.as_ref().map(ToString::to_string)));
+    facts.push(library("cuBLASLt", there, found.cublaslt.as_ref().map(ToString::to_string)));
+    facts.push(match &found.nvml {
+        Ok(release) => fine("NVML", release.clone(), "energy is counted"),
+        Err(error) if there => doubtful("NVML", "not usable", &error.to_string()),
+        Err(_) => fine("NVML", "not found", "comes with the driver"),
+    });
+    facts
+}
+
+/// A library that a device needs: wanting it is doubtful where there is a device.
+fn library(name: &'static str, there: bool, found: Result<String, &Missing>) -> Fact {
+    match found {
+        Ok(version) => fine(name, version, ""),
+        Err(missing) if there => doubtful(name, "not usable", &missing.to_string()),
+        Err(missing) => fine(name, "not found", &format!("for `device = \"cuda\"` only: {missing}")),
+    }
+}
+
+fn device(device: &DeviceFacts) -> Fact {
+    let DeviceFacts { ordinal, name, architecture, multiprocessors, memory, free, .. } = device;
+    let gib = |bytes: u64| bytes as f64 / GIB;
+    let free = free.map_or_else(String::new, |free| format!(", {:.1} free", gib(free)));
+    let found = format!("cuda:{ordinal}: {name}, {architecture}, {multiprocessors} SMs, {:.1} GiB{free}", gib(*memory));
+    match &device.unfit {
+        None => fine("GPU", found, "for `device = \"cuda\"`"),
+        Some(missing) => doubtful("GPU", found, &missing.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Health;
+    use hopeval_cuda::energy::EnergyError;
+    use hopeval_cuda::machine::{Architecture, Version};
+
+    fn bare() -> Facts {
+        let unusable = hopeval_cuda::machine::Facts::gather().nvml.err();
+        Facts {
+            driver: Err(Missing::Driver),
+            devices: Err(Missing::Driver),
+            nvrtc: Err(Missing::Nvrtc),
+            cublaslt: Err(Missing::CublasLt),
+            nvml: unusable.map_or_else(|| Ok("580".to_owned()), Err::<String, EnergyError>),
+        }
+    }
+
+    fn h100() -> DeviceFacts {
+        DeviceFacts {
+            ordinal: 0,
+            name: "NVIDIA H100".to_owned(),
+            architecture: Architecture::new(9, 0),
+            multiprocessors: 132,
+            memory: 80 << 30,
+            free: Some(79 << 30),
+            uuid: "GPU-0".to_owned(),
+            unfit: None,
+        }
+    }
+
+    #[test]
+    fn without_a_device_nothing_is_doubtful_and_every_line_says_what_to_do() {
+        let facts = facts(&bare());
+        assert!(facts.iter().all(|fact| fact.health == Health::Fine), "{facts:?}");
+        let note = |name: &str| facts.iter().find(|fact| fact.name == name).map(|fact| fact.note.clone()).unwrap();
+        assert!(note("CUDA driver").contains("install NVIDIA's driver"), "{}", note("CUDA driver"));
+        assert!(note("NVRTC").contains("pip install"), "{}", note("NVRTC"));
+        assert!(note("cuBLASLt").contains("LD_LIBRARY_PATH"), "{}", note("cuBLASLt"));
+    }
+
+    #[test]
+    fn with_a_device_what_is_missing_is_doubtful() {
+        let driver = Ok(Version::new(13, 0));
+        let facts = facts(&Facts { driver, devices: Ok(vec![h100()]), ..bare() });
+        let health = |name: &str| facts.iter().find(|fact| fact.name == name).map(|fact| fact.health).unwrap();
+        assert_eq!(
+            (health("CUDA driver"), health("GPU"), health("NVRTC")),
+            (Health::Fine, Health::Fine, Health::Doubtful)
+        );
+        let gpu = facts.iter().find(|fact| fact.name == "GPU").unwrap();
+        assert_eq!(gpu.found, "cuda:0: NVIDIA H100, sm_90, 132 SMs, 80.0 GiB, 79.0 free");
+    }
+}
