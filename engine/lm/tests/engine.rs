@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where its fixture is not as expected")]
 
+#[path = "engine/cuda.rs"]
+mod cuda;
+
 use hopeval_device::{Cpu, Device, Reference};
 use hopeval_lm::engine::{Completion, Options, Refusal};
 use hopeval_lm::lines::{self, Sample, Task};
