@@ -1,14 +1,12 @@
 //! Attention at shapes that models have, against the reference: heads that begin at multiples of 16 bytes, which are copied in
 //! another way than the conformance suite's, sequences of several tiles, heads of all sizes that kernels are made for.
 
-#![expect(clippy::print_stderr, reason = "a log says how far the device was from the reference")]
-
 use half::bf16;
 use hopeval_cuda::{Cuda, Matrix, Tensor};
 use hopeval_cuda_emulator::{Buffer, Emulator, Options, Order};
 use hopeval_device::conformance::Arithmetic;
 use hopeval_device::{
-    Attention, Bias, Buckets, Columns, Device, Disentangled, HostTensor, Layout, Mask, Packing, Reference,
+    Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, HostTensor, Layout, Mask, Packing, Reference,
 };
 
 type OnDevice = Cuda<Emulator>;
@@ -22,27 +20,20 @@ fn numbers(seed: &mut u64, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// The same numbers on a device and for the reference.
+/// The same numbers on the device and for the reference.
 struct Both<T, P>(T, P);
 
-fn tensor(
-    device: &OnDevice,
-    seed: &mut u64,
-    rows: usize,
-    columns: usize,
-) -> Both<Tensor<Buffer>, <Reference as Device>::Tensor> {
+type Tensors = Both<Tensor<Buffer>, <Reference as Device>::Tensor>;
+type Matrices = Both<Matrix<Buffer>, <Reference as Device>::Matrix>;
+
+fn tensor(device: &OnDevice, seed: &mut u64, rows: usize, columns: usize) -> Result<Tensors, DeviceError> {
     let values = numbers(seed, rows * columns);
-    Both(device.upload(rows, columns, &values).unwrap(), Reference.upload(rows, columns, &values).unwrap())
+    Ok(Both(device.upload(rows, columns, &values)?, Reference.upload(rows, columns, &values)?))
 }
 
-fn matrix(
-    device: &OnDevice,
-    seed: &mut u64,
-    rows: usize,
-    columns: usize,
-) -> Both<Matrix<Buffer>, <Reference as Device>::Matrix> {
+fn matrix(device: &OnDevice, seed: &mut u64, rows: usize, columns: usize) -> Result<Matrices, DeviceError> {
     let parts = [HostTensor::from_f32("table", &[rows, columns], &numbers(seed, rows * columns))];
-    Both(device.matrix(&parts, Layout::OutIn).unwrap(), Reference.matrix(&parts, Layout::OutIn).unwrap())
+    Ok(Both(device.matrix(&parts, Layout::OutIn)?, Reference.matrix(&parts, Layout::OutIn)?))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,32 +61,33 @@ fn packing() -> Packing {
 }
 
 /// The largest difference from the reference.
-fn difference(device: &OnDevice, mask: Mask, kind: Kind, heads: Heads, seed: &mut u64) -> f32 {
+fn difference(device: &OnDevice, mask: Mask, kind: Kind, heads: Heads, seed: &mut u64) -> Result<f32, DeviceError> {
     let Heads { heads, kv_heads, head_dim } = heads;
     let (packing, scale) = (packing(), (head_dim as f32).powf(-0.5));
     let (key_start, value_start) = (heads * head_dim, (heads + kv_heads) * head_dim);
-    let Both(fused, plain) = tensor(device, seed, packing.rows(), value_start + kv_heads * head_dim);
+    let Both(fused, plain) = tensor(device, seed, packing.rows(), value_start + kv_heads * head_dim)?;
     let at = |start| Columns { tensor: &fused, start };
     let plain_at = |start| Columns { tensor: &plain, start };
     let run = |bias: Bias<'_, OnDevice>, plain_bias: Bias<'_, Reference>| {
         let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias, packing: &packing };
-        let found = device.attention(at(0), at(key_start), at(value_start), &attention).unwrap();
+        let found = device.attention(at(0), at(key_start), at(value_start), &attention)?;
         let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: plain_bias, packing: &packing };
-        let expected =
-            Reference.attention(plain_at(0), plain_at(key_start), plain_at(value_start), &attention).unwrap();
-        let (found, expected) = (device.read(&found).unwrap(), Reference.read(&expected).unwrap());
+        let expected = Reference.attention(plain_at(0), plain_at(key_start), plain_at(value_start), &attention)?;
+        let (found, expected) = (device.read(&found)?, Reference.read(&expected)?);
         assert_eq!(found.len(), expected.len());
-        found.iter().zip(&expected).map(|(found, expected)| (found - expected).abs()).fold(0.0, f32::max)
+        let differences = found.iter().zip(&expected).map(|(found, expected)| (found - expected).abs());
+        Ok(differences.fold(0.0, f32::max))
     };
     match kind {
         Kind::None => run(Bias::None, Bias::None),
         Kind::Relative(buckets) => {
-            let table = matrix(device, seed, buckets.rows(), heads);
+            let table = matrix(device, seed, buckets.rows(), heads)?;
             run(Bias::Relative { table: &table.0, buckets }, Bias::Relative { table: &table.1, buckets })
         }
         Kind::Disentangled(buckets, keys, queries) => {
-            let mut positions = |there: bool| there.then(|| tensor(device, seed, buckets.rows(), heads * head_dim));
-            let (keys, queries) = (positions(keys), positions(queries));
+            let mut positions =
+                |there: bool| there.then(|| tensor(device, seed, buckets.rows(), heads * head_dim)).transpose();
+            let (keys, queries) = (positions(keys)?, positions(queries)?);
             let (position_keys, position_queries) = (keys.as_ref().map(|k| &k.0), queries.as_ref().map(|q| &q.0));
             let on_device = Disentangled { position_keys, position_queries, buckets };
             let (position_keys, position_queries) = (keys.as_ref().map(|k| &k.1), queries.as_ref().map(|q| &q.1));
@@ -124,7 +116,7 @@ fn heads_of_all_sizes_with_all_biases_are_the_references() {
     let emulator = Emulator::new(Options::new(env!("CARGO_TARGET_TMPDIR")).order(Order::Shuffled(5))).unwrap();
     let device = Cuda::new(emulator, Arithmetic::Bf16);
     for ((mask, kind), heads) in cases.into_iter().flat_map(|case| heads.map(|heads| (case, heads))) {
-        let largest = difference(&device, mask, kind, heads, &mut seed);
+        let largest = difference(&device, mask, kind, heads, &mut seed).unwrap();
         eprintln!("{mask:?}, {kind:?}, {heads:?}: {largest:e}");
         // Weights are rounded to 8 bits, and so are the results, of up to 1.7.
         assert!(largest < 1.2e-2, "{mask:?}, {kind:?}, {heads:?}: {largest}");

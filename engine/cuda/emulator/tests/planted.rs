@@ -1,0 +1,257 @@
+//! Faults planted in copies of the kernels are found: a barrier that is missing, and an index beside its array.
+//!
+//! Every `__syncthreads()` and `__syncwarp()` of the kernels is left out in turn. A fault is found when an operation fails,
+//! differs from the reference, or gives other bits than the kernels as they are, in one of two orders of threads. Indices
+//! are planted in four places: a load and a store, of a buffer and of shared memory; the sanitizer must name the line.
+
+#![expect(clippy::print_stderr, reason = "a log says how each fault was found, and a test that is skipped says so")]
+
+use hopeval_cuda::Cuda;
+use hopeval_cuda_emulator::{Emulator, Options, Order, Sources, sanitizer};
+use hopeval_device::conformance::{Arithmetic, Operation, check};
+use hopeval_device::{
+    Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, HostTensor, Layout, Mask, Packing,
+};
+use std::error::Error;
+use std::process::Command;
+
+const BARRIERS: [&str; 2] = ["__syncthreads();", "__syncwarp();"];
+
+/// What follows a barrier that cannot be missed here: lanes wait for each other in the products with positions, before they
+/// store. On a GPU those promise nothing of memory.
+const UNSEEN: [&str; 1] = ["__syncwarp();\n            }\n            if (o.position_queries != nullptr) {"];
+
+/// Work that a family's kernels are put to.
+type Exercise = fn(&Cuda<Emulator>) -> Result<(), String>;
+
+/// An error with its causes.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error: &&dyn Error| (*error).source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn conforms(operation: Operation) -> impl Fn(&Cuda<Emulator>) -> Result<(), String> {
+    move |device| check(device, Arithmetic::F32, operation).map(|_| ()).map_err(|failure| chain(&failure))
+}
+
+fn exercise(family: &str) -> Exercise {
+    match family {
+        "norm" => |device| conforms(Operation::Norm)(device),
+        "log_probs" => |device| conforms(Operation::LogProbs)(device),
+        "product" => |device| conforms(Operation::Linear)(device),
+        "attention" => |device| attention(device).map_err(|failure| chain(&failure)),
+        other => panic!("{other}.cu has a barrier, and no exercise here that would miss it"),
+    }
+}
+
+/// Heads of 32 numbers, with each kind of bias, over several tiles of queries and keys.
+fn attention(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
+    let (heads, head_dim) = (2, 32);
+    let buckets = Buckets::Log { span: 40, max_position: 120 };
+    let packing = Packing::of_lengths([150, 70]);
+    let numbers = |count: usize, step: f32| (0..count).map(|i| (i as f32 * step).sin()).collect::<Vec<_>>();
+    let fused = device.upload(packing.rows(), 3 * 64, &numbers(packing.rows() * 3 * 64, 0.7))?;
+    let [keys, queries] = [0.3, 0.9].map(|step| device.upload(buckets.rows(), 64, &numbers(buckets.rows() * 64, step)));
+    let (keys, queries) = (keys?, queries?);
+    let table = HostTensor::from_f32("table", &[buckets.rows(), heads], &numbers(buckets.rows() * heads, 1.1));
+    let table = device.matrix(&[table], Layout::OutIn)?;
+    let disentangled = |position_keys, position_queries| {
+        Bias::Disentangled(Disentangled { position_keys, position_queries, buckets })
+    };
+    let biases = [
+        Bias::None,
+        Bias::Relative { table: &table, buckets },
+        disentangled(Some(&keys), None),
+        disentangled(Some(&keys), Some(&queries)),
+    ];
+    for bias in biases {
+        let attention =
+            Attention { heads, kv_heads: heads, head_dim, scale: 0.5, mask: Mask::Full, bias, packing: &packing };
+        let at = |start| Columns { tensor: &fused, start };
+        device.read(&device.attention(at(0), at(64), at(128), &attention)?)?;
+    }
+    Ok(())
+}
+
+/// The kernels that the exercise of a family launches; those of attention in part.
+fn sources_for(family: &str) -> Sources {
+    let launched: &[&str] = match family {
+        "log_probs" => &["log_probs", "product", "activation"],
+        "product" => &["product", "activation"],
+        "attention" => &["attention"],
+        other => &[other],
+    };
+    let mut sources = Sources::kernels();
+    sources.families.retain(|source| launched.contains(&source.name.as_str()));
+    for source in sources.families.iter_mut().filter(|source| source.name == "attention") {
+        source.kernels.retain(|kernel| kernel.ends_with("_32"));
+    }
+    sources
+}
+
+/// The text of a file of `sources`.
+fn file<'a>(sources: &'a mut Sources, name: &str) -> &'a mut String {
+    let headers = sources.headers.iter_mut().map(|(name, text)| (name.clone(), text));
+    let families = sources.families.iter_mut().map(|family| (format!("{}.cu", family.name), &mut family.text));
+    headers.chain(families).find(|(found, _)| found == name).map(|(_, text)| text).unwrap()
+}
+
+/// What the exercise reads of these kernels, or how it fails.
+fn outcome(sources: &Sources, family: &str, order: Order) -> Result<String, String> {
+    let options = Options::new(env!("CARGO_TARGET_TMPDIR")).order(order);
+    let arithmetic = if family == "attention" { Arithmetic::Bf16 } else { Arithmetic::F32 };
+    let device = Cuda::new(Emulator::new(Options { sources: sources.clone(), ..options }).unwrap(), arithmetic);
+    exercise(family)(&device)?;
+    Ok(device.runtime().digest())
+}
+
+/// Which mutant this process is to run, and what the kernels as they are gave.
+fn planted() -> Option<(usize, String)> {
+    let which = std::env::var("PLANTED").ok()?;
+    Some((which.parse().unwrap(), std::env::var("EXPECTED").unwrap_or_default()))
+}
+
+/// Ends with a message if the mutant is found.
+fn find(mutant: &Sources, family: &str, expected: &str) {
+    for order in [Order::Ascending, Order::Descending] {
+        match outcome(mutant, family, order) {
+            Ok(digest) if digest == expected => {}
+            Ok(_) => panic!("{order:?}: other bits"),
+            Err(message) => panic!("{order:?}: {message}"),
+        }
+    }
+}
+
+/// Leaves out the barriers of one file, each in turn, where one family includes it. Mutants run in processes of their own:
+/// without a barrier a number may be read as an index that leads anywhere.
+fn every_barrier_counts(test: &str, name: &str, family: &str) {
+    let sources = sources_for(family);
+    let text = file(&mut sources.clone(), name).clone();
+    let barriers = BARRIERS.iter().flat_map(|barrier| text.match_indices(barrier)).collect::<Vec<_>>();
+    if let Some((which, expected)) = planted() {
+        let (at, barrier) = barriers[which];
+        let mut mutant = sources;
+        file(&mut mutant, name).replace_range(at..at + barrier.len(), ";");
+        return find(&mutant, family, &expected);
+    }
+    let expected = outcome(&sources, family, Order::Ascending).unwrap();
+    find(&sources, family, &expected);
+    let mut missed = Vec::new();
+    for (which, (at, barrier)) in barriers.into_iter().enumerate() {
+        let fault = format!("{name}:{} without {barrier} in {family}.cu", text[..at].matches('\n').count() + 1);
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", test, "--nocapture"]).env("PLANTED", which.to_string()).env("EXPECTED", &expected);
+        let ran = again.env("RUST_BACKTRACE", "0").output().unwrap();
+        if ran.status.success() && !UNSEEN.iter().any(|unseen| text[at..].starts_with(unseen)) {
+            missed.push(fault);
+        } else {
+            let report = String::from_utf8_lossy(&ran.stderr);
+            let how = report.lines().find(|line| line.contains("cending: "));
+            eprintln!("{fault}: {}", how.map_or_else(|| ran.status.to_string(), String::from));
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+#[test]
+fn barriers_of_reductions() {
+    every_barrier_counts("barriers_of_reductions", "prelude.cuh", "log_probs");
+}
+
+#[test]
+fn barriers_of_products() {
+    every_barrier_counts("barriers_of_products", "product.cu", "product");
+}
+
+#[test]
+fn barriers_of_attention() {
+    every_barrier_counts("barriers_of_attention", "attention.cu", "attention");
+}
+
+/// Barriers stand only where the tests above look.
+#[test]
+fn every_file_with_a_barrier_is_tested() {
+    let Sources { headers, families } = Sources::kernels();
+    let families = families.into_iter().map(|family| (format!("{}.cu", family.name), family.text));
+    let with = headers.into_iter().chain(families);
+    let with = with.filter(|(_, text)| BARRIERS.iter().any(|barrier| text.contains(barrier)));
+    assert_eq!(with.map(|(name, _)| name).collect::<Vec<_>>(), ["prelude.cuh", "product.cu", "attention.cu"]);
+}
+
+/// An index made one array too large.
+struct Index {
+    file: &'static str,
+    family: &'static str,
+    /// Stands once in the file.
+    was: &'static str,
+    becomes: &'static str,
+    report: &'static str,
+}
+
+const INDICES: [Index; 5] = [
+    Index {
+        file: "norm.cu",
+        family: "norm",
+        was: "sum += to_float(some.at[i]);",
+        becomes: "sum += to_float(some.at[i]) + to_float(from[part + parts].at[i]);",
+        report: "READ of size",
+    },
+    Index {
+        file: "norm.cu",
+        family: "norm",
+        was: "to[part] = done;",
+        becomes: "to[part + 1] = done;",
+        report: "WRITE of size",
+    },
+    Index {
+        file: "prelude.cuh",
+        family: "norm",
+        was: "x = warp_sum(threadIdx.x % WARP < blockDim.x / WARP ? scratch[threadIdx.x % WARP] : 0.0f);",
+        becomes: "x = warp_sum(scratch[threadIdx.x % WARP + 1]);",
+        report: "READ of size 4",
+    },
+    Index {
+        file: "product.cu",
+        family: "product",
+        was: "const float factor = right[across * PITCH + k];",
+        becomes: "const float factor = right[(across + 1) * PITCH + k];",
+        report: "index 1056 out of bounds for type 'float [1056]'",
+    },
+    Index {
+        file: "product.cu",
+        family: "product",
+        was: "            left[line * PITCH + across] =",
+        becomes: "            (&left[0])[(line + 1) * PITCH + across] =",
+        report: "WRITE of size 4",
+    },
+];
+
+#[test]
+fn indices() {
+    if sanitizer::is_loaded() {
+        let (which, _) = planted().unwrap();
+        let Index { file: name, family, was, becomes, .. } = &INDICES[which];
+        let mut sources = sources_for(family);
+        let text = file(&mut sources, name);
+        *text = text.replace(was, becomes);
+        let options = Options { sources, sanitized: true, ..Options::new(env!("CARGO_TARGET_TMPDIR")) };
+        // The process ends here.
+        exercise(family)(&Cuda::new(Emulator::new(options).unwrap(), Arithmetic::F32)).unwrap();
+        return;
+    }
+    for (which, Index { file: name, family, was, report, .. }) in INDICES.iter().enumerate() {
+        let mut sources = sources_for(family);
+        let text = file(&mut sources, name);
+        assert_eq!(text.matches(was).count(), 1, "{name}: {was}");
+        let line = text[..text.find(was).unwrap()].matches('\n').count() + 1;
+        let Some(ran) = sanitizer::run_again("indices", &[("PLANTED", &which.to_string())]) else {
+            eprintln!("SKIPPED: indices: the C++ compiler has no address sanitizer, or it does not start here");
+            return;
+        };
+        let found = String::from_utf8_lossy(&ran.stderr);
+        let place = format!("{name}:{line}");
+        assert!(!ran.status.success() && found.contains(report) && found.contains(&place), "{place}: {}\n{found}", ran.status);
+        let lines = found.lines().filter(|text| text.contains(&place) || text.contains("Sanitizer:"));
+        eprintln!("{}", lines.take(2).collect::<Vec<_>>().join("\n"));
+    }
+}
