@@ -17,9 +17,10 @@
 //
 // # Bits
 // Tiles begin at multiples of 64 of a key's place in its sequence, wherever it lies and whoever asks. A key that a query does
-// not see weighs 0, which changes no sum; a tile of such keys leaves the maximum alone, and the factor of what was summed before
-// is 1: so it does not matter whether a tile is left out because nobody of the block sees it. A row's place among the 64 does
-// not matter either: tensor cores compute each row from its own numbers.
+// not see weighs 0, which changes no sum of finite numbers; a tile of such keys leaves the maximum alone, and the factor of
+// what was summed before is 1: so it does not matter whether a tile is left out because nobody of the block sees it. What lies
+// behind the last key is not read but 0. A row's place among the 64 does not matter either: tensor cores compute each row from
+// its own numbers.
 #include "mma.cuh"
 #include "prelude.cuh"
 
@@ -35,7 +36,8 @@ enum Bias : u32 { NONE, RELATIVE, DISENTANGLED };
 
 // Distances that 16 queries and 64 keys have, or 16 keys and 64 queries: 79, and one that is not used.
 constexpr u32 TERMS = 80;
-// From a row of terms to the next. Rows are written eight bytes a lane and read askew: at this pitch a bank is met at most twice.
+// From a row of terms to the next. Rows are written eight bytes a lane and read askew: at this pitch no bank is met more than
+// twice.
 constexpr u32 TERMS_PITCH = 88;
 
 // Numbers of `tiles` for each block in x.
