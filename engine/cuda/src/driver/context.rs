@@ -89,8 +89,10 @@ impl Context {
 
     /// Ends it; the first reason is the one that lasts.
     pub(super) fn lose(&self, reason: String) -> DeviceError {
-        let reason = self.lost.get_or_init(|| reason);
-        tracing::error!("{} is lost: {reason}", self.name);
+        let reason = self.lost.get_or_init(|| {
+            tracing::error!("{} is lost: {reason}", self.name);
+            reason
+        });
         self.lost_error(reason)
     }
 

@@ -19,6 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The most parameters that a kernel has here.
 const PARAMETERS: usize = 48;
 
+/// Bytes of shared memory that a block may have, static and dynamic, without the kernel being allowed more.
+const SHARED: u32 = 48 << 10;
+
 /// The kernels of a device.
 #[derive(Debug)]
 pub(super) struct Modules {
@@ -32,7 +35,8 @@ pub(super) struct Modules {
 #[derive(Debug, Default)]
 struct Loaded {
     modules: HashMap<&'static str, sys::CUmodule>,
-    functions: HashMap<&'static str, Function>,
+    /// By family and name.
+    functions: HashMap<(&'static str, &'static str), Function>,
 }
 
 // SAFETY: modules and functions may be used by any thread with the context; the pointers are never followed here.
@@ -94,7 +98,7 @@ impl Modules {
         if !loaded.modules.contains_key(kernel.family.name) {
             self.load(kernel.family, &mut loaded)?;
         }
-        let Some(function) = loaded.functions.get_mut(kernel.name) else {
+        let Some(function) = loaded.functions.get_mut(&(kernel.family.name, kernel.name)) else {
             panic!("{}.cu lists no kernel {}; this is a bug", kernel.family.name, kernel.name)
         };
         if shared > function.shared {
@@ -120,12 +124,12 @@ impl Modules {
             // SAFETY: the module was just loaded.
             let handle = unsafe { driver::module::get_function(module, symbol(name)) };
             let handle = self.context.check("cuModuleGetFunction", handle)?;
-            let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
             // SAFETY: the function is of the module just loaded.
-            let shared = unsafe { driver::function::get_function_attribute(handle, attribute) };
-            let shared = self.context.check("cuFuncGetAttribute", shared)?;
-            let function = Function { handle, parameters: parameters(handle), shared: shared.unsigned_abs() };
-            loaded.functions.insert(name, function);
+            let own = unsafe { driver::function::get_function_attribute(handle, attribute) };
+            let own = self.context.check("cuFuncGetAttribute", own)?.unsigned_abs();
+            let function = Function { handle, parameters: parameters(handle), shared: SHARED.saturating_sub(own) };
+            loaded.functions.insert((family.name, name), function);
         }
         Ok(())
     }

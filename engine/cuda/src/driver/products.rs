@@ -3,11 +3,12 @@
 //! # Batch invariance
 //! An algorithm is chosen once for inner and outer length, elements and epilogue, at [`NOMINAL_ROWS`], and serves every number
 //! of rows: its tile fixes the order in which a row's products are summed. Whatever cuts the sum into parts that are added
-//! up later (split-K, reduction schemes) is refused, as the parts would depend on how full the device is. The choice depends on
+//! up later (split-K, reduction schemes) is refused, as it could depend on how full the device is. The choice depends on
 //! the device and on cuBLASLt's version, which are part of [`Runtime::numerics`](crate::runtime::Runtime::numerics).
 //!
-//! cuBLASLt is column-major: a row-major matrix is its transpose there. `out [rows, n] = x [rows, k] · w [n, k]ᵀ` is asked for
-//! as `outᵀ [n, rows] = wᵀ'ᵀ [n, k] · xᵀ [k, rows]`, so its A is `w` (transposed), its B is `x`, and rows are columns.
+//! cuBLASLt is column-major: a row-major matrix is its transpose there. What is asked for is `outᵀ [n, rows] = w [n, k] · xᵀ
+//! [k, rows]`: A is `w`, which it sees as `[k, n]` and transposes, B is `x`, seen as `[k, rows]`, and D is seen as `[n, rows]`.
+//! So rows are columns there, and all leading dimensions are the weights'.
 
 use super::context::Context;
 use super::memory::Buffer;
@@ -146,13 +147,8 @@ impl Products {
 
     /// The algorithms for [`NOMINAL_ROWS`], the fastest first, as cuBLASLt thinks.
     fn candidates(&self, plan: &Plan) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
-        use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
         plan.set_rows(NOMINAL_ROWS)?;
-        let preference = Preference(lt::create_matmul_pref()?);
-        let whole = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
-        preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, WORKSPACE as u64)?;
-        preference.set(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, whole)?;
-        preference.set(Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, ALIGNMENT)?;
+        let preference = preference()?;
         let mut found = vec![nothing_found(); CANDIDATES];
         let mut count: c_int = 0;
         // SAFETY: handle, descriptors and preference are whole; the call writes at most as many results as there is room for.
@@ -209,6 +205,13 @@ impl Products {
     }
 }
 
+impl Drop for Products {
+    fn drop(&mut self) {
+        // The handle's own memory is the context's, which its end must find in place and idle. A lost one has none.
+        drop(self.context.enter().and_then(|()| self.context.synchronize()));
+    }
+}
+
 impl fmt::Debug for Products {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Products").field("version", &self.version).finish_non_exhaustive()
@@ -255,8 +258,11 @@ impl Plan {
     }
 
     fn set_bias(&self, bias: Option<&Buffer>) -> Result<(), CublasError> {
-        let Some(bias) = bias else { return Ok(()) };
-        self.operation.set(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.address())
+        bias.map_or(Ok(()), |bias| self.set_bias_address(bias.address()))
+    }
+
+    fn set_bias_address(&self, address: u64) -> Result<(), CublasError> {
+        self.operation.set(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, address)
     }
 }
 
@@ -313,6 +319,17 @@ fn epilogue(fused: Fused, bias: bool) -> sys::cublasLtEpilogue_t {
     }
 }
 
+/// Of all algorithms: no reduction beside the one of a tile, the workspace, and where weights may begin.
+fn preference() -> Result<Preference, CublasError> {
+    use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
+    let preference = Preference(lt::create_matmul_pref()?);
+    let whole = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
+    preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, WORKSPACE as u64)?;
+    preference.set(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, whole)?;
+    preference.set(Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, ALIGNMENT)?;
+    Ok(preference)
+}
+
 /// Room for a result; its state is not success.
 fn nothing_found() -> sys::cublasLtMatmulHeuristicResult_t {
     sys::cublasLtMatmulHeuristicResult_t {
@@ -324,13 +341,16 @@ fn nothing_found() -> sys::cublasLtMatmulHeuristicResult_t {
     }
 }
 
-/// What an algorithm is set to; all settings that are asked for are 32-bit numbers.
+/// What an algorithm is set to.
 fn setting(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: sys::cublasLtMatmulAlgoConfigAttributes_t) -> Option<i32> {
+    use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
+    // The shape of a cluster is a number of 16 bits, which are the lower ones of `value`; all others have 32.
+    let size = if attribute == Setting::CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID { 2 } else { 4 };
     let (mut value, mut written) = (0_i32, 0);
     // SAFETY: the algorithm is one that cuBLASLt gave; the call writes at most the bytes it is told of, and how many.
     let status = unsafe {
         let place = (&raw mut value).cast();
-        sys::cublasLtMatmulAlgoConfigGetAttribute(algorithm, attribute, place, size_of::<i32>(), &raw mut written)
+        sys::cublasLtMatmulAlgoConfigGetAttribute(algorithm, attribute, place, size, &raw mut written)
     };
     status.result().ok().map(|()| value)
 }
@@ -436,5 +456,32 @@ impl Drop for Preference {
     fn drop(&mut self) {
         // SAFETY: cublasLtMatmulPreferenceCreate gave it, and it is not used after this.
         let _ = unsafe { lt::destroy_matmul_pref(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine;
+
+    /// Descriptors are memory of the host: where the library is, they can be made without a device.
+    #[test]
+    fn descriptors_take_what_they_are_set_to() {
+        if let Err(missing) = machine::cublaslt_version() {
+            eprintln!("SKIPPED: {missing}");
+            return;
+        }
+        for fused in [Fused::Nothing, Fused::Relu, Fused::GeluTanh] {
+            for (element, output_element) in
+                [(Element::F32, Element::F32), (Element::Bf16, Element::Bf16), (Element::Bf16, Element::F32)]
+            {
+                for bias in [false, true] {
+                    let shape = Shape { inner: 64, out: 128, element, output_element, fused, bias, residual: false };
+                    let plan = Plan::new(shape).unwrap();
+                    plan.set_rows(1).and_then(|()| plan.set_bias_address(256)).unwrap();
+                }
+            }
+        }
+        preference().unwrap();
     }
 }

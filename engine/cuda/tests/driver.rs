@@ -1,0 +1,310 @@
+//! The driver on a device at hand: memory, uploads of every way, products against sums in `f64`, and failures.
+//!
+//! Without a device each test says that it was skipped. `Cuda` on the driver is another matter: the conformance suite's.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is the report of a test, and skipping is said")]
+
+use half::bf16;
+use hopeval_cuda::driver::{Buffer, Driver};
+use hopeval_cuda::energy::Meter;
+use hopeval_cuda::kernels::{FAMILIES, Kernel};
+use hopeval_cuda::runtime::{Argument, Element, Fused, Launch, Product, Runtime};
+use hopeval_device::DeviceError;
+use std::ops::{Deref, Range};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The first device; one test has it at a time, since one of them takes all its memory.
+struct Turn {
+    driver: Driver,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for Turn {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        &self.driver
+    }
+}
+
+fn device() -> Option<Turn> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
+    match Driver::open(0, Some(&cache)) {
+        Ok(driver) => Some(Turn { driver, _turn: turn }),
+        Err(error @ DeviceError::Unavailable { .. }) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Numbers of a seed, from -1 to 1, with few enough bits that each is a bf16.
+fn numbers(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 40) % 255) as f32 / 128.0 - 127.0 / 128.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn bytes(numbers: &[f32], element: Element) -> Vec<u8> {
+    match element {
+        Element::F32 => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Element::Bf16 => numbers.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
+    }
+}
+
+fn from_bytes(bytes: &[u8], element: Element) -> Vec<f32> {
+    match element {
+        Element::F32 => bytes.as_chunks().0.iter().map(|&x| f32::from_le_bytes(x)).collect(),
+        Element::Bf16 => bytes.as_chunks().0.iter().map(|&x| bf16::from_le_bytes(x).to_f32()).collect(),
+    }
+}
+
+fn download(driver: &Driver, from: &Buffer, bytes: usize) -> Vec<u8> {
+    let mut into = vec![0; bytes];
+    driver.download(from, &mut into).unwrap();
+    into
+}
+
+#[test]
+fn what_is_uploaded_by_any_way_comes_back() {
+    let Some(driver) = device() else { return };
+    println!("{}, {}", driver.name(), driver.numerics());
+    let sizes = [0, 1, 4, 255, 64 << 10, (64 << 10) + 1, 300_000, 1 << 20, (1 << 20) + 1, 5_000_000];
+    // Twice as many as there are slots, on their way together.
+    let uploads: Vec<(Vec<u8>, Buffer)> = (0..20_u64)
+        .map(|turn| {
+            let size = sizes[turn as usize % sizes.len()];
+            let content: Vec<u8> = numbers(turn + 1, size).iter().map(|x| (x * 128.0) as i8 as u8).collect();
+            let mut given = content.clone();
+            let buffer = driver.upload(&given).unwrap();
+            // The caller's memory is free again.
+            given.fill(0xff);
+            (content, buffer)
+        })
+        .collect();
+    for (content, buffer) in &uploads {
+        assert!(download(&driver, buffer, content.len()) == *content, "{buffer:?}");
+    }
+    let (content, buffer) = &uploads[6];
+    assert_eq!(download(&driver, buffer, 1000), content[..1000], "the first bytes");
+}
+
+#[test]
+fn memory_that_runs_out_leaves_the_device_usable() {
+    let Some(driver) = device() else { return };
+    let before = driver.upload(&[1, 2, 3]).unwrap();
+    let meter = Meter::open(driver.uuid()).unwrap();
+    let memory = meter.sample().unwrap().memory;
+    let error = driver.allocate(2 * memory as usize).unwrap_err();
+    println!("{error}");
+    let DeviceError::OutOfMemory { wanted, available, .. } = error else { panic!("{error}") };
+    assert_eq!(wanted, 2 * memory);
+    assert!(available > 0 && available <= memory, "{available} of {memory}");
+    assert_eq!(download(&driver, &before, 3), [1, 2, 3]);
+
+    // Freed memory is had again, whatever its pieces.
+    let half = available as usize / 2;
+    for _ in 0..8 {
+        drop(driver.allocate(half).unwrap());
+        let pieces: Vec<Buffer> = (0..16).map(|_| driver.allocate(half / 16).unwrap()).collect();
+        drop(pieces);
+    }
+    println!("{:?}", meter.sample().unwrap());
+}
+
+#[test]
+fn a_kernel_runs_and_wrong_arguments_are_found() {
+    let Some(driver) = device() else { return };
+    let family = FAMILIES.iter().find(|family| family.name == "rows").unwrap();
+    let launch = Launch { kernel: Kernel { family, name: "round_to_bf16" }, grid: (4, 1), threads: 256, shared: 0 };
+    let content = numbers(5, 1000);
+    let x = driver.upload(&bytes(&content, Element::F32)).unwrap();
+    let out = driver.allocate(2 * content.len()).unwrap();
+    let count = content.len() as u32;
+    let arguments = [Argument::Buffer(&out), Argument::Buffer(&x), Argument::U32(count), Argument::U32(0)];
+    driver.launch(launch, &arguments).unwrap();
+    assert_eq!(from_bytes(&download(&driver, &out, 2 * content.len()), Element::Bf16), content);
+
+    for wrong in [&arguments[..3], &[Argument::Null; 4], &[arguments[0]; 5]] {
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.launch(launch, wrong)));
+        assert!(found.is_err(), "{} arguments", wrong.len());
+    }
+    driver.launch(launch, &arguments).unwrap();
+}
+
+/// What a product is asked for beside its lengths.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    element: Element,
+    output_element: Element,
+    fused: Fused,
+    bias: bool,
+    residual: bool,
+    first: usize,
+    scale: f32,
+}
+
+fn asked() -> Vec<Asked> {
+    use Element::{Bf16, F32};
+    let mut all = Vec::new();
+    for (element, output_element) in [(F32, F32), (Bf16, Bf16), (Bf16, F32)] {
+        for (fused, bias, residual) in [
+            (Fused::Nothing, false, false),
+            (Fused::Nothing, true, false),
+            (Fused::Nothing, false, true),
+            (Fused::Nothing, true, true),
+            (Fused::Relu, false, false),
+            (Fused::Relu, true, false),
+            (Fused::GeluTanh, false, false),
+            (Fused::GeluTanh, true, false),
+        ] {
+            // Of f32 the caller applies this one itself.
+            if (element, fused) != (F32, Fused::GeluTanh) {
+                let (first, scale) = if bias { (3, 1.0) } else { (0, 0.125) };
+                all.push(Asked { element, output_element, fused, bias, residual, first, scale });
+            }
+        }
+    }
+    all
+}
+
+/// The operands of a product, the same for a seed.
+struct Operands {
+    x: Vec<f32>,
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+    residual: Vec<f32>,
+}
+
+fn operands(rows: usize, inner: usize, out: usize, first: usize) -> Operands {
+    Operands {
+        x: numbers(1, rows * inner),
+        weight: numbers(2, (first + out) * inner),
+        bias: numbers(3, out),
+        residual: numbers(4, rows * out),
+    }
+}
+
+/// Weights on the device.
+struct Weights {
+    inner: usize,
+    out: usize,
+    weight: Buffer,
+    bias: Option<Buffer>,
+}
+
+fn weights(driver: &Driver, asked: Asked, operands: &Operands, inner: usize, out: usize) -> Weights {
+    let weight = driver.upload(&bytes(&operands.weight, asked.element)).unwrap();
+    let bias = asked.bias.then(|| driver.upload(&bytes(&operands.bias, asked.output_element)).unwrap());
+    Weights { inner, out, weight, bias }
+}
+
+/// The product of some of the rows, as bytes.
+fn multiply(driver: &Driver, asked: Asked, operands: &Operands, weights: &Weights, of: Range<usize>) -> Vec<u8> {
+    let Asked { element, output_element, fused, first, scale, .. } = asked;
+    let &Weights { inner, out, ref weight, ref bias } = weights;
+    let rows = of.len();
+    let up = |numbers: &[f32], element| driver.upload(&bytes(numbers, element)).unwrap();
+    let x = up(&operands.x[of.start * inner..of.end * inner], element);
+    let residual = asked.residual.then(|| up(&operands.residual[of.start * out..of.end * out], output_element));
+    let output = driver.upload(&vec![0xff; rows * out * output_element.size()]).unwrap();
+    let product = Product {
+        rows,
+        inner,
+        out,
+        element,
+        x: &x,
+        weight,
+        first,
+        scale,
+        bias: bias.as_ref(),
+        fused,
+        residual: residual.as_ref(),
+        output_element,
+        output: &output,
+    };
+    driver.product(&product).unwrap_or_else(|error| panic!("{asked:?}, {rows} rows, {inner} to {out}: {error}"));
+    download(driver, &output, rows * out * output_element.size())
+}
+
+fn expected(asked: Asked, operands: &Operands, row: usize, column: usize, inner: usize, out: usize) -> (f64, f64) {
+    let x = &operands.x[row * inner..][..inner];
+    let weight = &operands.weight[(asked.first + column) * inner..][..inner];
+    let terms = || x.iter().zip(weight).map(|(&x, &w)| f64::from(x) * f64::from(w));
+    let scale = f64::from(asked.scale);
+    let sum = scale * terms().sum::<f64>() + if asked.bias { f64::from(operands.bias[column]) } else { 0.0 };
+    let size = scale * terms().map(f64::abs).sum::<f64>() + 1.0;
+    let fused = match asked.fused {
+        Fused::Nothing => sum,
+        Fused::Relu => sum.max(0.0),
+        Fused::GeluTanh => 0.5 * sum * (1.0 + (0.797_884_560_802_865_4 * (sum + 0.044_715 * sum.powi(3))).tanh()),
+    };
+    (fused + if asked.residual { f64::from(operands.residual[row * out + column]) } else { 0.0 }, size)
+}
+
+#[test]
+fn products_are_those_of_f64_up_to_rounding() {
+    let Some(driver) = device() else { return };
+    for asked in asked() {
+        for (rows, inner, out) in [(1, 8, 8), (5, 64, 72), (33, 768, 256), (130, 40, 1000)] {
+            let operands = operands(rows, inner, out, asked.first);
+            let weights = weights(&driver, asked, &operands, inner, out);
+            let found = multiply(&driver, asked, &operands, &weights, 0..rows);
+            let found = from_bytes(&found, asked.output_element);
+            for (at, &found) in found.iter().enumerate() {
+                let (expected, size) = expected(asked, &operands, at / out, at % out, inner, out);
+                let rounding = if asked.output_element == Element::Bf16 { 1.0 / 128.0 } else { 1e-6 };
+                // cuBLASLt's tanh is the device's approximation.
+                let fused = if asked.fused == Fused::GeluTanh { 2e-3 } else { 0.0 };
+                let allowed = rounding * expected.abs() + (1e-6 + fused) * size;
+                let off = (f64::from(found) - expected).abs();
+                assert!(off <= allowed, "{asked:?}, {rows} x {inner} to {out}, {at}: {found}, {expected} expected");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rows_product_has_the_same_bits_in_whatever_company() {
+    let Some(driver) = device() else { return };
+    const ROWS: usize = 2100;
+    for (inner, out) in [(64, 64), (768, 3072), (3072, 768), (1600, 4800), (2048, 5120), (5120, 2048)] {
+        for asked in asked() {
+            let operands = operands(ROWS, inner, out, asked.first);
+            let weights = weights(&driver, asked, &operands, inner, out);
+            let all = multiply(&driver, asked, &operands, &weights, 0..ROWS);
+            let row = out * asked.output_element.size();
+            for some in [0..1, 7..8, 5..13, 100..164, 999..1128, 1000..1500, 52..2100] {
+                let found = multiply(&driver, asked, &operands, &weights, some.clone());
+                let same = found == all[some.start * row..some.end * row];
+                assert!(same, "{asked:?}, {inner} to {out}: rows {some:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_device_stays_lost() {
+    let Some(driver) = device() else { return };
+    let family = FAMILIES.iter().find(|family| family.name == "rows").unwrap();
+    let kernel = Kernel { family, name: "round_to_bf16" };
+    let x = driver.upload(&[0; 4096]).unwrap();
+    let arguments = [Argument::Buffer(&x), Argument::Buffer(&x), Argument::U32(1), Argument::U32(0)];
+    // More threads than a block can have: no work is begun, and the driver refuses.
+    let launch = Launch { kernel, grid: (1, 1), threads: 4096, shared: 0 };
+    let error = driver.launch(launch, &arguments).unwrap_err();
+    println!("{error}");
+    assert!(matches!(&error, DeviceError::Lost { reason, .. } if reason.contains("round_to_bf16")), "{error}");
+    let again = driver.allocate(16).unwrap_err();
+    assert_eq!(again.to_string(), error.to_string(), "the first reason lasts");
+    assert!(matches!(driver.download(&x, &mut [0]), Err(DeviceError::Lost { .. })));
+}
