@@ -172,12 +172,10 @@ impl<R: Runtime> Device for Cuda<R> {
         let out = self.tensor(rows, columns)?;
         let ids = lookups.iter().map(|l| self.lists.get(&self.runtime, l.ids)).collect::<Result<Vec<_>, _>>()?;
         let mut arguments = vec![Buffer(&out.buffer)];
-        for table in 0..TABLES {
-            match lookups.get(table) {
-                Some(lookup) => arguments.extend([Buffer(&lookup.table.buffer), Buffer(&*ids[table])]),
-                None => arguments.extend([Null, Null]),
-            }
+        for (lookup, ids) in lookups.iter().zip(&ids) {
+            arguments.extend([Buffer(&lookup.table.buffer), Buffer(&**ids)]);
         }
+        arguments.extend(std::iter::repeat_n(Null, 2 * (TABLES - lookups.len())));
         arguments.extend([U32(size(columns)), F32(scale)]);
         self.blocks(self.kernel("rows", ["embed_f32", "embed_bf16"]), rows, ROW, &arguments)?;
         Ok(out)

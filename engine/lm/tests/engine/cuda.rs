@@ -107,7 +107,7 @@ fn memory_of_cuda_that_runs_out_halves_batches_and_loses_nothing() {
     let most = full.engine.counters().batches.load(Relaxed);
     let (mut unopened, mut refused, mut halved) = (0, 0, 0);
     // From too little for the weights to enough for all.
-    for memory in (16..40).map(|n| (1.35_f64.powi(n) * 1024.0) as u64) {
+    for memory in (0..30).map(|n| (1.5_f64.powi(n) * 1024.0) as u64) {
         let Ok(scarce) = with(Some(memory)) else {
             unopened += 1;
             continue;
