@@ -53,15 +53,15 @@ pub(crate) struct ModelArguments {
     /// Where it runs: cpu, cpu-avx2, cpu-avx512, cuda, cuda:N; cuda-f32 or cuda-f32:N to check bf16 against.
     #[arg(long, default_value = "cpu")]
     device: DeviceName,
-    /// Tokens in a batch at most.
-    #[arg(long, default_value_t = Options::default().batch_tokens, value_parser = count)]
-    batch_tokens: usize,
-    /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders).
-    #[arg(long, default_value_t = Options::default().states_tokens, value_parser = count)]
-    states_tokens: usize,
-    /// Tokens that the key/value cache holds (generate).
-    #[arg(long, default_value_t = Options::default().cache_tokens, value_parser = count)]
-    cache_tokens: usize,
+    /// Tokens in a batch at most [default: 2048; 16384 on CUDA].
+    #[arg(long, value_parser = count)]
+    batch_tokens: Option<usize>,
+    /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders) [default: 32768; 65536 on CUDA].
+    #[arg(long, value_parser = count)]
+    states_tokens: Option<usize>,
+    /// Tokens that the key/value cache holds (generate) [default: 16384].
+    #[arg(long, value_parser = count)]
+    cache_tokens: Option<usize>,
     /// Computes every request for itself: to measure what sharing brings.
     #[arg(long)]
     no_share: bool,
@@ -69,10 +69,11 @@ pub(crate) struct ModelArguments {
 
 impl ModelArguments {
     fn options(&self) -> Options {
+        let usual = self.device.options();
         Options {
-            batch_tokens: self.batch_tokens,
-            states_tokens: self.states_tokens,
-            cache_tokens: self.cache_tokens,
+            batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
+            states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),
+            cache_tokens: self.cache_tokens.unwrap_or(usual.cache_tokens),
             share: !self.no_share,
         }
     }

@@ -286,12 +286,7 @@ impl<R: Runtime> Device for Cuda<R> {
         Ok(out)
     }
 
-    fn scatter(
-        &self,
-        into: &mut Self::Tensor,
-        to: &[u32],
-        from: Columns<'_, Self::Tensor>,
-    ) -> Result<(), DeviceError> {
+    fn scatter(&self, into: &mut Self::Tensor, to: &[u32], from: Columns<'_, Self::Tensor>) -> Result<(), DeviceError> {
         assert!(from.start + into.columns <= from.tensor.columns, "columns of a tensor; this is a bug");
         assert!(to.len() <= from.tensor.rows, "a row for each place; this is a bug");
         assert!(to.iter().all(|row| (*row as usize) < into.rows), "rows of a tensor; this is a bug");

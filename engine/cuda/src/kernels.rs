@@ -29,27 +29,54 @@ pub const HEADERS: [(&str, &str); 2] =
 
 /// All files of kernels.
 pub static FAMILIES: [Family; 9] = [
-    Family { name: "rows", text: include_str!("../kernels/rows.cu"), kernels: &[
-        "embed_f32", "embed_bf16", "gather_f32", "gather_bf16", "scatter_f32", "scatter_bf16", "round_to_bf16",
-    ] },
+    Family {
+        name: "rows",
+        text: include_str!("../kernels/rows.cu"),
+        kernels: &[
+            "embed_f32",
+            "embed_bf16",
+            "gather_f32",
+            "gather_bf16",
+            "scatter_f32",
+            "scatter_bf16",
+            "round_to_bf16",
+        ],
+    },
     Family { name: "norm", text: include_str!("../kernels/norm.cu"), kernels: &["norm_f32", "norm_bf16"] },
-    Family { name: "activation", text: include_str!("../kernels/activation.cu"), kernels: &[
-        "gate_f32", "gate_bf16", "finish_f32", "finish_bf16",
-    ] },
+    Family {
+        name: "activation",
+        text: include_str!("../kernels/activation.cu"),
+        kernels: &["gate_f32", "gate_bf16", "finish_f32", "finish_bf16"],
+    },
     Family { name: "rotary", text: include_str!("../kernels/rotary.cu"), kernels: &["rotate_f32", "rotate_bf16"] },
     Family { name: "pool", text: include_str!("../kernels/pool.cu"), kernels: &["average_f32", "average_bf16"] },
-    Family { name: "product", text: include_str!("../kernels/product.cu"), kernels: &[
-        "product_f32", "product_bf16", "product_bf16_f32",
-    ] },
+    Family {
+        name: "product",
+        text: include_str!("../kernels/product.cu"),
+        kernels: &["product_f32", "product_bf16", "product_bf16_f32"],
+    },
     Family { name: "log_probs", text: include_str!("../kernels/log_probs.cu"), kernels: &["log_probs_tile"] },
-    Family { name: "attention", text: include_str!("../kernels/attention.cu"), kernels: &[
-        "attention_32", "attention_64", "attention_96", "attention_128",
-        "attention_relative_32", "attention_relative_64", "attention_relative_96", "attention_relative_128",
-        "attention_disentangled_32", "attention_disentangled_64",
-    ] },
-    Family { name: "attention_plain", text: include_str!("../kernels/attention_plain.cu"), kernels: &[
-        "attention_plain_f32", "attention_plain_bf16",
-    ] },
+    Family {
+        name: "attention",
+        text: include_str!("../kernels/attention.cu"),
+        kernels: &[
+            "attention_32",
+            "attention_64",
+            "attention_96",
+            "attention_128",
+            "attention_relative_32",
+            "attention_relative_64",
+            "attention_relative_96",
+            "attention_relative_128",
+            "attention_disentangled_32",
+            "attention_disentangled_64",
+        ],
+    },
+    Family {
+        name: "attention_plain",
+        text: include_str!("../kernels/attention_plain.cu"),
+        kernels: &["attention_plain_f32", "attention_plain_bf16"],
+    },
 ];
 
 impl Kernel {

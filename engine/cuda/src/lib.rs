@@ -24,11 +24,11 @@ pub mod compile;
 mod device;
 pub mod driver;
 pub mod energy;
+pub mod kernels;
 mod lists;
 mod log_probs;
-mod product;
-pub mod kernels;
 pub mod machine;
+mod product;
 pub mod runtime;
 mod tensor;
 

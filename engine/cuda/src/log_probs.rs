@@ -96,21 +96,24 @@ impl<R: Runtime> Head<'_, R> {
             let start = tile * TILE;
             let stride = TILE.min(self.weight.padded() - start);
             let count = TILE.min(self.weight.rows - start);
-            multiply(cuda, &Product {
-                rows,
-                inner: x.columns,
-                out: stride,
-                element: cuda.element,
-                x: &x.buffer,
-                weight: &self.weight.buffer,
-                first: start,
-                scale: self.scale,
-                bias: None,
-                fused: Fused::Nothing,
-                residual: None,
-                output_element: Element::F32,
-                output: &logits,
-            })?;
+            multiply(
+                cuda,
+                &Product {
+                    rows,
+                    inner: x.columns,
+                    out: stride,
+                    element: cuda.element,
+                    x: &x.buffer,
+                    weight: &self.weight.buffer,
+                    first: start,
+                    scale: self.scale,
+                    bias: None,
+                    fused: Fused::Nothing,
+                    residual: None,
+                    output_element: Element::F32,
+                    output: &logits,
+                },
+            )?;
             let arguments = [
                 Buffer(&parts),
                 Buffer(&target_logits),

@@ -13,7 +13,7 @@ pub struct Tensor<B> {
     pub(crate) element: Element,
 }
 
-/// Weights `[rows, columns]`, row-major; behind them zeros up to a multiple of [`Matrix::PAD`] rows.
+/// Weights `[rows, columns]`, row-major; behind them zeros up to a multiple of 8 rows.
 #[derive(Debug)]
 pub struct Matrix<B> {
     pub(crate) buffer: B,

@@ -100,6 +100,15 @@ impl fmt::Display for DeviceName {
 }
 
 impl DeviceName {
+    /// How an engine uses such a device, unless it is told. A GPU wants large batches: with fewer than some hundred tokens it
+    /// waits for its weights, and each batch costs hundreds of launches.
+    pub fn options(self) -> Options {
+        match self {
+            Self::Cpu | Self::CpuAvx2 | Self::CpuAvx512 => Options::default(),
+            Self::Cuda { .. } => Options { batch_tokens: 16_384, states_tokens: 65_536, ..Options::default() },
+        }
+    }
+
     /// How many devices so many workers of a process use.
     ///
     /// # Errors

@@ -65,14 +65,7 @@ impl Options {
     /// The kernels as they are, in ascending order, without limits.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let sources = Sources::kernels();
-        Self {
-            folder: folder.into(),
-            sources,
-            order: Order::Ascending,
-            memory: None,
-            launches: None,
-            sanitized: false,
-        }
+        Self { folder: folder.into(), sources, order: Order::Ascending, memory: None, launches: None, sanitized: false }
     }
 
     /// In this order of threads.

@@ -118,7 +118,8 @@ fn flags(sanitized: bool) -> Vec<&'static str> {
         "-w",
     ];
     flags.extend(if sanitized {
-        ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"].as_slice()
+        ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+            .as_slice()
     } else {
         ["-O2"].as_slice()
     });
@@ -172,9 +173,10 @@ impl Compiler {
     fn run(&self, file: &str, arguments: &[&Path]) -> Result<(), BuildError> {
         match command(&self.program).args(&self.flags).args(arguments).output() {
             Ok(done) if done.status.success() => Ok(()),
-            Ok(done) => {
-                Err(BuildError::Compile { file: file.into(), output: String::from_utf8_lossy(&done.stderr).into_owned() })
-            }
+            Ok(done) => Err(BuildError::Compile {
+                file: file.into(),
+                output: String::from_utf8_lossy(&done.stderr).into_owned(),
+            }),
             Err(source) => Err(BuildError::NoCompiler { compiler: self.program.clone(), source }),
         }
     }
@@ -223,7 +225,10 @@ impl Compiler {
         if !library.exists() {
             let partial = library.with_extension("partial");
             let shared = [Path::new("-shared"), Path::new("-o"), &partial];
-            self.run("the library", &shared.into_iter().chain(objects.iter().map(PathBuf::as_path)).collect::<Vec<_>>())?;
+            self.run(
+                "the library",
+                &shared.into_iter().chain(objects.iter().map(PathBuf::as_path)).collect::<Vec<_>>(),
+            )?;
             at(&library, fs::rename(&partial, &library))?;
         }
         Ok(library)
@@ -234,7 +239,9 @@ impl Library {
     /// Builds what is not built, and loads it.
     pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result<Arc<Self>, BuildError> {
         if sanitized && !sanitizer::is_loaded() {
-            return Err(BuildError::NotPreloaded { library: sanitizer::library().unwrap_or_else(|| "libasan.so".into()) });
+            return Err(BuildError::NotPreloaded {
+                library: sanitizer::library().unwrap_or_else(|| "libasan.so".into()),
+            });
         }
         let compiler = Compiler::find(sanitized)?;
         at(folder, fs::create_dir_all(folder))?;

@@ -99,7 +99,8 @@ mod tests {
             buffer.write(&to_bytes(numbers, Element::F32));
             buffer
         };
-        let weight = of(&[[9.0; 8]; 1].into_iter().chain((0..8).map(|row| [row as f32; 8])).flatten().collect::<Vec<_>>());
+        let weight =
+            of(&[[9.0; 8]; 1].into_iter().chain((0..8).map(|row| [row as f32; 8])).flatten().collect::<Vec<_>>());
         let (x, bias, residual, output) = (of(&[0.5; 16]), of(&[1.0; 8]), of(&[100.0; 16]), of(&[0.0; 16]));
         let product = Product {
             rows: 2,

@@ -35,7 +35,8 @@ pub fn run_again(test: &str, variables: &[(&str, &str)]) -> Option<Output> {
     let with = |command: &mut Command| {
         // Leaks are those of the test harness; freed memory that is kept needs not be much, buffers live and die in order.
         let options = format!("detect_leaks=0:halt_on_error=1:exitcode={FOUND}:quarantine_size_mb=16");
-        let ran = command.env("LD_PRELOAD", &library).env("ASAN_OPTIONS", options).envs(variables.iter().copied()).output();
+        let ran =
+            command.env("LD_PRELOAD", &library).env("ASAN_OPTIONS", options).envs(variables.iter().copied()).output();
         ran.ok()
     };
     // A machine may forbid its layout of memory.

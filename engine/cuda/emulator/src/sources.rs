@@ -51,7 +51,11 @@ impl Source {
             Some(threads) => format!("EMULATOR_EXPORT_OF({kernel}, ({threads}))\n"),
             None => format!("EMULATOR_EXPORT({kernel})\n"),
         });
-        format!("#include \"emulator.h\"\nnamespace {{\n#include \"{}.cu\"\n}}\n{}", self.name, exports.collect::<String>())
+        format!(
+            "#include \"emulator.h\"\nnamespace {{\n#include \"{}.cu\"\n}}\n{}",
+            self.name,
+            exports.collect::<String>()
+        )
     }
 
     /// The expression of `KERNEL(..) kernel(`; none where a macro writes that.

@@ -55,9 +55,8 @@ fn attention(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
     let (keys, queries) = (keys?, queries?);
     let table = HostTensor::from_f32("table", &[buckets.rows(), heads], &numbers(buckets.rows() * heads, 1.1));
     let table = device.matrix(&[table], Layout::OutIn)?;
-    let disentangled = |position_keys, position_queries| {
-        Bias::Disentangled(Disentangled { position_keys, position_queries, buckets })
-    };
+    let disentangled =
+        |position_keys, position_queries| Bias::Disentangled(Disentangled { position_keys, position_queries, buckets });
     let biases = [
         Bias::None,
         Bias::Relative { table: &table, buckets },
@@ -250,7 +249,11 @@ fn indices() {
         };
         let found = String::from_utf8_lossy(&ran.stderr);
         let place = format!("{name}:{line}");
-        assert!(!ran.status.success() && found.contains(report) && found.contains(&place), "{place}: {}\n{found}", ran.status);
+        assert!(
+            !ran.status.success() && found.contains(report) && found.contains(&place),
+            "{place}: {}\n{found}",
+            ran.status
+        );
         let lines = found.lines().filter(|text| text.contains(&place) || text.contains("Sanitizer:"));
         eprintln!("{}", lines.take(2).collect::<Vec<_>>().join("\n"));
     }

@@ -85,7 +85,8 @@ fn no_bit_depends_on_the_batch_on_cuda_either() {
         };
         let mut variants = self_check::variants(SMALL, 1, 2, 90);
         variants[0].options.share = false;
-        for (variant, found) in variants.iter().zip(self_check::check(&asked(name), &variants, engine, SMALL).unwrap()) {
+        for (variant, found) in variants.iter().zip(self_check::check(&asked(name), &variants, engine, SMALL).unwrap())
+        {
             assert!(found.compared > 0);
             assert!(found.is_none(), "{name}, {variant:?}: {found:?}");
         }

@@ -21,15 +21,15 @@ pub struct LmSettings {
     /// Threads of the device; all that the process may use when left out.
     #[serde(default)]
     pub threads: Option<usize>,
-    /// Tokens in a batch at most.
-    #[serde(default = "batch_tokens")]
-    pub batch_tokens: usize,
+    /// Tokens in a batch at most; when left out, what suits the device, as for the next two ([`DeviceName::options`]).
+    #[serde(default)]
+    pub batch_tokens: Option<usize>,
     /// Tokens whose encoder states are kept (encoder-decoders).
-    #[serde(default = "states_tokens")]
-    pub states_tokens: usize,
+    #[serde(default)]
+    pub states_tokens: Option<usize>,
     /// Tokens that the key/value cache holds (generation).
-    #[serde(default = "cache_tokens")]
-    pub cache_tokens: usize,
+    #[serde(default)]
+    pub cache_tokens: Option<usize>,
     /// `score`: whether an encoder-decoder's target ends in a scored end token.
     #[serde(default = "yes")]
     pub target_eos: bool,
@@ -109,18 +109,6 @@ impl PoolingName {
     }
 }
 
-fn batch_tokens() -> usize {
-    Options::default().batch_tokens
-}
-
-fn states_tokens() -> usize {
-    Options::default().states_tokens
-}
-
-fn cache_tokens() -> usize {
-    Options::default().cache_tokens
-}
-
 fn yes() -> bool {
     true
 }
@@ -181,13 +169,18 @@ const MOST_TOKENS: usize = 1 << 30;
 impl LmSettings {
     /// How the engine uses its device.
     pub(super) fn options(&self) -> Options {
-        let Self { batch_tokens, states_tokens, cache_tokens, .. } = *self;
-        Options { batch_tokens, states_tokens, cache_tokens, ..Options::default() }
+        let usual = self.device.options();
+        Options {
+            batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
+            states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),
+            cache_tokens: self.cache_tokens.unwrap_or(usual.cache_tokens),
+            ..usual
+        }
     }
 
     /// The same where one request's time counts: what was encoded for others is not kept.
     pub(crate) fn alone(&self) -> Self {
-        Self { states_tokens: 0, ..self.clone() }
+        Self { states_tokens: Some(0), ..self.clone() }
     }
 
     /// All that can change an answer, beside the checkpoint and the device's numerics class, as text. A new setting is in
@@ -222,9 +215,9 @@ impl LmSettings {
             return Some(("threads", "0".into(), "at least 1"));
         }
         let tokens = [
-            ("batch_tokens", self.batch_tokens, 1),
-            ("states_tokens", self.states_tokens, 1),
-            ("cache_tokens", self.cache_tokens, 1),
+            ("batch_tokens", self.batch_tokens.unwrap_or(1), 1),
+            ("states_tokens", self.states_tokens.unwrap_or(1), 1),
+            ("cache_tokens", self.cache_tokens.unwrap_or(1), 1),
             // Room for the special tokens and one more.
             ("label_tokens", self.label_tokens, 4),
             ("filter_tokens", self.filter_tokens, 4),
