@@ -3,6 +3,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
+#[path = "lm_commands/cuda.rs"]
+mod cuda;
 mod harness;
 
 use harness::{hopeval, run, succeed};
