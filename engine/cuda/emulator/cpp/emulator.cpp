@@ -23,7 +23,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-#if !defined(__x86_64__) || defined(HOPEVAL_UCONTEXT)
+#if !(defined(__x86_64__) || defined(__aarch64__)) || defined(HOPEVAL_UCONTEXT)
 #define HOPEVAL_PORTABLE_SWITCH
 #include <ucontext.h>
 #endif
@@ -39,7 +39,8 @@ constexpr size_t STACK = 256 << 10;
 #else
 constexpr size_t STACK = 64 << 10;
 #endif
-constexpr size_t PAGE = 4096;
+// A multiple of every machine's pages: what goes beyond a stack is a fault.
+constexpr size_t GUARD = 64 << 10;
 // Static shared memory that every GPU has.
 constexpr size_t MOST_STATIC_SHARED = 48 << 10;
 
@@ -49,7 +50,9 @@ typedef ucontext_t Registers;
 // The stack pointer; the other registers that a call preserves lie on the stack.
 typedef void* Registers;
 extern "C" __attribute__((visibility("hidden"))) void hopeval_switch(Registers* from, Registers to);
-// What a call may not preserve need not be kept: it is a call. The x87 and SSE control words are nobody's to change.
+// What a call may not preserve need not be kept: it is a call. Floating-point control words are nobody's to change.
+#ifdef __x86_64__
+constexpr size_t FRAME = 56, RETURN_ADDRESS = 48;
 asm(R"(
     .text
     .p2align 4
@@ -74,6 +77,45 @@ hopeval_switch:
     ret
     .size hopeval_switch, . - hopeval_switch
 )");
+#else
+// aarch64.
+constexpr size_t FRAME = 160, RETURN_ADDRESS = 88;
+asm(R"(
+    .text
+    .p2align 4
+    .globl hopeval_switch
+    .hidden hopeval_switch
+    .type hopeval_switch, %function
+hopeval_switch:
+    sub sp, sp, #160
+    stp x19, x20, [sp, #0]
+    stp x21, x22, [sp, #16]
+    stp x23, x24, [sp, #32]
+    stp x25, x26, [sp, #48]
+    stp x27, x28, [sp, #64]
+    stp x29, x30, [sp, #80]
+    stp d8, d9, [sp, #96]
+    stp d10, d11, [sp, #112]
+    stp d12, d13, [sp, #128]
+    stp d14, d15, [sp, #144]
+    mov x9, sp
+    str x9, [x0]
+    mov sp, x1
+    ldp x19, x20, [sp, #0]
+    ldp x21, x22, [sp, #16]
+    ldp x23, x24, [sp, #32]
+    ldp x25, x26, [sp, #48]
+    ldp x27, x28, [sp, #64]
+    ldp x29, x30, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    add sp, sp, #160
+    ret
+    .size hopeval_switch, . - hopeval_switch
+)");
+#endif
 #endif
 
 // A line of execution: a fibre, or the OS thread that asked for the launch.
@@ -125,7 +167,7 @@ struct Machine {
     char error[256];
 
     ~Machine() {
-        for (auto& fibre : fibres) munmap(fibre->stack - PAGE, STACK + PAGE);
+        for (auto& fibre : fibres) munmap(fibre->stack - GUARD, STACK + GUARD);
     }
 };
 
@@ -192,22 +234,26 @@ void prepare(Fibre& fibre) {
 #else
     // Stacks are a power of 2 apart: without a shift of their tops, all would compete for the same lines of the cache.
     size_t shift = fibre.lane * 704;
-    void** top = reinterpret_cast<void**>(fibre.stack + STACK - shift);
-    // As if `begin` had been called (its frame is 16-byte aligned before the return address), and had called the switch.
-    *--top = nullptr;
-    *--top = reinterpret_cast<void*>(&begin);
-    for (int i = 0; i < 6; ++i) *--top = nullptr;
+    // As if `begin` had called the switch: on x86-64 its own return address, which is never used, aligns its frame.
+#ifdef __x86_64__
+    unsigned char* top = fibre.stack + STACK - shift - sizeof(void*) - FRAME;
+#else
+    unsigned char* top = fibre.stack + STACK - shift - FRAME;
+#endif
+    void (*first)() = &begin;
+    memset(top, 0, FRAME);
+    memcpy(top + RETURN_ADDRESS, &first, sizeof(first));
     fibre.context.registers = top;
 #endif
 }
 
 void* stack_of_a_fibre() {
-    void* pages = mmap(nullptr, STACK + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (pages == MAP_FAILED || mprotect(pages, PAGE, PROT_NONE) != 0) {
+    void* pages = mmap(nullptr, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED || mprotect(pages, GUARD, PROT_NONE) != 0) {
         perror("a fibre's stack");
         abort();
     }
-    return static_cast<unsigned char*>(pages) + PAGE;
+    return static_cast<unsigned char*>(pages) + GUARD;
 }
 
 uint64_t mix(uint64_t x) {

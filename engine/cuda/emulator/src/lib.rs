@@ -25,7 +25,7 @@ pub use memory::Buffer;
 pub use sources::{Source, Sources};
 
 use hopeval_cuda::runtime::{Argument, Launch, Product, Runtime};
-use hopeval_device::DeviceError;
+use hopeval_device::{DeviceError, Energy};
 use library::{Library, Parameters, Value};
 use memory::Memory;
 use std::path::PathBuf;
@@ -56,6 +56,8 @@ pub struct Options {
     pub memory: Option<u64>,
     /// The device is lost at the launch after so many.
     pub launches: Option<u64>,
+    /// A counter of simulated energy: a millijoule for each launch, and nothing for a copy.
+    pub energy: Option<Arc<AtomicU64>>,
     /// With address and undefined-behaviour sanitizers, which must have been loaded before the process began; see
     /// [`sanitizer::run_again`].
     pub sanitized: bool,
@@ -65,7 +67,8 @@ impl Options {
     /// The kernels as they are, in ascending order, without limits.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let sources = Sources::kernels();
-        Self { folder: folder.into(), sources, order: Order::Ascending, memory: None, launches: None, sanitized: false }
+        let (folder, order) = (folder.into(), Order::Ascending);
+        Self { folder, sources, order, memory: None, launches: None, energy: None, sanitized: false }
     }
 
     /// In this order of threads.
@@ -83,6 +86,7 @@ pub struct Emulator {
     order: Order,
     launches: AtomicU64,
     most_launches: u64,
+    simulated: Option<(Arc<AtomicU64>, Energy)>,
     lost: OnceLock<String>,
     read: Mutex<blake3::Hasher>,
 }
@@ -96,12 +100,17 @@ impl Emulator {
     /// [`BuildError`]: no compiler, or sources that it does not take.
     pub fn new(options: Options) -> Result<Self, BuildError> {
         let library = Library::build(&options.folder, &options.sources, options.sanitized)?;
+        let simulated = options.energy.map(|counter| {
+            let read = Arc::clone(&counter);
+            (counter, Energy::new(move || Some(read.load(Ordering::Relaxed))))
+        });
         Ok(Self {
             library,
             memory: Memory::of(options.memory.unwrap_or(u64::MAX)),
             order: options.order,
             launches: AtomicU64::new(0),
             most_launches: options.launches.unwrap_or(u64::MAX),
+            simulated,
             lost: OnceLock::new(),
             read: Mutex::default(),
         })
@@ -129,6 +138,9 @@ impl Emulator {
     fn count_launch(&self) -> Result<(), DeviceError> {
         self.alive()?;
         if self.launches.fetch_add(1, Ordering::Relaxed) < self.most_launches {
+            if let Some((counter, _)) = &self.simulated {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
             return Ok(());
         }
         Err(self.lost(&format!("it was to fail after {} launches", self.most_launches)))
@@ -144,6 +156,10 @@ impl Runtime for Emulator {
 
     fn numerics(&self) -> String {
         NAME.into()
+    }
+
+    fn energy(&self) -> Option<&Energy> {
+        self.simulated.as_ref().map(|(_, energy)| energy)
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError> {

@@ -92,14 +92,17 @@ fn sources_for(family: &str) -> Sources {
 fn file<'a>(sources: &'a mut Sources, name: &str) -> &'a mut String {
     let headers = sources.headers.iter_mut().map(|(name, text)| (name.clone(), text));
     let families = sources.families.iter_mut().map(|family| (format!("{}.cu", family.name), &mut family.text));
-    headers.chain(families).find(|(found, _)| found == name).map(|(_, text)| text).unwrap()
+    headers.chain(families).find(|(found, _)| found == name).map(|(_, text)| text).expect("a file of kernels")
 }
 
 /// What the exercise reads of these kernels, or how it fails.
 fn outcome(sources: &Sources, family: &str, order: Order) -> Result<String, String> {
     let options = Options::new(env!("CARGO_TARGET_TMPDIR")).order(order);
     let arithmetic = if family == "attention" { Arithmetic::Bf16 } else { Arithmetic::F32 };
-    let device = Cuda::new(Emulator::new(Options { sources: sources.clone(), ..options }).unwrap(), arithmetic);
+    let device = Cuda::new(
+        Emulator::new(Options { sources: sources.clone(), ..options }).expect("kernels that compile"),
+        arithmetic,
+    );
     exercise(family)(&device)?;
     Ok(device.runtime().digest())
 }
@@ -107,7 +110,7 @@ fn outcome(sources: &Sources, family: &str, order: Order) -> Result<String, Stri
 /// Which mutant this process is to run, and what the kernels as they are gave.
 fn planted() -> Option<(usize, String)> {
     let which = std::env::var("PLANTED").ok()?;
-    Some((which.parse().unwrap(), std::env::var("EXPECTED").unwrap_or_default()))
+    Some((which.parse().expect("a number"), std::env::var("EXPECTED").unwrap_or_default()))
 }
 
 /// Ends with a message if the mutant is found.
@@ -133,14 +136,14 @@ fn every_barrier_counts(test: &str, name: &str, family: &str) {
         file(&mut mutant, name).replace_range(at..at + barrier.len(), ";");
         return find(&mutant, family, &expected);
     }
-    let expected = outcome(&sources, family, Order::Ascending).unwrap();
+    let expected = outcome(&sources, family, Order::Ascending).unwrap_or_else(|e| panic!("{e}"));
     find(&sources, family, &expected);
     let mut missed = Vec::new();
     for (which, (at, barrier)) in barriers.into_iter().enumerate() {
         let fault = format!("{name}:{} without {barrier} in {family}.cu", text[..at].matches('\n').count() + 1);
-        let mut again = Command::new(std::env::current_exe().unwrap());
+        let mut again = Command::new(std::env::current_exe().expect("this test"));
         again.args(["--exact", test, "--nocapture"]).env("PLANTED", which.to_string()).env("EXPECTED", &expected);
-        let ran = again.env("RUST_BACKTRACE", "0").output().unwrap();
+        let ran = again.env("RUST_BACKTRACE", "0").output().expect("this test again");
         if ran.status.success() && !UNSEEN.iter().any(|unseen| text[at..].starts_with(unseen)) {
             missed.push(fault);
         } else {

@@ -22,9 +22,9 @@ fn conforms(test: &str, arithmetic: Arithmetic) {
     }
     for operation in Operation::ALL {
         let options = Options::new(env!("CARGO_TARGET_TMPDIR")).order(Order::Shuffled(3));
-        let emulator = Emulator::new(Options { sanitized: true, ..options }).unwrap();
+        let emulator = Emulator::new(Options { sanitized: true, ..options }).expect("kernels that compile");
         let start = Instant::now();
-        let found = check(&Cuda::new(emulator, arithmetic), arithmetic, operation).unwrap();
+        let found = check(&Cuda::new(emulator, arithmetic), arithmetic, operation).unwrap_or_else(|e| panic!("{e}"));
         eprintln!("{arithmetic:?}, sanitized: {found:?}, {:.1?}", start.elapsed());
     }
 }

@@ -1,0 +1,149 @@
+//! The emulator keeps the contract of a runtime, says what is wrong with a kernel, and passes its own test in C++.
+
+use hopeval_cuda::kernels::{Family, Kernel};
+use hopeval_cuda::runtime::{Argument, Launch, Runtime};
+use hopeval_cuda_emulator::{BuildError, Emulator, Options, Order, Source, Sources};
+use hopeval_device::DeviceError;
+use std::path::Path;
+use std::process::Command;
+
+/// Numbers the threads of a grid; one warp of two may leave before a barrier, and blocks may go around a table.
+static FAMILY: Family = Family {
+    name: "numbers",
+    text: r#"
+#include "prelude.cuh"
+
+KERNEL(64) number(u32* out, u32 first, float half) {
+    SHARED(u32, numbers, 64);
+    numbers[threadIdx.x] = first + blockIdx.x * blockDim.x + threadIdx.x;
+    __syncthreads();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = numbers[blockDim.x - 1 - threadIdx.x] + static_cast<u32>(2.0f * half);
+}
+
+KERNEL(64) leaves(u32 from) {
+    if (threadIdx.x >= from) return;
+    __syncthreads();
+}
+"#,
+    kernels: &["number", "leaves"],
+};
+
+fn sources(text: &str) -> Sources {
+    let Sources { headers, .. } = Sources::kernels();
+    let kernels = FAMILY.kernels.iter().map(ToString::to_string).collect();
+    Sources { headers, families: vec![Source { name: FAMILY.name.into(), text: text.into(), kernels }] }
+}
+
+fn options() -> Options {
+    Options { sources: sources(FAMILY.text), ..Options::new(env!("CARGO_TARGET_TMPDIR")) }
+}
+
+fn launch(name: &'static str, blocks: u32, threads: u32) -> Launch {
+    Launch { kernel: Kernel { family: &FAMILY, name }, grid: (blocks, 1), threads, shared: 0 }
+}
+
+fn number(emulator: &Emulator, blocks: u32, threads: u32) -> Result<Vec<u32>, DeviceError> {
+    let mut bytes = vec![0; (blocks * threads * 4) as usize];
+    let out = emulator.allocate(bytes.len())?;
+    let arguments = [Argument::Buffer(&out), Argument::U32(100), Argument::F32(0.5)];
+    emulator.launch(launch("number", blocks, threads), &arguments)?;
+    emulator.download(&out, &mut bytes)?;
+    Ok(bytes.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)).collect())
+}
+
+fn reason(result: Result<(), DeviceError>) -> String {
+    match result {
+        Err(DeviceError::Lost { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn kernels_run_in_every_order() {
+    let expected = (0..6).flat_map(|block| (0..32).rev().map(move |i| 101 + block * 32 + i)).collect::<Vec<_>>();
+    for order in [Order::Ascending, Order::Descending, Order::Shuffled(1), Order::Shuffled(2)] {
+        assert_eq!(number(&Emulator::new(options().order(order)).unwrap(), 6, 32).unwrap(), expected, "{order:?}");
+    }
+}
+
+#[test]
+fn several_threads_launch_at_once() {
+    let emulator = Emulator::new(options()).unwrap();
+    let expected = number(&emulator, 200, 64).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(number(&emulator, 200, 64).unwrap(), expected));
+        }
+    });
+}
+
+#[test]
+fn memory_that_runs_out_is_said_and_comes_back() {
+    let emulator = Emulator::new(Options { memory: Some(1000), ..options() }).unwrap();
+    let held = emulator.upload(&[1; 900]).unwrap();
+    let wanted = number(&emulator, 1, 32).unwrap_err();
+    assert!(matches!(wanted, DeviceError::OutOfMemory { wanted: 128, available: 100, .. }), "{wanted:?}");
+    drop(held);
+    assert!(number(&emulator, 1, 32).is_ok());
+}
+
+#[test]
+fn a_lost_device_stays_lost() {
+    let emulator = Emulator::new(Options { launches: Some(2), ..options() }).unwrap();
+    for _ in 0..2 {
+        number(&emulator, 1, 32).unwrap();
+    }
+    for _ in 0..2 {
+        assert_eq!(reason(number(&emulator, 1, 32).map(|_| ())), "it was to fail after 2 launches");
+    }
+    assert!(matches!(emulator.upload(&[1]), Err(DeviceError::Lost { .. })));
+}
+
+#[test]
+fn a_wrong_launch_is_said() {
+    let lost = |launched: Launch, arguments: &[Argument<'_, hopeval_cuda_emulator::Buffer>]| {
+        reason(Emulator::new(options()).unwrap().launch(launched, arguments))
+    };
+    let swapped = [Argument::Null, Argument::F32(1.0), Argument::U32(1)];
+    assert_eq!(
+        lost(launch("number", 1, 32), &swapped),
+        "kernel number: its parameters are \"puf\" (p: address, u: u32, f: float)"
+    );
+    assert_eq!(
+        lost(launch("leaves", 1, 128), &[Argument::U32(64)]),
+        "kernel leaves: 128 threads a block; it takes a multiple of 32 of at most 64"
+    );
+    assert_eq!(
+        lost(launch("leaves", 3, 64), &[Argument::U32(40)]),
+        "kernel leaves, block (0, 0): thread 40 has come to its end, but thread 32 of its warp to __syncthreads"
+    );
+    assert_eq!(
+        lost(launch("leaves", 3, 64), &[Argument::U32(32)]),
+        "kernel leaves, block (0, 0): the warp of thread 63 has come to its end, but the warp of thread 0 to __syncthreads"
+    );
+    assert_eq!(lost(launch("absent", 1, 32), &[]), "no kernel absent was built");
+}
+
+#[test]
+fn a_source_that_does_not_compile_is_named_with_its_line() {
+    let built = Emulator::new(Options {
+        sources: sources("#include \"prelude.cuh\"\nKERNEL(32) number(u32 x) { y; }\n"),
+        ..options()
+    });
+    let Err(BuildError::Compile { file, output }) = built else { panic!("{built:?}") };
+    assert!(file == "numbers.cpp" && output.contains("numbers.cu:2:"), "{file}: {output}");
+}
+
+#[test]
+fn its_own_test_passes() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let smoke = folder.path().join("smoke");
+    let mut compiler = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+    compiler.args(["-O2", "-std=c++17", "-fno-strict-aliasing", "-DHOPEVAL_EMULATED", "-I"]);
+    compiler.arg(here.join("../kernels")).arg("-I").arg(here.join("cpp")).arg(here.join("cpp/smoke.cpp"));
+    let built = compiler.arg(here.join("cpp/emulator.cpp")).arg("-o").arg(&smoke).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let ran = Command::new(&smoke).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+}
