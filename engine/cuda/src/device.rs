@@ -6,7 +6,7 @@ use crate::tensor::{from_bytes, stack, to_bytes};
 use crate::{Cuda, Matrix, Tensor, Vector, attention, log_probs, product};
 use Argument::{Buffer, F32, Null, U32};
 use hopeval_device::{
-    Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
+    Activation, Attention, Columns, Device, DeviceError, Energy, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
     Norm, Rotary, RotaryStyle,
 };
 
@@ -125,6 +125,10 @@ impl<R: Runtime> Device for Cuda<R> {
             name: format!("{}, {element}", self.runtime.name()),
             numerics: format!("cuda-{element}-{}-1", self.runtime.numerics()),
         }
+    }
+
+    fn energy(&self) -> Option<&Energy> {
+        self.runtime.energy()
     }
 
     fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Self::Matrix, DeviceError> {

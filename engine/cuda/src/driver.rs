@@ -16,11 +16,12 @@ mod modules;
 mod products;
 mod staging;
 
+use crate::boards::{self, Board};
 use crate::compile::{CompileError, Compiler};
 use crate::machine::{self, Architecture, Missing, Version};
 use crate::runtime::{Argument, Launch, Product, Runtime};
 use context::Context;
-use hopeval_device::DeviceError;
+use hopeval_device::{DeviceError, Energy};
 pub use memory::Buffer;
 use modules::Modules;
 use products::Products;
@@ -37,6 +38,8 @@ pub struct Driver {
     modules: Modules,
     context: Arc<Context>,
     identity: Identity,
+    /// Where NVML knows it.
+    board: Option<Arc<Board>>,
 }
 
 /// What the device and its libraries are.
@@ -87,7 +90,8 @@ impl Driver {
         let modules = Modules::new(Arc::clone(&context), compiler, target, cache);
         let products = Products::new(Arc::clone(&context), cublaslt).map_err(unusable)?;
         let staging = Staging::new(Arc::clone(&context)).map_err(unusable)?;
-        Ok(Self { staging, products, modules, context, identity })
+        let board = boards::of(&name, &identity.uuid);
+        Ok(Self { staging, products, modules, context, identity, board })
     }
 
     /// As NVML knows the device: for [`Meter`](crate::energy::Meter).
@@ -108,6 +112,10 @@ impl Runtime for Driver {
         let Identity { architecture: Architecture { major, minor }, multiprocessors, nvrtc, cublaslt, .. } =
             &self.identity;
         format!("sm{major}{minor}x{multiprocessors}-nvrtc{nvrtc}-cublaslt{cublaslt}")
+    }
+
+    fn energy(&self) -> Option<&Energy> {
+        self.board.as_deref().map(Board::energy)
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError> {

@@ -1,10 +1,11 @@
 //! Reads a device's energy counter, utilisation and memory, by NVML.
 //!
 //! The counter runs from the driver's start: the energy of some work is the difference of two samples. It counts the whole
-//! board, whoever uses it. NVML numbers devices without regard to `CUDA_VISIBLE_DEVICES`, so a device is found by its UUID.
+//! board, whoever uses it: [`boards`](crate::boards) shares it out. NVML numbers devices without regard to `CUDA_VISIBLE_DEVICES`, so a device is found by its UUID.
 
-use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use std::sync::OnceLock;
 
 /// Why there is no sample.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +39,7 @@ pub enum EnergyError {
 /// A device's counters.
 #[derive(Debug)]
 pub struct Meter {
-    nvml: Nvml,
+    device: Device<'static>,
     uuid: String,
 }
 
@@ -62,19 +63,16 @@ impl Meter {
     /// [`EnergyError::Absent`], [`EnergyError::Unusable`], [`EnergyError::NoDevice`].
     pub fn open(uuid: &str) -> Result<Self, EnergyError> {
         let nvml = start()?;
-        let uuid = match nvml.device_by_uuid(uuid) {
-            Ok(_) => uuid.to_owned(),
-            // The driver tells a slice's bytes the same way, and NVML wants another word before them.
-            Err(source) => {
-                let slice = uuid.replacen("GPU-", "MIG-", 1);
-                let found = nvml.device_by_uuid(slice.as_str()).is_ok();
-                if !found {
-                    return Err(EnergyError::NoDevice { uuid: uuid.to_owned(), source });
-                }
-                slice
-            }
-        };
-        Ok(Self { nvml, uuid })
+        let no_device = |source| EnergyError::NoDevice { uuid: uuid.to_owned(), source };
+        // The driver tells a slice's bytes the same way, and NVML wants another word before them.
+        let slice = || nvml.device_by_uuid(uuid.replacen("GPU-", "MIG-", 1));
+        let device = nvml.device_by_uuid(uuid).or_else(|source| slice().map_err(|_| no_device(source)))?;
+        Ok(Self { device, uuid: uuid.to_owned() })
+    }
+
+    /// The energy counter alone; none where the device has none, or cannot be asked.
+    pub fn millijoules(&self) -> Option<u64> {
+        self.device.total_energy_consumption().ok()
     }
 
     /// What the counters say now.
@@ -82,12 +80,11 @@ impl Meter {
     /// # Errors
     /// [`EnergyError::Untold`] when not even the memory can be read.
     pub fn sample(&self) -> Result<Sample, EnergyError> {
-        let untold = |what| move |source| EnergyError::Untold { what, uuid: self.uuid.clone(), source };
-        let device = self.nvml.device_by_uuid(self.uuid.as_str()).map_err(untold("counters"))?;
-        let memory = device.memory_info().map_err(untold("memory"))?;
+        let untold = |source| EnergyError::Untold { what: "memory", uuid: self.uuid.clone(), source };
+        let memory = self.device.memory_info().map_err(untold)?;
         Ok(Sample {
-            millijoules: device.total_energy_consumption().ok(),
-            utilisation: device.utilization_rates().ok().map(|rates| rates.gpu),
+            millijoules: self.millijoules(),
+            utilisation: self.device.utilization_rates().ok().map(|rates| rates.gpu),
             memory_used: memory.used,
             memory: memory.total,
         })
@@ -102,9 +99,15 @@ pub fn release() -> Result<String, EnergyError> {
     start()?.sys_driver_version().map_err(EnergyError::Unusable)
 }
 
-fn start() -> Result<Nvml, EnergyError> {
-    Nvml::init().map_err(|error| match error {
+/// NVML, started once for the process.
+fn start() -> Result<&'static Nvml, EnergyError> {
+    static NVML: OnceLock<Nvml> = OnceLock::new();
+    if let Some(nvml) = NVML.get() {
+        return Ok(nvml);
+    }
+    let nvml = Nvml::init().map_err(|error| match error {
         NvmlError::LibloadingError(_) => EnergyError::Absent(error),
         _ => EnergyError::Unusable(error),
-    })
+    })?;
+    Ok(NVML.get_or_init(|| nvml))
 }

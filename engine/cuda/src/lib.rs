@@ -20,6 +20,7 @@
 //! Forbidden here: models, tokenizers, queues.
 
 mod attention;
+pub mod boards;
 pub mod compile;
 mod device;
 pub mod driver;

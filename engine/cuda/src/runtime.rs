@@ -5,7 +5,7 @@
 //! the CPU. All work of a runtime happens in the order in which it was asked for.
 
 use crate::kernels::Kernel;
-use hopeval_device::DeviceError;
+use hopeval_device::{DeviceError, Energy};
 use std::fmt;
 
 /// How numbers lie in the device's memory.
@@ -121,6 +121,11 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// What of the machine can change a bit of a result: its architecture, the library of its products. No spaces.
     fn numerics(&self) -> String;
+
+    /// The account of what it uses; none where nothing counts that.
+    fn energy(&self) -> Option<&Energy> {
+        None
+    }
 
     /// Memory of any content; 0 bytes are allowed.
     ///

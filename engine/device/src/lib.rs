@@ -13,6 +13,7 @@
 
 pub mod conformance;
 pub mod cpu;
+pub mod energy;
 pub mod error;
 pub mod host;
 pub mod layout;
@@ -20,6 +21,7 @@ pub mod reference;
 pub mod seam;
 
 pub use cpu::Cpu;
+pub use energy::Energy;
 pub use error::DeviceError;
 pub use host::{Dtype, HostTensor};
 pub use layout::{Buckets, Columns, Packing};

@@ -10,7 +10,7 @@
 //! * **Memory** that runs out is [`DeviceError::OutOfMemory`], and leaves the device usable.
 //! * Every implementation passes [`crate::conformance`].
 
-use crate::{Buckets, Columns, DeviceError, HostTensor, Packing};
+use crate::{Buckets, Columns, DeviceError, Energy, HostTensor, Packing};
 
 /// What a device is, for tables, messages and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,6 +228,11 @@ pub trait Device: Send + Sync + 'static {
 
     /// What it is.
     fn identity(&self) -> Identity;
+
+    /// The account of what it uses; none where nothing counts that.
+    fn energy(&self) -> Option<&Energy> {
+        None
+    }
 
     /// Makes weights usable: `parts` are stacked along *out*, so that one product serves several projections.
     ///

@@ -1,0 +1,261 @@
+//! Shares a device's energy counter among the pieces of work that are under way.
+//!
+//! A counter counts the whole device, whoever uses it, and several engines of a process may use one device at once. So there
+//! is one account for each device. It reads the counter whenever a piece of work begins or ends, and splits what was used since
+//! the reading before evenly among the pieces that were under way; a piece's own is what it got between its begin and its end.
+//! What is used while nothing is under way belongs to nobody.
+//!
+//! ```text
+//!   counter   0        100     160        200       240    J
+//!   first     |=========|=======|                            its own: 100 + 30
+//!   second              |=======|==========|                 its own: 30 + 40
+//!                                          |---------|       nobody's: 40
+//! ```
+//!
+//! A counter moves every few tens of milliseconds, so the figure of a piece that is shorter than that is right in the mean of
+//! many, and no better.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The arithmetic: readings of a counter in millijoules, without the counter.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// The last reading; none before the first, and after one that failed.
+    last: Option<u64>,
+    /// Pieces that are under way.
+    pieces: u32,
+    /// Millijoules that a piece would have got which is under way since the first reading.
+    each: f64,
+    /// Times that it is not known what was used since the reading before.
+    gaps: u64,
+}
+
+/// A piece of work that is under way.
+#[derive(Debug)]
+#[must_use = "a piece that is never ended gets its part of everything"]
+pub struct Ticket {
+    /// [`Account::each`] and [`Account::gaps`] when it began.
+    each: f64,
+    gaps: u64,
+}
+
+impl Account {
+    /// A piece of work begins. `now_mj` is the counter's reading, none where it cannot be read.
+    pub fn begin(&mut self, now_mj: Option<u64>) -> Ticket {
+        self.read(now_mj);
+        self.pieces += 1;
+        Ticket { each: self.each, gaps: self.gaps }
+    }
+
+    /// A piece that this account began has ended: its joules. None where a reading since it began failed, or the counter
+    /// went back.
+    ///
+    /// # Panics
+    /// If none is under way.
+    pub fn end(&mut self, ticket: Ticket, now_mj: Option<u64>) -> Option<f64> {
+        self.read(now_mj);
+        self.pieces = self.pieces.checked_sub(1).expect("what ends has begun; this is a bug");
+        (ticket.gaps == self.gaps).then(|| (self.each - ticket.each) / 1e3)
+    }
+
+    fn read(&mut self, now_mj: Option<u64>) {
+        match self.last.zip(now_mj).and_then(|(last, now)| now.checked_sub(last)) {
+            Some(used) if self.pieces > 0 => self.each += used as f64 / f64::from(self.pieces),
+            Some(_) => {}
+            None => self.gaps += 1,
+        }
+        self.last = now_mj;
+    }
+}
+
+/// Reads a counter: millijoules since some time before, none where it cannot be read.
+type Counter = dyn Fn() -> Option<u64> + Send + Sync;
+
+/// A device's account with its counter: one for each device, whoever shares it.
+pub struct Energy {
+    counter: Box<Counter>,
+    account: Mutex<Account>,
+}
+
+impl fmt::Debug for Energy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Energy").field("account", &self.account).finish_non_exhaustive()
+    }
+}
+
+impl Energy {
+    /// An account of this counter of millijoules, which is read when a piece of work begins or ends.
+    pub fn new(counter: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
+        Self { counter: Box::new(counter), account: Mutex::default() }
+    }
+
+    /// A piece of work begins.
+    pub fn begin(&self) -> Piece<'_> {
+        let mut account = self.account();
+        // Under the lock, so that readings come in the counter's order.
+        let ticket = account.begin((self.counter)());
+        Piece { energy: self, ticket: Some(ticket) }
+    }
+
+    fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A piece of work that is under way; dropped, it ends, and what it used is not told.
+#[derive(Debug)]
+#[must_use = "a piece of work lasts as long as this"]
+pub struct Piece<'a> {
+    energy: &'a Energy,
+    ticket: Option<Ticket>,
+}
+
+impl Piece<'_> {
+    /// The piece has ended: its joules, as [`Account::end`] tells them. All of its work is done: what a device still has
+    /// before it would be another's.
+    pub fn end(mut self) -> Option<f64> {
+        self.close()
+    }
+
+    fn close(&mut self) -> Option<f64> {
+        let ticket = self.ticket.take()?;
+        let mut account = self.energy.account();
+        account.end(ticket, (self.energy.counter)())
+    }
+}
+
+impl Drop for Piece<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    #[test]
+    fn a_piece_alone_has_all_that_is_used_meanwhile() {
+        let mut account = Account::default();
+        // Whatever was used before is nobody's.
+        let piece = account.begin(Some(5_000));
+        assert_eq!(account.end(piece, Some(7_500)), Some(2.5));
+        // What was used while the device was idle, too.
+        let piece = account.begin(Some(9_000));
+        assert_eq!(account.end(piece, Some(9_250)), Some(0.25));
+        // One that is too short for the counter to move.
+        let piece = account.begin(Some(9_250));
+        assert_eq!(account.end(piece, Some(9_250)), Some(0.0));
+    }
+
+    #[test]
+    fn what_is_used_together_is_shared_evenly() {
+        let mut account = Account::default();
+        let first = account.begin(Some(0));
+        let second = account.begin(Some(100_000));
+        assert_eq!(account.end(first, Some(160_000)), Some(130.0));
+        assert_eq!(account.end(second, Some(200_000)), Some(70.0));
+        assert_eq!(account.pieces, 0);
+
+        // One around three others, of which two meet.
+        let long = account.begin(Some(240_000));
+        let [a, b] = [250_000, 260_000].map(|now| account.begin(Some(now)));
+        assert_eq!(account.end(a, Some(290_000)), Some(5.0 + 10.0));
+        assert_eq!(account.end(b, Some(310_000)), Some(10.0 + 10.0));
+        let c = account.begin(Some(310_000));
+        assert_eq!(account.end(c, Some(330_000)), Some(10.0));
+        assert_eq!(account.end(long, Some(331_000)), Some(10.0 + 5.0 + 10.0 + 10.0 + 10.0 + 1.0));
+    }
+
+    /// Whatever the order of begins and ends: the parts sum to what was used while something was under way.
+    #[test]
+    fn the_parts_sum_to_the_whole() {
+        let mut state = 7_u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let (mut account, mut under_way) = (Account::default(), Vec::new());
+        let (mut now, mut used, mut told) = (1 << 40, 0, 0.0);
+        for _ in 0..20_000 {
+            let step = next(500_000);
+            now += step;
+            used += if under_way.is_empty() { 0 } else { step };
+            if under_way.is_empty() || (under_way.len() < 8 && next(2) == 0) {
+                under_way.push(account.begin(Some(now)));
+            } else {
+                let ticket = under_way.swap_remove(next(under_way.len() as u64) as usize);
+                told += account.end(ticket, Some(now)).unwrap();
+            }
+        }
+        for ticket in under_way {
+            told += account.end(ticket, Some(now)).unwrap();
+        }
+        let used = used as f64 / 1e3;
+        assert!((told - used).abs() < 1e-9 * used, "{told} of {used}");
+    }
+
+    #[test]
+    fn without_a_counter_nothing_is_known() {
+        let mut account = Account::default();
+        let [first, second] = [account.begin(None), account.begin(None)];
+        assert_eq!((account.end(first, None), account.end(second, None)), (None, None));
+    }
+
+    #[test]
+    fn a_reading_that_fails_leaves_open_what_was_under_way_and_nothing_else() {
+        let mut account = Account::default();
+        let [hit, failed] = [account.begin(Some(0)), account.begin(Some(10))];
+        assert_eq!(account.end(failed, None), None);
+        assert_eq!(account.end(hit, Some(500)), None, "how much of it was the other's is not known");
+        let after = account.begin(Some(600));
+        assert_eq!(account.end(after, Some(1_600)), Some(1.0));
+
+        // One that begins where the counter cannot be read.
+        let blind = account.begin(None);
+        assert_eq!(account.end(blind, Some(2_000)), None);
+        let after = account.begin(Some(2_000));
+        assert_eq!(account.end(after, Some(3_000)), Some(1.0));
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_is_no_energy() {
+        let mut account = Account::default();
+        let piece = account.begin(Some(1_000_000));
+        assert_eq!(account.end(piece, Some(3)), None);
+        let piece = account.begin(Some(3));
+        assert_eq!(account.end(piece, Some(1_003)), Some(1.0));
+    }
+
+    #[test]
+    fn a_piece_that_is_dropped_has_ended() {
+        let counter = Arc::new(AtomicU64::new(0));
+        let read = Arc::clone(&counter);
+        let energy = Energy::new(move || Some(read.load(Relaxed)));
+        let (kept, dropped) = (energy.begin(), energy.begin());
+        counter.store(1_000, Relaxed);
+        drop(dropped);
+        counter.store(3_000, Relaxed);
+        assert_eq!(kept.end(), Some(0.5 + 2.0));
+        assert_eq!(energy.account().pieces, 0);
+    }
+
+    #[test]
+    fn threads_share_one_account() {
+        let energy = {
+            let counter = AtomicU64::new(0);
+            Energy::new(move || Some(counter.fetch_add(1_000, Relaxed)))
+        };
+        let told: f64 = std::thread::scope(|scope| {
+            let work = || (0..500).filter_map(|_| energy.begin().end()).sum::<f64>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        // 4,000 readings; each that came while something was under way gave a joule to somebody.
+        assert!((2_000.0..4_000.0).contains(&(told + 1e-6)), "{told}");
+        assert_eq!(energy.account().pieces, 0);
+    }
+}
