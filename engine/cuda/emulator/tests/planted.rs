@@ -1,6 +1,6 @@
 //! Faults planted in copies of the kernels are found: a barrier that is missing, and an index beside its array.
 //!
-//! Every `__syncthreads()` and `__syncwarp()` of the kernels is left out in turn. A fault is found when an operation fails,
+//! Every `__syncthreads()`, `__syncwarp()` and wait for copies of the kernels is left out in turn. A fault is found when an operation fails,
 //! differs from the reference, or gives other bits than the kernels as they are, in one of two orders of threads. Indices
 //! are planted in four places: a load and a store, of a buffer and of shared memory; the sanitizer must name the line.
 
@@ -15,7 +15,8 @@ use hopeval_device::{
 use std::error::Error;
 use std::process::Command;
 
-const BARRIERS: [&str; 2] = ["__syncthreads();", "__syncwarp();"];
+/// What threads wait for each other with, and for their own copies.
+const BARRIERS: [&str; 3] = ["__syncthreads();", "__syncwarp();", "copy_wait<0>();"];
 
 /// What follows a barrier that cannot be missed here: lanes wait for each other in the products with positions, before they
 /// store. On a GPU those promise nothing of memory.
@@ -144,12 +145,17 @@ fn every_barrier_counts(test: &str, name: &str, family: &str) {
         let mut again = Command::new(std::env::current_exe().expect("this test"));
         again.args(["--exact", test, "--nocapture"]).env("PLANTED", which.to_string()).env("EXPECTED", &expected);
         let ran = again.env("RUST_BACKTRACE", "0").output().expect("this test again");
-        if ran.status.success() && !UNSEEN.iter().any(|unseen| text[at..].starts_with(unseen)) {
-            missed.push(fault);
-        } else {
-            let report = String::from_utf8_lossy(&ran.stderr);
-            let how = report.lines().find(|line| line.contains("cending: "));
-            eprintln!("{fault}: {}", how.map_or_else(|| ran.status.to_string(), String::from));
+        let report = String::from_utf8_lossy(&ran.stderr);
+        let how = report.lines().find(|line| line.contains("cending: ")).map(String::from);
+        // No code: a signal ended it.
+        let how = how.or_else(|| ran.status.code().is_none().then(|| ran.status.to_string()));
+        assert!(how.is_some() != ran.status.success(), "{fault}: {}\n{report}", ran.status);
+        match how {
+            Some(how) => eprintln!("{fault}: {how}"),
+            None if UNSEEN.iter().any(|unseen| text[at..].starts_with(unseen)) => {
+                eprintln!("{fault}: cannot be seen here")
+            }
+            None => missed.push(fault),
         }
     }
     assert!(missed.is_empty(), "not found: {missed:#?}");
