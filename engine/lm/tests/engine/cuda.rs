@@ -5,6 +5,8 @@ use hopeval_cuda::Cuda;
 use hopeval_cuda_emulator::{Emulator, Options as EmulatorOptions};
 use hopeval_device::conformance::Arithmetic;
 use hopeval_lm::self_check::Variant;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 fn options() -> EmulatorOptions {
     EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR"))
@@ -106,23 +108,27 @@ fn memory_of_cuda_that_runs_out_halves_batches_and_loses_nothing() {
     let full = with(None).unwrap();
     let all = full.engine.ask(scores());
     let most = full.engine.counters().batches.load(Relaxed);
-    let (mut unopened, mut refused, mut halved) = (0, 0, 0);
-    // From too little for the weights to enough for all.
-    for memory in (0..30).map(|n| (1.5_f64.powi(n) * 1024.0) as u64) {
-        let Ok(scarce) = with(Some(memory)) else {
-            unopened += 1;
-            continue;
-        };
+    // The least that holds the weights, to a kibibyte.
+    let (mut below, mut weights) = (0, 1 << 30);
+    while weights - below > 1024 {
+        let middle = u64::midpoint(below, weights);
+        if with(Some(middle)).is_ok() { weights = middle } else { below = middle }
+    }
+    let (mut refused, mut halved) = (0, 0);
+    for memory in (0..64).map(|n| weights + n * 4096) {
+        let scarce = with(Some(memory)).unwrap();
         let found = scarce.engine.ask(scores());
         let out = |completion: &&Completion| matches!(completion.result, Err(Refusal::OutOfMemory { .. }));
         let without = found.iter().filter(out).count();
         for (a, b) in all.iter().zip(&found).filter(|(_, b)| !out(b)) {
             assert_eq!(a.result, b.result, "{memory} bytes");
         }
+        let counters = scarce.engine.counters();
+        assert_eq!(counters.halved.load(Relaxed) > 0, counters.batches.load(Relaxed) > most, "{memory} bytes");
         refused += usize::from(without > 0);
-        halved += usize::from(without == 0 && scarce.engine.counters().batches.load(Relaxed) > most);
+        halved += usize::from(without == 0 && counters.halved.load(Relaxed) > 0);
     }
-    assert!(unopened > 0 && refused > 0 && halved > 0, "{unopened} unopened, {refused} refused, {halved} halved");
+    assert!(refused > 0 && halved > 0, "{refused} refused, {halved} halved");
 }
 
 #[test]
@@ -135,4 +141,31 @@ fn a_cuda_device_that_is_lost_answers_nothing_more() {
             assert!(matches!(refusal, Refusal::Device { .. }) && !refusal.is_determinate(), "{refusal}");
         }
     }
+}
+
+#[test]
+fn what_the_device_uses_is_shared_among_the_answers() {
+    for name in ["gpt2", "t5-v1.1", "bert-token"] {
+        let counter = Arc::new(AtomicU64::new(1 << 40));
+        let device = cuda(Arithmetic::F32, EmulatorOptions { energy: Some(Arc::clone(&counter)), ..options() });
+        let session = open(name, device, SMALL);
+        let before = counter.load(Relaxed);
+        let mut asked = asked(name);
+        // Equal ones meet, and have the cost of one together.
+        asked.push(asked[0].clone());
+        let completions = session.engine.ask(asked.clone());
+        let used = (counter.load(Relaxed) - before) as f64 / 1e3;
+        let shares: Vec<f64> = completions.iter().map(|completion| completion.cost.energy_j.unwrap()).collect();
+        let told: f64 = shares.iter().sum();
+        assert!(used > 0.0 && (told - used).abs() < 1e-9 * used, "{name}: {told} of {used}");
+        let counted = session.engine.counters().energy_uj.load(Relaxed) as f64 / 1e6;
+        assert!((counted - used).abs() < 1e-9, "{name}: {counted} of {used}");
+        // By operations, as the seconds are.
+        for (share, completion) in shares.iter().zip(&completions) {
+            assert!(*share > 0.0 && completion.cost.device_s > 0.0, "{name}: {:?}", completion.cost);
+        }
+        assert_eq!(shares[0], shares[asked.len() - 1], "{name}");
+    }
+    let uncounted = open("gpt2", cuda(Arithmetic::F32, options()), SMALL).engine.ask(scores());
+    assert!(uncounted.iter().all(|completion| completion.cost.energy_j.is_none()), "what is not counted is not 0");
 }
