@@ -107,6 +107,8 @@ pub struct Stepped {
     pub failed: Vec<(Vec<u64>, DeviceError)>,
     /// Passes through the model.
     pub passes: u64,
+    /// Passes for which memory ran out, and which were made again in parts.
+    pub halved: u64,
 }
 
 impl Stepped {
@@ -359,6 +361,7 @@ impl<D: Device> Generator<D> {
             stepped.passes += 1;
             if count > 1 && matches!(logits, Err(DeviceError::OutOfMemory { .. })) {
                 self.abreast.halve(count);
+                stepped.halved += 1;
                 continue;
             }
             let rest = waiting.split_off(count);

@@ -140,12 +140,13 @@ fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> 
     session.engine.ask(requests.first().map(smallest));
     let warm_s = started.elapsed().as_secs_f64();
     let counters = session.engine.counters();
-    let counted: [(&str, &AtomicU64); 5] = [
+    let counted: [(&str, &AtomicU64); 6] = [
         ("requested_tokens", &counters.requested_tokens),
         ("unique_tokens", &counters.unique_tokens),
         ("computed_tokens", &counters.computed_tokens),
         ("operations", &counters.operations),
         ("batches", &counters.batches),
+        ("halved", &counters.halved),
     ];
     for pass in 0..arguments.repeat {
         let before = counted.map(|(_, counter)| counter.load(Relaxed));
