@@ -17,6 +17,7 @@ use hopeval_cluster::mesh::{self, MeshSettings, Role};
 use hopeval_cluster::metrics::{self, Metrics, MetricsError};
 use hopeval_cluster::pulse::{Pulse, PulseSettings, Verdict};
 use hopeval_cluster::signals::Signals;
+use hopeval_cuda::boards;
 use hopeval_jobs::JobError;
 use hopeval_jobs::corpora::Report;
 use hopeval_jobs::run::{self, Generation, Open, Places};
@@ -239,6 +240,7 @@ pub(crate) fn live(
         tracing::warn!(%error, "a socket thread ended badly after the work was done");
     }
     pulse.goodbye();
+    log_boards();
     let run = generation.run.id().to_owned();
     let Some(ledger) = ledger else { return Ok(Ended { run, outcomes: None }) };
     let log = ledger.join().map_err(|_| anyhow!("the ledger's thread panicked"))?;
@@ -251,6 +253,19 @@ pub(crate) fn live(
         tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &|done| report("tables", done))
             .unwrap_or_else(|error| leave(&generation, &error));
     Ok(Ended { run, outcomes: Some((finished.failed, finished.outcomes)) })
+}
+
+/// Says how busy and how full the boards of this process were; they are CUDA's.
+fn log_boards() {
+    for board in boards::all() {
+        let seen = board.seen();
+        // Less than a second of work was not looked at.
+        if seen.memory > 0 {
+            let utilisation = seen.utilisation().map(|percent| percent.round());
+            let (memory_peak, memory) = (seen.memory_peak, seen.memory);
+            tracing::info!(device = board.name(), utilisation, memory_peak, memory, "the GPU while it was used");
+        }
+    }
 }
 
 /// Ends the process after a fault: as resumable if it may pass.
@@ -300,7 +315,10 @@ fn token(hosts: &[String]) -> [u8; 32] {
 /// # Errors
 /// The address cannot be had.
 pub(crate) fn serve_metrics(address: std::net::SocketAddr, generation: &Generation) -> Result<(), MetricsError> {
-    let server = Metrics::serve(address, metrics::of_run(&generation.counters))?;
+    let mut metrics = metrics::of_run(&generation.counters);
+    // Models are open by now, and with them all devices of this process.
+    metrics.extend(metrics::of_boards());
+    let server = Metrics::serve(address, metrics)?;
     tracing::info!(address = %server.address(), "serving metrics");
     // It lives as long as the process: a scrape after the end finds the final counts.
     std::mem::forget(server);

@@ -4,6 +4,7 @@
 //! worker. `/metrics` is the text format 0.0.4, `/healthz` says that the process answers. There is no authentication:
 //! bind it to an address that only the monitoring reaches.
 
+mod boards;
 mod run;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use prometheus::proto;
 use prometheus::{Encoder, Registry, TextEncoder};
 use tokio::sync::oneshot;
 
+pub use boards::of_boards;
 pub use run::of_run;
 
 /// What a number means to Prometheus.

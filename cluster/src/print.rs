@@ -163,6 +163,7 @@ fn heading(run: &Open, shown: &Shown, stratum: &str) -> String {
 pub(crate) fn incurred(costs: &[CostRow]) -> String {
     let incurred: Vec<_> = costs.iter().filter(|row| row.configuration.is_none()).collect();
     let models = incurred.iter().any(|row| row.computed_tokens.is_some());
+    let counted = incurred.iter().any(|row| row.energy_j.is_some());
     let rows = incurred.iter().map(|row| {
         let count = |n: Option<u64>| n.map_or(UNKNOWN.to_owned(), |n| n.to_string());
         let seconds = |s: Option<f64>| s.map_or(UNKNOWN.to_owned(), |s| format!("{s:.3}"));
@@ -179,11 +180,17 @@ pub(crate) fn incurred(costs: &[CostRow]) -> String {
             let tokens = row.computed_tokens.map(|_| tokens);
             cells.extend([count(tokens), count(row.computed_tokens), seconds(row.device_s)]);
         }
+        if counted {
+            cells.push(row.energy_j.map_or(UNKNOWN.to_owned(), |joules| format!("{joules:.1}")));
+        }
         cells
     });
     let mut header = vec!["service", "kind", "requests", "unique", "computed", "service seconds"];
     if models {
         header.extend(["tokens", "through the model", "device seconds"]);
+    }
+    if counted {
+        header.push("joules");
     }
     let table = markdown(&header, rows);
     format!("\nincurred by this run\n\n{table}\n")

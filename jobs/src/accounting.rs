@@ -2,7 +2,7 @@
 //!
 //! Three costs that are never mixed (see [`CostRow`]): *attributed*, a configuration's work as if nothing were shared, at the
 //! run's measured rates; *incurred*, what the run spent; and *isolated*, measured where one question was in flight at a time,
-//! which only a run of the mode `latency` has. What is not known is none, never 0.
+//! which only a run of the mode `latency` has. Energy is attributed and incurred. What is not known is none, never 0.
 
 use crate::error::JobError;
 use crate::job::Mode;
@@ -96,6 +96,8 @@ pub struct Calls {
     pub service_s: Option<f64>,
     /// Seconds of the device, at the run's measured rate.
     pub device_s: Option<f64>,
+    /// Joules that the device uses, at the run's measured rate; none where nothing counted them.
+    pub energy_j: Option<f64>,
 }
 
 /// What a question needs without sharing, at the run's measured rates.
@@ -115,6 +117,8 @@ pub struct Attributed {
     pub device_s: Option<f64>,
     /// Money for devices; none where no price is known, and as `device_s`.
     pub money: Option<f64>,
+    /// Joules that devices use; none where one of them does not count, and as `device_s`.
+    pub energy_j: Option<f64>,
 }
 
 /// What a question took alone, in seconds: means over questions.
@@ -277,6 +281,7 @@ impl Counts {
             operations: of_question(row.operations),
             service_s: each(row.service_s),
             device_s: each(row.device_s),
+            energy_j: each(row.energy_j),
         });
         let calls: Vec<Calls> = calls.collect();
         let sum = |of: fn(&Calls) -> f64| total(calls.iter().map(of));
@@ -293,6 +298,7 @@ impl Counts {
             service_s: each(known_sum(computed.map(|row| row.service_s))),
             device_s: on_devices(|row| row.device_s),
             money: on_devices(|row| row.money),
+            energy_j: on_devices(|row| row.energy_j),
         };
         // A service that several parameters name is one model.
         let services: BTreeSet<&str> =
@@ -434,8 +440,9 @@ mod tests {
         );
         assert_eq!((account.calls_of(Kind::Score), account.calls_of(Kind::Read)), (3.0, 0.0));
         assert!(account.calls_of(Kind::Read).is_sign_positive());
-        let Attributed { prompt_tokens, service_s, device_s, money, .. } = account.attributed;
+        let Attributed { prompt_tokens, service_s, device_s, money, energy_j, .. } = account.attributed;
         assert_eq!((prompt_tokens, service_s, device_s, money), (20.0, Some(2.0), Some(1.0), None));
+        assert_eq!((energy_j, account.calls[0].energy_j), (None, None));
 
         // All answers of the scorer were in the journal: what they take is not known.
         let journalled = [row("score", 40, None, None), row("retrieve", 0, Some(1.0), None)];
@@ -443,6 +450,23 @@ mod tests {
         assert_eq!((account.attributed.service_s, account.attributed.device_s, account.parameters), (None, None, None));
         let earlier = counts(&[outcome("ok", Some(10)), outcome("ok", None)]);
         assert_eq!(earlier.account(configuration, &parameters, [].iter()).passages_retrieved, None);
+    }
+
+    #[test]
+    fn joules_of_a_question_are_those_of_its_models_if_all_are_counted() {
+        let two = counts(&[FinalOutcomeRow::default(), FinalOutcomeRow::default()]);
+        let counted = |kind, joules| CostRow { energy_j: joules, ..row(kind, 40, Some(3.0), Some(2.0)) };
+        // A retriever has no device.
+        let search = row("retrieve", 0, Some(1.0), None);
+        let joules = |rows: &[CostRow]| {
+            let account = two.account(ConfigurationRow::default(), &BTreeMap::new(), rows.iter());
+            (account.calls.iter().map(|calls| calls.energy_j).collect::<Vec<_>>(), account.attributed.energy_j)
+        };
+        let rows = [counted("score", Some(600.0)), counted("read", Some(50.0)), search.clone()];
+        assert_eq!(joules(&rows), (vec![Some(300.0), Some(25.0), None], Some(325.0)));
+        // One model on the CPU, where nothing counts.
+        let rows = [counted("score", Some(600.0)), counted("read", None), search];
+        assert_eq!(joules(&rows), (vec![Some(300.0), None, None], None));
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct ModelSpending {
     pub computed_tokens: u64,
     /// Microseconds of the device.
     pub device_us: u64,
+    /// Microjoules that the device used; 0 where they were not counted.
+    pub energy_uj: u64,
 }
 
 impl Spending {
@@ -102,6 +104,7 @@ impl Spending {
                 operations: read(&spent.operations),
                 computed_tokens: read(&spent.computed_tokens),
                 device_us: read(&spent.device_us),
+                energy_uj: read(&spent.energy_uj),
             },
         }
     }
@@ -134,6 +137,7 @@ impl Spending {
                 operations: of(a.operations, b.operations),
                 computed_tokens: of(a.computed_tokens, b.computed_tokens),
                 device_us: of(a.device_us, b.device_us),
+                energy_uj: of(a.energy_uj, b.energy_uj),
             },
         }
     }
@@ -143,14 +147,28 @@ impl Spending {
         (self.model.device_us > 0).then(|| self.model.device_us as f64 / 1e6)
     }
 
-    /// Seconds of the device for an operation that is performed. Sharing performs fewer than the requests need by
-    /// themselves: as the share of their tokens that went through the model says.
+    /// Joules that the device used; none where nothing counted them.
+    pub fn energy_j(&self) -> Option<f64> {
+        (self.model.energy_uj > 0).then(|| self.model.energy_uj as f64 / 1e6)
+    }
+
+    /// Seconds of the device for an operation that is performed.
     pub fn device_rate(&self) -> Option<f64> {
+        Some(self.device_s()? / self.performed()?)
+    }
+
+    /// Joules for an operation that is performed.
+    pub fn energy_rate(&self) -> Option<f64> {
+        Some(self.energy_j()? / self.performed()?)
+    }
+
+    /// Operations that were performed, if there were any. Sharing performs fewer than the requests need by themselves: as
+    /// the share of their tokens that went through the model says.
+    fn performed(&self) -> Option<f64> {
         let ModelSpending { prompt_tokens, completion_tokens, scored_tokens, operations, computed_tokens, .. } =
             self.model;
         let tokens = (prompt_tokens + completion_tokens + scored_tokens) as f64;
-        let performed = operations as f64 * (computed_tokens as f64 / tokens);
-        self.device_s().filter(|_| performed > 0.0).map(|seconds| seconds / performed)
+        Some(operations as f64 * (computed_tokens as f64 / tokens)).filter(|&performed| performed > 0.0)
     }
 }
 
@@ -383,5 +401,65 @@ impl Pen {
             self.store.put(&live_object(&run), bytes.into())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100 tokens that need 1,000 operations, half of which went through the model, in 2 seconds with 500 joules.
+    fn spent() -> Spent {
+        Spent {
+            requests: AtomicU64::new(3),
+            prompt_tokens: AtomicU64::new(90),
+            scored_tokens: AtomicU64::new(10),
+            operations: AtomicU64::new(1_000),
+            computed_tokens: AtomicU64::new(50),
+            device_us: AtomicU64::new(2_000_000),
+            energy_uj: AtomicU64::new(500_000_000),
+            ..Spent::default()
+        }
+    }
+
+    #[test]
+    fn rates_are_of_what_was_performed() {
+        let spending = Spending::of("scorer", &spent());
+        assert_eq!((spending.device_s(), spending.energy_j()), (Some(2.0), Some(500.0)));
+        assert_eq!((spending.device_rate(), spending.energy_rate()), (Some(2.0 / 500.0), Some(1.0)));
+    }
+
+    #[test]
+    fn what_was_not_counted_has_no_rate_and_is_not_0() {
+        let of = |model| Spending { model, ..Spending::none("scorer") };
+        let timed = Spending::of("scorer", &Spent { energy_uj: AtomicU64::new(0), ..spent() });
+        assert_eq!((timed.energy_j(), timed.energy_rate(), timed.device_rate()), (None, None, Some(2.0 / 500.0)));
+        // Everything was in the journal.
+        let nothing = of(ModelSpending::default());
+        assert_eq!((nothing.energy_j(), nothing.energy_rate(), nothing.device_rate()), (None, None, None));
+        let unperformed = of(ModelSpending { energy_uj: 5, device_us: 5, ..ModelSpending::default() });
+        assert_eq!((unperformed.energy_rate(), unperformed.device_rate()), (None, None));
+    }
+
+    #[test]
+    fn readings_add_up_to_the_whole() {
+        let counters = spent();
+        let first = Spending::of("scorer", &counters);
+        counters.energy_uj.fetch_add(7, Relaxed);
+        counters.device_us.fetch_add(3, Relaxed);
+        let second = Spending::of("scorer", &counters);
+        let since = second.since(&first);
+        assert_eq!((since.model.energy_uj, since.model.device_us, since.model.operations), (7, 3, 0));
+        let mut sum = first;
+        sum.add(&since);
+        assert_eq!(sum, second);
+    }
+
+    #[test]
+    fn commits_of_earlier_versions_have_counted_no_energy() {
+        let earlier = r#"{"service":"t5","requests":2,"unique":2,"journalled":0,"computed":2,"failed":0,"unreadable":0,
+                          "service_us":9,"model":{"operations":4,"device_us":9}}"#;
+        let spending: Spending = serde_json::from_str(earlier).expect("a spending");
+        assert_eq!((spending.model.device_us, spending.energy_j()), (9, None));
     }
 }

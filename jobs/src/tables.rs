@@ -452,6 +452,7 @@ fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (Ca
     let spent = incurred(log);
     // Unshared work at the run's measured rates; unknown where nothing was computed in this run.
     let device_s = |call: &CallRow| Some(spent.get(&call.service)?.device_rate()? * call.operations as f64);
+    let energy_j = |call: &CallRow| Some(spent.get(&call.service)?.energy_rate()? * call.operations as f64);
     let service_s = |call: &CallRow| {
         let spent = spent.get(&call.service)?;
         // A model's work is measured by its operations, a retriever's by its queries.
@@ -478,6 +479,7 @@ fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (Ca
             service_s: service_s(call),
             device_s: device_s(call),
             money: money(device_s(call)),
+            energy_j: energy_j(call),
             ..CostRow::default()
         })
         .collect();
@@ -506,6 +508,7 @@ pub fn incurred_row(spending: &Spending) -> CostRow {
         computed_tokens: Some(model.computed_tokens).filter(|&tokens| tokens > 0),
         service_s: Some(spending.service_us as f64 / 1e6),
         device_s: spending.device_s(),
+        energy_j: spending.energy_j(),
         ..CostRow::default()
     }
 }

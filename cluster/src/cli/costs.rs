@@ -129,6 +129,10 @@ fn cost(accounts: &[Account]) -> String {
     if priced {
         header.extend(["attributed, money", "isolated, money"]);
     }
+    let counted = accounts.iter().any(|account| account.attributed.energy_j.is_some());
+    if counted {
+        header.push("attributed, joules");
+    }
     let rows = accounts.iter().map(|account| {
         let (needed, alone) = (&account.attributed, account.isolated);
         let mut cells = vec![name(account), size(account.parameters)];
@@ -136,6 +140,9 @@ fn cost(accounts: &[Account]) -> String {
         cells.extend([known(alone.map(|alone| alone.wall_s), 6), known(alone.and_then(|alone| alone.device_s), 6)]);
         if priced {
             cells.extend([known(needed.money, 9), known(alone.and_then(|alone| alone.money), 9)]);
+        }
+        if counted {
+            cells.push(known(needed.energy_j, 3));
         }
         cells
     });

@@ -6,8 +6,8 @@ use crate::tensor::{from_bytes, stack, to_bytes};
 use crate::{Cuda, Matrix, Tensor, Vector, attention, log_probs, product};
 use Argument::{Buffer, F32, Null, U32};
 use hopeval_device::{
-    Activation, Attention, Columns, Device, DeviceError, Energy, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
-    Norm, Rotary, RotaryStyle,
+    Activation, Attention, Columns, Device, DeviceError, Energy, Epilogue, HostTensor, Identity, Layout, LogProbs,
+    Lookup, Norm, Rotary, RotaryStyle,
 };
 
 /// Threads of kernels that have one for each number.

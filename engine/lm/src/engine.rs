@@ -153,6 +153,8 @@ pub struct Cost {
     pub service_s: f64,
     /// Its share of its batches' seconds on the device, by operations.
     pub device_s: f64,
+    /// Its share of what the device used for its batches, in joules, by operations; none where nothing counts that.
+    pub energy_j: Option<f64>,
     /// Its share, by tokens, of those that went through the model for its batches: over all completions they sum to
     /// [`Counters::computed_tokens`], as long as no batch failed.
     pub computed_tokens: u64,
@@ -173,8 +175,12 @@ pub struct Counters {
     pub operations: AtomicU64,
     /// Batches.
     pub batches: AtomicU64,
+    /// Batches for which memory ran out, and which were tried again in parts.
+    pub halved: AtomicU64,
     /// Microseconds in batches.
     pub device_us: AtomicU64,
+    /// Microjoules that the device used for batches, as far as they were counted.
+    pub energy_uj: AtomicU64,
 }
 
 /// What an engine's model can be asked.

@@ -16,7 +16,7 @@ pub mod shards;
 
 use super::lm::{Lm, Model};
 use super::sparse::ranked;
-use super::spent::{Spent, add, microseconds};
+use super::spent::{Spent, add, microjoules, microseconds};
 use super::{cannot, corpus};
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
@@ -234,7 +234,7 @@ impl Dense {
     }
 
     /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses have the
-    /// encoder's work; its time goes to `spent`, and its microseconds of the device are returned.
+    /// encoder's work; its time and energy go to `spent`, and its microseconds of the device are returned.
     pub(super) fn retrieve(
         &self,
         corpus: &Corpus,
@@ -282,12 +282,13 @@ impl Dense {
         let prepared: Vec<_> = prepared.collect();
         let embeddings: Vec<_> = prepared.iter().flatten().map(|(_, embedding)| embedding.clone()).collect();
         let mut completions = model.ask(embeddings).into_iter();
-        let (mut device_s, mut computed_tokens) = (0.0, 0);
+        let (mut device_s, mut energy_uj, mut computed_tokens) = (0.0, 0, 0);
         let embedded = prepared.into_iter().map(|prepared| {
             let (asked, _) = prepared?;
             let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
             let (response, charge) = model.vector(completions.next().ok_or_else(lost)?);
             device_s += charge.device_s;
+            energy_uj += microjoules(charge.energy_j);
             computed_tokens += charge.computed_tokens;
             let work = response.work;
             match response.vector() {
@@ -302,6 +303,7 @@ impl Dense {
         let device_us = microseconds(device_s);
         if let Some(spent) = spent {
             add(&spent.device_us, device_us);
+            add(&spent.energy_uj, energy_uj);
             // Equal queries meet in the engine: what went through the model is less than what they have together.
             add(&spent.computed_tokens, computed_tokens);
         }

@@ -280,6 +280,8 @@ pub(super) struct Charge {
     service_s: f64,
     /// Of the device.
     pub(super) device_s: f64,
+    /// That the device used, where it is counted.
+    pub(super) energy_j: Option<f64>,
     /// Its share of what went through the model.
     pub(super) computed_tokens: u64,
 }
@@ -322,6 +324,9 @@ impl Ending {
             };
             spent.service_s = spent.service_s.max(cost.service_s);
             spent.device_s += cost.device_s;
+            if let Some(joules) = cost.energy_j {
+                *spent.energy_j.get_or_insert(0.0) += joules;
+            }
             spent.computed_tokens += cost.computed_tokens;
             match result {
                 Ok(answer) => answers.push(answer),

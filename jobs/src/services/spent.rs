@@ -36,6 +36,8 @@ pub struct Spent {
     pub service_us: AtomicU64,
     /// Microseconds of a device.
     pub device_us: AtomicU64,
+    /// Microjoules that a device used, as far as they were counted.
+    pub energy_uj: AtomicU64,
 }
 
 /// How long an answer took, in microseconds.
@@ -78,6 +80,11 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
 /// Seconds as whole microseconds.
 pub(super) fn microseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64
+}
+
+/// Joules as whole microjoules: 0 where they were not counted.
+pub(super) fn microjoules(joules: Option<f64>) -> u64 {
+    joules.map_or(0, |joules| (joules * 1e6).round() as u64)
 }
 
 /// Whole microseconds since `begun`.

@@ -8,7 +8,8 @@ use crate::pack::Packer;
 use crate::request::{Answer, Request, Score, Scored};
 use crate::score::{self, Batched};
 use crate::states::StatesPool;
-use hopeval_device::{Device, DeviceError};
+use hopeval_device::energy::Piece;
+use hopeval_device::{Device, DeviceError, Energy};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -43,7 +44,21 @@ struct Group {
     /// When its item left the queue.
     started: Option<Instant>,
     device_s: f64,
+    energy_j: Option<f64>,
     computed_tokens: u64,
+}
+
+/// Work that the device has begun.
+struct Begun<'a> {
+    at: Instant,
+    energy: Option<Piece<'a>>,
+}
+
+impl<'a> Begun<'a> {
+    fn on(device: &'a impl Device) -> Self {
+        let energy = device.energy().map(Energy::begin);
+        Self { at: Instant::now(), energy }
+    }
 }
 
 impl<'a, D: Device> Worker<'a, D> {
@@ -112,7 +127,14 @@ impl<'a, D: Device> Worker<'a, D> {
         self.groups += 1;
         self.same.insert(same.clone(), self.groups);
         let request = submission.request.clone();
-        let group = Group { same, submissions: vec![submission], started: None, device_s: 0.0, computed_tokens: 0 };
+        let group = Group {
+            same,
+            submissions: vec![submission],
+            started: None,
+            device_s: 0.0,
+            energy_j: None,
+            computed_tokens: 0,
+        };
         self.waiting.insert(self.groups, group);
         let packer = if matches!(request, Request::Generate(_)) { &mut self.prompts } else { &mut self.batches };
         let item = Item::new(self.model, request, self.groups, self.options.share);
@@ -123,16 +145,16 @@ impl<'a, D: Device> Worker<'a, D> {
     /// One batch of scores or encodings.
     fn run_batch(&mut self) {
         let Some(batch) = self.batches.next_batch() else { return };
-        let started = Instant::now();
+        let begun = Begun::on(self.device);
         let outcome = self.answer(&batch);
         self.counters.batches.fetch_add(1, Relaxed);
         match outcome {
             Ok(Batched { results, computed_tokens }) => {
                 self.batches.done();
-                self.leave(&batch, started);
+                self.leave(&batch, begun.at);
                 self.charge(
                     &batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>(),
-                    started,
+                    begun,
                     computed_tokens,
                     request_tokens,
                 );
@@ -141,6 +163,7 @@ impl<'a, D: Device> Worker<'a, D> {
                 }
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
+                self.counters.halved.fetch_add(1, Relaxed);
                 let alone = self.batches.out_of_memory(batch);
                 assert!(alone.is_none(), "several items wait again; this is a bug");
             }
@@ -222,14 +245,15 @@ impl<'a, D: Device> Worker<'a, D> {
         if generator.is_empty() {
             return;
         }
-        let started = Instant::now();
+        let begun = Begun::on(self.device);
         let groups = generator.tags();
         let stepped = generator.step(self.device, &model, self.detokenise.as_deref());
         let computed_tokens = generator.take_computed();
         self.counters.batches.fetch_add(stepped.passes, Relaxed);
+        self.counters.halved.fetch_add(stepped.halved, Relaxed);
         self.full &= !stepped.has_left();
         // A token of each.
-        self.charge(&groups, started, computed_tokens, |_| 1);
+        self.charge(&groups, begun, computed_tokens, |_| 1);
         self.finish(stepped.finished);
         for (groups, error) in stepped.failed {
             groups.into_iter().for_each(|group| self.complete(group, Err(refusal(&error))));
@@ -237,7 +261,7 @@ impl<'a, D: Device> Worker<'a, D> {
     }
 
     fn admit(&mut self, model: &Generative<'_, D>, batch: Vec<(u64, Item)>) {
-        let started = Instant::now();
+        let work = Begun::on(self.device);
         let requests =
             batch.iter().map(|(_, item)| (item.group, item.request.as_generate().clone())).collect::<Vec<_>>();
         let oldest = (0..batch.len()).min_by_key(|n| batch[*n].0).expect("a batch holds an item; this is a bug");
@@ -253,16 +277,17 @@ impl<'a, D: Device> Worker<'a, D> {
                     [begun, left].map(|part| part.into_iter().map(|(_, item)| item).collect::<Vec<_>>());
                 self.full = !left.is_empty() && finished.is_empty();
                 self.prompts.put_back(left);
-                self.leave(&begun, started);
+                self.leave(&begun, work.at);
                 self.charge(
                     &begun.iter().map(|(_, item)| item.group).collect::<Vec<_>>(),
-                    started,
+                    work,
                     computed_tokens,
                     request_tokens,
                 );
                 self.finish(finished);
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
+                self.counters.halved.fetch_add(1, Relaxed);
                 let alone = self.prompts.out_of_memory(batch);
                 assert!(alone.is_none(), "several items wait again; this is a bug");
             }
@@ -292,11 +317,13 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    /// Shares the seconds since `started` among groups by the operations that each needs alone, and the tokens that went
-    /// through the model meanwhile by the tokens of each.
-    fn charge(&mut self, groups: &[u64], started: Instant, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
-        let spent = started.elapsed();
+    /// Shares the seconds and the energy of work that has ended among groups by the operations that each needs alone, and
+    /// the tokens that went through the model meanwhile by the tokens of each.
+    fn charge(&mut self, groups: &[u64], work: Begun<'_>, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
+        let spent = work.at.elapsed();
+        let energy_j = work.energy.and_then(Piece::end);
         self.counters.device_us.fetch_add(spent.as_micros() as u64, Relaxed);
+        self.counters.energy_uj.fetch_add(energy_j.map_or(0, |joules| (joules * 1e6).round() as u64), Relaxed);
         self.counters.computed_tokens.fetch_add(computed_tokens, Relaxed);
         let operations = |group: &Group| group.submissions[0].work.operations.max(1) as f64;
         let tokens = |group: &Group| tokens(&group.submissions[0].request);
@@ -305,7 +332,11 @@ impl<'a, D: Device> Worker<'a, D> {
         let mut shares = Shares::new(computed_tokens, all_tokens);
         for group in groups {
             let group = self.waiting.get_mut(group).expect("a group waits until it is complete; this is a bug");
-            group.device_s += spent.as_secs_f64() * operations(group) / all_operations;
+            let share = operations(group) / all_operations;
+            group.device_s += spent.as_secs_f64() * share;
+            if let Some(energy_j) = energy_j {
+                *group.energy_j.get_or_insert(0.0) += energy_j * share;
+            }
             group.computed_tokens += shares.next(tokens(group));
         }
     }
@@ -342,6 +373,7 @@ impl<'a, D: Device> Worker<'a, D> {
                 queue_s: started.saturating_duration_since(submission.since).as_secs_f64(),
                 service_s: started.elapsed().as_secs_f64(),
                 device_s: group.device_s / shares as f64,
+                energy_j: group.energy_j.map(|joules| joules / shares as f64),
                 computed_tokens: tokens.next(1),
             };
             submission.answer(Completion { result, work, cost });

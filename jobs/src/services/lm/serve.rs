@@ -3,7 +3,7 @@
 use super::{Asked, Lm};
 use crate::services::Fault;
 use crate::services::desk::{Counter, Task, answered, drain, waited};
-use crate::services::spent::{Books, Took, add, microseconds};
+use crate::services::spent::{Books, Took, add, microjoules, microseconds};
 use hopeval_lm::engine::{Completion, Reply};
 use hopeval_lm::request::Request;
 use hopeval_methods::{FailureKind, Response};
@@ -46,6 +46,7 @@ fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
             let (service_us, device_us) = (microseconds(charge.service_s), microseconds(charge.device_s));
             if let Some(spent) = till.books.get(&till.name) {
                 add(&spent.computed_tokens, charge.computed_tokens);
+                add(&spent.energy_uj, microjoules(charge.energy_j));
             }
             let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
             till.settle(task, response, took);
