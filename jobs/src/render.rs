@@ -7,7 +7,7 @@ use crate::journal::{Author, Scribe, Shelf};
 use crate::judge::{Judge, TallyKey};
 use crate::ledger::{Clerk, Receipt};
 use crate::services::dense::shards::Spread;
-use crate::services::{Books, Desk, Fault};
+use crate::services::{Books, Desk, Fault, Manner};
 use crate::sink::Sink;
 use hopeval_measures::Scratch;
 use hopeval_operators::Counters;
@@ -83,16 +83,8 @@ pub fn render(worker: &mut Worker, parts: Parts) {
     let catalogue = &parts.company.catalogue;
     let spread = Spread::open(catalogue, worker.index(), worker.peers());
     let inlet = spread.as_ref().map(|spread| &spread.inlet);
-    let desk = Desk::open(
-        catalogue,
-        parts.shelf.clone(),
-        &parts.books,
-        parts.batch,
-        parts.mode,
-        worker.index(),
-        &parts.fault,
-        inlet,
-    );
+    let manner = Manner { batch: parts.batch, mode: parts.mode, worker: worker.index() };
+    let desk = Desk::open(catalogue, parts.shelf.clone(), &parts.books, manner, &parts.fault, inlet);
     let scribe = Scribe::new(
         &parts.store,
         parts.author.clone(),

@@ -21,7 +21,7 @@ pub mod sparse;
 pub mod spent;
 
 pub use corpus::CORPUS;
-pub use desk::Desk;
+pub use desk::{Desk, Manner};
 pub use spent::{Books, Spent, books};
 
 use crate::corpora::Report;

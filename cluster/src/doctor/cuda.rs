@@ -52,7 +52,7 @@ mod tests {
     use hopeval_cuda::machine::{Architecture, Version};
 
     fn bare() -> Facts {
-        let unusable = hopeval_cuda::machine::Facts::gather().nvml.err();
+        let unusable = Facts::gather().nvml.err();
         Facts {
             driver: Err(Missing::Driver),
             devices: Err(Missing::Driver),

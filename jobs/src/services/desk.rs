@@ -51,19 +51,29 @@ pub struct Desk {
     archive: Sender<(Task, Location)>,
 }
 
+/// How the requests of one worker are answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Requests that a retriever takes at once.
+    pub batch: usize,
+    /// Whether answers are timed.
+    pub mode: Mode,
+    /// The worker's index, which says which device is its own.
+    pub worker: usize,
+}
+
 impl Desk {
-    /// Opens the services of one worker, each with a thread of its own; a retriever takes up to `batch` requests at once.
-    /// The desk of the worker of this index. Queries of dense indexes go by `inlet` to all workers, where there is more than this one.
+    /// Opens the services of one worker, each with a thread of its own. Queries of dense indexes go by `inlet` to all workers,
+    /// where there is more than this one. What ends the run is told to `fault`.
     pub fn open(
         catalogue: &Arc<Catalogue>,
         shelf: Shelf,
         books: &Books,
-        batch: usize,
-        mode: Mode,
-        worker: usize,
+        manner: Manner,
         fault: &Fault,
         inlet: Option<&Inlet>,
     ) -> Self {
+        let Manner { batch, mode, worker } = manner;
         let mut queues = BTreeMap::new();
         for (name, engine) in &catalogue.engines {
             if catalogue.infos.get(name).is_some_and(|info| !info.journalled) {
