@@ -248,11 +248,8 @@ pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
 /// for that would be committed, and whoever resumes the run would never ask it again.
 pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault) -> Settled {
     let (submission, _) = task;
-    if let Err(failure) = &response.result
-        && failure.kind == FailureKind::DeviceLost
-    {
-        let service = submission.request.service.to_string();
-        fault.report(JobError::DeviceLost { service, reason: failure.message.clone() });
+    if let Some(lost) = lost(&submission.request, &response) {
+        fault.report(lost);
         loop {
             std::thread::park();
         }
@@ -268,6 +265,12 @@ pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault
         served: served.clone(),
     };
     (submission.ticket, Answered { response: served, record: Some(record) })
+}
+
+/// What ends the run, if a response says that the device of its service was lost.
+fn lost(request: &Request, response: &Response) -> Option<JobError> {
+    let failure = response.result.as_ref().err().filter(|failure| failure.kind == FailureKind::DeviceLost)?;
+    Some(JobError::DeviceLost { service: request.service.to_string(), reason: failure.message.clone() })
 }
 
 /// Microseconds since a request came, less those of its service.
@@ -305,6 +308,30 @@ impl Counter {
                 let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
                 answered(task, response, Took { queue_us, service_us, device_us }, &self.fault)
             }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_methods::request::{Direction, Links};
+    use hopeval_methods::{PassageId, ServiceName};
+
+    #[test]
+    fn a_lost_device_ends_the_run_so_that_it_can_go_on_and_no_other_failure_does() {
+        let request = Request {
+            service: ServiceName("scorer".into()),
+            ask: Ask::Links(Links { passage: PassageId(0), direction: Direction::Outgoing, read: false }),
+            draw: 0,
+        };
+        for kind in FailureKind::ALL {
+            let found = lost(&request, &Response::failure(kind, "an error that the device keeps"));
+            let said = found.as_ref().map(ToString::to_string);
+            let expected = (kind == FailureKind::DeviceLost)
+                .then(|| "[service.scorer] lost its device: an error that the device keeps".to_owned());
+            assert_eq!(said, expected);
+            assert!(found.is_none_or(|error| error.is_transient()));
         }
     }
 }
