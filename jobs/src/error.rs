@@ -1,5 +1,6 @@
 //! What can go wrong with a job, by meaning.
 
+use hopeval_methods::{Failure, FailureKind};
 use hopeval_results::{JournalError, LogError, RunError, StoreError, TableError};
 use std::path::PathBuf;
 
@@ -387,6 +388,12 @@ impl JobError {
             | Self::Table(TableError::Store(error) | TableError::Log(LogError::Store(error))) => Some(error),
             _ => None,
         }
+    }
+
+    /// What a failure of a service says of the whole process: that the service's device was lost.
+    pub(crate) fn device_lost(service: &str, failure: &Failure) -> Option<Self> {
+        let (service, reason) = (service.to_owned(), failure.message.clone());
+        (failure.kind == FailureKind::DeviceLost).then_some(Self::DeviceLost { service, reason })
     }
 
     /// Whether no space was left to write to: the run can be resumed once there is some.

@@ -309,7 +309,7 @@ impl Catalogue {
                 Err(error) => Response::failure(FailureKind::Unavailable, error.to_string()),
             },
             Some(Engine::Dense(dense)) => {
-                dense.retrieve(&self.corpus, &[request], &mut Scratch::default(), None).0.remove(0)
+                dense.retrieve(&self.corpus, &[request], &mut Scratch::default(), None, 0).0.remove(0)
             }
             Some(Engine::ShuffledLinks(_)) | None => self.look_up(request),
             Some(engine) => sparse::retrieve(&self.corpus, engine, &[request], &mut Scratch::default()).remove(0),

@@ -21,6 +21,7 @@ use super::{cannot, corpus};
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, IndexError, Scratch};
+use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
 use hopeval_methods::{Ask, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
@@ -170,11 +171,18 @@ impl Dense {
         Ok((model, model.embedding(&text, EmbedRole::Passage)?))
     }
 
+    /// Asks the encoder on a worker's device, and does not wait; without an answer where it is not open.
+    fn submit(&self, worker: usize, request: engine::Request, reply: impl FnOnce(Completion) + Send + 'static) {
+        if let Some(engine) = self.encoder.engine(worker) {
+            engine.submit(request, reply);
+        }
+    }
+
     /// What a plan takes for a response: the answer where the index is there, else the query's work, and passages that are
     /// drawn by the query.
     pub(super) fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
         if self.index.get().is_some() {
-            return self.retrieve(corpus, &[request], &mut Scratch::default(), None).0.remove(0);
+            return self.retrieve(corpus, &[request], &mut Scratch::default(), None, 0).0.remove(0);
         }
         let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
         let embedding = match self.encoder.open() {
@@ -234,20 +242,22 @@ impl Dense {
     }
 
     /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses have the
-    /// encoder's work; its time and energy go to `spent`, and its microseconds of the device are returned.
+    /// encoder's work; its time and energy go to `spent`, and its microseconds of the device are returned. `worker` says whose
+    /// device embeds.
     pub(super) fn retrieve(
         &self,
         corpus: &Corpus,
         requests: &[&Request],
         scratch: &mut Scratch,
         spent: Option<&Spent>,
+        worker: usize,
     ) -> (Vec<Response>, u64) {
         let index = match self.open(corpus) {
             Ok(index) => index,
             // It was opened before the dataflow was built.
             Err(error) => return (unavailable(requests, &error), 0),
         };
-        let (embedded, device_us) = self.embed(corpus, requests, spent);
+        let (embedded, device_us) = self.embed(corpus, requests, spent, worker);
         let queries: Vec<_> = embedded.iter().flatten().map(Embedded::query).collect();
         let mut found = index.search(&queries, scratch).into_iter();
         let answered = embedded.iter().map(|embedded| match embedded {
@@ -267,6 +277,7 @@ impl Dense {
         corpus: &Corpus,
         requests: &[&Request],
         spent: Option<&Spent>,
+        worker: usize,
     ) -> (Vec<Result<Embedded, Response>>, u64) {
         let model = match self.encoder.open() {
             Ok(model) => model,
@@ -281,7 +292,8 @@ impl Dense {
         });
         let prepared: Vec<_> = prepared.collect();
         let embeddings: Vec<_> = prepared.iter().flatten().map(|(_, embedding)| embedding.clone()).collect();
-        let mut completions = model.ask(embeddings).into_iter();
+        let engine = self.encoder.engine(worker);
+        let mut completions = engine.map_or_else(Vec::new, |engine| engine.ask(embeddings)).into_iter();
         let (mut device_s, mut energy_uj, mut computed_tokens) = (0.0, 0, 0);
         let embedded = prepared.into_iter().map(|prepared| {
             let (asked, _) = prepared?;

@@ -87,10 +87,11 @@ impl Desk {
                 name: Arc::clone(name),
                 books: Arc::clone(books),
                 fault: fault.clone(),
+                worker,
             };
             let inlet = inlet.cloned();
             spawn(&format!("service {name}"), move || match (&*counter.engine, inlet) {
-                (Engine::Lm(model), _) => lm::serve(&counter, model, worker, &receiver),
+                (Engine::Lm(model), _) => lm::serve(&counter, model, &receiver),
                 (Engine::Dense(dense), Some(inlet)) => shards::serve(&counter, dense, &receiver, batch, &inlet),
                 _ => counter.run(&receiver, batch),
             });
@@ -269,8 +270,7 @@ pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault
 
 /// What ends the run, if a response says that the device of its service was lost.
 fn lost(request: &Request, response: &Response) -> Option<JobError> {
-    let failure = response.result.as_ref().err().filter(|failure| failure.kind == FailureKind::DeviceLost)?;
-    Some(JobError::DeviceLost { service: request.service.to_string(), reason: failure.message.clone() })
+    JobError::device_lost(&request.service.0, response.result.as_ref().err()?)
 }
 
 /// Microseconds since a request came, less those of its service.
@@ -285,6 +285,8 @@ pub(super) struct Counter {
     pub(super) name: Arc<str>,
     pub(super) books: Books,
     pub(super) fault: Fault,
+    /// The worker's index, which says which device is its own.
+    pub(super) worker: usize,
 }
 
 impl Counter {
@@ -296,7 +298,7 @@ impl Counter {
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
             let (corpus, spent) = (&self.catalogue.corpus, self.books.get(&self.name));
             let (responses, device_us) = match &*self.engine {
-                Engine::Dense(dense) => dense.retrieve(corpus, &requests, &mut scratch, spent),
+                Engine::Dense(dense) => dense.retrieve(corpus, &requests, &mut scratch, spent, self.worker),
                 engine => (sparse::retrieve(corpus, engine, &requests, &mut scratch), 0),
             };
             let device_us = device_us / tasks.len() as u64;

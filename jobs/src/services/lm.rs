@@ -31,6 +31,7 @@ use super::{cannot, models};
 use crate::error::JobError;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_corpus::Corpus;
+use hopeval_device::DeviceError;
 use hopeval_lm::LmError;
 use hopeval_lm::architectures::Family;
 pub use hopeval_lm::devices::DeviceName;
@@ -107,6 +108,17 @@ impl Lm {
         let devices = self.settings.device.count(workers).map_err(|error| failed(error.into()))?;
         let open = |nth| self.settings.device.open(nth, Some(self.threads), folder, self.settings.options());
         let further = (1..devices).map(open).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let numerics = |session: &Session| session.engine.identity().numerics.clone();
+        let first = numerics(&self.open()?.session);
+        // One key, one answer: whichever device gives it.
+        if let Some((nth, other)) = further.iter().map(numerics).enumerate().find(|(_, other)| *other != first) {
+            let name = format!("cuda:{}", nth + 1);
+            let reason = format!(
+                "it computes as {other}, and cuda:0 as {first}, so their last digits differ; let CUDA_VISIBLE_DEVICES show \
+                 devices of one kind, or take one by `device = \"cuda:N\"`"
+            );
+            return Err(failed(DeviceError::Unavailable { name, reason }.into()));
+        }
         self.further.get_or_init(|| further);
         Ok(())
     }
@@ -195,16 +207,6 @@ impl Model {
             Ok(Asked { requests, ending }) => ending.end(self.session.engine.ask(requests)).0,
             Err(response) => *response,
         }
-    }
-
-    /// Embeds texts, and waits; completions come in their order.
-    pub(super) fn ask(&self, embeddings: Vec<engine::Request>) -> Vec<Completion> {
-        self.session.engine.ask(embeddings)
-    }
-
-    /// Asks the engine, and does not wait.
-    pub(super) fn submit(&self, request: engine::Request, reply: impl FnOnce(Completion) + Send + 'static) {
-        self.session.engine.submit(request, reply);
     }
 
     /// What the engine is asked for a request.

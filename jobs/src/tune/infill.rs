@@ -213,9 +213,9 @@ fn fill_in(
         let wanted = if infill.fill == Fill::Together { open } else { 1 };
         drafts = done;
         for (mut draft, response) in going.into_iter().zip(responses) {
-            let generation = response.generation().map_err(|failure| JobError::Ungenerated {
-                service: infill.service.clone(),
-                reason: failure.message,
+            let generation = response.generation().map_err(|failure| {
+                let lost = JobError::device_lost(&infill.service, &failure);
+                lost.unwrap_or(JobError::Ungenerated { service: infill.service.clone(), reason: failure.message })
             })?;
             match spans(&generation.text, wanted) {
                 Some(found) => {

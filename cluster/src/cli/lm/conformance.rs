@@ -26,7 +26,11 @@ pub(crate) fn conformance(arguments: &ConformanceArguments, threads: Option<usiz
             print::line(&document.to_string());
             return Ok(exit::FAILED_QUESTIONS);
         }
-        Err(failure) => return Err(failure).with_context(|| format!("{device} does not conform")),
+        Err(failure) => {
+            print::error(&failure);
+            print::line(&format!("{device} does NOT conform"));
+            return Ok(exit::FAILED_QUESTIONS);
+        }
     };
     if arguments.json {
         let one = |check: &hopeval_device::conformance::Check| {

@@ -197,6 +197,7 @@ fn render(
 ) -> Handle<u64> {
     let (index, workers) = (worker.index() as u64, worker.peers() as u64);
     let embedding = {
+        let worker = worker.index();
         let (corpus, dense, building) = (Arc::clone(corpus), Arc::clone(dense), Arc::clone(building));
         move |wishes| {
             let writers = Wish::writers(wishes);
@@ -205,7 +206,7 @@ fn render(
                 building.enter(Some(&dense.name));
             }
             let bound = |part: u64| (passages * part / workers) as u32;
-            Embedding { rows: bound(index)..bound(index + 1), corpus, dense, building, writers }
+            Embedding { worker, rows: bound(index)..bound(index + 1), corpus, dense, building, writers }
         }
     };
     worker.dataflow::<u64, _, _>(|scope| {
@@ -216,6 +217,8 @@ fn render(
 
 /// One worker's part of the passages on their way through the encoder.
 struct Embedding {
+    /// The worker, which says whose device embeds.
+    worker: usize,
     rows: Range<u32>,
     corpus: Arc<Corpus>,
     dense: Arc<Dense>,
@@ -242,15 +245,20 @@ impl Production for Embedding {
         let Some(passage) = self.rows.next() else { return };
         let asked = self.dense.ask(&self.corpus, PassageId(passage));
         match asked {
-            Ok((model, request)) => model.submit(request, move |completion| ticket.answer((passage, Ok(completion)))),
+            Ok((_, request)) => {
+                let reply = move |completion| ticket.answer((passage, Ok(completion)));
+                self.dense.submit(self.worker, request, reply);
+            }
             Err(failure) => ticket.answer((passage, Err(failure))),
         }
     }
 
     fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), Failed> {
         let refused = |passage: String, failure: Failure| {
-            let (name, reason) = (self.dense.name.clone(), failure.message);
-            self.building.fault.report(JobError::Embedding { name, passage, reason });
+            let name = self.dense.name.clone();
+            let lost = JobError::device_lost(&name, &failure);
+            let reason = failure.message;
+            self.building.fault.report(lost.unwrap_or(JobError::Embedding { name, passage, reason }));
             Failed
         };
         let lost = || Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() };

@@ -175,7 +175,8 @@ pub(in crate::services) fn serve(
     while let Some(tasks) = drain(receiver, batch) {
         let begun = Instant::now();
         let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
-        let (embedded, device_us) = dense.embed(&counter.catalogue.corpus, &requests, counter.books.get(&counter.name));
+        let (embedded, device_us) =
+            dense.embed(&counter.catalogue.corpus, &requests, counter.books.get(&counter.name), counter.worker);
         let device_us = device_us / tasks.len() as u64;
         let shares = shares(elapsed_us(begun), tasks.len());
         let (mut asked, mut settled) = (Vec::new(), Vec::new());

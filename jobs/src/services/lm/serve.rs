@@ -17,10 +17,10 @@ const MOST: usize = 256;
 type Asking = Vec<(Request, Reply)>;
 
 /// Serves until nobody can ask any more. What came together goes to the engine together.
-pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, worker: usize, receiver: &Receiver<Task>) {
+pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, receiver: &Receiver<Task>) {
     while let Some(tasks) = drain(receiver, MOST) {
         let asked: Asking = tasks.into_iter().flat_map(|task| take(counter, lm, task)).collect();
-        if let Some(engine) = lm.engine(worker) {
+        if let Some(engine) = lm.engine(counter.worker) {
             engine.submit_all(asked);
         }
     }
