@@ -131,6 +131,10 @@ impl<R: Runtime> Device for Cuda<R> {
         self.runtime.energy()
     }
 
+    fn finish(&self) -> Result<(), DeviceError> {
+        self.runtime.synchronize()
+    }
+
     fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Self::Matrix, DeviceError> {
         let stacked = stack(parts, layout, self.element)?;
         let buffer = self.runtime.upload(&stacked.bytes)?;

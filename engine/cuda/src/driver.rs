@@ -132,6 +132,11 @@ impl Runtime for Driver {
         from.read(into)
     }
 
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.context.enter()?;
+        self.context.synchronize()
+    }
+
     fn launch(&self, launch: Launch, arguments: &[Argument<'_, Buffer>]) -> Result<(), DeviceError> {
         self.modules.launch(launch, arguments)
     }

@@ -110,8 +110,8 @@ pub struct Product<'a, B> {
 /// * A buffer's address is a multiple of 256, and it is freed when it is dropped, after the work that uses it.
 /// * [`Runtime::product`] gives a row the same bits in whatever company: how it sums depends on `inner`, `out` and the
 ///   elements only, never on `rows`.
-/// * Memory that runs out is [`DeviceError::OutOfMemory`] and leaves everything usable; anything else that fails is
-///   [`DeviceError::Lost`], and so is whatever is asked after that.
+/// * Memory that runs out is [`DeviceError::OutOfMemory`], what the machine cannot do is [`DeviceError::Unsupported`], and both
+///   leave everything usable; anything else that fails is [`DeviceError::Lost`], and so is whatever is asked after that.
 pub trait Runtime: Send + Sync + 'static {
     /// Memory of the device. Kernels write to what is given by a shared reference: the order of the work is its lock.
     type Buffer: Send + Sync + fmt::Debug;
@@ -145,16 +145,22 @@ pub trait Runtime: Send + Sync + 'static {
     /// [`DeviceError::Lost`].
     fn download(&self, from: &Self::Buffer, into: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Waits until all work asked for before is done.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] when any of it failed.
+    fn synchronize(&self) -> Result<(), DeviceError>;
+
     /// Launches a kernel.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`].
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Unsupported`], [`DeviceError::Lost`].
     fn launch(&self, launch: Launch, arguments: &[Argument<'_, Self::Buffer>]) -> Result<(), DeviceError>;
 
     /// Multiplies. `inner` and `out` are multiples of 8 ([`Cuda`](crate::Cuda) sees to the others itself); `rows`, `inner`
     /// and `out` are not 0.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Unsupported`], [`DeviceError::Lost`].
     fn product(&self, product: &Product<'_, Self::Buffer>) -> Result<(), DeviceError>;
 }

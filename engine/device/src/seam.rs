@@ -234,6 +234,14 @@ pub trait Device: Send + Sync + 'static {
         None
     }
 
+    /// Waits until all work that was asked for is done: where nothing is read, and time or energy is told.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] when any of it failed.
+    fn finish(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Makes weights usable: `parts` are stacked along *out*, so that one product serves several projections.
     ///
     /// # Errors

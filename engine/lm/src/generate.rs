@@ -321,13 +321,14 @@ impl<D: Device> Generator<D> {
         let rows = device.shape(&encoded.states).0 as u32;
         let block = self.cross_blocks.take(rows).expect("room was found for unshared prompts; this is a bug");
         let to = (block.start..block.start + rows).collect::<Vec<_>>();
-        let pairs =
+        let mut pairs =
             self.cross.keys.iter_mut().zip(&projected.keys).chain(self.cross.values.iter_mut().zip(&projected.values));
-        for (into, from) in pairs {
-            if let Err(error) = device.scatter(into, &to, Columns { tensor: from, start: 0 }) {
-                self.cross_blocks.give_back(block);
-                return Err(error);
-            }
+        let stored =
+            pairs.try_for_each(|(into, from)| device.scatter(into, &to, Columns { tensor: from, start: 0 }));
+        // Nothing is read: what is not waited for would be taken for a part of the next step.
+        if let Err(error) = stored.and_then(|()| device.finish()) {
+            self.cross_blocks.give_back(block);
+            return Err(error);
         }
         self.computed_tokens += encoded.computed;
         let spans: BTreeMap<&Ids, (u32, u32)> = encoded.spans;

@@ -56,7 +56,8 @@ pub struct Options {
     pub memory: Option<u64>,
     /// The device is lost at the launch after so many.
     pub launches: Option<u64>,
-    /// A counter of simulated energy: a millijoule for each launch, and nothing for a copy.
+    /// A counter of simulated energy: a millijoule for each launch, and nothing for a copy. It counts a launch when it is waited
+    /// for, as if nothing were done before.
     pub energy: Option<Arc<AtomicU64>>,
     /// With address and undefined-behaviour sanitizers, which must have been loaded before the process began; see
     /// [`sanitizer::run_again`].
@@ -87,6 +88,8 @@ pub struct Emulator {
     launches: AtomicU64,
     most_launches: u64,
     simulated: Option<(Arc<AtomicU64>, Energy)>,
+    /// Launches that nobody waited for.
+    under_way: AtomicU64,
     lost: OnceLock<String>,
     read: Mutex<blake3::Hasher>,
 }
@@ -111,6 +114,7 @@ impl Emulator {
             launches: AtomicU64::new(0),
             most_launches: options.launches.unwrap_or(u64::MAX),
             simulated,
+            under_way: AtomicU64::new(0),
             lost: OnceLock::new(),
             read: Mutex::default(),
         })
@@ -138,9 +142,7 @@ impl Emulator {
     fn count_launch(&self) -> Result<(), DeviceError> {
         self.alive()?;
         if self.launches.fetch_add(1, Ordering::Relaxed) < self.most_launches {
-            if let Some((counter, _)) = &self.simulated {
-                counter.fetch_add(1, Ordering::Relaxed);
-            }
+            self.under_way.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         Err(self.lost(&format!("it was to fail after {} launches", self.most_launches)))
@@ -178,12 +180,22 @@ impl Runtime for Emulator {
     }
 
     fn download(&self, from: &Buffer, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.alive()?;
+        self.synchronize()?;
         if into.len() > from.len() {
             return Err(self.lost(&format!("{} bytes read of a buffer of {}", into.len(), from.len())));
         }
         from.read(into);
         self.read.lock().unwrap_or_else(PoisonError::into_inner).update(into);
+        Ok(())
+    }
+
+    /// Everything was done when it was asked for; only the counter of energy shows who waits.
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.alive()?;
+        let done = self.under_way.swap(0, Ordering::Relaxed);
+        if let Some((counter, _)) = &self.simulated {
+            counter.fetch_add(done, Ordering::Relaxed);
+        }
         Ok(())
     }
 

@@ -6,6 +6,8 @@ use hopeval_cuda_emulator::{BuildError, Emulator, Options, Order, Source, Source
 use hopeval_device::DeviceError;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Numbers the threads of a grid; one warp of two may leave before a barrier, and blocks may go around a table.
 static FAMILY: Family = Family {
@@ -64,6 +66,23 @@ fn kernels_run_in_every_order() {
     for order in [Order::Ascending, Order::Descending, Order::Shuffled(1), Order::Shuffled(2)] {
         assert_eq!(number(&Emulator::new(options().order(order)).unwrap(), 6, 32).unwrap(), expected, "{order:?}");
     }
+}
+
+#[test]
+fn energy_is_counted_for_who_waits() {
+    let counter = Arc::new(AtomicU64::new(0));
+    let emulator = Emulator::new(Options { energy: Some(Arc::clone(&counter)), ..options() }).unwrap();
+    let out = emulator.allocate(64 * 4).unwrap();
+    let arguments = [Argument::Buffer(&out), Argument::U32(100), Argument::F32(0.5)];
+    for _ in 0..3 {
+        emulator.launch(launch("number", 1, 64), &arguments).unwrap();
+    }
+    assert_eq!(counter.load(Relaxed), 0);
+    emulator.synchronize().unwrap();
+    assert_eq!(counter.load(Relaxed), 3);
+    number(&emulator, 1, 64).unwrap();
+    emulator.synchronize().unwrap();
+    assert_eq!(counter.load(Relaxed), 4, "what was read was waited for");
 }
 
 #[test]
