@@ -323,8 +323,7 @@ impl<D: Device> Generator<D> {
         let to = (block.start..block.start + rows).collect::<Vec<_>>();
         let mut pairs =
             self.cross.keys.iter_mut().zip(&projected.keys).chain(self.cross.values.iter_mut().zip(&projected.values));
-        let stored =
-            pairs.try_for_each(|(into, from)| device.scatter(into, &to, Columns { tensor: from, start: 0 }));
+        let stored = pairs.try_for_each(|(into, from)| device.scatter(into, &to, Columns { tensor: from, start: 0 }));
         // Nothing is read: what is not waited for would be taken for a part of the next step.
         if let Err(error) = stored.and_then(|()| device.finish()) {
             self.cross_blocks.give_back(block);
