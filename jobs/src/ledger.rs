@@ -75,7 +75,9 @@ pub struct ModelSpending {
     pub computed_tokens: u64,
     /// Microseconds of the device.
     pub device_us: u64,
-    /// Microjoules that the device used; 0 where they were not counted.
+    /// Of these, for what has its energy counted; earlier versions counted none.
+    pub metered_us: u64,
+    /// Microjoules that the device used for that.
     pub energy_uj: u64,
 }
 
@@ -103,7 +105,9 @@ impl Spending {
                 scored_tokens: read(&spent.scored_tokens),
                 operations: read(&spent.operations),
                 computed_tokens: read(&spent.computed_tokens),
+                // Services add their energy before the time: no reading has time whose energy is still to come.
                 device_us: read(&spent.device_us),
+                metered_us: read(&spent.metered_us),
                 energy_uj: read(&spent.energy_uj),
             },
         }
@@ -137,6 +141,7 @@ impl Spending {
                 operations: of(a.operations, b.operations),
                 computed_tokens: of(a.computed_tokens, b.computed_tokens),
                 device_us: of(a.device_us, b.device_us),
+                metered_us: of(a.metered_us, b.metered_us),
                 energy_uj: of(a.energy_uj, b.energy_uj),
             },
         }
@@ -147,9 +152,10 @@ impl Spending {
         (self.model.device_us > 0).then(|| self.model.device_us as f64 / 1e6)
     }
 
-    /// Joules that the device used; none where nothing counted them.
+    /// Joules that the device used; none where those of any of its time were not counted.
     pub fn energy_j(&self) -> Option<f64> {
-        (self.model.energy_uj > 0).then(|| self.model.energy_uj as f64 / 1e6)
+        let ModelSpending { device_us, metered_us, energy_uj, .. } = self.model;
+        (device_us > 0 && metered_us >= device_us).then_some(energy_uj as f64 / 1e6)
     }
 
     /// Seconds of the device for an operation that is performed.
@@ -157,9 +163,12 @@ impl Spending {
         Some(self.device_s()? / self.performed()?)
     }
 
-    /// Joules for an operation that is performed.
+    /// Joules for an operation that is performed; none where nothing counted them. What was not counted is taken to have used
+    /// as much in a second of the device as what was: all devices of a service are of one numerics class.
     pub fn energy_rate(&self) -> Option<f64> {
-        Some(self.energy_j()? / self.performed()?)
+        let ModelSpending { metered_us, energy_uj, .. } = self.model;
+        let watts = (metered_us > 0).then(|| energy_uj as f64 / metered_us as f64)?;
+        Some(watts * self.device_rate()?)
     }
 
     /// Operations that were performed, if there were any. Sharing performs fewer than the requests need by themselves: as
@@ -417,6 +426,7 @@ mod tests {
             operations: AtomicU64::new(1_000),
             computed_tokens: AtomicU64::new(50),
             device_us: AtomicU64::new(2_000_000),
+            metered_us: AtomicU64::new(2_000_000),
             energy_uj: AtomicU64::new(500_000_000),
             ..Spent::default()
         }
@@ -432,13 +442,34 @@ mod tests {
     #[test]
     fn what_was_not_counted_has_no_rate_and_is_not_0() {
         let of = |model| Spending { model, ..Spending::none("scorer") };
-        let timed = Spending::of("scorer", &Spent { energy_uj: AtomicU64::new(0), ..spent() });
+        let uncounted = Spent { metered_us: AtomicU64::new(0), energy_uj: AtomicU64::new(0), ..spent() };
+        let timed = Spending::of("scorer", &uncounted);
         assert_eq!((timed.energy_j(), timed.energy_rate(), timed.device_rate()), (None, None, Some(2.0 / 500.0)));
         // Everything was in the journal.
         let nothing = of(ModelSpending::default());
         assert_eq!((nothing.energy_j(), nothing.energy_rate(), nothing.device_rate()), (None, None, None));
-        let unperformed = of(ModelSpending { energy_uj: 5, device_us: 5, ..ModelSpending::default() });
+        let unperformed = of(ModelSpending { energy_uj: 5, metered_us: 5, device_us: 5, ..ModelSpending::default() });
         assert_eq!((unperformed.energy_rate(), unperformed.device_rate()), (None, None));
+    }
+
+    #[test]
+    fn what_was_counted_in_part_has_the_rate_of_that_part_and_no_sum() {
+        // A quarter of the time at 250 W: the other three quarters are neither free nor known.
+        let part = Spent { metered_us: AtomicU64::new(500_000), energy_uj: AtomicU64::new(125_000_000), ..spent() };
+        let part = Spending::of("scorer", &part);
+        assert_eq!((part.energy_j(), part.energy_rate()), (None, Some(1.0)));
+
+        // Commits of before energy was counted, or of a host where it is not, and those of now.
+        let metered = Spending::of("scorer", &spent());
+        let mut both = Spending::of("scorer", &spent());
+        both.model = ModelSpending { metered_us: 0, energy_uj: 0, ..both.model };
+        both.add(&metered);
+        assert_eq!((both.energy_j(), both.energy_rate(), both.device_s()), (None, Some(1.0), Some(4.0)));
+        assert_eq!(both.energy_rate(), metered.energy_rate());
+
+        // Shorter than the counter's step: counted, and nothing.
+        let model = ModelSpending { metered_us: 9, device_us: 9, ..ModelSpending::default() };
+        assert_eq!(Spending { model, ..Spending::none("scorer") }.energy_j(), Some(0.0));
     }
 
     #[test]
@@ -446,10 +477,12 @@ mod tests {
         let counters = spent();
         let first = Spending::of("scorer", &counters);
         counters.energy_uj.fetch_add(7, Relaxed);
+        counters.metered_us.fetch_add(2, Relaxed);
         counters.device_us.fetch_add(3, Relaxed);
         let second = Spending::of("scorer", &counters);
         let since = second.since(&first);
-        assert_eq!((since.model.energy_uj, since.model.device_us, since.model.operations), (7, 3, 0));
+        let ModelSpending { energy_uj, metered_us, device_us, operations, .. } = since.model;
+        assert_eq!((energy_uj, metered_us, device_us, operations), (7, 2, 3, 0));
         let mut sum = first;
         sum.add(&since);
         assert_eq!(sum, second);
@@ -460,6 +493,7 @@ mod tests {
         let earlier = r#"{"service":"t5","requests":2,"unique":2,"journalled":0,"computed":2,"failed":0,"unreadable":0,
                           "service_us":9,"model":{"operations":4,"device_us":9}}"#;
         let spending: Spending = serde_json::from_str(earlier).expect("a spending");
-        assert_eq!((spending.model.device_us, spending.energy_j()), (9, None));
+        assert_eq!((spending.model.device_us, spending.model.metered_us), (9, 0));
+        assert_eq!(spending.energy_j(), None);
     }
 }

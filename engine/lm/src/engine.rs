@@ -153,7 +153,8 @@ pub struct Cost {
     pub service_s: f64,
     /// Its share of its batches' seconds on the device, by operations.
     pub device_s: f64,
-    /// Its share of what the device used for its batches, in joules, by operations; none where nothing counts that.
+    /// Its share of what the device used for its batches, in joules, by operations; none where that of one of them was not
+    /// counted.
     pub energy_j: Option<f64>,
     /// Its share, by tokens, of those that went through the model for its batches: over all completions they sum to
     /// [`Counters::computed_tokens`], as long as no batch failed.
@@ -179,7 +180,9 @@ pub struct Counters {
     pub halved: AtomicU64,
     /// Microseconds in batches.
     pub device_us: AtomicU64,
-    /// Microjoules that the device used for batches, as far as they were counted.
+    /// Microseconds in those batches whose energy was counted.
+    pub metered_us: AtomicU64,
+    /// Microjoules that the device used for them.
     pub energy_uj: AtomicU64,
 }
 

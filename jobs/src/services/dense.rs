@@ -294,13 +294,14 @@ impl Dense {
         let embeddings: Vec<_> = prepared.iter().flatten().map(|(_, embedding)| embedding.clone()).collect();
         let engine = self.encoder.engine(worker);
         let mut completions = engine.map_or_else(Vec::new, |engine| engine.ask(embeddings)).into_iter();
-        let (mut device_s, mut energy_uj, mut computed_tokens) = (0.0, 0, 0);
+        let (mut device_s, mut metered_s, mut energy_j, mut computed_tokens) = (0.0, 0.0, 0.0, 0);
         let embedded = prepared.into_iter().map(|prepared| {
             let (asked, _) = prepared?;
             let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
             let (response, charge) = model.vector(completions.next().ok_or_else(lost)?);
             device_s += charge.device_s;
-            energy_uj += microjoules(charge.energy_j);
+            metered_s += charge.metered_s;
+            energy_j += charge.energy_j;
             computed_tokens += charge.computed_tokens;
             let work = response.work;
             match response.vector() {
@@ -314,8 +315,9 @@ impl Dense {
         let embedded = embedded.collect();
         let device_us = microseconds(device_s);
         if let Some(spent) = spent {
+            add(&spent.energy_uj, microjoules(energy_j));
+            add(&spent.metered_us, microseconds(metered_s));
             add(&spent.device_us, device_us);
-            add(&spent.energy_uj, energy_uj);
             // Equal queries meet in the engine: what went through the model is less than what they have together.
             add(&spent.computed_tokens, computed_tokens);
         }

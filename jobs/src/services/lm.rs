@@ -282,8 +282,10 @@ pub(super) struct Charge {
     service_s: f64,
     /// Of the device.
     pub(super) device_s: f64,
-    /// That the device used, where it is counted.
-    pub(super) energy_j: Option<f64>,
+    /// Of these, for what has its energy counted.
+    pub(super) metered_s: f64,
+    /// That the device used for that.
+    pub(super) energy_j: f64,
     /// Its share of what went through the model.
     pub(super) computed_tokens: u64,
 }
@@ -327,7 +329,8 @@ impl Ending {
             spent.service_s = spent.service_s.max(cost.service_s);
             spent.device_s += cost.device_s;
             if let Some(joules) = cost.energy_j {
-                *spent.energy_j.get_or_insert(0.0) += joules;
+                spent.metered_s += cost.device_s;
+                spent.energy_j += joules;
             }
             spent.computed_tokens += cost.computed_tokens;
             match result {

@@ -36,7 +36,9 @@ pub struct Spent {
     pub service_us: AtomicU64,
     /// Microseconds of a device.
     pub device_us: AtomicU64,
-    /// Microjoules that a device used, as far as they were counted.
+    /// Microseconds of a device for what has its energy counted.
+    pub metered_us: AtomicU64,
+    /// Microjoules that the device used for that.
     pub energy_uj: AtomicU64,
 }
 
@@ -82,9 +84,9 @@ pub(super) fn microseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64
 }
 
-/// Joules as whole microjoules: 0 where they were not counted.
-pub(super) fn microjoules(joules: Option<f64>) -> u64 {
-    joules.map_or(0, |joules| (joules * 1e6).round() as u64)
+/// Joules as whole microjoules.
+pub(super) fn microjoules(joules: f64) -> u64 {
+    (joules * 1e6).round() as u64
 }
 
 /// Whole microseconds since `begun`.

@@ -32,7 +32,7 @@ row! {
         pub device_s: Option<f64>,
         /// Money, in the currency of the job's prices; null where no price is known.
         pub money: Option<f64>,
-        /// Energy in joule; null where it was not measured.
+        /// Energy in joule; null where that of any part was not measured, for a configuration where nothing was.
         pub energy_j: Option<f64>,
         /// Tokens that went through a model, fewer than those of the prompts where work was shared; null for a configuration, and where no model computed.
         pub computed_tokens: Option<u64>,

@@ -44,6 +44,7 @@ struct Group {
     /// When its item left the queue.
     started: Option<Instant>,
     device_s: f64,
+    /// None from the first piece of work on whose energy is not known.
     energy_j: Option<f64>,
     computed_tokens: u64,
 }
@@ -132,7 +133,7 @@ impl<'a, D: Device> Worker<'a, D> {
             submissions: vec![submission],
             started: None,
             device_s: 0.0,
-            energy_j: None,
+            energy_j: self.device.energy().map(|_| 0.0),
             computed_tokens: 0,
         };
         self.waiting.insert(self.groups, group);
@@ -323,7 +324,10 @@ impl<'a, D: Device> Worker<'a, D> {
         let spent = work.at.elapsed();
         let energy_j = work.energy.and_then(Piece::end);
         self.counters.device_us.fetch_add(spent.as_micros() as u64, Relaxed);
-        self.counters.energy_uj.fetch_add(energy_j.map_or(0, |joules| (joules * 1e6).round() as u64), Relaxed);
+        if let Some(energy_j) = energy_j {
+            self.counters.metered_us.fetch_add(spent.as_micros() as u64, Relaxed);
+            self.counters.energy_uj.fetch_add((energy_j * 1e6).round() as u64, Relaxed);
+        }
         self.counters.computed_tokens.fetch_add(computed_tokens, Relaxed);
         let operations = |group: &Group| group.submissions[0].work.operations.max(1) as f64;
         let tokens = |group: &Group| tokens(&group.submissions[0].request);
@@ -334,9 +338,7 @@ impl<'a, D: Device> Worker<'a, D> {
             let group = self.waiting.get_mut(group).expect("a group waits until it is complete; this is a bug");
             let share = operations(group) / all_operations;
             group.device_s += spent.as_secs_f64() * share;
-            if let Some(energy_j) = energy_j {
-                *group.energy_j.get_or_insert(0.0) += energy_j * share;
-            }
+            group.energy_j = group.energy_j.zip(energy_j).map(|(sum, joules)| sum + joules * share);
             group.computed_tokens += shares.next(tokens(group));
         }
     }

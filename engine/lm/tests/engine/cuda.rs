@@ -1,10 +1,16 @@
 //! Whole models on the CUDA device, whose kernels run on the CPU here.
 
 use super::*;
+use hopeval_checkpoint::Checkpoint;
 use hopeval_cuda::Cuda;
 use hopeval_cuda_emulator::{Emulator, Options as EmulatorOptions};
 use hopeval_device::conformance::Arithmetic;
+use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
+use hopeval_lm::engine::Engine;
+use hopeval_lm::generate::{Generative, Generator};
+use hopeval_lm::loaded::Loaded;
 use hopeval_lm::self_check::Variant;
+use hopeval_lm::states::StatesPool;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -168,4 +174,63 @@ fn what_the_device_uses_is_shared_among_the_answers() {
     }
     let uncounted = open("gpt2", cuda(Arithmetic::F32, options()), SMALL).engine.ask(scores());
     assert!(uncounted.iter().all(|completion| completion.cost.energy_j.is_none()), "what is not counted is not 0");
+}
+
+#[test]
+fn a_prompt_that_is_admitted_was_waited_for() {
+    // Decoders' first tokens are read; of encoder-decoders nothing is read before the first step.
+    for name in ["gpt2", "t5-v1.1"] {
+        let counter = Arc::new(AtomicU64::new(0));
+        let device = cuda(Arithmetic::F32, EmulatorOptions { energy: Some(Arc::clone(&counter)), ..options() });
+        let checkpoint = Checkpoint::open(&fixture(name)).unwrap();
+        let loaded = if name == "gpt2" {
+            Loaded::Decoder(open_decoder(&checkpoint, &device).unwrap())
+        } else {
+            Loaded::EncoderDecoder(open_encoder_decoder(&checkpoint, &device).unwrap())
+        };
+        let model = match &loaded {
+            Loaded::Decoder(model) => Generative::Decoder(&**model),
+            Loaded::EncoderDecoder(model) => Generative::EncoderDecoder(&**model),
+            Loaded::Encoder(_) => unreachable!(),
+        };
+        let mut pool = StatesPool::reserve(&device, 40, loaded.sizes().hidden).unwrap();
+        let mut generator = Generator::new(&device, &model, 40).unwrap();
+        let (prompt, sampling) = ([3, 5, 8, 13].as_slice().into(), Sampling::Greedy);
+        let request = Generate { prompt, max_tokens: 4, sampling, stop: vec![], ends: vec![] };
+        let admitted = generator.admit(&device, &model, Some(&mut pool), None, &[(1, request)], 0).unwrap();
+        assert_eq!(admitted.taken, [0], "{name}");
+        let told = counter.load(Relaxed);
+        device.finish().unwrap();
+        assert_eq!((told > 0, counter.load(Relaxed)), (true, told), "{name}");
+    }
+}
+
+/// The counter begins anew in the midst of one continuation: what that one used is not known.
+#[test]
+fn what_was_counted_in_part_is_not_told() {
+    let counter = Arc::new(AtomicU64::new(1 << 40));
+    let device = cuda(Arithmetic::F32, EmulatorOptions { energy: Some(Arc::clone(&counter)), ..options() });
+    let model = open_decoder(&Checkpoint::open(&fixture("gpt2")).unwrap(), &device).unwrap();
+    // It is asked after every token, while its piece of work is under way.
+    let detokenise = Box::new(move |ids: &[u32]| {
+        if ids.len() == 2 {
+            counter.store(0, Relaxed);
+        }
+        String::new()
+    });
+    let engine = Engine::start(device, Loaded::Decoder(model), SMALL, Some(detokenise)).unwrap();
+    let request = |stop: &[&str]| {
+        let stop = stop.iter().map(ToString::to_string).collect();
+        let prompt = [3, 5, 8].as_slice().into();
+        Request::Generate(Generate { prompt, max_tokens: 4, sampling: Sampling::Greedy, stop, ends: vec![] })
+    };
+    let cost = |stop: &[&str]| engine.ask([request(stop)]).remove(0).cost;
+    let known = || (engine.counters().metered_us.load(Relaxed), engine.counters().device_us.load(Relaxed));
+    assert!(cost(&[]).energy_j.is_some_and(|joules| joules > 0.0));
+    let (metered, all) = known();
+    assert_eq!(metered, all);
+    assert_eq!(cost(&["."]).energy_j, None);
+    let (metered, all) = known();
+    assert!(metered < all, "{metered} of {all} microseconds");
+    assert!(cost(&[]).energy_j.is_some());
 }

@@ -47,6 +47,7 @@ fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
             if let Some(spent) = till.books.get(&till.name) {
                 add(&spent.computed_tokens, charge.computed_tokens);
                 add(&spent.energy_uj, microjoules(charge.energy_j));
+                add(&spent.metered_us, microseconds(charge.metered_s));
             }
             let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
             till.settle(task, response, took);
