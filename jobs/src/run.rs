@@ -14,7 +14,7 @@ use crate::corrections::Corrector;
 use crate::drain::Gate;
 use crate::error::JobError;
 use crate::host::Company;
-use crate::job::{Job, Mode};
+use crate::job::{Job, Mode, Service};
 use crate::journal::{Author, Shelf, now_ms};
 use crate::judge::{Judge, TallyKey};
 use crate::ledger;
@@ -87,9 +87,10 @@ pub struct Resolved {
     pub chunk: u64,
 }
 
-/// Machines that a worker has open at once unless the job says otherwise: at some 4 to 16 KB each they are the memory of
-/// a run, and few of them make a sweep dear, since configurations share only what waits at the same time.
-const MACHINES: usize = 16_384;
+/// Machines that a worker has open at once unless the job says otherwise, at some 15 KB each: of a job without models, and of one
+/// with. What configurations share of a model's work is computed once only if it waits at the same time, so few
+/// machines make a sweep over a model dear; a retriever's answers are cheap to give again.
+const MACHINES: (usize, usize) = (4096, 16_384);
 
 /// The fewest and the most questions in flight on a worker unless the job says otherwise.
 const IN_FLIGHT: (usize, usize) = (16, 256);
@@ -120,13 +121,15 @@ impl Resolved {
         self.prepared.questions.div_ceil(self.chunk)
     }
 
-    /// Questions in flight on each worker: unless the job says, as many as keep 16,384 machines open; one where each is
-    /// timed.
+    /// Questions in flight on each worker: unless the job says, as many as keep 4,096 machines open, or 16,384 where there is a
+    /// model; one where each is timed.
     pub fn in_flight(&self) -> usize {
         if self.job.run.mode == Mode::Latency {
             return 1;
         }
-        let share = MACHINES / self.configurations.len().max(1);
+        let models = self.job.service.values().any(|service| matches!(service, Service::Lm(_)));
+        let machines = if models { MACHINES.1 } else { MACHINES.0 };
+        let share = machines / self.configurations.len().max(1);
         self.job.run.in_flight.unwrap_or_else(|| share.clamp(IN_FLIGHT.0, IN_FLIGHT.1))
     }
 
