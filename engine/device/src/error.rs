@@ -29,6 +29,14 @@ pub enum DeviceError {
         /// What it said.
         reason: String,
     },
+    /// The device or its library cannot do this, and works all the same; asking again gives the same.
+    #[error("device {device} cannot do this: {what}")]
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What was asked, and what was said to it.
+        what: String,
+    },
     /// A weight has a shape or type that the operation cannot take.
     #[error("tensor {name}: {reason}")]
     Weight {

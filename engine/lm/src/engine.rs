@@ -103,6 +103,12 @@ pub enum Refusal {
         /// What the device said.
         reason: String,
     },
+    /// The device cannot do what the request needs, and works all the same.
+    #[error("{reason}")]
+    Incapable {
+        /// What it said.
+        reason: String,
+    },
     /// The device failed.
     #[error("{reason}")]
     Device {
@@ -123,6 +129,7 @@ impl Refusal {
             Self::Unsupported { .. } => "unsupported",
             Self::NotFinite => "not_finite",
             Self::OutOfMemory { .. } => "out_of_memory",
+            Self::Incapable { .. } => "incapable",
             Self::Device { .. } => "device",
         }
     }

@@ -350,8 +350,9 @@ impl Ending {
 fn failure(refusal: &Refusal) -> Failure {
     let kind = match refusal {
         Refusal::Positions { .. } => FailureKind::ContextOverflow,
-        // What a batch or a cache holds is a setting that is no part of a key: no other run may inherit this.
-        Refusal::TooLong { .. } | Refusal::OutOfMemory { .. } => FailureKind::Unavailable,
+        // What a batch or a cache holds is a setting that is no part of a key, and what a device can do is its own matter: no
+        // other run may inherit this.
+        Refusal::TooLong { .. } | Refusal::OutOfMemory { .. } | Refusal::Incapable { .. } => FailureKind::Unavailable,
         Refusal::Device { .. } => FailureKind::DeviceLost,
         Refusal::NotFinite => FailureKind::ParseFailure,
         Refusal::Empty { .. } | Refusal::Token { .. } | Refusal::Parameter { .. } | Refusal::Unsupported { .. } => {

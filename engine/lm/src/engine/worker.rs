@@ -453,7 +453,10 @@ fn refusal(error: &DeviceError) -> Refusal {
     let reason = error.to_string();
     match error {
         DeviceError::OutOfMemory { .. } => Refusal::OutOfMemory { reason },
-        _ => Refusal::Device { reason },
+        DeviceError::Lost { .. } => Refusal::Device { reason },
+        DeviceError::Unsupported { .. } | DeviceError::Unavailable { .. } | DeviceError::Weight { .. } => {
+            Refusal::Incapable { reason }
+        }
     }
 }
 

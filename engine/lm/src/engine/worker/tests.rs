@@ -146,3 +146,13 @@ fn a_step_that_runs_out_of_memory_takes_fewer_at_a_time() {
     assert!(whole > 0, "some limit is met by smaller passes alone");
     assert!(refused > 0, "some limit is below what one sequence needs");
 }
+
+#[test]
+fn what_a_device_cannot_do_is_another_refusal_than_its_loss() {
+    let device = || "cuda:0".to_owned();
+    let unsupported = refusal(&DeviceError::Unsupported { device: device(), what: "no algorithm".into() });
+    assert!(matches!(&unsupported, Refusal::Incapable { reason } if reason.contains("no algorithm")), "{unsupported}");
+    assert!(unsupported.is_determinate());
+    let lost = refusal(&DeviceError::Lost { device: device(), reason: "gone".into() });
+    assert!(matches!(lost, Refusal::Device { .. }) && !lost.is_determinate(), "{lost}");
+}
