@@ -1,7 +1,7 @@
 //! Compiles a family of kernels to machine code of one architecture, by NVRTC, and keeps it on disk.
 //!
 //! ```text
-//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      compile::kept: the same, unless it is on disk already
+//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      compile::all: of all families, unless it is on disk already
 //!                                                |
 //!                                                '--> resources: registers, shared memory, spills of each kernel
 //! ```
@@ -14,7 +14,7 @@ pub mod resources;
 
 use crate::kernels::{Family, HEADERS};
 use crate::machine::{self, Architecture, Missing, Version};
-pub use cache::kept;
+pub use cache::{all, kept};
 use cudarc::nvrtc::{result::NvrtcError, sys};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -38,6 +38,10 @@ pub struct Compiled {
     pub log: String,
 }
 
+/// Compiled anew, it is the same: this does not pass by itself.
+const HINT: &str =
+    "libnvrtc and libnvrtc-builtins must be of one release of CUDA 13: LD_LIBRARY_PATH says which are found first";
+
 /// Why there is no machine code.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
@@ -45,7 +49,7 @@ pub enum CompileError {
     #[error(transparent)]
     Missing(#[from] Missing),
     /// The source is wrong, or NVRTC lacks a part of itself.
-    #[error("{family}.cu does not compile for {architecture}: {status}\n{log}")]
+    #[error("{family}.cu does not compile for {architecture}: {status}\n{}\nhint: {HINT}", log.trim_end())]
     Source {
         /// The file.
         family: &'static str,
@@ -57,7 +61,7 @@ pub enum CompileError {
         log: String,
     },
     /// A call failed that does not depend on the source.
-    #[error("{call} failed with {status}")]
+    #[error("{call} failed with {status}\nhint: {HINT}")]
     Call {
         /// The call.
         call: &'static str,

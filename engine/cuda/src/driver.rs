@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Driver --- Context    the device's primary context, one stream, one pool of memory; failures, which last
-//!          |-- Modules    kernels: compiled or read from disk at a family's first use, launched
+//!          |-- Modules    kernels: compiled or read from disk, and loaded, when the device is opened; launched
 //!          |-- Products   cuBLASLt: one algorithm for each shape of weights
 //!          '-- Staging    pinned memory, through which lists are uploaded without waiting
 //! ```
@@ -17,7 +17,7 @@ mod products;
 mod staging;
 
 use crate::boards::{self, Board};
-use crate::compile::{CompileError, Compiler};
+use crate::compile::{self, CompileError, Compiler};
 use crate::machine::{self, Architecture, Missing, Version};
 use crate::runtime::{Argument, Launch, Product, Runtime};
 use context::Context;
@@ -50,13 +50,14 @@ struct Identity {
     architecture: Architecture,
     multiprocessors: u32,
     uuid: String,
-    nvrtc: Version,
+    /// Of the machine code of all kernels.
+    kernels: String,
     cublaslt: Version,
 }
 
 impl Driver {
-    /// The device that the driver numbers `ordinal`. Machine code of kernels is kept in `cache`; without one, each process
-    /// compiles for itself.
+    /// The device that the driver numbers `ordinal`, with all kernels loaded: what of them does not compile or load is found
+    /// here, before there is work. Machine code is kept in `cache`; without one, it is compiled each time a device is opened.
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`], which says what is missing and what to do.
@@ -70,24 +71,29 @@ impl Driver {
             return Err(missing(unfit));
         }
         // Before anything is taken of the device.
+        let uncompiled = |error: CompileError| unavailable(error.to_string());
         let cublaslt = machine::cublaslt_version().map_err(missing)?;
-        let compiler = Compiler::find().map_err(|error: CompileError| unavailable(error.to_string()))?;
+        let compiler = Compiler::find().map_err(uncompiled)?;
         let target = compiler.target(device.architecture).map_err(missing)?;
+        let cubins = compile::all(&compiler, cache, target).map_err(uncompiled)?;
         let identity = Identity {
             model: device.name,
             architecture: device.architecture,
             multiprocessors: device.multiprocessors,
             uuid: device.uuid,
-            nvrtc: compiler.version(),
+            kernels: digest(&cubins),
             cublaslt,
         };
 
         let unusable = |error: DeviceError| match error {
             DeviceError::Unavailable { .. } => error,
-            other => unavailable(other.to_string()),
+            DeviceError::Lost { reason, .. } | DeviceError::Unsupported { what: reason, .. } => {
+                unavailable(format!("{reason}{HINT}"))
+            }
+            other => unavailable(format!("{other}{HINT}")),
         };
         let context = Context::new(ordinal, name.clone()).map_err(missing)?;
-        let modules = Modules::new(Arc::clone(&context), compiler, target, cache);
+        let modules = Modules::new(Arc::clone(&context), &cubins).map_err(unusable)?;
         let products = Products::new(Arc::clone(&context), cublaslt).map_err(unusable)?;
         let staging = Staging::new(Arc::clone(&context)).map_err(unusable)?;
         let board = boards::of(&name, &identity.uuid);
@@ -100,6 +106,24 @@ impl Driver {
     }
 }
 
+/// What to do where a device is there and does not serve.
+const HINT: &str = "\nhint: see whether `nvidia-smi` lists the device, and which processes use it; the driver must be of release 580 \
+                    or later";
+
+/// Of all machine code, to tell one from another.
+fn digest(cubins: &[Vec<u8>]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for cubin in cubins {
+        hasher.update(&(cubin.len() as u64).to_le_bytes()).update(cubin);
+    }
+    hasher.finalize().to_hex()[..12].to_owned()
+}
+
+/// A device's name without spaces and maker: "H100_80GB_HBM3".
+fn compact(model: &str) -> String {
+    model.split_whitespace().filter(|word| *word != "NVIDIA").collect::<Vec<_>>().join("_")
+}
+
 impl Runtime for Driver {
     type Buffer = Buffer;
 
@@ -107,11 +131,12 @@ impl Runtime for Driver {
         format!("{} ({})", self.identity.model, self.context.name())
     }
 
-    /// Algorithms of products are chosen for an architecture and a number of multiprocessors, kernels are the compiler's.
+    /// Algorithms of products are chosen by cuBLASLt for an architecture and a number of multiprocessors, and perhaps for a
+    /// model. Of kernels it is their machine code that counts, whichever compiler made it.
     fn numerics(&self) -> String {
-        let Identity { architecture: Architecture { major, minor }, multiprocessors, nvrtc, cublaslt, .. } =
-            &self.identity;
-        format!("sm{major}{minor}x{multiprocessors}-nvrtc{nvrtc}-cublaslt{cublaslt}")
+        let Identity { model, architecture, multiprocessors, kernels, cublaslt, .. } = &self.identity;
+        let Architecture { major, minor } = architecture;
+        format!("sm{major}{minor}x{multiprocessors}-{}-kernels{kernels}-cublaslt{cublaslt}", compact(model))
     }
 
     fn energy(&self) -> Option<&Energy> {
@@ -143,5 +168,18 @@ impl Runtime for Driver {
 
     fn product(&self, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
         self.products.multiply(product)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_compact_and_a_digest_is_of_each_code_apart() {
+        assert_eq!(compact("NVIDIA H100 80GB HBM3"), "H100_80GB_HBM3");
+        let digests = [&[vec![1, 2], vec![3]], &[vec![1], vec![2, 3]], &[vec![1, 2], vec![4]]].map(|all| digest(all));
+        assert!(digests[0] != digests[1] && digests[0] != digests[2], "{digests:?}");
+        assert!(digests.iter().all(|digest| digest.len() == 12), "{digests:?}");
     }
 }

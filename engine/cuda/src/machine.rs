@@ -101,7 +101,8 @@ pub enum Missing {
     },
     /// Too old.
     #[error(
-        "{name} has compute capability {}.{}, {}.{} or later is needed (Ampere)",
+        "{name} has compute capability {}.{}, {}.{} or later is needed (Ampere): CUDA_VISIBLE_DEVICES says which devices \
+         there are, leave this one out",
         found.major, found.minor, OLDEST_ARCHITECTURE.major, OLDEST_ARCHITECTURE.minor
     )]
     OldDevice {
@@ -111,7 +112,10 @@ pub enum Missing {
         found: Architecture,
     },
     /// No pools of memory: some virtual devices.
-    #[error("{name} has no memory pools (cuMemAllocAsync): use a device that is not shared this way")]
+    #[error(
+        "{name} has no memory pools (cuMemAllocAsync): use a device that is not shared this way; CUDA_VISIBLE_DEVICES says which \
+         devices there are"
+    )]
     Pools {
         /// The device.
         name: String,
@@ -387,7 +391,9 @@ mod tests {
     #[test]
     fn what_is_missing_says_what_to_do() {
         let old = Missing::OldDevice { name: "Tesla T4".to_owned(), found: Architecture::new(7, 5) };
-        assert_eq!(old.to_string(), "Tesla T4 has compute capability 7.5, 8.0 or later is needed (Ampere)");
+        assert!(old.to_string().starts_with("Tesla T4 has compute capability 7.5, 8.0 or later is needed (Ampere): "));
+        let pools = Missing::Pools { name: "GRID".to_owned() };
+        assert!([old, pools].iter().all(|missing| missing.to_string().contains("CUDA_VISIBLE_DEVICES")));
         assert!(Missing::Nvrtc.to_string().contains("pip install"), "{}", Missing::Nvrtc);
         assert!(Missing::Ordinal { devices: 2 }.to_string().contains("CUDA_VISIBLE_DEVICES"));
     }

@@ -109,7 +109,8 @@ impl DeviceName {
         }
     }
 
-    /// How many devices so many workers of a process use.
+    /// How many devices so many workers of a process use: all that the driver shows are counted, so that opening one that is
+    /// unfit is an error that says so, not silence and a slower run.
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`] where it is one of CUDA and there is none.

@@ -1,22 +1,58 @@
-//! Machine code on disk: a file for each family, architecture, compiler and text of the sources.
+//! Machine code on disk: a file for each family, architecture, version of the compiler and text of the sources.
+//!
+//! The version is what NVRTC tells of itself, "13.0": a later patch of it finds what an earlier one made. The driver, which
+//! NVRTC looks up as it compiles, is not in the key, either. What is found is what runs, and the digest of the machine code in
+//! the numerics class says so. Who wants it made anew removes the folder.
 //!
 //! A file is its key, a digest of key and code, and the code; it is written beside its place and renamed. A file that is
 //! torn, damaged, or stands under another's name is compiled anew and replaced. Nothing is ever read that an earlier text of
-//! the sources, other options or another compiler made: they have other keys, and so other names.
+//! the sources, other options or another version of the compiler made: they have other keys, and so other names.
 
 use super::{CompileError, Compiler, options};
-use crate::kernels::{Family, HEADERS};
+use crate::kernels::{FAMILIES, Family, HEADERS};
 use crate::machine::{Architecture, Version};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use std::{fs, io, process};
+use std::{fs, io, panic, process, thread};
 
 /// Begins every key: raised when the files' layout changes.
 const LAYOUT: &[u8] = b"hopeval machine code 1";
 
 /// Bytes of a key, and of a digest.
 const DIGEST: usize = 32;
+
+/// The machine code of all families, in their order: from `folder` where it is there whole, else compiled, each family in a
+/// thread of its own, and put there.
+///
+/// # Errors
+/// As [`Compiler::compile`].
+pub fn all(
+    compiler: &Compiler,
+    folder: Option<&Path>,
+    architecture: Architecture,
+) -> Result<Vec<Vec<u8>>, CompileError> {
+    let place = |family| folder.map(|folder| Place::new(folder, family, architecture, compiler.version()));
+    let places = FAMILIES.each_ref().map(place);
+    let found = places.each_ref().map(|place| place.as_ref().and_then(Place::read));
+    let lacking = found.iter().filter(|cubin| cubin.is_none()).count();
+    if lacking == 0 {
+        return Ok(found.into_iter().flatten().collect());
+    }
+    let (begun, nvrtc) = (Instant::now(), compiler.version());
+    tracing::info!("compiling kernels for {architecture} by NVRTC {nvrtc}: {lacking} of {} files", FAMILIES.len());
+    let all = thread::scope(|scope| {
+        let families = FAMILIES.iter().zip(&places).zip(found);
+        let threads = families.map(|((family, place), found)| {
+            scope.spawn(move || found.map_or_else(|| make(compiler, family, architecture, place.as_ref()), Ok))
+        });
+        // All are begun before one is waited for.
+        let threads = threads.collect::<Vec<_>>();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
+    });
+    tracing::info!("compiled kernels in {:.1?}", begun.elapsed());
+    all
+}
 
 /// The machine code of a family: from `folder` if it is there whole, else compiled and put there. A folder that cannot be
 /// written is a warning, not an error.
@@ -29,19 +65,34 @@ pub fn kept(
     family: &Family,
     architecture: Architecture,
 ) -> Result<Vec<u8>, CompileError> {
-    let Some(folder) = folder else { return Ok(compiler.compile(family, architecture)?.cubin) };
-    let key = key(family, architecture, compiler.version());
-    let place = folder.join(format!("{}-{architecture}-{}.cubin", family.name, &key.to_hex()[..32]));
-    if let Some(cubin) = read(&place, &key) {
-        return Ok(cubin);
+    let place = folder.map(|folder| Place::new(folder, family, architecture, compiler.version()));
+    match place.as_ref().and_then(Place::read) {
+        Some(cubin) => Ok(cubin),
+        None => make(compiler, family, architecture, place.as_ref()),
     }
+}
+
+fn make(
+    compiler: &Compiler,
+    family: &Family,
+    architecture: Architecture,
+    place: Option<&Place>,
+) -> Result<Vec<u8>, CompileError> {
     let begun = Instant::now();
     let cubin = compiler.compile(family, architecture)?.cubin;
-    tracing::info!("compiled {}.cu for {architecture} in {:.1?}", family.name, begun.elapsed());
-    if let Err(error) = write(&place, &key, &cubin) {
-        tracing::warn!("machine code is not kept: {}: {error}", place.display());
+    tracing::debug!("compiled {}.cu for {architecture} in {:.1?}", family.name, begun.elapsed());
+    if let Some(place) = place
+        && let Err(error) = place.write(&cubin)
+    {
+        tracing::warn!("machine code is not kept: {}: {error}", place.path.display());
     }
     Ok(cubin)
+}
+
+/// Where a family's machine code is kept.
+struct Place {
+    path: PathBuf,
+    key: blake3::Hash,
 }
 
 /// Of everything that the machine code depends on, each part with its length before it.
@@ -64,32 +115,38 @@ fn digest(key: &blake3::Hash, cubin: &[u8]) -> blake3::Hash {
     hasher.finalize()
 }
 
-fn read(place: &Path, key: &blake3::Hash) -> Option<Vec<u8>> {
-    let mut bytes = fs::read(place).ok()?;
-    let (head, cubin) = bytes.split_at_checked(2 * DIGEST)?;
-    let whole = head[..DIGEST] == *key.as_bytes() && head[DIGEST..] == *digest(key, cubin).as_bytes();
-    whole.then(|| bytes.split_off(2 * DIGEST))
-}
+impl Place {
+    fn new(folder: &Path, family: &Family, architecture: Architecture, compiler: Version) -> Self {
+        let key = key(family, architecture, compiler);
+        Self { path: folder.join(format!("{}-{architecture}-{}.cubin", family.name, &key.to_hex()[..32])), key }
+    }
 
-fn write(place: &Path, key: &blake3::Hash, cubin: &[u8]) -> io::Result<()> {
-    static TURN: AtomicU64 = AtomicU64::new(0);
-    let turn = TURN.fetch_add(1, Ordering::Relaxed);
-    let beside = place.with_extension(format!("{}-{turn}.partial", process::id()));
-    if let Some(folder) = place.parent() {
-        fs::create_dir_all(folder)?;
+    fn read(&self) -> Option<Vec<u8>> {
+        let mut bytes = fs::read(&self.path).ok()?;
+        let (head, cubin) = bytes.split_at_checked(2 * DIGEST)?;
+        let whole = head[..DIGEST] == *self.key.as_bytes() && head[DIGEST..] == *digest(&self.key, cubin).as_bytes();
+        whole.then(|| bytes.split_off(2 * DIGEST))
     }
-    let content = [key.as_bytes(), digest(key, cubin).as_bytes(), cubin].concat();
-    let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, place));
-    if written.is_err() {
-        drop(fs::remove_file(&beside));
+
+    fn write(&self, cubin: &[u8]) -> io::Result<()> {
+        static TURN: AtomicU64 = AtomicU64::new(0);
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let beside = self.path.with_extension(format!("{}-{turn}.partial", process::id()));
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let content = [self.key.as_bytes(), digest(&self.key, cubin).as_bytes(), cubin].concat();
+        let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, &self.path));
+        if written.is_err() {
+            drop(fs::remove_file(&beside));
+        }
+        written
     }
-    written
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::FAMILIES;
     use std::collections::BTreeSet;
 
     const SM_90: Architecture = Architecture::new(9, 0);
@@ -114,28 +171,27 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("a/family.cubin");
-        let key = key(&FAMILIES[0], SM_90, NVRTC);
+        let place = Place::new(&folder.path().join("a"), &FAMILIES[0], SM_90, NVRTC);
         let cubin: Vec<u8> = (0..=255).collect();
-        assert_eq!(read(&place, &key), None, "there is none");
-        write(&place, &key, &cubin).unwrap();
-        assert_eq!(read(&place, &key), Some(cubin.clone()));
+        assert_eq!(place.read(), None, "there is none");
+        place.write(&cubin).unwrap();
+        assert_eq!(place.read(), Some(cubin.clone()));
 
-        let whole = fs::read(&place).unwrap();
+        let whole = fs::read(&place.path).unwrap();
         for cut in [0, 1, 31, 32, 63, 64, 65, whole.len() - 1] {
-            fs::write(&place, &whole[..cut]).unwrap();
-            assert_eq!(read(&place, &key), None, "cut at {cut}");
+            fs::write(&place.path, &whole[..cut]).unwrap();
+            assert_eq!(place.read(), None, "cut at {cut}");
         }
         for at in [0, 40, 64, whole.len() - 1] {
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
-            fs::write(&place, damaged).unwrap();
-            assert_eq!(read(&place, &key), None, "damaged at {at}");
+            fs::write(&place.path, damaged).unwrap();
+            assert_eq!(place.read(), None, "damaged at {at}");
         }
-        let foreign = self::key(&FAMILIES[1], SM_90, NVRTC);
-        write(&place, &foreign, &cubin).unwrap();
-        assert_eq!(read(&place, &key), None, "another's, under this name");
-        let left = fs::read_dir(place.parent().unwrap()).unwrap().count();
+        let foreign = Place { path: place.path.clone(), key: key(&FAMILIES[1], SM_90, NVRTC) };
+        foreign.write(&cubin).unwrap();
+        assert_eq!(place.read(), None, "another's, under this name");
+        let left = fs::read_dir(place.path.parent().unwrap()).unwrap().count();
         assert_eq!(left, 1, "nothing is left beside it");
     }
 }

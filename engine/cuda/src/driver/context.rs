@@ -1,7 +1,10 @@
 //! A device's primary context with one stream and one pool of memory, and what became of it.
 //!
-//! Memory that runs out is an error of one call. Whatever else the driver reports is the context's end: CUDA keeps such an
-//! error and answers every later call with it, and so does this, without asking.
+//! | the driver says | and that is |
+//! | --- | --- |
+//! | there is no memory, also after the pool's was given back | an error of one call: [`DeviceError::OutOfMemory`] |
+//! | the call asks for what it cannot do, and nothing was done | an error of that call, every time: [`DeviceError::Unsupported`] |
+//! | anything else | the context's end: [`DeviceError::Lost`]. CUDA keeps such an error and answers every later call with it, and so does this, without asking |
 
 use crate::machine::{Missing, broken, said};
 use cudarc::driver::{DriverError, result as driver, sys};
@@ -76,15 +79,57 @@ impl Context {
         self.check("cuCtxSetCurrent", unsafe { driver::ctx::set_current(self.context) })
     }
 
-    /// What a call gave; an error is the context's end, but for memory that ran out.
+    /// What a call gave.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`] of an unknown amount, [`DeviceError::Lost`].
+    /// [`DeviceError::OutOfMemory`] of an unknown amount, [`DeviceError::Unsupported`], [`DeviceError::Lost`].
     pub(super) fn check<T>(&self, call: impl fmt::Display, given: Result<T, DriverError>) -> Result<T, DeviceError> {
+        use sys::CUresult as Said;
         given.map_err(|error| match error.0 {
-            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => self.out_of_memory(0),
+            Said::CUDA_ERROR_OUT_OF_MEMORY => self.out_of_memory(0),
+            Said::CUDA_ERROR_INVALID_VALUE
+            | Said::CUDA_ERROR_NOT_SUPPORTED
+            | Said::CUDA_ERROR_NOT_FOUND
+            | Said::CUDA_ERROR_INVALID_IMAGE
+            | Said::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | Said::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => {
+                self.unsupported(format!("{call} failed with {}", said(error)))
+            }
             _ => self.lose(format!("{call} failed with {}", said(error))),
         })
+    }
+
+    /// What a call gives that may need memory beside the pool's. Where there is none, the pool's is given back, and the call
+    /// is made once more. The thread has entered.
+    ///
+    /// # Errors
+    /// As [`Context::check`].
+    pub(super) fn attempt<T>(
+        &self,
+        call: impl fmt::Display,
+        mut attempt: impl FnMut() -> Result<T, DriverError>,
+    ) -> Result<T, DeviceError> {
+        let mut given = attempt();
+        if given.as_ref().is_err_and(|error| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+            self.give_back()?;
+            given = attempt();
+        }
+        self.check(call, given)
+    }
+
+    /// Waits until all work is done, and gives what the pool holds and nobody uses back to the device.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] when any of the work failed.
+    pub(super) fn give_back(&self) -> Result<(), DeviceError> {
+        self.synchronize()?;
+        // SAFETY: the pool is the device's.
+        self.check("cuMemPoolTrimTo", unsafe { driver::mem_pool::trim_to(self.pool, 0) })
+    }
+
+    /// What the device cannot do, and will not do another time.
+    pub(super) fn unsupported(&self, what: String) -> DeviceError {
+        DeviceError::Unsupported { device: self.name.clone(), what }
     }
 
     /// Ends it; the first reason is the one that lasts.
@@ -115,22 +160,13 @@ impl Context {
     /// [`DeviceError::OutOfMemory`] when there is none even after all work is done and the pool is given back;
     /// [`DeviceError::Lost`].
     pub(super) fn allocate(&self, bytes: usize) -> Result<sys::CUdeviceptr, DeviceError> {
+        // The pool may hold enough, but in pieces.
         // SAFETY: the stream lives until `drop`, and all work is on it.
-        let attempt = || unsafe { driver::malloc_async(self.stream, bytes) };
-        let full = |error: DriverError| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
-        match attempt() {
-            Err(error) if full(error) => {
-                // The pool may hold enough, but in pieces.
-                self.synchronize()?;
-                // SAFETY: the pool is the device's.
-                self.check("cuMemPoolTrimTo", unsafe { driver::mem_pool::trim_to(self.pool, 0) })?;
-                match attempt() {
-                    Err(error) if full(error) => Err(self.out_of_memory(bytes as u64)),
-                    given => self.check("cuMemAllocAsync", given),
-                }
-            }
-            given => self.check("cuMemAllocAsync", given),
-        }
+        let given = self.attempt("cuMemAllocAsync", || unsafe { driver::malloc_async(self.stream, bytes) });
+        given.map_err(|error| match error {
+            DeviceError::OutOfMemory { .. } => self.out_of_memory(bytes as u64),
+            other => other,
+        })
     }
 
     /// Gives memory back once the work asked for before is done.

@@ -1,19 +1,16 @@
-//! Kernels: a family's module is compiled or read from disk at its first use, and stays.
+//! Kernels: the modules of all families, loaded when the device is opened, and launches.
 //!
 //! The driver tells how long each parameter of a kernel is, so that a launch with others is a bug found here, not memory read
 //! that nobody meant.
 
 use super::context::Context;
 use super::memory::Buffer;
-use crate::compile::{self, Compiler};
-use crate::kernels::Family;
-use crate::machine::Architecture;
+use crate::kernels::{FAMILIES, Family};
 use crate::runtime::{Argument, Launch};
 use cudarc::driver::{result as driver, sys};
 use hopeval_device::DeviceError;
 use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most parameters that a kernel has here.
@@ -26,36 +23,51 @@ const SHARED: u32 = 48 << 10;
 #[derive(Debug)]
 pub(super) struct Modules {
     context: Arc<Context>,
-    compiler: Compiler,
-    target: Architecture,
-    cache: Option<PathBuf>,
-    loaded: Mutex<Loaded>,
+    modules: Vec<Module>,
 }
 
-#[derive(Debug, Default)]
-struct Loaded {
-    modules: HashMap<&'static str, sys::CUmodule>,
-    /// By family and name.
-    functions: HashMap<(&'static str, &'static str), Function>,
+/// A family's machine code on the device.
+#[derive(Debug)]
+struct Module {
+    family: &'static Family,
+    handle: sys::CUmodule,
+    functions: HashMap<&'static str, Function>,
 }
 
 // SAFETY: modules and functions may be used by any thread with the context; the pointers are never followed here.
-unsafe impl Send for Loaded {}
+unsafe impl Send for Module {}
+// SAFETY: as above, also by several at the same time.
+unsafe impl Sync for Module {}
 
 /// A kernel of a loaded module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Function {
     handle: sys::CUfunction,
     /// Bytes of each.
-    parameters: Arc<[usize]>,
+    parameters: Vec<usize>,
     /// Dynamic shared memory that a launch may ask for so far.
-    shared: u32,
+    shared: Mutex<u32>,
 }
 
 impl Modules {
-    /// None yet.
-    pub(super) fn new(context: Arc<Context>, compiler: Compiler, target: Architecture, cache: Option<&Path>) -> Self {
-        Self { context, compiler, target, cache: cache.map(Path::to_owned), loaded: Mutex::default() }
+    /// Loads the machine code of all families, which is in their order.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; [`DeviceError::Unsupported`] and [`DeviceError::Lost`] where it is none for this device.
+    pub(super) fn new(context: Arc<Context>, cubins: &[Vec<u8>]) -> Result<Self, DeviceError> {
+        context.enter()?;
+        let mut all = Self { context, modules: Vec::with_capacity(FAMILIES.len()) };
+        for (family, cubin) in FAMILIES.iter().zip(cubins) {
+            // SAFETY: this is machine code as NVRTC made it, whole by its digest; the driver copies it.
+            let load = || unsafe { driver::module::load_data(cubin.as_ptr().cast()) };
+            let handle = all.context.attempt(format_args!("cuModuleLoadData of {}.cu", family.name), load)?;
+            let mut module = Module { family, handle, functions: HashMap::new() };
+            let found = module.find(&all.context);
+            // Before it is asked whether an error came: `drop` unloads what is here.
+            all.modules.push(module);
+            found?;
+        }
+        Ok(all)
     }
 
     /// Asks for the work of a kernel.
@@ -82,56 +94,56 @@ impl Modules {
         // SAFETY: the function is of a module that is loaded until `drop`; each parameter of it has a value as long as it is
         // (checked above; numbers are little-endian, so a short one lies at the beginning), and the values live until the
         // call has read them. What the kernel does with the addresses is its contract with the caller.
-        let launched = unsafe {
+        let attempt = || unsafe {
             let stream = self.context.stream();
             driver::launch_kernel(function.handle, grid, block, launch.shared, stream, &mut pointers)
         };
         let Launch { kernel, grid, threads, shared } = launch;
         let call = format_args!("cuLaunchKernel of {} ({grid:?} blocks, {threads} threads, {shared} B)", kernel.name);
-        self.context.check(call, launched)
+        self.context.attempt(call, attempt)
     }
 
     /// The function of a kernel, allowed as much shared memory as this launch asks for.
-    fn function(&self, Launch { kernel, shared, .. }: Launch) -> Result<Function, DeviceError> {
-        // Held while a family is compiled: another thread that needs it waits instead of compiling it, too.
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if !loaded.modules.contains_key(kernel.family.name) {
-            self.load(kernel.family, &mut loaded)?;
-        }
-        let Some(function) = loaded.functions.get_mut(&(kernel.family.name, kernel.name)) else {
+    fn function(&self, Launch { kernel, shared, .. }: Launch) -> Result<&Function, DeviceError> {
+        let module = self.modules.iter().find(|module| module.family.name == kernel.family.name);
+        let Some(function) = module.and_then(|module| module.functions.get(kernel.name)) else {
             panic!("{}.cu lists no kernel {}; this is a bug", kernel.family.name, kernel.name)
         };
-        if shared > function.shared {
+        let mut allowed = function.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if shared > *allowed {
             let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            // SAFETY: the function is of a module that is loaded.
-            let set = unsafe { driver::function::set_function_attribute(function.handle, attribute, shared as c_int) };
             let call = format_args!("cuFuncSetAttribute: {shared} bytes of shared memory for {}", kernel.name);
-            self.context.check(call, set)?;
-            function.shared = shared;
+            // SAFETY: the function is of a module that is loaded.
+            let set =
+                || unsafe { driver::function::set_function_attribute(function.handle, attribute, shared as c_int) };
+            self.context.attempt(call, set)?;
+            *allowed = shared;
         }
-        Ok(function.clone())
+        drop(allowed);
+        Ok(function)
     }
+}
 
-    /// Compiles a family or reads it from disk, and finds its kernels.
-    fn load(&self, family: &'static Family, loaded: &mut Loaded) -> Result<(), DeviceError> {
-        let cubin = compile::kept(&self.compiler, self.cache.as_deref(), family, self.target)
-            .map_err(|error| self.context.lose(error.to_string()))?;
-        // SAFETY: this is machine code as NVRTC made it, whole by its digest; the driver copies it.
-        let module = unsafe { driver::module::load_data(cubin.as_ptr().cast()) };
-        let module = self.context.check("cuModuleLoadData", module)?;
-        loaded.modules.insert(family.name, module);
-        for &name in family.kernels {
-            // SAFETY: the module was just loaded.
-            let handle = unsafe { driver::module::get_function(module, symbol(name)) };
-            let handle = self.context.check("cuModuleGetFunction", handle)?;
-            let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-            // SAFETY: the function is of the module just loaded.
-            let own = unsafe { driver::function::get_function_attribute(handle, attribute) };
-            let own = self.context.check("cuFuncGetAttribute", own)?.unsigned_abs();
-            let function = Function { handle, parameters: parameters(handle), shared: SHARED.saturating_sub(own) };
-            loaded.functions.insert((family.name, name), function);
+impl Module {
+    fn find(&mut self, context: &Context) -> Result<(), DeviceError> {
+        for &name in self.family.kernels {
+            self.functions.insert(name, Function::find(context, self.handle, name)?);
         }
         Ok(())
+    }
+}
+
+impl Function {
+    fn find(context: &Context, module: sys::CUmodule, name: &str) -> Result<Self, DeviceError> {
+        // SAFETY: the module is loaded.
+        let get = || unsafe { driver::module::get_function(module, symbol(name)) };
+        let handle = context.attempt(format_args!("cuModuleGetFunction of {name}"), get)?;
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+        // SAFETY: the function is of a loaded module.
+        let get = || unsafe { driver::function::get_function_attribute(handle, attribute) };
+        let own = context.attempt(format_args!("cuFuncGetAttribute of {name}"), get)?.unsigned_abs();
+        let parameters = parameters(context, handle, name)?;
+        Ok(Self { handle, parameters, shared: Mutex::new(SHARED.saturating_sub(own)) })
     }
 }
 
@@ -140,14 +152,23 @@ fn symbol(name: &str) -> CString {
 }
 
 /// Bytes of each parameter; past the last, the driver calls the index invalid.
-fn parameters(function: sys::CUfunction) -> Arc<[usize]> {
-    let length = |index| {
+fn parameters(context: &Context, function: sys::CUfunction, name: &str) -> Result<Vec<usize>, DeviceError> {
+    let mut lengths = Vec::new();
+    loop {
         let (mut offset, mut length) = (0, 0);
         // SAFETY: the function is of a loaded module; the call writes two sizes.
-        let told = unsafe { sys::cuFuncGetParamInfo(function, index, &raw mut offset, &raw mut length) };
-        told.result().ok().map(|()| length)
-    };
-    (0..PARAMETERS).map_while(length).collect()
+        let mut told = || unsafe { sys::cuFuncGetParamInfo(function, lengths.len(), &raw mut offset, &raw mut length) };
+        let call = format_args!("cuFuncGetParamInfo of {name}");
+        let is_one = context.attempt(call, || match told() {
+            sys::CUresult::CUDA_ERROR_INVALID_VALUE => Ok(false),
+            said => said.result().map(|()| true),
+        })?;
+        if !is_one {
+            return Ok(lengths);
+        }
+        lengths.push(length);
+        assert!(lengths.len() <= PARAMETERS, "{name} has more than {PARAMETERS} parameters; this is a bug");
+    }
 }
 
 /// Bytes of an argument in a parameter list.
@@ -173,10 +194,9 @@ impl Drop for Modules {
         if self.context.enter().and_then(|()| self.context.synchronize()).is_err() {
             return;
         }
-        let loaded = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for &module in loaded.modules.values() {
+        for module in &self.modules {
             // SAFETY: the module was loaded here, and all launches of its functions are done.
-            let _ = unsafe { driver::module::unload(module) };
+            let _ = unsafe { driver::module::unload(module.handle) };
         }
     }
 }

@@ -62,7 +62,7 @@ impl Products {
     /// Takes the workspace. The library was found, and is of this version.
     pub(super) fn new(context: Arc<Context>, version: Version) -> Result<Self, DeviceError> {
         context.enter()?;
-        let handle = check(&context, "cublasLtCreate", lt::create_handle())?;
+        let handle = attempt(&context, "cublasLtCreate", lt::create_handle)?;
         let handle = Handle(handle);
         let workspace = Buffer::new(&context, WORKSPACE)?;
         Ok(Self { context, handle, version, workspace, plans: Mutex::default() })
@@ -95,16 +95,17 @@ impl Products {
     }
 
     fn run(&self, plan: &Plan, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
-        let set = plan.set_rows(product.rows as u64).and_then(|()| plan.set_bias(product.bias));
-        check(&self.context, "a descriptor of cuBLASLt", set)?;
+        let set = || plan.set_rows(product.rows as u64).and_then(|()| plan.set_bias(product.bias));
+        attempt(&self.context, "a descriptor of cuBLASLt", set)?;
         let weight = product.weight.address() + (product.first * product.inner * product.element.size()) as u64;
         let (scale, share) = (product.scale, if product.residual.is_some() { 1.0_f32 } else { 0.0 });
         let added = product.residual.unwrap_or(product.output);
         let output = product.output.address() as *mut c_void;
         let pointer = |address: u64| address as *const c_void;
         // SAFETY: the descriptors were made with the plan and set for this product; every matrix lies within its buffer
-        // (`assert_fits`), and buffers are freed in the stream's order. The factors are read before the call returns.
-        let given = unsafe {
+        // (`assert_fits`), and buffers are freed in the stream's order. The factors are read before the call returns. Made
+        // again after it failed, it writes the same, for no output is an operand.
+        let given = || unsafe {
             lt::matmul(
                 self.handle.0,
                 plan.operation.0,
@@ -124,19 +125,20 @@ impl Products {
                 self.context.stream().cast(),
             )
         };
-        check(&self.context, format_args!("cublasLtMatmul of {} rows, {:?}", product.rows, plan.shape), given)
+        attempt(&self.context, format_args!("cublasLtMatmul of {} rows, {:?}", product.rows, plan.shape), given)
     }
 
     /// Makes the descriptors of a shape and chooses its algorithm. `product` gives the bias's address, which the choice asks
     /// for: where it lies does not matter.
     fn plan(&self, shape: Shape, product: &Product<'_, Buffer>) -> Result<Plan, DeviceError> {
-        let made = Plan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
-        let mut plan = check(&self.context, "a descriptor of cuBLASLt", made)?;
-        let candidates = check(&self.context, "cublasLtMatmulAlgoGetHeuristic", self.candidates(&plan))?;
+        let make = || Plan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
+        let mut plan = attempt(&self.context, "a descriptor of cuBLASLt", make)?;
+        let call = format_args!("cublasLtMatmulAlgoGetHeuristic of {shape:?}");
+        let candidates = attempt(&self.context, call, || self.candidates(&plan))?;
         let asked = candidates.len();
         let chosen = candidates.into_iter().find(|algorithm| self.serves(&plan, algorithm));
         plan.algorithm = chosen.ok_or_else(|| {
-            self.context.lose(format!(
+            self.context.unsupported(format!(
                 "none of {asked} algorithms of cuBLASLt {} multiplies {shape:?} whole, for every number of rows",
                 self.version
             ))
@@ -291,12 +293,41 @@ fn assert_fits(product: &Product<'_, Buffer>) {
     assert!(product.bias.is_none_or(|buffer| fits(buffer, out, written)), "the bias; this is a bug");
 }
 
-/// cuBLASLt's errors, as the driver's: memory that ran out, or the context's end.
-fn check<T>(context: &Context, call: impl fmt::Display, given: Result<T, CublasError>) -> Result<T, DeviceError> {
-    given.map_err(|error| match error.0 {
-        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => context.out_of_memory(0),
-        _ => context.lose(format!("{call} failed with {:?}", error.0)),
+/// What a call of cuBLASLt gives. Where it fails for want of something, all work is waited for, the pool's memory is given
+/// back, and the call is made once more: cuBLASLt does not always say that it was memory. Of a lost device, waiting says why.
+///
+/// # Errors
+/// As the driver's: memory that ran out, what the library cannot do, or the context's end.
+fn attempt<T>(
+    context: &Context,
+    call: impl fmt::Display,
+    mut attempt: impl FnMut() -> Result<T, CublasError>,
+) -> Result<T, DeviceError> {
+    let mut given = attempt();
+    if given.as_ref().is_err_and(|error| !is_refusal(error)) {
+        context.give_back()?;
+        given = attempt();
+    }
+    given.map_err(|error| {
+        let said = format!("{call} failed with {:?}", error.0);
+        match error.0 {
+            sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => context.out_of_memory(0),
+            _ if is_refusal(&error) => context.unsupported(said),
+            _ => context.lose(said),
+        }
     })
+}
+
+/// Whether cuBLASLt will not do what it was asked for, and has begun nothing.
+fn is_refusal(error: &CublasError) -> bool {
+    use sys::cublasStatus_t as Status;
+    matches!(
+        error.0,
+        Status::CUBLAS_STATUS_INVALID_VALUE
+            | Status::CUBLAS_STATUS_ARCH_MISMATCH
+            | Status::CUBLAS_STATUS_NOT_SUPPORTED
+            | Status::CUBLAS_STATUS_LICENSE_ERROR
+    )
 }
 
 fn data_type(element: Element) -> sys::cudaDataType_t {
