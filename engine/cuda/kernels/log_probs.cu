@@ -9,7 +9,7 @@ constexpr u32 EACH = 32;
 
 // logits [gridDim.x, stride], of which `count` (at most THREADS * EACH) are entries first..first + count of the vocabulary;
 // bias [vocabulary] or null; inverses [temperatures] of the temperatures. parts [gridDim.x, part_stride]: from
-// `part` on the greatest logit, then a sum of exp((logit - greatest) / T) for each temperature.
+// `part` on the greatest logit, then a sum of exp((logit - greatest) / T) for each temperature: NaN where a logit is.
 KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logits, const float* bias,
                            const u32* targets, const float* inverses, u32 stride, u32 first, u32 count,
                            u32 temperatures, u32 part, u32 part_stride) {
@@ -37,8 +37,8 @@ KERNEL(256) log_probs_tile(float* parts, float* target_logits, const float* logi
         float sum = 0.0f;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            // Minus infinity stays out, also where the whole tile is.
-            if (mine[i] > -infinity()) sum += expf((mine[i] - highest) * inverse);
+            // Minus infinity stays out, also where the whole tile is; NaN, which the maximum passes over, comes in.
+            if (mine[i] != -infinity()) sum += expf((mine[i] - highest) * inverse);
         }
         sum = block_sum(sum, scratch);
         if (threadIdx.x == 0) out[1 + t] = sum;

@@ -20,6 +20,10 @@ const THREADS: u32 = 256;
 /// Rows whose logits lie in memory at once: 128 MiB of them. Results do not depend on it.
 const ROWS: usize = 4096;
 
+/// The conformance suite compares rows in one chunk with the same rows in two.
+const _: () =
+    assert!(ROWS < hopeval_device::conformance::MANY_ROWS && 2 * ROWS > hopeval_device::conformance::MANY_ROWS);
+
 /// See [`hopeval_device::Device::log_probs`].
 pub(crate) fn log_probs<R: Runtime>(
     cuda: &Cuda<R>,
@@ -140,12 +144,13 @@ impl<R: Runtime> Head<'_, R> {
     }
 }
 
-/// `log Σ exp(logit / T)` for each temperature, from one row's parts `[tiles, 1 + temperatures]`.
+/// `log Σ exp(logit / T)` for each temperature, from one row's parts `[tiles, 1 + temperatures]`. A tile's greatest logit is
+/// of those that are numbers; its sums are NaN where one is none, and 0 where all are minus infinity.
 fn joined<'a>(parts: &'a [f32], temperatures: &'a [f32]) -> impl Iterator<Item = f32> + use<'a> {
     let each = 1 + temperatures.len();
     let highest = parts.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);
     temperatures.iter().enumerate().map(move |(index, temperature)| {
-        if highest == f32::NEG_INFINITY {
+        if highest == f32::NEG_INFINITY && parts.chunks_exact(each).all(|tile| tile[1 + index] == 0.0) {
             return highest;
         }
         let temperature = f64::from(*temperature);

@@ -229,3 +229,25 @@ fn log_probabilities_are_the_references_and_the_same_to_the_bit_in_any_company()
         }
     }
 }
+
+#[test]
+fn words_that_are_all_impossible_have_no_probability_unless_one_is_unknown() {
+    let (entries, inputs) = (1037, 6);
+    let weight = HostTensor::from_f32("w", &[entries, inputs], &numbers(11, entries * inputs));
+    let x = numbers(12, 2 * inputs);
+    for cpu in devices(1) {
+        let weight = cpu.matrix(std::slice::from_ref(&weight), Layout::OutIn).unwrap();
+        let x = cpu.upload(2, inputs, &x).unwrap();
+        let sums = |biases: &[f32]| {
+            let bias = cpu.vector(&[HostTensor::from_f32("b", &[entries], biases)]).unwrap();
+            cpu.log_probs(&x, &weight, Some(&bias), 1.0, &[3, 1036], &[1.0, 0.7]).unwrap().log_sum_exps
+        };
+        let mut biases = vec![f32::NEG_INFINITY; entries];
+        assert_eq!(sums(&biases), [f32::NEG_INFINITY; 4]);
+        for unknown in [0, 511, 512, 1030, 1036] {
+            biases[unknown] = f32::NAN;
+            assert!(sums(&biases).iter().all(|sum| sum.is_nan()), "{unknown}");
+            biases[unknown] = f32::NEG_INFINITY;
+        }
+    }
+}

@@ -69,11 +69,13 @@ impl Buffer {
         self.at.as_ptr()
     }
 
+    /// Writes the first bytes; the others stay.
+    ///
     /// # Panics
-    /// If they are not as many as the buffer's.
+    /// If they are more than the buffer's.
     pub(crate) fn write(&self, bytes: &[u8]) {
-        assert_eq!(bytes.len(), self.bytes, "bytes of a buffer; this is a bug");
-        // SAFETY: both have so many bytes, and no slice lies in a buffer.
+        assert!(bytes.len() <= self.bytes, "bytes of a buffer; this is a bug");
+        // SAFETY: both have at least so many bytes, and no slice lies in a buffer.
         unsafe { self.at.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 

@@ -37,7 +37,8 @@ pub(crate) fn multiply(product: &Product<'_, Buffer>) -> Result<(), String> {
         }
     }
     let bytes = to_bytes(&results, product.output_element);
-    if bytes.len() != product.output.len() {
+    // A longer buffer is one that a wider product wrote: what it left stays.
+    if bytes.len() > product.output.len() {
         return Err(format!("a product of {} bytes into a buffer of {}", bytes.len(), product.output.len()));
     }
     product.output.write(&bytes);
@@ -120,6 +121,13 @@ mod tests {
         multiply(&product).unwrap();
         let found = numbers("output", &output, Element::F32, 8, 8).unwrap();
         assert_eq!(found, (0..8).map(|row| 8.0 * row as f32 + 101.0).collect::<Vec<_>>());
+        let longer = of(&[7.0; 18]);
+        multiply(&Product { output: &longer, ..product }).unwrap();
+        let there = numbers("output", &longer, Element::F32, 0, 18).unwrap();
+        assert_eq!((&there[8..16], &there[16..]), (&found[..], &[7.0; 2][..]));
+        let shorter = of(&[7.0; 15]);
+        let message = multiply(&Product { output: &shorter, ..product }).unwrap_err();
+        assert_eq!(message, "a product of 64 bytes into a buffer of 60");
         let message = multiply(&Product { first: 2, ..product }).unwrap_err();
         assert_eq!(message, "a product reads 320 bytes of weight, which has 288");
     }

@@ -45,6 +45,7 @@ conforms! {
     norm Norm,
     norm_groups NormGroups,
     linear Linear,
+    project Project,
     gate Gate,
     rotate Rotate,
     attention Attention,

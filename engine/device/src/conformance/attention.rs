@@ -111,15 +111,34 @@ pub(super) fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failu
     for (turn, (mask, kind)) in KINDS.into_iter().enumerate() {
         for (i, packing) in packings(&mut trial.random, matches!((mask, kind), (Mask::Full, Kind::None))) {
             let heads = HEADS[(turn + i) % HEADS.len()];
-            // Every other time as models have it: heads that begin where a device may load many numbers at once.
-            compare(trial, mask, kind, heads, &packing, (turn + i) % 2)?;
+            // Every other time as models have it: heads that begin where a device may load many numbers at once. Whether they
+            // do, and how large they are, has nothing to do with each other.
+            compare(trial, mask, kind, heads, &packing, (i + turn / 2) % 2)?;
         }
     }
+    as_models_have_it(trial)?;
     // A few queries at the end of very many keys.
     let mut long = Packing::new();
     long.push(8, [(0, 4100)]);
     for (mask, kind) in [(Mask::Full, Kind::None), (Mask::Causal, Kind::Relative(T5_BACK)), KINDS[6]] {
         compare(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim: 4 }, &long, 1)?;
+    }
+    Ok(())
+}
+
+/// Heads of 64 and 128 numbers with each bias that models of them have, over sequences of several tiles, without gaps.
+fn as_models_have_it<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    let packing = Packing::of_lengths([130, 3]);
+    for (mask, relative) in [(Mask::Full, T5), (Mask::Causal, T5_BACK)] {
+        for (head_dim, kind) in [
+            (64, Kind::None),
+            (64, Kind::Relative(relative)),
+            (64, Kind::Disentangled(DEBERTA, true, true)),
+            (128, Kind::None),
+            (128, Kind::Relative(relative)),
+        ] {
+            compare(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim }, &packing, 0)?;
+        }
     }
     Ok(())
 }

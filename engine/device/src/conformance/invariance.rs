@@ -1,9 +1,10 @@
 //! The same rows in other company: alone, in another order, cut into other spans. Not a bit may differ.
 
 use super::attention::{Biases, Heads, KINDS, Kind};
+use super::products::{EPILOGUES, LAYERS, Parts};
 use super::rows::{ACTIVATIONS, angles, ends};
 use super::trial::{Random, Trial};
-use super::{Failure, Operation};
+use super::{Failure, MANY_ROWS, Operation};
 use crate::{
     Attention, Columns, Device, DeviceError, Epilogue, Layout, Lookup, Mask, Norm, Packing, Rotary, RotaryStyle,
 };
@@ -15,6 +16,7 @@ pub(super) fn in_other_company<D: Device>(trial: &mut Trial<'_, D>) -> Result<()
         Operation::Norm => norm(trial),
         Operation::NormGroups => norm_groups(trial),
         Operation::Linear => linear(trial),
+        Operation::Project => project(trial),
         Operation::Gate => gate(trial),
         Operation::Rotate => rotate(trial),
         Operation::Attention => attention(trial),
@@ -62,16 +64,31 @@ fn of_rows<D: Device>(
     columns: usize,
     operation: impl Fn(&D, &D::Tensor, &[usize]) -> Result<Vec<f32>, DeviceError>,
 ) -> Result<(), Failure> {
+    let companies = companies(&mut trial.random, rows);
+    of_companies(trial, case, (rows, columns), &companies, operation)
+}
+
+/// As [`of_rows`], in these companies.
+fn of_companies<D: Device>(
+    trial: &mut Trial<'_, D>,
+    case: &str,
+    (rows, columns): (usize, usize),
+    companies: &[Vec<usize>],
+    operation: impl Fn(&D, &D::Tensor, &[usize]) -> Result<Vec<f32>, DeviceError>,
+) -> Result<(), Failure> {
     let company = Company::random(&mut trial.random, rows, columns);
     let everyone = (0..company.rows).collect::<Vec<_>>();
     let device = trial.device;
     let x = trial.upload(rows, columns, &company.values)?;
     let together = trial.done(case, operation(device, &x, &everyone))?;
     let width = together.len() / rows;
-    for chosen in companies(&mut trial.random, rows) {
-        let case = format!("{case}, rows {chosen:?}");
-        let x = trial.upload(chosen.len(), columns, &company.of(&chosen))?;
-        let apart = trial.done(&case, operation(device, &x, &chosen))?;
+    for chosen in companies {
+        let case = match chosen.len() {
+            ..1000 => format!("{case}, rows {chosen:?}"),
+            many => format!("{case}, {many} rows from {}", chosen[0]),
+        };
+        let x = trial.upload(chosen.len(), columns, &company.of(chosen))?;
+        let apart = trial.done(&case, operation(device, &x, chosen))?;
         let expected = chosen.iter().flat_map(|row| &together[row * width..][..width]).copied().collect::<Vec<_>>();
         trial.same(&case, &apart, &expected)?;
     }
@@ -127,6 +144,46 @@ fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
             })?;
         }
     }
+    // Every epilogue at one layer, and at the other, which takes longer, those that models have there.
+    for ((into, out), epilogues) in LAYERS.into_iter().zip([&EPILOGUES[4..6], &EPILOGUES[..]]) {
+        let weight = trial.matrix(out, into, Layout::OutIn, (3.0 / into as f32).sqrt())?;
+        let bias = trial.vector(out, 0.0)?;
+        for parts in epilogues {
+            layer(trial, (into, out), &weight.device, &bias.device, *parts)?;
+        }
+    }
+    Ok(())
+}
+
+/// The rows of a large batch in smaller ones: a device may multiply another way when there are few.
+fn layer<D: Device>(
+    trial: &mut Trial<'_, D>,
+    (into, out): (usize, usize),
+    weight: &D::Matrix,
+    bias: &D::Vector,
+    parts: Parts,
+) -> Result<(), Failure> {
+    let rows = 300;
+    let residual = Company::random(&mut trial.random, rows, out);
+    let companies = [1, 7, 64].map(|size| trial.random.shuffled(rows).into_iter().take(size).collect::<Vec<_>>());
+    of_companies(trial, &format!("{into} x {out}, {parts:?}"), (rows, into), &companies, |device, x, rows| {
+        let residual = parts.residual.then(|| device.upload(rows.len(), out, &residual.of(rows))).transpose()?;
+        let Parts { scale, activation, .. } = parts;
+        let epilogue = Epilogue { scale, bias: parts.bias.then_some(bias), activation, residual: residual.as_ref() };
+        device.linear(x, weight, epilogue).and_then(|x| device.read(&x))
+    })
+}
+
+fn project<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (into, out) in [(5, 3), (64, 48), (100, 97), (768, 2), (384, 130)] {
+        let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+        let weight = trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
+        let bias = trial.vector(out, 0.0)?;
+        for (bias, scale) in [(None, 1.0), (Some(&bias.device), 0.5)] {
+            let case = format!("{into} x {out}, {layout:?}, times {scale}, bias: {}", bias.is_some());
+            of_rows(trial, &case, 150, into, |device, x, _| device.project(x, &weight.device, bias, scale))?;
+        }
+    }
     Ok(())
 }
 
@@ -168,13 +225,31 @@ fn scatter<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     })
 }
 
+/// The companies that log-probabilities are taken in.
+enum Batches {
+    /// [`companies`] of 60 rows.
+    Small,
+    /// [`MANY_ROWS`] in one batch and in two.
+    Large,
+}
+
 fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
-    for (into, vocabulary) in [(31, 200), (64, 3001)] {
+    for (into, vocabulary, batches) in
+        [(31, 200, Batches::Small), (64, 3001, Batches::Small), (8, 8203, Batches::Small), (8, 37, Batches::Large)]
+    {
+        let (rows, companies) = match batches {
+            Batches::Small => (60, companies(&mut trial.random, 60)),
+            Batches::Large => {
+                let half = MANY_ROWS / 2;
+                (MANY_ROWS, vec![(0..half).collect(), (half..MANY_ROWS).collect()])
+            }
+        };
         let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
         let weight = trial.matrix(vocabulary, into, layout, 0.5)?;
-        let targets = (0..60).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
+        let targets = (0..rows).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
         let temperatures = [1.0, 0.7, 1.4];
-        of_rows(trial, &format!("{into} x {vocabulary}"), 60, into, |device, x, rows| {
+        let case = format!("{into} x {vocabulary}");
+        of_companies(trial, &case, (rows, into), &companies, |device, x, rows| {
             let targets = rows.iter().map(|row| targets[*row]).collect::<Vec<_>>();
             let found = device.log_probs(x, &weight.device, None, 1.0, &targets, &temperatures)?;
             let sums = found.log_sum_exps.chunks(temperatures.len());

@@ -2,8 +2,9 @@
 
 use super::Failure;
 use super::rows::ACTIVATIONS;
-use super::trial::Trial;
-use crate::{Activation, Device, Epilogue, Layout, Reference};
+use super::trial::{Both, Trial};
+use crate::reference::Plain;
+use crate::{Activation, Device, Epilogue, HostTensor, Layout, LogProbs, Reference};
 
 /// Rows, in, out: odd ones, single ones, and the edges of tiles.
 const SHAPES: [(usize, usize, usize); 12] = [
@@ -21,63 +22,223 @@ const SHAPES: [(usize, usize, usize); 12] = [
     (150, 24, 40),
 ];
 
+/// In and out of layers that models have.
+pub(super) const LAYERS: [(usize, usize); 2] = [(768, 3072), (1024, 1024)];
+
+/// An epilogue's parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    pub(super) scale: f32,
+    pub(super) bias: bool,
+    pub(super) activation: Activation,
+    pub(super) residual: bool,
+}
+
+impl Parts {
+    const fn of(bias: bool, activation: Activation, residual: bool) -> Self {
+        Self { scale: 1.0, bias, activation, residual }
+    }
+}
+
+/// Epilogues that layers have: a device may choose another product for each.
+pub(super) const EPILOGUES: [Parts; 10] = [
+    Parts::of(false, Activation::Identity, false),
+    Parts::of(true, Activation::Identity, false),
+    Parts::of(false, Activation::Relu, false),
+    Parts::of(true, Activation::Relu, false),
+    Parts::of(true, Activation::GeluTanh, false),
+    Parts::of(true, Activation::Gelu, false),
+    Parts::of(false, Activation::Silu, false),
+    Parts::of(true, Activation::Identity, true),
+    Parts { scale: 0.125, ..Parts::of(false, Activation::Identity, true) },
+    Parts { scale: 0.125, ..Parts::of(true, Activation::Relu, true) },
+];
+
+/// Operands of a product, of which an epilogue may take a part.
+struct Operands<D: Device> {
+    x: Both<D::Tensor, Plain>,
+    weight: Both<D::Matrix, Plain>,
+    bias: Both<D::Vector, Vec<f32>>,
+    residual: Both<D::Tensor, Plain>,
+    case: String,
+}
+
+impl<D: Device> Operands<D> {
+    fn random(
+        trial: &mut Trial<'_, D>,
+        (rows, into, out): (usize, usize, usize),
+        layout: Layout,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            x: trial.tensor(rows, into)?,
+            weight: trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?,
+            bias: trial.vector(out, 0.0)?,
+            residual: trial.tensor(rows, out)?,
+            case: format!("{rows} x {into} x {out}, {layout:?}"),
+        })
+    }
+
+    fn compare_linear(&self, trial: &mut Trial<'_, D>, parts: Parts) -> Result<(), Failure> {
+        let case = format!("{}, {parts:?}", self.case);
+        let Parts { scale, activation, .. } = parts;
+        let bias = parts.bias.then_some(&self.bias.device);
+        let residual = parts.residual.then_some(&self.residual.device);
+        let epilogue = Epilogue { scale, bias, activation, residual };
+        let found = trial.done(&case, trial.device.linear(&self.x.device, &self.weight.device, epilogue))?;
+        let bias = parts.bias.then_some(&self.bias.plain);
+        let residual = parts.residual.then_some(&self.residual.plain);
+        let epilogue = Epilogue { scale, bias, activation, residual };
+        let expected = trial.done(&case, Reference.linear(&self.x.plain, &self.weight.plain, epilogue))?;
+        trial.compare(&case, &found, &expected)
+    }
+
+    fn compare_project(&self, trial: &mut Trial<'_, D>, biased: bool, scale: f32) -> Result<(), Failure> {
+        let case = format!("{}, times {scale}, bias: {biased}", self.case);
+        let bias = biased.then_some(&self.bias.device);
+        let found = trial.done(&case, trial.device.project(&self.x.device, &self.weight.device, bias, scale))?;
+        let bias = biased.then_some(&self.bias.plain);
+        let expected = trial.done(&case, Reference.project(&self.x.plain, &self.weight.plain, bias, scale))?;
+        trial.compare_numbers(&case, &found, &expected)
+    }
+}
+
 pub(super) fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
-    for (rows, into, out) in SHAPES {
+    for shape in SHAPES {
         for layout in [Layout::OutIn, Layout::InOut] {
             for activation in [trial.random.pick(&ACTIVATIONS), Activation::Identity] {
                 let scale = trial.random.pick(&[1.0, 0.125]);
-                let (biased, added) = (trial.random.below(4) > 0, trial.random.below(2) == 0);
-                let x = trial.tensor(rows, into)?;
-                let weight = trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
-                let bias = if biased { Some(trial.vector(out, 0.0)?) } else { None };
-                let residual = if added { Some(trial.tensor(rows, out)?) } else { None };
-                let case = format!(
-                    "{rows} x {into} x {out}, {layout:?}, {activation:?}, times {scale}, bias: {biased}, residual: {added}"
-                );
-                let epilogue = Epilogue {
-                    scale,
-                    bias: bias.as_ref().map(|b| &b.device),
-                    activation,
-                    residual: residual.as_ref().map(|r| &r.device),
-                };
-                let found = trial.done(&case, trial.device.linear(&x.device, &weight.device, epilogue))?;
-                let epilogue = Epilogue {
-                    scale,
-                    bias: bias.as_ref().map(|b| &b.plain),
-                    activation,
-                    residual: residual.as_ref().map(|r| &r.plain),
-                };
-                let expected = trial.done(&case, Reference.linear(&x.plain, &weight.plain, epilogue))?;
-                trial.compare(&case, &found, &expected)?;
+                let (bias, residual) = (trial.random.below(4) > 0, trial.random.below(2) == 0);
+                let operands = Operands::random(trial, shape, layout)?;
+                operands.compare_linear(trial, Parts { scale, bias, activation, residual })?;
             }
+        }
+    }
+    for (into, out) in LAYERS {
+        let operands = Operands::random(trial, (3, into, out), Layout::OutIn)?;
+        for parts in EPILOGUES {
+            operands.compare_linear(trial, parts)?;
         }
     }
     Ok(())
 }
 
-pub(super) fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
-    for (rows, into, vocabulary) in [(1, 8, 1), (1, 16, 50), (3, 31, 130), (9, 64, 1000), (40, 48, 777), (5, 20, 5003)]
-    {
-        for temperatures in [&[1.0][..], &[0.3, 1.0, 1.4, 2.5]] {
-            let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
-            let (scale, biased) = (trial.random.pick(&[1.0, 0.25]), trial.random.below(2) == 0);
-            let x = trial.tensor(rows, into)?;
-            let weight = trial.matrix(vocabulary, into, layout, 3.0 * (3.0 / into as f32).sqrt())?;
-            let bias = if biased { Some(trial.vector(vocabulary, 0.0)?) } else { None };
-            let targets = (0..rows).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
-            let case = format!(
-                "{rows} x {into}, {vocabulary} words, {layout:?}, times {scale}, bias: {biased}, temperatures {temperatures:?}"
-            );
-            let bias_there = bias.as_ref().map(|b| &b.device);
-            let device = trial.device;
-            let found = device.log_probs(&x.device, &weight.device, bias_there, scale, &targets, temperatures);
-            let found = trial.done(&case, found)?;
-            let bias_there = bias.as_ref().map(|b| &b.plain);
-            let expected = Reference.log_probs(&x.plain, &weight.plain, bias_there, scale, &targets, temperatures);
-            let expected = trial.done(&case, expected)?;
-            trial.compare_numbers(&case, &found.target_logits, &expected.target_logits)?;
-            trial.compare_numbers(&case, &found.log_sum_exps, &expected.log_sum_exps)?;
+pub(super) fn project<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    // Heads of one number and of two, a head for each word, and what products are made of anyway.
+    let heads = [(9, 768, 1), (5, 1024, 2), (3, 96, 5003)].into_iter();
+    for shape in heads.chain(SHAPES).chain(LAYERS.map(|(into, out)| (3, into, out))) {
+        let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+        let operands = Operands::random(trial, shape, layout)?;
+        for (biased, scale) in [(false, 1.0), (true, 1.0), (true, 0.125)] {
+            operands.compare_project(trial, biased, scale)?;
         }
     }
     Ok(())
+}
+
+/// Rows, in, words.
+const VOCABULARIES: [(usize, usize, usize); 6] =
+    [(1, 8, 1), (1, 16, 50), (3, 31, 130), (9, 64, 1000), (40, 48, 777), (5, 20, 5003)];
+
+/// In, words: as many as a device may take at once, and a few or many more.
+const LARGE_VOCABULARIES: [(usize, usize); 6] = [(8, 8192), (8, 8195), (8, 8200), (12, 8195), (8, 20_003), (8, 24_576)];
+
+/// Whose log-probabilities are asked for, and at which temperatures.
+struct Asked<'a> {
+    scale: f32,
+    targets: &'a [u32],
+    temperatures: &'a [f32],
+}
+
+pub(super) fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    for (rows, into, vocabulary) in VOCABULARIES {
+        for temperatures in [&[1.0][..], &[0.3, 1.0, 1.4, 2.5]] {
+            let (scale, biased) = (trial.random.pick(&[1.0, 0.25]), trial.random.below(2) == 0);
+            let targets = (0..rows).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
+            of_words(trial, (into, vocabulary), biased, &Asked { scale, targets: &targets, temperatures })?;
+        }
+    }
+    for (into, vocabulary) in LARGE_VOCABULARIES {
+        for (biased, temperatures) in [(false, &[1.0][..]), (true, &[0.3, 1.0, 1.4, 2.5])] {
+            let within = [0, 8191, 8192, 16_383, 16_384, vocabulary - 1, trial.random.below(vocabulary)];
+            let targets = within.map(|word| word.min(vocabulary - 1) as u32);
+            of_words(trial, (into, vocabulary), biased, &Asked { scale: 1.0, targets: &targets, temperatures })?;
+        }
+    }
+    not_numbers(trial)
+}
+
+/// Random logits.
+fn of_words<D: Device>(
+    trial: &mut Trial<'_, D>,
+    (into, vocabulary): (usize, usize),
+    biased: bool,
+    asked: &Asked<'_>,
+) -> Result<(), Failure> {
+    let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+    let x = trial.tensor(asked.targets.len(), into)?;
+    let weight = trial.matrix(vocabulary, into, layout, 3.0 * (3.0 / into as f32).sqrt())?;
+    let bias = if biased { Some(trial.vector(vocabulary, 0.0)?) } else { None };
+    let case = format!("{into} numbers, {vocabulary} words, {layout:?}, bias: {biased}");
+    compare_log_probs(trial, &case, &x, &weight, bias.as_ref(), asked)
+}
+
+/// A logit that is no number makes the sums of its row none, however improbable all others are; words that cannot be are
+/// left out.
+fn not_numbers<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+    const NEVER: f32 = f32::NEG_INFINITY;
+    for words in [50, 8300] {
+        let (rows, into) = (4, 16);
+        let x = trial.tensor(rows, into)?;
+        let targets = [0, 2, words as u32 - 1, 7];
+        let asked = Asked { scale: 1.0, targets: &targets, temperatures: &[1.0, 0.7] };
+        let weight = trial.matrix(words, into, Layout::OutIn, 0.5)?;
+        for (name, usual, others) in [
+            ("one bias is NaN", 0.5, &[(11, f32::NAN)][..]),
+            ("the last bias but one is NaN", -0.5, &[(words - 2, f32::NAN)]),
+            ("biases are -inf, one is NaN", NEVER, &[(words - 3, f32::NAN)]),
+            ("some biases are -inf", 0.0, &[(1, NEVER), (12, NEVER), (words - 1, NEVER)]),
+            ("biases are -inf but for the last", NEVER, &[(words - 1, 1.0)]),
+        ] {
+            let mut biases = vec![usual; words];
+            others.iter().for_each(|(word, bias)| biases[*word] = *bias);
+            let bias = vector(trial, &biases)?;
+            compare_log_probs(trial, &format!("{words} words, {name}"), &x, &weight, Some(&bias), &asked)?;
+        }
+        let mut weights = trial.random.numbers(words * into, 0.5);
+        weights[5 * into + 3] = f32::NAN;
+        let weights = [HostTensor::from_f32("weights", &[words, into], &trial.storable(weights))];
+        let plain = trial.done("weights of the reference", Reference.matrix(&weights, Layout::OutIn))?;
+        let weight_with = Both { device: trial.done("weights", trial.device.matrix(&weights, Layout::OutIn))?, plain };
+        compare_log_probs(trial, &format!("{words} words, a weight is NaN"), &x, &weight_with, None, &asked)?;
+        let mut values = x.plain.values.clone();
+        values[into] = f32::NAN;
+        let x = Both { device: trial.upload(rows, into, &values)?, plain: Plain { rows, columns: into, values } };
+        compare_log_probs(trial, &format!("{words} words, a row has a NaN"), &x, &weight, None, &asked)?;
+    }
+    Ok(())
+}
+
+fn vector<D: Device>(trial: &Trial<'_, D>, values: &[f32]) -> Result<Both<D::Vector, Vec<f32>>, Failure> {
+    let part = HostTensor::from_f32("vector", &[values.len()], values);
+    Ok(Both { device: trial.done("vector", trial.device.vector(&[part]))?, plain: values.to_vec() })
+}
+
+fn compare_log_probs<D: Device>(
+    trial: &mut Trial<'_, D>,
+    case: &str,
+    x: &Both<D::Tensor, Plain>,
+    weight: &Both<D::Matrix, Plain>,
+    bias: Option<&Both<D::Vector, Vec<f32>>>,
+    asked: &Asked<'_>,
+) -> Result<(), Failure> {
+    let Asked { scale, targets, temperatures } = *asked;
+    let case = format!("{case}, times {scale}, targets {targets:?}, temperatures {temperatures:?}");
+    let there = bias.map(|bias| &bias.device);
+    let found = trial.device.log_probs(&x.device, &weight.device, there, scale, targets, temperatures);
+    let found: LogProbs = trial.done(&case, found)?;
+    let there = bias.map(|bias| &bias.plain);
+    let expected = Reference.log_probs(&x.plain, &weight.plain, there, scale, targets, temperatures);
+    let expected = trial.done(&case, expected)?;
+    trial.compare_numbers(&case, &found.target_logits, &expected.target_logits)?;
+    trial.compare_numbers(&case, &found.log_sum_exps, &expected.log_sum_exps)
 }

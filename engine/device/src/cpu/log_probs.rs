@@ -115,7 +115,7 @@ struct Sums<'a> {
     scale: f32,
     bias: Option<&'a [f32]>,
     inverse: &'a [f32],
-    /// The greatest, then a sum for each temperature.
+    /// The greatest, then a sum for each temperature: NaN where a logit is.
     out: &'a mut [f32],
 }
 
@@ -151,7 +151,9 @@ impl Kernel for Sums<'_> {
         let highest = s.highest(highest);
         self.out[0] = highest;
         if highest == f32::NEG_INFINITY {
-            self.out[1..].fill(0.0);
+            // The maximum passes over NaN.
+            let unknown = self.logits[..self.count].iter().any(|logit| logit.is_nan());
+            self.out[1..].fill(if unknown { f32::NAN } else { 0.0 });
             return;
         }
         let (highest, zero) = (s.splat(highest), s.splat(0.0));
@@ -172,7 +174,7 @@ fn joined(parts: &Buffer, rows: usize, tiles: usize, temperatures: &[f32]) -> Ve
     let each = 1 + temperatures.len();
     let one = |tiles: &[f32], index: usize, temperature: f64| {
         let highest = tiles.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);
-        if highest == f32::NEG_INFINITY {
+        if highest == f32::NEG_INFINITY && tiles.chunks_exact(each).all(|tile| tile[1 + index] == 0.0) {
             return highest;
         }
         let part =
