@@ -9,7 +9,7 @@
 //! What a service answers comes from its checkpoint: language models score and generate; an encoder embeds, and its heads
 //! say the rest. On the CPU one engine serves all workers of a process: the workers share the device, so their requests
 //! meet in its batches, its encoder states and its one copy of the weights, and its threads work inside a batch. With
-//! `device = "cuda"` each worker has the engine of its own device, as far as there are devices ([`Lm::spread`]).
+//! `device = "cuda"` each worker has the engine of its own device, as far as there are devices (`Lm::spread`).
 //! Nothing waits for the engine but its own thread: the reply closure answers the ticket.
 
 mod embed;
