@@ -21,6 +21,7 @@
 // what was summed before is 1: so it does not matter whether a tile is left out because nobody of the block sees it. What lies
 // behind the last key is not read but 0. A row's place among the 64 does not matter either: tensor cores compute each row from
 // its own numbers.
+#include "attention.cuh"
 #include "mma.cuh"
 #include "prelude.cuh"
 
@@ -40,57 +41,13 @@ constexpr u32 TERMS = 80;
 // twice.
 constexpr u32 TERMS_PITCH = 88;
 
-// Numbers of `tiles` for each block in x.
-constexpr u32 TILE_NUMBERS = 5;
-
-struct Operands {
-    // [rows, heads * head_dim]
-    bf16* out;
-    // Rows of `q_stride` numbers, heads from column `q_start` on.
-    const bf16* q;
-    const bf16* k;
-    const bf16* v;
-    // For each block in x: first query row, query rows, position of the first, first of the keys in `keys`, keys.
-    const u32* tiles;
-    // Rows of keys and values, sequence by sequence.
-    const u32* keys;
-    // [buckets, heads]
-    const bf16* table;
-    // [places, heads * head_dim], each may be missing.
-    const bf16* position_keys;
-    const bf16* position_queries;
-    // The row of a relative position for the distances (query - key) -reach ..= reach.
-    const u32* places;
-    u32 q_start, q_stride, k_start, k_stride, v_start, v_stride;
-    // Query heads that share a head of keys and values.
-    u32 group;
-    u32 head_dim;
-    float scale;
-    // Whether a query sees keys up to itself only, and then how many.
-    u32 causal, window;
-    u32 reach;
-    // Whether every head of every row begins at a multiple of 16 bytes and has a multiple of them.
-    u32 aligned;
-};
-
 // From a row to the next in shared memory, in numbers.
 template <u32 D>
 constexpr u32 PITCH = D + CHUNK;
 
-// Which keys a query sees: from `first` on, before `end`.
-struct Seen {
-    u32 first, end;
-};
-
-__device__ __forceinline__ Seen seen(const Operands& o, u32 position, u32 keys) {
-    if (o.causal == 0) return {0, keys};
-    const u32 end = position + 1;
-    return {end - min(o.window, end), min(end, keys)};
-}
-
 // Sends the numbers of one head of 64 rows to shared memory: line i is row `row_of(i)`, zeros from line `count` on.
 template <u32 D, class RowOf>
-__device__ __forceinline__ void send(bf16* to, const bf16* from, u32 stride, u32 count, const Operands& o, RowOf row_of) {
+__device__ __forceinline__ void send(bf16* to, const bf16* from, u32 stride, u32 count, const Operands<bf16>& o, RowOf row_of) {
     constexpr u32 CHUNKS = D / CHUNK;
     if (o.aligned != 0) {
 #pragma unroll
@@ -151,7 +108,7 @@ __device__ __forceinline__ void multiply_positions(float* terms, const u32 (&lef
 }
 
 template <u32 D, u32 BIAS>
-__device__ __forceinline__ void attend(const Operands& o) {
+__device__ __forceinline__ void attend(const Operands<bf16>& o) {
     DYNAMIC_SHARED(bf16, keys);
     bf16* const values = keys + SIDE * PITCH<D>;
     bf16* const position_keys = values + SIDE * PITCH<D>;
@@ -390,24 +347,13 @@ __device__ __forceinline__ void attend(const Operands& o) {
     }
 }
 
-#define PARAMETERS                                                                                                       \
-    bf16 *out, const bf16 *q, const bf16 *k, const bf16 *v, const u32 *tiles, const u32 *keys, const bf16 *table,        \
-        const bf16 *position_keys, const bf16 *position_queries, const u32 *places, u32 q_start, u32 q_stride,          \
-        u32 k_start, u32 k_stride, u32 v_start, u32 v_stride, u32 group, u32 head_dim, float scale, u32 causal,          \
-        u32 window, u32 reach, u32 aligned
-#define OPERANDS                                                                                                         \
-    Operands {                                                                                                           \
-        out, q, k, v, tiles, keys, table, position_keys, position_queries, places, q_start, q_stride, k_start, k_stride, \
-            v_start, v_stride, group, head_dim, scale, causal, window, reach, aligned                                    \
-    }
-
-KERNEL(128) attention_32(PARAMETERS) { attend<32, NONE>(OPERANDS); }
-KERNEL(128) attention_64(PARAMETERS) { attend<64, NONE>(OPERANDS); }
-KERNEL(128) attention_96(PARAMETERS) { attend<96, NONE>(OPERANDS); }
-KERNEL(128) attention_128(PARAMETERS) { attend<128, NONE>(OPERANDS); }
-KERNEL(128) attention_relative_32(PARAMETERS) { attend<32, RELATIVE>(OPERANDS); }
-KERNEL(128) attention_relative_64(PARAMETERS) { attend<64, RELATIVE>(OPERANDS); }
-KERNEL(128) attention_relative_96(PARAMETERS) { attend<96, RELATIVE>(OPERANDS); }
-KERNEL(128) attention_relative_128(PARAMETERS) { attend<128, RELATIVE>(OPERANDS); }
-KERNEL(128) attention_disentangled_32(PARAMETERS) { attend<32, DISENTANGLED>(OPERANDS); }
-KERNEL(128) attention_disentangled_64(PARAMETERS) { attend<64, DISENTANGLED>(OPERANDS); }
+KERNEL(128) attention_32(PARAMETERS(bf16)) { attend<32, NONE>(OPERANDS(bf16)); }
+KERNEL(128) attention_64(PARAMETERS(bf16)) { attend<64, NONE>(OPERANDS(bf16)); }
+KERNEL(128) attention_96(PARAMETERS(bf16)) { attend<96, NONE>(OPERANDS(bf16)); }
+KERNEL(128) attention_128(PARAMETERS(bf16)) { attend<128, NONE>(OPERANDS(bf16)); }
+KERNEL(128) attention_relative_32(PARAMETERS(bf16)) { attend<32, RELATIVE>(OPERANDS(bf16)); }
+KERNEL(128) attention_relative_64(PARAMETERS(bf16)) { attend<64, RELATIVE>(OPERANDS(bf16)); }
+KERNEL(128) attention_relative_96(PARAMETERS(bf16)) { attend<96, RELATIVE>(OPERANDS(bf16)); }
+KERNEL(128) attention_relative_128(PARAMETERS(bf16)) { attend<128, RELATIVE>(OPERANDS(bf16)); }
+KERNEL(128) attention_disentangled_32(PARAMETERS(bf16)) { attend<32, DISENTANGLED>(OPERANDS(bf16)); }
+KERNEL(128) attention_disentangled_64(PARAMETERS(bf16)) { attend<64, DISENTANGLED>(OPERANDS(bf16)); }

@@ -5,43 +5,12 @@
 // output's numbers and add the values of these keys one after the other. Maximum, sum and output are rescaled when the
 // maximum grows. Chunks begin at multiples of 32 of a key's place in its sequence, and keys that are not seen are passed over,
 // so the bits do not depend on where keys lie, nor on which rows come together.
+#include "attention.cuh"
 #include "prelude.cuh"
 
 constexpr u32 WARPS = 4;
 // Numbers of the output that a lane keeps at once; of larger heads the scores are made again for each 256.
 constexpr u32 KEPT = 8;
-
-// Numbers of `tiles` for each block in x, as in attention.cu.
-constexpr u32 TILE_NUMBERS = 5;
-
-template <typename T>
-struct Operands {
-    // [rows, heads * head_dim]
-    T* out;
-    // Rows of `q_stride` numbers, heads from column `q_start` on.
-    const T* q;
-    const T* k;
-    const T* v;
-    // For each block in x: first query row, query rows, position of the first, first of the keys in `keys`, keys.
-    const u32* tiles;
-    // Rows of keys and values, sequence by sequence.
-    const u32* keys;
-    // [buckets, heads]; missing where there is no such bias.
-    const T* table;
-    // [places, heads * head_dim], each may be missing.
-    const T* position_keys;
-    const T* position_queries;
-    // The row of a relative position for the distances (query - key) -reach ..= reach.
-    const u32* places;
-    u32 q_start, q_stride, k_start, k_stride, v_start, v_stride;
-    // Query heads that share a head of keys and values.
-    u32 group;
-    u32 head_dim;
-    float scale;
-    // Whether a query sees keys up to itself only, and then how many.
-    u32 causal, window;
-    u32 reach;
-};
 
 // A query and a key of one head.
 template <typename T>
@@ -78,14 +47,13 @@ __device__ __forceinline__ void attend_row(const Operands<T>& o, const u32* key_
     const T* const k = o.k + o.k_start + shared * o.head_dim;
     const T* const v = o.v + o.v_start + shared * o.head_dim + first;
     const u32 width = o.head_dim - first;
-    const u32 end = o.causal == 0 ? key_count : min(position + 1, key_count);
-    const u32 start = o.causal == 0 ? 0 : position + 1 - min(o.window, position + 1);
+    const Seen keys = seen(o, position, key_count);
 
     float sums[KEPT] = {};
     float highest = -infinity(), total = 0.0f;
-    for (u32 chunk = start / WARP * WARP; chunk < end; chunk += WARP) {
+    for (u32 chunk = keys.first / WARP * WARP; chunk < keys.end; chunk += WARP) {
         const u32 key = chunk + lane;
-        const bool there = key >= start && key < end;
+        const bool there = key >= keys.first && key < keys.end;
         const u32 key_row = there ? key_rows[key] : 0;
         const float mine =
             there ? score(o, q, k + static_cast<size_t>(key_row) * o.k_stride, position, key) : -infinity();
@@ -97,7 +65,7 @@ __device__ __forceinline__ void attend_row(const Operands<T>& o, const u32* key_
         total = total * factor + weight;
 #pragma unroll
         for (u32 i = 0; i < KEPT; i++) sums[i] *= factor;
-        for (u32 one = max(start, chunk); one < min(end, chunk + WARP); one++) {
+        for (u32 one = max(keys.first, chunk); one < min(keys.end, chunk + WARP); one++) {
             const float its = __shfl_sync(EVERY_LANE, weight, one - chunk);
             const T* const values = v + static_cast<size_t>(__shfl_sync(EVERY_LANE, key_row, one - chunk)) * o.v_stride;
 #pragma unroll
@@ -127,19 +95,5 @@ __device__ __forceinline__ void attend(const Operands<T>& o) {
     }
 }
 
-KERNEL(128) attention_plain_f32(float* out, const float* q, const float* k, const float* v, const u32* tiles,
-                                const u32* keys, const float* table, const float* position_keys,
-                                const float* position_queries, const u32* places, u32 q_start, u32 q_stride,
-                                u32 k_start, u32 k_stride, u32 v_start, u32 v_stride, u32 group, u32 head_dim,
-                                float scale, u32 causal, u32 window, u32 reach) {
-    attend(Operands<float>{out, q, k, v, tiles, keys, table, position_keys, position_queries, places, q_start, q_stride,
-                           k_start, k_stride, v_start, v_stride, group, head_dim, scale, causal, window, reach});
-}
-KERNEL(128) attention_plain_bf16(bf16* out, const bf16* q, const bf16* k, const bf16* v, const u32* tiles,
-                                 const u32* keys, const bf16* table, const bf16* position_keys,
-                                 const bf16* position_queries, const u32* places, u32 q_start, u32 q_stride,
-                                 u32 k_start, u32 k_stride, u32 v_start, u32 v_stride, u32 group, u32 head_dim,
-                                 float scale, u32 causal, u32 window, u32 reach) {
-    attend(Operands<bf16>{out, q, k, v, tiles, keys, table, position_keys, position_queries, places, q_start, q_stride,
-                          k_start, k_stride, v_start, v_stride, group, head_dim, scale, causal, window, reach});
-}
+KERNEL(128) attention_plain_f32(PARAMETERS(float)) { attend(OPERANDS(float)); }
+KERNEL(128) attention_plain_bf16(PARAMETERS(bf16)) { attend(OPERANDS(bf16)); }

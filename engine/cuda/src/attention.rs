@@ -30,9 +30,6 @@ const CHUNK: usize = 8;
 /// Bytes of the products with positions, of disentangled attention.
 const TERMS: usize = SIDE * 88 * Element::F32.size();
 
-/// The family of kernels without tensor cores.
-const PLAIN: &str = "attention_plain";
-
 /// See [`hopeval_device::Device::attention`].
 pub(crate) fn attend<R: Runtime>(
     cuda: &Cuda<R>,
@@ -88,10 +85,8 @@ pub(crate) fn attend<R: Runtime>(
         U32(u32::from(aligned)),
     ];
     let (kernel, shared) = choose(cuda.element, head_dim, &attention.bias);
-    // The plain kernels have no fast way to load, and so no parameter for it.
-    let arguments = if kernel.family.name == PLAIN { &arguments[..arguments.len() - 1] } else { &arguments[..] };
     let launch = Launch { kernel, grid: (size(plan.blocks), size(heads)), threads: THREADS, shared: size(shared) };
-    cuda.runtime.launch(launch, arguments)?;
+    cuda.runtime.launch(launch, &arguments)?;
     Ok(out)
 }
 
@@ -160,26 +155,59 @@ fn by_position<R: Runtime>(attention: &Attention<'_, Cuda<R>>) -> bool {
     attention.mask != Mask::Full || !matches!(attention.bias, Bias::None)
 }
 
+/// What is added to the scores, as far as the choice of a kernel goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Added {
+    Nothing,
+    Relative,
+    Disentangled,
+}
+
+/// The kernels on tensor cores: what they add, for heads of up to so many numbers; smaller ones first.
+const TENSOR_CORES: [(Added, usize, &str); 10] = [
+    (Added::Nothing, 32, "attention_32"),
+    (Added::Nothing, 64, "attention_64"),
+    (Added::Nothing, 96, "attention_96"),
+    (Added::Nothing, 128, "attention_128"),
+    (Added::Relative, 32, "attention_relative_32"),
+    (Added::Relative, 64, "attention_relative_64"),
+    (Added::Relative, 96, "attention_relative_96"),
+    (Added::Relative, 128, "attention_relative_128"),
+    (Added::Disentangled, 32, "attention_disentangled_32"),
+    (Added::Disentangled, 64, "attention_disentangled_64"),
+];
+
+/// Bytes of dynamic shared memory of a kernel on tensor cores: keys and values of a tile, and if disentangled, keys and
+/// queries of the relative positions that two tiles have, and their products.
+const fn shared(added: Added, head: usize) -> usize {
+    let rows = SIDE * (head + CHUNK) * Element::Bf16.size();
+    match added {
+        Added::Disentangled => 6 * rows + TERMS,
+        Added::Nothing | Added::Relative => 2 * rows,
+    }
+}
+
+/// Bytes of dynamic shared memory that a launch of the kernel of this name asks for.
+pub(crate) fn dynamic_shared(kernel: &str) -> usize {
+    let found = TENSOR_CORES.iter().find(|(_, _, name)| *name == kernel);
+    found.map_or(0, |(added, head, _)| shared(*added, *head))
+}
+
 /// The kernel, and the bytes of dynamic shared memory that it uses.
 fn choose<R: Runtime>(element: Element, head_dim: usize, bias: &Bias<'_, Cuda<R>>) -> (Kernel, usize) {
-    let named = |name| Kernel::named("attention", name);
-    let (kernel, head, terms) = match (element, bias, head_dim) {
-        (Element::Bf16, Bias::None, ..=32) => (named("attention_32"), 32, false),
-        (Element::Bf16, Bias::None, ..=64) => (named("attention_64"), 64, false),
-        (Element::Bf16, Bias::None, ..=96) => (named("attention_96"), 96, false),
-        (Element::Bf16, Bias::None, ..=128) => (named("attention_128"), 128, false),
-        (Element::Bf16, Bias::Relative { .. }, ..=32) => (named("attention_relative_32"), 32, false),
-        (Element::Bf16, Bias::Relative { .. }, ..=64) => (named("attention_relative_64"), 64, false),
-        (Element::Bf16, Bias::Relative { .. }, ..=96) => (named("attention_relative_96"), 96, false),
-        (Element::Bf16, Bias::Relative { .. }, ..=128) => (named("attention_relative_128"), 128, false),
-        (Element::Bf16, Bias::Disentangled(_), ..=32) => (named("attention_disentangled_32"), 32, true),
-        (Element::Bf16, Bias::Disentangled(_), ..=64) => (named("attention_disentangled_64"), 64, true),
-        (Element::Bf16, _, _) => return (Kernel::named(PLAIN, "attention_plain_bf16"), 0),
-        (Element::F32, _, _) => return (Kernel::named(PLAIN, "attention_plain_f32"), 0),
+    let adds = match bias {
+        Bias::None => Added::Nothing,
+        Bias::Relative { .. } => Added::Relative,
+        Bias::Disentangled(_) => Added::Disentangled,
     };
-    // Keys and values of a tile; keys and queries of the relative positions that two tiles have.
-    let rows = SIDE * (head + CHUNK) * Element::Bf16.size();
-    (kernel, if terms { 6 * rows + TERMS } else { 2 * rows })
+    let plain = |name| (Kernel::named("attention_plain", name), 0);
+    match element {
+        Element::F32 => plain("attention_plain_f32"),
+        Element::Bf16 => match TENSOR_CORES.iter().find(|(added, head, _)| *added == adds && head_dim <= *head) {
+            Some((_, head, name)) => (Kernel::named("attention", name), shared(adds, *head)),
+            None => plain("attention_plain_bf16"),
+        },
+    }
 }
 
 fn check<R: Runtime>(

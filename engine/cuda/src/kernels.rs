@@ -1,7 +1,7 @@
 //! The kernels' sources, embedded, and their names.
 //!
 //! A family is one `.cu` file of `kernels/`: CUDA C++ that needs no header of a toolkit. `prelude.cuh` holds what all use,
-//! `mma.cuh` the only inline PTX. Every kernel is `extern "C"` and begins with `KERNEL(threads)`.
+//! `mma.cuh` the only inline PTX, `attention.cuh` what both families of attention take. Every kernel is `extern "C"` and begins with `KERNEL(threads)`.
 
 /// One file of kernels.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,8 +24,11 @@ pub struct Kernel {
 }
 
 /// Headers by the name that they are included by.
-pub const HEADERS: [(&str, &str); 2] =
-    [("prelude.cuh", include_str!("../kernels/prelude.cuh")), ("mma.cuh", include_str!("../kernels/mma.cuh"))];
+pub const HEADERS: [(&str, &str); 3] = [
+    ("prelude.cuh", include_str!("../kernels/prelude.cuh")),
+    ("mma.cuh", include_str!("../kernels/mma.cuh")),
+    ("attention.cuh", include_str!("../kernels/attention.cuh")),
+];
 
 /// All files of kernels.
 pub static FAMILIES: [Family; 9] = [

@@ -95,11 +95,11 @@ mod with_nvrtc {
     const MAY_SPILL: [&str; 0] = [];
 
     const INTRODUCTION: &str = "\
-# Registers and shared memory of the kernels
+# Registers, shared memory and spills of the kernels
 
-Registers of a thread / static shared memory of a block, by ptxas, for each architecture. No kernel spills registers; a test
-compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes. Dynamic
-shared memory, which a launch asks for, is not in it.
+For each architecture registers of a thread / static shared memory of a block / registers that a thread spills and loads again,
+in bytes, as ptxas reports them, and the dynamic shared memory that a launch adds. No kernel spills a register: a test
+compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes.
 ";
 
     fn committed() -> PathBuf {

@@ -1,6 +1,7 @@
 //! Reads what a kernel takes of a multiprocessor out of a compiler's log, and makes the table of it.
 
 use super::{CompileError, Compiler};
+use crate::attention::dynamic_shared;
 use crate::kernels::{FAMILIES, Family};
 use crate::machine::Architecture;
 use std::fmt::Write as _;
@@ -16,7 +17,7 @@ pub struct Resources {
     pub kernel: String,
     /// Registers of a thread.
     pub registers: u32,
-    /// Static shared memory of a block, in bytes; what a launch adds is not known here.
+    /// Static shared memory of a block, in bytes; what a launch adds the compiler does not know.
     pub shared: u32,
     /// Local memory of a thread that holds arrays and saved registers, in bytes.
     pub stack: u32,
@@ -86,18 +87,19 @@ pub fn measure(compiler: &Compiler) -> Result<Vec<Measured>, CompileError> {
     FAMILIES.iter().map(measure).collect()
 }
 
-/// The rows of the table in `ops/bench/gpu/registers.md`: registers / static shared memory, and what is spilled, if any.
+/// The table of `ops/bench/gpu/registers.md`: for each kernel the dynamic shared memory that its launches ask for, and for each
+/// architecture registers / static shared memory / bytes spilled, both ways.
 pub fn table(measured: &[Measured]) -> String {
-    let mut table = String::from("| family | kernel |");
+    let mut table = String::from("| family | kernel | dynamic shared |");
     for architecture in ARCHITECTURES {
         let _ = write!(table, " {architecture} |");
     }
-    table += "\n| --- | --- |";
+    table += "\n| --- | --- | --- |";
     table += &" --- |".repeat(ARCHITECTURES.len());
     table.push('\n');
     for Measured { family, kernels } in measured {
         for name in family.kernels {
-            let _ = write!(table, "| {} | `{name}` |", family.name);
+            let _ = write!(table, "| {} | `{name}` | {} B |", family.name, dynamic_shared(name));
             for kernels in kernels {
                 let kernel = kernels.iter().find(|kernel| kernel.kernel == *name);
                 let _ = write!(table, " {} |", kernel.map_or("-".to_owned(), cell));
@@ -110,10 +112,8 @@ pub fn table(measured: &[Measured]) -> String {
 
 fn cell(kernel: &Resources) -> String {
     let Resources { registers, shared, stack, spill_stores, spill_loads, .. } = kernel;
-    let spilled = spill_stores + spill_loads > 0;
-    let spills = if spilled { format!(", spills {spill_stores} + {spill_loads} B") } else { String::new() };
     let stack = if *stack > 0 { format!(", stack {stack} B") } else { String::new() };
-    format!("{registers} / {shared} B{stack}{spills}")
+    format!("{registers} / {shared} B / {} B{stack}", spill_stores + spill_loads)
 }
 
 #[cfg(test)]
@@ -146,8 +146,8 @@ ptxas info    : Used 18 registers, used 0 barriers, 396 bytes cmem[0]
             spill_stores: 40,
             spill_loads: 44,
         };
-        assert_eq!(cell(&first), "18 / 0 B");
-        assert_eq!(cell(&second), "255 / 1152 B, stack 48 B, spills 40 + 44 B");
+        assert_eq!(cell(&first), "18 / 0 B / 0 B");
+        assert_eq!(cell(&second), "255 / 1152 B / 84 B, stack 48 B");
         assert_eq!(parse(LOG), [first, second]);
         assert_eq!(parse("no report"), []);
     }
