@@ -1,7 +1,8 @@
 //! The kernels' sources, embedded, and their names.
 //!
 //! A family is one `.cu` file of `kernels/`: CUDA C++ that needs no header of a toolkit. `prelude.cuh` holds what all use,
-//! `mma.cuh` the only inline PTX, `attention.cuh` what both families of attention take. Every kernel is `extern "C"` and begins with `KERNEL(threads)`.
+//! `mma.cuh` the only inline PTX, `attention.cuh` what both families of attention take. Every kernel is `extern "C"` and
+//! begins with `KERNEL(threads)`.
 
 /// One file of kernels.
 #[derive(Debug, PartialEq, Eq)]
