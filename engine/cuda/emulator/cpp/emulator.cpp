@@ -324,8 +324,9 @@ void run_block(Machine& m, const LaunchParameters& parameters) {
     free(m.dynamic_shared);
 }
 
-std::mutex idle_lock;
-std::vector<std::unique_ptr<Machine>> idle;
+// Never destroyed: when the process ends, another thread may still run a launch.
+std::mutex& idle_lock = *new std::mutex;
+std::vector<std::unique_ptr<Machine>>& idle = *new std::vector<std::unique_ptr<Machine>>;
 
 std::unique_ptr<Machine> take_machine() {
     std::lock_guard<std::mutex> guard(idle_lock);
@@ -468,3 +469,8 @@ int launch(const char* kernel, uint32_t most_threads, const LaunchParameters* pa
 }
 
 }  // namespace hopeval
+
+// Ends the launch that runs on this thread, from a signal's handler, too; returns where none does.
+extern "C" __attribute__((visibility("default"))) void emulator_end_launch(const char* message) {
+    if (hopeval::here != nullptr) hopeval::fail(message);
+}

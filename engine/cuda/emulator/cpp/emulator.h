@@ -17,6 +17,8 @@
 
 #include <type_traits>
 
+#include "emulated.h"
+
 #define __device__
 #define __host__
 #define __global__
@@ -42,20 +44,6 @@ inline int2 make_int2(int x, int y) { return {x, y}; }
 inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-
-// How a kernel is launched; `Launch` of Rust fills it in.
-extern "C" struct LaunchParameters {
-    uint32_t grid_x, grid_y;
-    uint32_t threads;
-    // Bytes of dynamic shared memory.
-    uint32_t shared;
-    // 0: ascending, 1: descending, 2: shuffled by `seed`: blocks, warps of a block, and lanes of a warp.
-    uint32_t order;
-    // How many arguments there are, and of each: 'p' for an address, 'u' for an unsigned int, 'f' for a float.
-    uint32_t arguments;
-    const char* kinds;
-    uint64_t seed;
-};
 
 namespace hopeval {
 
@@ -294,9 +282,18 @@ private:
 };
 
 template <class... P>
+struct Kinds {
+    static constexpr char text[] = {kind<typename std::remove_const<P>::type>()..., 0};
+};
+template <class... P>
+constexpr const char* kinds_of(void (*)(P...)) {
+    return Kinds<P...>::text;
+}
+
+template <class... P>
 inline int launch_kernel(const char* name, uint32_t most_threads, void (*kernel)(P...), const LaunchParameters* parameters,
                          void** arguments, char* message, size_t message_size) {
-    const char kinds[] = {kind<typename std::remove_const<P>::type>()..., 0};
+    const char* kinds = kinds_of(kernel);
     bool same = parameters->arguments == sizeof...(P);
     for (size_t i = 0; same && i < sizeof...(P); ++i) same = parameters->kinds[i] == kinds[i];
     if (!same) return wrong_arguments(name, kinds, message, message_size);
@@ -305,8 +302,14 @@ inline int launch_kernel(const char* name, uint32_t most_threads, void (*kernel)
 
 }  // namespace hopeval
 
+#define EMULATOR_DATA(type, name, ...)                                              \
+    extern "C" __attribute__((visibility("default"))) const type name;              \
+    const type name = {__VA_ARGS__};
+#define EMULATOR_FAMILY(name, source, kernels) EMULATOR_DATA(EmulatedFamily, emulated_family_##name, source, kernels)
+
 // `emulate_<name>`: runs a launch, and returns 0, or another number and a message that says what is wrong with the kernel.
 #define EMULATOR_EXPORT_OF(name, most_threads)                                                                                  \
+    EMULATOR_DATA(EmulatedKernel, emulated_kernel_##name, hopeval::kinds_of(&name), most_threads)                               \
     extern "C" __attribute__((visibility("default"))) int emulate_##name(                                                       \
         const LaunchParameters* parameters, void** arguments, char* message, size_t message_size) {                             \
         return hopeval::launch_kernel(#name, most_threads, &name, parameters, arguments, message, message_size);                \

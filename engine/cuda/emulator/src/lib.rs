@@ -11,9 +11,13 @@
 //! The same launch in another [`Order`] of threads gives the same bits, unless a barrier is missing. Built with
 //! [`Options::sanitized`], an index outside a buffer or a shared array ends the process with its line.
 //!
+//! [`libraries`] builds stand-ins for the libraries that CUDA is, which run the same kernels: for tests of the driver, and of the whole
+//! program.
+//!
 //! What it does not show: speed, the rounding of a GPU's functions, and races that no order of whole stretches between
 //! barriers brings to light.
 
+pub mod libraries;
 mod library;
 mod memory;
 mod product;

@@ -8,7 +8,7 @@
 //! sums, no fast math), so results are those of any other host but for its libm.
 
 use crate::sanitizer;
-use crate::sources::{EMULATOR_CPP, EMULATOR_H, Sources};
+use crate::sources::{EMULATED_H, EMULATOR_CPP, EMULATOR_H, Sources};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::fs::{self, File};
@@ -130,26 +130,41 @@ fn flags(sanitized: bool) -> Vec<&'static str> {
     flags
 }
 
-fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
+pub(crate) fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
     result.map_err(|source| BuildError::File { path: path.into(), source })
 }
 
 /// What compiles: a program, and how it is asked.
-struct Compiler {
+pub(crate) struct Compiler {
     program: PathBuf,
     version: Vec<u8>,
     flags: Vec<&'static str>,
 }
 
 /// A file to compile, with the others that it reads.
-struct Unit<'a> {
-    name: &'a str,
-    text: String,
-    beside: Vec<(String, &'a str)>,
+pub(crate) struct Unit<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) text: String,
+    pub(crate) beside: Vec<(String, &'a str)>,
+}
+
+/// A folder of what is built, which nobody else writes to as long as this lives.
+pub(crate) struct Held {
+    _lock: File,
+}
+
+impl Held {
+    pub(crate) fn new(folder: &Path) -> Result<Self, BuildError> {
+        at(folder, fs::create_dir_all(folder))?;
+        let path = folder.join("lock");
+        let lock = at(&path, File::create(&path))?;
+        at(&path, lock.lock())?;
+        Ok(Self { _lock: lock })
+    }
 }
 
 impl Compiler {
-    fn find(sanitized: bool) -> Result<Self, BuildError> {
+    pub(crate) fn find(sanitized: bool) -> Result<Self, BuildError> {
         let program = compiler();
         match command(&program).arg("--version").output() {
             Ok(answer) => Ok(Self { program, version: answer.stdout, flags: flags(sanitized) }),
@@ -158,7 +173,7 @@ impl Compiler {
     }
 
     /// A name for what becomes of these texts.
-    fn key<'a>(&self, texts: impl Iterator<Item = &'a str>) -> String {
+    pub(crate) fn key<'a>(&self, texts: impl Iterator<Item = &'a str>) -> String {
         let mut hasher = blake3::Hasher::new();
         let flags = self.flags.iter().copied();
         for text in flags.chain(texts) {
@@ -202,7 +217,7 @@ impl Compiler {
     }
 
     /// All objects, as many at a time as there are processors.
-    fn objects(&self, folder: &Path, units: &[Unit<'_>]) -> Result<Vec<PathBuf>, BuildError> {
+    pub(crate) fn objects(&self, folder: &Path, units: &[Unit<'_>]) -> Result<Vec<PathBuf>, BuildError> {
         let next = AtomicUsize::new(0);
         let some = || {
             let mut done = Vec::new();
@@ -220,19 +235,36 @@ impl Compiler {
         objects.into_iter().map(|(_, object)| object).collect()
     }
 
-    fn link(&self, folder: &Path, objects: &[PathBuf]) -> Result<PathBuf, BuildError> {
-        let library = folder.join(format!("{}.so", self.key(objects.iter().filter_map(|path| path.to_str()))));
-        if !library.exists() {
-            let partial = library.with_extension("partial");
-            let shared = [Path::new("-shared"), Path::new("-o"), &partial];
-            self.run(
-                "the library",
-                &shared.into_iter().chain(objects.iter().map(PathBuf::as_path)).collect::<Vec<_>>(),
-            )?;
-            at(&library, fs::rename(&partial, &library))?;
+    /// A shared library of these objects, linked as `more` says where it is not there yet.
+    pub(crate) fn link(&self, library: &Path, objects: &[PathBuf], more: &[&Path]) -> Result<(), BuildError> {
+        if library.exists() {
+            return Ok(());
         }
-        Ok(library)
+        let partial = library.with_extension("partial");
+        let shared = [Path::new("-shared"), Path::new("-o"), &partial];
+        let all = shared.into_iter().chain(objects.iter().map(PathBuf::as_path)).chain(more.iter().copied());
+        self.run("the library", &all.collect::<Vec<_>>())?;
+        at(library, fs::rename(&partial, library))
     }
+}
+
+/// Builds what is not built; the library's path.
+pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result<PathBuf, BuildError> {
+    let compiler = Compiler::find(sanitized)?;
+    let _held = Held::new(folder)?;
+    let files = sources.families.iter().map(|family| format!("{}.cpp", family.name)).collect::<Vec<_>>();
+    let own = [("emulator.h".into(), EMULATOR_H), ("emulated.h".into(), EMULATED_H)];
+    let headers = sources.headers.iter().map(|(name, text)| (name.clone(), text.as_str()));
+    let headers = headers.chain(own.clone()).collect::<Vec<_>>();
+    let mut units = vec![Unit { name: "emulator.cpp", text: EMULATOR_CPP.into(), beside: own.into() }];
+    units.extend(sources.families.iter().zip(&files).map(|(family, file)| {
+        let family_file = (format!("{}.cu", family.name), family.text.as_str());
+        Unit { name: file, text: family.unit(), beside: headers.iter().cloned().chain([family_file]).collect() }
+    }));
+    let objects = compiler.objects(folder, &units)?;
+    let library = folder.join(format!("{}.so", compiler.key(objects.iter().filter_map(|path| path.to_str()))));
+    compiler.link(&library, &objects, &[])?;
+    Ok(library)
 }
 
 impl Library {
@@ -243,26 +275,7 @@ impl Library {
                 library: sanitizer::library().unwrap_or_else(|| "libasan.so".into()),
             });
         }
-        let compiler = Compiler::find(sanitized)?;
-        at(folder, fs::create_dir_all(folder))?;
-        let lock = folder.join("lock");
-        let held = at(&lock, File::create(&lock))?;
-        at(&lock, held.lock())?;
-        let files = sources.families.iter().map(|family| format!("{}.cpp", family.name)).collect::<Vec<_>>();
-        let headers = sources.headers.iter().map(|(name, text)| (name.clone(), text.as_str()));
-        let headers = headers.chain([("emulator.h".into(), EMULATOR_H)]).collect::<Vec<_>>();
-        let mut units = vec![Unit {
-            name: "emulator.cpp",
-            text: EMULATOR_CPP.into(),
-            beside: vec![("emulator.h".into(), EMULATOR_H)],
-        }];
-        units.extend(sources.families.iter().zip(&files).map(|(family, file)| {
-            let family_file = (format!("{}.cu", family.name), family.text.as_str());
-            Unit { name: file, text: family.unit(), beside: headers.iter().cloned().chain([family_file]).collect() }
-        }));
-        let objects = compiler.objects(folder, &units)?;
-        let path = compiler.link(folder, &objects)?;
-        drop(held);
+        let path = build(folder, sources, sanitized)?;
         let kernels = sources.families.iter().flat_map(|family| &family.kernels);
         Self::load(&path, kernels).map(Arc::new).map_err(|source| BuildError::Load { path, source })
     }

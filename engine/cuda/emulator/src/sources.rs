@@ -24,6 +24,8 @@ pub struct Sources {
 
 /// What `prelude.cuh` includes.
 pub(crate) const EMULATOR_H: &str = include_str!("../cpp/emulator.h");
+/// What that includes.
+pub(crate) const EMULATED_H: &str = include_str!("../cpp/emulated.h");
 /// What runs the launches.
 pub(crate) const EMULATOR_CPP: &str = include_str!("../cpp/emulator.cpp");
 
@@ -51,9 +53,11 @@ impl Source {
             Some(threads) => format!("EMULATOR_EXPORT_OF({kernel}, ({threads}))\n"),
             None => format!("EMULATOR_EXPORT({kernel})\n"),
         });
+        let names = self.kernels.iter().map(|kernel| format!("{kernel} ")).collect::<String>();
         format!(
-            "#include \"emulator.h\"\nnamespace {{\n#include \"{}.cu\"\n}}\n{}",
+            "#include \"emulator.h\"\nnamespace {{\n#include \"{0}.cu\"\n}}\nEMULATOR_FAMILY({0}, {1:#x}u, \" {names}\")\n{2}",
             self.name,
+            digest(&self.text),
             exports.collect::<String>()
         )
     }
@@ -66,6 +70,11 @@ impl Source {
             rest.trim_start().starts_with('(').then_some(threads)
         })
     }
+}
+
+/// FNV-1a, as the simulated libraries have it: whether what NVRTC was given is what the kernels were built from.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -81,5 +90,8 @@ mod tests {
         };
         let expected = "EMULATOR_EXPORT_OF(one, (THREADS))\nEMULATOR_EXPORT_OF(once, (64))\nEMULATOR_EXPORT(two)\n";
         assert!(source.unit().ends_with(expected), "{}", source.unit());
+        let family = format!("EMULATOR_FAMILY(family, {:#x}u, \" one once two \")\n", digest(&source.text));
+        assert!(source.unit().contains(&family), "{}", source.unit());
+        assert_eq!(digest("a"), 0xaf63_dc4c_8601_ec8c, "as published");
     }
 }
