@@ -173,3 +173,19 @@ pub fn measure<'a>(
         .find(|row| row["configuration"] == configuration && row["stratum"] == stratum && row["measure"] == measure)
         .unwrap_or_else(|| panic!("no {measure} of {configuration} over {stratum}"))
 }
+
+/// Copies tiny models beside a job: a digest is remembered beside the weights, and the fixtures are no place for it.
+pub fn models(dir: &Path, names: &[&str]) {
+    for model in names {
+        let folder = dir.join(model);
+        if folder.is_dir() {
+            continue;
+        }
+        std::fs::create_dir(&folder).expect("a folder can be made");
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/lm/tests/fixtures").join(model);
+        for file in std::fs::read_dir(&fixture).expect("the fixture is there") {
+            let file = file.expect("a folder can be read");
+            std::fs::copy(file.path(), folder.join(file.file_name())).expect("a file can be copied");
+        }
+    }
+}

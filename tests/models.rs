@@ -5,29 +5,13 @@
 
 mod harness;
 
-use harness::{document, final_tables, hopeval, kill_after_commits, run_of, succeed};
+use harness::{document, final_tables, hopeval, kill_after_commits, models, run_of, succeed};
 use hopeval_results::Store;
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Copies tiny models beside a job: a digest is remembered beside the weights, and the fixtures are no place for it.
-fn models(dir: &Path, names: &[&str]) {
-    for model in names {
-        let folder = dir.join(model);
-        if folder.is_dir() {
-            continue;
-        }
-        std::fs::create_dir(&folder).unwrap();
-        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/lm/tests/fixtures").join(model);
-        for file in std::fs::read_dir(&fixture).unwrap() {
-            let file = file.unwrap();
-            std::fs::copy(file.path(), folder.join(file.file_name())).unwrap();
-        }
-    }
-}
 
 /// A job over a small world; `temperatures` is what of the sweep or of the method names them.
 fn job(dir: &Path, name: &str, temperatures: &str) -> PathBuf {

@@ -76,7 +76,7 @@ struct Report {
             Counters told = counters(device->number);
             if (device->number > 0) line += ",";
             line += "{\"launches\":" + std::to_string(told.launches) + ",\"products\":" + std::to_string(told.products) +
-                    ",\"peak\":" + std::to_string(told.peak) + "}";
+                    ",\"peak\":" + std::to_string(told.peak) + ",\"refused\":" + std::to_string(device->refused) + "}";
         }
         line += "],\"left\":{";
         std::lock_guard<std::mutex> guard(counts_lock);

@@ -79,6 +79,8 @@ struct Device {
     size_t used = 0, reserved = 0, beside = 0;
     uint64_t threshold = 0;
     std::atomic<uint64_t> launches{0}, products{0}, taken{0}, peak{0};
+    // Buffers for which there was no memory.
+    std::atomic<uint64_t> refused{0};
 
     // The buffer that the address lies in, if any; with its first byte's address.
     std::map<uint64_t, Buffer>::iterator within(uint64_t address, size_t bytes);

@@ -317,7 +317,9 @@ SIMULATED_CALL cuMemGetInfo_v2(size_t* free, size_t* total) {
 
 SIMULATED_CALL cuMemAllocAsync(Address* address, size_t bytes, void* handle) {
     ENTER_STREAM(handle)
-    return bytes == 0 ? INVALID_VALUE : device.allocate(bytes, stream, address);
+    Result given = bytes == 0 ? INVALID_VALUE : device.allocate(bytes, stream, address);
+    if (given == OUT_OF_MEMORY) ++device.refused;
+    return given;
 }
 
 SIMULATED_CALL cuMemFreeAsync(Address address, void* handle) {

@@ -1,0 +1,335 @@
+//! `device = "cuda"` from end to end: the real program, over simulated libraries of CUDA with two devices.
+//!
+//! What is shown is that the program asks for the right things in the right order, and what becomes of a run whose device is lost or has
+//! little memory. It says nothing of a GPU's speed or rounding, and the models are tiny and untrained.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod harness;
+
+use harness::{document, final_tables, hopeval, run, run_of, succeed};
+use hopeval_cuda_emulator::libraries::Libraries;
+use hopeval_results::tables::{FinalOutcomeRow, read_table};
+use hopeval_results::{Log, Store, layout};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::thread;
+
+/// What finds the libraries, and has two devices.
+fn simulated(mut command: Command, settings: &[(&str, &str)]) -> Command {
+    static LIBRARIES: OnceLock<Libraries> = OnceLock::new();
+    let libraries = LIBRARIES.get_or_init(|| Libraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap());
+    command.envs(libraries.environment()).env_remove("CUDA_VISIBLE_DEVICES");
+    command.env("SIMULATED_CUDA_DEVICES", "2").envs(settings.iter().copied());
+    command
+}
+
+/// What one process told of its devices at its end; the command must succeed.
+fn told(dir: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> (String, Value) {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    let mut command = simulated(hopeval(dir, arguments), settings);
+    let out = succeed(command.env("SIMULATED_CUDA_REPORT", report.path()));
+    let report = std::fs::read_to_string(report.path()).unwrap();
+    (out, serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}")))
+}
+
+/// Kernels and products that a device did.
+fn work(report: &Value, device: usize) -> u64 {
+    ["launches", "products"].iter().map(|kind| report["devices"][device][kind].as_u64().unwrap()).sum()
+}
+
+fn of_first(report: &Value, what: &str) -> u64 {
+    report["devices"][0][what].as_u64().unwrap()
+}
+
+fn assert_all_is_given_back(report: &Value) {
+    let left = report["left"].as_object().unwrap();
+    assert!(left.len() > 5 && left.values().all(|count| *count == 0), "{left:?}");
+}
+
+#[test]
+fn the_doctor_shows_the_devices_that_are_visible() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = |visible: &str| {
+        let settings: &[_] = if visible == "all" { &[] } else { &[("CUDA_VISIBLE_DEVICES", visible)] };
+        run(&mut simulated(hopeval(dir.path(), &["doctor"]), settings))
+    };
+    let said = |visible: &str| String::from_utf8(shown(visible).stdout).unwrap();
+    let both = said("all");
+    for part in ["cuda:0: Simulated CUDA device", "cuda:1: Simulated CUDA device", "energy is counted", "13.99"] {
+        assert!(both.contains(part), "{part}: {both}");
+    }
+    let second = said("1");
+    assert!(second.contains("cuda:0: Simulated") && !second.contains("cuda:1"), "{second}");
+    assert!(said("").contains("the driver shows no device"), "{}", said(""));
+    assert!(
+        said("0,7,1").contains("cuda:0") && !said("0,7,1").contains("cuda:1"),
+        "what follows a wrong entry is not there"
+    );
+}
+
+#[test]
+fn the_device_conforms_in_both_arithmetics() {
+    let dir = tempfile::tempdir().unwrap();
+    let conforms = |device: &str, name: &str| {
+        let (out, report) =
+            told(dir.path(), &["lm", "conformance", "--device", device], &[("CUDA_VISIBLE_DEVICES", "1")]);
+        assert!(out.contains(&format!("Simulated CUDA device (cuda:0), {name} conforms")), "{out}");
+        assert_eq!(work(&report, 0), 0, "the one that is not visible");
+        assert!(work(&report, 1) > 1000, "{report}");
+        assert_all_is_given_back(&report);
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| conforms("cuda:0", "bf16"));
+        conforms("cuda-f32:0", "f32");
+    });
+}
+
+/// Short prompts: each thread of a GPU is a fibre.
+fn job(dir: &Path, name: &str, device: &str, settings: &str) -> PathBuf {
+    harness::models(dir, &["t5-v1.1", "electra-span", "efficientrag-labeler", "deberta-v3-token"]);
+    let text = format!(
+        r#"
+name = "{name}"
+[dataset.world]
+questions = 4
+passages = 400
+seed = 7
+[service.tfidf]
+kind = "tfidf"
+[service.links]
+kind = "link_tfidf"
+[service.t5]
+kind = "lm"
+model = "t5-v1.1"
+threads = 1
+device = "{device}"
+states_tokens = 1024
+[service.reader]
+kind = "lm"
+model = "electra-span"
+read_tokens = 48
+question_tokens = 24
+threads = 1
+device = "{device}"
+[service.labeler]
+kind = "lm"
+model = "efficientrag-labeler"
+label_tokens = 40
+threads = 1
+device = "{device}"
+[service.filter]
+kind = "lm"
+model = "deberta-v3-token"
+filter_tokens = 48
+threads = 1
+device = "{device}"
+[method.promptrank]
+kind = "promptrank"
+retriever = "tfidf"
+link_ranker = "links"
+scorer = "t5"
+pool = 3
+first_hops = 1
+passage_tokens = 12
+reader = "reader"
+read_paths = 1
+[method.efficientrag]
+kind = "efficientrag"
+retriever = "tfidf"
+labeler = "labeler"
+filter = "filter"
+k = 2
+max_iterations = 2
+[run]
+chunk = 1
+{settings}
+"#
+    );
+    let path = dir.join(format!("{name}.toml"));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn run_arguments<'a>(job: &'a Path, store: &'a str, workers: &'a str) -> [&'a str; 9] {
+    ["run", job.to_str().unwrap(), "--store", store, "--cache", "cache", "--json", "--workers", workers]
+}
+
+fn tables(dir: &Path, store: &str, document: &Value) -> Vec<Vec<u8>> {
+    final_tables(&dir.join(store), run_of(document))
+}
+
+fn outcomes(dir: &Path, store: &str, document: &Value) -> Vec<FinalOutcomeRow> {
+    let store = Store::open(dir.join(store).to_str().unwrap()).unwrap();
+    read_table(&store, &layout::final_table(run_of(document), "outcomes")).unwrap()
+}
+
+#[test]
+fn two_devices_answer_as_the_cpu_does_and_tell_their_joules() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let (cpu, cuda) = (job(at, "cpu", "cpu", ""), job(at, "cuda", "cuda-f32", ""));
+    let expected = document(&mut hopeval(at, &run_arguments(&cpu, "cpu-store", "2")));
+    let (out, report) = told(at, &run_arguments(&cuda, "cuda-store", "2"), &[]);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert!(work(&report, 0) > 50 && work(&report, 1) > 50, "each worker has a device of its own: {report}");
+    assert_all_is_given_back(&report);
+
+    let (expected, rows) = (outcomes(at, "cpu-store", &expected), outcomes(at, "cuda-store", &found));
+    assert_eq!((expected.len(), rows.len()), (8, 8));
+    let mut scores = 0;
+    for (a, b) in expected.iter().zip(&rows) {
+        assert_eq!((&a.configuration, a.index, &a.status), (&b.configuration, b.index, &b.status));
+        assert_eq!(
+            (&a.ranked, &a.answer, a.scores.len()),
+            (&b.ranked, &b.answer, b.scores.len()),
+            "{}",
+            a.configuration
+        );
+        for (x, y) in a.scores.iter().zip(&b.scores) {
+            scores += usize::from(a.configuration == "promptrank");
+            assert!((x - y).abs() < 1e-4, "{}: {x} and {y}", a.configuration);
+        }
+    }
+    assert!(scores > 8 && rows.iter().all(|row| row.status == "ok"), "{scores} scores");
+
+    let costs =
+        document(&mut hopeval(at, &["costs", run_of(&found), "--store", "cuda-store", "--cache", "cache", "--json"]));
+    for account in costs["configurations"].as_array().unwrap() {
+        assert!(account["attributed"]["energy_j"].as_f64().unwrap() > 0.0, "{account}");
+    }
+    // A millijoule for each launch, all of them incurred by some service. What opened the models is nobody's.
+    let rows = found["cost"].as_array().unwrap().iter().filter(|row| row["configuration"].is_null());
+    let joules: f64 = rows.filter_map(|row| row["energy_j"].as_f64()).sum();
+    let done = (work(&report, 0) + work(&report, 1)) as f64 / 1e3;
+    assert!(joules > 0.5 * done && joules <= done + 1e-9, "{joules} of {done}");
+}
+
+#[test]
+fn a_device_that_is_lost_ends_the_process_and_the_run_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    // One question after the other, so that there is a middle.
+    let job = job(at, "lost", "cuda", "in_flight = 1");
+    let (peace, report) = told(at, &run_arguments(&job, "peace", "2"), &[]);
+    let peace: Value = serde_json::from_str(&peace).unwrap();
+    let expected = tables(at, "peace", &peace);
+    // At the beginning, and when most of its work is done.
+    let mut committed = Vec::new();
+    for (store, share) in [("early", 0.3), ("late", 0.75)] {
+        let last = format!("1:{}", (work(&report, 1) as f64 * share) as u64);
+        let lost =
+            run(&mut simulated(hopeval(at, &run_arguments(&job, store, "2")), &[("SIMULATED_CUDA_LOST_AT", &last)]));
+        let said = String::from_utf8(lost.stderr).unwrap();
+        assert_eq!(lost.status.code(), Some(75), "{last}: {said}");
+        for part in ["lost its device: device cuda:1 was lost: ", "ILLEGAL_ADDRESS", "hint: `hopeval resume "] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let log = Store::open(at.join(store).to_str().unwrap()).unwrap();
+        let run = hopeval_results::run::list(&log).unwrap().pop().unwrap();
+        committed.push(Log::open(&log, &run).unwrap().state().commits.len());
+        let resume = ["resume", &run, "--store", store, "--cache", "cache", "--json", "--workers", "2"];
+        let resumed = document(&mut simulated(hopeval(at, &resume), &[]));
+        assert!(tables(at, store, &resumed) == expected, "{last}: other tables than in peace");
+    }
+    assert!(committed[1] > 0, "there was something to go on from: {committed:?}");
+}
+
+/// One engine on one device, and one question after the other: what comes together does not depend on time.
+const SCARCE: &str = r#"
+name = "scarce"
+[dataset.world]
+questions = 3
+passages = 400
+seed = 7
+[service.tfidf]
+kind = "tfidf"
+[service.links]
+kind = "link_tfidf"
+[service.t5]
+kind = "lm"
+model = "t5-v1.1"
+threads = 1
+device = "cuda"
+states_tokens = 1024
+[method.promptrank]
+kind = "promptrank"
+retriever = "tfidf"
+link_ranker = "links"
+scorer = "t5"
+pool = 8
+first_hops = 2
+passage_tokens = 12
+[run]
+chunk = 1
+in_flight = 1
+"#;
+
+#[test]
+fn with_little_memory_a_run_gives_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    harness::models(at, &["t5-v1.1"]);
+    let job = at.join("scarce.toml");
+    std::fs::write(&job, SCARCE).unwrap();
+    let (much, with_much) = told(at, &run_arguments(&job, "much", "1"), &[]);
+    let memory = (of_first(&with_much, "peak") - 800_000).to_string();
+    let (little, with_little) = told(at, &run_arguments(&job, "little", "1"), &[("SIMULATED_CUDA_MEMORY", &memory)]);
+    let [much, little]: [Value; 2] = [much, little].map(|out| serde_json::from_str(&out).unwrap());
+    assert!(tables(at, "little", &little) == tables(at, "much", &much));
+    assert_eq!((of_first(&with_much, "refused"), of_first(&with_little, "refused") > 0), (0, true), "{with_little}");
+    assert!(outcomes(at, "little", &little).iter().all(|row| row.status == "ok"));
+    assert_all_is_given_back(&with_little);
+}
+
+/// Requests of several lengths.
+fn lines(dir: &Path, name: &str, count: usize) -> String {
+    let line = |i: usize| {
+        let ids = |n: usize, of: usize| (0..n).map(|j| (7 * i + 3 * j) % of + 1).collect::<Vec<_>>();
+        json!({"id": i, "prompt_ids": ids(20 + 5 * (i % 7), 90), "target_ids": ids(5 + i % 3, 80)}).to_string() + "\n"
+    };
+    std::fs::write(dir.join(name), (0..count).map(line).collect::<String>()).unwrap();
+    name.to_owned()
+}
+
+#[test]
+fn memory_that_runs_out_halves_batches_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    harness::models(dir.path(), &["gpt2"]);
+    let (one, many) = (lines(dir.path(), "one.jsonl", 1), lines(dir.path(), "many.jsonl", 24));
+    let device = ["--model", "gpt2", "--device", "cuda:1", "--input"];
+    let bench = |input: &str, settings: &[(&str, &str)]| {
+        let arguments = [&["lm", "bench", "--task", "score"][..], &device, &[input]].concat();
+        let (out, report) = told(dir.path(), &arguments, settings);
+        assert_all_is_given_back(&report);
+        let peak = report["devices"][1]["peak"].as_u64().unwrap();
+        (serde_json::from_str::<Value>(&out).unwrap(), peak)
+    };
+    let score =
+        |settings: &[(&str, &str)]| told(dir.path(), &[&["lm", "score"][..], &device, &[&many]].concat(), settings).0;
+    let ((_, least), (whole, most)) = (bench(&one, &[]), bench(&many, &[]));
+    let memory = (least + (most - least) / 8).to_string();
+    let little = [("SIMULATED_CUDA_MEMORY", memory.as_str())];
+    let (halved, peak) = bench(&many, &little);
+    assert_eq!((&whole["halved"], &whole["batches"]), (&json!(0), &json!(1)), "{whole}");
+    assert!(halved["halved"].as_u64() > Some(0) && halved["batches"].as_u64() > Some(1), "{halved}");
+    assert!(peak <= memory.parse().unwrap());
+    let found = score(&little);
+    assert_eq!(found.lines().count(), 24);
+    assert!(found == score(&[]), "other bits with little memory");
+}
+
+#[test]
+fn a_device_checks_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    harness::models(dir.path(), &["t5-v1.1"]);
+    let input = lines(dir.path(), "few.jsonl", 8);
+    let check = ["lm", "self-check", "--model", "t5-v1.1", "--device", "cuda:0", "--task", "score", "--input", &input];
+    let (out, report) = told(dir.path(), &check, &[]);
+    println!("{out}");
+    assert!(work(&report, 0) > 100 && work(&report, 1) == 0, "{report}");
+    assert_all_is_given_back(&report);
+}
