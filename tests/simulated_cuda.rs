@@ -217,15 +217,17 @@ fn a_device_that_is_lost_ends_the_process_and_the_run_goes_on_where_it_was() {
     let (peace, report) = told(at, &run_arguments(&job, "peace", "2"), &[]);
     let peace: Value = serde_json::from_str(&peace).unwrap();
     let expected = tables(at, "peace", &peace);
-    // At the beginning, and when most of its work is done.
+    // One of two workers' at the beginning; and the only one when most is done, and committed.
+    let all = work(&report, 0) + work(&report, 1);
     let mut committed = Vec::new();
-    for (store, share) in [("early", 0.3), ("late", 0.75)] {
-        let last = format!("1:{}", (work(&report, 1) as f64 * share) as u64);
-        let lost =
-            run(&mut simulated(hopeval(at, &run_arguments(&job, store, "2")), &[("SIMULATED_CUDA_LOST_AT", &last)]));
+    for (store, workers, device, launch) in [("early", "2", 1, work(&report, 1) / 4), ("late", "1", 0, all * 7 / 10)] {
+        let last = format!("{device}:{launch}");
+        let settings = [("SIMULATED_CUDA_LOST_AT", last.as_str())];
+        let lost = run(&mut simulated(hopeval(at, &run_arguments(&job, store, workers)), &settings));
         let said = String::from_utf8(lost.stderr).unwrap();
         assert_eq!(lost.status.code(), Some(75), "{last}: {said}");
-        for part in ["lost its device: device cuda:1 was lost: ", "ILLEGAL_ADDRESS", "hint: `hopeval resume "] {
+        let lost = format!("lost its device: device cuda:{device} was lost: ");
+        for part in [&lost, "ILLEGAL_ADDRESS", "hint: `hopeval resume "] {
             assert!(said.contains(part), "{part}: {said}");
         }
         let log = Store::open(at.join(store).to_str().unwrap()).unwrap();
@@ -332,4 +334,61 @@ fn a_device_checks_itself() {
     println!("{out}");
     assert!(work(&report, 0) > 100 && work(&report, 1) == 0, "{report}");
     assert_all_is_given_back(&report);
+}
+
+const DENSE: &str = r#"
+name = "dense"
+[dataset.world]
+questions = 6
+passages = 400
+seed = 7
+[service.encoder]
+kind = "lm"
+model = "bert"
+threads = 1
+device = "cuda"
+max_tokens = 12
+normalize = true
+[service.dense]
+kind = "dense"
+encoder = "encoder"
+[method.dense]
+kind = "one_step"
+retriever = "dense"
+k = 5
+[run]
+chunk = 1
+in_flight = 1
+"#;
+
+#[test]
+fn a_corpus_is_embedded_by_all_devices_also_after_one_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    harness::models(at, &["bert"]);
+    std::fs::write(at.join("dense.toml"), DENSE).unwrap();
+    // Each run has a cache of its own, and so embeds anew.
+    let arguments = |store| ["run", "dense.toml", "--store", store, "--cache", store, "--json"];
+    let indexes = |store: &str| -> Vec<Vec<u8>> {
+        let files = std::fs::read_dir(at.join(store).join("indexes")).into_iter().flatten().flatten();
+        let files = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|ending| ending == "idx"));
+        files.map(|path| std::fs::read(path).unwrap()).collect()
+    };
+    let (out, report) = told(at, &[&arguments("peace")[..], &["--workers", "2"]].concat(), &[]);
+    let peace: Value = serde_json::from_str(&out).unwrap();
+    assert!(work(&report, 0) > 20 && work(&report, 1) > 20, "{report}");
+    assert_all_is_given_back(&report);
+    assert_eq!(indexes("peace").len(), 1);
+
+    let lost = [("SIMULATED_CUDA_LOST_AT", "1:40")];
+    let lost = run(&mut simulated(hopeval(at, &[&arguments("lost")[..], &["--workers", "2"]].concat()), &lost));
+    let said = String::from_utf8(lost.stderr).unwrap();
+    assert_eq!(lost.status.code(), Some(75), "{said}");
+    assert!(said.contains("lost its device: device cuda:1 was lost: ") && indexes("lost").is_empty(), "{said}");
+    // Two processes, which share the first device.
+    let resume =
+        ["resume", "latest", "--store", "lost", "--cache", "lost", "--json", "--workers", "1", "--processes", "2"];
+    let resumed = document(&mut simulated(hopeval(at, &resume), &[]));
+    assert!(indexes("lost") == indexes("peace"), "another index");
+    assert!(tables(at, "lost", &resumed) == tables(at, "peace", &peace));
 }
