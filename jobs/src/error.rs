@@ -1,5 +1,7 @@
 //! What can go wrong with a job, by meaning.
 
+use hopeval_device::DeviceError;
+use hopeval_lm::LmError;
 use hopeval_methods::{Failure, FailureKind};
 use hopeval_results::{JournalError, LogError, RunError, StoreError, TableError};
 use std::path::PathBuf;
@@ -168,7 +170,7 @@ pub enum JobError {
         folder: PathBuf,
         /// Why.
         #[source]
-        source: hopeval_lm::LmError,
+        source: LmError,
     },
     /// A dense service's encoder makes no vectors.
     #[error(
@@ -416,6 +418,7 @@ impl JobError {
             None => {
                 self.is_superseded()
                     || matches!(self, Self::Journal(JournalError::Unreadable { .. }) | Self::DeviceLost { .. })
+                    || matches!(self, Self::Model { source: LmError::Device(DeviceError::Lost { .. }), .. })
             }
         }
     }

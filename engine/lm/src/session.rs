@@ -55,6 +55,8 @@ impl Session {
                 Loaded::Encoder(WithHeads { encoder: architectures::open_encoder(&checkpoint, &device)?, heads })
             }
         };
+        // What opening takes is no request's: the first batch pays for itself alone, and a device that was lost says so here.
+        device.finish()?;
         let (ends, token_types) = (ends(&checkpoint)?, model.token_types());
         let detokenise = tokenizer
             .clone()
