@@ -287,6 +287,18 @@ fn with_little_memory_a_run_gives_the_same() {
     assert_all_is_given_back(&with_little);
 }
 
+#[test]
+fn a_device_that_is_lost_while_a_model_is_opened_may_pass_too() {
+    let dir = tempfile::tempdir().unwrap();
+    // Relative positions of DeBERTa are multiplied with its weights once, when it is opened.
+    let job = job(dir.path(), "opened", "cuda", "");
+    let command = hopeval(dir.path(), &run_arguments(&job, "store", "1"));
+    let lost = run(&mut simulated(command, &[("SIMULATED_CUDA_LOST_AT", "0:1")]));
+    let said = String::from_utf8(lost.stderr).unwrap();
+    assert_eq!(lost.status.code(), Some(75), "{said}");
+    assert!(said.contains("]: cannot open the model") && said.contains("cuda:0 was lost: "), "{said}");
+}
+
 /// Requests of several lengths.
 fn lines(dir: &Path, name: &str, count: usize) -> String {
     let line = |i: usize| {
