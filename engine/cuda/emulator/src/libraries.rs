@@ -14,8 +14,9 @@
 use crate::library::{self, BuildError, Compiler, Held, Unit, at};
 use crate::sources::{EMULATED_H, Sources};
 use std::ffi::OsString;
-use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// A library: its name for the loader, and its files.
 struct Simulated {
@@ -43,6 +44,15 @@ const HEADERS: [(&str, &str); 3] = [
     ("devices.h", include_str!("../libraries/devices.h")),
     ("emulated.h", EMULATED_H),
 ];
+
+/// The loader is asked for the name without a version first, which a toolkit on this machine may have, too.
+fn also_without_version(folder: &Path, name: &str) -> Result<(), BuildError> {
+    let plain = folder.join(name.split_inclusive(".so").next().unwrap_or(name));
+    match symlink(name, &plain) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => at(&plain, Err(error)),
+        _ => Ok(()),
+    }
+}
 
 /// Libraries that are built, and the kernels that they run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +84,7 @@ impl Libraries {
             // The driver is found beside the others, and at once by its name where it is loaded already.
             let more = [Path::new(&name), with, Path::new("-Wl,-rpath,$ORIGIN"), Path::new("-pthread")];
             compiler.link(&folder.join(library.name), &objects, &more)?;
+            also_without_version(&folder, library.name)?;
         }
         Ok(Self { folder, kernels })
     }
