@@ -8,7 +8,7 @@
 
 mod harness;
 
-use harness::{document, final_tables, hopeval, run, run_of, succeed};
+use harness::{document, final_tables, hopeval, run, run_of};
 use hopeval_cuda_emulator::libraries::Libraries;
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use hopeval_results::{Log, Store, layout};
@@ -29,11 +29,19 @@ fn simulated(mut command: Command, settings: &[(&str, &str)]) -> Command {
 
 /// What one process told of its devices at its end; the command must succeed.
 fn told(dir: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> (String, Value) {
+    let (out, _, report) = told_and_warned(dir, arguments, settings);
+    (out, report)
+}
+
+/// As [`told`], with standard error between.
+fn told_and_warned(dir: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> (String, String, Value) {
     let report = tempfile::NamedTempFile::new().unwrap();
     let mut command = simulated(hopeval(dir, arguments), settings);
-    let out = succeed(command.env("SIMULATED_CUDA_REPORT", report.path()));
+    let output = run(command.env("SIMULATED_CUDA_REPORT", report.path()));
+    let [out, warned] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{command:?}: {warned}");
     let report = std::fs::read_to_string(report.path()).unwrap();
-    (out, serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}")))
+    (out, warned, serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}")))
 }
 
 /// Kernels and products that a device did.
@@ -277,9 +285,12 @@ fn with_little_memory_a_run_gives_the_same() {
     harness::models(at, &["t5-v1.1"]);
     let job = at.join("scarce.toml");
     std::fs::write(&job, SCARCE).unwrap();
-    let (much, with_much) = told(at, &run_arguments(&job, "much", "1"), &[]);
+    let (much, calm, with_much) = told_and_warned(at, &run_arguments(&job, "much", "1"), &[]);
     let memory = (of_first(&with_much, "peak") - 800_000).to_string();
-    let (little, with_little) = told(at, &run_arguments(&job, "little", "1"), &[("SIMULATED_CUDA_MEMORY", &memory)]);
+    let settings = [("SIMULATED_CUDA_MEMORY", memory.as_str())];
+    let (little, warned, with_little) = told_and_warned(at, &run_arguments(&job, "little", "1"), &settings);
+    let warning = "memory ran out for batches";
+    assert!(!calm.contains(warning) && warned.contains(warning) && warned.contains("service=\"t5\""), "{warned}");
     let [much, little]: [Value; 2] = [much, little].map(|out| serde_json::from_str(&out).unwrap());
     assert!(tables(at, "little", &little) == tables(at, "much", &much));
     assert_eq!((of_first(&with_much, "refused"), of_first(&with_little, "refused") > 0), (0, true), "{with_little}");

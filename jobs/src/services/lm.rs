@@ -362,6 +362,7 @@ fn failure(refusal: &Refusal) -> Failure {
     let hint = match refusal {
         Refusal::TooLong { what: "the cache", .. } => " (raise the service's `cache_tokens`)",
         Refusal::TooLong { .. } => " (raise the service's `batch_tokens`)",
+        Refusal::OutOfMemory { .. } => " (lower what services on this device keep: `states_tokens`, `cache_tokens`)",
         _ => "",
     };
     Failure { kind, message: format!("{refusal}{hint}") }

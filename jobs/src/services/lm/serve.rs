@@ -4,9 +4,10 @@ use super::{Asked, Lm};
 use crate::services::Fault;
 use crate::services::desk::{Counter, Task, answered, drain, waited};
 use crate::services::spent::{Books, Took, add, microjoules, microseconds};
-use hopeval_lm::engine::{Completion, Reply};
+use hopeval_lm::engine::{Completion, Engine, Reply};
 use hopeval_lm::request::Request;
 use hopeval_methods::{FailureKind, Response};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,12 +19,32 @@ type Asking = Vec<(Request, Reply)>;
 
 /// Serves until nobody can ask any more. What came together goes to the engine together.
 pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, receiver: &Receiver<Task>) {
+    let mut told = false;
     while let Some(tasks) = drain(receiver, MOST) {
         let asked: Asking = tasks.into_iter().flat_map(|task| take(counter, lm, task)).collect();
         if let Some(engine) = lm.engine(counter.worker) {
+            told = told || tell_halved(counter, engine);
             engine.submit_all(asked);
         }
     }
+    if let Some(engine) = lm.engine(counter.worker).filter(|_| !told) {
+        tell_halved(counter, engine);
+    }
+}
+
+/// Says, where it is so, that memory is too little for the batches: no figure changes, but the run is slower than it could be.
+fn tell_halved(counter: &Counter, engine: &Engine) -> bool {
+    let halved = engine.counters().halved.load(Ordering::Relaxed);
+    if halved > 0 {
+        let (service, worker) = (&*counter.name, counter.worker);
+        tracing::warn!(
+            service,
+            worker,
+            halved,
+            "memory ran out for batches, which are computed in parts; lower `batch_tokens`"
+        );
+    }
+    halved > 0
 }
 
 /// What is to be asked for a request; nothing where the engine need not be asked.
