@@ -222,13 +222,15 @@ fn a_device_that_is_lost_ends_the_process_and_the_run_goes_on_where_it_was() {
     let at = dir.path();
     // One question after the other, so that there is a middle.
     let job = job(at, "lost", "cuda", "in_flight = 1");
-    let (peace, report) = told(at, &run_arguments(&job, "peace", "2"), &[]);
+    let (peace, two) = told(at, &run_arguments(&job, "peace", "2"), &[]);
+    let (_, one) = told(at, &run_arguments(&job, "alone", "1"), &[]);
     let peace: Value = serde_json::from_str(&peace).unwrap();
     let expected = tables(at, "peace", &peace);
     // One of two workers' at the beginning; and the only one when most is done, and committed.
-    let all = work(&report, 0) + work(&report, 1);
     let mut committed = Vec::new();
-    for (store, workers, device, launch) in [("early", "2", 1, work(&report, 1) / 4), ("late", "1", 0, all * 7 / 10)] {
+    for (store, workers, device, launch) in
+        [("early", "2", 1, work(&two, 1) / 4), ("late", "1", 0, work(&one, 0) * 6 / 10)]
+    {
         let last = format!("{device}:{launch}");
         let settings = [("SIMULATED_CUDA_LOST_AT", last.as_str())];
         let lost = run(&mut simulated(hopeval(at, &run_arguments(&job, store, workers)), &settings));
@@ -248,7 +250,7 @@ fn a_device_that_is_lost_ends_the_process_and_the_run_goes_on_where_it_was() {
     assert!(committed[1] > 0, "there was something to go on from: {committed:?}");
 }
 
-/// One engine on one device, and one question after the other: what comes together does not depend on time.
+/// One engine on one device. While it computes what came first, the other requests of a question gather: a large batch.
 const SCARCE: &str = r#"
 name = "scarce"
 [dataset.world]
@@ -270,7 +272,7 @@ kind = "promptrank"
 retriever = "tfidf"
 link_ranker = "links"
 scorer = "t5"
-pool = 8
+pool = 16
 first_hops = 2
 passage_tokens = 12
 [run]
@@ -286,7 +288,11 @@ fn with_little_memory_a_run_gives_the_same() {
     let job = at.join("scarce.toml");
     std::fs::write(&job, SCARCE).unwrap();
     let (much, calm, with_much) = told_and_warned(at, &run_arguments(&job, "much", "1"), &[]);
-    let memory = (of_first(&with_much, "peak") - 800_000).to_string();
+    // A batch of some three requests fits, and what else there is.
+    let few = [&run_arguments(&job, "few", "1")[..], &["--set", "service.t5.batch_tokens=128"]].concat();
+    let (_, with_few) = told(at, &few, &[]);
+    let (least, most) = (of_first(&with_few, "peak"), of_first(&with_much, "peak"));
+    let memory = (least + (most - least) / 8).to_string();
     let settings = [("SIMULATED_CUDA_MEMORY", memory.as_str())];
     let (little, warned, with_little) = told_and_warned(at, &run_arguments(&job, "little", "1"), &settings);
     let warning = "memory ran out for batches";
@@ -370,6 +376,7 @@ kind = "lm"
 model = "bert"
 threads = 1
 device = "cuda"
+batch_tokens = 256
 max_tokens = 12
 normalize = true
 [service.dense]

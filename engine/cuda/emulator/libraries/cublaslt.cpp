@@ -322,9 +322,9 @@ SIMULATED_CALL cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, 
         case 3: told = algorithm->scheme; break;
         default: told = 0; break;
     }
-    // The shape of a cluster alone has 16 bits.
-    size_t length = attribute == 8 ? 2 : 4;
-    if (bytes < length) return INVALID;
+    // The inner shape and the shape of a cluster have 16 bits.
+    size_t length = attribute == 7 || attribute == 8 ? 2 : 4;
+    if (bytes != length) return INVALID;
     memcpy(value, &told, length);
     if (written != nullptr) *written = length;
     return DONE;
@@ -332,7 +332,7 @@ SIMULATED_CALL cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, 
 
 SIMULATED_CALL cublasLtMatmulAlgoCapGetAttribute(const Algorithm* algorithm, int attribute, void* value, size_t bytes, size_t* written) {
     if (attribute != 4) misused("nothing is known of capability %d of an algorithm", attribute);
-    if (bytes < sizeof(int32_t)) return INVALID;
+    if (bytes != sizeof(int32_t)) return INVALID;
     memcpy(value, &algorithm->is_out_of_place, sizeof(int32_t));
     if (written != nullptr) *written = sizeof(int32_t);
     return DONE;
@@ -349,7 +349,7 @@ SIMULATED_CALL cublasLtMatmul(Library*, const Operation* operation, const float*
     if (checked == DONE) checked = product.problem.serves(*algorithm);
     if (checked != DONE) return checked;
     if (*beta != 0.0f && c != d && algorithm->is_out_of_place == 0) return UNSUPPORTED;
-    if (workspace_bytes < algorithm->workspace || !is_aligned(workspace, 16)) return INVALID;
+    if (workspace_bytes < algorithm->workspace || !is_aligned(workspace, 256)) return INVALID;
     const void* operands[4] = {a, b, c, d};
     for (int i = 0; i < 4; ++i) {
         if (!is_aligned(operands[i], algorithm->alignment[i])) return INVALID;

@@ -3,10 +3,11 @@
 //   SIMULATED_CUDA_DEVICES   how many there are; 1
 //   SIMULATED_CUDA_MEMORY    bytes of each; 256 MiB
 //   SIMULATED_CUDA_LOST_AT   "device:N": that device is lost at its Nth launch, kernels and products counted together
+//   SIMULATED_CUDA_AT_ONCE   1: work is done when it is asked for, not when it is waited for
 //   SIMULATED_CUDA_REPORT    a file that gets a line of JSON at the process's end: what each device has done, and what was not
 //                            given back
 //
-// Memory is the host's. A buffer is surrounded by what nobody may write, holds ones (NaN) when it is new, and again once it is freed.
+// Memory is the host's. Behind a buffer lies what nobody may write; it holds ones (NaN) when it is new, and again once it is freed.
 #include "devices.h"
 
 #include <stdarg.h>
@@ -166,8 +167,10 @@ std::vector<Device*> visible() {
 }
 
 void Stream::push(std::function<void()> work) {
+    static const bool at_once = number_of("SIMULATED_CUDA_AT_ONCE", 0) == 1;
     waiting.push_back(std::move(work));
     ++asked;
+    if (at_once) run_to(asked);
 }
 
 void Stream::run_to(uint64_t piece) {

@@ -108,7 +108,7 @@ Device* visible_device(int ordinal) {
     return ordinal >= 0 && static_cast<size_t>(ordinal) < there.size() ? there[static_cast<size_t>(ordinal)] : nullptr;
 }
 
-bool is_begun = false;
+std::atomic<bool> is_begun{false};
 
 // The calls that tell of devices.
 #define DEVICE(ordinal)                              \

@@ -17,7 +17,7 @@
 //! What it does not show: speed, the rounding of a GPU's functions, and races that no order of whole stretches between
 //! barriers brings to light.
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub mod libraries;
 mod library;
 mod memory;

@@ -64,7 +64,7 @@ pub enum BuildError {
     },
 }
 
-/// How a kernel is launched, as `LaunchParameters` of `emulator.h` has it.
+/// How a kernel is launched, as `LaunchParameters` of `emulated.h` has it.
 #[repr(C)]
 pub(crate) struct Parameters {
     pub(crate) grid: [u32; 2],

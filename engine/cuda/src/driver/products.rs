@@ -129,7 +129,7 @@ impl Products {
     }
 
     /// Makes the descriptors of a shape and chooses its algorithm. `product` gives the bias's address, which the choice asks
-    /// for: where it lies does not matter.
+    /// for: where it lies does not matter, since every bias begins a buffer and so is aligned alike.
     fn plan(&self, shape: Shape, product: &Product<'_, Buffer>) -> Result<Plan, DeviceError> {
         let make = || Plan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
         let mut plan = attempt(&self.context, "a descriptor of cuBLASLt", make)?;
@@ -375,7 +375,7 @@ fn nothing_found() -> sys::cublasLtMatmulHeuristicResult_t {
 /// What an algorithm is set to.
 fn setting(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: sys::cublasLtMatmulAlgoConfigAttributes_t) -> Option<i32> {
     use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
-    // The shape of a cluster is a number of 16 bits, which are the lower ones of `value`; all others have 32.
+    // The shape of a cluster is a number of 16 bits, which are the lower ones of `value`; the others asked for here have 32.
     let size = if attribute == Setting::CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID { 2 } else { 4 };
     let (mut value, mut written) = (0_i32, 0);
     // SAFETY: the algorithm is one that cuBLASLt gave; the call writes at most the bytes it is told of, and how many.
