@@ -30,23 +30,21 @@ fn again(report: &Path, at_once: &str) -> String {
 /// What is not waited for is not there yet; what changes after its copy was asked for is copied as it was.
 #[test]
 fn the_driver_keeps_its_promises_over_simulated_libraries() {
-    ["0", "1"].into_iter().for_each(keeps_its_promises);
-}
-
-fn keeps_its_promises(at_once: &str) {
-    let dir = tempfile::tempdir().unwrap();
-    let report = dir.path().join("report");
-    let said = again(&report, at_once);
-    println!("{said}");
-    assert!(!said.contains("SKIPPED"), "{said}");
-    assert!(said.contains("Simulated CUDA device (cuda:0)"), "{said}");
-    let report = std::fs::read_to_string(&report).unwrap();
-    println!("{report}");
-    // The process whose device was lost gives nothing back, and the other everything.
-    let (lost, whole): (Vec<&str>, Vec<&str>) = report.lines().partition(|line| line.contains("\"contexts\":1"));
-    assert_eq!((lost.len(), whole.len()), (1, 1), "{report}");
-    let left = whole[0].split_once("\"left\":").unwrap().1;
-    let counts = left.trim_matches(['{', '}']).split(',').map(|kind| kind.rsplit_once(':').unwrap());
-    let left: Vec<_> = counts.filter(|(_, count)| *count != "0").collect();
-    assert!(left.is_empty(), "{left:?} of {report}");
+    for at_once in ["0", "1"] {
+        let dir = tempfile::tempdir().unwrap();
+        let report = dir.path().join("report");
+        let said = again(&report, at_once);
+        println!("{said}");
+        assert!(!said.contains("SKIPPED"), "{said}");
+        assert!(said.contains("Simulated CUDA device (cuda:0)"), "{said}");
+        let report = std::fs::read_to_string(&report).unwrap();
+        println!("{report}");
+        // The process whose device was lost gives nothing back, and the other everything.
+        let (lost, whole): (Vec<&str>, Vec<&str>) = report.lines().partition(|line| line.contains("\"contexts\":1"));
+        assert_eq!((lost.len(), whole.len()), (1, 1), "{report}");
+        let left = whole[0].split_once("\"left\":").unwrap().1;
+        let counts = left.trim_matches(['{', '}']).split(',').map(|kind| kind.rsplit_once(':').unwrap());
+        let left: Vec<_> = counts.filter(|(_, count)| *count != "0").collect();
+        assert!(left.is_empty(), "{left:?} of {report}");
+    }
 }
