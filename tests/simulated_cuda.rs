@@ -288,11 +288,12 @@ fn with_little_memory_a_run_gives_the_same() {
     let job = at.join("scarce.toml");
     std::fs::write(&job, SCARCE).unwrap();
     let (much, calm, with_much) = told_and_warned(at, &run_arguments(&job, "much", "1"), &[]);
-    // A batch of some three requests fits, and what else there is.
-    let few = [&run_arguments(&job, "few", "1")[..], &["--set", "service.t5.batch_tokens=128"]].concat();
+    // Not half of what a large batch takes over a single request, of which 256 tokens are one; what is kept lies in larger pieces
+    // where memory was short, so it is not a single request's alone either.
+    let few = [&run_arguments(&job, "few", "1")[..], &["--set", "service.t5.batch_tokens=256"]].concat();
     let (_, with_few) = told(at, &few, &[]);
     let (least, most) = (of_first(&with_few, "peak"), of_first(&with_much, "peak"));
-    let memory = (least + (most - least) / 8).to_string();
+    let memory = (least + (most - least) * 3 / 8).to_string();
     let settings = [("SIMULATED_CUDA_MEMORY", memory.as_str())];
     let (little, warned, with_little) = told_and_warned(at, &run_arguments(&job, "little", "1"), &settings);
     let warning = "memory ran out for batches";
