@@ -7,7 +7,8 @@
 //   SIMULATED_CUDA_REPORT    a file that gets a line of JSON at the process's end: what each device has done, and what was not
 //                            given back
 //
-// Memory is the host's. Behind a buffer lies what nobody may write; it holds ones (NaN) when it is new, and again once it is freed.
+// Memory is the host's. Behind the chunk that a buffer lies in is what nobody may write; a buffer holds ones (NaN) when it is
+// new, and again once it is freed.
 #include "devices.h"
 
 #include <stdarg.h>

@@ -39,7 +39,7 @@ enum Result : int {
 };
 
 // What the simulated NVRTC makes of a family of kernels. The kernels themselves are those that the emulator was built from: the
-// digest says whether it was built from the same text.
+// digest says whether it was built from the same file, headers aside.
 struct Image {
     char magic[4];
     char tag[12];

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! They prove the order and the arguments of calls against a reading of NVIDIA's documentation, not against a GPU: work is done only
-//! when it is waited for, what a call refuses is refused, and what would be wrong silently ends the process with a message.
+//! when it is waited for (or at once, if so set), what a call refuses is refused, and what would be wrong silently ends the process with a message.
 //! What can be set is listed in `libraries/devices.cpp`.
 
 use crate::library::{self, BuildError, Compiler, Held, Unit, at};
