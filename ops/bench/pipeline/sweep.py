@@ -9,6 +9,7 @@ sweep must score beyond a single point is the union of these paths.
 import collections
 import itertools
 import statistics
+import sys
 
 import pyarrow
 import pyarrow.ipc
@@ -89,12 +90,14 @@ def second_hops(folder, configurations):
 def every(hopeval, text, questions):
     """A line of how many points are the same alone, each on an empty store, and whether all are."""
     _, folder, *_ = hopeval.run("every", text(job()))
-    different = []
-    for point in points():
+    different, count = [], len(points())
+    for number, point in enumerate(points()):
         _, alone, *_ = hopeval.run("every-alone", text(job(point)))
-        if not same(folder, alone, name(point)):
+        equal = same(folder, alone, name(point))
+        if not equal:
             different.append(name(point))
-    count = len(points())
+        # Hours, with many questions: what is known so far is not lost with the process.
+        print(f"{number + 1} of {count}: {name(point)} {'the same' if equal else 'DIFFERS'}", file=sys.stderr, flush=True)
     listed = f"; different are {', '.join(f'`{point}`' for point in different)}" if different else ""
     return f"Over {questions} questions, {count - len(different)} of {count} points alone have the sweep's final tables to the byte{listed}.", not different
 
