@@ -43,20 +43,37 @@ pub struct Check {
     pub operation: Operation,
     /// How often it was compared with the reference.
     pub cases: usize,
-    /// The largest difference found, as a part of what is tolerated: at most 1.
+    /// The largest difference found, as a part of what is tolerated: at most 1 if none failed.
     pub largest: f64,
     /// How often the same rows were computed in other company.
     pub companies: usize,
 }
 
-/// A device that conforms.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Report {
-    /// One for each operation.
-    pub checks: Vec<Check>,
+/// What was found of one operation, and every case that failed.
+#[derive(Debug)]
+pub struct Finding {
+    /// `cases` and `companies` are those that passed; `largest` is of failed ones, too.
+    pub check: Check,
+    /// First what ended the operation, if anything did: the device refused, or gave another shape, and other cases were not tried.
+    /// Then numbers that were wrong, in the order of the cases.
+    pub failures: Vec<Failure>,
 }
 
-/// A device that does not conform.
+/// What was found of a device.
+#[derive(Debug)]
+pub struct Report {
+    /// One for each operation, in the order of [`Operation::ALL`].
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Whether nothing failed.
+    pub fn conforms(&self) -> bool {
+        self.findings.iter().all(|finding| finding.failures.is_empty())
+    }
+}
+
+/// A case in which a device does not conform.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The device refused.
@@ -83,44 +100,61 @@ pub enum Failure {
         found: (usize, usize),
     },
     /// Farther from the reference than is tolerated.
-    #[error("{operation:?}, {case}: number {at} is {found:e} instead of {expected:e}; {tolerance}")]
+    #[error(
+        "{operation:?}, {case}: number {at} is {found:e} instead of {expected:e}; {wrong} of {numbers} are beyond {tolerance}"
+    )]
     Differs {
         /// Which operation.
         operation: Operation,
         /// Of what shape.
         case: String,
-        /// Which number of the result.
+        /// The first such number of the result.
         at: usize,
         /// The reference's.
         expected: f32,
         /// The device's.
         found: f32,
+        /// How many numbers are so far off.
+        wrong: usize,
+        /// Of how many.
+        numbers: usize,
         /// What would have been tolerated.
         tolerance: Tolerance,
     },
     /// The same row in other company gave other bits.
-    #[error("{operation:?}, {case}: number {at} is {alone:e} ({:08x}) and {together:e} ({:08x}) in other company", alone.to_bits(), together.to_bits())]
+    #[error(
+        "{operation:?}, {case}: number {at} is {alone:e} ({:08x}) and {together:e} ({:08x}) in other company; {different} of \
+        {numbers} differ", alone.to_bits(), together.to_bits()
+    )]
     Company {
         /// Which operation.
         operation: Operation,
         /// Of what shape, and which company.
         case: String,
-        /// Which number of the result.
+        /// The first such number of the result.
         at: usize,
         /// In the one company.
         alone: f32,
         /// In the other.
         together: f32,
+        /// How many numbers differ.
+        different: usize,
+        /// Of how many.
+        numbers: usize,
     },
 }
 
-/// Checks all operations of a device: against the reference, and against themselves in other batches.
-///
-/// # Errors
-/// The first [`Failure`].
-pub fn run<D: Device>(device: &D, arithmetic: Arithmetic) -> Result<Report, Failure> {
-    let checks = Operation::ALL.iter().map(|operation| check(device, arithmetic, *operation));
-    Ok(Report { checks: checks.collect::<Result<_, _>>()? })
+/// Checks all operations of a device: against the reference, and against themselves in other batches. Wrong numbers end neither their
+/// operation nor the others: a device is borrowed for minutes, and one run should tell all.
+pub fn run<D: Device>(device: &D, arithmetic: Arithmetic) -> Report {
+    let finding = |operation: &Operation| {
+        let mut trial = Trial::new(device, arithmetic, *operation).going_on();
+        let ended = against_the_reference(&mut trial).and_then(|()| invariance::in_other_company(&mut trial));
+        let mut failures: Vec<Failure> = ended.err().into_iter().collect();
+        failures.append(&mut trial.failures);
+        Finding { check: trial.check, failures }
+    };
+    Report { findings: Operation::ALL.iter().map(finding).collect() }
 }
 
 /// Checks one operation.

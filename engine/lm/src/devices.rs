@@ -145,14 +145,8 @@ impl DeviceName {
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`].
-    pub fn conformance(
-        self,
-        threads: Option<usize>,
-    ) -> Result<(String, Result<conformance::Report, conformance::Failure>), DeviceError> {
-        fn run<D: hopeval_device::Device>(
-            device: &D,
-            arithmetic: Arithmetic,
-        ) -> (String, Result<conformance::Report, conformance::Failure>) {
+    pub fn conformance(self, threads: Option<usize>) -> Result<(String, conformance::Report), DeviceError> {
+        fn run<D: hopeval_device::Device>(device: &D, arithmetic: Arithmetic) -> (String, conformance::Report) {
             (device.identity().name, conformance::run(device, arithmetic))
         }
         Ok(match self {

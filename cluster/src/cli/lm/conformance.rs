@@ -1,10 +1,14 @@
 //! `lm conformance`: does a device compute what the reference does, and the same in any company?
 
 use crate::print;
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use clap::Args;
 use hopeval_cluster::exit;
+use hopeval_device::conformance::Finding;
 use hopeval_lm::devices::DeviceName;
+
+/// Failures of an operation that are told; of thousands of cases many fail alike.
+const TOLD: usize = 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct ConformanceArguments {
@@ -18,43 +22,54 @@ pub(crate) struct ConformanceArguments {
 
 pub(crate) fn conformance(arguments: &ConformanceArguments, threads: Option<usize>) -> Result<u8> {
     let found = arguments.device.conformance(threads);
-    let (device, outcome) = found.with_context(|| format!("cannot open the device {}", arguments.device))?;
-    let checks = match outcome {
-        Ok(report) => report.checks,
-        Err(failure) if arguments.json => {
-            let document = serde_json::json!({"device": device, "conforms": false, "failure": failure.to_string()});
-            print::line(&document.to_string());
-            return Ok(exit::FAILED_QUESTIONS);
-        }
-        Err(failure) => {
-            print::error(&failure);
-            print::line(&format!("{device} does NOT conform"));
-            return Ok(exit::FAILED_QUESTIONS);
-        }
-    };
+    let (device, report) = found.with_context(|| format!("cannot open the device {}", arguments.device))?;
+    let conforms = report.conforms();
     if arguments.json {
-        let one = |check: &hopeval_device::conformance::Check| {
-            serde_json::json!({
-                "operation": format!("{:?}", check.operation), "cases": check.cases, "largest": check.largest,
-                "companies": check.companies,
-            })
-        };
-        let checks = checks.iter().map(one).collect::<Vec<_>>();
-        print::line(&serde_json::json!({"device": device, "conforms": true, "checks": checks}).to_string());
-        return Ok(exit::DONE);
+        let checks: Vec<_> = report.findings.into_iter().map(document).collect();
+        print::line(&serde_json::json!({"device": device, "conforms": conforms, "checks": checks}).to_string());
+    } else {
+        table(report.findings);
+        print::line(&format!("{device} {}", if conforms { "conforms" } else { "does NOT conform" }));
     }
-    let rows = checks.iter().map(|check| {
+    Ok(if conforms { exit::DONE } else { exit::FAILED_QUESTIONS })
+}
+
+fn document(finding: Finding) -> serde_json::Value {
+    let (check, failed) = (finding.check, finding.failures.len());
+    let told = finding.failures.into_iter().take(TOLD).map(|failure| format!("{:#}", Error::new(failure)));
+    // JSON has no infinity, which is what a NaN is off by.
+    let largest = check.largest.min(f64::MAX);
+    serde_json::json!({
+        "operation": format!("{:?}", check.operation), "cases": check.cases, "largest": largest,
+        "companies": check.companies, "failed": failed, "failures": told.collect::<Vec<_>>(),
+    })
+}
+
+fn table(findings: Vec<Finding>) {
+    let header = [
+        "operation",
+        "cases",
+        "largest difference, as a part of the tolerated",
+        "in other company, bit for bit",
+        "failed cases",
+    ];
+    let row = |finding: &Finding| {
+        let check = &finding.check;
         [
             format!("{:?}", check.operation),
             check.cases.to_string(),
             format!("{:.3}", check.largest),
             check.companies.to_string(),
+            finding.failures.len().to_string(),
         ]
         .to_vec()
-    });
-    let header =
-        ["operation", "cases", "largest difference, as a part of the tolerated", "in other company, bit for bit"];
-    print::line(&print::markdown(&header, rows));
-    print::line(&format!("{device} conforms"));
-    Ok(exit::DONE)
+    };
+    print::line(&print::markdown(&header, findings.iter().map(row)));
+    for finding in &findings {
+        finding.failures.iter().take(TOLD).for_each(|failure| print::error(failure));
+        if finding.failures.len() > TOLD {
+            let more = finding.failures.len() - TOLD;
+            print::note(&format!("{more} more cases of {:?} failed", finding.check.operation));
+        }
+    }
 }

@@ -57,6 +57,9 @@ pub(super) struct Trial<'a, D: Device> {
     pub(super) device: &'a D,
     pub(super) random: Random,
     pub(super) check: Check,
+    /// Of cases that failed, where they end nothing.
+    pub(super) failures: Vec<Failure>,
+    goes_on: bool,
     arithmetic: Arithmetic,
 }
 
@@ -66,7 +69,21 @@ const ACTIVATION: f32 = 1.7;
 impl<'a, D: Device> Trial<'a, D> {
     pub(super) fn new(device: &'a D, arithmetic: Arithmetic, operation: Operation) -> Self {
         let check = Check { operation, cases: 0, largest: 0.0, companies: 0 };
-        Self { device, random: Random(0x40E_7A1), check, arithmetic }
+        Self { device, random: Random(0x40E_7A1), check, failures: Vec::new(), goes_on: false, arithmetic }
+    }
+
+    /// Cases whose numbers are wrong end nothing, and are kept.
+    pub(super) fn going_on(mut self) -> Self {
+        self.goes_on = true;
+        self
+    }
+
+    fn failed(&mut self, failure: Failure) -> Result<(), Failure> {
+        if self.goes_on {
+            self.failures.push(failure);
+            return Ok(());
+        }
+        Err(failure)
     }
 
     /// Names the operation and the case of a device's error.
@@ -150,12 +167,8 @@ impl<'a, D: Device> Trial<'a, D> {
     pub(super) fn compare(&mut self, case: &str, found: &D::Tensor, expected: &Plain) -> Result<(), Failure> {
         let shape = self.device.shape(found);
         if shape != (expected.rows, expected.columns) {
-            return Err(Failure::Shape {
-                operation: self.check.operation,
-                case: case.into(),
-                expected: (expected.rows, expected.columns),
-                found: shape,
-            });
+            let (operation, expected) = (self.check.operation, (expected.rows, expected.columns));
+            return Err(Failure::Shape { operation, case: case.into(), expected, found: shape });
         }
         let found = self.read(case, found)?;
         self.compare_numbers(case, &found, &expected.values)
@@ -169,17 +182,22 @@ impl<'a, D: Device> Trial<'a, D> {
             return Err(Failure::Shape { operation, case: case.into(), expected, found });
         }
         let tolerance = tolerance(operation, self.arithmetic);
-        for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let part = |found: f32, expected: f32| {
             if found == expected || (found.is_nan() && expected.is_nan()) {
-                continue;
+                return 0.0;
             }
             let allowed = f64::from(tolerance.absolute) + f64::from(tolerance.relative) * f64::from(expected.abs());
             let part = f64::from((found - expected).abs()) / allowed;
-            if part.is_nan() || part > 1.0 {
-                let (expected, found) = (*expected, *found);
-                return Err(Failure::Differs { operation, case: case.into(), at, expected, found, tolerance });
-            }
-            self.check.largest = self.check.largest.max(part);
+            if part.is_nan() { f64::INFINITY } else { part }
+        };
+        let parts = found.iter().zip(expected).map(|(&found, &expected)| part(found, expected));
+        let parts: Vec<f64> = parts.collect();
+        self.check.largest = parts.iter().copied().fold(self.check.largest, f64::max);
+        if let Some(at) = parts.iter().position(|&part| part > 1.0) {
+            let wrong = parts.iter().filter(|&&part| part > 1.0).count();
+            let (numbers, expected, found) = (parts.len(), expected[at], found[at]);
+            let case = case.into();
+            return self.failed(Failure::Differs { operation, case, at, expected, found, wrong, numbers, tolerance });
         }
         self.check.cases += 1;
         Ok(())
@@ -187,11 +205,17 @@ impl<'a, D: Device> Trial<'a, D> {
 
     /// Holds two computations of the same numbers in different company against each other.
     pub(super) fn same(&mut self, case: &str, alone: &[f32], together: &[f32]) -> Result<(), Failure> {
-        assert_eq!(alone.len(), together.len(), "numbers to compare; this is a bug");
+        if alone.len() != together.len() {
+            let (operation, expected, found) = (self.check.operation, (together.len(), 1), (alone.len(), 1));
+            return Err(Failure::Shape { operation, case: case.into(), expected, found });
+        }
+        let pairs = || alone.iter().zip(together);
         let different = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
-        if let Some(at) = alone.iter().zip(together).position(different) {
-            let (operation, alone, together) = (self.check.operation, alone[at], together[at]);
-            return Err(Failure::Company { operation, case: case.into(), at, alone, together });
+        if let Some(at) = pairs().position(different) {
+            let (operation, case, different) =
+                (self.check.operation, case.into(), pairs().filter(|&p| different(p)).count());
+            let (numbers, alone, together) = (alone.len(), alone[at], together[at]);
+            return self.failed(Failure::Company { operation, case, at, alone, together, different, numbers });
         }
         self.check.companies += 1;
         Ok(())
@@ -236,7 +260,22 @@ mod tests {
         trial.same("equal", &[1.0, f32::NAN], &[1.0, f32::NAN]).unwrap();
         for (alone, together) in [(1.0, 1.0 + f32::EPSILON), (0.0, -0.0), (1.0, f32::NAN)] {
             let failure = trial.same("other", &[2.0, alone], &[2.0, together]).unwrap_err();
-            assert!(matches!(failure, Failure::Company { at: 1, .. }), "{failure}");
+            assert!(matches!(failure, Failure::Company { at: 1, different: 1, numbers: 2, .. }), "{failure}");
         }
+    }
+
+    #[test]
+    fn wrong_numbers_end_nothing_where_all_are_asked_for() {
+        let mut trial = Trial::new(&Reference, Arithmetic::F32, Operation::Norm).going_on();
+        assert!(matches!(trial.compare_numbers("short", &[1.0], &[1.0, 2.0]), Err(Failure::Shape { .. })));
+        assert!(matches!(trial.same("short", &[1.0], &[1.0, 2.0]), Err(Failure::Shape { .. })));
+        trial.compare_numbers("wrong", &[1.0, 3.0, f32::NAN], &[1.0, 2.0, 2.0]).unwrap();
+        trial.compare_numbers("right", &[1.0], &[1.0]).unwrap();
+        trial.same("other", &[1.0, 2.0], &[3.0, 2.0]).unwrap();
+        assert_eq!((trial.check.cases, trial.check.companies, trial.check.largest), (1, 0, f64::INFINITY));
+        let said: Vec<_> = trial.failures.iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(matches!(trial.failures[0], Failure::Differs { at: 1, wrong: 2, numbers: 3, .. }), "{said:?}");
+        assert!(matches!(trial.failures[1], Failure::Company { at: 0, different: 1, .. }), "{said:?}");
     }
 }
