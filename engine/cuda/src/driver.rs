@@ -136,7 +136,11 @@ impl Runtime for Driver {
     fn numerics(&self) -> String {
         let Identity { model, architecture, multiprocessors, kernels, cublaslt, .. } = &self.identity;
         let Architecture { major, minor } = architecture;
-        format!("sm{major}{minor}x{multiprocessors}-{}-kernels{kernels}-cublaslt{cublaslt}", compact(model))
+        let rules = products::RULES;
+        format!(
+            "sm{major}{minor}x{multiprocessors}-{}-kernels{kernels}-cublaslt{cublaslt}-rules{rules}",
+            compact(model)
+        )
     }
 
     fn energy(&self) -> Option<&Energy> {

@@ -41,6 +41,8 @@ constexpr int MAJOR = 9, MINOR = 0;
 constexpr int MULTIPROCESSORS = 2;
 // Bytes beside the pool.
 constexpr size_t MODULE = 64 << 10;
+// Bytes of pageable memory that go along with a command.
+constexpr size_t TAKEN_ALONG = 64 << 10;
 // Shared memory of a block: without being asked for, and at most.
 constexpr uint32_t SHARED = 48 << 10, MOST_SHARED = 227 << 10;
 // The emulator learns a kernel's static shared memory as it runs: this is the most that one of ours has.
@@ -348,7 +350,8 @@ SIMULATED_CALL cuMemFreeHost(void* memory) {
     return SUCCESS;
 }
 
-// Pinned memory is read when the copy is done, any other before the call returns.
+// Pinned memory is read when the copy is done, and so is much of any other: a driver that can read it where it lies need not stage
+// it. Up to 64 KiB it is read before the call returns.
 SIMULATED_CALL cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* handle) {
     ENTER_STREAM(handle)
     if (device.within(to, bytes) == device.buffers.end()) return INVALID_VALUE;
@@ -363,12 +366,25 @@ SIMULATED_CALL cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, 
             if (device.lost == SUCCESS) memcpy(target, from, bytes);
             --*reads;
         });
+    } else if (bytes > TAKEN_ALONG) {
+        stream->push([&device, target, from, bytes] {
+            if (device.lost == SUCCESS) memcpy(target, from, bytes);
+        });
     } else {
         auto copy = std::make_shared<std::string>(static_cast<const char*>(from), bytes);
         stream->push([&device, target, copy] {
             if (device.lost == SUCCESS) memcpy(target, copy->data(), copy->size());
         });
     }
+    return SUCCESS;
+}
+
+SIMULATED_CALL cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void* handle) {
+    ENTER_STREAM(handle)
+    if (device.within(to, bytes) == device.buffers.end() || device.within(from, bytes) == device.buffers.end()) return INVALID_VALUE;
+    stream->push([&device, to, from, bytes] {
+        if (device.lost == SUCCESS) memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    });
     return SUCCESS;
 }
 

@@ -12,28 +12,26 @@ use hopeval_cuda_emulator::libraries::Libraries;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the tests of `driver` in a process whose devices work when they are waited for, or at once, and what it said.
-fn again(report: &Path, at_once: &str) -> String {
+/// Runs the tests of `driver` in a process whose devices work in this way, and what it said.
+fn again(report: &Path, way: [(&str, &str); 2]) -> String {
     let libraries = Libraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["driver::", "--nocapture", "--test-threads=1"]).envs(libraries.environment());
-    child
-        .env("SIMULATED_CUDA_REPORT", report)
-        .env("SIMULATED_CUDA_AT_ONCE", at_once)
-        .env_remove("CUDA_VISIBLE_DEVICES");
+    child.env("SIMULATED_CUDA_REPORT", report).envs(way).env_remove("CUDA_VISIBLE_DEVICES");
     let output = child.output().unwrap();
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     assert!(output.status.success(), "{child:?}: {}\n{said}", output.status);
     said
 }
 
-/// What is not waited for is not there yet; what changes after its copy was asked for is copied as it was.
+/// What is not waited for is not there yet; what changes after its copy was asked for is copied as it was. Products are as right
+/// where the library has no algorithm of the better sort.
 #[test]
 fn the_driver_keeps_its_promises_over_simulated_libraries() {
-    for at_once in ["0", "1"] {
+    for (at_once, poor) in [("0", "0"), ("1", "0"), ("0", "1")] {
         let dir = tempfile::tempdir().unwrap();
         let report = dir.path().join("report");
-        let said = again(&report, at_once);
+        let said = again(&report, [("SIMULATED_CUDA_AT_ONCE", at_once), ("SIMULATED_CUDA_POOR_PRODUCTS", poor)]);
         println!("{said}");
         assert!(!said.contains("SKIPPED"), "{said}");
         assert!(said.contains("Simulated CUDA device (cuda:0)"), "{said}");

@@ -3,8 +3,10 @@
 //! # Batch invariance
 //! An algorithm is chosen once for inner and outer length, elements and epilogue, at [`NOMINAL_ROWS`], and serves every number
 //! of rows: its tile fixes the order in which a row's products are summed. Whatever cuts the sum into parts that are added
-//! up later (split-K, reduction schemes) is refused, as it could depend on how full the device is. The choice depends on
-//! the device and on cuBLASLt's version, which are part of [`Runtime::numerics`](crate::runtime::Runtime::numerics).
+//! up later (split-K, reduction schemes) is refused, as it could depend on how full the device is. Parts must lie somewhere
+//! until they are added up, so an algorithm that needs no memory of its own is taken before any that does, whatever either
+//! says of itself. The choice depends on the device and on cuBLASLt's version, which are part of
+//! [`Runtime::numerics`](crate::runtime::Runtime::numerics).
 //!
 //! cuBLASLt is column-major: a row-major matrix is its transpose there. What is asked for is `outᵀ [n, rows] = w [n, k] · xᵀ
 //! [k, rows]`: A is `w`, which it sees as `[k, n]` and transposes, B is `x`, seen as `[k, rows]`, and D is seen as `[n, rows]`.
@@ -15,6 +17,7 @@ use super::memory::Buffer;
 use crate::machine::Version;
 use crate::runtime::{Element, Fused, Product};
 use cudarc::cublaslt::{result as lt, result::CublasError, sys};
+use cudarc::driver::result as driver;
 use hopeval_device::DeviceError;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,7 +25,7 @@ use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of memory that algorithms may use beside the operands.
+/// Bytes of memory that an algorithm may use beside the operands, where none does without.
 const WORKSPACE: usize = 32 << 20;
 
 /// Rows that an algorithm is chosen for: those of a full batch of sequences.
@@ -30,6 +33,9 @@ const NOMINAL_ROWS: u64 = 4096;
 
 /// Rows that an algorithm must serve as well, with its tiles full, partly full, and nearly empty.
 const OTHER_ROWS: [u64; 5] = [1, 7, 64, 1000, 1 << 16];
+
+/// Numbers the rules by which algorithms are chosen: others may give other bits.
+pub(super) const RULES: u32 = 2;
 
 /// How many algorithms are asked for, the fastest first.
 const CANDIDATES: usize = 64;
@@ -99,13 +105,25 @@ impl Products {
         attempt(&self.context, "a descriptor of cuBLASLt", set)?;
         let weight = product.weight.address() + (product.first * product.inner * product.element.size()) as u64;
         let (scale, share) = (product.scale, if product.residual.is_some() { 1.0_f32 } else { 0.0 });
-        let added = product.residual.unwrap_or(product.output);
+        // What is added: the residual where it lies, or what was copied to the output, or nothing.
+        let (added, copied) = match product.residual {
+            Some(residual) if plan.choice.is_apart => (residual, None),
+            residual => (product.output, residual),
+        };
         let output = product.output.address() as *mut c_void;
         let pointer = |address: u64| address as *const c_void;
+        let workspace = if plan.choice.workspace == 0 { 0 } else { self.workspace.address() };
         // SAFETY: the descriptors were made with the plan and set for this product; every matrix lies within its buffer
         // (`assert_fits`), and buffers are freed in the stream's order. The factors are read before the call returns. Made
-        // again after it failed, it writes the same, for no output is an operand.
+        // again after it failed, it writes the same, for no output is an operand, or is made one anew.
         let given = || unsafe {
+            if let Some(residual) = copied {
+                let bytes = product.rows * product.out * product.output_element.size();
+                let (to, from) = (product.output.address(), residual.address());
+                // Waiting says what became of a device that cannot even copy.
+                driver::memcpy_dtod_async(to, from, bytes, self.context.stream())
+                    .map_err(|_| CublasError(sys::cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED))?;
+            }
             lt::matmul(
                 self.handle.0,
                 plan.operation.0,
@@ -119,9 +137,9 @@ impl Products {
                 plan.output.0,
                 output,
                 plan.output.0,
-                &raw const plan.algorithm,
-                self.workspace.address() as *mut c_void,
-                WORKSPACE,
+                &raw const plan.choice.algorithm,
+                workspace as *mut c_void,
+                plan.choice.workspace,
                 self.context.stream().cast(),
             )
         };
@@ -133,28 +151,44 @@ impl Products {
     fn plan(&self, shape: Shape, product: &Product<'_, Buffer>) -> Result<Plan, DeviceError> {
         let make = || Plan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
         let mut plan = attempt(&self.context, "a descriptor of cuBLASLt", make)?;
-        let call = format_args!("cublasLtMatmulAlgoGetHeuristic of {shape:?}");
-        let candidates = attempt(&self.context, call, || self.candidates(&plan))?;
-        let asked = candidates.len();
-        let chosen = candidates.into_iter().find(|algorithm| self.serves(&plan, algorithm));
-        plan.algorithm = chosen.ok_or_else(|| {
-            self.context.unsupported(format!(
-                "none of {asked} algorithms of cuBLASLt {} multiplies {shape:?} whole, for every number of rows",
-                self.version
-            ))
-        })?;
-        tracing::debug!("{shape:?}: {}", Described(&plan.algorithm));
-        Ok(plan)
+        let mut refused = 0;
+        for workspace in [0, WORKSPACE] {
+            let call = format_args!("cublasLtMatmulAlgoGetHeuristic of {shape:?}");
+            let mut candidates = attempt(&self.context, call, || self.candidates(&plan, workspace))?;
+            // The fastest first, as cuBLASLt thinks; but those that must be given a copy of the residual last.
+            if shape.residual {
+                candidates.sort_by_key(|algorithm| !writes_apart(algorithm));
+            }
+            for algorithm in candidates {
+                match self.refusal(&plan, &algorithm, workspace) {
+                    None => {
+                        let is_apart = !shape.residual || writes_apart(&algorithm);
+                        plan.choice = Choice { algorithm, workspace, is_apart };
+                        tracing::debug!("{shape:?}: {}, refused before it {refused}", plan.choice);
+                        return Ok(plan);
+                    }
+                    Some(why) => {
+                        tracing::debug!("{shape:?}: refused {}: {why}", Described(&algorithm));
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        Err(self.context.unsupported(format!(
+            "no algorithm of cuBLASLt {} multiplies {shape:?} whole, for every number of rows; {refused} were offered and refused",
+            self.version
+        )))
     }
 
-    /// The algorithms for [`NOMINAL_ROWS`], the fastest first, as cuBLASLt thinks.
-    fn candidates(&self, plan: &Plan) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
+    /// The algorithms for [`NOMINAL_ROWS`] with at most so many bytes of workspace, the fastest first, as cuBLASLt thinks;
+    /// empty if it knows none.
+    fn candidates(&self, plan: &Plan, workspace: usize) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
         plan.set_rows(NOMINAL_ROWS)?;
-        let preference = preference()?;
+        let preference = preference(workspace)?;
         let mut found = vec![nothing_found(); CANDIDATES];
         let mut count: c_int = 0;
         // SAFETY: handle, descriptors and preference are whole; the call writes at most as many results as there is room for.
-        unsafe {
+        let status = unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 self.handle.0,
                 plan.operation.0,
@@ -167,25 +201,35 @@ impl Products {
                 found.as_mut_ptr(),
                 &raw mut count,
             )
+        };
+        if status == sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
+            return Ok(Vec::new());
         }
-        .result()?;
+        status.result()?;
         found.truncate(usize::try_from(count).unwrap_or(0));
         found.retain(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
         Ok(found.into_iter().map(|result| result.algo).collect())
     }
 
-    /// Whether an algorithm sums whole rows, and serves every number of them.
-    fn serves(&self, plan: &Plan, algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
+    /// Why an algorithm cannot be taken: it does not sum whole rows, or does not serve every number of them.
+    fn refusal(&self, plan: &Plan, algorithm: &sys::cublasLtMatmulAlgo_t, workspace: usize) -> Option<String> {
         use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
         let parts = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
         let scheme = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
-        let whole = matches!(parts, Some(0 | 1)) && scheme == Some(0);
-        let apart = !plan.shape.residual || writes_apart(algorithm);
-        let rows = [NOMINAL_ROWS].into_iter().chain(OTHER_ROWS);
-        whole && apart && rows.into_iter().all(|rows| self.serves_rows(plan, algorithm, rows))
+        if !matches!(parts, Some(0 | 1)) || scheme != Some(0) {
+            return Some(format!("its sums have {parts:?} parts, reduced by scheme {scheme:?}"));
+        }
+        let mut rows = [NOMINAL_ROWS].into_iter().chain(OTHER_ROWS);
+        rows.find_map(|rows| self.refusal_of_rows(plan, algorithm, workspace, rows))
     }
 
-    fn serves_rows(&self, plan: &Plan, algorithm: &sys::cublasLtMatmulAlgo_t, rows: u64) -> bool {
+    fn refusal_of_rows(
+        &self,
+        plan: &Plan,
+        algorithm: &sys::cublasLtMatmulAlgo_t,
+        workspace: usize,
+        rows: u64,
+    ) -> Option<String> {
         let mut result = nothing_found();
         let checked = plan.set_rows(rows).and_then(|()| {
             // SAFETY: handle, descriptors and algorithm are whole; the call writes one result.
@@ -203,7 +247,13 @@ impl Products {
             }
             .result()
         });
-        checked.is_ok() && result.workspaceSize <= WORKSPACE
+        match checked {
+            Err(error) => Some(format!("{:?} for {rows} rows", error.0)),
+            Ok(()) if result.workspaceSize > workspace => {
+                Some(format!("it needs {} bytes of workspace for {rows} rows", result.workspaceSize))
+            }
+            Ok(()) => None,
+        }
     }
 }
 
@@ -230,14 +280,30 @@ struct Plan {
     x: Layout,
     /// `[rows, out]`, row-major; the residual's, too.
     output: Layout,
+    choice: Choice,
+}
+
+/// An algorithm, and what it is given.
+struct Choice {
     algorithm: sys::cublasLtMatmulAlgo_t,
+    /// Bytes.
+    workspace: usize,
+    /// It adds a residual that is not its output; else the residual is copied there first.
+    is_apart: bool,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let residual = if self.is_apart { "" } else { ", with the residual copied to its output" };
+        write!(f, "{}{} bytes of workspace{residual}", Described(&self.algorithm), self.workspace)
+    }
 }
 
 // SAFETY: descriptors are this struct's alone, plain memory of the host that any thread may use, one at a time.
 unsafe impl Send for Plan {}
 
 impl Plan {
-    /// With no algorithm yet, and for no rows.
+    /// With no algorithm chosen yet, and for no rows.
     fn new(shape: Shape) -> Result<Self, CublasError> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let (inner, out) = (shape.inner as u64, shape.out as u64);
@@ -251,7 +317,8 @@ impl Plan {
         let weight = Layout(lt::create_matrix_layout(operand, inner, out, shape.inner as i64)?);
         let x = Layout(lt::create_matrix_layout(operand, inner, NOMINAL_ROWS, shape.inner as i64)?);
         let output = Layout(lt::create_matrix_layout(result, out, NOMINAL_ROWS, shape.out as i64)?);
-        Ok(Self { shape, operation, weight, x, output, algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] } })
+        let choice = Choice { algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] }, workspace: 0, is_apart: true };
+        Ok(Self { shape, operation, weight, x, output, choice })
     }
 
     fn set_rows(&self, rows: u64) -> Result<(), CublasError> {
@@ -350,12 +417,12 @@ fn epilogue(fused: Fused, bias: bool) -> sys::cublasLtEpilogue_t {
     }
 }
 
-/// Of all algorithms: no reduction beside the one of a tile, the workspace, and where weights may begin.
-fn preference() -> Result<Preference, CublasError> {
+/// Of all algorithms: no reduction beside the one of a tile, bytes of workspace, and where weights may begin.
+fn preference(workspace: usize) -> Result<Preference, CublasError> {
     use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
     let preference = Preference(lt::create_matmul_pref()?);
     let whole = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
-    preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, WORKSPACE as u64)?;
+    preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace as u64)?;
     preference.set(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, whole)?;
     preference.set(Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, ALIGNMENT)?;
     Ok(preference)
@@ -513,6 +580,6 @@ mod tests {
                 }
             }
         }
-        preference().unwrap();
+        preference(0).and_then(|_| preference(WORKSPACE)).unwrap();
     }
 }

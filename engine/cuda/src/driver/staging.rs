@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | up to [`INLINE`] | the driver takes them along with the command | never |
 //! | up to [`SLOT`] | through pinned memory of ours, one slot after the other | for the copy [`SLOTS`] uploads ago |
-//! | more | the driver's own staging of pageable memory | as the driver does: weights are uploaded once |
+//! | more | the driver's own staging of pageable memory | for all that was asked for: weights are uploaded once |
 
 use super::context::Context;
 use super::memory::Buffer;
@@ -63,13 +63,21 @@ impl Staging {
         self.context.enter()?;
         match bytes.len() {
             0 => Ok(()),
-            n if n <= INLINE || n > SLOT => {
-                // SAFETY: the buffer has as many bytes; pageable memory is read before the call returns.
-                let copied = unsafe { driver::memcpy_htod_async(to.address(), bytes, self.context.stream()) };
-                self.context.check("cuMemcpyHtoDAsync", copied)
+            n if n <= INLINE => self.ask(bytes, to),
+            n if n <= SLOT => self.through_a_slot(bytes, to),
+            _ => {
+                self.ask(bytes, to)?;
+                // A driver that reads pageable memory where it lies need not have read it all by now.
+                self.context.synchronize()
             }
-            _ => self.through_a_slot(bytes, to),
         }
+    }
+
+    fn ask(&self, bytes: &[u8], to: &Buffer) -> Result<(), DeviceError> {
+        // SAFETY: the buffer has as many bytes. Up to `INLINE` the driver reads them before this returns; more is waited for by
+        // the caller.
+        let copied = unsafe { driver::memcpy_htod_async(to.address(), bytes, self.context.stream()) };
+        self.context.check("cuMemcpyHtoDAsync", copied)
     }
 
     fn through_a_slot(&self, bytes: &[u8], to: &Buffer) -> Result<(), DeviceError> {
