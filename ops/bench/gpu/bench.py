@@ -14,6 +14,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 LIBRARIES = ("libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libnvidia-ml.so.1")
 """What hopeval loads by name."""
+LOG = "warn,hopeval_cuda=debug"
+"""Which algorithm of cuBLASLt each product got, and why others were refused."""
 DRY = "DRY RUN on the CPU, tiny models: not a measurement of a GPU"
 
 
@@ -26,7 +28,7 @@ def library_folders():
         for name in os.listdir(folder)
     )
     packages = sysconfig.get_paths()["purelib"]
-    places = [f"{packages}/nvidia/*/lib", "/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/local/nvidia/lib64"]
+    places = [f"{packages}/nvidia/*/lib", "/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib"]
     folders = []
     for library in LIBRARIES:
         if library not in known:
@@ -64,9 +66,11 @@ class Bench:
         self.program = runnable(options.hopeval, session.work)
         folders = library_folders() if self.on_gpu else []
         path = ":".join(folders + [folder for folder in [os.environ.get("LD_LIBRARY_PATH")] if folder])
-        self.environment = {"LD_LIBRARY_PATH": path, "XDG_CACHE_HOME": str(session.work / "cache"), "NO_COLOR": "1"}
+        self.environment = {"LD_LIBRARY_PATH": path, "XDG_CACHE_HOME": str(session.work / "cache"), "NO_COLOR": "1", "RUST_LOG": LOG}
         self.unmade = set()
         """Checkpoints that could not be made in this call."""
+        self.stop = None
+        """Why no further step should begin."""
         self._peak = None
 
     def hopeval(self, step, *arguments, limit, before=()):

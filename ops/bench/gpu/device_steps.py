@@ -14,6 +14,9 @@ FINDING = re.compile(
 PLACE = re.compile(r"^=+ {2,}at (.+?)(?:[(+]|$)", re.M)
 SANITIZERS = {"memcheck": 200, "racecheck": 150, "synccheck": 90, "initcheck": 90}
 """Tools of compute-sanitizer, and the seconds that each may take."""
+LIBRARY = "regex=nvjet|cublas|cutlass|gemm|splitK"
+"""Kernels of cuBLASLt: not ours to mend, slow to check, and the tools of CUDA 13.0 misread what those of Hopper do (compute-sanitizer's
+release notes of 2025.4 and 2026.1). What they write is not tracked either, so initcheck must see them, and misreads them."""
 
 
 def doctor(bench):
@@ -40,21 +43,27 @@ def doctor(bench):
 
 def conformance(bench):
     lines = bench.title("conformance") + head(
-        "device", "conforms", "operations", "cases", "largest, as a part of the tolerated", "failure"
+        "device", "conforms", "operations", "cases", "largest, as a part of the tolerated", "failed cases", "failure"
     )
+    failures = []
     for device in (bench.device, bench.exact):
         done = bench.hopeval("conformance", "lm", "conformance", "--device", device, "--json", limit=150)
         document = (done.answers() or [{}])[-1]
         bench.session.record("conformance", device, done, result=document)
         checks = document.get("checks", [])
         worst = max(checks, key=lambda check: check["largest"], default=None)
-        largest = f"{worst['largest']:.3f} ({worst['operation']})" if worst else None
-        failure = document.get("failure") or done.why or None
+        largest = f"{worst['largest']:.3g} ({worst['operation']})" if worst else None
         cases = sum(check["cases"] for check in checks) or None
-        lines.append(
-            row(device, document.get("conforms", "not seen"), len(checks) or None, cases, largest, failure and failure[:200])
-        )
-    return lines
+        failed = sum(check["failed"] for check in checks) if checks else None
+        conforms = document.get("conforms")
+        # A document tells more than the exit code that comes with it.
+        why = None if document else done.why
+        lines.append(row(device, "not seen" if conforms is None else conforms, len(checks) or None, cases, largest, failed, why))
+        told = [f"{check['operation']}: {check['failed']}, the first: {check['failures'][0][:300]}" for check in checks if check["failed"]]
+        failures += [f"* {device}, {line}" for line in told]
+        if conforms is False:
+            bench.stop = bench.stop or f"{device} does not conform: mend that first"
+    return lines + ([""] + failures if failures else [])
 
 
 def sanitizer(bench):
@@ -63,8 +72,10 @@ def sanitizer(bench):
         return [*bench.title("compute-sanitizer"), "needs a GPU: left out"]
     for device in (bench.device, bench.exact):
         for name in bench.options.tools:
-            # What frameworks leak at the end is the driver's to free.
-            more = ["--leak-check", "no"] if name == "memcheck" else []
+            # What frameworks leak at the end is the driver's to free. A call that fails is not an error: asking for a kernel's
+            # parameters until there is none, for one, ends with a refusal.
+            more = ["--leak-check", "no", "--report-api-errors", "no"] if name == "memcheck" else []
+            more += ["--kernel-name-exclude", LIBRARY] if name != "initcheck" else []
             before = [tool("compute-sanitizer"), "--tool", name, *more, "--print-limit", "50", "--error-exitcode", "99"]
             done = bench.hopeval(
                 "sanitizer", "lm", "conformance", "--device", device, "--json", limit=SANITIZERS[name], before=before

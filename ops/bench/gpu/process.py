@@ -73,7 +73,8 @@ class Done:
             return ""
         if self.code is None:
             return f"cut short after {self.limit:.0f} s" if self.limit else "not run: no time was left"
-        said = [line.strip() for line in (self.stderr.strip() or self.stdout.strip()).splitlines() if line.strip()]
+        lines = lambda text: [line.strip() for line in text.splitlines() if line.strip() and " DEBUG " not in line]
+        said = lines(self.stderr) or lines(self.stdout)
         # A program's first line says what failed; of an interpreter's it is the one that names the exception.
         raised = [line for line in said if EXCEPTION.match(line)]
         line = (raised or said or ["without a word"])[-1 if raised else 0]

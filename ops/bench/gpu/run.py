@@ -4,6 +4,8 @@
 Why: a machine with a GPU is at hand for minutes, without Rust and without a network. So everything that is to be shown there is one
 script, in steps that each bound their time and whose failure ends no other step.
 
+Steps that follow a conformance that failed are not run, unless with --go-on: their figures would be of something wrong.
+
 What, by step:
 
 * `doctor`: what `hopeval doctor` finds, versions, clocks and power limits.
@@ -22,7 +24,7 @@ Every record has date, device, driver, commit and command. --out gets three file
 tables, which are also printed last), `.json` (records), `.txt` (raw output).
 
 Knobs: --hopeval, --device, --out, --commit, --only, --models, --tools, --size, --queries, --batch-tokens, --peer-seconds,
---work, --minutes, --dry-run-on-cpu (tiny models on the CPU: shows that the script runs, measures nothing).
+--work, --minutes, --go-on, --dry-run-on-cpu (tiny models on the CPU: shows that the script runs, measures nothing).
 
 Needs Python 3.11 with torch, transformers, safetensors, numpy, and pyarrow for `job`; CUDA 13's NVRTC and cuBLASLt; for
 `sanitizer` and `profile` the toolkit's tools. With models of real sizes 12 GB of disk. README.md has the calls for half an
@@ -98,6 +100,7 @@ def arguments():
         "--work", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "hopeval-gpu", help="scratch; kept"
     )
     parser.add_argument("--minutes", type=float, default=9)
+    parser.add_argument("--go-on", action="store_true", help="with the other steps where the device does not conform")
     parser.add_argument("--dry-run-on-cpu", action="store_true")
     options = parser.parse_args()
     if options.dry_run_on_cpu:
@@ -119,6 +122,10 @@ def steps(bench, watch):
         if session.left() < LEAST_S:
             session.record(name, "not run: no time was left")
             yield [f"{name}: not run, no time was left"]
+            continue
+        if bench.stop and not bench.options.go_on:
+            session.record(name, f"not run: {bench.stop}")
+            yield [f"{name}: not run, {bench.stop}"]
             continue
         session.say(f"{name} begins")
         try:
