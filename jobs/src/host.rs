@@ -7,6 +7,7 @@ use crate::judge::{Answerable, Judge};
 use crate::services::Catalogue;
 use hopeval_corpus::PassageId;
 use hopeval_methods::request::{Affinity, PassageId as Asked, ServiceName};
+use hopeval_methods::response::Scores;
 use hopeval_methods::{
     Answer, Ask, FailureKind, Kind, Machine, Method, Outcome, PassageText, Question, Request, Response, Step,
 };
@@ -135,27 +136,30 @@ impl Company {
 
     /// A request as it is sent. A score's temperatures are no part of its key, so the answer to one configuration's request
     /// serves all others: it is asked at the temperatures of all of them at once.
-    fn sent(&self, request: &Request) -> Request {
-        let mut sent = request.clone();
-        if let (Ask::Score(score), Some(all)) = (&mut sent.ask, self.temperatures.get(&request.service)) {
+    fn sent(&self, mut request: Request) -> Request {
+        if let (Ask::Score(score), Some(all)) = (&mut request.ask, self.temperatures.get(&request.service)) {
             let own = std::mem::replace(&mut score.temperatures, all.clone());
             score.temperatures.extend(own.into_iter().filter(|t| !all.contains(t)));
         }
-        sent
+        request
     }
 }
 
 /// What the asker of `request` is told: a score at its own temperatures, whatever the others wanted.
-pub(crate) fn own(mut response: Response, request: &Request) -> Response {
+pub(crate) fn own(response: &Response, request: &Request) -> Response {
     if !response.satisfies(request) {
         let message =
             "an answer was shared with a request for a temperature that its method does not name: this is a bug";
         return Response::failure(FailureKind::Refused, message);
     }
-    if let (Ask::Score(score), Ok(Answer::Score(scores))) = (&request.ask, &mut response.result) {
-        scores.log_sum_exps.retain(|(temperature, _)| score.temperatures.contains(temperature));
-    }
-    response
+    let (Ask::Score(score), Ok(Answer::Score(found))) = (&request.ask, &response.result) else {
+        return response.clone();
+    };
+    // A sweep has millions of answers: what is not its own is not copied first.
+    let sums = found.log_sum_exps.iter().filter(|(temperature, _)| score.temperatures.contains(temperature));
+    let scores = Scores { logits: found.logits.clone(), log_sum_exps: sums.cloned().collect(), ends: found.ends };
+    let Response { work, prompt, passages, .. } = response;
+    Response { result: Ok(Answer::Score(scores)), work: *work, prompt: prompt.clone(), passages: passages.clone() }
 }
 
 /// A question as machines get it.
@@ -271,7 +275,9 @@ pub struct Guest {
     configuration: u32,
     company: Arc<Company>,
     mode: Mode,
-    asked: Vec<Request>,
+    /// What answers are read by: of each run of requests that are read alike the first, and how many there are. A round has
+    /// hundreds of requests, a sweep thousands of rounds at once, and payloads are needed no more once they are sent.
+    asked: Vec<(Request, usize)>,
     /// Of what was asked, where it is timed alone.
     keys: Vec<Key>,
     /// Whose device time is counted: a key that is asked again is not computed again.
@@ -299,12 +305,11 @@ impl Guest {
         }
         let catalogue = &self.company.catalogue;
         let asked = std::mem::take(&mut self.asked);
-        asked
-            .iter()
-            .zip(responses)
+        let each = asked.iter().flat_map(|(request, count)| std::iter::repeat_n(request, *count));
+        each.zip(responses)
             .map(|(request, served)| {
                 self.needs.add(request, &served.response);
-                let mut response = own(served.response.clone(), request);
+                let mut response = own(&served.response, request);
                 if request.wants_text() {
                     read_texts(catalogue, &mut response);
                 }
@@ -325,6 +330,26 @@ impl Guest {
         let row = outcome_row(self.configuration, &self.question, outcome, self.rounds, needs, Some(measured));
         Rc::new(Finished { question: Rc::clone(&self.gold), row })
     }
+}
+
+/// Counts a request in the run of those before it, or begins another.
+fn remember(runs: &mut Vec<(Request, usize)>, request: &Request) {
+    match runs.last_mut() {
+        Some((first, count)) if are_read_alike(first, request) => *count += 1,
+        _ => runs.push((request.clone(), 1)),
+    }
+}
+
+/// Whether [`own`], [`read_texts`] and [`Needs::add`] do the same with the answers to both.
+fn are_read_alike(a: &Request, b: &Request) -> bool {
+    fn temperatures(request: &Request) -> Option<&[f64]> {
+        match &request.ask {
+            Ask::Score(score) => Some(&score.temperatures),
+            _ => None,
+        }
+    }
+    let kind = |request: &Request| (request.ask.kind(), request.wants_text());
+    a.service == b.service && kind(a) == kind(b) && temperatures(a) == temperatures(b)
 }
 
 /// Fills in the texts of the passages that an answer names.
@@ -387,19 +412,16 @@ impl Hosted for Guest {
             Step::Ask(requests) => {
                 self.rounds += 1;
                 let company = Arc::clone(&self.company);
-                let asked = requests
-                    .iter()
-                    .map(|request| {
-                        let key = key(request, &company.catalogue, &mut self.payload);
-                        // Shares of a batch are a machine's own only where nobody else is in it.
-                        if self.mode == Mode::Latency {
-                            self.keys.push(key);
-                        }
-                        drive::Asked { key, bucket: bucket(request, &key), request: company.sent(request) }
-                    })
-                    .collect();
-                self.asked = requests;
-                Turn::Ask(asked)
+                let asked = requests.into_iter().map(|request| {
+                    let key = key(&request, &company.catalogue, &mut self.payload);
+                    // Shares of a batch are a machine's own only where nobody else is in it.
+                    if self.mode == Mode::Latency {
+                        self.keys.push(key);
+                    }
+                    remember(&mut self.asked, &request);
+                    drive::Asked { key, bucket: bucket(&request, &key), request: company.sent(request) }
+                });
+                Turn::Ask(asked.collect())
             }
         }
     }

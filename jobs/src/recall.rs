@@ -38,6 +38,6 @@ impl Recall {
         let location = self.journal.locate(&hopeval_results::Key(key.0))?;
         let bytes = self.journal.read(&[location]).pop()?.ok()?;
         let response = Record::read(&bytes)?.response;
-        response.satisfies(request).then(|| own(response, request))
+        response.satisfies(request).then(|| own(&response, request))
     }
 }

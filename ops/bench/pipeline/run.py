@@ -15,9 +15,11 @@ is compared.
   neither temperature nor ensemble changes what it computes; each stands for fifteen.
 * `cost`: the sweep, its most expensive point alone, and other points alone, hopeval only: seconds of the device, and whether the final
   tables of a point alone are the sweep's to the byte (`sweep.py`).
-* `every`: all points, each alone, over few questions: whether each one's final tables are the sweep's to the byte.
+* `every`: all points, each alone, over few questions: whether each one's final tables are the sweep's to the byte. Each is on an
+  empty store, which over hundreds of questions takes hours; with --every-onto they share one of their own, which the sweep never
+  saw: each point's run scores what no point alone has scored before it.
 
-Knobs: --tasks, --questions, --sweep-questions, --cost-questions, --every-questions, --passages, --rounds, --cores, --hopeval, --python, --work
+Knobs: --tasks, --questions, --sweep-questions, --cost-questions, --every-questions, --every-onto, --passages, --rounds, --cores, --hopeval, --python, --work
 (cache, stores and the virtual environment; kept), --out.
 
 Needs Python 3.11 with venv, cargo, 3 GB of memory.
@@ -72,13 +74,16 @@ class Hopeval:
     def __init__(self, options):
         self.options, self.cache = options, options.work / "cache"
         self.threads = len(options.cores.split(","))
+        self.peak_mib = None
+        """Memory of the last run's process at most."""
 
-    def run(self, name, text):
-        """The document of a run, its folder, and the processor and wall seconds of the process."""
+    def run(self, name, text, onto=False):
+        """The document of a run, its folder, and the processor and wall seconds of the process. `onto` keeps what the store has."""
         options = self.options
         job, store = options.work / f"{name}.toml", options.work / f"store-{name}"
         job.write_text(text)
-        shutil.rmtree(store, ignore_errors=True)
+        if not onto:
+            shutil.rmtree(store, ignore_errors=True)
         command = [options.hopeval, "--threads", self.threads, "run", job, "--workers", self.threads, "--store", store]
         command += ["--cache", self.cache, "--json"]
         wall = time.perf_counter()
@@ -87,6 +92,7 @@ class Hopeval:
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - wall
         process.returncode = os.waitstatus_to_exitcode(status)
+        self.peak_mib = used.ru_maxrss / 1024
         if status:
             sys.exit(f"hopeval failed: {' '.join(map(str, command))}")
         document = json.loads(shown)
@@ -190,7 +196,7 @@ def cost(hopeval):
 def every(hopeval):
     options = hopeval.options
     text = lambda more: JOB.format(questions=options.every_questions, passages=options.passages, more=more)
-    line, equal = sweep.every(hopeval, text, options.every_questions)
+    line, equal = sweep.every(hopeval, text, options.every_questions, options.every_onto)
     return ["## Every point alone", "", line, ""], equal
 
 
@@ -204,6 +210,7 @@ def main():
     parser.add_argument("--sweep-questions", type=int, default=20, help="of `sweep`")
     parser.add_argument("--cost-questions", type=int, default=300, help="of `cost`")
     parser.add_argument("--every-questions", type=int, default=10, help="of `every`")
+    parser.add_argument("--every-onto", action="store_true", help="points of `every` share a store that the sweep never saw")
     parser.add_argument("--passages", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", default="0", help="comma-separated; each has a thread")

@@ -87,29 +87,35 @@ def second_hops(folder, configurations):
     return len(found)
 
 
-def every(hopeval, text, questions):
-    """A line of how many points are the same alone, each on an empty store, and whether all are."""
+def every(hopeval, text, questions, onto):
+    """A line of how many points are the same alone, each on an empty store or `onto` that of those before it, and whether all are."""
     _, folder, *_ = hopeval.run("every", text(job()))
-    different, count = [], len(points())
+    different, count, scored = [], len(points()), 0
     for number, point in enumerate(points()):
-        _, alone, *_ = hopeval.run("every-alone", text(job(point)))
+        document, alone, *_ = hopeval.run("every-alone", text(job(point)), onto and number > 0)
+        scored += scoring(document)["computed"]
         equal = same(folder, alone, name(point))
         if not equal:
             different.append(name(point))
         # Hours, with many questions: what is known so far is not lost with the process.
         print(f"{number + 1} of {count}: {name(point)} {'the same' if equal else 'DIFFERS'}", file=sys.stderr, flush=True)
     listed = f"; different are {', '.join(f'`{point}`' for point in different)}" if different else ""
-    return f"Over {questions} questions, {count - len(different)} of {count} points alone have the sweep's final tables to the byte{listed}.", not different
+    stores = "each onto the store of those before it, which the sweep never saw" if onto else "each on an empty store"
+    return f"Over {questions} questions, {count - len(different)} of {count} points alone have the sweep's final tables to the byte ({stores}; {scored:,} scores computed){listed}.", not different
 
 
 def cost(hopeval, text, questions, rounds):
     """The table, and whether every point that was run alone is the sweep's."""
     document, folder, *_ = hopeval.run("cost", text(job()))
+    peaks = [hopeval.peak_mib]
     operations = {name(point): scoring(document, name(point))["operations"] for point in points()}
     ordered = sorted(points(), key=lambda point: (-operations[name(point)], name(point)))
     # The most expensive one first.
     chosen = [ordered[0], ordered[len(ordered) // 3], ordered[-1]]
-    alone = [hopeval.run(f"cost-{number}", text(job(point))) for number, point in enumerate(chosen)]
+    alone = []
+    for number, point in enumerate(chosen):
+        alone.append(hopeval.run(f"cost-{number}", text(job(point))))
+        peaks.append(hopeval.peak_mib)
     equal = [same(folder, run_folder, name(point)) for point, (_, run_folder, *_) in zip(chosen, alone)]
     single, single_folder, *_ = alone[0]
     seconds = [[scoring(document)["device_s"], scoring(single)["device_s"]]]
@@ -121,13 +127,14 @@ def cost(hopeval, text, questions, rounds):
     rows = [
         f"## What a sweep costs: {len(points())} points, {questions} questions",
         "",
-        "| | device s | requests | different | tokens computed | operations, T | second hops |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| | device s | requests | different | tokens computed | operations, T | second hops | memory at most, MiB |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for title, of, device, paths in zip(("sweep", f"`{name(chosen[0])}` alone"), (document, single), devices, hops):
+    titles = ("sweep", f"`{name(chosen[0])}` alone")
+    for title, of, device, paths, peak in zip(titles, (document, single), devices, hops, peaks):
         row = scoring(of)
         cells = [title, f"{device:.1f}", f"{row['requests']:,}", f"{row['unique']:,}", f"{row['computed_tokens']:,}"]
-        rows.append("| " + " | ".join([*cells, f"{row['operations'] / 1e12:.2f}", f"{paths:,}"]) + " |")
+        rows.append("| " + " | ".join([*cells, f"{row['operations'] / 1e12:.2f}", f"{paths:,}", f"{peak:,.0f}"]) + " |")
     floor = scoring(document)["unique"] / scoring(single)["unique"]
     named = ", ".join(f"`{name(point)}`{'' if good else ' (differs)'}" for point, good in zip(chosen, equal))
     rows += [
