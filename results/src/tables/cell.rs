@@ -4,6 +4,7 @@
 
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Float64Array, ListArray, StringArray, StructArray, UInt32Array, UInt64Array,
+    new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, Fields};
@@ -157,7 +158,7 @@ macro_rules! struct_cell {
                 nulls: Option<&arrow::buffer::NullBuffer>,
             ) -> Option<Vec<Option<Self>>> {
                 let mut columns = columns.iter();
-                $( let mut $field = <$of as $crate::tables::cell::Cell>::read(columns.next()?.as_ref())?.into_iter(); )+
+                $( let mut $field = $crate::tables::cell::read_column::<$of>(columns.next(), rows)?.into_iter(); )+
                 let mut read = Vec::with_capacity(rows);
                 for i in 0..rows {
                     $( let $field: Option<$of> = $field.next()?; )+
@@ -175,6 +176,15 @@ macro_rules! struct_cell {
 }
 pub(crate) use struct_cell;
 
+/// The values of a column; all null where it was added after the file was written.
+pub(crate) fn read_column<T: Cell>(column: Option<&ArrayRef>, rows: usize) -> Option<Vec<Option<T>>> {
+    match column {
+        Some(column) => T::read(column.as_ref()),
+        None if T::NULLABLE => T::read(new_null_array(&T::data_type(), rows).as_ref()),
+        None => None,
+    }
+}
+
 /// A value of several columns: a row, or a struct in one.
 pub trait Columns: Sized {
     /// The columns.
@@ -183,7 +193,7 @@ pub trait Columns: Sized {
     /// The columns' values.
     fn columns(cells: &[Option<&Self>]) -> Vec<ArrayRef>;
 
-    /// The values of `rows` rows; `None` where a column is of another type or null where it must not be.
+    /// The values of `rows` rows, of which the last columns may be absent if they may be null; `None` where a column is of another type or null where it must not be.
     fn rows(columns: &[ArrayRef], rows: usize, nulls: Option<&NullBuffer>) -> Option<Vec<Option<Self>>>;
 }
 

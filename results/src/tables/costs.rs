@@ -36,5 +36,7 @@ row! {
         pub energy_j: Option<f64>,
         /// Tokens that went through a model, fewer than those of the prompts where work was shared; null for a configuration, and where no model computed.
         pub computed_tokens: Option<u64>,
+        /// Of the requests those whose texts were cut, or left out in part, to fit, to a limit of their own or to what the model takes; for the whole run, of those that were computed; null in files of earlier versions.
+        pub cut: Option<u64>,
     }
 }

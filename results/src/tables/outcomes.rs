@@ -26,6 +26,8 @@ row! {
         pub scored_tokens: u64,
         /// Operations, as the service counts them.
         pub operations: u64,
+        /// Of these requests those whose texts were cut, or left out in part, to fit: to a limit of their own or to what the model takes; null in files of earlier versions.
+        pub cut: Option<u64>,
     }
 }
 

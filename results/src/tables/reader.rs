@@ -4,8 +4,7 @@ use super::cell::Columns;
 use super::writer::{TABLE_KEY, VERSION_KEY};
 use super::{Row, SCHEMA_VERSION, TableError};
 use crate::store::Store;
-use arrow::array::{ArrayRef, new_null_array};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use bytes::buf::Reader;
 use bytes::{Buf, Bytes};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
@@ -107,8 +106,7 @@ impl<R: Row> TableReader<R> {
         let mut rows = Vec::new();
         for batch in batches {
             let batch = batch.map_err(|error| corrupt(error.into()))?;
-            let columns = with_later_columns::<R>(batch.columns(), batch.num_rows());
-            let read = R::rows(&columns, batch.num_rows(), None).and_then(|read| read.into_iter().collect());
+            let read = R::rows(batch.columns(), batch.num_rows(), None).and_then(|read| read.into_iter().collect());
             let read: Vec<R> = read.ok_or_else(|| corrupt(ParquetError::General("a null where none may be".into())))?;
             rows.extend(read);
         }
@@ -178,15 +176,8 @@ fn check_identity<R: Row>(path: &str, metadata: &ArrowReaderMetadata) -> Result<
     }
 }
 
-/// The columns of a batch, and those that were added to the table after its file was written: they are all null.
-fn with_later_columns<R: Row>(columns: &[ArrayRef], rows: usize) -> Vec<ArrayRef> {
-    let fields = <R as Columns>::fields();
-    let later = fields.iter().skip(columns.len()).map(|field| new_null_array(field.data_type(), rows));
-    columns.iter().cloned().chain(later).collect()
-}
-
 /// Compares names, types and nullability. Within a version descriptions may change, and columns that may be null may be
-/// added at the end.
+/// added at the end, of a table or of a struct in it.
 fn check_columns<R: Row>(path: &str, found: &Schema) -> Result<(), TableError> {
     let describe = |data_type: &DataType, nullable: bool| {
         format!("{data_type}{}", if nullable { " with nulls" } else { " without nulls" })
@@ -197,9 +188,9 @@ fn check_columns<R: Row>(path: &str, found: &Schema) -> Result<(), TableError> {
             continue;
         }
         let got = found.fields().get(i).filter(|got| got.name() == field.name());
-        if got.is_some_and(|got| {
-            same_type(got.data_type(), field.data_type()) && got.is_nullable() == field.is_nullable()
-        }) {
+        if got
+            .is_some_and(|got| is_type(got.data_type(), field.data_type()) && got.is_nullable() == field.is_nullable())
+        {
             continue;
         }
         return Err(TableError::Column {
@@ -212,21 +203,19 @@ fn check_columns<R: Row>(path: &str, found: &Schema) -> Result<(), TableError> {
     Ok(())
 }
 
-/// Whether two types are equal but for descriptions.
-fn same_type(a: &DataType, b: &DataType) -> bool {
-    match (a, b) {
-        (DataType::List(a), DataType::List(b)) => {
-            a.is_nullable() == b.is_nullable() && same_type(a.data_type(), b.data_type())
+/// Whether a type that was found is the expected one but for descriptions, and for fields that were added since.
+fn is_type(found: &DataType, expected: &DataType) -> bool {
+    let is_field = |found: &Field, expected: &Field| {
+        found.is_nullable() == expected.is_nullable() && is_type(found.data_type(), expected.data_type())
+    };
+    match (found, expected) {
+        (DataType::List(found), DataType::List(expected)) => is_field(found, expected),
+        (DataType::Struct(found), DataType::Struct(expected)) => {
+            found.len() <= expected.len()
+                && found.iter().zip(expected).all(|(a, b)| a.name() == b.name() && is_field(a, b))
+                && expected.iter().skip(found.len()).all(|added| added.is_nullable())
         }
-        (DataType::Struct(a), DataType::Struct(b)) => {
-            a.len() == b.len()
-                && a.iter().zip(b.iter()).all(|(a, b)| {
-                    a.name() == b.name()
-                        && a.is_nullable() == b.is_nullable()
-                        && same_type(a.data_type(), b.data_type())
-                })
-        }
-        _ => a == b,
+        _ => found == expected,
     }
 }
 

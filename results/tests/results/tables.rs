@@ -1,5 +1,7 @@
 //! Tables: there and back, the same bytes each time, and clear errors for other files.
 
+use arrow::array::{Array, ListArray, RecordBatch, StructArray};
+use arrow::datatypes::{DataType, Field, Fields, Schema};
 use bytes::Bytes;
 use hopeval_results::tables::*;
 use hopeval_results::{Store, layout};
@@ -8,6 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::properties::WriterProperties;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn memory() -> Store {
     Store::open("memory:").unwrap()
@@ -130,7 +133,7 @@ fn other_files_are_told_apart() {
 #[test]
 fn a_column_added_at_the_end_is_null_in_earlier_files() {
     let store = memory();
-    let row = CostRow { service: "reader".to_owned(), computed_tokens: Some(7), ..CostRow::default() };
+    let row = CostRow { service: "reader".to_owned(), cut: Some(7), ..CostRow::default() };
     write_table(&store, "now", [row.clone()]).unwrap();
     let builder = ParquetRecordBatchReaderBuilder::try_new(store.get("now").unwrap()).unwrap();
     let pairs = builder.metadata().file_metadata().key_value_metadata().cloned();
@@ -145,10 +148,44 @@ fn a_column_added_at_the_end_is_null_in_earlier_files() {
         store.put("earlier", Bytes::from(bytes)).unwrap();
         read_table::<CostRow>(&store, "earlier")
     };
-    assert_eq!(without(1).unwrap(), [CostRow { computed_tokens: None, ..row }]);
-    // `computed_tokens`, `energy_j`, `money`, `device_s` and `service_s` may be null, `operations` may not.
-    let error = without(6).unwrap_err();
+    assert_eq!(without(1).unwrap(), [CostRow { cut: None, ..row }]);
+    // `cut`, `computed_tokens`, `energy_j`, `money`, `device_s` and `service_s` may be null, `operations` may not.
+    let error = without(7).unwrap_err();
     assert!(matches!(&error, TableError::Column { column, .. } if column == "operations"), "{error}");
+}
+
+#[test]
+fn a_field_added_at_the_end_of_a_struct_is_null_in_earlier_files() {
+    let store = memory();
+    let call = |cut| CallRow { service: "reader".to_owned(), calls: 3, cut, ..CallRow::default() };
+    let row = |cut| OutcomeRow { question: "q".to_owned(), calls: vec![call(cut), call(cut)], ..OutcomeRow::default() };
+    write_table(&store, "now", [row(Some(1)), OutcomeRow::default(), row(Some(2))]).unwrap();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(store.get("now").unwrap()).unwrap();
+    let pairs = builder.metadata().file_metadata().key_value_metadata().cloned();
+    let batch = builder.build().unwrap().next().unwrap().unwrap();
+    let (at, field) = batch.schema_ref().column_with_name("calls").map(|(at, field)| (at, field.clone())).unwrap();
+    let without = |fields_gone: usize| {
+        let lists = batch.column(at).as_any().downcast_ref::<ListArray>().unwrap();
+        let structs = lists.values().as_any().downcast_ref::<StructArray>().unwrap();
+        let kept = structs.num_columns() - fields_gone;
+        let fields = Fields::from(structs.fields()[..kept].to_vec());
+        let structs = StructArray::new(fields.clone(), structs.columns()[..kept].to_vec(), structs.nulls().cloned());
+        let item = Arc::new(Field::new("item", DataType::Struct(fields), false));
+        let list = ListArray::new(item, lists.offsets().clone(), Arc::new(structs), lists.nulls().cloned());
+        let mut columns = batch.columns().to_vec();
+        let mut all = batch.schema_ref().fields().to_vec();
+        all[at] = Arc::new(Field::new("calls", list.data_type().clone(), field.is_nullable()));
+        columns[at] = Arc::new(list);
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(all)), columns).unwrap();
+        let properties = WriterProperties::builder().set_key_value_metadata(pairs.clone()).build();
+        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        store.put("earlier", Bytes::from(writer.into_inner().unwrap())).unwrap();
+        read_table::<OutcomeRow>(&store, "earlier")
+    };
+    assert_eq!(without(1).unwrap(), [row(None), OutcomeRow::default(), row(None)]);
+    let error = without(2).unwrap_err();
+    assert!(matches!(&error, TableError::Column { column, .. } if column == "calls"), "{error}");
 }
 
 #[test]
