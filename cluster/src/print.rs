@@ -178,7 +178,8 @@ pub(crate) fn incurred(costs: &[CostRow]) -> String {
         if models {
             let tokens = row.prompt_tokens + row.completion_tokens + row.scored_tokens;
             let tokens = row.computed_tokens.map(|_| tokens);
-            cells.extend([count(tokens), count(row.computed_tokens), seconds(row.device_s)]);
+            let cut = row.cut.filter(|_| row.computed_tokens.is_some());
+            cells.extend([count(tokens), count(row.computed_tokens), count(cut), seconds(row.device_s)]);
         }
         if counted {
             cells.push(row.energy_j.map_or(UNKNOWN.to_owned(), |joules| format!("{joules:.1}")));
@@ -187,7 +188,7 @@ pub(crate) fn incurred(costs: &[CostRow]) -> String {
     });
     let mut header = vec!["service", "kind", "requests", "unique", "computed", "service seconds"];
     if models {
-        header.extend(["tokens", "through the model", "device seconds"]);
+        header.extend(["tokens", "through the model", "cut to fit", "device seconds"]);
     }
     if counted {
         header.push("joules");

@@ -92,6 +92,8 @@ pub struct Calls {
     pub scored_tokens: f64,
     /// Operations, as the service counts them.
     pub operations: f64,
+    /// Of the requests those whose texts were cut to fit; none in runs of earlier versions.
+    pub cut: Option<f64>,
     /// Seconds of the service, at the run's measured rate.
     pub service_s: Option<f64>,
     /// Seconds of the device, at the run's measured rate.
@@ -279,6 +281,7 @@ impl Counts {
             completion_tokens: of_question(row.completion_tokens),
             scored_tokens: of_question(row.scored_tokens),
             operations: of_question(row.operations),
+            cut: row.cut.and_then(mean),
             service_s: each(row.service_s),
             device_s: each(row.device_s),
             energy_j: each(row.energy_j),

@@ -247,6 +247,7 @@ impl Needs {
         let call = self.calls.entry((request.service.clone(), kind)).or_insert_with(|| CallRow {
             service: request.service.to_string(),
             kind: kind.name().to_owned(),
+            cut: Some(0),
             ..CallRow::default()
         });
         let work = response.work;
@@ -255,6 +256,7 @@ impl Needs {
         call.completion_tokens += work.completion_tokens;
         call.scored_tokens += work.scored_tokens;
         call.operations += work.operations;
+        call.cut = call.cut.zip(response.is_cut()).map(|(sum, is_cut)| sum + u64::from(is_cut));
         if let Ok(Answer::Retrieve(hits)) = &response.result {
             self.retrieved += hits.len() as u64;
         }

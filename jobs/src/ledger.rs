@@ -73,6 +73,8 @@ pub struct ModelSpending {
     pub operations: u64,
     /// Tokens that went through the model.
     pub computed_tokens: u64,
+    /// Requests of what was computed whose texts were cut to fit; earlier versions counted none.
+    pub cut: u64,
     /// Microseconds of the device.
     pub device_us: u64,
     /// Of these, for what has its energy counted; earlier versions counted none.
@@ -105,6 +107,7 @@ impl Spending {
                 scored_tokens: read(&spent.scored_tokens),
                 operations: read(&spent.operations),
                 computed_tokens: read(&spent.computed_tokens),
+                cut: read(&spent.cut),
                 // Services add their energy before the time: no reading has time whose energy is still to come.
                 device_us: read(&spent.device_us),
                 metered_us: read(&spent.metered_us),
@@ -140,6 +143,7 @@ impl Spending {
                 scored_tokens: of(a.scored_tokens, b.scored_tokens),
                 operations: of(a.operations, b.operations),
                 computed_tokens: of(a.computed_tokens, b.computed_tokens),
+                cut: of(a.cut, b.cut),
                 device_us: of(a.device_us, b.device_us),
                 metered_us: of(a.metered_us, b.metered_us),
                 energy_uj: of(a.energy_uj, b.energy_uj),

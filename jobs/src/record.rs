@@ -28,7 +28,8 @@ pub struct Record {
     pub service_us: u64,
 }
 
-const VERSION: u8 = 1;
+/// In the first only prompts of scores and generations had a whole report.
+const VERSION: u8 = 2;
 
 /// How an answer is written.
 mod tag {
@@ -71,11 +72,22 @@ impl Record {
         to.0
     }
 
+    /// What a record of the first version, as it was read, says.
+    fn of_first_version(mut self) -> Self {
+        if !matches!(self.kind, Kind::Score | Kind::Generate) {
+            self.response.prompt = None;
+        }
+        self
+    }
+
     /// What was journalled; `None` for bytes that this version does not understand.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = match bytes.split_first()? {
-            (b'{', _) => return serde_json::from_slice(bytes).ok(),
-            (&VERSION, rest) => Reader(rest),
+            (b'{', _) => {
+                let record: Self = serde_json::from_slice(bytes).ok()?;
+                return Some(record.of_first_version());
+            }
+            (1 | &VERSION, rest) => Reader(rest),
             _ => return None,
         };
         let service = from.text()?;
@@ -97,7 +109,9 @@ impl Record {
         };
         let result = from.result()?;
         let response = Response { result, work, prompt, passages: Vec::new() };
-        from.0.is_empty().then_some(Self { service, kind, response, service_us })
+        let record = Self { service, kind, response, service_us };
+        let is_first = bytes[0] != VERSION;
+        from.0.is_empty().then(|| if is_first { record.of_first_version() } else { record })
     }
 
     /// The response as it is served again.
@@ -328,6 +342,20 @@ mod tests {
         assert!(bytes.len() < 2 * 80 + 60, "{}", bytes.len());
     }
 
+    /// What a reader's question or a chunk lost was in no report of theirs.
+    #[test]
+    fn first_versions_do_not_know_what_texts_lost() {
+        for (kind, is_known) in [(Kind::Score, true), (Kind::Generate, true), (Kind::Read, false), (Kind::Label, false)]
+        {
+            let now = Record { kind, ..samples().swap_remove(0) };
+            let mut bytes = now.write();
+            bytes[0] = 1;
+            let first = Record::read(&bytes).unwrap();
+            assert_eq!((first.response.is_cut().is_some(), now.response.is_cut()), (is_known, Some(true)), "{kind:?}");
+            assert_eq!((first.service, first.response.result), (now.service, now.response.result));
+        }
+    }
+
     #[test]
     fn the_first_records_were_json_and_are_still_read() {
         let record = &samples()[3];
@@ -336,6 +364,6 @@ mod tests {
             "work":{"prompt_tokens":0,"completion_tokens":0,"scored_tokens":0,"operations":0},"prompt":null,"passages":[]},"service_us":9}"#;
         let read = Record::read(written.as_bytes()).unwrap();
         assert_eq!((read.service.as_str(), read.kind, read.service_us), ("sparse", Kind::Retrieve, 9));
-        assert_eq!(Record::read(b"\x02"), None, "a later version's");
+        assert_eq!(Record::read(b"\x03"), None, "a later version's");
     }
 }

@@ -116,7 +116,8 @@ fn kind(row: &CostRow) -> Option<&str> {
 pub fn cost_document(row: &CostRow) -> Value {
     json!({"configuration": row.configuration, "service": row.service, "kind": kind(row), "requests": row.requests,
            "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens, "completion_tokens": row.completion_tokens,
-           "scored_tokens": row.scored_tokens, "operations": row.operations, "computed_tokens": row.computed_tokens, "service_s": row.service_s, "device_s": row.device_s, "money": row.money,
+           "scored_tokens": row.scored_tokens, "operations": row.operations, "computed_tokens": row.computed_tokens, "cut": row.cut,
+           "service_s": row.service_s, "device_s": row.device_s, "money": row.money,
            "energy_j": row.energy_j})
 }
 

@@ -320,13 +320,16 @@ pub fn finish(
         for call in &outcome.calls {
             let key = (outcome.configuration, call.service.clone(), call.kind.clone());
             let (sum, _) = attributed.entry(key).or_insert_with(|| {
-                (CallRow { service: call.service.clone(), kind: call.kind.clone(), ..CallRow::default() }, 0.0)
+                let (service, kind) = (call.service.clone(), call.kind.clone());
+                (CallRow { service, kind, cut: Some(0), ..CallRow::default() }, 0.0)
             });
             sum.calls += call.calls;
             sum.prompt_tokens += call.prompt_tokens;
             sum.completion_tokens += call.completion_tokens;
             sum.scored_tokens += call.scored_tokens;
             sum.operations += call.operations;
+            // Of whoever did not count, it is not known.
+            sum.cut = sum.cut.zip(call.cut).map(|(sum, more)| sum + more);
         }
         if let Some(timing) = &outcome.timing {
             latency_table.push(LatencyRow {
@@ -476,6 +479,7 @@ fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (Ca
             completion_tokens: call.completion_tokens,
             scored_tokens: call.scored_tokens,
             operations: call.operations,
+            cut: call.cut,
             service_s: service_s(call),
             device_s: device_s(call),
             money: money(device_s(call)),
@@ -506,6 +510,7 @@ pub fn incurred_row(spending: &Spending) -> CostRow {
         scored_tokens: model.scored_tokens,
         operations: model.operations,
         computed_tokens: Some(model.computed_tokens).filter(|&tokens| tokens > 0),
+        cut: Some(model.cut),
         service_s: Some(spending.service_us as f64 / 1e6),
         device_s: spending.device_s(),
         energy_j: spending.energy_j(),

@@ -10,7 +10,8 @@ mod lm {
 use hopeval_jobs::services::Catalogue;
 use hopeval_jobs::services::dense::build::Building;
 use hopeval_methods::request::{
-    Embed, EmbedRole, Generate, PassageId, Read, Rerank, Retrieve, Sampling, Score, Statistics, TextFormat,
+    Embed, EmbedRole, Entail, Filter, Generate, Label, PassageId, Read, Rerank, Retrieve, Sampling, Score, Statistics,
+    TextFormat,
 };
 use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, PassageForm, Prompt, Request, ServiceName, Setting};
 use hopeval_results::tables::CostRow;
@@ -116,6 +117,68 @@ fn cross_encoders_readers_and_embeddings_are_those_of_transformers() {
     // Longer than the model's positions: cut, not refused.
     let long = "the castle of Hallstadt ".repeat(40);
     assert_eq!(embed("embed", &long), embed("embed", &long.repeat(2)));
+}
+
+/// A text of a length, and requests of each kind that have one.
+fn castle(times: usize) -> String {
+    "castle ".repeat(times)
+}
+
+fn label(times: usize) -> Ask {
+    Label { query: "who?".into(), chunk: Content::Text(castle(times)) }.into()
+}
+
+fn filter(times: usize) -> Ask {
+    Filter { query: "who?".into(), information: vec![castle(times)] }.into()
+}
+
+fn rerank(times: usize) -> Ask {
+    Rerank { query: "who?".into(), items: [1, times].map(|times| Content::Text(castle(times))).into() }.into()
+}
+
+fn entail(times: usize) -> Ask {
+    Entail { premise: Prompt::text("a"), hypothesis: castle(times) }.into()
+}
+
+fn read(times: usize) -> Ask {
+    Read { question: "who?".into(), context: Prompt::text(castle(times)), max_answer_tokens: 3, spans: 1 }.into()
+}
+
+fn embed(times: usize) -> Ask {
+    Embed { text: Content::Text(castle(times)), role: EmbedRole::Passage }.into()
+}
+
+/// Of each kind, a text that the model takes whole and one that it does not.
+#[test]
+fn what_is_cut_to_fit_is_reported() {
+    let catalogue = BENCH.catalogue();
+    let report = |service: &str, request: Ask| ask(&catalogue, service, request).1.prompt.unwrap();
+    type OfLength = fn(usize) -> Ask;
+    let kinds: [(&str, u32, OfLength); 6] = [
+        ("label", 1, label),
+        ("filter", 0, filter),
+        ("rerank", 2, rerank),
+        ("entail", 1, entail),
+        ("read", 0, read),
+        ("embed", 0, embed),
+    ];
+    for (service, part, of) in kinds {
+        let whole = report(service, of(2));
+        assert!(!whole.is_cut() && whole.tokens > 2, "{service}: {whole:?}");
+        let [longer, longest] = [1000, 2000].map(|n| report(service, of(n)));
+        assert_eq!(longer.tokens, longest.tokens, "{service}: the model takes no more");
+        let lost = |found: &hopeval_methods::PromptReport| match found.cut[..] {
+            [(cut, lost)] if cut == part && found.dropped.is_empty() => lost,
+            _ => panic!("{service}: {found:?}"),
+        };
+        let tokens = (report(service, of(3)).tokens - whole.tokens) * 1000;
+        assert_eq!(lost(&longest) - lost(&longer), tokens, "{service}: {longer:?}, {longest:?}");
+    }
+    let question = Read { question: castle(500), context: Prompt::text("a"), max_answer_tokens: 3, spans: 1 };
+    let cut = report("read", question.into()).cut;
+    assert!(matches!(cut[..], [(1, _)]), "the question, behind the context's part: {cut:?}");
+    let retrieved = |times: usize| ask(&catalogue, "dense", Retrieve::new(castle(times), 3)).1;
+    assert_eq!([2, 1000].map(|times| retrieved(times).is_cut()), [Some(false), Some(true)]);
 }
 
 /// A dense index against vectors that are asked for one by one.
@@ -277,13 +340,21 @@ fn any_number_of_workers_gives_the_same_tables_and_a_second_run_computes_nothing
         assert_eq!(row.computed, row.unique);
         let attributed =
             alone.costs.iter().filter(|other| other.configuration.is_some() && other.service == row.service);
-        let (mut device_s, mut prompts) = (0.0, 0);
+        let (mut device_s, mut prompts, mut cut) = (0.0, 0, 0);
         for row in attributed {
             device_s += row.device_s.unwrap();
             prompts += row.prompt_tokens;
+            cut += row.cut.unwrap();
         }
-        assert!(device_s > 0.0 && prompts >= row.prompt_tokens, "{row:?}");
+        assert!(device_s > 0.0 && prompts >= row.prompt_tokens && Some(cut) >= row.cut, "{row:?}");
+        assert!(row.cut <= row.computed, "{row:?}");
+        // Passages in prompts are cut to 24 tokens, a labeler's inputs to 60.
+        assert!(row.cut > Some(0) || !["score", "label"].contains(&row.service.as_str()), "{row:?}");
     }
+    // The answers say of each response what it lost.
+    let reported: usize = alone.answers.iter().map(|answer| answer.matches("cut: [(").count()).sum();
+    let counted: u64 = alone.costs.iter().filter(|row| row.configuration.is_some()).filter_map(|row| row.cut).sum();
+    assert_eq!(counted, reported as u64);
     for workers in [2, 4] {
         let several = BENCH.evaluate(&format!("several-{workers}"), workers);
         assert!(several.tables == alone.tables, "{workers} workers");

@@ -111,9 +111,12 @@ fn work(accounts: &[Account]) -> String {
         let mut cells = vec![name(account)];
         cells.extend(tokens.map(|tokens| format!("{tokens:.1}")));
         cells.push(format!("{:.3e}", needed.operations));
+        cells.push(known(account.calls.iter().map(|calls| calls.cut).sum(), 2));
         cells
     });
-    print::markdown(&["configuration", "prompt tokens", "completion tokens", "scored tokens", "operations"], rows)
+    let header =
+        ["configuration", "prompt tokens", "completion tokens", "scored tokens", "operations", "requests cut to fit"];
+    print::markdown(&header, rows)
 }
 
 fn cost(accounts: &[Account]) -> String {

@@ -10,7 +10,7 @@ pub struct Response {
     pub result: Result<Answer, Failure>,
     /// Work the request needs alone, cached or not; the same in every run.
     pub work: Work,
-    /// What became of the prompt, where there was one.
+    /// What became of the prompt, or of the texts that a model was given, where there were any.
     pub prompt: Option<PromptReport>,
     /// Texts of the passages that the answer names, in its order, if the request wanted to read them. They come from
     /// the mapped corpus on delivery and are never journalled.
@@ -137,7 +137,8 @@ impl std::ops::AddAssign for Work {
     }
 }
 
-/// What became of a prompt when it was put together.
+/// What became of a prompt when it was put together. Texts that stand beside a prompt, or without one, are parts behind its
+/// own, in the request's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptReport {
     /// Tokens of the whole, special ones included.
@@ -146,6 +147,32 @@ pub struct PromptReport {
     pub dropped: Vec<u32>,
     /// Parts cut, each with the tokens it lost.
     pub cut: Vec<(u32, u32)>,
+}
+
+impl PromptReport {
+    /// Of texts that are no prompt, by the tokens that each lost.
+    pub fn of_texts(tokens: usize, lost: impl IntoIterator<Item = usize>) -> Self {
+        let mut report = Self { tokens: tokens as u32, ..Self::default() };
+        (0..).zip(lost).for_each(|(part, lost)| report.lose(part, lost));
+        report
+    }
+
+    /// Notes that a part lost so many tokens more.
+    pub fn lose(&mut self, part: usize, tokens: usize) {
+        if tokens == 0 {
+            return;
+        }
+        let (part, tokens) = (part as u32, tokens as u32);
+        match self.cut.binary_search_by_key(&part, |&(part, _)| part) {
+            Ok(at) => self.cut[at].1 += tokens,
+            Err(at) => self.cut.insert(at, (part, tokens)),
+        }
+    }
+
+    /// Whether the model was given less than was asked for.
+    pub fn is_cut(&self) -> bool {
+        !self.dropped.is_empty() || !self.cut.is_empty()
+    }
 }
 
 /// The text of a passage.
@@ -258,6 +285,13 @@ impl Response {
     pub fn failure(kind: FailureKind, message: impl Into<String>) -> Self {
         let failure = Failure { kind, message: message.into() };
         Self { result: Err(failure), work: Work::default(), prompt: None, passages: Vec::new() }
+    }
+
+    /// Whether a model was given less than was asked for; not known where it read something and that was not reported, as in
+    /// answers that earlier versions journalled.
+    pub fn is_cut(&self) -> Option<bool> {
+        let nothing_read = self.work.prompt_tokens == 0;
+        self.prompt.as_ref().map(PromptReport::is_cut).or(nothing_read.then_some(false))
     }
 
     /// Whether it may be told to every run that asks for the same `kind` under the same key: an answer, and a failure that

@@ -24,7 +24,7 @@ use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype,
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
-use hopeval_methods::{Ask, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
+use hopeval_methods::{Ask, Failure, FailureKind, Kind, PassageForm, PromptReport, Request, Response, Work};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -168,7 +168,7 @@ impl Dense {
     fn ask(&self, corpus: &Corpus, passage: PassageId) -> Result<(&Model, engine::Request), Failure> {
         let model = self.model().map_err(|error| failed(&error))?;
         let text = corpus::passage_text(corpus, passage, &self.settings.form());
-        Ok((model, model.embedding(&text, EmbedRole::Passage)?))
+        Ok((model, model.embedding(&text, EmbedRole::Passage)?.0))
     }
 
     /// Asks the encoder on a worker's device, and does not wait; without an answer where it is not open.
@@ -190,7 +190,7 @@ impl Dense {
             Err(error) => return Response::failure(FailureKind::Unavailable, error.to_string()),
         };
         let work = match embedding {
-            Ok(embedding) => super::lm::tokens(&embedding),
+            Ok((embedding, _)) => super::lm::tokens(&embedding),
             Err(failure) => return Response::failure(failure.kind, failure.message),
         };
         let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
@@ -262,8 +262,8 @@ impl Dense {
         let mut found = index.search(&queries, scratch).into_iter();
         let answered = embedded.iter().map(|embedded| match embedded {
             Err(response) => response.clone(),
-            Ok(Embedded { work, .. }) => match found.next() {
-                Some(found) => response(*work, found.map_err(|error| refused(&error))),
+            Ok(Embedded { work, report, .. }) => match found.next() {
+                Some(found) => response(*work, report.clone(), found.map_err(|error| refused(&error))),
                 None => Response::failure(FailureKind::Dropped, "the index gave no answer"),
             },
         });
@@ -285,18 +285,18 @@ impl Dense {
         };
         let prepared = requests.iter().map(|request| match &request.ask {
             Ask::Retrieve(asked) => match model.embedding(&asked.query, EmbedRole::Query) {
-                Ok(embedding) => Ok((asked, embedding)),
+                Ok((embedding, report)) => Ok((asked, embedding, report)),
                 Err(failure) => Err(Response::failure(failure.kind, failure.message)),
             },
             _ => Err(cannot(request)),
         });
         let prepared: Vec<_> = prepared.collect();
-        let embeddings: Vec<_> = prepared.iter().flatten().map(|(_, embedding)| embedding.clone()).collect();
+        let embeddings: Vec<_> = prepared.iter().flatten().map(|(_, embedding, _)| embedding.clone()).collect();
         let engine = self.encoder.engine(worker);
         let mut completions = engine.map_or_else(Vec::new, |engine| engine.ask(embeddings)).into_iter();
         let (mut device_s, mut metered_s, mut energy_j, mut computed_tokens) = (0.0, 0.0, 0.0, 0);
         let embedded = prepared.into_iter().map(|prepared| {
-            let (asked, _) = prepared?;
+            let (asked, _, report) = prepared?;
             let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
             let (response, charge) = model.vector(completions.next().ok_or_else(lost)?);
             device_s += charge.device_s;
@@ -307,9 +307,12 @@ impl Dense {
             match response.vector() {
                 Ok(vector) => {
                     let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
-                    Ok(Embedded { vector, work, k: asked.k as usize, within })
+                    Ok(Embedded { vector, work, report: Some(report), k: asked.k as usize, within })
                 }
-                Err(failure) => Err(Response { work, ..Response::failure(failure.kind, failure.message) }),
+                Err(failure) => {
+                    let failed = Response::failure(failure.kind, failure.message);
+                    Err(Response { work, prompt: Some(report), ..failed })
+                }
             }
         });
         let embedded = embedded.collect();
@@ -341,11 +344,12 @@ fn refused(error: &IndexError) -> Failure {
 }
 
 /// The response to a query that was embedded by `work`.
-fn response(work: Work, found: Result<Vec<Hit>, Failure>) -> Response {
-    match found {
+fn response(work: Work, report: Option<PromptReport>, found: Result<Vec<Hit>, Failure>) -> Response {
+    let response = match found {
         Ok(hits) => ranked(hits, work),
         Err(failure) => Response { work, ..Response::failure(failure.kind, failure.message) },
-    }
+    };
+    Response { prompt: report, ..response }
 }
 
 /// Bytes of a file, if it is there.
@@ -361,6 +365,7 @@ fn size(path: &Path) -> Result<Option<u64>, JobError> {
 struct Embedded {
     vector: Vec<f32>,
     work: Work,
+    report: Option<PromptReport>,
     k: usize,
     /// Passages that it is restricted to.
     within: Option<Vec<u32>>,

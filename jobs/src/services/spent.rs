@@ -32,6 +32,8 @@ pub struct Spent {
     pub operations: AtomicU64,
     /// Tokens that went through a model: fewer where work was shared.
     pub computed_tokens: AtomicU64,
+    /// Requests of what was computed whose texts were cut to fit.
+    pub cut: AtomicU64,
     /// Microseconds of service.
     pub service_us: AtomicU64,
     /// Microseconds of a device.
@@ -62,6 +64,7 @@ impl Spent {
         add(&self.completion_tokens, response.work.completion_tokens);
         add(&self.scored_tokens, response.work.scored_tokens);
         add(&self.operations, response.work.operations);
+        add(&self.cut, u64::from(response.is_cut() == Some(true)));
         add(&self.service_us, service_us);
         add(&self.device_us, device_us);
     }

@@ -63,7 +63,7 @@ fn words_are_read_each_on_its_own() {
     let (query, chunk) = (["Who", "'s", "the", "director", "?"], ["The", "film", " ", "-", "étude", ")"]);
     let (cls, sep) = (deberta.special(Role::Cls).expect("[CLS]"), deberta.special(Role::Sep).expect("[SEP]"));
     let whole = deberta.encode_word_sequence(&query, Some(&chunk), 384).expect("pieces");
-    assert_eq!((whole.lost, whole.ids.len()), (0, whole.pieces.len()));
+    assert_eq!((whole.lost, whole.ids.len()), ([0, 0], whole.pieces.len()));
     let mut expected = vec![cls];
     for words in [&query[..], &chunk] {
         for word in words {
@@ -83,8 +83,12 @@ fn words_are_read_each_on_its_own() {
     assert_eq!((of(1, 4)[0].0, of(1, 4).last().map(|at| at.1)), (0, Some(5)), "characters, not bytes");
     assert_eq!(of(0, 3).last().map(|at| at.1), Some(8));
 
-    let cut = deberta.encode_word_sequence(&query, Some(&chunk), 10).expect("pieces");
-    assert_eq!((&cut.ids[..], cut.lost), (&whole.ids[..10], whole.ids.len() - 10));
+    let of_query = whole.ids.iter().position(|&id| id == sep).expect("[SEP]") + 1;
+    for most in [4, of_query - 1, of_query, of_query + 3] {
+        let cut = deberta.encode_word_sequence(&query, Some(&chunk), most).expect("pieces");
+        let lost = [of_query.saturating_sub(most), whole.ids.len() - of_query.max(most)];
+        assert_eq!((&cut.ids[..], cut.lost), (&whole.ids[..most], lost));
+    }
     let single = deberta.encode_word_sequence(&query, None, 384).expect("pieces");
     assert_eq!((single.ids[0], single.ids.last()), (cls, Some(&sep)));
     let bare = deberta.encode_words(&query).expect("pieces");

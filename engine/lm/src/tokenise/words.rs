@@ -13,8 +13,8 @@ pub struct WordPieces {
     pub ids: Vec<u32>,
     /// Whose piece a token is; none for special tokens.
     pub pieces: Vec<Option<WordPiece>>,
-    /// Tokens that were cut off.
-    pub lost: usize,
+    /// Tokens of each text that were cut off, its `[SEP]` included.
+    pub lost: [usize; 2],
 }
 
 /// A piece of a word.
@@ -50,13 +50,15 @@ impl Tokenizer {
         most: usize,
     ) -> Result<WordPieces, TokeniseError> {
         let (cls, sep) = (self.special(Role::Cls)?, self.special(Role::Sep)?);
-        let mut found = WordPieces { ids: vec![cls], pieces: vec![None], lost: 0 };
+        let mut found = WordPieces { ids: vec![cls], pieces: vec![None], lost: [0; 2] };
         for (text, words) in [Some(first), second].into_iter().flatten().enumerate() {
+            let begun = found.ids.len();
             self.add_words(words, text as u8, &mut found)?;
+            let begin = most.max(begun);
             found.ids.push(sep);
             found.pieces.push(None);
+            found.lost[text] = found.ids.len().saturating_sub(begin);
         }
-        found.lost = found.ids.len().saturating_sub(most);
         found.ids.truncate(most);
         found.pieces.truncate(most);
         Ok(found)

@@ -19,7 +19,7 @@ use crate::services::desk::{Counter, Task, answered, drain, spawn, waited};
 use crate::services::spent::{Books, Took, elapsed_us, shares};
 use crate::services::{Catalogue, Engine, Engines, Fault};
 use hopeval_index::{DenseQuery, Hit, Scratch};
-use hopeval_methods::{Failure, FailureKind, Request, ServiceName, Work};
+use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, Work};
 use hopeval_operators::scatter::{self, End, Shard};
 use hopeval_operators::ticket::Ticket;
 use serde::{Deserialize, Serialize};
@@ -183,15 +183,16 @@ pub(in crate::services) fn serve(
         for ((task, embedded), embedding_us) in tasks.into_iter().zip(embedded).zip(shares) {
             let (name, books) = (Arc::clone(&counter.name), Arc::clone(&counter.books));
             let fault = counter.fault.clone();
-            let under_way = |work, k| UnderWay { task, name, books, fault, work, k, embedding_us, device_us };
+            let under_way =
+                |work, report, k| UnderWay { task, name, books, fault, work, report, k, embedding_us, device_us };
             match embedded {
-                Ok(Embedded { vector, work, k, within }) => {
+                Ok(Embedded { vector, work, report, k, within }) => {
                     let service = ServiceName(Arc::clone(&counter.name));
-                    let under_way = under_way(work, k);
+                    let under_way = under_way(work, report, k);
                     let end: End<Found> = Box::new(move |found| under_way.end(found));
                     asked.push((Query { service, vector, k, within }, end));
                 }
-                Err(refused) => settled.push((under_way(refused.work, 0), refused)),
+                Err(refused) => settled.push((under_way(refused.work, None, 0), refused)),
             }
         }
         inlet.ask(asked);
@@ -208,6 +209,7 @@ struct UnderWay {
     books: Books,
     fault: Fault,
     work: Work,
+    report: Option<PromptReport>,
     k: usize,
     /// Its shares of the encoder's batch.
     embedding_us: u64,
@@ -225,10 +227,10 @@ struct Searched {
 
 impl UnderWay {
     /// Every part is there.
-    fn end(self, found: Vec<Found>) {
+    fn end(mut self, found: Vec<Found>) {
         let took = || found.iter().map(|found| found.service_us);
         let searched = Searched { sum_us: took().sum(), longest_us: took().max().unwrap_or(0) };
-        let response = response(self.work, merged(found, self.k));
+        let response = response(self.work, self.report.take(), merged(found, self.k));
         self.settle(response, searched);
     }
 

@@ -7,12 +7,12 @@ use hopeval_corpus::Corpus;
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::{Embed, EmbedRole};
-use hopeval_methods::{Answer, Failure, Response};
+use hopeval_methods::{Answer, Failure, PromptReport, Response};
 
 impl Model {
     pub(super) fn embed(&self, corpus: &Corpus, asked: &Embed) -> Result<Asked, Failure> {
-        let request = self.embedding(&written(corpus, &asked.text)?, asked.role)?;
-        Ok(Asked { requests: vec![request], ending: self.embedded() })
+        let (request, report) = self.embedding(&written(corpus, &asked.text)?, asked.role)?;
+        Ok(Asked { requests: vec![request], ending: self.embedded(Some(report)) })
     }
 
     /// Numbers of a vector.
@@ -20,8 +20,12 @@ impl Model {
         self.session.engine.abilities().sizes.hidden
     }
 
-    /// What the engine is asked for a text's vector.
-    pub(in crate::services) fn embedding(&self, text: &str, role: EmbedRole) -> Result<engine::Request, Failure> {
+    /// What the engine is asked for a text's vector, and what became of the text.
+    pub(in crate::services) fn embedding(
+        &self,
+        text: &str,
+        role: EmbedRole,
+    ) -> Result<(engine::Request, PromptReport), Failure> {
         let prefix = match role {
             EmbedRole::Query => &self.settings.query_prefix,
             EmbedRole::Passage => &self.settings.passage_prefix,
@@ -31,25 +35,27 @@ impl Model {
         // Special tokens stay, as transformers' truncation leaves them.
         let over = encoded.ids.len().saturating_sub(self.limit(self.settings.max_tokens));
         let cut = encoded.second.end - over.min(encoded.second.len())..encoded.second.end;
+        let report = PromptReport::of_texts(encoded.ids.len() - cut.len(), [cut.len()]);
         let kept = |values: Vec<u32>| {
             let left = values.into_iter().enumerate().filter(|(at, _)| !cut.contains(at));
             left.map(|(_, value)| value).collect::<Vec<_>>()
         };
-        Ok(engine::Request::Encode(engine::Encode {
+        let request = engine::Encode {
             ids: kept(encoded.ids).into(),
             type_ids: self.type_ids(kept(encoded.type_ids)),
             want: self.settings.pooling.want(),
-        }))
+        };
+        Ok((engine::Request::Encode(request), report))
     }
 
     /// The response to a text that was embedded, and what it cost.
     pub(in crate::services) fn vector(&self, completion: Completion) -> (Response, Charge) {
-        self.embedded().end(vec![completion])
+        self.embedded(None).end(vec![completion])
     }
 
-    fn embedded(&self) -> Ending {
+    fn embedded(&self, report: Option<PromptReport>) -> Ending {
         let normalize = self.settings.normalize;
-        Ending::one(None, move |answer| {
+        Ending::one(report, move |answer| {
             let mut vector = encoded(answer).embedding;
             if normalize {
                 normalise(&mut vector);

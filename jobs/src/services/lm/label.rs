@@ -11,7 +11,7 @@ use hopeval_lm::request as engine;
 use hopeval_lm::tokenise::WordPieces;
 use hopeval_methods::request::{Filter, Label};
 use hopeval_methods::response::Labels;
-use hopeval_methods::{Answer, Failure};
+use hopeval_methods::{Answer, Failure, PromptReport};
 use hopeval_pytext::words_and_marks;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Model {
         let pieces = pieces.map_err(|error| untokenised(&error))?;
         let (tokenizer, scope) = (Arc::clone(&self.tokenizer), self.settings.label_scope);
         let request = encode(&pieces);
-        Ok(Asked::one(request, None, move |answer| {
+        Ok(Asked::one(request, Some(report(&pieces)), move |answer| {
             let found = encoded(answer);
             let of_chunk = |at: usize| pieces.pieces[at].is_some_and(|piece| piece.text == 1);
             let counts = |at: usize| scope == LabelScope::Sequence || of_chunk(at);
@@ -45,7 +45,7 @@ impl Model {
         let pieces = self.tokenizer.encode_word_sequence(&words, None, self.limit(self.settings.filter_tokens));
         let pieces = pieces.map_err(|error| untokenised(&error))?;
         let tokenizer = Arc::clone(&self.tokenizer);
-        Ok(Asked::one(encode(&pieces), None, move |answer| {
+        Ok(Asked::one(encode(&pieces), Some(report(&pieces)), move |answer| {
             Ok(Answer::Filter(tokenizer.decode(&kept(&pieces, &encoded(answer), |_| true), true)))
         }))
     }
@@ -62,6 +62,10 @@ fn template(asked: &Filter) -> String {
     let information = asked.information.iter().filter(|info| !info.trim().is_empty());
     let information = information.map(|info| format!("Info: {info}")).collect::<Vec<_>>().join("; ");
     format!("Query: {} {information}", asked.query)
+}
+
+fn report(pieces: &WordPieces) -> PromptReport {
+    PromptReport::of_texts(pieces.ids.len(), pieces.lost)
 }
 
 /// No token types: these models were trained without.

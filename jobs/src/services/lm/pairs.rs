@@ -1,6 +1,7 @@
 //! `Rerank` and `Entail`: sequence classifiers over pairs of texts.
 
 use super::prompts::untokenised;
+use super::read::Context;
 use super::settings::LmSettings;
 use super::{Asked, Ending, Model, encoded};
 use crate::services::corpus::written;
@@ -8,7 +9,7 @@ use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_lm::session::Session;
 use hopeval_methods::request::{Entail, Rerank};
-use hopeval_methods::{Answer, Failure, FailureKind};
+use hopeval_methods::{Answer, Failure, FailureKind, PromptReport};
 
 /// The label of entailment among a checkpoint's, if it tells it from others.
 pub(super) fn entailment(session: &Session, settings: &LmSettings) -> Option<usize> {
@@ -21,7 +22,13 @@ impl Model {
     /// The one logit of each (query, item).
     pub(super) fn rerank(&self, corpus: &Corpus, asked: &Rerank) -> Result<Asked, Failure> {
         let pairs = asked.items.iter().map(|item| self.pair(&asked.query, &written(corpus, item)?));
-        let requests = pairs.collect::<Result<Vec<_>, _>>()?;
+        let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+        // The query is in every pair, and loses in each by the item's length.
+        let of_query = pairs.iter().map(|pair| pair.lost.0).sum();
+        let lost = [of_query].into_iter().chain(pairs.iter().map(|pair| pair.lost.1));
+        let tokens = pairs.iter().map(|pair| pair.request.ids.len()).sum();
+        let report = PromptReport::of_texts(tokens, lost);
+        let requests = pairs.into_iter().map(|pair| engine::Request::Encode(pair.request)).collect();
         let finish = |answers: Vec<engine::Answer>| {
             let logit = |answer| encoded(answer).sequence_logits.first().copied().map(f64::from);
             let logits = answers.into_iter().map(logit).collect::<Option<Vec<_>>>();
@@ -30,25 +37,30 @@ impl Model {
                 message: "the cross-encoder gave no logit".to_owned(),
             })
         };
-        Ok(Asked { requests, ending: Ending { report: None, finish: Box::new(finish) } })
+        Ok(Asked { requests, ending: Ending { report: Some(report), finish: Box::new(finish) } })
     }
 
     /// The probability of the label of entailment of (premise, hypothesis).
     pub(super) fn entail(&self, corpus: &Corpus, asked: &Entail) -> Result<Asked, Failure> {
         let premise = self.assemble(corpus, &asked.premise, None, false)?;
-        let request = self.pair(&premise.texts.concat(), &asked.hypothesis)?;
+        let (mut report, parts) = (premise.report, premise.texts.len());
+        let text = Context::of(premise.texts);
+        let Shortened { request, pair, lost } = self.pair(&text.whole, &asked.hypothesis)?;
         let at = entailment(&self.session, &self.settings).unwrap_or_default();
-        Ok(Asked::one(request, Some(premise.report), move |answer| {
+        report.tokens = request.ids.len() as u32;
+        text.lose(&mut report, &pair.encoded.offsets[pair.first.end - lost.0..pair.first.end]);
+        report.lose(parts, lost.1);
+        Ok(Asked::one(engine::Request::Encode(request), Some(report), move |answer| {
             Ok(Answer::Entail(probability(&encoded(answer).sequence_logits, at)))
         }))
     }
 
     /// Two texts as one sequence; what is too long is cut from the longer of the two, token by token.
-    fn pair(&self, first: &str, second: &str) -> Result<engine::Request, Failure> {
+    fn pair(&self, first: &str, second: &str) -> Result<Shortened, Failure> {
         let pair = self.encode_pair(first, second)?;
-        let (ids, type_ids) = pair.cut_longest(self.limit(self.settings.pair_tokens));
-        let type_ids = self.type_ids(type_ids);
-        Ok(engine::Request::Encode(engine::Encode { ids: ids.into(), type_ids, want: engine::Want::Logits }))
+        let (ids, type_ids, lost) = pair.cut_longest(self.limit(self.settings.pair_tokens));
+        let request = engine::Encode { ids: ids.into(), type_ids: self.type_ids(type_ids), want: engine::Want::Logits };
+        Ok(Shortened { request, pair, lost })
     }
 
     /// The tokens of a pair, with those that are whose.
@@ -60,6 +72,15 @@ impl Model {
         let lead = (0..end).find(|&at| encoded.ids[at..end].starts_with(&alone)).unwrap_or(0);
         Ok(Pair { first: lead..lead + alone.len(), encoded })
     }
+}
+
+/// A pair as the model reads it.
+struct Shortened {
+    request: engine::Encode,
+    /// The whole pair.
+    pair: Pair,
+    /// Tokens that each text lost.
+    lost: (usize, usize),
 }
 
 /// Two texts as one sequence.
@@ -82,13 +103,15 @@ impl Pair {
         self.encoded.ids.len() - self.first.len() - self.encoded.second.len()
     }
 
-    /// Ids and types of at most `most` tokens, as transformers' `longest_first` truncation leaves them.
-    fn cut_longest(&self, most: usize) -> (Vec<u32>, Vec<u32>) {
+    /// Ids and types of at most `most` tokens, as transformers' `longest_first` truncation leaves them, and how many tokens each
+    /// text lost.
+    fn cut_longest(&self, most: usize) -> (Vec<u32>, Vec<u32>, (usize, usize)) {
         let room = most.saturating_sub(self.special());
         let (first, second) = longest_first(self.first.len(), self.encoded.second.len(), room);
         let kept = self.kept(first, second);
         let of = |values: &[u32]| kept.iter().filter_map(|&at| values.get(at).copied()).collect();
-        (of(&self.encoded.ids), of(&self.encoded.type_ids))
+        let lost = (self.first.len() - first, self.encoded.second.len() - second);
+        (of(&self.encoded.ids), of(&self.encoded.type_ids), lost)
     }
 }
 
@@ -131,9 +154,10 @@ mod tests {
     fn the_longer_text_is_cut_first() {
         assert_eq!(pair(2, 6).cut_longest(8).0, [9, 1, 1, 8, 2, 2, 2, 8]);
         assert_eq!(pair(6, 2).cut_longest(8).0, [9, 1, 1, 1, 8, 2, 2, 8]);
-        let (ids, types) = pair(4, 4).cut_longest(8);
+        let (ids, types, lost) = pair(4, 4).cut_longest(8);
         assert_eq!((ids, types), (vec![9, 1, 1, 8, 2, 2, 2, 8], vec![0, 0, 0, 0, 1, 1, 1, 1]));
-        assert_eq!(pair(1, 1).cut_longest(512).0.len(), 5);
+        assert_eq!((lost, pair(2, 6).cut_longest(8).2, pair(6, 2).cut_longest(8).2), ((2, 1), (0, 3), (3, 0)));
+        assert_eq!((pair(1, 1).cut_longest(512).0.len(), pair(1, 1).cut_longest(512).2), (5, (0, 0)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::Read;
 use hopeval_methods::response::Span;
-use hopeval_methods::{Answer, Failure};
+use hopeval_methods::{Answer, Failure, PromptReport};
 use std::ops::Range;
 
 impl Model {
@@ -29,7 +29,11 @@ impl Model {
             want: engine::Want::Span,
         };
         let (length, count) = (asked.max_answer_tokens as usize, asked.spans as usize);
-        Ok(Asked::one(engine::Request::Encode(request), Some(context.report), move |answer| {
+        let (mut report, parts) = (context.report, text.ends.len());
+        report.tokens = request.ids.len() as u32;
+        text.lose(&mut report, &pair.encoded.offsets[pair.encoded.second.start + second..pair.encoded.second.end]);
+        report.lose(parts, pair.first.len() - question);
+        Ok(Asked::one(engine::Request::Encode(request), Some(report), move |answer| {
             let found = encoded(answer);
             let best = best(&found.start_logits[allowed.clone()], &found.end_logits[allowed], length, count);
             let span = |(tokens, score): (Range<usize>, f32)| {
@@ -55,8 +59,8 @@ fn best(start: &[f32], end: &[f32], length: usize, count: usize) -> Vec<(Range<u
 }
 
 /// The text of a context, and where its parts begin.
-struct Context {
-    whole: String,
+pub(super) struct Context {
+    pub(super) whole: String,
     /// Byte offsets of the parts' ends.
     ends: Vec<usize>,
     /// Byte offset of each character, and of the end.
@@ -64,7 +68,7 @@ struct Context {
 }
 
 impl Context {
-    fn of(parts: Vec<String>) -> Self {
+    pub(super) fn of(parts: Vec<String>) -> Self {
         let mut end = 0;
         let ends = parts.iter().map(|part| {
             end += part.len();
@@ -82,12 +86,23 @@ impl Context {
         self.characters[from.min(last)]..self.characters[to.min(last)]
     }
 
+    /// The part that a byte is in.
+    fn part(&self, byte: usize) -> usize {
+        self.ends.partition_point(|&end| end <= byte)
+    }
+
+    /// Notes the parts of tokens that were cut, by their characters.
+    pub(super) fn lose(&self, report: &mut PromptReport, tokens: &[(usize, usize)]) {
+        let last = self.ends.len().saturating_sub(1);
+        tokens.iter().for_each(|&token| report.lose(self.part(self.bytes(token).start).min(last), 1));
+    }
+
     /// The answer in some bytes; white space that tokens have at their ends is no part of it.
     fn span(&self, bytes: Range<usize>, score: f32, rank: Option<f32>) -> Span {
         let covered = self.whole.get(bytes.clone()).unwrap_or_default();
         let text = covered.trim();
         let from = bytes.start + (covered.len() - covered.trim_start().len());
-        let part = self.ends.partition_point(|&end| end <= from);
+        let part = self.part(from);
         let begin = part.checked_sub(1).map_or(0, |before| self.ends[before]);
         let within = self.ends.get(part).is_some_and(|&end| from + text.len() <= end);
         let at = within.then(|| (part as u32, (from - begin) as u32, (from - begin + text.len()) as u32));
