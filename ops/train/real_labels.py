@@ -23,7 +23,7 @@ import torch
 from check import Parts
 from folder import Pieces
 from labeler import PRESETS, TAGS, sequence
-from rows import write
+from rows import as_published, write
 from torch.nn import functional
 from transformers import logging
 from worlds import words
@@ -116,7 +116,7 @@ def train(options, number, others):
     """The folder of a labeler trained on rows from `--base` on."""
     folder = options.work / f"part-{number}"
     folder.mkdir(parents=True, exist_ok=True)
-    columns = lambda n, row: (
+    columns = lambda n, row: as_published(
         row["question"], row["chunk"], row["chunk_tokens"], [bool(label) for label in row["labels"]],
         row["tag"].strip("<>").upper(), row["question_id"], str(n), 0,
     )  # fmt: skip
