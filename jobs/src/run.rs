@@ -87,9 +87,10 @@ pub struct Resolved {
     pub chunk: u64,
 }
 
-/// Machines that a worker has open at once unless the job says otherwise, at some 15 KB each without models and 45 KB where they
-/// are PromptRank's (a sweep of 60 points over 300 questions): of a job without models, and of one with. What configurations share of a model's work is computed once only if it waits at the same time, so few
-/// machines make a sweep over a model dear; a retriever's answers are cheap to give again.
+/// Machines that a worker has open at once unless the job says otherwise: of a job without models, at some 15 KB each, and of
+/// one with, at some 45 KB where they are PromptRank's (a sweep of 60 points over 300 questions). What configurations share of a
+/// model's work is computed once only if it waits at the same time, so few machines make a sweep over a model dear; a
+/// retriever's answers are cheap to give again.
 const MACHINES: (usize, usize) = (4096, 16_384);
 
 /// The fewest and the most questions in flight on a worker unless the job says otherwise.
