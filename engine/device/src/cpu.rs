@@ -10,6 +10,7 @@
 //!   epilogue    what happens to a product before it leaves the cache
 //!   tensor      tensors, matrices (mapped, and packed from their first product on), vectors
 //!   memory      aligned, counted, recycled
+//!   clocks      for how long threads have run
 //! ```
 //!
 //! # Contract
@@ -21,6 +22,7 @@
 compile_error!("the CPU device is written for x86_64 with AVX2");
 
 mod attention;
+mod clocks;
 mod device;
 mod embed;
 mod epilogue;
@@ -42,6 +44,7 @@ mod tensor;
 pub use tensor::{Matrix, Tensor, Vector};
 
 use crate::DeviceError;
+use clocks::Clocks;
 use memory::Memory;
 use rayon::prelude::*;
 use simd::{Kernel, Level};
@@ -102,6 +105,10 @@ pub struct Cpu {
     isa: Isa,
     level: Level,
     pool: rayon::ThreadPool,
+    /// Of its threads.
+    clocks: Clocks,
+    /// Threads that can run at once.
+    processors: u32,
     memory: Memory,
     /// Where packed weights live.
     packed: Memory,
@@ -145,7 +152,8 @@ impl Cpu {
         if let Some(threads) = options.threads.filter(|threads| !(1..=most).contains(threads)) {
             return Err(unavailable(format!("{threads} threads; 1 to {most} are allowed on this machine")));
         }
-        let threads = options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = options.threads.unwrap_or(processors);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("cpu-{i}"))
@@ -155,6 +163,8 @@ impl Cpu {
         Ok(Self {
             isa,
             level: Level::detect(isa).expect("an available instruction set; this is a bug"),
+            clocks: Clocks::of(&pool),
+            processors: threads.min(processors) as u32,
             pool,
             memory: Memory::new(options.memory.unwrap_or(u64::MAX)),
             packed: Memory::lasting(packed),

@@ -1,7 +1,8 @@
 //! [`Device`]: what an architecture asks of the hardware.
 //!
-//! Activations are matrices `[rows, columns]`, one row per token: of `f32` numbers, or rounded to bf16 where a device is made to. Every operation that makes a tensor returns a new
-//! one; devices recycle memory. Sequences are described by [`Packing`], on the host.
+//! Activations are matrices `[rows, columns]`, one row per token: of `f32` numbers, or rounded to bf16 where a device is made
+//! to. Every operation that makes a tensor returns a new one; devices recycle memory. Sequences are described by [`Packing`],
+//! on the host.
 //!
 //! # Contract
 //! * **Batch invariance.** A row of a result depends on its own inputs only: neither on the other rows, nor on how many
@@ -11,6 +12,7 @@
 //! * Every implementation passes [`crate::conformance`].
 
 use crate::{Buckets, Columns, DeviceError, Energy, HostTensor, Packing};
+use std::time::{Duration, Instant};
 
 /// What a device is, for tables, messages and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,6 +234,16 @@ pub trait Device: Send + Sync + 'static {
     /// The account of what it uses; none where nothing counts that.
     fn energy(&self) -> Option<&Energy> {
         None
+    }
+
+    /// Does the work of a batch where that is quickest, and says for how long it kept the device busy. What is asked of the
+    /// device inside has ended by then, as what was read has.
+    ///
+    /// That is the time from begin to end, unless the device shares its processors with others and knows which part was its
+    /// own, as [`Cpu`](crate::Cpu) does.
+    fn busy<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
+        let begun = Instant::now();
+        (work(), begun.elapsed())
     }
 
     /// Waits until all work that was asked for is done: where nothing is read, and time or energy is told.

@@ -185,7 +185,7 @@ pub struct Counters {
     pub batches: AtomicU64,
     /// Batches for which memory ran out, and which were tried again in parts.
     pub halved: AtomicU64,
-    /// Microseconds in batches.
+    /// Microseconds that batches kept the device busy ([`Device::busy`]).
     pub device_us: AtomicU64,
     /// Microseconds in those batches whose energy was counted.
     pub metered_us: AtomicU64,

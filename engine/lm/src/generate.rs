@@ -19,7 +19,7 @@ use crate::score;
 use crate::states::StatesPool;
 use hopeval_device::{Columns, Device, DeviceError, Packing};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Turns token ids into text, for stop strings.
 pub type Detokenise = dyn Fn(&[u32]) -> String + Send + Sync;
@@ -71,7 +71,7 @@ struct Shared {
 struct Active {
     tag: u64,
     request: Generate,
-    shared: Rc<Shared>,
+    shared: Arc<Shared>,
     /// Key rows of the prompt (decoders), in order.
     prompt_spans: Vec<(u32, u32)>,
     /// Key rows of the encoder's states.
@@ -282,7 +282,7 @@ impl<D: Device> Generator<D> {
             }
         };
         self.computed_tokens += u64::from(rows);
-        let shared = Rc::new(Shared { own, cross: Block { start: 0, rows: 0 } });
+        let shared = Arc::new(Shared { own, cross: Block { start: 0, rows: 0 } });
         let mut begun = Vec::with_capacity(requests.len());
         for (((tag, request), rows), own) in requests.iter().zip(&forest.rows).zip(owns) {
             begun.push(Active {
@@ -331,7 +331,7 @@ impl<D: Device> Generator<D> {
         }
         self.computed_tokens += encoded.computed;
         let spans: BTreeMap<&Ids, (u32, u32)> = encoded.spans;
-        let shared = Rc::new(Shared { own: Block { start: 0, rows: 0 }, cross: block });
+        let shared = Arc::new(Shared { own: Block { start: 0, rows: 0 }, cross: block });
         for ((tag, request), own) in requests.iter().zip(owns) {
             let (start, n) = spans[&request.prompt];
             self.active.push(Active {
@@ -432,7 +432,7 @@ impl<D: Device> Generator<D> {
 
     fn release(&mut self, sequence: Active) {
         self.blocks.give_back(sequence.own);
-        if let Ok(shared) = Rc::try_unwrap(sequence.shared) {
+        if let Ok(shared) = Arc::try_unwrap(sequence.shared) {
             self.blocks.give_back(shared.own);
             self.cross_blocks.give_back(shared.cross);
         }

@@ -5,6 +5,7 @@ use crate::{
     Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
     Norm, Rotary,
 };
+use std::time::Duration;
 
 impl Device for Cpu {
     type Tensor = Tensor;
@@ -14,6 +15,16 @@ impl Device for Cpu {
     fn identity(&self) -> Identity {
         let isa = self.isa().name();
         Identity { name: format!("CPU, {isa}, {} threads", self.threads()), numerics: format!("cpu-{isa}-1") }
+    }
+
+    /// On a thread of its own, so that no operation inside has to wake one first. Others use the same processors, so what is
+    /// told is the time that its threads ran.
+    fn busy<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
+        self.pool.install(|| {
+            let begun = self.clocks.read();
+            let done = work();
+            (done, self.clocks.read().saturating_sub(begun) / self.processors)
+        })
     }
 
     fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Matrix, DeviceError> {

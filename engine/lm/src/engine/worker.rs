@@ -13,7 +13,7 @@ use hopeval_device::{Device, DeviceError, Energy};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The state of the thread.
 pub(super) struct Worker<'a, D: Device> {
@@ -49,17 +49,18 @@ struct Group {
     computed_tokens: u64,
 }
 
-/// Work that the device has begun.
-struct Begun<'a> {
-    at: Instant,
-    energy: Option<Piece<'a>>,
+/// What a piece of the device's work took.
+struct Spent {
+    begun: Instant,
+    busy: Duration,
+    energy_j: Option<f64>,
 }
 
-impl<'a> Begun<'a> {
-    fn on(device: &'a impl Device) -> Self {
-        let energy = device.energy().map(Energy::begin);
-        Self { at: Instant::now(), energy }
-    }
+/// Does a piece of work on the device.
+fn spending<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, Spent) {
+    let (begun, energy) = (Instant::now(), device.energy().map(Energy::begin));
+    let (done, busy) = device.busy(work);
+    (done, Spent { begun, busy, energy_j: energy.and_then(Piece::end) })
 }
 
 impl<'a, D: Device> Worker<'a, D> {
@@ -146,19 +147,15 @@ impl<'a, D: Device> Worker<'a, D> {
     /// One batch of scores or encodings.
     fn run_batch(&mut self) {
         let Some(batch) = self.batches.next_batch() else { return };
-        let begun = Begun::on(self.device);
-        let outcome = self.answer(&batch);
+        let device = self.device;
+        let (outcome, spent) = spending(device, || self.answer(&batch));
         self.counters.batches.fetch_add(1, Relaxed);
         match outcome {
             Ok(Batched { results, computed_tokens }) => {
                 self.batches.done();
-                self.leave(&batch, begun.at);
-                self.charge(
-                    &batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>(),
-                    begun,
-                    computed_tokens,
-                    request_tokens,
-                );
+                self.leave(&batch, spent.begun);
+                let groups = batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
+                self.charge(&groups, &spent, computed_tokens, request_tokens);
                 for ((_, item), result) in batch.iter().zip(results) {
                     self.complete(item.group, Ok(result));
                 }
@@ -246,15 +243,15 @@ impl<'a, D: Device> Worker<'a, D> {
         if generator.is_empty() {
             return;
         }
-        let begun = Begun::on(self.device);
+        let (device, detokenise) = (self.device, self.detokenise.as_deref());
         let groups = generator.tags();
-        let stepped = generator.step(self.device, &model, self.detokenise.as_deref());
+        let (stepped, spent) = spending(device, || generator.step(device, &model, detokenise));
         let computed_tokens = generator.take_computed();
         self.counters.batches.fetch_add(stepped.passes, Relaxed);
         self.counters.halved.fetch_add(stepped.halved, Relaxed);
         self.full &= !stepped.has_left();
         // A token of each.
-        self.charge(&groups, begun, computed_tokens, |_| 1);
+        self.charge(&groups, &spent, computed_tokens, |_| 1);
         self.finish(stepped.finished);
         for (groups, error) in stepped.failed {
             groups.into_iter().for_each(|group| self.complete(group, Err(refusal(&error))));
@@ -262,13 +259,15 @@ impl<'a, D: Device> Worker<'a, D> {
     }
 
     fn admit(&mut self, model: &Generative<'_, D>, batch: Vec<(u64, Item)>) {
-        let work = Begun::on(self.device);
         let requests =
             batch.iter().map(|(_, item)| (item.group, item.request.as_generate().clone())).collect::<Vec<_>>();
         let oldest = (0..batch.len()).min_by_key(|n| batch[*n].0).expect("a batch holds an item; this is a bug");
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
         let others = !generator.is_empty();
-        match generator.admit(self.device, model, self.pool.as_mut(), self.detokenise.as_deref(), &requests, oldest) {
+        let (device, pool, detokenise) = (self.device, self.pool.as_mut(), self.detokenise.as_deref());
+        let (outcome, spent) =
+            spending(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
+        match outcome {
             Ok(Admitted { taken, finished }) => {
                 let computed_tokens = generator.take_computed();
                 self.prompts.done();
@@ -278,13 +277,9 @@ impl<'a, D: Device> Worker<'a, D> {
                     [begun, left].map(|part| part.into_iter().map(|(_, item)| item).collect::<Vec<_>>());
                 self.full = !left.is_empty() && finished.is_empty();
                 self.prompts.put_back(left);
-                self.leave(&begun, work.at);
-                self.charge(
-                    &begun.iter().map(|(_, item)| item.group).collect::<Vec<_>>(),
-                    work,
-                    computed_tokens,
-                    request_tokens,
-                );
+                self.leave(&begun, spent.begun);
+                let groups = begun.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
+                self.charge(&groups, &spent, computed_tokens, request_tokens);
                 self.finish(finished);
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
@@ -320,12 +315,11 @@ impl<'a, D: Device> Worker<'a, D> {
 
     /// Shares the seconds and the energy of work that has ended among groups by the operations that each needs alone, and
     /// the tokens that went through the model meanwhile by the tokens of each.
-    fn charge(&mut self, groups: &[u64], work: Begun<'_>, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
-        let spent = work.at.elapsed();
-        let energy_j = work.energy.and_then(Piece::end);
-        self.counters.device_us.fetch_add(spent.as_micros() as u64, Relaxed);
+    fn charge(&mut self, groups: &[u64], spent: &Spent, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
+        let &Spent { busy, energy_j, .. } = spent;
+        self.counters.device_us.fetch_add(busy.as_micros() as u64, Relaxed);
         if let Some(energy_j) = energy_j {
-            self.counters.metered_us.fetch_add(spent.as_micros() as u64, Relaxed);
+            self.counters.metered_us.fetch_add(busy.as_micros() as u64, Relaxed);
             self.counters.energy_uj.fetch_add((energy_j * 1e6).round() as u64, Relaxed);
         }
         self.counters.computed_tokens.fetch_add(computed_tokens, Relaxed);
@@ -337,7 +331,7 @@ impl<'a, D: Device> Worker<'a, D> {
         for group in groups {
             let group = self.waiting.get_mut(group).expect("a group waits until it is complete; this is a bug");
             let share = operations(group) / all_operations;
-            group.device_s += spent.as_secs_f64() * share;
+            group.device_s += busy.as_secs_f64() * share;
             group.energy_j = group.energy_j.zip(energy_j).map(|(sum, joules)| sum + joules * share);
             group.computed_tokens += shares.next(tokens(group));
         }

@@ -1,0 +1,58 @@
+//! For how long threads have run on a processor.
+
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::gettid;
+use std::time::Duration;
+
+/// The processor clocks of some threads, which all threads of the process can read.
+#[derive(Debug)]
+pub(super) struct Clocks(Vec<ClockId>);
+
+impl Clocks {
+    /// Of all threads of a pool.
+    pub(super) fn of(pool: &rayon::ThreadPool) -> Self {
+        Self(pool.broadcast(|_| Self::mine()))
+    }
+
+    /// Of the calling thread. Linux numbers the clocks of threads by the threads (`posix-timers.h`: the complement of the
+    /// number, three bits higher; 4 for a thread's, 2 for what the scheduler gave it), as `pthread_getcpuclockid` does.
+    fn mine() -> ClockId {
+        ClockId::from_raw((!gettid().as_raw() << 3) | 4 | 2)
+    }
+
+    /// What all have run, together.
+    pub(super) fn read(&self) -> Duration {
+        // A thread of the pool lives as long as the pool, so its clock is there.
+        self.0.iter().map(|clock| clock_gettime(*clock).map_or(Duration::ZERO, Duration::from)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+    use std::time::Instant;
+
+    #[test]
+    fn time_counts_that_threads_ran_and_none_that_they_slept() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+        let clocks = Clocks::of(&pool);
+        let own = ClockId::CLOCK_THREAD_CPUTIME_ID;
+        let run = |least: Duration| {
+            let ran = || Duration::from(clock_gettime(own).expect("a clock"));
+            let begun = ran();
+            while ran() - begun < least {
+                black_box((0..1000).sum::<u64>());
+            }
+        };
+        let before = clocks.read();
+        pool.broadcast(|_| run(Duration::from_millis(20)));
+        let ran = clocks.read() - before;
+        assert!(ran >= Duration::from_millis(40), "{ran:?}");
+
+        let (before, begun) = (clocks.read(), Instant::now());
+        pool.broadcast(|_| std::thread::sleep(Duration::from_millis(200)));
+        let (slept, ran) = (begun.elapsed(), clocks.read() - before);
+        assert!(ran < slept / 2, "{ran:?} of {slept:?}");
+    }
+}
