@@ -16,11 +16,11 @@ is compared.
 * `cost`: the sweep, its most expensive point alone, and other points alone, hopeval only: seconds of the device, and whether the final
   tables of a point alone are the sweep's to the byte (`sweep.py`).
 * `every`: all points, each alone, over few questions: whether each one's final tables are the sweep's to the byte. Each is on an
-  empty store, which over hundreds of questions takes hours; with --every-onto they share one of their own, which the sweep never
-  saw: each point's run scores what no point alone has scored before it.
+  empty store, which over hundreds of questions takes hours, unless --every-pool makes F smaller; with --every-onto they share one
+  of their own, which the sweep never saw: each point's run scores what no point alone has scored before it.
 
-Knobs: --tasks, --questions, --sweep-questions, --cost-questions, --every-questions, --every-onto, --passages, --rounds, --cores, --hopeval, --python, --work
-(cache, stores and the virtual environment; kept), --out.
+Knobs: --tasks, --questions, --sweep-questions, --cost-questions, --every-questions, --every-pool, --every-onto, --passages,
+--rounds, --cores, --hopeval, --python, --work (cache, stores and the virtual environment; kept), --out.
 
 Needs Python 3.11 with venv, cargo, 3 GB of memory.
 """
@@ -195,9 +195,10 @@ def cost(hopeval):
 
 def every(hopeval):
     options = hopeval.options
-    text = lambda more: JOB.format(questions=options.every_questions, passages=options.passages, more=more)
+    pool = f"pool = {options.every_pool}\n"
+    text = lambda more: JOB.format(questions=options.every_questions, passages=options.passages, more=pool + more)
     line, equal = sweep.every(hopeval, text, options.every_questions, options.every_onto)
-    return ["## Every point alone", "", line, ""], equal
+    return ["## Every point alone", "", f"F = {options.every_pool}. {line}", ""], equal
 
 
 TASKS = {"one": one, "sweep": swept, "cost": cost, "every": every}
@@ -210,6 +211,7 @@ def main():
     parser.add_argument("--sweep-questions", type=int, default=20, help="of `sweep`")
     parser.add_argument("--cost-questions", type=int, default=300, help="of `cost`")
     parser.add_argument("--every-questions", type=int, default=10, help="of `every`")
+    parser.add_argument("--every-pool", type=int, default=100, help="F of `every`: paths of the first hop that are scored")
     parser.add_argument("--every-onto", action="store_true", help="points of `every` share a store that the sweep never saw")
     parser.add_argument("--passages", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
