@@ -28,7 +28,7 @@ row! {
         pub operations: u64,
         /// Time of the service in seconds; null where it was not measured.
         pub service_s: Option<f64>,
-        /// Time of the device in seconds; null where it was not measured.
+        /// Time of the device in seconds, of a CPU the time that its threads ran, over their number; null where it was not measured.
         pub device_s: Option<f64>,
         /// Money, in the currency of the job's prices; null where no price is known.
         pub money: Option<f64>,
