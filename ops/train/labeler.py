@@ -128,7 +128,7 @@ def main():
         words_loss = functional.cross_entropy(token[rows], labels[rows], weight=weights) if rows.any() else token.sum() * 0
         tag_loss = functional.cross_entropy(tag, wanted)
         right = float((tag.argmax(dim=-1) == wanted).float().mean())
-        return words_loss + tag_loss, {"words": float(words_loss), "tags": float(tag_loss), "tag_accuracy": right}
+        return words_loss + tag_loss, {"words": float(words_loss.detach()), "tags": float(tag_loss.detach()), "tag_accuracy": right}
 
     def store():
         config = model.backbone.config.to_dict() | {

@@ -17,6 +17,7 @@ import gzip
 import json
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -169,11 +170,13 @@ def evaluated(steps, work, questions, folders):
     shown = steps.hopeval("run", job, "--store", work / "store", "--json")
     document = json.loads(shown)
     named = ("bm25", *methods)
-    head = [f"| configuration | {' | '.join(MEASURES)} | coverage |", "| --- |" + " --- |" * (len(MEASURES) + 1)]
+    outcomes = parquet.read_table(work / "store/runs" / document["run"] / "final/outcomes.parquet", columns=["configuration", "ranked"]).to_pylist()
+    head = [f"| configuration | {' | '.join(MEASURES)} | chunks | coverage |", "| --- |" + " --- |" * (len(MEASURES) + 2)]
     lines = []
     for configuration in named:
         found = {m["measure"]: m for m in document["measures"] if m["configuration"] == configuration and m["stratum"] == "all"}
-        cells = [f"{found[measure]['value']:.3f}" for measure in MEASURES]
+        cells = [f"{found[measure]['value']:.3f} ± {found[measure]['stderr']:.3f}" for measure in MEASURES]
+        cells.append(f"{statistics.mean(len(row['ranked']) for row in outcomes if row['configuration'] == configuration):.2f}")
         lines.append(f"| {configuration} | {' | '.join(cells)} | {found[MEASURES[0]]['coverage']:.3f} |")
     return head + lines
 
