@@ -42,6 +42,7 @@ use hopeval_lm::tokenise::Tokenizer;
 use hopeval_methods::{Answer, Ask, Failure, FailureKind, Kind, PromptReport, Request, Response, Work};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Rises when an answer changes although neither the checkpoint nor a parameter does.
@@ -58,6 +59,8 @@ pub struct Lm {
     /// On the second device and those after it.
     further: OnceLock<Vec<Session>>,
     opening: Mutex<()>,
+    /// That memory ran out for batches.
+    told_halved: AtomicBool,
 }
 
 impl fmt::Display for Lm {
@@ -77,6 +80,7 @@ impl Lm {
             model: OnceLock::new(),
             further: OnceLock::new(),
             opening: Mutex::new(()),
+            told_halved: AtomicBool::new(false),
         }
     }
 

@@ -265,8 +265,7 @@ impl<'a, D: Device> Worker<'a, D> {
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
         let others = !generator.is_empty();
         let (device, pool, detokenise) = (self.device, self.pool.as_mut(), self.detokenise.as_deref());
-        let (outcome, spent) =
-            spending(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
+        let (outcome, spent) = spending(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
         match outcome {
             Ok(Admitted { taken, finished }) => {
                 let computed_tokens = generator.take_computed();

@@ -19,23 +19,23 @@ type Asking = Vec<(Request, Reply)>;
 
 /// Serves until nobody can ask any more. What came together goes to the engine together.
 pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, receiver: &Receiver<Task>) {
-    let mut told = false;
     while let Some(tasks) = drain(receiver, MOST) {
         let asked: Asking = tasks.into_iter().flat_map(|task| take(counter, lm, task)).collect();
         if let Some(engine) = lm.engine(counter.worker) {
-            told = told || tell_halved(counter, engine);
+            tell_halved(counter, lm, engine);
             engine.submit_all(asked);
         }
     }
-    if let Some(engine) = lm.engine(counter.worker).filter(|_| !told) {
-        tell_halved(counter, engine);
+    if let Some(engine) = lm.engine(counter.worker) {
+        tell_halved(counter, lm, engine);
     }
 }
 
-/// Says, where it is so, that memory is too little for the batches: no figure changes, but the run is slower than it could be.
-fn tell_halved(counter: &Counter, engine: &Engine) -> bool {
+/// Says once, where it is so, that memory is too little for the batches: no figure changes, but the run is slower than it could
+/// be. Workers share engines, and their settings: what one has told, the others need not.
+fn tell_halved(counter: &Counter, lm: &Lm, engine: &Engine) {
     let halved = engine.counters().halved.load(Ordering::Relaxed);
-    if halved > 0 {
+    if halved > 0 && !lm.told_halved.swap(true, Ordering::Relaxed) {
         let (service, worker) = (&*counter.name, counter.worker);
         tracing::warn!(
             service,
@@ -44,7 +44,6 @@ fn tell_halved(counter: &Counter, engine: &Engine) -> bool {
             "memory ran out for batches, which are computed in parts; lower `batch_tokens`"
         );
     }
-    halved > 0
 }
 
 /// What is to be asked for a request; nothing where the engine need not be asked.
