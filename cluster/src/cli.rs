@@ -43,7 +43,7 @@ struct PlaceArguments {
     /// Where corpora and indexes of this machine are [default: in a local store, else under XDG_CACHE_HOME].
     #[arg(long, global = true, env = "HOPEVAL_CACHE")]
     cache: Option<PathBuf>,
-    /// Threads that building a corpus or an index may use [default: all cores].
+    /// Threads that building a corpus or an index, and each model on the CPU, may use [default: all cores].
     #[arg(long, global = true, value_parser = at_least_one)]
     threads: Option<NonZeroUsize>,
 }

@@ -130,7 +130,7 @@ pub struct Isolated {
     pub wall_s: f64,
     /// Of devices; none where none was used.
     pub device_s: Option<f64>,
-    /// Share of the time that devices were at work.
+    /// Share of the time that devices were at work; of a CPU, of what its processors could have worked.
     pub device_use: Option<f64>,
     /// Money for devices; none where no price is known.
     pub money: Option<f64>,

@@ -3,12 +3,12 @@
     real_path.py --hopeval PROGRAM --data DIR --work DIR [--held-out 100] [--seed 1] [--out FILE]
 
 `--data` holds `musique` and `2wikimultihopqa`, each with questions in its own format (`train*`). MuSiQue's questions are parted:
-those that share a gold passage, directly or through others, stay together, and parts are drawn until `--held-out` questions are
-aside. `hopeval train-data` makes rows of the others and of 2WikiMultihopQA's; `labeler.py` and `filter.py` train on them, from the
+those that share a gold passage, directly or through others, stay together, and such groups are drawn until `--held-out` questions
+are aside. `hopeval train-data` makes rows of the others and of 2WikiMultihopQA's; `labeler.py` and `filter.py` train on them, from the
 models that hopeval carries, which know generated worlds only. A job then asks the questions aside over the union of their own
 contexts: BM25 alone, EfficientRAG as trained here, and EfficientRAG with the models as carried.
 
-No language model, no GPU; about ten minutes on one core. What is in `--work` is made anew.
+No language model, no GPU; some three minutes on two cores. `--work` is a new folder.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import datetime
 import gzip
 import json
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -67,12 +66,14 @@ max_iterations = 4
 
 
 def questions_in(folder):
-    (path,) = sorted(folder.glob("train*"))
-    return path
+    found = sorted(folder.glob("train*"))
+    if len(found) != 1:
+        sys.exit(f"{folder}: one file train* is expected, there are {len(found)}")
+    return found[0]
 
 
 def parted(lines, aside, seed):
-    """The questions to train on and `aside` others, of which none has a gold passage in common with any of those."""
+    """Questions to train on and `aside` others, of which none has a gold passage in common with any of those."""
     parent = list(range(len(lines)))
 
     def root(n):
@@ -94,6 +95,8 @@ def parted(lines, aside, seed):
     for group in groups:
         if len(chosen) + len(group) <= aside:
             chosen.update(group)
+    if len(chosen) != aside or len(chosen) == len(lines):
+        sys.exit(f"of {len(lines)} questions {len(chosen)} can be set aside without a gold passage in common with the others; --held-out is {aside}")
     return [l for n, l in enumerate(lines) if n not in chosen], [l for n, l in enumerate(lines) if n in chosen]
 
 
@@ -190,10 +193,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    work, steps = options.work.resolve(), Steps(options)
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
     musique, wiki = (questions_in(options.data / name) for name in ("musique", "2wikimultihopqa"))
+    work, steps = options.work.resolve(), Steps(options)
+    work.mkdir(parents=True, exist_ok=True)
+    if any(work.iterdir()):
+        sys.exit(f"{work} is not empty; --work is a new folder")
     opened = gzip.open if musique.suffix == ".gz" else open
     with opened(musique, "rt", encoding="utf-8", newline="\n") as file:
         training, aside = parted(list(file), options.held_out, options.seed)
@@ -206,7 +210,8 @@ def main():
         f"# From construction to evaluation on real text, {datetime.date.today()}",
         "",
         f"`ops/train/real_path.py`: {len(training)} of MuSiQue's questions and 2WikiMultihopQA's to train on, {len(aside)} of MuSiQue's, without a gold",
-        "passage in common with those, to evaluate. BM25 as retriever, k = 10, at most four iterations, over the union of their contexts.",
+        "passage in common with the others, to evaluate. BM25 as retriever, k = 10, at most four iterations, over the union of their contexts.",
+        "Means with their standard errors.",
         "",
         "| rows of | labeler | filter |",
         "| --- | --- | --- |",

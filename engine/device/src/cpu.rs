@@ -48,6 +48,7 @@ use clocks::Clocks;
 use memory::Memory;
 use rayon::prelude::*;
 use simd::{Kernel, Level};
+use std::sync::Mutex;
 
 /// Which vector instructions are used; each is a numerics class of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,8 +106,10 @@ pub struct Cpu {
     isa: Isa,
     level: Level,
     pool: rayon::ThreadPool,
-    /// Of its threads.
-    clocks: Clocks,
+    /// Of its threads, where they can be read.
+    clocks: Option<Clocks>,
+    /// Held while a batch is computed.
+    busy: Mutex<()>,
     /// Threads that can run at once.
     processors: u32,
     memory: Memory,
@@ -164,6 +167,7 @@ impl Cpu {
             isa,
             level: Level::detect(isa).expect("an available instruction set; this is a bug"),
             clocks: Clocks::of(&pool),
+            busy: Mutex::new(()),
             processors: threads.min(processors) as u32,
             pool,
             memory: Memory::new(options.memory.unwrap_or(u64::MAX)),

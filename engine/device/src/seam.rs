@@ -236,11 +236,11 @@ pub trait Device: Send + Sync + 'static {
         None
     }
 
-    /// Does the work of a batch where that is quickest, and says for how long it kept the device busy. What is asked of the
-    /// device inside has ended by then, as what was read has.
+    /// Does the work of a batch where that is quickest, and says for how long it kept the device busy: from begin to end, unless
+    /// the device shares its processors with others and knows which part was its own, as [`Cpu`](crate::Cpu) does.
     ///
-    /// That is the time from begin to end, unless the device shares its processors with others and knows which part was its
-    /// own, as [`Cpu`](crate::Cpu) does.
+    /// `work` reads what it asked the device for, or ends with [`finish`](Self::finish): what is under way when it returns is not
+    /// counted. It does not call this again.
     fn busy<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
         let begun = Instant::now();
         (work(), begun.elapsed())

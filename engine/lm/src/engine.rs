@@ -158,7 +158,7 @@ pub struct Cost {
     pub queue_s: f64,
     /// Seconds from there to its answer.
     pub service_s: f64,
-    /// Its share of its batches' seconds on the device, by operations.
+    /// Its share of the seconds that its batches kept the device busy ([`Device::busy`]), by operations.
     pub device_s: f64,
     /// Its share of what the device used for its batches, in joules, by operations; none where that of one of them was not
     /// counted.

@@ -59,7 +59,7 @@ pub struct Lm {
     /// On the second device and those after it.
     further: OnceLock<Vec<Session>>,
     opening: Mutex<()>,
-    /// That memory ran out for batches.
+    /// Whether it was said that memory ran out for batches.
     told_halved: AtomicBool,
 }
 

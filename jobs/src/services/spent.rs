@@ -34,7 +34,7 @@ pub struct Spent {
     pub computed_tokens: AtomicU64,
     /// Requests of what was computed whose texts were cut to fit.
     pub cut: AtomicU64,
-    /// Microseconds of service.
+    /// Microseconds of service; of a model those of its device.
     pub service_us: AtomicU64,
     /// Microseconds of a device.
     pub device_us: AtomicU64,
@@ -56,7 +56,7 @@ pub(super) struct Took {
 }
 
 impl Spent {
-    /// Counts a response that was computed, and how long it kept its service busy.
+    /// Counts a response that was computed, and how long it kept its service and its device busy.
     pub(super) fn count(&self, response: &Response, service_us: u64, device_us: u64) {
         add(&self.computed, 1);
         add(&self.failed, u64::from(response.result.is_err()));

@@ -26,9 +26,9 @@ row! {
         pub scored_tokens: u64,
         /// Operations, as the service counts them.
         pub operations: u64,
-        /// Time of the service in seconds; null where it was not measured.
+        /// Time of the service in seconds, of a model its device's; null where it was not measured.
         pub service_s: Option<f64>,
-        /// Time of the device in seconds, of a CPU the time that its threads ran, over their number; null where it was not measured.
+        /// Time of the device in seconds, of a CPU the time that its threads ran, over how many of them can run at once; null where it was not measured.
         pub device_s: Option<f64>,
         /// Money, in the currency of the job's prices; null where no price is known.
         pub money: Option<f64>,

@@ -9,9 +9,10 @@ use std::time::Duration;
 pub(super) struct Clocks(Vec<ClockId>);
 
 impl Clocks {
-    /// Of all threads of a pool.
-    pub(super) fn of(pool: &rayon::ThreadPool) -> Self {
-        Self(pool.broadcast(|_| Self::mine()))
+    /// Of all threads of a pool; none where a system does not show them.
+    pub(super) fn of(pool: &rayon::ThreadPool) -> Option<Self> {
+        let clocks = Self(pool.broadcast(|_| Self::mine()));
+        clocks.0.iter().all(|clock| clock_gettime(*clock).is_ok()).then_some(clocks)
     }
 
     /// Of the calling thread. Linux numbers the clocks of threads by the threads (`posix-timers.h`: the complement of the
@@ -22,8 +23,10 @@ impl Clocks {
 
     /// What all have run, together.
     pub(super) fn read(&self) -> Duration {
-        // A thread of the pool lives as long as the pool, so its clock is there.
-        self.0.iter().map(|clock| clock_gettime(*clock).map_or(Duration::ZERO, Duration::from)).sum()
+        let ran = |clock: &ClockId| {
+            Duration::from(clock_gettime(*clock).expect("a thread lives as long as its pool; this is a bug"))
+        };
+        self.0.iter().map(ran).sum()
     }
 }
 
@@ -36,7 +39,7 @@ mod tests {
     #[test]
     fn time_counts_that_threads_ran_and_none_that_they_slept() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
-        let clocks = Clocks::of(&pool);
+        let clocks = Clocks::of(&pool).expect("clocks of threads");
         let own = ClockId::CLOCK_THREAD_CPUTIME_ID;
         let run = |least: Duration| {
             let ran = || Duration::from(clock_gettime(own).expect("a clock"));

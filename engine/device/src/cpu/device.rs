@@ -1,11 +1,13 @@
 //! [`Device`] for the [`Cpu`]: which module does what.
 
+use crate::cpu::clocks::Clocks;
 use crate::cpu::{Cpu, Matrix, Tensor, Vector, attention, embed, gate, gemm, log_probs, norm, rotary, rows};
 use crate::{
     Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
     Norm, Rotary,
 };
-use std::time::Duration;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 impl Device for Cpu {
     type Tensor = Tensor;
@@ -17,13 +19,16 @@ impl Device for Cpu {
         Identity { name: format!("CPU, {isa}, {} threads", self.threads()), numerics: format!("cpu-{isa}-1") }
     }
 
-    /// On a thread of its own, so that no operation inside has to wake one first. Others use the same processors, so what is
-    /// told is the time that its threads ran.
+    /// On a thread of its own, where an operation begins at once. Others use the same processors, so what is told is the time
+    /// that its threads ran, over how many of them can run at once; where the system does not tell that, the wall's.
     fn busy<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
+        // Of two batches at once each would be charged for both, and a thread that waits inside one could begin the other.
+        let _one = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.install(|| {
-            let begun = self.clocks.read();
+            let (begun, ran) = (Instant::now(), self.clocks.as_ref().map(Clocks::read));
             let done = work();
-            (done, self.clocks.read().saturating_sub(begun) / self.processors)
+            let ran = self.clocks.as_ref().zip(ran).map(|(clocks, ran)| clocks.read().saturating_sub(ran));
+            (done, ran.map_or_else(|| begun.elapsed(), |ran| ran / self.processors))
         })
     }
 
