@@ -136,11 +136,12 @@ def cost(hopeval, text, questions, rounds):
         cells = [title, f"{device:.1f}", f"{row['requests']:,}", f"{row['unique']:,}", f"{row['computed_tokens']:,}"]
         rows.append("| " + " | ".join([*cells, f"{row['operations'] / 1e12:.2f}", f"{paths:,}", f"{peak:,.0f}"]) + " |")
     floor = scoring(document)["unique"] / scoring(single)["unique"]
+    pairs = "; ".join(f"{sweep:.1f} and {single:.1f} ({sweep / single:.2f})" for sweep, single in seconds)
     named = ", ".join(f"`{name(point)}`{'' if good else ' (differs)'}" for point, good in zip(chosen, equal))
     rows += [
         "",
-        f"**{devices[0] / devices[1]:.2f}** times the device seconds of the most expensive point alone (bar 1.5). The floor is {floor:.2f}, by the prompts",
-        "that are different: temperatures and ensembles choose different second hops.",
+        f"**{devices[0] / devices[1]:.2f}** times the device seconds of the most expensive point alone by medians (bar 1.5); pair by pair {pairs}.",
+        f"The floor is {floor:.2f}, by the prompts that are different: temperatures and ensembles choose different second hops.",
         "",
         f"{sum(equal)} of {len(equal)} points that were run alone have the sweep's final tables to the byte: {named}.",
         "",
