@@ -1,7 +1,8 @@
 //! Reads a device's energy counter, utilisation and memory, by NVML.
 //!
 //! The counter runs from the driver's start: the energy of some work is the difference of two samples. It counts the whole
-//! board, whoever uses it: [`boards`](crate::boards) shares it out. NVML numbers devices without regard to `CUDA_VISIBLE_DEVICES`, so a device is found by its UUID.
+//! board, whoever uses it: [`boards`](crate::boards) shares it out. NVML numbers devices without regard to
+//! `CUDA_VISIBLE_DEVICES`, so a device is found by its UUID.
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};

@@ -193,7 +193,8 @@ pub trait Columns: Sized {
     /// The columns' values.
     fn columns(cells: &[Option<&Self>]) -> Vec<ArrayRef>;
 
-    /// The values of `rows` rows, of which the last columns may be absent if they may be null; `None` where a column is of another type or null where it must not be.
+    /// The values of `rows` rows, of which the last columns may be absent if they may be null; `None` where a column is of another type
+    /// or null where it must not be.
     fn rows(columns: &[ArrayRef], rows: usize, nulls: Option<&NullBuffer>) -> Option<Vec<Option<Self>>>;
 }
 

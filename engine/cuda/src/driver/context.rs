@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | there is no memory, also after the pool's was given back | an error of one call: [`DeviceError::OutOfMemory`] |
 //! | the call asks for what it cannot do, and nothing was done | an error of that call, every time: [`DeviceError::Unsupported`] |
-//! | anything else | the context's end: [`DeviceError::Lost`]. CUDA keeps such an error and answers every later call with it, and so does this, without asking |
+//! | anything else | the context's end: [`DeviceError::Lost`] |
+//!
+//! CUDA keeps an error that ends a context and answers every later call with it, and so does this, without asking.
 
 use crate::machine::{Missing, broken, said};
 use cudarc::driver::{DriverError, result as driver, sys};
