@@ -46,7 +46,7 @@ RULES = {
     ),
     "hopeval-index": (
         None,
-        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-corpus"},
+        DATAFLOW | ASYNC | TABLES | JOBS | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-operators", "hopeval-corpus"},
     ),
     "hopeval-device": (
         # nix: madvise, for large pages.
@@ -64,7 +64,15 @@ RULES = {
     ),
     "hopeval-checkpoint": (
         None,
-        DATAFLOW | ASYNC | TABLES | JOBS | RESULTS | INPUT | ENGINE | {"hopeval-lm", "hopeval-methods", "hopeval-operators"},
+        # hopeval-device: tensors' types; not what computes with them on a GPU.
+        DATAFLOW
+        | ASYNC
+        | TABLES
+        | JOBS
+        | RESULTS
+        | INPUT
+        | ENGINE
+        | {"hopeval-cuda", "hopeval-lm", "hopeval-methods", "hopeval-operators"},
     ),
     "hopeval-lm": (
         None,
@@ -72,7 +80,7 @@ RULES = {
     ),
     "hopeval-operators": (
         None,
-        ASYNC | TABLES | JOBS | ENGINE | RESULTS | INPUT | {"hopeval-methods", "hopeval-pytext"},
+        ASYNC | TABLES | JOBS | ENGINE | MODELS | RESULTS | INPUT | {"hopeval-methods", "hopeval-pytext"},
     ),
     "hopeval-measures": (
         None,

@@ -237,6 +237,26 @@ fn bad_passages_name_file_line_and_field() {
 }
 
 #[test]
+fn a_wrong_method_is_refused_before_a_corpus_is_looked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    for wrong in ["kk = 3", "k = 0", "retriever = \"dense\""] {
+        let retriever = if wrong.starts_with("retriever") { "" } else { "retriever = \"sparse\"\n" };
+        let job = format!(
+            "name = \"early\"\n[dataset]\nquestions = \"absent.json\"\n[corpus]\nsource = \"absent.jsonl\"\n\
+             [service.sparse]\nkind = \"bm25\"\n[method.a]\nkind = \"one_step\"\n{retriever}{wrong}\n"
+        );
+        std::fs::write(dir.path().join("early.toml"), job).unwrap();
+        let key = wrong.split(' ').next().unwrap();
+        for command in [&["run", "early.toml"][..], &["plan", "early.toml"], &["run", "early.toml", "--show-settings"]]
+        {
+            refused(&run(&mut hopeval(dir.path(), command)), &["early.toml: configuration `a`", key]);
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["early.toml"], "nothing is made for a job that is refused");
+}
+
+#[test]
 fn a_wrong_job_says_where_and_what_is_allowed() {
     let bench = Bench::new();
     let refuses = |from: &str, to: &str, says: &[&str]| {
@@ -246,9 +266,11 @@ fn a_wrong_job_says_where_and_what_is_allowed() {
     refuses("name =", "nam =", &["changed.toml", "unknown field `nam`", "`name`"]);
     refuses("kind = \"bm25\"", "kind = \"bm25\"\nk2 = 1", &["changed.toml", "line 7", "unknown field `k2`", "`k1`"]);
     refuses("kind = \"bm25\"", "kind = \"bm26\"", &["changed.toml", "unknown variant `bm26`", "`bm25`"]);
-    refuses("k = 5", "depth = 5", &["configuration `bm25`", "unknown field `depth`", "`k`"]);
-    refuses("\"one_step\"", "\"two_step\"", &["configuration `bm25`", "`two_step`", "one_step", "iterative_title"]);
-    refuses("retriever = \"sparse\"", "retriever = \"dense\"", &["`retriever` = \"dense\"", "the job has sparse"]);
+    refuses("k = 5", "depth = 5", &["changed.toml: configuration `bm25`", "unknown field `depth`", "`k`"]);
+    let says = ["changed.toml: configuration `bm25`", "`two_step`", "one_step", "iterative_title"];
+    refuses("\"one_step\"", "\"two_step\"", &says);
+    let says = ["changed.toml: configuration `bm25`", "`retriever` = \"dense\"", "the job has sparse"];
+    refuses("retriever = \"sparse\"", "retriever = \"dense\"", &says);
     refuses("[2, 5]", "[5, 5]", &["measures.recall_at: 5", "occur once"]);
     refuses("[2, 5]", "[0]", &["measures.recall_at: 0", "at least 1"]);
     refuses("k = 5", "k = 0", &["configuration `bm25`", "`k` = 0: must be at least 1"]);
@@ -257,6 +279,20 @@ fn a_wrong_job_says_where_and_what_is_allowed() {
     let says = ["`method.bm25.sweep.k` = swept, and 5 in `method.bm25`", "not both"];
     refuses("k = 5", "k = 5\n[method.bm25.sweep]\nk = [5, 9]", &says);
     refuses("name = \"tiny\"", "name = ", &["changed.toml", "line 1"]);
+    let world = |settings: &str| {
+        bench.write(
+            "world.toml",
+            format!("name = \"w\"\n[dataset.world]\n{settings}\n[method.random]\nkind = \"random\"\n"),
+        );
+        bench.command(&["run", "world.toml"])
+    };
+    let refuses = |settings: &str, says: &str| bench.refuses(&mut world(settings), &["world.toml", says]);
+    refuses("questions = 0\npassages = 400", "`dataset.world.questions` = 0; allowed: at least 1");
+    refuses("questions = 9\npassages = 399", "`dataset.world.passages` = 399; allowed: 400 to 3000000");
+    refuses(
+        "questions = 9\npassages = 400\nsplit = \"test\"",
+        "`dataset.world.split` = \"test\"; allowed: \"train\" or",
+    );
     bench.refuses(&mut bench.command(&["run", "no-such.toml"]), &["no-such.toml: cannot read", "No such file"]);
 }
 

@@ -251,7 +251,10 @@ fn replicates_over_demonstrations_have_a_deviation() {
     assert!(texts >= 2, "the gold path of a question has several passages");
     let show = ["show", run_of(&run), "--store", "store", "--cache", "cache"];
     let text = harness::succeed(&mut hopeval(dir, &show));
-    assert!(text.contains("over replicates: mean (standard deviation) ± standard error over questions"), "{text}");
+    assert!(
+        text.contains("over replicates: mean (standard deviation between them) [95 % interval of the mean"),
+        "{text}"
+    );
     let without = job(dir, "without", &["demonstrations = {draw = 2}\n"]);
     let message = refused(&mut command(dir, "run", &without, "store", &[]));
     assert!(message.contains("the job has no [tune]"), "{message}");

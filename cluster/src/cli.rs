@@ -1,6 +1,7 @@
 //! The command line: what can be said, and which command does it.
 
 mod artefacts;
+mod compare;
 mod costs;
 mod evaluate;
 mod inspect;

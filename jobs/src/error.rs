@@ -38,6 +38,15 @@ pub enum JobError {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// Something else is wrong with what a file says.
+    #[error("{}: {source}", path.display())]
+    Within {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        #[source]
+        source: Box<JobError>,
+    },
     /// A `--set` is malformed.
     #[error("--set {set}: {reason}")]
     Set {

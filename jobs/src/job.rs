@@ -5,6 +5,7 @@
 //! name places and secrets only, never anything that can change a number.
 
 use crate::draw::Draw;
+use crate::early;
 use crate::error::JobError;
 use crate::services::dense::DenseSettings;
 use crate::services::links::ShuffledLinksSettings;
@@ -314,6 +315,7 @@ impl Job {
             tune.questions.resolve(&base);
         }
         job.check(path)?;
+        early::check(&job, path)?;
         job.dataset.draw = job.evaluated();
         Ok(job)
     }
@@ -334,6 +336,9 @@ impl Job {
         }
         if self.dataset.world.is_none() && self.corpus.source.paths().is_empty() {
             return wrong("corpus.source", "nothing".into(), "files, folders, \"contexts\" or a built corpus");
+        }
+        if let Some((key, found, allowed)) = self.dataset.world.as_ref().and_then(WorldEntry::wrong) {
+            return wrong(&format!("dataset.world.{key}"), found, allowed);
         }
         if self.dataset.limit == Some(0) {
             return wrong("dataset.limit", "0".into(), "at least 1");

@@ -14,11 +14,12 @@
 //! | [`judge`] | outcomes and measures |
 //! | [`render`] | a job, as a dataflow on one worker |
 //! | [`run`], [`drain`] | the life of a run: prepare, open, finish; its early end |
-//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`replicates`], [`export`], [`plan`], [`failures`], [`accounting`]: what people ask of them |
+//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`replicates`], [`compare`], [`export`], [`plan`], [`failures`], [`accounting`]: what people ask of them |
 
 pub mod accounting;
 pub mod calibrate;
 pub mod choices;
+pub mod compare;
 pub mod corpora;
 pub mod corrections;
 pub mod drain;
@@ -47,6 +48,7 @@ pub mod tables;
 pub mod tune;
 pub mod worlds;
 
+mod early;
 mod error;
 
 pub use error::JobError;

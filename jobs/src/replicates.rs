@@ -2,7 +2,8 @@
 //!
 //! Two things are uncertain, and they are told apart. The *deviation* is that of the replicates' figures (n - 1), as papers report
 //! "mean (std)"; it says what another draw would change. The *standard error* is the replicates' own over questions, their root mean
-//! square; it says what other questions would change. Neither holds the other.
+//! square; it says what other questions would change. Neither holds the other. The *interval* is that of the mean over replicates,
+//! each question with its mean over them ([`crate::compare`]): questions are what is drawn, not rows of question and replicate.
 
 use crate::sweep::Configuration;
 use hopeval_results::tables::MeasureRow;
@@ -26,6 +27,10 @@ pub struct Spread {
     pub deviation: Option<f64>,
     /// The standard error over questions of one replicate, on the root mean square.
     pub stderr: Option<f64>,
+    /// Lower end of the 95 % interval of the mean over replicates, paired by question; none before the run is finished.
+    pub low: Option<f64>,
+    /// Upper end of that interval.
+    pub high: Option<f64>,
 }
 
 /// Configuration, stratum, measure.
@@ -66,6 +71,8 @@ fn spread(name: &str, stratum: &str, measure: &str, rows: &[&MeasureRow]) -> Spr
         mean,
         deviation: (rows.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
         stderr: errors.map(|errors| (errors.iter().map(|error| error * error).sum::<f64>() / n).sqrt()),
+        low: None,
+        high: None,
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a run shows: its measures and costs, finished or on the way, and the transcripts of its questions.
 
+use crate::compare;
 use crate::error::JobError;
 use crate::ledger::{LiveTable, live_object};
-use crate::replicates::spreads;
+use crate::replicates::{Spread, spreads};
 use crate::run::Open;
 use crate::tables::{incurred, incurred_row, measure_row};
 use hopeval_corpus::PassageId;
@@ -26,6 +27,8 @@ pub struct Shown {
     pub commits: u64,
     /// Means.
     pub measures: Vec<MeasureRow>,
+    /// Means over replicates.
+    pub replicates: Vec<Spread>,
     /// Costs; of a run on the way only what it has incurred.
     pub costs: Vec<CostRow>,
 }
@@ -47,12 +50,16 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
         let place = |table: &str| {
             finished.path_of(table).map_or_else(|| layout::final_table(run.id(), table), ToOwned::to_owned)
         };
+        let measures = read_table::<MeasureRow>(store, &place("measures"))?;
+        let mut replicates = spreads(&run.resolved.configurations, &measures);
+        compare::intervals(run, &log, &mut replicates)?;
         return Ok(Shown {
             finished: true,
             outcomes: state.total_outcomes(),
             expected,
             commits: state.commits.len() as u64,
-            measures: read_table::<MeasureRow>(store, &place("measures"))?,
+            measures,
+            replicates,
             costs: read_table::<CostRow>(store, &place("costs"))?,
         });
     }
@@ -74,7 +81,8 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
     };
     let measures = live_measures(run, &live);
     let costs = incurred(&log).values().map(incurred_row).collect();
-    Ok(Shown { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, costs })
+    let replicates = spreads(&run.resolved.configurations, &measures);
+    Ok(Shown { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, replicates, costs })
 }
 
 fn live_measures(run: &Open, live: &LiveTable) -> Vec<MeasureRow> {
@@ -144,7 +152,7 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
         "left_out": run.resolved.prepared.left_out,
         "links": run.resolved.links,
         "measures": measures,
-        "replicates": spreads(&run.resolved.configurations, &shown.measures),
+        "replicates": shown.replicates,
         "cost": cost,
     })
 }

@@ -134,6 +134,9 @@ impl Tune {
             }
             _ => {}
         }
+        if let Some((key, found, allowed)) = self.world.as_ref().and_then(WorldEntry::wrong) {
+            return Some((format!("tune.world.{key}"), found, allowed));
+        }
         if self.takes_own()
             && let Some(draw) = job.dataset.draw
             && draw != (Draw { rest: true, ..self.draw() })

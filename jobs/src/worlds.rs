@@ -26,6 +26,20 @@ pub struct WorldEntry {
     pub split: String,
 }
 
+impl WorldEntry {
+    /// The key that makes no sense, what it is, and what is allowed.
+    pub(crate) fn wrong(&self) -> Option<(&'static str, String, &'static str)> {
+        if self.questions == 0 {
+            return Some(("questions", "0".to_owned(), "at least 1"));
+        }
+        if !(WorldSettings::LEAST_PASSAGES..=WorldSettings::MOST_PASSAGES).contains(&self.passages) {
+            return Some(("passages", self.passages.to_string(), "400 to 3000000"));
+        }
+        let split = self.split.parse::<Split>();
+        split.is_err().then(|| ("split", format!("{:?}", self.split), "\"train\" or \"eval\""))
+    }
+}
+
 fn first_seed() -> u64 {
     1
 }

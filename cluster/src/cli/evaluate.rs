@@ -112,14 +112,24 @@ pub(crate) struct OutputArguments {
     /// Shows this stratum instead of `all`, e.g. type=bridge.
     #[arg(long, value_name = "NAME")]
     stratum: Option<String>,
+    /// Shows how every configuration differs from this one, paired by question; replicates count as one configuration.
+    #[arg(long, value_name = "CONFIGURATION")]
+    against: Option<String>,
 }
 
 impl OutputArguments {
     /// Prints a run's figures.
     pub(crate) fn print(&self, run: &Open) -> Result<()> {
         let shown = show::show(run)?;
+        let stratum = self.stratum.as_deref().unwrap_or("all");
+        let differences = |against: &String| super::compare::comparisons(run, against, &self.measures, stratum);
+        let differences = self.against.as_ref().map(differences).transpose()?;
         if self.json {
-            print::line(&serde_json::to_string(&show::document(run, &shown))?);
+            let mut document = show::document(run, &shown);
+            if let Some(differences) = differences {
+                document["differences"] = serde_json::to_value(differences)?;
+            }
+            print::line(&serde_json::to_string(&document)?);
             return Ok(());
         }
         let choice = Choice { measures: self.measures.clone(), stratum: self.stratum.clone() };
@@ -133,9 +143,11 @@ impl OutputArguments {
             bail!("no measure `{unknown}`; the run has {}", names.join(", "));
         }
         print::line(print::measures(run, &shown, &choice).trim_end());
-        let stratum = self.stratum.as_deref().unwrap_or("all");
-        if let Some(table) = super::replicates::table(run, &shown, &self.measures, stratum) {
+        if let Some(table) = super::replicates::table(&shown, &self.measures, stratum) {
             print::line(&table);
+        }
+        if let Some((against, differences)) = self.against.as_ref().zip(differences) {
+            print::line(&super::compare::table(against, &differences));
         }
         print::line(&print::incurred(&shown.costs));
         let out = run.places.store.full_name(&layout::run(run.id()));

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use hopeval_cluster::{doctor as facts, exit};
 use hopeval_corpus::PassageId;
 use hopeval_jobs::export::{self as exporting, ExportFormat};
+use hopeval_jobs::replicates::spreads;
 use hopeval_jobs::run::{Open, Resolved};
 use hopeval_jobs::{gold as editing, show as showing, tables};
 use hopeval_results::tables::QuestionRow;
@@ -159,12 +160,14 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
         rewrite(&run, &mut log)?;
     }
     let state = log.state();
+    let measures = tables::measures(&run, &log)?;
     let shown = showing::Shown {
         finished: state.finished.is_some(),
         outcomes: state.total_outcomes(),
         expected: run.resolved.outcomes(),
         commits: state.commits.len() as u64,
-        measures: tables::measures(&run, &log)?,
+        replicates: spreads(&run.resolved.configurations, &measures),
+        measures,
         costs: Vec::new(),
     };
     if arguments.json {

@@ -1,18 +1,13 @@
 //! How figures vary between replicates, beside the tables of a run.
 
 use crate::print;
-use hopeval_jobs::replicates::{Spread, spreads};
-use hopeval_jobs::run::Open;
+use hopeval_jobs::replicates::Spread;
 use hopeval_jobs::show::Shown;
 
 /// A table of the means over replicates with their deviation; none for a run without replicates.
-pub(super) fn table(run: &Open, shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {
-    let wanted = |spread: &&Spread| {
-        let shown = if measures.is_empty() { is_usual(&spread.measure) } else { measures.contains(&spread.measure) };
-        shown && spread.stratum == stratum
-    };
-    let spreads = spreads(&run.resolved.configurations, &shown.measures);
-    let spreads: Vec<&Spread> = spreads.iter().filter(wanted).collect();
+pub(super) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {
+    let wanted = |spread: &&Spread| is_wanted(&spread.measure, measures) && spread.stratum == stratum;
+    let spreads: Vec<&Spread> = shown.replicates.iter().filter(wanted).collect();
     let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
     for spread in &spreads {
         if !rows.contains(&spread.configuration.as_str()) {
@@ -33,11 +28,16 @@ pub(super) fn table(run: &Open, shown: &Shown, measures: &[String], stratum: &st
     });
     let header: Vec<&str> = ["configuration", "replicates"].into_iter().chain(columns.iter().copied()).collect();
     let table = print::markdown(&header, body);
-    Some(format!("\nover replicates: mean (standard deviation) ± standard error over questions\n\n{table}"))
+    Some(format!(
+        "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, paired by question]\n\n{table}"
+    ))
 }
 
-/// What is shown unless the user names measures.
-fn is_usual(measure: &str) -> bool {
+/// Whether a measure is shown: those that the user names, or else answers and recall of all gold.
+pub(super) fn is_wanted(measure: &str, named: &[String]) -> bool {
+    if !named.is_empty() {
+        return named.iter().any(|name| name == measure);
+    }
     matches!(measure, "em" | "f1" | "accuracy")
         || measure.starts_with("recall_all@")
         || measure.starts_with("answer_recall@")
@@ -45,6 +45,6 @@ fn is_usual(measure: &str) -> bool {
 
 fn figure(spread: &Spread) -> String {
     let deviation = spread.deviation.map_or(String::new(), |deviation| format!(" ({deviation:.4})"));
-    let stderr = spread.stderr.map_or(String::new(), |stderr| format!(" ± {stderr:.4}"));
-    format!("{:.4}{deviation}{stderr}", spread.mean)
+    let interval = spread.low.zip(spread.high).map_or(String::new(), |(low, high)| format!(" [{low:.4}, {high:.4}]"));
+    format!("{:.4}{deviation}{interval}", spread.mean)
 }

@@ -77,6 +77,9 @@ impl Display for Content {
             Content::Passage { passage, form: PassageForm::TitleAndText { between } } => {
                 write!(f, "passage {passage} title+{}+text", Quoted(between))
             }
+            Content::Passage { passage, form: PassageForm::TitleTwice { between } } => {
+                write!(f, "passage {passage} title+{}+title+{}+text", Quoted(between), Quoted(between))
+            }
             Content::Passage { passage, form: PassageForm::Labelled { before, between } } => {
                 write!(f, "passage {passage} {}+title+{}+text", Quoted(before), Quoted(between))
             }

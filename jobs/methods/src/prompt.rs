@@ -71,6 +71,11 @@ pub enum PassageForm {
         /// What stands between title and text.
         between: String,
     },
+    /// Title, `between`, title, `between`, text.
+    TitleTwice {
+        /// What stands between them.
+        between: String,
+    },
     /// `before`, title, `between`, text.
     Labelled {
         /// What stands before the title.

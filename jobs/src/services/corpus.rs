@@ -81,6 +81,7 @@ pub(super) fn passage_text<'a>(corpus: &'a Corpus, passage: PassageId, form: &Pa
     match form {
         PassageForm::Text => Cow::Borrowed(text),
         PassageForm::TitleAndText { between } => Cow::Owned([title, between, text].concat()),
+        PassageForm::TitleTwice { between } => Cow::Owned([title, between, title, between, text].concat()),
         PassageForm::Labelled { before, between } => Cow::Owned([before, title, between, text].concat()),
     }
 }

@@ -56,6 +56,9 @@ pub enum DenseFields {
     #[default]
     #[serde(rename = "title+text")]
     TitleAndText,
+    /// The title twice, and the text: what EfficientRAG's authors embed, whose texts begin with their titles already.
+    #[serde(rename = "title+title+text")]
+    TitleTwice,
     /// The text alone.
     #[serde(rename = "text")]
     Text,
@@ -69,6 +72,7 @@ impl DenseSettings {
     fn form(&self) -> PassageForm {
         match self.fields {
             DenseFields::TitleAndText => PassageForm::TitleAndText { between: self.between.clone() },
+            DenseFields::TitleTwice => PassageForm::TitleTwice { between: self.between.clone() },
             DenseFields::Text => PassageForm::Text,
         }
     }

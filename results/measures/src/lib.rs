@@ -14,6 +14,7 @@
 //! | whole prediction files | [`official`] | the same, under their own names and units |
 //! | rankings | [`ranked`] | trec_eval; PromptRank, IRCoT, EfficientRAG |
 //! | means, errors, intervals | [`aggregate`], [`live`] | |
+//! | differences paired by question | [`paired`] | Koehn 2004; Noreen 1989; Holm 1979 |
 //! | a job's measures by name | [`registry`] | |
 
 pub mod aggregate;
@@ -24,6 +25,7 @@ pub mod has_answer;
 pub mod live;
 pub mod normalize;
 pub mod official;
+pub mod paired;
 pub mod ranked;
 pub mod registry;
 

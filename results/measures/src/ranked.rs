@@ -230,7 +230,7 @@ pub fn budget_recall(gathered: &[u32], gold: &Gold, budget: usize) -> Option<f64
 
 /// EfficientRAG's chunk recall: the *distinct* chunks that hit a gold passage over the number of golds. It counts chunks
 /// and not covered golds, so two chunks of one gold make it exceed 1. It has no k; report it with the mean number of
-/// chunks, repeats counted (the paper's K).
+/// chunks. The paper's K counts repeats; a configuration's outcomes have them in their paths.
 pub fn chunk_recall(chunks: &[u32], gold: &Gold) -> Option<f64> {
     if gold.is_empty() {
         return None;

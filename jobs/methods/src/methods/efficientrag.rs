@@ -37,7 +37,7 @@
 //! # Paper and code
 //! Defaults are the paper's behaviour; what the authors' code does otherwise, or the paper leaves open, is a parameter:
 //! `filter_query`, `label_query`, `empty_query` (the code retrieves with an empty query), `exclude_seen` and
-//! `stop_on_repeated_query` (the code does neither), `tags`, `pool`, `answer_json`, `attempts`, `temperature`. The code
+//! `stop_on_repeated_query` (the code does neither), `tags`, `pool`, `read_repeats`, `answer_json`, `attempts`, `temperature`. The code
 //! calls the filter once more after the last iteration and discards what it says; that call is not made here.
 //!
 //! # Failures

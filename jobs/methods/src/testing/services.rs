@@ -235,6 +235,9 @@ impl ScriptedServices {
                 match form {
                     PassageForm::Text => text,
                     PassageForm::TitleAndText { between } => [title, between.clone(), text].concat(),
+                    PassageForm::TitleTwice { between } => {
+                        [title.clone(), between.clone(), title, between.clone(), text].concat()
+                    }
                     PassageForm::Labelled { before, between } => {
                         [before.clone(), title, between.clone(), text].concat()
                     }

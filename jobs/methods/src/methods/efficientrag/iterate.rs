@@ -153,7 +153,11 @@ impl Iterating {
 
     /// Asks for the answer, for the `asked`-th time from 0, or ends without one.
     fn read(&mut self, asked: u32) -> Step {
-        let passages: Vec<PassageId> = self.ranked().iter().map(|entry| entry.passage).collect();
+        let passages: Vec<PassageId> = if self.settings.parameters.read_repeats {
+            self.kept_by_iteration().into_iter().flat_map(|path| path.passages).collect()
+        } else {
+            self.ranked().iter().map(|entry| entry.passage).collect()
+        };
         match reader::request(&self.settings, &self.question, &passages, asked) {
             Some(request) => {
                 self.state = State::Answered(asked);

@@ -42,6 +42,8 @@ pub(crate) struct Parameters {
     #[serde(default)]
     pub(super) read_passages: Option<u32>,
     #[serde(default)]
+    pub(super) read_repeats: bool,
+    #[serde(default)]
     pub(super) context_tokens: Option<u32>,
     #[serde(default = "default_yes_no")]
     pub(super) yes_no: bool,
@@ -264,6 +266,12 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         values: "integer, or nothing for all",
         default: Some("null"),
         documentation: "Passages read for the answer, the best ones.",
+    },
+    ParameterInfo {
+        name: "read_repeats",
+        values: "boolean",
+        default: Some("false"),
+        documentation: "A chunk that several iterations kept is read as often, in the order of the iterations, as in the authors' code; `pool` and `order` do not matter then.",
     },
     ParameterInfo {
         name: "context_tokens",

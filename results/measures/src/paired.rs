@@ -1,0 +1,167 @@
+//! How sure the difference of two configurations is that were given the same questions.
+//!
+//! What is hard for one is hard for the other, so differences are taken question by question, and what is drawn anew is *questions*,
+//! never rows of question and replicate: replicates of a question are averaged before. The interval is the percentile bootstrap's
+//! (Efron and Tibshirani 1993, chapter 13; Koehn 2004 for systems over one test set). The p value is that of exchanging the two within
+//! questions at random (Noreen 1989), which for values of 0 and 1 is McNemar's exact test, but for the draws.
+//!
+//! Both draw from a sequence that only counts, so the same differences give the same bits on every machine.
+
+/// Sets of questions that an interval is drawn from, and exchanges that a p value is drawn from.
+pub const DRAWS: usize = 10_000;
+
+/// The share of the bootstrap's means that lies below a 95 % interval, and above it.
+const TAIL: f64 = 0.025;
+
+/// A difference over the same questions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difference {
+    /// Questions that both have a value of.
+    pub n: u64,
+    /// The mean difference.
+    pub mean: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end of its 95 % interval.
+    pub high: f64,
+    /// Two-sided: the share of exchanges whose mean is at least as far from 0, the one that was seen among them (Phipson and Smyth
+    /// 2010). Never below 1 / ([`DRAWS`] + 1).
+    pub p: f64,
+}
+
+impl Difference {
+    /// Of the differences of all questions, in the questions' order. None below two questions.
+    pub fn of(differences: &[f64]) -> Option<Self> {
+        if differences.len() < 2 {
+            return None;
+        }
+        let n = differences.len() as f64;
+        let mean = differences.iter().sum::<f64>() / n;
+        let (low, high) = interval(differences);
+        Some(Self { n: differences.len() as u64, mean, low, high, p: exchanged(differences) })
+    }
+}
+
+/// The 95 % percentile interval of the mean.
+fn interval(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as u64;
+    let mut counter = 0u64;
+    let mut draw = || {
+        counter += 1;
+        // The upper half of 64 bits, scaled: no value is likelier than another by more than n in 2³².
+        values[(((splitmix(counter) >> 32) * n) >> 32) as usize]
+    };
+    let mut means: Vec<f64> = (0..DRAWS).map(|_| (0..n).map(|_| draw()).sum::<f64>() / n as f64).collect();
+    means.sort_unstable_by(f64::total_cmp);
+    let beyond = (TAIL * DRAWS as f64) as usize;
+    (means[beyond - 1], means[DRAWS - beyond])
+}
+
+/// The p value of the mean under exchanges of the two within each question.
+fn exchanged(differences: &[f64]) -> f64 {
+    // Where both are equal an exchange changes nothing.
+    let told: Vec<f64> = differences.iter().copied().filter(|&difference| difference != 0.0).collect();
+    let seen = told.iter().sum::<f64>().abs();
+    // Sums of the same numbers in another order of signs may differ in their last bits.
+    let seen = seen - 1e-12 * told.iter().map(|difference| difference.abs()).sum::<f64>();
+    let mut counter = u64::MAX / 2;
+    let mut as_far = 0usize;
+    for _ in 0..DRAWS {
+        let mut sum = 0.0;
+        for part in told.chunks(64) {
+            counter += 1;
+            let signs = splitmix(counter);
+            let signed =
+                |(bit, &difference): (usize, &f64)| if (signs >> bit) & 1 == 0 { difference } else { -difference };
+            sum += part.iter().enumerate().map(signed).sum::<f64>();
+        }
+        as_far += usize::from(sum.abs() >= seen);
+    }
+    (1 + as_far) as f64 / (1 + DRAWS) as f64
+}
+
+/// The `counter`-th number of SplitMix64 (Steele, Lea and Flood 2014).
+fn splitmix(counter: u64) -> u64 {
+    let mut z = counter.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Holm's p values (1979): the chance that any of several true null hypotheses is rejected stays below the level, whatever their
+/// dependence. In the order given.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    let mut adjusted = vec![0.0; p.len()];
+    let mut least = 0.0f64;
+    for (rank, &at) in order.iter().enumerate() {
+        least = least.max(((p.len() - rank) as f64 * p[at]).min(1.0));
+        adjusted[at] = least;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::{Summary, normal};
+
+    /// A hundred differences: 30 questions won, 12 lost.
+    fn won_and_lost() -> Vec<f64> {
+        (0..100).map(|n| if n % 10 < 3 { 1.0 } else { f64::from(u8::from(n % 25 == 4)) * -3.0 }).collect()
+    }
+
+    #[test]
+    fn the_interval_is_near_the_normal_one() {
+        let values: Vec<f64> = (0..400).map(|n| f64::from(n * 37 % 101) / 101.0 - 0.4).collect();
+        let found = Difference::of(&values).unwrap();
+        let plain = Summary::of(&values.iter().copied().map(Some).collect::<Vec<_>>(), values.iter().map(|_| true));
+        let (low, high) = normal(plain.mean.unwrap(), plain.stderr.unwrap());
+        assert_eq!((found.n, Some(found.mean)), (400, plain.mean));
+        // The ends of 10,000 draws wander by about 3 % of a standard error.
+        let near = 0.12 * plain.stderr.unwrap();
+        assert!((found.low - low).abs() < near && (found.high - high).abs() < near, "{found:?} {low} {high}");
+        assert_eq!(Difference::of(&values), Some(found));
+    }
+
+    #[test]
+    fn p_values_are_those_of_all_exchanges() {
+        // All of 8 won: 2 of 2⁸ exchanges are as far.
+        let all = Difference::of(&[1.0; 8]).unwrap();
+        assert!((all.p - 2.0 / 256.0).abs() < 0.003, "{all:?}");
+        assert_eq!((all.low, all.high), (1.0, 1.0));
+        // 9 won and 1 lost, and 40 alike: 22 of 2¹⁰, as McNemar's exact test has it.
+        let mut nine = vec![0.0; 40];
+        nine.extend([1.0; 9]);
+        nine.push(-1.0);
+        let found = Difference::of(&nine).unwrap();
+        assert!((found.p - 22.0 / 1024.0).abs() < 0.005, "{found:?}");
+        assert!(found.low > 0.0 && found.high < 0.35 && found.n == 50);
+        // As many lost as won: nothing is nearer.
+        assert_eq!(Difference::of(&[0.5, -0.5, 0.0, 0.25, -0.25]).unwrap().p, 1.0);
+        // Nothing differs.
+        let none = Difference::of(&[0.0; 3]).unwrap();
+        assert_eq!((none.mean, none.low, none.high, none.p), (0.0, 0.0, 0.0, 1.0));
+        assert_eq!(Difference::of(&[1.0]), None);
+    }
+
+    #[test]
+    fn swapped_sides_give_the_same_with_another_sign() {
+        let one = Difference::of(&won_and_lost()).unwrap();
+        let other = Difference::of(&won_and_lost().iter().map(|d| -d).collect::<Vec<_>>()).unwrap();
+        assert_eq!((one.mean, one.p), (-other.mean, other.p));
+        assert!((one.low + other.high).abs() < 1e-12 && (one.high + other.low).abs() < 1e-12, "{one:?} {other:?}");
+    }
+
+    #[test]
+    fn holm_on_a_textbook_case() {
+        // R: p.adjust(c(.01, .04, .03, .005), "holm").
+        let found = holm(&[0.01, 0.04, 0.03, 0.005]);
+        for (found, wanted) in found.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+            assert!((found - wanted).abs() < 1e-12, "{found} {wanted}");
+        }
+        assert_eq!(holm(&[0.7, 0.6]), [1.0, 1.0]);
+        assert!(holm(&[]).is_empty());
+    }
+}
