@@ -12,13 +12,15 @@ import sys
 from pathlib import Path
 
 import torch
+from checkpoints import bare
 from encoder import embed
+from encoders import averaged
 from folder import read_tokenizer
 from rows import read
 from safetensors.torch import load_file
 from scorer import DEFAULT, INSTRUCTIONS
 from torch.nn import functional
-from transformers import AutoConfig, BertModel, DebertaV2Model, T5ForConditionalGeneration, logging
+from transformers import AutoConfig, AutoModel, BertModel, T5ForConditionalGeneration, logging
 
 
 def ask(options, command, folder, lines, *more):
@@ -49,8 +51,10 @@ class Parts:
 
     def __init__(self, folder):
         self.tensors = {n: t.float() for n, t in load_file(str(folder / "model.safetensors")).items()}
-        self.backbone = DebertaV2Model(AutoConfig.from_pretrained(folder)).eval()
-        own = {n.removeprefix("deberta."): t for n, t in self.tensors.items() if n.startswith("deberta.")}
+        self.config = AutoConfig.from_pretrained(folder)
+        self.backbone = AutoModel.from_config(self.config, dtype=torch.float32, **bare(self.config)).eval()
+        prefix = f"{self.backbone.base_model_prefix}."
+        own = {n.removeprefix(prefix): t for n, t in self.tensors.items() if n.startswith(prefix)}
         self.backbone.load_state_dict(own, strict=True)
         self.tokenizer = read_tokenizer(folder)
 
@@ -58,15 +62,23 @@ class Parts:
         return functional.linear(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
 
     def states(self, *texts):
-        ids = torch.tensor([self.tokenizer(*texts)["input_ids"]])
-        return self.backbone(input_ids=ids).last_hidden_state[0]
+        """States `[tokens, hidden]` of a text or of a pair of them."""
+        names = ["input_ids"] + ["token_type_ids"] * (self.config.type_vocab_size > 1)
+        read = self.tokenizer(*texts, return_token_type_ids=True)
+        return self.backbone(**{name: torch.tensor([read[name]]) for name in names}).last_hidden_state[0]
+
+    def tags(self, states, mask):
+        """A labeler's logits of tags `[rows, tags]`, of states `[rows, width, hidden]` and their mask, by the pooling it has."""
+        cls = self.config.classifier_pooling == "cls"
+        pooled = functional.gelu(self.linear("pooler.dense", states[:, 0])) if cls else averaged(states, mask)
+        return self.linear("sequence_classifier", pooled)
 
 
 def labels(options, folder, rows):
     parts, theirs = Parts(folder), []
     for row in rows:
         states = parts.states(row["question"], row["chunk"])
-        tag = parts.linear("sequence_classifier", functional.gelu(parts.linear("pooler.dense", states[0])))
+        tag = parts.tags(states.unsqueeze(0), torch.ones(1, len(states)))[0]
         theirs.append(parts.linear("token_classifier", states).flatten().tolist() + tag.tolist())
     lines = [{"text": row["question"], "text_pair": row["chunk"]} for row in rows]
     answers = ask(options, "label", folder, lines)

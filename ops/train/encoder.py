@@ -1,20 +1,23 @@
 """Trains the encoder of dense retrieval: a BERT whose mean state is the vector of a query or a passage.
 
-    encoder.py --rows DIR --tokenizer DIR --out DIR [--preset small] [--base FOLDER]
+    encoder.py --rows DIR --out DIR [--base FOLDER]
+    encoder.py --rows DIR --out DIR --preset small --tokenizer DIR [--resume FOLDER] [--batch N]
 
 Vectors are not normalised and compared by inner product, as Contriever's are (Izacard et al. 2022). Each query is to prefer its
 passage to those of the other queries of the batch and to one hard negative each. Queries of later hops are among them.
-Defaults are Contriever's fine-tuning on MS MARCO: rate 1e-5, temperature 1 on inner products, 256 pieces.
+The defaults start from Contriever, at the rate of its fine-tuning on MS MARCO, 1e-5; optimizer, batches of 64 and 10,000 steps
+are chosen for one device and are not Contriever's, which published no code of that fine-tuning.
 """
 
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+import checkpoints
 import encoders
 import torch
-from encoders import parted
-from fitting import fit, padded
+from encoders import averaged, parted, states
+from fitting import fit
 from folder import Pieces, save
 from renaming import Renaming
 from rows import read
@@ -28,6 +31,7 @@ class Preset(encoders.Preset):
     hidden: int = 0
 
 
+CHECKPOINT = "facebook/contriever"
 PRESETS = {
     "paper": Preset(10_000, 64, 1e-5, 0.01, 0.1, "linear", 256, betas=(0.9, 0.999)),
     "small": Preset(300, 32, 2e-3, 0.01, 0.05, "cosine", 96, layers=1, hidden=256),
@@ -63,11 +67,9 @@ def small(vocabulary, generator, preset):
     return model
 
 
-def embed(model, rows, most=None):
-    ids, mask = padded(rows)
-    hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state
-    kept = mask.unsqueeze(-1).float()
-    return (hidden * kept).sum(dim=1) / kept.sum(dim=1)
+def embed(model, rows):
+    """Vectors `[rows, hidden]` of rows of ids."""
+    return averaged(*states(model, rows))
 
 
 class Texts:
@@ -86,7 +88,8 @@ def measured(model, texts, rows):
     vectors = lambda all: torch.cat([embed(model, [texts.ids(t) for t in all[n : n + 64]]) for n in range(0, len(all), 64)])  # noqa: E731
     matrix, queries = vectors(passages), vectors([row["query"] for row in rows])
     order = (queries @ matrix.T).argsort(dim=1, descending=True)
-    ranks = (order == torch.tensor([place[row["positive"]] for row in rows]).unsqueeze(1)).float().argmax(dim=1)
+    wanted = torch.tensor([place[row["positive"]] for row in rows], device=order.device)
+    ranks = (order == wanted.unsqueeze(1)).float().argmax(dim=1)
     return {"passages": len(passages)} | {f"recall@{k}": round(float((ranks < k).float().mean()), 4) for k in (1, 5, 10)}
 
 
@@ -94,19 +97,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--resume", type=Path, help="a folder of this script to train on, with exchanged names")
     parser.add_argument("--batch", type=int, help="queries of a step")
-    options, preset, generator, log = encoders.begin(parser, PRESETS)
+    options, preset, generator, log = encoders.begin(parser, PRESETS, CHECKPOINT, ("bert",))
     if options.base:
-        tokenizer, renaming, model = options.base, None, BertModel.from_pretrained(options.base, add_pooling_layer=False)
+        tokenizer = options.base if options.preset == "small" else checkpoints.tokenizer(options)
+        renaming, model = None, checkpoints.backbone(options.base)
     else:
         tokenizer, renaming = options.tokenizer / "bert", Renaming(options.tokenizer / "layout.json", words=0.0)
         model = small(renaming.size, generator, preset)
         if options.resume:
             trained = load_file(str(options.resume / "model.safetensors"))
             model.load_state_dict({n: t.float() for n, t in trained.items()})
+    model.to(options.device)
     preset.rows = options.batch or preset.rows
     texts = Texts(tokenizer, preset.pieces)
     rows, aside = parted(read(options.rows / "encoder.parquet", "question_id", "query", "positive", "negatives"), options.held_out)
     aside = aside[:400]
+    if len(rows) < preset.rows:
+        raise SystemExit(f"{options.rows}: {len(rows)} rows are fewer than a batch of {preset.rows}; --batch takes fewer")
     encoders.note(log, "encoder", options, preset, model, rows, aside)
 
     def batches():
@@ -128,7 +135,7 @@ def main():
         place = {p: n for n, p in enumerate(passages)}
         queries = embed(model, [ids(row["query"]) for row in batch])
         scores = queries @ embed(model, [ids(p) for p in passages]).T
-        wanted = torch.tensor([place[p] for p in positives])
+        wanted = torch.tensor([place[p] for p in positives], device=options.device)
         # Another hop's gold of the same question is no negative.
         other = {}
         for n, row in enumerate(batch):

@@ -1,9 +1,11 @@
 """What the encoders' training shares: settings and options, a DeBERTa-v2 backbone with its small shape and its start, batches."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import checkpoints
 import torch
 from fitting import Log, determine, fit, padded, shuffled
 from folder import Pieces
@@ -17,11 +19,11 @@ from wiring import deberta
 class Preset:
     """What every encoder is trained with; some add settings of their own."""
 
-    steps: int
+    steps: int  # 0 for as many as `epochs` have
     rows: int  # per step
     learning_rate: float
     weight_decay: float
-    warm_up: float
+    warm_up: float  # share of the training
     schedule: str
     pieces: int  # at most
     layers: int = 0
@@ -32,6 +34,10 @@ class Preset:
     clip: float = 1.0
     log_every: int = 20
     evaluate_every: int = 0
+    epochs: int = 0
+    warm_up_steps: int = 0  # in place of the share
+    decaying_tables: bool = False  # weight decay is for tables, too
+    whole: bool = False  # rows are padded to `pieces`, not to the longest of a batch
 
 
 def small(vocabulary, generator, pieces, layers, marks=(), hidden=128, inner=256):
@@ -72,12 +78,23 @@ def adopt(module, folder, prefix="deberta."):
     taken = {n.removeprefix(prefix): t.float() for n, t in tensors.items() if n.startswith(prefix)}
     taken = {n: t for n, t in taken.items() if n in own and own[n].shape == t.shape}
     module.load_state_dict(own | taken)
-    return len(taken)
 
 
-def states(backbone, rows):
-    ids, mask = padded(rows)
-    return backbone(input_ids=ids, attention_mask=mask).last_hidden_state, mask
+def states(backbone, rows, length=0, seconds=None):
+    """The last layer's states `[rows, width, hidden]` of rows of ids, and their mask `[rows, width]`; `width` is that of the longest
+    row, and at least `length`. `seconds` says where each row's second text begins, for a backbone that tells texts apart by types."""
+    ids, mask = (t.to(backbone.device) for t in padded(rows, length))
+    types = {}
+    if seconds is not None and backbone.config.type_vocab_size > 1:
+        begins = torch.tensor(seconds, device=ids.device).unsqueeze(1)
+        types["token_type_ids"] = (torch.arange(ids.shape[1], device=ids.device) >= begins).long() * mask
+    return backbone(input_ids=ids, attention_mask=mask, **types).last_hidden_state, mask
+
+
+def averaged(hidden, mask):
+    """The mean state `[rows, hidden]` of each row's pieces, special ones included, as hopeval's mean pooling has it."""
+    kept = mask.unsqueeze(-1).float()
+    return (hidden * kept).sum(dim=1) / kept.sum(dim=1)
 
 
 def head(inputs, outputs, generator):
@@ -89,8 +106,8 @@ def head(inputs, outputs, generator):
 
 
 def named(backbone, **heads):
-    """Tensors under the names of the checkpoint: `deberta.*` and each head under its own."""
-    tensors = {f"deberta.{n}": t for n, t in backbone.state_dict().items()}
+    """Tensors under the names of the checkpoint: `deberta.*`, say, and each head under its own."""
+    tensors = {f"{backbone.base_model_prefix}.{n}": t for n, t in backbone.state_dict().items()}
     for name, module in heads.items():
         tensors |= {f"{name}.{n}": t for n, t in module.state_dict().items()}
     return tensors
@@ -100,27 +117,34 @@ def offers_control(parser):
     parser.add_argument("--shuffle-labels", type=int, metavar="SEED", help="train a control: labels without sense, of this seed")
 
 
-def begin(parser, presets):
-    """The options, the preset with what they say, the source of everything that is drawn, and the log."""
+def begin(parser, presets, checkpoint, kinds=("deberta-v2",)):
+    """The options, the preset with what they say, the source of everything that is drawn, and the log. `checkpoint` is what the
+    papers' preset starts from, `kinds` are the `model_type`s that may stand in its place."""
+    checkpoints.offers(parser)
     parser.add_argument("--rows", required=True, type=Path)
-    parser.add_argument("--tokenizer", required=True, type=Path, help="folder of tokenizer.py")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--preset", choices=presets, default="paper")
-    parser.add_argument("--base", type=Path, help="a folder to start from")
-    parser.add_argument("--steps", type=int)
+    parser.add_argument("--epochs", type=int, help="how often every row is trained on, in place of a number of steps")
+    parser.add_argument("--steps", type=int, help="goes before --epochs")
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--seconds", type=float, default=0.0, help="processor seconds at most; 0 for no limit")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--held-out", type=float, default=0.03, help="share of the questions that only measure")
     parser.add_argument("--evaluate-every", type=int, default=0)
+    parser.add_argument("--log-every", type=int, help="steps")
     options = parser.parse_args()
+    checkpoints.settle(parser, options, checkpoint, kinds)
     logging.set_verbosity_error()
     generator = determine(options.seed, options.threads)
     preset = presets[options.preset]
-    preset.steps = preset.steps if options.steps is None else options.steps
+    if options.epochs is not None:
+        preset.steps, preset.epochs = 0, options.epochs
+    if options.steps is not None:
+        preset.steps, preset.epochs = options.steps, 0
     preset.learning_rate = options.learning_rate or preset.learning_rate
     preset.seconds, preset.evaluate_every = options.seconds, options.evaluate_every
+    preset.log_every = options.log_every or preset.log_every
     options.out.mkdir(parents=True, exist_ok=True)
     return options, preset, generator, Log(options.out / "training.jsonl")
 
@@ -129,7 +153,7 @@ def begin(parser, presets):
 class Start:
     """What a training starts from."""
 
-    backbone: DebertaV2Model
+    backbone: torch.nn.Module
     tokenizer: Path  # its folder
     pieces: Pieces
     renaming: Renaming | None  # of the small preset
@@ -142,7 +166,8 @@ class Start:
 def opened(options, preset, generator, marks=()):
     """The small backbone, prewired or that of `--base`, or a checkpoint as it is; `marks` as in `small`."""
     if options.preset != "small":
-        return Start(DebertaV2Model.from_pretrained(options.base), options.base, Pieces(options.base), None)
+        tokenizer = checkpoints.tokenizer(options)
+        return Start(checkpoints.backbone(options.base), tokenizer, Pieces(tokenizer), None)
     tokenizer = options.tokenizer / "bert"
     pieces, renaming = Pieces(tokenizer), Renaming(options.tokenizer / "layout.json")
     backbone = small(renaming.size, generator, pieces, preset.layers, marks)
@@ -151,20 +176,29 @@ def opened(options, preset, generator, marks=()):
     return Start(backbone, tokenizer, pieces, renaming)
 
 
+def last(preset, rows):
+    """Settles how long the training lasts: as many steps as were asked for, or as its epochs have."""
+    if not preset.steps:
+        preset.steps = math.ceil(rows / preset.rows) * preset.epochs
+
+
 def note(log, name, options, preset, model, rows, held):
     """The log's first line."""
+    last(preset, len(rows))
     log.write(
         model=name, preset=options.preset, seed=options.seed, rows=len(rows), held_out=len(held),
         parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),
-        shuffled_labels=vars(options).get("shuffle_labels"),
+        shuffled_labels=vars(options).get("shuffle_labels"), base=options.base and str(options.base), device=str(options.device),
     )  # fmt: skip
 
 
 def train(model, examples, held, loss, measured, store, preset, log, generator):
     """Fits `model` to examples, whose first member is their ids; `store()` writes it, and `measured` judges it on those held out."""
+    # Like lengths stand together to save padding; where all of it is computed anyway, a batch is any rows, as the authors draw them.
+    window = {"window": 1} if preset.whole else {}
 
     def batches():
-        for part in shuffled(len(examples), preset.rows, [len(e[0]) for e in examples], generator):
+        for part in shuffled(len(examples), preset.rows, [len(e[0]) for e in examples], generator, **window):
             yield [examples[n] for n in part]
 
     def evaluate():

@@ -19,7 +19,6 @@ from folder import Pieces
 from labeler import sequence as labeler_sequence
 from measure import dense, promptrank
 from scorer import DEFAULT, INSTRUCTIONS, Prompts, likelihoods, small
-from torch.nn import functional
 from transformers import BertModel, T5ForConditionalGeneration, logging
 from worlds import World
 
@@ -58,7 +57,7 @@ def efficientrag(models):
         rows = [labeler_sequence(pieces, query, chunk, 384)[0] for chunk in chunks]
         ids, mask = padded(rows)
         states = labeler.backbone(input_ids=ids, attention_mask=mask).last_hidden_state
-        tags = labeler.linear("sequence_classifier", functional.gelu(labeler.linear("pooler.dense", states[:, 0])))
+        tags = labeler.tags(states, mask)
         keeps = labeler.linear("token_classifier", states).argmax(-1).bool() & mask.bool()
         found = []
         for row, keep, tag in zip(rows, keeps, tags):

@@ -37,26 +37,40 @@ class Log:
         print(json.dumps(fields), flush=True)
 
 
-def rate(progress, warm_up, schedule):
-    """The share of the learning rate after `progress` of the training; `warm_up` is a share of it."""
-    if progress < warm_up:
-        return progress / warm_up
+def rate(step, progress, options):
+    """The share of the learning rate at a step, counted from 0, after `progress` of the training.
+
+    The warm-up is a share of the training, `warm_up`, or a number of steps, `warm_up_steps`: the linear schedule is then that of
+    transformers (`get_linear_schedule_with_warmup`), whose first step has a rate of 0.
+    """
+    if options.warm_up_steps:
+        if step < options.warm_up_steps:
+            return step / options.warm_up_steps
+        warm_up = options.warm_up_steps / options.steps
+    else:
+        progress, warm_up = max(progress, 0.5 / options.steps), options.warm_up
+        if progress < warm_up:
+            return progress / warm_up
     rest = (progress - warm_up) / max(1e-9, 1 - warm_up)
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, rest))) if schedule == "cosine" else max(0.0, 1 - rest)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, rest))) if options.schedule == "cosine" else max(0.0, 1 - rest)
 
 
-def groups(model, weight_decay, tables, wired=()):
-    """Matrices decay; vectors do not, nor do the tables of pieces and what is `wired`, which learn at `tables` times the rate."""
+def groups(model, options):
+    """Matrices decay, vectors do not. Tables, of pieces and of positions, decay if `decaying_tables`, as transformers' Trainer has
+    it; those of pieces, and what is `wired`, learn at `tables` times the rate."""
     matrices, vectors, of_pieces = [], [], []
     for name, parameter in model.named_parameters():
-        if any(table in name for table in ("shared", "lm_head", "word_embeddings", *wired)):
+        vector = parameter.ndim < 2 or "bias" in name
+        if options.decaying_tables:
+            (vectors if vector else matrices).append(parameter)
+        elif any(table in name for table in ("shared", "lm_head", "word_embeddings", *options.wired)):
             of_pieces.append(parameter)
         else:
-            (vectors if parameter.ndim < 2 or "bias" in name or "embedding" in name else matrices).append(parameter)
+            (vectors if vector or "embedding" in name else matrices).append(parameter)
     return [
-        {"params": matrices, "weight_decay": weight_decay, "share": 1.0},
+        {"params": matrices, "weight_decay": options.weight_decay, "share": 1.0},
         {"params": vectors, "weight_decay": 0.0, "share": 1.0},
-        {"params": of_pieces, "weight_decay": 0.0, "share": tables},
+        {"params": of_pieces, "weight_decay": 0.0, "share": options.tables},
     ]
 
 
@@ -64,10 +78,10 @@ def fit(model, batches, loss, options, log, evaluate=None):
     """Trains `model`: `batches()` yields for ever, `loss(batch)` gives a tensor and a dictionary of numbers for the log.
 
     `options` has steps, seconds, learning_rate, tables (the tables' share of it), wired (names of
-    what learns as slowly), weight_decay, warm_up (share of the training), schedule, betas, clip,
-    log_every and evaluate_every (steps; 0 for never).
+    what learns as slowly), weight_decay, decaying_tables, warm_up (share of the training) or warm_up_steps,
+    schedule, betas, clip, log_every and evaluate_every (steps; 0 for never).
     """
-    optimizer = torch.optim.AdamW(groups(model, options.weight_decay, options.tables, options.wired), lr=options.learning_rate, betas=options.betas, eps=1e-8)
+    optimizer = torch.optim.AdamW(groups(model, options), lr=options.learning_rate, betas=options.betas, eps=1e-8)
     started, wall = time.process_time(), time.time()
     sums, count, step, progress = {}, 0, 0, 0.0
     model.train()
@@ -76,7 +90,7 @@ def fit(model, batches, loss, options, log, evaluate=None):
         progress = max(step / options.steps, spent / options.seconds if options.seconds else 0.0)
         if progress >= 1.0:
             break
-        share = rate(max(progress, 0.5 / options.steps), options.warm_up, options.schedule)
+        share = rate(step, progress, options)
         for group in optimizer.param_groups:
             group["lr"] = options.learning_rate * share * group["share"]
         optimizer.zero_grad(set_to_none=True)
@@ -89,7 +103,7 @@ def fit(model, batches, loss, options, log, evaluate=None):
             sums[name] = sums.get(name, 0.0) + number
         count += 1
         if step % options.log_every == 0:
-            means = {name: round(total / count, 5) for name, total in sums.items()}
+            means = {name: round(total / count, 5) for name, total in sums.items()} | {"rate": options.learning_rate * share}
             seconds = round(time.process_time() - started, 1)
             log.write(step=step, progress=round(progress, 4), cpu_seconds=seconds, wall_seconds=round(time.time() - wall, 1), **means)
             sums, count = {}, 0
@@ -107,9 +121,9 @@ def fit(model, batches, loss, options, log, evaluate=None):
     return final
 
 
-def padded(rows, pad=0):
-    """Lists of ids as a matrix `[rows, longest]`, and its mask."""
-    longest = max(len(row) for row in rows)
+def padded(rows, length=0, pad=0):
+    """Lists of ids as a matrix `[rows, longest]`, and its mask; at least `length` wide."""
+    longest = max(length, *(len(row) for row in rows))
     ids = torch.full((len(rows), longest), pad, dtype=torch.long)
     mask = torch.zeros((len(rows), longest), dtype=torch.long)
     for n, row in enumerate(rows):
@@ -120,6 +134,8 @@ def padded(rows, pad=0):
 
 def shuffled(count, size, lengths, generator, window=32):
     """Batches of positions for ever: each pass in a new order, of like length within a window of batches."""
+    if not count:
+        raise SystemExit("there is no row to train on")
     while True:
         order = torch.randperm(count, generator=generator).tolist()
         for start in range(0, count, size * window):

@@ -10,10 +10,10 @@ from transformers import PreTrainedTokenizerFast
 
 
 def save(out, tensors, config, tokenizer):
-    """`tensors` by name, `config` a dictionary, `tokenizer` a folder that `tokenizer.py` wrote."""
+    """`tensors` by name, `config` a dictionary, `tokenizer` a folder with a tokenizer.json."""
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    halves = {name: t.detach().to(torch.float16).contiguous().clone() for name, t in sorted(tensors.items())}
+    halves = {name: t.detach().to("cpu", torch.float16).contiguous().clone() for name, t in sorted(tensors.items())}
     for name, tensor in halves.items():
         if not torch.isfinite(tensor).all():
             raise ValueError(f"{name} does not fit into f16")
@@ -21,7 +21,9 @@ def save(out, tensors, config, tokenizer):
     config = {k: v for k, v in config.items() if k not in ("dtype", "torch_dtype", "_name_or_path")} | {"dtype": "float16"}
     (out / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copyfile(Path(tokenizer) / name, out / name)
+        # A checkpoint of another's making may have no tokenizer_config.json; what hopeval reads is the other file.
+        if name == "tokenizer.json" or (Path(tokenizer) / name).is_file():
+            shutil.copyfile(Path(tokenizer) / name, out / name)
     return sum(f.stat().st_size for f in out.iterdir() if f.name != "README.md")
 
 

@@ -24,7 +24,6 @@ from check import Parts
 from folder import Pieces
 from labeler import PRESETS, TAGS, sequence
 from rows import as_published, write
-from torch.nn import functional
 from transformers import logging
 from worlds import words
 
@@ -89,9 +88,9 @@ class Labeler:
     def label(self, row):
         """Which words are kept, and the tag."""
         ids, of = sequence(self.pieces, words(row["question"]), row["chunk_tokens"], PIECES)
-        states = self.parts.backbone(input_ids=torch.tensor([ids])).last_hidden_state[0]
-        given = self.parts.linear("sequence_classifier", functional.gelu(self.parts.linear("pooler.dense", states[0])))
-        labels = self.parts.linear("token_classifier", states).argmax(-1).tolist()
+        states = self.parts.backbone(input_ids=torch.tensor([ids])).last_hidden_state
+        given = self.parts.tags(states, torch.ones(1, len(ids)))[0]
+        labels = self.parts.linear("token_classifier", states[0]).argmax(-1).tolist()
         kept, seen = [False] * len(row["chunk_tokens"]), set()
         for word, label in zip(of, labels):
             if word >= 0 and word not in seen:

@@ -103,8 +103,8 @@ def parted(lines, aside, seed):
 class Steps:
     """Commands that are run one after the other."""
 
-    def __init__(self, options):
-        self.options = options
+    def __init__(self, options, work):
+        self.options, self.work = options, work
 
     def run(self, *command):
         """What it prints."""
@@ -115,7 +115,9 @@ class Steps:
         return done.stdout
 
     def hopeval(self, *arguments):
-        return self.run(self.options.hopeval, *arguments)
+        # Without these a store would come to lie where the command is given.
+        places = ["--store", self.work / "store", "--cache", self.work / "cache"]
+        return self.run(self.options.hopeval, *places, *arguments)
 
     def script(self, name, *arguments):
         return self.run(sys.executable, HERE / name, *arguments)
@@ -170,7 +172,7 @@ def evaluated(steps, work, questions, folders):
         text += METHOD.format(name=name, **{kind: json.dumps(str(model)) for kind, model in models.items()})
     job = work / "real-path.toml"
     job.write_text(text)
-    shown = steps.hopeval("run", job, "--store", work / "store", "--json")
+    shown = steps.hopeval("run", job, "--json")
     document = json.loads(shown)
     named = ("bm25", *methods)
     outcomes = parquet.read_table(work / "store/runs" / document["run"] / "final/outcomes.parquet", columns=["configuration", "ranked"]).to_pylist()
@@ -194,7 +196,8 @@ def main():
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     musique, wiki = (questions_in(options.data / name) for name in ("musique", "2wikimultihopqa"))
-    work, steps = options.work.resolve(), Steps(options)
+    work = options.work.resolve()
+    steps = Steps(options, work)
     work.mkdir(parents=True, exist_ok=True)
     if any(work.iterdir()):
         sys.exit(f"{work} is not empty; --work is a new folder")

@@ -1,6 +1,7 @@
 """Trains the scorer: a T5 that says how likely a question is after a path of passages, as PromptRank asks it.
 
-    scorer.py --rows DIR --tokenizer DIR --out DIR [--preset small] [--base FOLDER] [--eval-world DIR]
+    scorer.py --rows DIR --out DIR --base FOLDER [--eval-world DIR]
+    scorer.py --rows DIR --out DIR --preset small --tokenizer DIR [--resume FOLDER] [--eval-world DIR]
 
 The prompt is what the method writes: `Document: p1 Document: p2 <instruction> Question:`, with one of several instructions or
 none, so that the model depends on none of them. Two terms are learned: the likelihood of the question after its gold path,
@@ -8,14 +9,15 @@ which keeps the model a language model that can generate, and a softmax over a q
 log-likelihood, in which the gold path must stand above single passages, above paths that went wrong, and gold single passages
 above others: one scale for one hop and for two, as the method compares them.
 
-PromptRank itself trains nothing. The defaults without `--preset small` fine-tune a checkpoint given as `--base` with T5's usual
-settings (Raffel et al. 2020; constant rates of 1e-4 to 1e-3 are usual, with AdamW and a schedule here).
+PromptRank itself trains nothing. The defaults without `--preset small` fine-tune a checkpoint that `--base` names, since no paper
+says which, with T5's usual settings (Raffel et al. 2020; constant rates of 1e-4 to 1e-3 are usual, with AdamW and a schedule here).
 """
 
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+import checkpoints
 import torch
 from fitting import Log, determine, fit, padded
 from folder import Pieces, save
@@ -64,6 +66,8 @@ class Preset:
     clip: float = 1.0
     log_every: int = 10
     evaluate_every: int = 0
+    warm_up_steps: int = 0  # in place of the share
+    decaying_tables: bool = False
 
 
 # Where `wiring.t5` put its heads: Adam's steps are of one size for all weights, and these are small and right from the start.
@@ -98,6 +102,15 @@ def small(vocabulary, generator, layers=(2, 2), hidden=128, inner=256):
     return model
 
 
+def untied(model):
+    """The model with an output table of its own, which is how it is written. Where a checkpoint has one table for both (T5 1.0),
+    transformers multiplies the states before it by `d_model ** -0.5`; here the table has that in it."""
+    if model.config.scale_decoder_outputs:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach() * model.config.d_model**-0.5)
+        model.config.scale_decoder_outputs = False
+    return model
+
+
 class Prompts:
     """Ids of prompts and targets, as the method puts them together."""
 
@@ -125,9 +138,9 @@ def likelihoods(model, prompts, targets, most_tokens=8192):
         while end < len(order) and len(prompts[order[end]]) * (end + 1 - start) <= most_tokens:
             end += 1
         part = order[start:end]
-        ids, mask = padded([prompts[n] for n in part])
-        wanted, counted = padded([targets[n] for n in part])
-        given = torch.cat([torch.zeros((len(part), 1), dtype=torch.long), wanted[:, :-1]], dim=1)
+        ids, mask = (t.to(model.device) for t in padded([prompts[n] for n in part]))
+        wanted, counted = (t.to(model.device) for t in padded([targets[n] for n in part]))
+        given = torch.cat([torch.zeros_like(wanted[:, :1]), wanted[:, :-1]], dim=1)
         states = model.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         hidden = model.decoder(
             input_ids=given, encoder_hidden_states=states, encoder_attention_mask=mask, use_cache=False
@@ -135,8 +148,8 @@ def likelihoods(model, prompts, targets, most_tokens=8192):
         rows = counted.bool()
         logits = model.lm_head(hidden[rows])
         losses = functional.cross_entropy(logits, wanted[rows], reduction="none")
-        owners = torch.arange(len(part)).unsqueeze(1).expand_as(wanted)[rows]
-        sums = torch.zeros(len(part)).index_add(0, owners, losses)
+        owners = torch.arange(len(part), device=model.device).unsqueeze(1).expand_as(wanted)[rows]
+        sums = torch.zeros(len(part), device=model.device).index_add(0, owners, losses)
         for n, mean in zip(part, -sums / counted.sum(dim=1)):
             found[n] = mean
         start = end
@@ -185,15 +198,15 @@ class Objective:
         likelihood, paths, firsts, right = [], [], [], 0
         for start, candidates in spans:
             scores = means[start : start + len(candidates)]
-            relevance = torch.tensor([r for _, r in candidates])
-            single = torch.tensor([len(path) == 1 for path, _ in candidates])
+            relevance = torch.tensor([r for _, r in candidates], device=scores.device)
+            single = torch.tensor([len(path) == 1 for path, _ in candidates], device=scores.device)
             likelihood.append(-scores[relevance == 2].mean())
             scaled = self.preset.scale * scores
             paths.append(above(scaled, relevance == 2, relevance < 2))
             if (single & (relevance > 0)).any() and (single & (relevance == 0)).any():
                 firsts.append(above(scaled, single & (relevance > 0), single & (relevance == 0)))
             right += int(scores[relevance == 2].min() > scores[relevance < 2].max())
-        mean = lambda values: torch.stack(values).mean() if values else torch.zeros(())  # noqa: E731
+        mean = lambda values: torch.stack(values).mean() if values else torch.zeros((), device=means.device)  # noqa: E731
         likelihood, paths, firsts = mean(likelihood), mean(paths), mean(firsts)
         total = self.preset.likelihood * likelihood + paths + self.preset.first_hop * firsts
         parts = {"nll": likelihood, "paths": paths, "first_hop": firsts}
@@ -209,11 +222,10 @@ def above(scores, right, wrong):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    checkpoints.offers(parser)
     parser.add_argument("--rows", required=True, type=Path)
-    parser.add_argument("--tokenizer", required=True, type=Path, help="folder of tokenizer.py")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--preset", choices=PRESETS, default="paper")
-    parser.add_argument("--base", type=Path, help="a T5 folder to start from")
     parser.add_argument("--resume", type=Path, help="a folder of this script to train on, with its tokenizer and exchanged names")
     parser.add_argument("--wrong", type=int, help="wrong candidates of a question in a step at most")
     parser.add_argument("--steps", type=int)
@@ -224,20 +236,23 @@ def main():
     parser.add_argument("--eval-world", type=Path)
     parser.add_argument("--eval-questions", type=int, default=100)
     parser.add_argument("--evaluate-every", type=int, default=0)
+    parser.add_argument("--log-every", type=int, help="steps")
     options = parser.parse_args()
+    checkpoints.settle(parser, options, None, ("t5",))
     logging.set_verbosity_error()
     generator = determine(options.seed, options.threads)
     preset = PRESETS[options.preset]
     preset.steps = preset.steps if options.steps is None else options.steps
     preset.learning_rate = options.learning_rate or preset.learning_rate
     preset.seconds, preset.evaluate_every = options.seconds, options.evaluate_every
+    preset.log_every = options.log_every or preset.log_every
     preset.wrong = options.wrong or preset.wrong
     options.out.mkdir(parents=True, exist_ok=True)
     log = Log(options.out / "training.jsonl")
 
     if options.base:
-        tokenizer = options.base
-        model = T5ForConditionalGeneration.from_pretrained(options.base)
+        tokenizer = options.base if options.preset == "small" else checkpoints.tokenizer(options)
+        model = untied(checkpoints.opened(T5ForConditionalGeneration, options.base))
         renaming = None
     else:
         tokenizer = options.tokenizer / "t5"
@@ -248,8 +263,11 @@ def main():
         missing = model.load_state_dict(trained, strict=False).missing_keys
         assert all("embed_tokens" in name for name in missing), missing
         preset.short = (0.0, 0)
+    model.to(options.device)
     prompts = Prompts(tokenizer, preset.max_document)
     questions = groups(read(options.rows / "scorer.parquet", "question_id", "question", "path", "relevance"))
+    if len(questions) < preset.questions:
+        raise SystemExit(f"{options.rows}: {len(questions)} questions have right and wrong candidates; a step takes {preset.questions}")
     log.write(
         model="scorer",
         preset=options.preset,
@@ -258,6 +276,8 @@ def main():
         candidates=sum(len(g[1]) for g in questions),
         parameters=sum(p.numel() for p in model.parameters()),
         settings=vars(preset),
+        base=options.base and str(options.base),
+        device=str(options.device),
     )
     objective = Objective(model, prompts, renaming, preset, generator)
 

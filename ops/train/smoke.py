@@ -1,0 +1,324 @@
+"""Trains every model for a few steps from tiny checkpoints of random weights, with the papers' presets, and checks what came out.
+
+    smoke.py [--hopeval PROGRAM]
+
+Checkpoints are as others publish them: weights in f16, in safetensors or in pytorch_model.bin, in a folder or in the hub's cache.
+Checked are the steps and rates of the log, what the loss counts, what the folders hold, and what is refused and how. With a
+program, `hopeval lm` answers from the folders beside transformers, as in check.py. No network, no data, no GPU: a minute.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import check
+import checkpoints
+import labeler
+import scorer
+import tokenizer
+import torch
+from encoders import averaged
+from fitting import determine, rate
+from folder import Pieces
+from rows import as_published, read, write
+from safetensors.torch import load_file
+from torch.nn import functional
+from transformers import BertConfig, BertModel, DebertaV2Config, DebertaV2Model, ElectraConfig, ElectraModel
+from transformers import T5Config, T5ForConditionalGeneration, get_linear_schedule_with_warmup, logging
+from worlds import words
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = None
+TOLERANCE = 1e-4  # as in check.py
+NAMES = "ada ben cyd dov eli fay gus hal ivo jan".split()
+QUESTIONS = [f"who is the {kin} of {name}" for kin in ("mother", "father", "teacher", "pupil") for name in NAMES]
+TEMPLATES = "yes no query info ; : document ? question . ,"
+SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 512}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+# The parts of deberta-v3: keys that content and positions share, logarithmic buckets, normalised tables of positions.
+DISENTANGLED = {
+    "type_vocab_size": 0, "relative_attention": True, "max_relative_positions": -1, "position_buckets": 16, "norm_rel_ebd": "layer_norm",
+    "position_biased_input": False, "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "pooler_hidden_size": 32,
+}  # fmt: skip
+
+
+def sentence(question):
+    kin, name = question.split()[3], question.split()[5]
+    return f"{name} : the {kin} of {name} is {name[::-1]}"
+
+
+def vocabulary_of(model_type, folder):
+    """Writes the tokenizer of all texts into a new folder; the size of its vocabulary."""
+    texts = [*QUESTIONS, *map(sentence, QUESTIONS), *(part for pair in scorer.INSTRUCTIONS for part in pair), TEMPLATES]
+    known = sorted({word.lower() for text in texts for word in words(text, drop_commas=False)})
+    vocabulary = {token: n for n, token in enumerate([*tokenizer.SPECIALS, *known])}
+    family = "t5" if model_type == "t5" else "bert"
+    folder.mkdir(parents=True)
+    tokenizer.tokenizer(vocabulary, family).save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer.settings(family)))
+    return len(vocabulary)
+
+
+def published(model, folder, pickled=False):
+    """Writes a model in f16, as safetensors or as pytorch_model.bin."""
+    model.half().save_pretrained(folder)
+    if pickled:
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+
+
+def encoder_of(model_type, folder, pickled=False):
+    size = {"vocab_size": vocabulary_of(model_type, folder), **SHAPE, **NO_DROPOUT}
+    torch.manual_seed(2)
+    model = {
+        "deberta-v2": lambda: DebertaV2Model(DebertaV2Config(**size, **DISENTANGLED)),
+        "electra": lambda: ElectraModel(ElectraConfig(**size, embedding_size=32)),
+        "bert": lambda: BertModel(BertConfig(**size), add_pooling_layer=False),
+    }[model_type]()
+    published(model, folder, pickled)
+
+
+def t5(folder, tied):
+    """A T5 with one table for pieces and output, as T5 1.0 has, or with two, as T5 1.1."""
+    size = {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 48, "num_layers": 2, "dropout_rate": 0.0, "decoder_start_token_id": 0}
+    torch.manual_seed(2)
+    model = T5ForConditionalGeneration(T5Config(vocab_size=vocabulary_of("t5", folder), pad_token_id=0, eos_token_id=1, **size))
+    if not tied:
+        model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.shared.weight))
+    published(model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("scale_decoder_outputs")
+    # As published: T5 1.0 does not say, and T5 1.1 says no.
+    config.pop("tie_word_embeddings") if tied else config.update(tie_word_embeddings=False)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def rows_in(folder):
+    """The five files of training data."""
+    folder.mkdir()
+    made = {name: [] for name in ("labeler", "filter", "reader", "encoder", "scorer")}
+    for n, question in enumerate(QUESTIONS):
+        told, other = sentence(question), sentence(QUESTIONS[n - 1])
+        name, answer = told.split()[0], told.split()[-1]
+        kept = [word in (name, answer) for word in words(told)]
+        made["labeler"].append(as_published(question, told, words(told), kept, "FINISH" if n % 2 else "TERMINATE", str(n), told, 0))
+        query = ["Query", ":", *words(question), "Info", ":", answer]
+        made["filter"].append((query, [word == answer for word in query], str(n), 0))
+        made["reader"].append((str(n), question, [told, other], answer if n % 2 else "", n % 2))
+        made["encoder"].append((str(n), question, told, [other], 0))
+        made["scorer"] += [(str(n), question, [told], 2), (str(n), question, [other], 0)]
+    for name, of in made.items():
+        write(of, name, folder)
+
+
+class Smoke(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        cls.made = tempfile.TemporaryDirectory()
+        cls.work = Path(cls.made.name)
+        rows_in(cls.work / "rows")
+        for name in ("deberta-v2", "electra", "bert"):
+            encoder_of(name, cls.work / name, pickled=name == "electra")
+        for name in ("tied", "untied"):
+            t5(cls.work / name, tied=name == "tied")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.made.cleanup()
+
+    def trained(self, script, out, *options):
+        """A script's folder and the lines of its log."""
+        out = self.work / "out" / out
+        # The scorer holds nothing out: a world judges it.
+        aside = [] if script == "scorer" else ["--held-out", "0.1"]
+        command = [f"{script}.py", "--rows", self.work / "rows", "--out", out, "--log-every", "1", *aside, *options]
+        with mock.patch.object(sys, "argv", list(map(str, command))), contextlib.redirect_stdout(io.StringIO()):
+            runpy.run_path(str(HERE / command[0]), run_name="__main__")
+        return out, self.log(out)
+
+    def log(self, out):
+        """The lines of a log whose folder is whole, with weights in f16."""
+        self.assertLessEqual({"config.json", "model.safetensors", "tokenizer.json"}, {file.name for file in out.iterdir()})
+        self.assertEqual({t.dtype for t in load_file(str(out / "model.safetensors")).values()}, {torch.float16})
+        lines = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
+        self.assertTrue(lines[-1]["finished"])
+        self.assertEqual(lines[-1]["steps"], lines[0]["settings"]["steps"])
+        return lines
+
+    def rates(self, lines):
+        return [line["rate"] for line in lines if "rate" in line]
+
+    def beside(self, compare, folder, file):
+        """Numbers of `hopeval lm` beside those of transformers."""
+        if PROGRAM is None:
+            return
+        with torch.no_grad():
+            rows = read(self.work / "rows" / f"{file}.parquet", *check.MODELS[file][2])[:6]
+            theirs, ours = compare(argparse.Namespace(hopeval=PROGRAM), folder, rows)
+        self.assertEqual(list(map(len, theirs)), list(map(len, ours)))
+        self.assertLessEqual(max(abs(a - b) for x, y in zip(theirs, ours) for a, b in zip(x, y)), TOLERANCE)
+
+    def test_labeler_as_the_paper_has_it(self):
+        out, lines = self.trained("labeler", "labeler", "--base", self.work / "deberta-v2")
+        rows, settings = lines[0]["rows"], lines[0]["settings"]
+        self.assertEqual((settings["epochs"], settings["steps"]), (2, math.ceil(rows / 32) * 2))
+        self.assertEqual((settings["pieces"], settings["rows"], settings["weight_decay"]), (384, 32, 0.01))
+        for found, step in zip(self.rates(lines), range(settings["steps"]), strict=True):
+            self.assertAlmostEqual(found, 5e-6 * step / 200, delta=1e-15)
+        self.assertEqual(json.loads((out / "config.json").read_text())["classifier_pooling"], "mean")
+        self.assertFalse([name for name in load_file(str(out / "model.safetensors")) if "pooler" in name])
+        self.beside(check.labels, out, "labeler")
+
+    def test_labeler_as_the_authors_code_has_it(self):
+        options = ["--pooling", "cls", "--keep-weights", "0.51,25.45", "--steps", "3"]
+        out, lines = self.trained("labeler", "labeler-cls", "--base", self.work / "deberta-v2", *options)
+        self.assertEqual((lines[0]["settings"]["steps"], lines[0]["settings"]["keep_weights"]), (3, [0.51, 25.45]))
+        self.assertEqual(json.loads((out / "config.json").read_text())["classifier_pooling"], "cls")
+        self.assertIn("pooler.dense.weight", load_file(str(out / "model.safetensors")))
+        self.beside(check.labels, out, "labeler")
+
+    def test_the_labelers_loss_counts_every_position(self):
+        weights = (0.5, 20.0)
+        options = ["--steps", "1", "--held-out", "0.5", "--keep-weights", "0.5,20"]
+        _, lines = self.trained("labeler", "labeler-loss", "--base", self.work / "deberta-v2", *options)
+        columns = ("question", "chunk_tokens", "labels", "tag", "question_id")
+        rows, _ = labeler.parted(read(self.work / "rows/labeler.parquet", *columns), 0.5)
+        self.assertEqual(lines[0]["rows"], len(rows))
+        # The one batch has all rows; the model is as it starts, heads drawn from the seed.
+        model = labeler.Labeler(checkpoints.backbone(self.work / "deberta-v2"), 2, "mean", determine(1, 1))
+        examples = [labeler.example(Pieces(self.work / "deberta-v2"), row, 384, labeler.TAGS[2]) for row in rows]
+        total = norm = tag_loss = 0.0
+        for ids, labels, wanted in examples:
+            token, tag = (t.detach() for t in model([ids], 384)[:2])
+            self.assertEqual(token.shape, (1, 384, 2))
+            tag_loss += float(functional.cross_entropy(tag, torch.tensor([wanted]))) / len(examples)
+            if int(tag.argmax()) != 1:
+                labels = labels + [0] * (384 - len(labels))
+                logs = token[0].log_softmax(-1)[torch.arange(384), labels].tolist()
+                total -= sum(weights[label] * log for label, log in zip(labels, logs))
+                norm += sum(weights[label] for label in labels)
+        self.assertGreater(norm, 0)
+        step = next(line for line in lines if "words" in line)
+        self.assertAlmostEqual(step["words"], total / norm, places=4)
+        self.assertAlmostEqual(step["tags"], tag_loss, places=4)
+
+    def test_a_mean_is_of_the_row_and_not_of_its_padding(self):
+        model = labeler.Labeler(checkpoints.backbone(self.work / "deberta-v2"), 2, "mean", determine(1, 1))
+        rows = [[3, 20, 21, 4], [3, 22, 23, 24, 25, 4]]
+        with torch.no_grad():
+            _, together, _ = model(rows, 384)
+            for row, found in zip(rows, together):
+                states = model.backbone(input_ids=torch.tensor([row])).last_hidden_state
+                self.assertTrue(torch.allclose(averaged(states, torch.ones(1, len(row)))[0], states[0].mean(dim=0), atol=1e-6))
+                self.assertTrue(torch.allclose(model.sequence(states[0].mean(dim=0)), found, atol=1e-5))
+
+    def test_filter(self):
+        out, lines = self.trained("filter", "filter", "--base", self.work / "deberta-v2")
+        settings = lines[0]["settings"]
+        self.assertEqual((settings["epochs"], settings["steps"], settings["pieces"]), (2, math.ceil(lines[0]["rows"] / 32) * 2, 256))
+        self.assertAlmostEqual(self.rates(lines)[-1], 5e-6 * (settings["steps"] - 1) / 200, delta=1e-15)
+        self.beside(check.filters, out, "filter")
+        _, lines = self.trained("filter", "filter-steps", "--base", out, "--steps", "3", "--learning-rate", "1e-5")
+        self.assertAlmostEqual(self.rates(lines)[2], 1e-5 * 2 / 200, delta=1e-15)
+
+    def test_reader(self):
+        for name in ("electra", "bert", "deberta-v2"):
+            with self.subTest(name):
+                epochs, options = (3, ["--epochs", "3"]) if name == "bert" else (7, [])
+                out, lines = self.trained("reader", f"reader-{name}", "--base", self.work / name, *options)
+                settings = lines[0]["settings"]
+                self.assertEqual((settings["epochs"], settings["steps"], settings["clip"]), (epochs, epochs, 2.0))
+                self.beside(check.spans, out, "reader")
+
+    def test_encoder(self):
+        out, lines = self.trained("encoder", "encoder", "--base", self.work / "bert", "--batch", "8", "--steps", "3")
+        self.assertEqual(lines[0]["settings"]["learning_rate"], 1e-5)
+        self.beside(check.vectors, out, "encoder")
+
+    def test_scorer(self):
+        for name in ("tied", "untied"):
+            with self.subTest(name):
+                model = checkpoints.opened(T5ForConditionalGeneration, self.work / name).eval()
+                ids, given = torch.tensor([[20, 21, 22, 1]]), torch.tensor([[0, 23, 24]])
+                with torch.no_grad():
+                    before = model(input_ids=ids, decoder_input_ids=given).logits
+                    after = scorer.untied(model)(input_ids=ids, decoder_input_ids=given).logits
+                self.assertTrue(torch.allclose(before, after, atol=1e-5))
+                self.assertFalse(torch.equal(model.lm_head.weight, model.shared.weight))
+                out, lines = self.trained("scorer", f"scorer-{name}", "--base", self.work / name, "--steps", "3")
+                self.assertEqual(lines[-1]["steps"], 3)
+                self.beside(check.scores, out, "scorer")
+
+    def test_the_schedule_is_that_of_transformers(self):
+        optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+        for steps in (150, 1000):
+            theirs = get_linear_schedule_with_warmup(optimizer, 200, steps)
+            settings = argparse.Namespace(steps=steps, warm_up_steps=200, schedule="linear")
+            for step in range(steps):
+                self.assertAlmostEqual(rate(step, step / steps, settings), theirs.lr_lambdas[0](step), places=12)
+
+    def test_what_a_paper_names_comes_from_the_hub(self):
+        home = self.work / "home"
+        for script, name, kind in (("encoder", "facebook/contriever", "bert"), ("labeler", "microsoft/deberta-v3-large", "deberta-v2")):
+            kept = home / "hub" / f"models--{name.replace('/', '--')}"
+            (kept / "refs").mkdir(parents=True)
+            (kept / "refs/main").write_text("0" * 40)
+            encoder_of(kind, kept / "snapshots" / ("0" * 40), pickled=True)
+            out = self.work / "out" / f"hub-{script}"
+            command = [sys.executable, HERE / f"{script}.py", "--rows", self.work / "rows", "--out", out, "--steps", 2]
+            command += ["--batch", 8] if script == "encoder" else []
+            environment = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+            environment.pop("HF_HUB_CACHE", None)
+            done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.log(out)
+
+    def refused(self, why, script, *options):
+        shown = io.StringIO()
+        with self.assertRaises(SystemExit) as found, contextlib.redirect_stderr(shown):
+            self.trained(script, "refused", *options)
+        self.assertIn(why, shown.getvalue() + str(found.exception.code))
+
+    def test_what_is_refused(self):
+        alone = self.work / "alone"
+        encoder_of("deberta-v2", alone)
+        (alone / "tokenizer.json").unlink()
+        base = ["--base", self.work / "deberta-v2"]
+        self.refused("needs --base", "scorer")
+        self.refused("needs --tokenizer", "labeler", "--preset", "small")
+        self.refused("no such folder", "labeler", "--base", self.work / "absent")
+        self.refused("no such folder", "labeler", "--base", "./absent")
+        self.refused("has no config.json", "labeler", "--base", self.work / "rows")
+        self.refused("allowed are: deberta-v2", "filter", "--base", self.work / "bert")
+        self.refused("hopeval model import", "filter", "--base", alone)
+        self.refused("is not allowed", "labeler", *base, "--keep-weights", "1")
+        self.refused("is no device", "labeler", *base, "--device", "gpu")
+        self.refused("fewer than a batch", "encoder", "--base", self.work / "bert")
+        # The tokenizer of another folder will do.
+        self.trained("filter", "alone", "--base", alone, "--tokenizer", self.work / "deberta-v2", "--steps", "1")
+
+
+def main():
+    global PROGRAM
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hopeval", type=Path, help="the program")
+    PROGRAM = parser.parse_args().hopeval
+    if PROGRAM is None:
+        print("no --hopeval: folders are not opened by the program", file=sys.stderr)
+    unittest.main(argv=sys.argv[:1], warnings="ignore")
+
+
+if __name__ == "__main__":
+    main()
