@@ -80,14 +80,14 @@ def adopt(module, folder, prefix="deberta."):
     module.load_state_dict(own | taken)
 
 
-def states(backbone, rows, length=0, seconds=None):
+def states(backbone, rows, length=0, begins=None):
     """The last layer's states `[rows, width, hidden]` of rows of ids, and their mask `[rows, width]`; `width` is that of the longest
-    row, and at least `length`. `seconds` says where each row's second text begins, for a backbone that tells texts apart by types."""
+    row, and at least `length`. `begins` says where each row's second text begins, for a backbone that tells texts apart by types."""
     ids, mask = (t.to(backbone.device) for t in padded(rows, length))
     types = {}
-    if seconds is not None and backbone.config.type_vocab_size > 1:
-        begins = torch.tensor(seconds, device=ids.device).unsqueeze(1)
-        types["token_type_ids"] = (torch.arange(ids.shape[1], device=ids.device) >= begins).long() * mask
+    if begins is not None and backbone.config.type_vocab_size > 1:
+        second = torch.arange(ids.shape[1], device=ids.device) >= torch.tensor(begins, device=ids.device).unsqueeze(1)
+        types["token_type_ids"] = second.long() * mask
     return backbone(input_ids=ids, attention_mask=mask, **types).last_hidden_state, mask
 
 
@@ -176,15 +176,16 @@ def opened(options, preset, generator, marks=()):
     return Start(backbone, tokenizer, pieces, renaming)
 
 
-def last(preset, rows):
+def plan(preset, rows):
     """Settles how long the training lasts: as many steps as were asked for, or as its epochs have."""
-    if not preset.steps:
-        preset.steps = math.ceil(rows / preset.rows) * preset.epochs
+    preset.steps = preset.steps or math.ceil(rows / preset.rows) * preset.epochs
+    if preset.steps < 1:
+        raise SystemExit(f"there is nothing to train: {rows} rows, {preset.epochs} epochs, {preset.steps} steps")
 
 
 def note(log, name, options, preset, model, rows, held):
     """The log's first line."""
-    last(preset, len(rows))
+    plan(preset, len(rows))
     log.write(
         model=name, preset=options.preset, seed=options.seed, rows=len(rows), held_out=len(held),
         parameters=sum(p.numel() for p in model.parameters()), settings=vars(preset),

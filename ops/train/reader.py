@@ -48,9 +48,9 @@ class Reader(nn.Module):
         self.pooler = head(hidden, hidden, generator)
         self.rank = head(hidden, 1, generator)
 
-    def forward(self, rows, seconds):
-        """Logits of starts and ends `[rows, width]`, the rank `[rows]`, and the mask; `seconds` says where each row's context begins."""
-        hidden, mask = states(self.backbone, rows, seconds=seconds)
+    def forward(self, rows, begins):
+        """Logits of starts and ends `[rows, width]`, the rank `[rows]`, and the mask; `begins` says where each row's context begins."""
+        hidden, mask = states(self.backbone, rows, begins=begins)
         start, end = self.spans(hidden).unbind(dim=-1)
         return start, end, self.rank(torch.tanh(self.pooler(hidden[:, 0]))).squeeze(-1), mask
 
