@@ -39,6 +39,14 @@ threads = 1
 kind = "lm"
 model = "hopeval:reader"
 threads = 1
+[service.labeler]
+kind = "lm"
+model = "hopeval:labeler"
+threads = 1
+[service.filter]
+kind = "lm"
+model = "hopeval:filter"
+threads = 1
 [service.encoder]
 kind = "lm"
 model = "hopeval:encoder"
@@ -52,6 +60,13 @@ retriever = "bm25"
 [method.dense]
 kind = "one_step"
 retriever = "dense"
+[method.efficientrag]
+kind = "efficientrag"
+retriever = "dense"
+labeler = "labeler"
+filter = "filter"
+reader = "reader"
+k = 4
 [method.promptrank]
 kind = "promptrank"
 retriever = "tfidf"
@@ -77,6 +92,7 @@ pool = 6
 first_hops = 3
 [measures]
 recall_at = [2]
+chunk_recall = true
 [run]
 price_per_device_hour = 36.0
 "#;
@@ -131,7 +147,7 @@ fn a_question_s_cost_is_told_alone_and_shared() {
 
     let (shared, isolated, unknown) = (costs(&together), costs(&alone), costs(&journalled));
     assert_eq!((&shared["mode"], &isolated["mode"]), (&json!("throughput"), &json!("latency")));
-    for name in ["bm25", "dense", "promptrank", "shuffled", "untrained"] {
+    for name in ["bm25", "dense", "efficientrag", "promptrank", "shuffled", "untrained"] {
         let (ours, others) = (of(&isolated, name), of(&shared, name));
         assert_eq!((&ours["n"], &ours["coverage"]), (&json!(QUESTIONS), &json!(1.0)));
         for logical in ["iterations", "rounds", "passages_retrieved", "passages_kept", "parameters"] {
@@ -174,7 +190,7 @@ fn a_question_s_cost_is_told_alone_and_shared() {
     assert!(text.starts_with("a world for its costs\n\nrun "), "{text}");
     for part in [
         "6 questions, 400 passages, mode latency, workers: 3",
-        "| configuration       | n | coverage | iterations | rounds | retrieve | links | score | read | passages retrieved |",
+        "| configuration       | n | coverage | iterations | rounds | retrieve | links | score | label | filter | read | passages retrieved |",
         "| shuffled (control)  |",
         "| system              | #params | avg. query time (s) |",
         "| method              | # LLM calls | # iterations | latency (s) | device use (%) |",
@@ -187,7 +203,56 @@ fn a_question_s_cost_is_told_alone_and_shared() {
     let query_time = text.lines().skip_while(|line| !line.starts_with("| system")).nth(2).unwrap();
     assert!(query_time.trim_end_matches([' ', '|']).ends_with('–'), "{query_time}");
 
+    efficientrag(at, &alone, of(&isolated, "efficientrag"));
     controls(at, &together);
+}
+
+/// EfficientRAG's account and its row of the paper's table 4, by what its outcomes say.
+fn efficientrag(at: &Path, document: &Value, account: &Value) {
+    let rows = table::<FinalOutcomeRow>(at, document, "outcomes");
+    let rows: Vec<_> = rows.iter().filter(|row| row.configuration == "efficientrag").collect();
+    let mean =
+        |of: &dyn Fn(&FinalOutcomeRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() as f64 / QUESTIONS as f64;
+    let iterations = mean(&|row| row.iterations.into());
+    assert!(iterations > 1.0 && iterations < 4.0, "{iterations}");
+    assert_eq!(account["iterations"], iterations);
+
+    // Chunks are kept in iterations; what is kept again is one passage.
+    let different = |row: &FinalOutcomeRow| {
+        let kept = row.paths.iter().flat_map(|(passages, _)| passages);
+        kept.collect::<BTreeSet<_>>().len() as u64
+    };
+    let kept = mean(&different);
+    assert!(kept > 0.0 && kept < 4.0 * iterations, "{kept}");
+    assert_eq!(account["passages_kept"], kept);
+    assert_eq!(harness::measure(document, "efficientrag", "all", "chunks")["value"], kept);
+
+    // Each iteration retrieves and has what it found labelled; each but the first follows a filter, of which one may say nothing.
+    let calls = |kind: &str| {
+        let calls = account["calls"].as_array().unwrap().iter().find(|calls| calls["kind"] == kind);
+        calls.map_or(0.0, |calls| calls["calls"].as_f64().unwrap())
+    };
+    assert_eq!((calls("retrieve"), calls("label")), (iterations, 4.0 * iterations));
+    assert!((iterations - 1.0..=iterations).contains(&calls("filter")), "{}", calls("filter"));
+    assert_eq!(calls("read"), mean(&|row| u64::from(!row.ranked.is_empty())));
+    let counted = |row: &FinalOutcomeRow| row.calls.iter().map(|calls| calls.calls).sum();
+    let all = account["calls"].as_array().unwrap().iter().map(|calls| calls["calls"].as_f64().unwrap()).sum::<f64>();
+    assert!((mean(&counted) - all).abs() < 1e-9, "{account}");
+
+    let text = succeed(&mut hopeval(at, &["costs", run_of(document)]));
+    let table = text.split_once("as EfficientRAG's table 4\n").unwrap().1;
+    let row = table.lines().find(|line| line.starts_with("| efficientrag ")).unwrap();
+    let cells: Vec<&str> = row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    let isolated = |key: &str| account["isolated"][key].as_f64().unwrap();
+    // No language model is asked: its reader points at a span.
+    let expected = [
+        "efficientrag".to_owned(),
+        "0.00".to_owned(),
+        format!("{iterations:.2}"),
+        format!("{:.4}", isolated("wall_s")),
+        format!("{:.2}", 100.0 * isolated("device_use")),
+    ];
+    assert_eq!(cells, expected);
 }
 
 /// Controls are told apart, and do what they are for.
@@ -197,6 +262,7 @@ fn controls(at: &Path, document: &Value) {
     let expected = [
         ("bm25", None),
         ("dense", None),
+        ("efficientrag", None),
         ("promptrank", None),
         ("shuffled", Some("shuffled links")),
         ("untrained", Some("untrained scorer")),

@@ -94,13 +94,22 @@ fn records(dir: &Path, store: &str) -> [Vec<u8>; 2] {
     ["wording", "temperature"].map(|name| std::fs::read(dir.join(store).join(layout::selection(name))).unwrap())
 }
 
+fn shown(dir: &Path, store: &str, run: &Value) -> Value {
+    document(&mut hopeval(dir, &["show", run.as_str().unwrap(), "--store", store, "--cache", "cache", "--json"]))
+}
+
+/// What a service was asked in a run: (requests, different ones, computed).
+fn asked_of(shown: &Value, service: &str) -> (u64, u64, u64) {
+    let rows = shown["cost"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["service"] == service && row["configuration"].is_null()).unwrap();
+    let count = |field: &str| row[field].as_u64().unwrap();
+    (count("requests"), count("unique"), count("computed"))
+}
+
 /// What the scorer was asked in a run: (different requests, computed).
 fn asked(dir: &Path, store: &str, run: &Value) -> (u64, u64) {
-    let show = ["show", run.as_str().unwrap(), "--store", store, "--cache", "cache", "--json"];
-    let shown = document(&mut hopeval(dir, &show));
-    let rows = shown["cost"].as_array().unwrap();
-    let row = rows.iter().find(|row| row["service"] == "scorer" && row["configuration"].is_null()).unwrap();
-    (row["unique"].as_u64().unwrap(), row["computed"].as_u64().unwrap())
+    let (_, unique, computed) = asked_of(&shown(dir, store, run), "scorer");
+    (unique, computed)
 }
 
 fn outcomes(dir: &Path, store: &str, run: &Value) -> Vec<FinalOutcomeRow> {
@@ -222,6 +231,67 @@ fn a_search_that_is_killed_chooses_what_it_would_have() {
     let computed = |store: &str, document: &Value| asked(dir, store, &document["selections"][0]["run"]).1;
     assert!(computed("war", &resumed) < computed("peace", &peace), "what was committed is not computed again");
     assert_eq!(resumed["selections"][0]["generated"]["computed"], 0);
+}
+
+/// A reader whose answers are weighed with the scores of their paths, and the sample.
+const READ: &str = r#"
+reader = "reader"
+read_paths = 4
+lambda = { selection = "weight" }
+[service.reader]
+kind = "lm"
+model = "hopeval:reader"
+threads = 1
+[tune]
+sample = 12
+seed = 3
+[[tune.select]]
+name = "weight"
+method = "found"
+parameter = "lambda"
+measure = "f1"
+"#;
+
+/// The answer from the path and the span with the largest weighed score: what is weighed does not depend on the weight.
+#[test]
+fn the_reader_s_weight_is_chosen_by_f1_and_computes_nothing_after_the_first_candidate() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path();
+    let weights: Vec<f64> = (0..=10).map(|tenths| f64::from(tenths) / 10.0).collect();
+    let (all, one) = (format!("candidates = {weights:?}\n"), "candidates = [0.9]\n");
+    let (all, one) = (job(dir, "all", &[READ, &all]), job(dir, "one", &[READ, one]));
+    let [found, single] = [(&all, "all"), (&one, "one")].map(|(job, store)| tune(dir, job, store, &[]));
+    let (selection, single) = (&found["selections"][0], &single["selections"][0]);
+    assert_eq!((&selection["parameter"], &selection["measure"]), (&json!("lambda"), &json!("f1")));
+    assert_eq!(selection["new"], true);
+
+    let [run, alone] = [("all", selection), ("one", single)].map(|(store, found)| shown(dir, store, &found["run"]));
+    for service in ["scorer", "reader"] {
+        let ((requests, unique, computed), first) = (asked_of(&run, service), asked_of(&alone, service));
+        assert!(first.2 > 0);
+        assert_eq!((requests, unique, computed), (11 * first.0, first.1, first.2), "{service}");
+    }
+
+    // The best by F1, of equally good ones the smallest weight, which stands first.
+    let f1 = |n: usize| {
+        let row = harness::measure(&run, &format!("weight.{n:04}"), "all", "f1");
+        row["value"].as_f64().unwrap()
+    };
+    let best = (1..weights.len()).fold(0, |best, n| if f1(n) > f1(best) { n } else { best });
+    let worst = (0..weights.len()).map(f1).fold(f64::INFINITY, f64::min);
+    assert!(f1(best) > worst, "the weight matters: {}", f1(best));
+    let chosen = &selection["candidates"][0];
+    assert_eq!((&chosen["value"], &chosen["score"]), (&json!(weights[best]), &json!(f1(best))));
+
+    // It is committed, and what a run uses.
+    let record = std::fs::read(dir.join("all").join(layout::selection("weight"))).unwrap();
+    let record: Value = serde_json::from_slice(&record).unwrap();
+    assert_eq!((&record["measure"], &record["candidates"][0]["value"]), (&json!("f1"), &json!(weights[best])));
+    let used = document(&mut command(dir, "run", &all, "all", &["--json", "--limit", "2"]));
+    let record = std::fs::read(dir.join("all").join(layout::run_record(run_of(&used)))).unwrap();
+    let record: Value = serde_json::from_slice(&record).unwrap();
+    assert_eq!(record["settings"]["configurations"][0]["parameters"]["lambda"], weights[best]);
+    assert_eq!(record["settings"]["selections"]["weight"], selection["digest"]);
 }
 
 #[test]

@@ -45,6 +45,9 @@ pub(crate) trait Configured: Method + Sized + 'static {
     /// Its parameters, with defaults for all that need not be given.
     type Parameters: DeserializeOwned + Serialize;
 
+    /// Fills in defaults that depend on other parameters, so that records show them.
+    fn complete(_: &mut Self::Parameters) {}
+
     /// Checks the values.
     fn new(parameters: Self::Parameters, setting: &Setting) -> Result<Self, MethodError>;
 }
@@ -106,7 +109,8 @@ fn configure<M: Configured>(parameters: &Value, setting: &Setting) -> Result<Bui
     let wrong = |source| MethodError::Parameters { kind: M::INFO.kind, source };
     let none = Value::Object(serde_json::Map::new());
     let given = if parameters.is_null() { &none } else { parameters };
-    let parsed = M::Parameters::deserialize(given).map_err(wrong)?;
+    let mut parsed = M::Parameters::deserialize(given).map_err(wrong)?;
+    M::complete(&mut parsed);
     let resolved = serde_json::to_value(&parsed).map_err(wrong)?;
     Ok((Box::new(M::new(parsed, setting)?), resolved))
 }

@@ -1,8 +1,9 @@
 //! Demonstrations drawn from the tune sample: solved questions with the texts of their gold passages (PromptRank, section 2.3).
 //!
-//! Types of questions take turns (HotpotQA's comparison and bridge in the paper), so that a set covers them as evenly as it can;
-//! within a type a question's place is decided by the seed, the set's number and its id. No question is in one set twice;
-//! different sets may share some.
+//! Types of questions take turns (HotpotQA's comparison and bridge in the paper), so that a set covers them as evenly as it can, and
+//! the sets of a draw go on where the one before ended, so that together they cover types of which one set has no room. Within a type
+//! a question's place is decided by the seed and its id. All sets of a draw share one line for each type: six demonstrations in three
+//! sets are six different ones (section 3.1). A type that is used up begins again, in another order; no question is in one set twice.
 
 use super::Sampled;
 use crate::corpora::Report;
@@ -14,6 +15,7 @@ use crate::run::Places;
 use hopeval_corpus::PassageId;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A parameter's value that is drawn: `{ draw = 2, sets = 1, seed = 0 }`.
@@ -67,10 +69,13 @@ impl Demonstrations {
 /// What is drawn here.
 const PARAMETER: &str = "demonstrations";
 
+/// A question that can be shown: (id, texts, question).
+type Example = (String, Vec<String>, String);
+
 /// The sample, ready to be shown.
 pub(super) struct Shown {
-    /// By type, in the order of the types' names; each (id, texts, question).
-    types: Vec<Vec<(String, Vec<String>, String)>>,
+    /// By type, in the order of the types' names.
+    types: Vec<Vec<Example>>,
     /// All of them, as they must not be evaluated.
     pub(super) sampled: Vec<Sampled>,
 }
@@ -114,24 +119,48 @@ impl Shown {
                 format!("draw = {}, and the [tune] sample has {there} questions with gold passages", wanted.draw);
             return Err(wrong(configuration, reason));
         }
-        let set = |number: u32| {
-            let mut lines: Vec<Vec<&(String, Vec<String>, String)>> =
-                self.types.iter().map(|of| of.iter().collect()).collect();
-            for line in &mut lines {
-                // The one that is to come first stands last.
-                line.sort_by_cached_key(|(id, ..)| std::cmp::Reverse(place(wanted.seed, &format!("{number} {id}"))));
-            }
-            let turns = (0..lines.len()).cycle();
-            let mut set = Vec::with_capacity(wanted.draw as usize);
-            for turn in turns {
+        let mut lines: Vec<Line<'_>> = self.types.iter().map(|of| Line::new(of, wanted.seed)).collect();
+        let mut set = |number: u64| {
+            let first = number * u64::from(wanted.draw) % lines.len() as u64;
+            let mut set: Vec<&Example> = Vec::with_capacity(wanted.draw as usize);
+            for turn in (0..lines.len()).cycle().skip(first as usize) {
                 if set.len() == wanted.draw as usize {
                     break;
                 }
-                set.extend(lines[turn].pop().map(|(_, texts, question)| json!({"texts": texts, "question": question})));
+                set.extend(lines[turn].next(&set));
             }
-            Value::Array(set)
+            set.into_iter().map(|(_, texts, question)| json!({"texts": texts, "question": question})).collect()
         };
-        Ok(Value::Array((0..wanted.sets).map(set).collect()))
+        Ok(Value::Array((0..u64::from(wanted.sets)).map(&mut set).collect()))
+    }
+}
+
+/// The questions of one type, waiting to be shown.
+struct Line<'a> {
+    of: &'a [Example],
+    seed: u64,
+    /// How often all of them were lined up.
+    rounds: u32,
+    /// The one that is to come first stands last.
+    waiting: Vec<&'a Example>,
+}
+
+impl<'a> Line<'a> {
+    fn new(of: &'a [Example], seed: u64) -> Self {
+        Self { of, seed, rounds: 0, waiting: Vec::new() }
+    }
+
+    /// The next that is not in `set`; none if all of the type are.
+    fn next(&mut self, set: &[&Example]) -> Option<&'a Example> {
+        if self.waiting.is_empty() {
+            self.waiting = self.of.iter().collect();
+            let (seed, round) = (self.seed, self.rounds);
+            self.waiting.sort_by_cached_key(|(id, ..)| Reverse(place(seed, &format!("{round} {id}"))));
+            self.rounds += 1;
+        }
+        // Those of the set stay for the next one.
+        let at = self.waiting.iter().rposition(|example| !set.contains(example))?;
+        Some(self.waiting.remove(at))
     }
 }
 
@@ -143,11 +172,30 @@ fn wrong(configuration: &str, reason: String) -> JobError {
 mod tests {
     use super::*;
 
-    fn shown() -> Shown {
-        let of = |kind: &str, n: usize| {
-            (0..n).map(|i| (format!("{kind}{i}"), vec![format!("text of {kind}{i}")], format!("{kind}{i}?"))).collect()
+    /// A sample of so many questions of each type.
+    fn sample(types: &[(&str, usize)]) -> Shown {
+        let of = |&(kind, n): &(&str, usize)| {
+            let one = |i| (format!("{kind}{i}"), vec![format!("text of {kind}{i}")], format!("{kind}{i}?"));
+            (0..n).map(one).collect()
         };
-        Shown { types: vec![of("bridge", 9), of("comparison", 2)], sampled: Vec::new() }
+        Shown { types: types.iter().map(of).collect(), sampled: Vec::new() }
+    }
+
+    fn shown() -> Shown {
+        sample(&[("bridge", 9), ("comparison", 2)])
+    }
+
+    fn drawn(sample: &Shown, draw: u32, sets: u32, seed: u64) -> Vec<Vec<String>> {
+        questions(&sample.draw("m", &Demonstrations { draw, sets, seed }).unwrap())
+    }
+
+    /// How often each question is shown, over all sets.
+    fn counts(sets: &[Vec<String>]) -> BTreeMap<&str, u32> {
+        let mut counts = BTreeMap::new();
+        for question in sets.iter().flatten() {
+            *counts.entry(question.as_str()).or_default() += 1;
+        }
+        counts
     }
 
     fn questions(value: &Value) -> Vec<Vec<String>> {
@@ -157,20 +205,55 @@ mod tests {
 
     #[test]
     fn sets_cover_the_types_and_repeat() {
-        let draw = |draw: u32, sets: u32, seed: u64| {
-            let wanted = Demonstrations { draw, sets, seed };
-            questions(&shown().draw("m", &wanted).unwrap())
-        };
+        let draw = |draw: u32, sets: u32, seed: u64| drawn(&shown(), draw, sets, seed);
         let found = draw(4, 3, 1);
         assert_eq!(found, draw(4, 3, 1));
         assert_ne!(found, draw(4, 3, 2));
-        assert_ne!(found[0], found[1]);
         for set in &found {
             assert_eq!(set.iter().filter(|question| question.starts_with("bridge")).count(), 2, "{set:?}");
             assert!((1..set.len()).all(|n| !set[..n].contains(&set[n])), "{set:?}");
         }
+        assert_eq!(found[..1], draw(4, 1, 1), "more sets leave the first as it is");
         // A type that is used up leaves its turns to the other.
         assert_eq!(draw(6, 1, 1)[0].iter().filter(|question| question.starts_with("comparison")).count(), 2);
+    }
+
+    #[test]
+    fn all_sets_of_a_draw_show_different_questions() {
+        let sample = sample(&[("bridge", 90), ("comparison", 38)]);
+        for (sets, seed) in [(4, 1), (5, 2), (38, 3)] {
+            let found = drawn(&sample, 2, sets, seed);
+            assert_eq!(counts(&found).len(), 2 * sets as usize, "{found:?}");
+            assert!(found.iter().all(|set| set[0].starts_with("bridge") && set[1].starts_with("comparison")));
+        }
+    }
+
+    #[test]
+    fn sets_too_small_for_all_types_cover_them_together() {
+        let kinds = ["bridge_comparison", "comparison", "compositional", "inference"];
+        let sample = sample(&kinds.map(|kind| (kind, 9)));
+        for (draw, sets) in [(2, 2), (1, 4), (3, 4), (2, 6)] {
+            let found = drawn(&sample, draw, sets, 7);
+            let of = |kind: &str| {
+                let is = |question: &&String| question.trim_end_matches(|c: char| !c.is_alphabetic()) == kind;
+                found.iter().flatten().filter(is).count()
+            };
+            assert_eq!(kinds.map(of), [(draw * sets / 4) as usize; 4], "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_type_begins_again_only_when_it_is_used_up() {
+        let found = drawn(&sample(&[("bridge", 4), ("comparison", 3)]), 2, 6, 1);
+        let counts = counts(&found);
+        assert!(counts.iter().all(|(question, &n)| n == 2 || (question.starts_with("bridge") && n == 1)), "{counts:?}");
+        assert_eq!(counts.len(), 7);
+        // In the middle of a set: what the set has already stays for the next.
+        for seed in 0..20 {
+            let found = drawn(&sample(&[("bridge", 3)]), 2, 3, seed);
+            assert!(found.iter().all(|set| set[0] != set[1]), "{found:?}");
+            assert!(self::counts(&found).values().all(|&n| n == 2), "{found:?}");
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ mod iterate;
 mod parameters;
 mod reader;
 
-use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting};
+use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Wording};
 use crate::registry::{Configured, MethodInfo, at_least_one};
 use crate::request::Kind;
 use parameters::Parameters;
@@ -83,6 +83,13 @@ impl Configured for EfficientRag {
     };
 
     type Parameters = Parameters;
+
+    fn complete(parameters: &mut Parameters) {
+        // Nobody else is prompted.
+        if parameters.generator.is_some() {
+            parameters.prompt.get_or_insert_with(|| reader::PROMPT.to_owned());
+        }
+    }
 
     fn new(parameters: Parameters, _: &Setting) -> Result<Self, MethodError> {
         let counts = [
@@ -138,6 +145,13 @@ impl Method for EfficientRag {
         self.settings.parameters.reader.is_some() || self.settings.parameters.generator.is_some()
     }
 
+    fn wording(&self) -> Option<Wording> {
+        let Parameters { generator, prompt, .. } = &self.settings.parameters;
+        let text = prompt.as_ref().filter(|_| generator.is_some())?;
+        let origin = if text == reader::PROMPT { "hopeval" } else { "job" };
+        Some(Wording { origin, text: text.clone() })
+    }
+
     fn services(&self) -> Vec<ServiceUse> {
         let parameters = &self.settings.parameters;
         let always = [
@@ -157,5 +171,35 @@ impl Method for EfficientRag {
 
     fn start(&self, question: &Question) -> Box<dyn Machine> {
         Box::new(iterate::Iterating::new(Arc::clone(&self.settings), question.text.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry;
+    use serde_json::{Value, json};
+
+    const SETTING: Setting = Setting { passages: 10 };
+
+    /// The wording, and the prompt that a record shows.
+    fn prompted(more: Value) -> (Option<Wording>, Value) {
+        let mut parameters = json!({"retriever": "r", "labeler": "l", "filter": "f"});
+        parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let wording = registry::build(KIND, &parameters, &SETTING).unwrap().wording();
+        (wording, registry::resolve(KIND, &parameters, &SETTING).unwrap()["prompt"].clone())
+    }
+
+    #[test]
+    fn what_a_generator_is_prompted_with_is_told() {
+        let (wording, shown) = prompted(json!({"generator": "g"}));
+        assert_eq!(shown, reader::PROMPT);
+        assert_eq!(wording, Some(Wording { origin: "hopeval", text: reader::PROMPT.to_owned() }));
+        // A record's parameters, resolved again.
+        assert_eq!(prompted(json!({"generator": "g", "prompt": shown})).0, wording);
+        let own = "{knowledge} {question}";
+        let (wording, shown) = prompted(json!({"generator": "g", "prompt": own}));
+        assert_eq!((wording, shown), (Some(Wording { origin: "job", text: own.to_owned() }), json!(own)));
+        assert_eq!(prompted(json!({"reader": "r"})), (None, Value::Null));
     }
 }
