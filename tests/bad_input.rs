@@ -590,3 +590,22 @@ fn unknown_names_list_what_there_is() {
     refuses(&["export", run, "--format", "trec", "--configuration", "x"], &["no configuration `x`", "bm25, oracle"]);
     refuses(&["export", run, "--format", "xml", "--configuration", "bm25"], &["`xml`", "trec, hotpotqa"]);
 }
+
+#[test]
+fn the_address_of_a_bucket_is_looked_at_before_it_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    for (variable, value) in [
+        ("AWS_ENDPOINT_URL", "localhost:9000"),
+        ("AWS_ENDPOINT_URL_S3", "notaurl"),
+        ("AWS_ENDPOINT", "http://"),
+        ("AWS_ENDPOINT_URL", "http://a b"),
+    ] {
+        let mut command = hopeval(dir.path(), &["ls", "--store", "s3://bucket/runs"]);
+        for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"] {
+            command.env_remove(name);
+        }
+        command.env(variable, value).env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+        let named = format!("{variable} is `{value}`: ");
+        refused(&run(&mut command), &["s3://bucket/runs", &named, "allowed are http://HOST and https://HOST"]);
+    }
+}
