@@ -592,6 +592,32 @@ fn unknown_names_list_what_there_is() {
 }
 
 #[test]
+fn a_mesh_that_cannot_be_formed_leaves_no_run() {
+    let bench = Bench::new();
+    let id = bench.run.as_str();
+    let allowed = "allowed is host:port for each process";
+    for (options, says) in [
+        (&["--hosts", "a:4500", "--processes", "2", "--process", "0"][..], "--hosts names 1 processes"),
+        (&["--hosts", "a:4500,b:4500", "--processes", "2"], "--process is needed too"),
+        (&["--hosts", "a,b:4500"], "`a` has no port; allowed is host:port for each process, as node1:4500"),
+        (&["--hosts", "a:4500,b:4500x", "--processes", "2", "--process", "1"], "`b:4500x` has no port from 1 to 65535"),
+        (&["--hosts", "a:0,b:4500"], "`a:0` has no port from 1 to 65535"),
+        (&["--hosts", ":4500,b:4500"], "`:4500` names no host"),
+        (&["--hosts", "::1:4500,b:4500"], "`::1:4500` is an IPv6 address without brackets"),
+        (&["--hosts", "a:4500,a:4500"], "`a:4500` is there twice"),
+        (&["--stall-bound", "0"], "--stall-bound 0: more than 0 seconds are allowed"),
+    ] {
+        let says = if says.starts_with('`') { &[says, allowed][..] } else { &[says] };
+        bench.refuses(bench.command(&["run", "job.toml"]).args(options), says);
+        bench.refuses(bench.command(&["resume", id]).args(options), says);
+    }
+    // Nor a store, where there was none.
+    let output = run(&mut hopeval(bench.dir.path(), &["run", "job.toml", "--store", "new", "--hosts", "a,b"]));
+    refused(&output, &["`a` has no port"]);
+    assert!(!bench.dir.path().join("new").exists());
+}
+
+#[test]
 fn the_address_of_a_bucket_is_looked_at_before_it_is_used() {
     let dir = tempfile::tempdir().unwrap();
     for (variable, value) in [

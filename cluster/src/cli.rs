@@ -193,7 +193,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
 /// Whether the same command may succeed later: then its exit code says "resumable".
 pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.downcast_ref::<MeshError>().is_some_and(|error| !matches!(error, MeshError::Settings(_)))
+        cause.downcast_ref::<MeshError>().is_some_and(MeshError::may_pass)
             || cause.downcast_ref::<JobError>().is_some_and(JobError::is_transient)
     })
 }

@@ -7,6 +7,7 @@ use crate::print::{self, Choice};
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use hopeval_cluster::exit;
+use hopeval_cluster::mesh;
 use hopeval_cluster::signals::{self, Notice};
 use hopeval_cluster::supervise::{self, Grace};
 use hopeval_jobs::job::Mode;
@@ -69,6 +70,14 @@ pub(crate) struct MeshArguments {
 }
 
 impl MeshArguments {
+    /// Sees that the options fit each other: before a run is made, which would stay behind unfinished.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.supervises() && !self.hosts.is_empty() {
+            bail!("--hosts {}: --process is needed too, and says which of them this is", self.hosts.join(","));
+        }
+        self.membership().map(drop)
+    }
+
     fn membership(&self) -> Result<Membership> {
         let seconds = |name: &str, value: f64| {
             Duration::try_from_secs_f64(value)
@@ -81,6 +90,7 @@ impl MeshArguments {
         if process >= hosts.len() || (self.process.is_some() && self.processes as usize != hosts.len()) {
             bail!("--process {process} of --processes {}: --hosts names {} processes", self.processes, hosts.len());
         }
+        mesh::check_hosts(&self.hosts).map_err(|error| anyhow!("--hosts: {error}"))?;
         Ok(Membership {
             process,
             hosts,
@@ -196,6 +206,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         print::line(toml::to_string_pretty(&job)?.trim_end());
         return Ok(exit::DONE);
     }
+    arguments.mesh.check()?;
     let opened = places.open_to_compute()?;
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
@@ -207,6 +218,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
 }
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
+    arguments.mesh.check()?;
     let opened = places.open_existing()?;
     let opened = Places { cache: opened.cache.verifying(), ..opened };
     let run = hopeval_results::run::resolve(&opened.store, &arguments.run)?;
