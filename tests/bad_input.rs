@@ -618,6 +618,32 @@ fn a_mesh_that_cannot_be_formed_leaves_no_run() {
 }
 
 #[test]
+fn figures_that_a_run_cannot_show_are_told_before_it_is_evaluated() {
+    let bench = Bench::new();
+    let mut options = vec![
+        (vec!["--measure", "exact"], ["no measure `exact`; the run has em, f1", "recall_frac@2"]),
+        (vec!["--stratum", "type=x"], ["no stratum `type=x`; the run has all", "hops=2, type=bridge"]),
+    ];
+    for (options, says) in &mut options {
+        for _ in 0..2 {
+            bench.refuses(bench.command(&["show", &bench.run]).args(&*options), &says[..]);
+            bench.refuses(bench.command(&["resume", &bench.run]).args(&*options), &says[..]);
+            let before = bench.runs().len();
+            let said = refused(&run(bench.command(&["run", "job.toml"]).args(&*options)), &says[..]);
+            let runs = bench.runs();
+            assert_eq!(runs.len(), before + 1);
+            let (made, state) = runs.iter().find(|(run, _)| said.contains(&format!("`hopeval resume {run}`"))).unwrap();
+            assert_eq!(state, "not finished");
+            let log = std::fs::read_dir(bench.store().join("runs").join(made).join("log"));
+            assert_eq!(log.map_or(0, Iterator::count), 0, "nothing was begun");
+            std::fs::remove_dir_all(bench.store().join("runs").join(made)).unwrap();
+            options.push("--json");
+        }
+    }
+    bench.is_as_it_was();
+}
+
+#[test]
 fn the_address_of_a_bucket_is_looked_at_before_it_is_used() {
     let dir = tempfile::tempdir().unwrap();
     for (variable, value) in [

@@ -125,14 +125,13 @@ pub(crate) struct OutputArguments {
 }
 
 impl OutputArguments {
-    /// Prints a run's figures.
-    pub(crate) fn print(&self, run: &Open) -> Result<()> {
-        let shown = show::show(run)?;
-        if self.json {
-            print::line(&serde_json::to_string(&show::document(run, &shown))?);
-            return Ok(());
-        }
-        let choice = Choice { measures: self.measures.clone(), stratum: self.stratum.clone() };
+    /// Whether something is asked for by name, which a run may not have.
+    fn names_something(&self) -> bool {
+        !self.measures.is_empty() || self.stratum.is_some()
+    }
+
+    /// Sees that the run has the measures and the stratum that are asked for.
+    fn check(&self, run: &Open) -> Result<()> {
         if let Some(stratum) = &self.stratum
             && !run.judge.strata().contains(stratum)
         {
@@ -142,6 +141,18 @@ impl OutputArguments {
         if let Some(unknown) = self.measures.iter().find(|name| !names.contains(name)) {
             bail!("no measure `{unknown}`; the run has {}", names.join(", "));
         }
+        Ok(())
+    }
+
+    /// Prints a run's figures.
+    pub(crate) fn print(&self, run: &Open) -> Result<()> {
+        self.check(run)?;
+        let shown = show::show(run)?;
+        if self.json {
+            print::line(&serde_json::to_string(&show::document(run, &shown))?);
+            return Ok(());
+        }
+        let choice = Choice { measures: self.measures.clone(), stratum: self.stratum.clone() };
         print::line(print::measures(run, &shown, &choice).trim_end());
         let stratum = self.stratum.as_deref().unwrap_or("all");
         if let Some(table) = super::replicates::table(run, &shown, &self.measures, stratum) {
@@ -248,6 +259,12 @@ fn evaluate(
         let ended = member(places, None, mesh, signals, progress)?;
         return finished_code(places, &ended);
     };
+    if output.names_something() {
+        // Now, and not when hours of evaluation are over. What a run has is known once it is made, and then it is in the store.
+        let opened = Open::open(places, &run, &|stage, done| progress.tick(stage, done))?;
+        let hint = || format!("nothing was evaluated; `hopeval resume {run}` does that, with other names or none");
+        output.check(&opened).map_err(|error| anyhow!("{error}\nhint: {}", hint()))?;
+    }
     let code = complete(arguments, places, &run, mesh, signals, progress)?;
     if code != exit::DONE && code != exit::FAILED_QUESTIONS {
         return Ok(code);
