@@ -661,3 +661,23 @@ fn the_address_of_a_bucket_is_looked_at_before_it_is_used() {
         refused(&run(&mut command), &["s3://bucket/runs", &named, "allowed are http://HOST and https://HOST"]);
     }
 }
+
+#[test]
+fn messages_say_what_would_be_right() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("x.parquet"), b"PAR1\x15\x04").unwrap();
+    let refuses = |arguments: &[&str], says: &[&str]| {
+        refused(&run(&mut hopeval(dir.path(), arguments)), says);
+    };
+    refuses(&["train-data", "--out", "o"], &["--questions <FILE>...|--run <RUN>"]);
+    refuses(&["data", "check", "x.parquet"], &["an array, an object or lines", "TSV, CSV", "Parquet is not read"]);
+    let says = [
+        "--model hopeval:scorer: there is no such folder",
+        "hint: ",
+        "names as `hopeval:NAME` and `ORG/NAME` are for jobs",
+    ];
+    refuses(&["lm", "score", "--model", "hopeval:scorer"], &says);
+    refuses(&["run", "--limit", "-3"], &["invalid value '-3' for '--limit <LIMIT>'"]);
+    refuses(&["world", "--questions", "0", "--out", "w"], &["invalid value '0' for '--questions <QUESTIONS>'"]);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made");
+}

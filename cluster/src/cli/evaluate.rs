@@ -28,7 +28,7 @@ pub(crate) struct JobArguments {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// The first so many questions only.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
@@ -180,7 +180,7 @@ pub(crate) struct RunArguments {
     /// Sets bad rows of the dataset aside in this file instead of failing.
     #[arg(long, value_name = "FILE")]
     quarantine: Option<PathBuf>,
-    /// Prints the job with every default and override resolved, and does nothing.
+    /// Prints the job as it was understood, overrides applied, and does nothing.
     #[arg(long)]
     show_settings: bool,
 }
