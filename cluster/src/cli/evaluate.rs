@@ -262,8 +262,9 @@ fn evaluate(
     if output.names_something() {
         // Now, and not when hours of evaluation are over. What a run has is known once it is made, and then it is in the store.
         let opened = Open::open(places, &run, &|stage, done| progress.tick(stage, done))?;
-        let hint = || format!("nothing was evaluated; `hopeval resume {run}` does that, with other names or none");
-        output.check(&opened).map_err(|error| anyhow!("{error}\nhint: {}", hint()))?;
+        output.check(&opened).map_err(|error| {
+            anyhow!("{error}\nhint: nothing was evaluated; `hopeval resume {run}` does that, with other names or none")
+        })?;
     }
     let code = complete(arguments, places, &run, mesh, signals, progress)?;
     if code != exit::DONE && code != exit::FAILED_QUESTIONS {
