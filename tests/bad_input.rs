@@ -626,3 +626,94 @@ fn unknown_names_list_what_there_is() {
     refuses(&["export", run, "--format", "trec", "--configuration", "x"], &["no configuration `x`", "bm25, oracle"]);
     refuses(&["export", run, "--format", "xml", "--configuration", "bm25"], &["`xml`", "trec, hotpotqa"]);
 }
+
+#[test]
+fn a_mesh_that_cannot_be_formed_leaves_no_run() {
+    let bench = Bench::new();
+    let id = bench.run.as_str();
+    let allowed = "allowed is host:port for each process";
+    for (options, says) in [
+        (&["--hosts", "a:4500", "--processes", "2", "--process", "0"][..], "--hosts names 1 processes"),
+        (&["--hosts", "a:4500,b:4500", "--processes", "2"], "--process is needed too"),
+        (&["--hosts", "a,b:4500"], "`a` has no port; allowed is host:port for each process, as node1:4500"),
+        (&["--hosts", "a:4500,b:4500x", "--processes", "2", "--process", "1"], "`b:4500x` has no port from 1 to 65535"),
+        (&["--hosts", "a:0,b:4500"], "`a:0` has no port from 1 to 65535"),
+        (&["--hosts", ":4500,b:4500"], "`:4500` names no host"),
+        (&["--hosts", "::1:4500,b:4500"], "`::1:4500` is an IPv6 address without brackets"),
+        (&["--hosts", "a:4500,a:4500"], "`a:4500` is there twice"),
+        (&["--stall-bound", "0"], "--stall-bound 0: more than 0 seconds are allowed"),
+    ] {
+        let says = if says.starts_with('`') { &[says, allowed][..] } else { &[says] };
+        bench.refuses(bench.command(&["run", "job.toml"]).args(options), says);
+        bench.refuses(bench.command(&["resume", id]).args(options), says);
+    }
+    // Nor a store, where there was none.
+    let output = run(&mut hopeval(bench.dir.path(), &["run", "job.toml", "--store", "new", "--hosts", "a,b"]));
+    refused(&output, &["`a` has no port"]);
+    assert!(!bench.dir.path().join("new").exists());
+}
+
+#[test]
+fn figures_that_a_run_cannot_show_are_told_before_it_is_evaluated() {
+    let bench = Bench::new();
+    let mut options = vec![
+        (vec!["--measure", "exact"], ["no measure `exact`; the run has em, f1", "recall_frac@2"]),
+        (vec!["--stratum", "type=x"], ["no stratum `type=x`; the run has all", "hops=2, type=bridge"]),
+    ];
+    for (options, says) in &mut options {
+        for _ in 0..2 {
+            bench.refuses(bench.command(&["show", &bench.run]).args(&*options), &says[..]);
+            bench.refuses(bench.command(&["resume", &bench.run]).args(&*options), &says[..]);
+            let before = bench.runs().len();
+            let said = refused(&run(bench.command(&["run", "job.toml"]).args(&*options)), &says[..]);
+            let runs = bench.runs();
+            assert_eq!(runs.len(), before + 1);
+            let (made, state) = runs.iter().find(|(run, _)| said.contains(&format!("`hopeval resume {run}`"))).unwrap();
+            assert_eq!(state, "not finished");
+            let log = std::fs::read_dir(bench.store().join("runs").join(made).join("log"));
+            assert_eq!(log.map_or(0, Iterator::count), 0, "nothing was begun");
+            std::fs::remove_dir_all(bench.store().join("runs").join(made)).unwrap();
+            options.push("--json");
+        }
+    }
+    bench.is_as_it_was();
+}
+
+#[test]
+fn the_address_of_a_bucket_is_looked_at_before_it_is_used() {
+    let dir = tempfile::tempdir().unwrap();
+    for (variable, value) in [
+        ("AWS_ENDPOINT_URL", "localhost:9000"),
+        ("AWS_ENDPOINT_URL_S3", "notaurl"),
+        ("AWS_ENDPOINT", "http://"),
+        ("AWS_ENDPOINT_URL", "http://a b"),
+    ] {
+        let mut command = hopeval(dir.path(), &["ls", "--store", "s3://bucket/runs"]);
+        for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"] {
+            command.env_remove(name);
+        }
+        command.env(variable, value).env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+        let named = format!("{variable} is `{value}`: ");
+        refused(&run(&mut command), &["s3://bucket/runs", &named, "allowed are http://HOST and https://HOST"]);
+    }
+}
+
+#[test]
+fn messages_say_what_would_be_right() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("x.parquet"), b"PAR1\x15\x04").unwrap();
+    let refuses = |arguments: &[&str], says: &[&str]| {
+        refused(&run(&mut hopeval(dir.path(), arguments)), says);
+    };
+    refuses(&["train-data", "--out", "o"], &["--questions <FILE>...|--run <RUN>"]);
+    refuses(&["data", "check", "x.parquet"], &["an array, an object or lines", "TSV, CSV", "Parquet is not read"]);
+    let says = [
+        "--model hopeval:scorer: there is no such folder",
+        "hint: ",
+        "names as `hopeval:NAME` and `ORG/NAME` are for jobs",
+    ];
+    refuses(&["lm", "score", "--model", "hopeval:scorer"], &says);
+    refuses(&["run", "--limit", "-3"], &["invalid value '-3' for '--limit <LIMIT>'"]);
+    refuses(&["world", "--questions", "0", "--out", "w"], &["invalid value '0' for '--questions <QUESTIONS>'"]);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made");
+}

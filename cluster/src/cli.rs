@@ -10,6 +10,7 @@ mod model;
 mod replicates;
 mod score;
 mod stages;
+mod train;
 mod train_data;
 mod tune;
 mod world;
@@ -129,6 +130,8 @@ enum Command {
     World(world::WorldArguments),
     /// Makes training data of the small models from a dataset's gold annotations.
     TrainData(train_data::TrainDataArguments),
+    /// Trains a model on such data with PyTorch; for this command alone a Python interpreter that has it is needed.
+    Train(train::TrainArguments),
     /// The language-model engine by itself: scores, labels, embeds, reads and generates, JSON Lines in and out.
     #[command(subcommand)]
     Lm(Box<lm::LmCommand>),
@@ -144,6 +147,7 @@ pub(crate) fn parse() -> Arguments {
     let command = Arguments::command().mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads("Threads of the device [default: all cores]")),
         "model" => without_places(command).arg(threads("").hide(true)),
+        "train" => without_places(command).arg(threads("Threads of PyTorch [default: the script's]")),
         _ => command,
     });
     Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
@@ -185,6 +189,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
         Command::Index(index) => artefacts::index(places, index),
         Command::World(world) => world::world(world),
         Command::TrainData(arguments) => train_data::train_data(places, arguments),
+        Command::Train(training) => train::train(&training, arguments.places.threads()),
         Command::Lm(command) => lm::lm(*command, arguments.places.threads()),
         Command::Model(command) => model::model(command),
         Command::Doctor(doctor) => inspect::doctor(places, doctor),
@@ -194,7 +199,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<u8> {
 /// Whether the same command may succeed later: then its exit code says "resumable".
 pub(crate) fn is_transient(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.downcast_ref::<MeshError>().is_some_and(|error| !matches!(error, MeshError::Settings(_)))
+        cause.downcast_ref::<MeshError>().is_some_and(MeshError::may_pass)
             || cause.downcast_ref::<JobError>().is_some_and(JobError::is_transient)
     })
 }

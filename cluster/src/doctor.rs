@@ -86,8 +86,6 @@ pub fn examine(subject: &Subject<'_>) -> Report {
     for (name, note) in [
         ("HF_HOME", "models named ORG/NAME lie below it"),
         ("HF_HUB_CACHE", "models named ORG/NAME lie there, before HF_HOME"),
-        ("OPENAI_BASE_URL", "for models; nothing reads it yet"),
-        ("OPENAI_API_KEY", "for models; nothing reads it yet; the value is never shown"),
     ] {
         facts.push(fine(name, if (subject.is_set)(name) { "set" } else { "not set" }, note));
     }
@@ -253,14 +251,14 @@ mod tests {
             store: "store",
             folder: Some(&folder.path().join("not/yet/there")),
             probe: &|| Ok(()),
-            is_set: &|name| name == "OPENAI_API_KEY",
+            is_set: &|name| name == "HF_HOME",
         });
         assert!(report.health() < Health::Broken, "{report}");
         assert_eq!(fact(&report, "hopeval").found, env!("CARGO_PKG_VERSION"));
         assert!(fact(&report, "cores").found.parse::<usize>().unwrap() > 0);
         assert!(fact(&report, "disk of the store").found.ends_with("GiB free"), "{report}");
-        assert_eq!(fact(&report, "OPENAI_API_KEY").found, "set");
-        assert_eq!(fact(&report, "HF_HOME").found, "not set");
+        assert_eq!(fact(&report, "HF_HOME").found, "set");
+        assert_eq!(fact(&report, "HF_HUB_CACHE").found, "not set");
     }
 
     #[test]

@@ -98,6 +98,14 @@ pub enum MeshError {
     /// The settings contradict themselves.
     #[error("the mesh cannot be formed: {0}")]
     Settings(&'static str),
+    /// An address in the list of hosts is none, or is there twice.
+    #[error("`{address}` {wrong}; allowed is host:port for each process, as node1:4500 or [::1]:4500")]
+    Address {
+        /// As in `hosts`.
+        address: String,
+        /// What is wrong with it.
+        wrong: &'static str,
+    },
     /// This process cannot listen on its own address.
     #[error("process {process} cannot listen on {address}")]
     Bind {
@@ -155,6 +163,13 @@ pub enum MeshError {
     Timely(String),
 }
 
+impl MeshError {
+    /// Whether the same settings may form a mesh another time.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, Self::Settings(_) | Self::Address { .. })
+    }
+}
+
 fn list(missing: &[Absent]) -> String {
     missing.iter().map(Absent::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -197,6 +212,31 @@ pub fn form(settings: &MeshSettings, role: Role) -> Result<Formed, MeshError> {
     Ok(Formed { allocators, comms: Comms::new(Box::new(guard)), pulse: link, welcome })
 }
 
+/// Whether every process of `hosts` can be reached as it is written there, so far as that can be told without asking the network.
+///
+/// # Errors
+/// [`MeshError::Address`].
+pub fn check_hosts(hosts: &[String]) -> Result<(), MeshError> {
+    for (process, address) in hosts.iter().enumerate() {
+        let wrong = match address.rsplit_once(':') {
+            None => Some("has no port"),
+            Some((host, _)) if host.is_empty() || host.contains(char::is_whitespace) => Some("names no host"),
+            Some((host, _)) if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) => {
+                Some("is an IPv6 address without brackets")
+            }
+            Some((_, port)) if port.parse::<u16>().map_or(true, |port| port == 0) => {
+                Some("has no port from 1 to 65535")
+            }
+            Some(_) if hosts[..process].contains(address) => Some("is there twice"),
+            Some(_) => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(MeshError::Address { address: address.clone(), wrong });
+        }
+    }
+    Ok(())
+}
+
 fn check(settings: &MeshSettings, role: &Role) -> Result<(), MeshError> {
     let wrong = if settings.hosts.is_empty() {
         "the list of hosts is empty"
@@ -208,8 +248,11 @@ fn check(settings: &MeshSettings, role: &Role) -> Result<(), MeshError> {
         "there are too many processes or workers"
     } else if (settings.process == 0) != matches!(role, Role::Lead(_)) {
         "process 0 leads, and only process 0"
-    } else {
+    } else if settings.hosts.len() == 1 {
+        // One process alone listens nowhere.
         return Ok(());
+    } else {
+        return check_hosts(&settings.hosts);
     };
     Err(MeshError::Settings(wrong))
 }

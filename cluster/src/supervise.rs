@@ -159,7 +159,7 @@ fn free_ports(processes: usize) -> Result<Vec<String>, SuperviseError> {
 
 /// Makes the kernel kill the child when the thread that starts it ends.
 #[cfg(target_os = "linux")]
-fn die_with_parent(command: &mut Command) {
+pub fn die_with_parent(command: &mut Command) {
     let parent = Pid::this();
     let before_exec = move || {
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -173,8 +173,9 @@ fn die_with_parent(command: &mut Command) {
     }
 }
 
+/// Elsewhere than on Linux the child lives on.
 #[cfg(not(target_os = "linux"))]
-fn die_with_parent(_command: &mut Command) {}
+pub fn die_with_parent(_command: &mut Command) {}
 
 struct Supervised {
     child: Child,

@@ -55,15 +55,11 @@ pub fn compare(
     stratum: &str,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Comparison>, JobError> {
-    let configurations = &run.resolved.configurations;
-    let groups = Groups::of(configurations);
-    let unfit = |reason: String| JobError::Unfit { run: run.id().to_owned(), reason };
-    let base = groups.position(against).ok_or_else(|| {
-        unfit(format!("it has no configuration `{against}`; its configurations are {}", groups.names.join(", ")))
-    })?;
+    let groups = Groups::of(&run.resolved.configurations);
+    let base = groups.known(run, against)?;
     let log = Log::open(&run.places.store, run.id())?;
     let finished =
-        log.state().finished.as_ref().ok_or_else(|| unfit("differences are of finished runs only".to_owned()))?;
+        log.state().finished.as_ref().ok_or_else(|| unfit(run, "differences are of finished runs only".to_owned()))?;
     let within = members(run, &log, stratum)?;
     let measures: Vec<&str> = run.judge.set().names().iter().map(String::as_str).filter(|name| wanted(name)).collect();
     let values = Values::read(run, finished, &groups, &measures)?;
@@ -102,6 +98,18 @@ pub fn compare(
     Ok(found)
 }
 
+/// Sees that others of a run's configurations can be compared with `against`.
+///
+/// # Errors
+/// There is no such configuration.
+pub fn check(run: &Open, against: &str) -> Result<(), JobError> {
+    Groups::of(&run.resolved.configurations).known(run, against).map(|_| ())
+}
+
+fn unfit(run: &Open, reason: String) -> JobError {
+    JobError::Unfit { run: run.id().to_owned(), reason }
+}
+
 /// Fills in the intervals of `spreads`: how far the mean over replicates would wander with other questions. Leaves them as they are
 /// where the run is not finished.
 ///
@@ -134,10 +142,9 @@ pub fn intervals(run: &Open, log: &Log, spreads: &mut [Spread]) -> Result<(), Jo
 /// Which questions of a run belong to a stratum, by position.
 fn members(run: &Open, log: &Log, stratum: &str) -> Result<Vec<bool>, JobError> {
     let strata = run.judge.strata();
-    let wanted = strata.iter().position(|name| name == stratum).ok_or_else(|| JobError::Unfit {
-        run: run.id().to_owned(),
-        reason: format!("it has no stratum `{stratum}`; its strata are {}", strata.join(", ")),
-    })?;
+    let wanted = strata.iter().position(|name| name == stratum);
+    let wanted = wanted
+        .ok_or_else(|| unfit(run, format!("it has no stratum `{stratum}`; its strata are {}", strata.join(", "))))?;
     let belongs = |row| {
         let question = run.judge.answerable(&row);
         run.judge.strata_of(&question).iter().any(|&of| usize::from(of) == wanted)
@@ -174,6 +181,13 @@ impl<'a> Groups<'a> {
         groups
     }
 
+    /// The group of this name, which must be one.
+    fn known(&self, run: &Open, name: &str) -> Result<usize, JobError> {
+        let names = || self.names.join(", ");
+        self.position(name)
+            .ok_or_else(|| unfit(run, format!("it has no configuration `{name}`; its configurations are {}", names())))
+    }
+
     fn position(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|known| *known == name)
     }
@@ -199,20 +213,22 @@ impl Values {
         };
         let measure_of: HashMap<&str, usize> = measures.iter().enumerate().map(|(at, name)| (*name, at)).collect();
         let table = TableReader::<ScoreRow>::open(&run.places.store, &place)?;
-        let unfit = |reason: String| JobError::Unfit { run: run.id().to_owned(), reason };
         let expected = run.resolved.outcomes() * run.judge.set().names().len() as u64;
         if table.rows() != expected {
-            return Err(unfit(format!("its scores have {} rows in place of {expected}", table.rows())));
+            return Err(unfit(run, format!("its scores have {} rows in place of {expected}", table.rows())));
         }
         for row in table.rows_from(0) {
             let row = row?;
             let Some(&measure) = measure_of.get(row.measure.as_str()) else { continue };
             let known = groups.of.get(row.configuration.as_str()).zip(usize::try_from(row.index).ok());
             let (&group, at) = known.filter(|&(_, at)| at < questions).ok_or_else(|| {
-                unfit(format!(
-                    "its scores have a row of `{}`, question {}, which it has not",
-                    row.configuration, row.index
-                ))
+                unfit(
+                    run,
+                    format!(
+                        "its scores have a row of `{}`, question {}, which it has not",
+                        row.configuration, row.index
+                    ),
+                )
             })?;
             all.values[(group * all.measures + measure) * questions + at] += row.value.unwrap_or(f64::NAN);
         }

@@ -7,6 +7,7 @@ use crate::print::{self, Choice};
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use hopeval_cluster::exit;
+use hopeval_cluster::mesh;
 use hopeval_cluster::signals::{self, Notice};
 use hopeval_cluster::supervise::{self, Grace};
 use hopeval_jobs::job::Mode;
@@ -27,7 +28,7 @@ pub(crate) struct JobArguments {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// The first so many questions only.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
@@ -69,6 +70,14 @@ pub(crate) struct MeshArguments {
 }
 
 impl MeshArguments {
+    /// Sees that the options fit each other: before a run is made, which would stay behind unfinished.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.supervises() && !self.hosts.is_empty() {
+            bail!("--hosts {}: --process is needed too, and says which of them this is", self.hosts.join(","));
+        }
+        self.membership().map(drop)
+    }
+
     fn membership(&self) -> Result<Membership> {
         let seconds = |name: &str, value: f64| {
             Duration::try_from_secs_f64(value)
@@ -81,6 +90,7 @@ impl MeshArguments {
         if process >= hosts.len() || (self.process.is_some() && self.processes as usize != hosts.len()) {
             bail!("--process {process} of --processes {}: --hosts names {} processes", self.processes, hosts.len());
         }
+        mesh::check_hosts(&self.hosts).map_err(|error| anyhow!("--hosts: {error}"))?;
         Ok(Membership {
             process,
             hosts,
@@ -118,8 +128,31 @@ pub(crate) struct OutputArguments {
 }
 
 impl OutputArguments {
+    /// Whether something is asked for by name, which a run may not have.
+    fn names_something(&self) -> bool {
+        !self.measures.is_empty() || self.stratum.is_some() || self.against.is_some()
+    }
+
+    /// Sees that the run has the measures, the stratum and the configuration that are asked for.
+    fn check(&self, run: &Open) -> Result<()> {
+        if let Some(stratum) = &self.stratum
+            && !run.judge.strata().contains(stratum)
+        {
+            bail!("no stratum `{stratum}`; the run has {}", run.judge.strata().join(", "));
+        }
+        let names = run.judge.set().names();
+        if let Some(unknown) = self.measures.iter().find(|name| !names.contains(name)) {
+            bail!("no measure `{unknown}`; the run has {}", names.join(", "));
+        }
+        if let Some(against) = &self.against {
+            hopeval_jobs::compare::check(run, against)?;
+        }
+        Ok(())
+    }
+
     /// Prints a run's figures.
     pub(crate) fn print(&self, run: &Open) -> Result<()> {
+        self.check(run)?;
         let shown = show::show(run)?;
         let stratum = self.stratum.as_deref().unwrap_or("all");
         let differences = |against: &String| super::compare::comparisons(run, against, &self.measures, stratum);
@@ -133,15 +166,6 @@ impl OutputArguments {
             return Ok(());
         }
         let choice = Choice { measures: self.measures.clone(), stratum: self.stratum.clone() };
-        if let Some(stratum) = &self.stratum
-            && !run.judge.strata().contains(stratum)
-        {
-            bail!("no stratum `{stratum}`; the run has {}", run.judge.strata().join(", "));
-        }
-        let names = run.judge.set().names();
-        if let Some(unknown) = self.measures.iter().find(|name| !names.contains(name)) {
-            bail!("no measure `{unknown}`; the run has {}", names.join(", "));
-        }
         print::line(print::measures(run, &shown, &choice).trim_end());
         if let Some(table) = super::replicates::table(&shown, &self.measures, stratum) {
             print::line(&table);
@@ -171,7 +195,7 @@ pub(crate) struct RunArguments {
     /// Sets bad rows of the dataset aside in this file instead of failing.
     #[arg(long, value_name = "FILE")]
     quarantine: Option<PathBuf>,
-    /// Prints the job with every default and override resolved, and does nothing.
+    /// Prints the job as it was understood, overrides applied, and does nothing.
     #[arg(long)]
     show_settings: bool,
 }
@@ -208,6 +232,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         print::line(toml::to_string_pretty(&job)?.trim_end());
         return Ok(exit::DONE);
     }
+    arguments.mesh.check()?;
     let opened = places.open_to_compute()?;
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
@@ -219,6 +244,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
 }
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
+    arguments.mesh.check()?;
     let opened = places.open_existing()?;
     let opened = Places { cache: opened.cache.verifying(), ..opened };
     let run = hopeval_results::run::resolve(&opened.store, &arguments.run)?;
@@ -248,6 +274,13 @@ fn evaluate(
         let ended = member(places, None, mesh, signals, progress)?;
         return finished_code(places, &ended);
     };
+    if output.names_something() {
+        // Now, and not when hours of evaluation are over. What a run has is known once it is made, and then it is in the store.
+        let opened = Open::open(places, &run, &|stage, done| progress.tick(stage, done))?;
+        output.check(&opened).map_err(|error| {
+            anyhow!("{error}\nhint: nothing was evaluated; `hopeval resume {run}` does that, with other names or none")
+        })?;
+    }
     let code = complete(arguments, places, &run, mesh, signals, progress)?;
     if code != exit::DONE && code != exit::FAILED_QUESTIONS {
         return Ok(code);

@@ -79,12 +79,26 @@ impl ModelArguments {
     }
 
     fn open(&self, options: Options, threads: Option<usize>) -> Result<Session> {
+        self.check()?;
         self.device.open(0, threads, &self.model, options).with_context(|| self.cannot_open())
     }
 
     /// The tokenizer alone: no weights are read.
     fn open_tokenizer(&self) -> Result<Tokenizer> {
+        self.check()?;
         Tokenizer::open(&self.model).with_context(|| self.cannot_open())
+    }
+
+    /// A job's name of a model is no folder, and most folders that are not there are such names.
+    fn check(&self) -> Result<()> {
+        if !self.model.is_dir() {
+            bail!(
+                "--model {}: there is no such folder\nhint: a model's folder is needed, as Hugging Face lays it out; names as \
+                 `hopeval:NAME` and `ORG/NAME` are for jobs",
+                self.model.display()
+            );
+        }
+        Ok(())
     }
 
     fn cannot_open(&self) -> String {

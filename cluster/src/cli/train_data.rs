@@ -4,7 +4,7 @@ use super::PlaceArguments;
 use super::stages::Stages;
 use crate::print;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum, value_parser};
+use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use hopeval_cluster::exit;
 use hopeval_construct::{Ended, Keep, Library, Report, Settings, Tables, annotated_rows, construct};
 use hopeval_datasets::{DatasetSpec, Format};
@@ -16,9 +16,10 @@ use hopeval_results::Log;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("source").required(true).args(["questions", "run"])))]
 pub(crate) struct TrainDataArguments {
     /// Questions with decompositions or evidences.
-    #[arg(long, required_unless_present = "run", conflicts_with = "run", num_args = 1.., value_name = "FILE")]
+    #[arg(long, num_args = 1.., value_name = "FILE")]
     questions: Vec<PathBuf>,
     /// Their format: world, musique or 2wikimultihopqa; told from the first when left out.
     #[arg(long, conflicts_with = "run")]
@@ -52,7 +53,7 @@ pub(crate) struct TrainDataArguments {
     #[arg(long, value_enum, default_value_t = Kept::SubjectAndAnswer, conflicts_with = "run")]
     keep: Kept,
     /// The first so many questions only.
-    #[arg(long, conflicts_with = "run", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, conflicts_with = "run", allow_negative_numbers = true, value_parser = value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Prints the counts as one JSON document.
     #[arg(long)]

@@ -49,6 +49,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
     if arguments.mesh.is_one_of_several() {
         bail!("--process: `tune` starts its processes itself, as --processes says");
     }
+    arguments.mesh.check()?;
     let opened = places.open_to_compute()?;
     let signals = signals::install(Notice::Print)?;
     signals.on_drain(life::leave_before_joining);

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct WorldArguments {
     /// How many questions.
-    #[arg(long, default_value_t = 1267)]
+    #[arg(long, default_value_t = 1267, value_parser = clap::value_parser!(u64).range(1..))]
     questions: u64,
     /// How many passages.
     #[arg(long, default_value_t = 12392)]

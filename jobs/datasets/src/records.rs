@@ -103,7 +103,7 @@ impl Records {
                 Err(InputError::Foreign {
                     path: path.to_owned(),
                     found: quoted(head),
-                    allowed: "a JSON array or object",
+                    allowed: "JSON (an array, an object or lines), or a table (TSV, CSV) where the format has one; Parquet is not read",
                 })
             }
         }

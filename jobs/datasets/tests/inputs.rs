@@ -150,7 +150,9 @@ fn files_that_cannot_be_read_are_named() {
     fs::create_dir(folder.path().join("folder")).unwrap();
     assert_eq!(error(&folder.path().join("folder")), "folder is a folder; allowed: a file");
     let prose = write(&folder, "prose.txt", b"Question: which?\nmore");
-    assert_eq!(error(&prose), "prose.txt: starts with \"Question: which?\"; allowed: a JSON array or object");
+    let allowed =
+        "JSON (an array, an object or lines), or a table (TSV, CSV) where the format has one; Parquet is not read";
+    assert_eq!(error(&prose), format!("prose.txt: starts with \"Question: which?\"; allowed: {allowed}"));
     let mut damaged = gzip(&[b"{\"a\":1}\n".as_slice(); 500].concat());
     let middle = damaged.len() / 2;
     damaged[middle] ^= 0xff;

@@ -2,16 +2,20 @@
 
 use super::{Inner, Store, StoreError};
 use object_store::ObjectStore;
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path as ObjectPath;
 use object_store::prefix::PrefixStore;
+use reqwest::Url;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 /// What addresses look like, for messages.
 const ALLOWED: &str = "allowed are a folder, file:///FOLDER, s3://BUCKET/PREFIX and memory:";
+
+/// The variables that name another server than AWS's; the first that is set counts.
+const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
 /// Threads of the runtime: they move bytes and wait, no more.
 const THREADS: usize = 2;
@@ -77,22 +81,74 @@ fn bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> 
     if ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().all(|variable| std::env::var_os(variable).is_none()) {
         builder = builder.with_region("us-east-1");
     }
-    let endpoint =
-        ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].iter().find_map(|v| std::env::var(v).ok());
-    if let Some(endpoint) = endpoint {
-        let plain = endpoint.starts_with("http://");
-        builder = builder.with_endpoint(endpoint);
-        if plain {
+    let set = ENDPOINTS.iter().find_map(|variable| Some((*variable, std::env::var_os(variable)?)));
+    if let Some((variable, value)) = set {
+        let endpoint = endpoint(variable, &value.to_string_lossy()).map_err(failed)?;
+        if endpoint.scheme() == "http" {
             builder = builder.with_allow_http(true);
         }
+        // The key that comes before all others, in the place of what `from_env` has taken as it stood.
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.as_str().trim_end_matches('/'));
     }
     let objects = builder.build().map_err(|e| failed(e.to_string()))?;
     let prefix = ObjectPath::parse(prefix.trim_end_matches('/')).map_err(|e| failed(e.to_string()))?;
     Ok(Arc::new(PrefixStore::new(objects, prefix)))
 }
 
+/// The address of a bucket's server. object_store takes any text for one, and panics at the first request.
+///
+/// # Errors
+/// What is wrong and what is allowed, in words.
+fn endpoint(variable: &str, value: &str) -> Result<Url, String> {
+    let wrong = |what: &str| {
+        format!(
+            "{variable} is `{value}`: {what}; allowed are http://HOST and https://HOST, with :PORT where it is another than usual"
+        )
+    };
+    let url = Url::parse(value).map_err(|error| wrong(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("it does not begin with http:// or https://"));
+    }
+    // The parser sees to it that such an address has a host.
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("it goes on with a query or a fragment"));
+    }
+    Ok(url)
+}
+
 /// TLS needs a provider of cryptography, one for the process; whoever was first stays.
 fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_has_a_scheme_and_a_host() {
+        for (value, taken) in [
+            ("http://localhost:9000", "http://localhost:9000/"),
+            ("HTTPS://s3.example.org/", "https://s3.example.org/"),
+            ("http://[::1]:9000/under/here", "http://[::1]:9000/under/here"),
+        ] {
+            assert_eq!(endpoint("AWS_ENDPOINT", value).unwrap().as_str(), taken);
+        }
+        for value in [
+            "",
+            "localhost:9000",
+            "notaurl",
+            "http://",
+            "http://a b",
+            "http://a:x",
+            "ftp://a",
+            "http://a?b",
+            "http://a#b",
+        ] {
+            let error = endpoint("AWS_ENDPOINT_URL", value).unwrap_err();
+            assert!(error.starts_with(&format!("AWS_ENDPOINT_URL is `{value}`: ")), "{error}");
+            assert!(error.contains("; allowed are http://HOST and https://HOST"), "{error}");
+        }
+    }
 }

@@ -1,0 +1,263 @@
+//! `hopeval train`: what the interpreter is given, what is looked at before it is started, and how its end becomes an exit code.
+//!
+//! The interpreter is a shell script that writes down what it is told: no PyTorch is needed here.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
+
+mod harness;
+
+use harness::{hopeval, run, succeed};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// No step of a test takes so long on any machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+const MODELS: [&str; 5] = ["scorer", "labeler", "filter", "reader", "encoder"];
+
+/// A folder with rows and an interpreter, which does `when_asked` for its packages and `when_trained` for a script.
+struct Bench {
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(when_asked: &str, when_trained: &str) -> Self {
+        let bench = Self { dir: tempfile::tempdir().unwrap() };
+        for folder in ["rows", "temporary"] {
+            std::fs::create_dir(bench.path(folder)).unwrap();
+        }
+        for model in MODELS {
+            std::fs::write(bench.path(&format!("rows/{model}.parquet")), "rows").unwrap();
+        }
+        let fake = format!(
+            "#!/bin/sh\nif [ \"$1\" = -c ]; then\n{when_asked}\nexit 0\nfi\n\
+             printf '%s\\n' \"$@\" > arguments\nenv > environment\ncp -R \"$(dirname \"$1\")\" carried\n{when_trained}\n"
+        );
+        // Written by a child: a file that this process has open for writing, if only in a fork of another test, cannot be run.
+        let mut write = Command::new("sh");
+        write.args(["-c", "cat > \"$0\" && chmod +x \"$0\""]).arg(bench.path("fake")).stdin(Stdio::piped());
+        let mut write = write.spawn().unwrap();
+        write.stdin.take().unwrap().write_all(fake.as_bytes()).unwrap();
+        assert!(write.wait().unwrap().success());
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn train(&self, model: &str, more: &[&str]) -> Command {
+        let mut command =
+            hopeval(self.dir.path(), &["train", model, "--rows", "rows", "--out", "m", "--python", "./fake"]);
+        // What a killed process leaves there goes with the folder.
+        command.args(more).env("TMPDIR", self.path("temporary"));
+        command
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The lines of what the interpreter was told.
+    fn arguments(&self) -> Vec<String> {
+        self.read("arguments").lines().map(str::to_owned).collect()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Exit code 2, and one error that says all of `says`.
+fn refused(command: &mut Command, says: &[&str]) {
+    let output = run(command);
+    let err = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert_eq!(err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{err}");
+    for part in says {
+        assert!(err.contains(part), "`{part}` is missing from:\n{err}");
+    }
+}
+
+#[test]
+fn a_script_is_told_where_rows_and_model_are_and_its_own_options() {
+    let bench = Bench::new("", "echo trained");
+    let mut command = bench.train("labeler", &["--threads", "3", "--", "--preset", "small", "--tokenizer", "tok"]);
+    command.env("HF_HOME", "/models").env("CUDA_VISIBLE_DEVICES", "1");
+    assert_eq!(succeed(&mut command), "trained\n", "the script writes to this process's own output");
+    let told = bench.arguments();
+    let (script, options) = told.split_first().unwrap();
+    assert!(script.ends_with("/labeler.py"), "{script}");
+    let expected = ["--rows", "rows", "--out", "m", "--threads", "3", "--preset", "small", "--tokenizer", "tok"];
+    assert_eq!(options, expected);
+    for variable in ["HF_HOME=/models", "CUDA_VISIBLE_DEVICES=1"] {
+        assert!(bench.read("environment").lines().any(|line| line == variable), "{variable}");
+    }
+    assert!(Path::new(script).starts_with(bench.path("temporary")), "{script}");
+    assert_eq!(std::fs::read_dir(bench.path("temporary")).unwrap().count(), 0, "the scripts go when the training ends");
+    assert!(!bench.path("hopeval-store").exists(), "a training has no store");
+
+    succeed(&mut bench.train("encoder", &[]));
+    assert_eq!(bench.arguments()[1..], ["--rows", "rows", "--out", "m"]);
+}
+
+#[test]
+fn carried_scripts_are_whole() {
+    let bench = Bench::new("", "");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/train");
+    succeed(&mut bench.train("scorer", &[]));
+    let mut scripts = Vec::new();
+    for file in std::fs::read_dir(bench.path("carried")).unwrap() {
+        let file = file.unwrap().path();
+        let name = file.file_name().unwrap();
+        assert!(std::fs::read(&file).unwrap() == std::fs::read(source.join(name)).unwrap(), "{}", file.display());
+        scripts.extend((file.extension().unwrap() == "py").then_some(file));
+    }
+    assert!(MODELS.iter().all(|model| scripts.contains(&bench.path(&format!("carried/{model}.py")))));
+    assert!(bench.path("carried/requirements.txt").is_file());
+    // Modules of the folder that its scripts import must be in it; whatever else is imported is a package's.
+    let check = r#"
+import ast, pathlib, sys
+source, carried = map(pathlib.Path, sys.argv[1:])
+for script in carried.glob("*.py"):
+    for node in ast.walk(ast.parse(script.read_text("utf-8"), str(script))):
+        names = [n.name for n in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            if (source / f"{name}.py").exists() and not (carried / f"{name}.py").exists():
+                sys.exit(f"{script} imports {name}")
+"#;
+    let mut python = Command::new("python3");
+    match python.arg("-c").arg(check).arg(source).arg(bench.path("carried")).output() {
+        Ok(output) => assert!(output.status.success(), "{}", said(&output)),
+        Err(error) => eprintln!("SKIPPED: carried_scripts_are_whole: python3: {error}"),
+    }
+}
+
+#[test]
+fn the_end_of_a_script_is_an_exit_code_of_ours() {
+    for (when_trained, code, says) in [
+        ("exit 0", 0, ""),
+        ("echo Traceback >&2; exit 1", 2, "Traceback\nerror: the filter was not trained: filter.py exited with 1\n"),
+        ("exit 2", 2, "filter.py exited with 2"),
+        ("kill -KILL $$", 2, "filter.py was ended by SIGKILL"),
+        ("kill -TERM $$", 75, "interrupted: the training of the filter in m is not finished"),
+    ] {
+        let output = run(&mut Bench::new("", when_trained).train("filter", &[]));
+        assert_eq!(output.status.code(), Some(code), "{when_trained}: {}", said(&output));
+        assert!(said(&output).contains(says), "{when_trained}: {}", said(&output));
+    }
+}
+
+#[test]
+fn an_interpreter_without_packages_is_told_before_anything_is_trained() {
+    // As the question for packages is answered: a name, a tab, why.
+    let bench = Bench::new("printf 'torch\\tNo module named torch\\nscipy\\tit is broken\\nnoise of an import\\n'", "");
+    let says = [
+        "error: the Python interpreter `./fake` cannot import what training needs: torch (No module named torch), scipy (it is broken)\n",
+        "hint: `./fake -m pip install torch==",
+        "pip install -r requirements.txt",
+        "--python PROGRAM",
+    ];
+    refused(&mut bench.train("reader", &[]), &says);
+    assert!(!bench.path("arguments").exists() && !bench.path("m").exists());
+
+    let bench = Bench::new("echo 'cannot load a library' >&2; exit 127", "");
+    refused(&mut bench.train("reader", &[]), &["`./fake` exited with 127", "it said: cannot load a library"]);
+}
+
+#[test]
+fn the_question_for_packages_is_one_that_python_understands() {
+    let bench = Bench::new("exec python3 \"$@\"", "");
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: the_question_for_packages: no python3 here");
+        return;
+    }
+    // Modules of one's own in the place of the packages: all there, then one that cannot be imported.
+    let stubs = bench.path("stubs");
+    std::fs::create_dir(&stubs).unwrap();
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/train/requirements.txt");
+    for line in std::fs::read_to_string(requirements).unwrap().lines() {
+        std::fs::write(stubs.join(format!("{}.py", line.split("==").next().unwrap())), "").unwrap();
+    }
+    succeed(bench.train("reader", &[]).env("PYTHONPATH", &stubs));
+    std::fs::write(stubs.join("torch.py"), "raise ImportError('no\\n  driver')").unwrap();
+    refused(
+        bench.train("reader", &[]).env("PYTHONPATH", &stubs),
+        &["cannot import what training needs: torch (no driver)\n"],
+    );
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_makes_it() {
+    let bench = Bench::new("", "");
+    let python = ["--python", "nowhere/python"];
+    let train = |model: &str, rows: &str, more: &[&str]| {
+        let mut command = hopeval(bench.dir.path(), &["train", model, "--rows", rows, "--out", "m"]);
+        command.args(more);
+        command
+    };
+    refused(
+        &mut train("labeler", "rows", &python),
+        &["cannot start the Python interpreter `nowhere/python`", "hint: --python"],
+    );
+    let says =
+        ["--rows absent: there is no such folder, and labeler.parquet", "hint: `hopeval train-data", "--run RUN"];
+    refused(&mut train("labeler", "absent", &python), &says);
+    std::fs::remove_file(bench.path("rows/scorer.parquet")).unwrap();
+    let says = ["--rows rows: there is no scorer.parquet in this folder", "hint: `hopeval train-data", "rows.py"];
+    refused(&mut train("scorer", "rows", &python), &says);
+    refused(&mut train("writer", "rows", &[]), &["scorer", "labeler", "filter", "reader", "encoder"]);
+    assert!(!bench.path("m").exists());
+}
+
+#[test]
+fn scripts_of_ones_own_take_the_place_of_those_carried() {
+    let bench = Bench::new("", "");
+    std::fs::create_dir(bench.path("own")).unwrap();
+    std::fs::write(bench.path("own/labeler.py"), "").unwrap();
+    succeed(&mut bench.train("labeler", &["--scripts", "own"]));
+    assert_eq!(bench.arguments()[0], "own/labeler.py");
+    refused(&mut bench.train("filter", &["--scripts", "own"]), &["--scripts own: there is no filter.py"]);
+}
+
+/// Waits until `found` finds something.
+fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(start.elapsed() < LIMIT, "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_training_ends_with_the_process_that_started_it() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
+        let bench = Bench::new("", "echo $$ > begun.new; mv begun.new begun; exec sleep 600");
+        let mut command = bench.train("labeler", &[]);
+        let training = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = bench.path("begun");
+        wait_for("the training", || begun.exists().then_some(()));
+        let child: u32 = bench.read("begun").trim().parse().unwrap();
+        kill(Pid::from_raw(training.id() as i32), signal).unwrap();
+        let code = training.wait_with_output().unwrap();
+        let resumable = signal != Signal::SIGKILL;
+        assert_eq!(code.status.code(), resumable.then_some(75), "{signal}: {}", said(&code));
+        assert_eq!(said(&code).contains("the same command begins it anew"), resumable, "{signal}: {}", said(&code));
+        if cfg!(target_os = "linux") {
+            // Gone, or dead and not yet taken note of by whoever has it now.
+            wait_for("the end of the script", || {
+                let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+                (stat.is_empty() || stat.contains(") Z ")).then_some(())
+            });
+        }
+    }
+}
