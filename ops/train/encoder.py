@@ -5,8 +5,9 @@
 
 Vectors are not normalised and compared by inner product, as Contriever's are (Izacard et al. 2022). Each query is to prefer its
 passage to those of the other queries of the batch and to one hard negative each. Queries of later hops are among them.
-The defaults start from Contriever, at the rate of its fine-tuning on MS MARCO, 1e-5; optimizer, batches of 64 and 10,000 steps
-are chosen for one device and are not Contriever's, which published no code of that fine-tuning.
+The defaults start from Contriever, with what its `finetuning.py` and `src/options.py` have if nothing is said: AdamW with decay
+0.01, a linear schedule, batches of 64, 256 pieces, temperature 1, one negative. The settings of the published fine-tuning on
+MS MARCO are not there; the rate, 1e-5, the warm-up and 10,000 steps are chosen here.
 """
 
 import argparse
