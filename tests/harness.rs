@@ -45,14 +45,21 @@ pub fn succeed(command: &mut Command) -> String {
 
 /// Starts a command, and kills it once the first run of `store` has two commits.
 pub fn kill_after_commits(command: &mut Command, store: &Path) {
+    // The fence, and two commits.
+    kill_after_records(command, store, 3);
+}
+
+/// Starts a command, and kills it once the log of the first run of `store` has so many records, of whatever generation.
+pub fn kill_after_records(command: &mut Command, store: &Path, records: usize) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command can be started");
     let log = || -> Option<usize> {
         let run = std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path();
-        Some(std::fs::read_dir(run.join("log")).ok()?.count())
+        // A record that is being written has a name with `#`.
+        let written = |file: &std::fs::DirEntry| !file.file_name().to_string_lossy().contains('#');
+        Some(std::fs::read_dir(run.join("log")).ok()?.flatten().filter(written).count())
     };
     let begun = Instant::now();
-    // The fence, and two commits.
-    while log().is_none_or(|records| records < 3) {
+    while log().is_none_or(|found| found < records) {
         let ended = child.try_wait().expect("a child can be asked");
         assert!(begun.elapsed() < Duration::from_secs(60) && ended.is_none(), "no commit to kill after");
         std::thread::sleep(Duration::from_millis(2));

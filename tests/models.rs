@@ -1,13 +1,13 @@
-//! Methods over language models, whole. The models are tiny and untrained: the figures mean nothing, and must be the same
+//! Methods over language models, whole. The models are tiny, and most are untrained: the figures mean nothing, and must be the same
 //! however the work is spread, shared and resumed.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 mod harness;
 
-use harness::{document, final_tables, hopeval, kill_after_commits, models, run_of, succeed};
-use hopeval_results::Store;
-use hopeval_results::tables::{FinalOutcomeRow, read_table};
+use harness::{document, final_tables, hopeval, kill_after_commits, kill_after_records, models, run_of, succeed};
+use hopeval_results::tables::{ConfigurationRow, FinalOutcomeRow, read_table};
+use hopeval_results::{Log, Store, layout};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,12 +46,52 @@ read_paths = 4
 {temperatures}
 [run]
 chunk = 4
+allowed_failed = 1.0
 "#
     );
     let path = dir.join(format!("{name}.toml"));
     std::fs::write(&path, text).unwrap();
     path
 }
+
+/// EfficientRAG over the models that the binary carries, which were trained, so that questions take several iterations: answered by a
+/// reader, and by a language model, whose texts hold no JSON, so that each question is asked twice and fails.
+const EFFICIENTRAG: &str = r#"
+[service.labeler]
+kind = "lm"
+model = "hopeval:labeler"
+threads = 1
+[service.filter]
+kind = "lm"
+model = "hopeval:filter"
+threads = 1
+[service.answers]
+kind = "lm"
+model = "hopeval:reader"
+threads = 1
+[service.writer]
+kind = "lm"
+model = "hopeval:scorer"
+threads = 1
+[method.efficientrag]
+kind = "efficientrag"
+retriever = "tfidf"
+labeler = "labeler"
+filter = "filter"
+reader = "answers"
+k = 4
+[method.written]
+kind = "efficientrag"
+retriever = "tfidf"
+labeler = "labeler"
+filter = "filter"
+generator = "writer"
+k = 4
+read_passages = 1
+max_tokens = 4
+temperature = 0.7
+attempts = 2
+"#;
 
 const SWEEP: &str = "[method.promptrank.sweep]\ntemperature = [1.0, 1.4]";
 
@@ -79,9 +119,13 @@ fn computed(document: &Value) -> u64 {
     costs(document, None).map(|row| row["computed"].as_u64().unwrap()).sum()
 }
 
+fn open(dir: &Path, store: &str) -> Store {
+    Store::open(dir.join(store).to_str().unwrap()).unwrap()
+}
+
 fn outcomes(dir: &Path, store: &str, document: &Value, configuration: &str) -> Vec<FinalOutcomeRow> {
-    let store = Store::open(dir.join(store).to_str().unwrap()).unwrap();
-    let path = hopeval_results::layout::final_table(run_of(document), "outcomes");
+    let store = open(dir, store);
+    let path = layout::final_table(run_of(document), "outcomes");
     let rows = read_table::<FinalOutcomeRow>(&store, &path).unwrap().into_iter();
     // Of all columns, only the name tells one job's configuration from another's.
     rows.filter(|row| row.configuration == configuration)
@@ -89,10 +133,26 @@ fn outcomes(dir: &Path, store: &str, document: &Value, configuration: &str) -> V
         .collect()
 }
 
+/// What each configuration needed by itself, which does not depend on what happened to the run.
+fn needed(document: &Value) -> Vec<Vec<Value>> {
+    let rows = document["cost"].as_array().unwrap().iter().filter(|row| !row["configuration"].is_null());
+    let fields = [
+        "configuration",
+        "service",
+        "kind",
+        "requests",
+        "prompt_tokens",
+        "completion_tokens",
+        "scored_tokens",
+        "operations",
+    ];
+    rows.map(|row| fields.map(|field| row[field].clone()).to_vec()).collect()
+}
+
 #[test]
-fn promptrank_is_the_same_however_it_is_spread() {
+fn both_methods_are_the_same_however_they_are_spread() {
     let dir = tempfile::tempdir().unwrap();
-    let job = job(dir.path(), "spread", SWEEP);
+    let job = job(dir.path(), "spread", &[SWEEP, EFFICIENTRAG].concat());
     let run = |store: &str, more: &[&str]| {
         let document = evaluate(dir.path(), &job, store, more);
         let tables = final_tables(&dir.path().join(store), run_of(&document));
@@ -105,6 +165,8 @@ fn promptrank_is_the_same_however_it_is_spread() {
     assert!(tables == expected);
     assert_eq!(computed(&again), 0);
     assert_eq!(computed(&several), computed(&alone));
+    assert_eq!(needed(&several), needed(&alone));
+    efficientrag(dir.path(), &alone);
     // Looking at a run needs no model.
     std::fs::rename(dir.path().join("t5-v1.1"), dir.path().join("gone")).unwrap();
     let shown = document(&mut hopeval(dir.path(), &["show", "--store", "several", "--cache", "cache", "--json"]));
@@ -115,6 +177,33 @@ fn promptrank_is_the_same_however_it_is_spread() {
         !plan.status.success() && message.contains("[service.t5]: `model` = \"t5-v1.1\": no such folder"),
         "{message}"
     );
+}
+
+/// What was spread is worth it: questions of several iterations with answers, texts that were drawn again, and prompts on record.
+fn efficientrag(dir: &Path, document: &Value) {
+    let read = outcomes(dir, "alone", document, "efficientrag");
+    assert!(read.len() == 10 && read.iter().all(|row| row.status == "ok"));
+    assert!(read.iter().filter(|row| row.iterations > 1 && row.answer.is_some()).count() > 2, "{read:?}");
+    let written = outcomes(dir, "alone", document, "written");
+    for (read, written) in read.iter().zip(&written) {
+        assert_eq!((written.status.as_str(), &written.answer), ("parse_failure", &None));
+        let calls = |row: &FinalOutcomeRow, kind: &str| {
+            row.calls.iter().filter(|calls| calls.kind == kind).map(|calls| calls.calls).sum::<u64>()
+        };
+        assert_eq!(calls(written, "generate"), 2, "a second draw after the first did not parse");
+        for kind in ["retrieve", "label", "filter"] {
+            assert_eq!(calls(written, kind), calls(read, kind), "{kind}");
+        }
+    }
+    let path = layout::final_table(run_of(document), "configurations");
+    let rows = read_table::<ConfigurationRow>(&open(dir, "alone"), &path).unwrap();
+    let prompted = |name: &str| {
+        let row = rows.iter().find(|row| row.configuration == name).unwrap();
+        let parameters: Value = serde_json::from_str(&row.parameters).unwrap();
+        (row.prompt_origin.clone(), row.prompt_digest.is_some(), parameters["prompt"].is_string())
+    };
+    assert_eq!(prompted("efficientrag"), (None, false, false));
+    assert_eq!(prompted("written"), (Some("hopeval".to_owned()), true, true));
 }
 
 #[test]
@@ -233,13 +322,19 @@ fn dense_retrieval_is_the_same_over_any_shards_also_after_a_kill() {
     assert!(tables("war", &resumed) == tables("peace", &peace));
 }
 
+/// Has each question committed by itself, with so many under way.
+fn in_small_steps(job: &Path, in_flight: u32) {
+    let text = std::fs::read_to_string(job).unwrap();
+    let (head, tail) = text.split_once("chunk = 4\n").unwrap();
+    std::fs::write(job, format!("{head}chunk = 1\nin_flight = {in_flight}\n{tail}")).unwrap();
+}
+
 #[test]
 fn a_run_that_is_killed_ends_as_if_it_had_not_been() {
     let dir = tempfile::tempdir().unwrap();
     // Few questions at a time, so that there is a middle.
-    let job = job(dir.path(), "killed", &format!("{SWEEP}\n[run]\nin_flight = 1\nchunk = 1"));
-    let text = std::fs::read_to_string(&job).unwrap();
-    std::fs::write(&job, text.replacen("\n[run]\nchunk = 4\n", "\n", 1)).unwrap();
+    let job = job(dir.path(), "killed", &[SWEEP, EFFICIENTRAG].concat());
+    in_small_steps(&job, 1);
     let peace = evaluate(dir.path(), &job, "peace", &["--workers", "1"]);
     killed(dir.path(), &job, "war", &["--workers", "1"]);
     let resume = ["resume", "latest", "--store", "war", "--cache", "cache", "--workers", "2", "--json"];
@@ -247,13 +342,45 @@ fn a_run_that_is_killed_ends_as_if_it_had_not_been() {
     let tables = |store: &str, document: &Value| final_tables(&dir.path().join(store), run_of(document));
     assert!(tables("war", &resumed) == tables("peace", &peace));
     assert!(computed(&resumed) < 2 * computed(&peace));
-    // What each configuration needed by itself does not depend on what happened to the run.
-    let needed = |document: &Value| -> Vec<Vec<Value>> {
-        let rows = document["cost"].as_array().unwrap().iter().filter(|row| !row["configuration"].is_null());
-        let fields = ["configuration", "service", "kind", "requests", "prompt_tokens", "scored_tokens", "operations"];
-        rows.map(|row| fields.map(|field| row[field].clone()).to_vec()).collect()
-    };
     assert_eq!(needed(&resumed), needed(&peace));
+}
+
+/// EfficientRAG alone, so that what is under way whenever the run is killed is in the middle of its iterations.
+#[test]
+fn efficientrag_goes_on_where_it_was_killed() {
+    const QUESTIONS: u64 = 16;
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("alone.toml");
+    let world = format!("[dataset.world]\nquestions = {QUESTIONS}\npassages = 400\nseed = 8\n");
+    let rest = "[service.tfidf]\nkind = \"tfidf\"\n[run]\nchunk = 4\nallowed_failed = 1.0\n";
+    std::fs::write(&job, ["name = \"alone\"\n", &world, rest, EFFICIENTRAG].concat()).unwrap();
+    in_small_steps(&job, 2);
+    let peace = evaluate(dir.path(), &job, "peace", &["--workers", "1"]);
+
+    let committed = || {
+        let store = open(dir.path(), "war");
+        let run = std::fs::read_dir(dir.path().join("war/runs")).unwrap().next().unwrap().unwrap().file_name();
+        let log = Log::open(&store, run.to_str().unwrap()).unwrap();
+        let state = log.state();
+        assert!(state.finished.is_none() && state.total_outcomes() < 2 * QUESTIONS, "it was killed at its end");
+        state.commits.clone()
+    };
+    killed(dir.path(), &job, "war", &["--workers", "1"]);
+    let first = committed();
+    assert!(first.len() >= 2);
+    // Once more: a fence and a commit of the second generation.
+    let resume = ["resume", "latest", "--store", "war", "--cache", "cache", "--workers"];
+    let mut again = hopeval(dir.path(), &[&resume[..], &["1"]].concat());
+    kill_after_records(&mut again, &dir.path().join("war"), first.len() + 3);
+    let second = committed();
+    assert!(second.len() > first.len() && second.starts_with(&first), "what was committed stays, and it went on");
+
+    let resumed = document(&mut hopeval(dir.path(), &[&resume[..], &["2", "--processes", "2", "--json"]].concat()));
+    let tables = |store: &str, document: &Value| final_tables(&dir.path().join(store), run_of(document));
+    assert!(tables("war", &resumed) == tables("peace", &peace));
+    assert_eq!(needed(&resumed), needed(&peace));
+    let read = outcomes(dir.path(), "war", &resumed, "efficientrag");
+    assert!(read.iter().filter(|row| row.iterations > 1).count() > 4, "{read:?}");
 }
 
 /// A corpus that takes the tiny encoder a while, and one method.
