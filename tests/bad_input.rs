@@ -677,7 +677,8 @@ fn messages_say_what_would_be_right() {
         "names as `hopeval:NAME` and `ORG/NAME` are for jobs",
     ];
     refuses(&["lm", "score", "--model", "hopeval:scorer"], &says);
-    refuses(&["run", "--limit", "-3"], &["invalid value '-3' for '--limit <LIMIT>'"]);
-    refuses(&["world", "--questions", "0", "--out", "w"], &["invalid value '0' for '--questions <QUESTIONS>'"]);
+    let whole = "allowed is a whole number, at least 1";
+    refuses(&["run", "--limit", "-3"], &["invalid value '-3' for '--limit <LIMIT>'", whole]);
+    refuses(&["world", "--questions", "0", "--out", "w"], &["invalid value '0' for '--questions <QUESTIONS>'", whole]);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made");
 }
