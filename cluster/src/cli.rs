@@ -164,6 +164,11 @@ fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "allowed is a whole number, at least 1")
 }
 
+/// A number of questions.
+fn some(text: &str) -> Result<u64, &'static str> {
+    at_least_one(text).map(|number| number.get() as u64)
+}
+
 fn threads(help: &'static str) -> Arg {
     Arg::new("threads").long("threads").global(true).value_parser(at_least_one).value_name("THREADS").help(help)
 }

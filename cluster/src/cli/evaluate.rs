@@ -1,7 +1,7 @@
 //! `run`, `resume`, `plan`: evaluating a job.
 
-use super::PlaceArguments;
 use super::stages::Stages;
+use super::{PlaceArguments, some};
 use crate::life::{self, Ended, Membership};
 use crate::print::{self, Choice};
 use anyhow::{Result, anyhow, bail};
@@ -28,7 +28,7 @@ pub(crate) struct JobArguments {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// The first so many questions only.
-    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_parser = some)]
     limit: Option<u64>,
 }
 

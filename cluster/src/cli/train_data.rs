@@ -1,7 +1,7 @@
 //! `train-data`: makes training data of the small models, from a dataset's gold annotations or from a run's.
 
-use super::PlaceArguments;
 use super::stages::Stages;
+use super::{PlaceArguments, some};
 use crate::print;
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
@@ -53,7 +53,7 @@ pub(crate) struct TrainDataArguments {
     #[arg(long, value_enum, default_value_t = Kept::SubjectAndAnswer, conflicts_with = "run")]
     keep: Kept,
     /// The first so many questions only.
-    #[arg(long, conflicts_with = "run", allow_negative_numbers = true, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, conflicts_with = "run", allow_negative_numbers = true, value_parser = some)]
     limit: Option<u64>,
     /// Prints the counts as one JSON document.
     #[arg(long)]

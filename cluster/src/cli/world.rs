@@ -1,5 +1,6 @@
 //! `world`: writes a generated world, or compares one with a real corpus.
 
+use super::some;
 use super::stages::Stages;
 use crate::print;
 use anyhow::{Context, Result};
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct WorldArguments {
     /// How many questions.
-    #[arg(long, default_value_t = 1267, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 1267, allow_negative_numbers = true, value_parser = some)]
     questions: u64,
     /// How many passages.
     #[arg(long, default_value_t = 12392)]
