@@ -5,8 +5,9 @@
 mod harness;
 
 use harness::{document, hopeval, run, succeed};
-use hopeval_measures::paired::Difference;
-use hopeval_results::tables::{ScoreRow, read_table};
+use hopeval_jobs::questions::strata;
+use hopeval_measures::paired::{Difference, holm};
+use hopeval_results::tables::{QuestionRow, ScoreRow, read_table};
 use hopeval_results::{Store, layout};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -39,14 +40,16 @@ kind = "random"
 draw = [0, 1, 2]
 "#;
 
-const MEASURE: &str = "recall_frac@2";
+const MEASURES: [&str; 2] = ["recall_frac@2", "mrr"];
 
-/// A finished run that the tests share: its folder goes when the process does.
+/// A finished run that the tests share. Its folder stays behind: what is static is never dropped.
 struct Sample {
     dir: tempfile::TempDir,
     document: Value,
-    /// Values of [`MEASURE`] by configuration, in the questions' order.
-    scores: BTreeMap<String, Vec<f64>>,
+    /// Values by measure and configuration, in the questions' order.
+    scores: BTreeMap<(String, String), Vec<f64>>,
+    /// The strata of each question.
+    strata: Vec<Vec<String>>,
 }
 
 static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
@@ -54,14 +57,15 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     std::fs::write(dir.path().join("job.toml"), JOB).unwrap();
     let document = document(&mut hopeval(dir.path(), &["run", "job.toml", "--store", "store", "--json"]));
     let store = Store::open(dir.path().join("store").to_str().unwrap()).unwrap();
-    let table = layout::final_table(document["run"].as_str().unwrap(), "scores");
-    let mut scores: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for row in read_table::<ScoreRow>(&store, &table).unwrap() {
-        if row.measure == MEASURE {
-            scores.entry(row.configuration).or_default().push(row.value.unwrap());
+    let run = document["run"].as_str().unwrap();
+    let mut scores: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
+    for row in read_table::<ScoreRow>(&store, &layout::final_table(run, "scores")).unwrap() {
+        if MEASURES.contains(&row.measure.as_str()) {
+            scores.entry((row.measure, row.configuration)).or_default().push(row.value.unwrap());
         }
     }
-    Sample { dir, document, scores }
+    let strata = read_table::<QuestionRow>(&store, &layout::questions(run)).unwrap().iter().map(strata).collect();
+    Sample { dir, document, scores, strata }
 });
 
 impl Sample {
@@ -69,61 +73,77 @@ impl Sample {
         self.dir.path()
     }
 
-    /// Values by question; of `random` the means of its replicates.
-    fn values(&self, name: &str) -> Vec<f64> {
-        if name != "random" {
-            return self.scores[name].clone();
-        }
-        let draws = ["random#1", "random#2", "random#3"].map(|name| &self.scores[name]);
-        (0..draws[0].len()).map(|n| draws.iter().map(|draw| draw[n]).sum::<f64>() / 3.0).collect()
+    /// Values of the questions of a stratum; of `random` the means of its replicates.
+    fn values(&self, measure: &str, name: &str, stratum: &str) -> Vec<f64> {
+        let of = |name: &str| &self.scores[&(measure.to_owned(), name.to_owned())];
+        let replicates = if name == "random" { vec!["random#1", "random#2", "random#3"] } else { vec![name] };
+        let mean =
+            |question: usize| replicates.iter().map(|name| of(name)[question]).sum::<f64>() / replicates.len() as f64;
+        let within = |&question: &usize| self.strata[question].iter().any(|of| of == stratum);
+        (0..self.strata.len()).filter(within).map(mean).collect()
     }
 
-    fn against(&self, name: &str) -> Vec<Value> {
-        let show = ["show", "latest", "--store", "store", "--against", name, "--measure", MEASURE, "--json"];
-        document(&mut hopeval(self.dir(), &show))["differences"].as_array().unwrap().clone()
+    fn against(&self, name: &str, stratum: &str) -> Value {
+        let mut show = vec!["show", "latest", "--store", "store", "--against", name, "--stratum", stratum, "--json"];
+        MEASURES.iter().for_each(|measure| show.extend(["--measure", measure]));
+        document(&mut hopeval(self.dir(), &show))
     }
 }
 
 #[test]
 fn differences_are_those_of_the_scores() {
-    for (against, wanted) in [("tfidf", ["bm25", "random"]), ("random", ["bm25", "tfidf"])] {
-        let rows = SAMPLE.against(against);
-        let names: Vec<&str> = rows.iter().map(|row| row["configuration"].as_str().unwrap()).collect();
-        assert_eq!(names, wanted, "`given` has another context mode, and nothing is compared with itself");
-        for row in rows {
-            let (own, other) = (SAMPLE.values(row["configuration"].as_str().unwrap()), SAMPLE.values(against));
-            let differences: Vec<f64> = own.iter().zip(other).map(|(own, other)| own - other).collect();
-            let expected = Difference::of(&differences).unwrap();
-            let number = |key: &str| row[key].as_f64().unwrap();
-            assert_eq!((row["n"].as_u64(), number("coverage")), (Some(90), 1.0));
-            for (key, value) in
-                [("difference", expected.mean), ("low", expected.low), ("high", expected.high), ("p", expected.p)]
-            {
-                assert!((number(key) - value).abs() < 1e-9, "{key} of {row}: {value}");
+    let questions = |stratum: &str| SAMPLE.strata.iter().filter(|of| of.iter().any(|name| name == stratum)).count();
+    assert!((2..90).contains(&questions("type=bridge")), "the world is to have other types too");
+    for (against, compared) in [("tfidf", ["bm25", "random"]), ("random", ["bm25", "tfidf"])] {
+        for stratum in ["all", "type=bridge"] {
+            let document = SAMPLE.against(against, stratum);
+            assert_eq!(document["differences_left_out"], serde_json::json!(["given"]));
+            let rows = document["differences"].as_array().unwrap();
+            assert_eq!(rows.len(), compared.len() * MEASURES.len());
+            for measure in MEASURES {
+                let of: Vec<&Value> = rows.iter().filter(|row| row["measure"] == measure).collect();
+                let names: Vec<&str> = of.iter().map(|row| row["configuration"].as_str().unwrap()).collect();
+                assert_eq!(names, compared);
+                let expected = compared.map(|name| {
+                    let (own, other) =
+                        (SAMPLE.values(measure, name, stratum), SAMPLE.values(measure, against, stratum));
+                    let differences: Vec<f64> = own.iter().zip(other).map(|(own, other)| own - other).collect();
+                    Difference::of(&differences).unwrap()
+                });
+                let adjusted = holm(&expected.map(|expected| expected.p));
+                for ((row, expected), adjusted) in of.iter().zip(expected).zip(adjusted) {
+                    assert_eq!(row["n"].as_u64(), Some(questions(stratum) as u64));
+                    let told = [
+                        ("share", 1.0),
+                        ("difference", expected.mean),
+                        ("low", expected.low),
+                        ("high", expected.high),
+                        ("p", expected.p),
+                        ("p_holm", adjusted),
+                    ];
+                    for (key, value) in told {
+                        assert!((row[key].as_f64().unwrap() - value).abs() < 1e-9, "{key} of {row}: {value}");
+                    }
+                }
             }
-            assert!(number("p_holm") >= number("p") && number("low") <= number("difference"));
         }
     }
-    let random = &SAMPLE.against("tfidf")[1];
-    assert!(random["high"].as_f64().unwrap() < 0.0 && random["p_holm"].as_f64().unwrap() < 0.001, "{random}");
 }
 
 #[test]
 fn an_interval_of_replicates_is_that_of_their_means_by_question() {
     let rows = SAMPLE.document["replicates"].as_array().unwrap();
-    let row = rows.iter().find(|row| row["stratum"] == "all" && row["measure"] == MEASURE).unwrap();
-    let values = SAMPLE.values("random");
+    let row = rows.iter().find(|row| row["stratum"] == "all" && row["measure"] == MEASURES[0]).unwrap();
+    let values = SAMPLE.values(MEASURES[0], "random", "all");
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let stderr = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
     let number = |key: &str| row[key].as_f64().unwrap();
     assert!((number("mean") - mean).abs() < 1e-12);
-    // A share of 0 or 1 everywhere has Wilson's interval, which is not around the mean.
-    assert!(values.iter().any(|&value| value != 0.0 && value != 1.0), "the sample is to be of another kind");
     assert!((number("high") - mean - 1.96 * stderr).abs() < 1e-4 * stderr, "{row} {stderr}");
     assert!((mean - number("low") - 1.96 * stderr).abs() < 1e-4 * stderr, "{row} {stderr}");
     // Every stratum has one of its own.
-    assert!(rows.iter().filter(|row| row["measure"] == MEASURE).all(|row| row["low"].is_f64()), "{rows:?}");
+    assert!(rows.iter().filter(|row| row["measure"] == MEASURES[0]).all(|row| row["low"].is_f64()), "{rows:?}");
 }
 
 #[test]
@@ -132,6 +152,11 @@ fn tables_say_what_they_show() {
     let text = succeed(&mut hopeval(SAMPLE.dir(), &show));
     assert!(text.contains("less `bm25`, paired by question: mean difference [95 % interval] p value"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("| random ") && line.contains(" [-0.")), "{text}");
+    assert!(text.contains("of another context mode, and left out: given"), "{text}");
+    let nothing = succeed(&mut hopeval(SAMPLE.dir(), &["show", "latest", "--store", "store", "--against", "given"]));
+    assert!(
+        nothing.contains("nothing: of no other configuration") && nothing.contains("left out: bm25, random, tfidf")
+    );
     assert!(text.contains("over replicates: mean (standard deviation between them) [95 % interval"), "{text}");
 }
 

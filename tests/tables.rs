@@ -28,7 +28,7 @@ const FAILED: u64 = QUESTIONS / 3;
 /// Versions of the readers that the documented queries are run with.
 const READERS: [&str; 3] = ["duckdb==2.0.0", "polars==2.1.0", "pyarrow==26.0.1"];
 
-/// A finished run that all tests share: its folder goes when the process does.
+/// A finished run that all tests share. Its folder stays behind: what is static is never dropped.
 struct Sample {
     dir: tempfile::TempDir,
     document: Value,

@@ -322,7 +322,9 @@ fn replicates_over_demonstrations_have_a_deviation() {
     let show = ["show", run_of(&run), "--store", "store", "--cache", "cache"];
     let text = harness::succeed(&mut hopeval(dir, &show));
     assert!(
-        text.contains("over replicates: mean (standard deviation between them) [95 % interval of the mean"),
+        text.contains(
+            "over replicates: mean (standard deviation between them) [95 % interval of the mean, over questions"
+        ),
         "{text}"
     );
     let without = job(dir, "without", &["demonstrations = {draw = 2}\n"]);

@@ -8,30 +8,32 @@ use crate::error::JobError;
 use crate::replicates::Spread;
 use crate::run::Open;
 use crate::sweep::Configuration;
-use hopeval_measures::aggregate::Summary;
+use hopeval_measures::aggregate::{Summary, normal};
 use hopeval_measures::paired::{Difference, holm};
 use hopeval_results::log::Final;
-use hopeval_results::tables::{ScoreRow, TableReader};
+use hopeval_results::tables::{Row, ScoreRow, TableReader};
 use hopeval_results::{Log, layout};
 use rayon::prelude::*;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How a configuration differs from another in a measure, paired by question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The configuration's name, without the replicate's number.
     pub configuration: String,
+    /// What it is a control of, if it is one.
+    pub control: Option<String>,
     /// The one that it is compared with.
     pub against: String,
     /// The stratum.
     pub stratum: String,
     /// The measure.
     pub measure: String,
-    /// Questions where both have a value; failed ones are among them.
+    /// Questions where both have a value, in all their replicates; failed ones are among them.
     pub n: u64,
     /// The share of the stratum's questions that they are.
-    pub coverage: f64,
+    pub share: f64,
     /// The mean of the configuration's value less the other's; none below two questions, as all that follows.
     pub difference: Option<f64>,
     /// Lower end of its 95 % interval, of a bootstrap over questions.
@@ -40,47 +42,51 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// Two-sided p value, of exchanging the two within questions.
     pub p: Option<f64>,
-    /// The same, adjusted by Holm for all configurations that were compared in this measure.
+    /// The same, adjusted by Holm for all configurations that were compared in this measure; controls are a family of their own.
     pub p_holm: Option<f64>,
 }
 
+/// What [`compare`] finds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Compared {
+    /// By configuration, in the job's order, and measure.
+    pub differences: Vec<Comparison>,
+    /// Configurations of another context mode: figures of different modes are never ranked together.
+    pub left_out: Vec<String>,
+}
+
 /// How all configurations but `against` itself differ from it, in those measures that are `wanted`, over the questions of one stratum.
-/// Configurations of another context mode are left out: figures of different modes are never ranked together.
 ///
 /// # Errors
 /// A run that is not finished, a configuration or a stratum that it does not have, or tables that cannot be read.
-pub fn compare(
-    run: &Open,
-    against: &str,
-    stratum: &str,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Result<Vec<Comparison>, JobError> {
-    let groups = Groups::of(&run.resolved.configurations);
+pub fn compare(run: &Open, against: &str, stratum: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Compared, JobError> {
+    let configurations = &run.resolved.configurations;
+    let groups = Groups::of(configurations);
     let base = groups.known(run, against)?;
     let log = Log::open(&run.places.store, run.id())?;
     let finished =
         log.state().finished.as_ref().ok_or_else(|| unfit(run, "differences are of finished runs only".to_owned()))?;
     let within = members(run, &log, stratum)?;
     let measures: Vec<&str> = run.judge.set().names().iter().map(String::as_str).filter(|name| wanted(name)).collect();
-    let values = Values::read(run, finished, &groups, &measures)?;
     let mode = |group: usize| run.company.methods[groups.first[group]].context_mode();
-    let compared: Vec<usize> = (0..groups.names.len()).filter(|&g| g != base && mode(g) == mode(base)).collect();
+    let (compared, left_out): (Vec<usize>, Vec<usize>) =
+        (0..groups.names.len()).filter(|&group| group != base).partition(|&group| mode(group) == mode(base));
+    let values = Values::read(run, finished, &groups, &measures, &|group| group == base || compared.contains(&group))?;
     let questions = within.iter().filter(|&&is| is).count();
     let pairs: Vec<(usize, usize)> = compared.iter().flat_map(|&g| (0..measures.len()).map(move |m| (g, m))).collect();
-    let mut found: Vec<Comparison> = pairs
+    let mut differences: Vec<Comparison> = pairs
         .par_iter()
         .map(|&(group, measure)| {
-            let both = values.of(group, measure).iter().zip(values.of(base, measure)).zip(&within);
-            let differences: Vec<f64> =
-                both.filter(|(_, is)| **is).map(|((own, other), _)| own - other).filter(|d| !d.is_nan()).collect();
+            let differences = values.differences((group, base), measure, &within);
             let told = Difference::of(&differences);
             Comparison {
                 configuration: groups.names[group].to_owned(),
+                control: configurations[groups.first[group]].control.clone(),
                 against: against.to_owned(),
                 stratum: stratum.to_owned(),
                 measure: measures[measure].to_owned(),
                 n: differences.len() as u64,
-                coverage: differences.len() as f64 / questions.max(1) as f64,
+                share: differences.len() as f64 / questions.max(1) as f64,
                 difference: told.map(|told| told.mean),
                 low: told.map(|told| told.low),
                 high: told.map(|told| told.high),
@@ -89,13 +95,21 @@ pub fn compare(
             }
         })
         .collect();
-    for measure in &measures {
-        let mut of: Vec<&mut Comparison> =
-            found.iter_mut().filter(|found| found.measure == *measure && found.p.is_some()).collect();
-        let adjusted = holm(&of.iter().filter_map(|found| found.p).collect::<Vec<_>>());
-        of.iter_mut().zip(adjusted).for_each(|(found, p)| found.p_holm = Some(p));
+    adjust(&mut differences);
+    let left_out = left_out.into_iter().map(|group| groups.names[group].to_owned()).collect();
+    Ok(Compared { differences, left_out })
+}
+
+/// Fills in the adjusted p values.
+fn adjust(differences: &mut [Comparison]) {
+    let mut families: BTreeMap<(String, bool), Vec<&mut Comparison>> = BTreeMap::new();
+    for found in differences.iter_mut().filter(|found| found.p.is_some()) {
+        families.entry((found.measure.clone(), found.control.is_some())).or_default().push(found);
     }
-    Ok(found)
+    for family in families.values_mut() {
+        let adjusted = holm(&family.iter().filter_map(|found| found.p).collect::<Vec<_>>());
+        family.iter_mut().zip(adjusted).for_each(|(found, p)| found.p_holm = Some(p));
+    }
 }
 
 /// Sees that others of a run's configurations can be compared with `against`.
@@ -117,23 +131,20 @@ fn unfit(run: &Open, reason: String) -> JobError {
 /// Tables that cannot be read.
 pub fn intervals(run: &Open, log: &Log, spreads: &mut [Spread]) -> Result<(), JobError> {
     let Some(finished) = log.state().finished.as_ref().filter(|_| !spreads.is_empty()) else { return Ok(()) };
-    let groups = Groups::of(&run.resolved.configurations);
+    let configurations = &run.resolved.configurations;
+    let groups = Groups::of(configurations);
     let measures: Vec<&str> = run.judge.set().names().iter().map(String::as_str).collect();
-    let values = Values::read(run, finished, &groups, &measures)?;
+    let replicated = |group: usize| configurations[groups.first[group]].replicate.is_some();
+    let values = Values::read(run, finished, &groups, &measures, &replicated)?;
     let mut strata: HashMap<String, Vec<bool>> = HashMap::new();
     for spread in spreads {
         if !strata.contains_key(&spread.stratum) {
             strata.insert(spread.stratum.clone(), members(run, log, &spread.stratum)?);
         }
-        let within = &strata[&spread.stratum];
-        let (Some(group), Some(measure)) =
-            (groups.position(&spread.configuration), measures.iter().position(|name| *name == spread.measure))
-        else {
-            continue;
-        };
-        let of = values.of(group, measure).iter().zip(within).filter(|(value, is)| **is && !value.is_nan());
-        let of: Vec<Option<f64>> = of.map(|(&value, _)| Some(value)).collect();
-        let interval = Summary::of(&of, of.iter().map(|_| true)).interval;
+        let group = groups.position(&spread.configuration);
+        let measure = measures.iter().position(|name| *name == spread.measure);
+        let interval =
+            group.zip(measure).and_then(|(group, measure)| values.interval(group, measure, &strata[&spread.stratum]));
         (spread.low, spread.high) = (interval.map(|(low, _)| low), interval.map(|(_, high)| high));
     }
     Ok(())
@@ -193,55 +204,106 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Values of some measures of all questions, means over replicates: 8 bytes for each group, measure and question.
+/// Values of some measures of all questions, by group: 12 bytes for each that is needed.
 struct Values {
     measures: usize,
     questions: usize,
-    /// By group, measure, question; NaN where one of the replicates has no value.
-    values: Vec<f64>,
+    /// The place of each group among those that are needed.
+    slots: Vec<Option<usize>>,
+    /// Configurations of each group.
+    size: Vec<u32>,
+    /// By slot, measure, question: the sum over replicates, and how many of them have a value.
+    cells: Vec<(f64, u32)>,
 }
 
 impl Values {
-    fn read(run: &Open, finished: &Final, groups: &Groups<'_>, measures: &[&str]) -> Result<Self, JobError> {
+    fn new(groups: &Groups<'_>, measures: usize, questions: usize, needed: &dyn Fn(usize) -> bool) -> Self {
+        let kept: Vec<usize> = (0..groups.names.len()).filter(|&group| needed(group)).collect();
+        let slots = (0..groups.names.len()).map(|group| kept.iter().position(|&kept| kept == group)).collect();
+        let cells = vec![(0.0, 0); kept.len() * measures * questions];
+        Self { measures, questions, slots, size: groups.size.clone(), cells }
+    }
+
+    /// Those of the table `scores`; rows of configurations that are not needed are not read, as far as row groups allow.
+    fn read(
+        run: &Open,
+        finished: &Final,
+        groups: &Groups<'_>,
+        measures: &[&str],
+        needed: &dyn Fn(usize) -> bool,
+    ) -> Result<Self, JobError> {
         let place =
             finished.path_of("scores").map_or_else(|| layout::final_table(run.id(), "scores"), ToOwned::to_owned);
         let questions = run.resolved.prepared.questions as usize;
-        let mut all = Self {
-            measures: measures.len(),
-            questions,
-            values: vec![0.0; groups.names.len() * measures.len() * questions],
-        };
+        let mut all = Self::new(groups, measures.len(), questions, needed);
         let measure_of: HashMap<&str, usize> = measures.iter().enumerate().map(|(at, name)| (*name, at)).collect();
         let table = TableReader::<ScoreRow>::open(&run.places.store, &place)?;
-        let expected = run.resolved.outcomes() * run.judge.set().names().len() as u64;
+        let configurations = &run.resolved.configurations;
+        let rows_each = (questions * run.judge.set().names().len()) as u64;
+        let expected = rows_each * configurations.len() as u64;
         if table.rows() != expected {
             return Err(unfit(run, format!("its scores have {} rows in place of {expected}", table.rows())));
         }
-        for row in table.rows_from(0) {
-            let row = row?;
-            let Some(&measure) = measure_of.get(row.measure.as_str()) else { continue };
-            let known = groups.of.get(row.configuration.as_str()).zip(usize::try_from(row.index).ok());
-            let (&group, at) = known.filter(|&(_, at)| at < questions).ok_or_else(|| {
-                unfit(
-                    run,
-                    format!(
-                        "its scores have a row of `{}`, question {}, which it has not",
-                        row.configuration, row.index
-                    ),
-                )
-            })?;
-            all.values[(group * all.measures + measure) * questions + at] += row.value.unwrap_or(f64::NAN);
+        // Sorted by configuration, in the job's order.
+        let per_group = ScoreRow::TABLE.row_group as u64;
+        let mut row_groups = BTreeSet::new();
+        for (at, configuration) in configurations.iter().enumerate() {
+            if all.slots[groups.of[configuration.name.as_str()]].is_some() && rows_each > 0 {
+                let first = at as u64 * rows_each;
+                row_groups.extend(first / per_group..=(first + rows_each - 1) / per_group);
+            }
         }
-        for (group, &size) in groups.size.iter().enumerate() {
-            let of = group * all.measures * questions..(group + 1) * all.measures * questions;
-            all.values[of].iter_mut().for_each(|value| *value /= f64::from(size));
+        for row_group in row_groups {
+            for row in table.read_groups(&[row_group as usize])? {
+                let Some(&measure) = measure_of.get(row.measure.as_str()) else { continue };
+                let known = groups.of.get(row.configuration.as_str()).zip(usize::try_from(row.index).ok());
+                let (&group, at) = known.filter(|&(_, at)| at < questions).ok_or_else(|| {
+                    let (configuration, index) = (&row.configuration, row.index);
+                    unfit(
+                        run,
+                        format!("its scores have a row of `{configuration}`, question {index}, which it has not"),
+                    )
+                })?;
+                all.add(group, measure, at, row.value);
+            }
         }
         Ok(all)
     }
 
-    fn of(&self, group: usize, measure: usize) -> &[f64] {
-        let from = (group * self.measures + measure) * self.questions;
-        &self.values[from..from + self.questions]
+    fn add(&mut self, group: usize, measure: usize, question: usize, value: Option<f64>) {
+        if let Some((slot, value)) = self.slots[group].zip(value) {
+            let cell = &mut self.cells[(slot * self.measures + measure) * self.questions + question];
+            *cell = (cell.0 + value, cell.1 + 1);
+        }
+    }
+
+    /// By question: the sum over replicates, and how many of them have a value. Empty for a group that is not needed.
+    fn cells(&self, group: usize, measure: usize) -> &[(f64, u32)] {
+        let from = |slot: usize| (slot * self.measures + measure) * self.questions;
+        self.slots[group].map_or(&[], |slot| &self.cells[from(slot)..from(slot) + self.questions])
+    }
+
+    /// The mean over replicates, where all of them have a value.
+    fn mean(&self, group: usize, (sum, count): (f64, u32)) -> Option<f64> {
+        (count == self.size[group]).then(|| sum / f64::from(count))
+    }
+
+    /// The differences between two groups, of the questions where both have a value.
+    fn differences(&self, (own, other): (usize, usize), measure: usize, within: &[bool]) -> Vec<f64> {
+        let both = self.cells(own, measure).iter().zip(self.cells(other, measure)).zip(within);
+        both.filter(|(_, is)| **is)
+            .filter_map(|((&a, &b), _)| Some(self.mean(own, a)? - self.mean(other, b)?))
+            .collect()
+    }
+
+    /// The 95 % interval of the mean over questions of their means over replicates. None where a question has a value in some
+    /// replicates only: then the mean of the replicates' figures is not one over questions.
+    fn interval(&self, group: usize, measure: usize, within: &[bool]) -> Option<(f64, f64)> {
+        let cells = || self.cells(group, measure).iter().zip(within).filter(|(cell, is)| **is && cell.1 > 0);
+        let means: Option<Vec<Option<f64>>> = cells().map(|(&cell, _)| self.mean(group, cell).map(Some)).collect();
+        let means = means?;
+        let told = Summary::of(&means, means.iter().map(|_| true));
+        told.mean.zip(told.stderr).map(|(mean, stderr)| normal(mean, stderr))
     }
 }
 
@@ -249,26 +311,78 @@ impl Values {
 mod tests {
     use super::*;
 
-    #[test]
-    fn replicates_stand_under_one_name() {
-        let configuration = |name: &str, replicate| Configuration {
+    fn configurations() -> Vec<Configuration> {
+        let one = |name: &str, replicate| Configuration {
             name: name.into(),
             kind: "random".into(),
             parameters: serde_json::Value::Null,
             control: None,
             replicate,
         };
-        let configurations = [
-            configuration("a", None),
-            configuration("r#1", Some(1)),
-            configuration("r#2", Some(2)),
-            configuration("z", None),
-        ];
+        vec![one("a", None), one("r#1", Some(1)), one("r#2", Some(2)), one("z", None)]
+    }
+
+    #[test]
+    fn replicates_stand_under_one_name() {
+        let configurations = configurations();
         let groups = Groups::of(&configurations);
-        assert_eq!(
-            (groups.names.as_slice(), groups.first.as_slice(), groups.size.as_slice()),
-            (&["a", "r", "z"][..], &[0, 1, 3][..], &[1, 2, 1][..])
-        );
+        assert_eq!((groups.names.as_slice(), groups.first.as_slice()), (&["a", "r", "z"][..], &[0, 1, 3][..]));
+        assert_eq!(groups.size, [1, 2, 1]);
         assert_eq!((groups.of["r#2"], groups.of["z"], groups.position("r#2")), (1, 2, None));
+    }
+
+    #[test]
+    fn a_question_counts_where_all_replicates_have_a_value() {
+        let configurations = configurations();
+        let mut values = Values::new(&Groups::of(&configurations), 2, 4, &|group| group < 2);
+        let (whole, partly) = (0, 1);
+        for (question, a, r) in [(0, 1.0, [1.0, 0.0]), (1, 0.0, [1.0, 1.0]), (2, 0.5, [0.0, 0.0]), (3, 1.0, [1.0, 1.0])]
+        {
+            for measure in [whole, partly] {
+                values.add(0, measure, question, Some(a));
+                values.add(1, measure, question, Some(r[0]));
+                values.add(1, measure, question, Some(r[1]).filter(|_| measure == whole || question != 1));
+                values.add(2, measure, question, Some(7.0));
+            }
+        }
+        let all = [true; 4];
+        assert_eq!(values.differences((1, 0), whole, &all), [-0.5, 1.0, -0.5, 0.0]);
+        assert_eq!(values.differences((1, 0), whole, &[true, false, false, true]), [-0.5, 0.0]);
+        assert_eq!(values.differences((1, 0), partly, &all), [-0.5, -0.5, 0.0], "one replicate has no value");
+        assert!(values.differences((1, 2), whole, &all).is_empty(), "that group is not needed");
+        // Means .5, 1, 0, 1: squares of deviations .015625, .140625, .390625, .140625.
+        let (low, high) = values.interval(1, whole, &all).unwrap();
+        let stderr = (0.6875f64 / 3.0 / 4.0).sqrt();
+        assert!(((high - low) / 2.0 - 1.959_964 * stderr).abs() < 1e-6 && ((high + low) / 2.0 - 0.625).abs() < 1e-12);
+        assert_eq!(values.interval(1, partly, &all), None);
+        assert!(values.interval(1, partly, &[true, false, true, true]).is_some(), "what is missing lies outside");
+    }
+
+    #[test]
+    fn controls_are_a_family_of_their_own() {
+        let one = |measure: &str, control: Option<&str>, p: Option<f64>| Comparison {
+            configuration: String::new(),
+            control: control.map(ToOwned::to_owned),
+            against: String::new(),
+            stratum: "all".into(),
+            measure: measure.into(),
+            n: 9,
+            share: 1.0,
+            difference: None,
+            low: None,
+            high: None,
+            p,
+            p_holm: None,
+        };
+        let mut found = [
+            one("em", None, Some(0.01)),
+            one("f1", None, Some(0.01)),
+            one("em", Some("labels shuffled"), Some(0.02)),
+            one("em", None, Some(0.03)),
+            one("em", None, None),
+        ];
+        adjust(&mut found);
+        let adjusted: Vec<Option<f64>> = found.iter().map(|found| found.p_holm).collect();
+        assert_eq!(adjusted, [Some(0.02), Some(0.01), Some(0.02), Some(0.03), None]);
     }
 }

@@ -27,7 +27,8 @@ pub struct Spread {
     pub deviation: Option<f64>,
     /// The standard error over questions of one replicate, on the root mean square.
     pub stderr: Option<f64>,
-    /// Lower end of the 95 % interval of the mean over replicates, paired by question; none before the run is finished.
+    /// Lower end of the 95 % interval of the mean over questions of their means over replicates. None before the run is finished, where
+    /// a question has a value in some replicates only, and where measures are computed anew from outcomes (`rescore`).
     pub low: Option<f64>,
     /// Upper end of that interval.
     pub high: Option<f64>,

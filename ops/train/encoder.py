@@ -115,6 +115,8 @@ def main():
     aside = aside[:400]
     if len(rows) < preset.rows:
         raise SystemExit(f"{options.rows}: {len(rows)} rows are fewer than a batch of {preset.rows}; --batch takes fewer")
+    # An epoch leaves out the rows that fill no batch: what a query's passage is told from are those of the whole batch.
+    preset.steps = preset.steps or len(rows) // preset.rows * preset.epochs
     encoders.note(log, "encoder", options, preset, model, rows, aside)
 
     def batches():

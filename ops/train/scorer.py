@@ -247,6 +247,8 @@ def main():
     preset.seconds, preset.evaluate_every = options.seconds, options.evaluate_every
     preset.log_every = options.log_every or preset.log_every
     preset.wrong = options.wrong or preset.wrong
+    if preset.steps < 1:
+        raise SystemExit(f"there is nothing to train: {preset.steps} steps")
     options.out.mkdir(parents=True, exist_ok=True)
     log = Log(options.out / "training.jsonl")
 

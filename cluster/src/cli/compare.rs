@@ -3,20 +3,41 @@
 use super::replicates::is_wanted;
 use crate::print;
 use anyhow::Result;
-use hopeval_jobs::compare::{Comparison, compare};
+use hopeval_jobs::compare::{Compared, Comparison, compare};
 use hopeval_jobs::run::Open;
 
 /// The differences from `against` in the measures that are shown.
-pub(super) fn comparisons(run: &Open, against: &str, measures: &[String], stratum: &str) -> Result<Vec<Comparison>> {
+pub(super) fn comparisons(run: &Open, against: &str, measures: &[String], stratum: &str) -> Result<Compared> {
     Ok(compare(run, against, stratum, &|measure| is_wanted(measure, measures))?)
 }
 
-/// A table of them: configurations in rows, measures in columns.
-pub(super) fn table(against: &str, found: &[Comparison]) -> String {
-    let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
+/// Tables of them: configurations in rows, measures in columns; controls have a table of their own.
+pub(super) fn tables(against: &str, compared: &Compared) -> String {
+    let mut text = format!(
+        "\nless `{against}`, paired by question: mean difference [95 % interval] p value (Holm, over the rows)\n"
+    );
     // A measure that no configuration has is no column.
-    let told = || found.iter().filter(|found| found.difference.is_some());
-    for found in told() {
+    let told = || compared.differences.iter().filter(|found| found.difference.is_some());
+    for controls in [false, true] {
+        let of: Vec<&Comparison> = told().filter(|found| found.control.is_some() == controls).collect();
+        if !of.is_empty() {
+            text.push_str(&format!("{}\n{}\n", if controls { "\ncontrols\n" } else { "" }, table(&of)));
+        }
+    }
+    if told().next().is_none() {
+        text.push_str(&format!(
+            "\nnothing: of no other configuration do two questions have a value that `{against}` has too\n"
+        ));
+    }
+    if !compared.left_out.is_empty() {
+        text.push_str(&format!("\nof another context mode, and left out: {}\n", compared.left_out.join(", ")));
+    }
+    text.trim_end().to_owned()
+}
+
+fn table(found: &[&Comparison]) -> String {
+    let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
+    for found in found {
         if !rows.contains(&found.configuration.as_str()) {
             rows.push(&found.configuration);
         }
@@ -24,17 +45,16 @@ pub(super) fn table(against: &str, found: &[Comparison]) -> String {
             columns.push(&found.measure);
         }
     }
-    let of = |name: &str, measure: &str| told().find(|found| found.configuration == name && found.measure == measure);
+    let of =
+        |name: &str, measure: &str| found.iter().find(|found| found.configuration == name && found.measure == measure);
     let body = rows.iter().map(|name| {
-        let count = told().filter(|found| found.configuration == *name).map(|found| found.n).max().unwrap_or(0);
-        let cells = columns.iter().map(|measure| of(name, measure).map_or(print::UNKNOWN.to_owned(), figure));
+        let own = found.iter().filter(|found| found.configuration == *name);
+        let count = own.map(|found| found.n).max().unwrap_or(0);
+        let cells = columns.iter().map(|measure| of(name, measure).map_or(print::UNKNOWN.to_owned(), |f| figure(f)));
         [(*name).to_owned(), count.to_string()].into_iter().chain(cells).collect::<Vec<String>>()
     });
     let header: Vec<&str> = ["configuration", "n"].into_iter().chain(columns.iter().copied()).collect();
-    let table = print::markdown(&header, body);
-    format!(
-        "\nless `{against}`, paired by question: mean difference [95 % interval] p value (Holm, over the rows)\n\n{table}"
-    )
+    print::markdown(&header, body)
 }
 
 fn figure(found: &Comparison) -> String {

@@ -90,7 +90,9 @@ impl MeshArguments {
         if process >= hosts.len() || (self.process.is_some() && self.processes as usize != hosts.len()) {
             bail!("--process {process} of --processes {}: --hosts names {} processes", self.processes, hosts.len());
         }
-        mesh::check_hosts(&self.hosts).map_err(|error| anyhow!("--hosts: {error}"))?;
+        if hosts.len() > 1 {
+            mesh::check_hosts(&hosts).map_err(|error| anyhow!("--hosts: {error}"))?;
+        }
         Ok(Membership {
             process,
             hosts,
@@ -160,7 +162,8 @@ impl OutputArguments {
         if self.json {
             let mut document = show::document(run, &shown);
             if let Some(differences) = differences {
-                document["differences"] = serde_json::to_value(differences)?;
+                document["differences"] = serde_json::to_value(differences.differences)?;
+                document["differences_left_out"] = serde_json::to_value(differences.left_out)?;
             }
             print::line(&serde_json::to_string(&document)?);
             return Ok(());
@@ -171,7 +174,7 @@ impl OutputArguments {
             print::line(&table);
         }
         if let Some((against, differences)) = self.against.as_ref().zip(differences) {
-            print::line(&super::compare::table(against, &differences));
+            print::line(&super::compare::tables(against, &differences));
         }
         print::line(&print::incurred(&shown.costs));
         let out = run.places.store.full_name(&layout::run(run.id()));
@@ -278,7 +281,7 @@ fn evaluate(
         // Now, and not when hours of evaluation are over. What a run has is known once it is made, and then it is in the store.
         let opened = Open::open(places, &run, &|stage, done| progress.tick(stage, done))?;
         output.check(&opened).map_err(|error| {
-            anyhow!("{error}\nhint: nothing was evaluated; `hopeval resume {run}` does that, with other names or none")
+            anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
         })?;
     }
     let code = complete(arguments, places, &run, mesh, signals, progress)?;

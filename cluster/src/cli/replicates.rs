@@ -29,7 +29,7 @@ pub(super) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option
     let header: Vec<&str> = ["configuration", "replicates"].into_iter().chain(columns.iter().copied()).collect();
     let table = print::markdown(&header, body);
     Some(format!(
-        "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, paired by question]\n\n{table}"
+        "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, over questions]\n\n{table}"
     ))
 }
 
