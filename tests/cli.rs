@@ -6,7 +6,7 @@
 mod harness;
 mod tiny;
 
-use harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed};
+use harness::{document, final_tables, hopeval, measure, run, run_of, shared, succeed, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -16,9 +16,6 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// No step of a test takes so long on any machine.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A folder with the tiny job.
 fn tiny_job() -> tempfile::TempDir {
@@ -536,22 +533,10 @@ impl Drop for Running {
     }
 }
 
-/// Waits until `found` finds something.
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(start.elapsed() < LIMIT, "{what} does not happen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// The run of a store with one run, once it has `commits` records in its log.
 fn committed(store: &Path, commits: usize) -> String {
     let log = |run: &PathBuf| std::fs::read_dir(run.join("log")).map_or(0, |log| log.count());
-    wait_for("a commit", || {
+    wait_for("commit", || {
         let run = std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path();
         (log(&run) >= commits).then(|| run.file_name().unwrap().to_str().unwrap().to_owned())
     })
@@ -624,7 +609,7 @@ fn metrics_agree_with_the_tables_at_the_end() {
     let running = Running::start(&mut hopeval(dir.path(), &arguments));
     let outcomes = 300.0 * 7.0;
     let mut last = 0.0;
-    let counters = wait_for("the last outcome", || {
+    let counters = wait_for("last outcome", || {
         let counters = scrape(&free)?;
         let now = counters["hopeval_outcomes_total"];
         assert!(now >= last && now <= outcomes, "{last}, then {now}");

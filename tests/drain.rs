@@ -6,7 +6,7 @@
 
 mod harness;
 
-use harness::{document, final_tables, hopeval, run_of};
+use harness::{document, final_tables, hopeval, run_of, wait_for};
 use hopeval_results::journal::scan_segment;
 use hopeval_results::{Log, Store, layout};
 use nix::sys::signal::{Signal, kill};
@@ -14,7 +14,6 @@ use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// Many questions in flight, so that a drain finds much that no chunk has had written yet.
 const JOB: &str = r#"
@@ -35,9 +34,6 @@ retriever = "bm25"
 chunk = 250
 in_flight = 128
 "#;
-
-/// Longest time that anything here may take.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// How often a run is started that may be over too soon.
 const ATTEMPTS: usize = 8;
@@ -64,16 +60,10 @@ impl Drop for Running {
 
 /// Waits until the one run of `store` has made so many commits, and returns its id.
 fn committed(store: &Store, commits: usize) -> String {
-    let start = Instant::now();
-    loop {
-        if let Some(run) = hopeval_results::run::list(store).unwrap().pop()
-            && Log::open(store, &run).unwrap().state().commits.len() >= commits
-        {
-            return run;
-        }
-        assert!(start.elapsed() < LIMIT, "no {commits} commits");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_for("run with its commits", || {
+        let run = hopeval_results::run::list(store).unwrap().pop()?;
+        (Log::open(store, &run).unwrap().state().commits.len() >= commits).then_some(run)
+    })
 }
 
 /// How often each request is in the journal, and how many segments it has.

@@ -6,7 +6,7 @@
 mod harness;
 
 use flate2::read::MultiGzDecoder;
-use harness::{EVERY_METHOD, document, file_job, final_tables, hopeval, run, run_of, shared, succeed};
+use harness::{EVERY_METHOD, LIMIT, document, file_job, final_tables, hopeval, run, run_of, shared, succeed, wait_for};
 use hopeval_results::{Log, Store, layout};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -239,9 +239,6 @@ fn edits_count_in_the_order_of_their_records_whatever_their_numbers() {
     became(dir, "store", &id, &before, &expected);
 }
 
-/// How long anything here may take before the test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A run in the background.
 struct Running {
     child: Child,
@@ -261,12 +258,10 @@ impl Running {
         let mut command = hopeval(dir, &at(&["run", job.to_str().unwrap(), "--workers", "2"], store));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut running = Self { child, dir: dir.to_owned() };
-        let begun = Instant::now();
-        while commits(&dir.join(store)) < 3 {
+        wait_for("commit to look at", || {
             assert!(running.child.try_wait().unwrap().is_none(), "the run ended before anything could be looked at");
-            assert!(begun.elapsed() < PATIENCE, "no commit in {PATIENCE:?}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            (commits(&dir.join(store)) >= 3).then_some(())
+        });
         running
     }
 
@@ -287,7 +282,7 @@ impl Running {
                 return;
             }
             let differences = differences(&shown, &rescored);
-            assert!(begun.elapsed() < PATIENCE, "`show` does not catch up with `rescore`: {differences:?}");
+            assert!(begun.elapsed() < LIMIT, "`show` does not catch up with `rescore`: {differences:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -385,11 +380,7 @@ fn stopped_at_its_tables(dir: &Path, job: &Path, questions: u64) -> (Running, St
         let store = Store::open(dir.join(&name).to_str().unwrap()).unwrap();
         let id = hopeval_results::run::list(&store).unwrap().pop().unwrap();
         let mut log = Log::open(&store, &id).unwrap();
-        let begun = Instant::now();
-        while log.refresh().unwrap().total_outcomes() < questions * 7 {
-            assert!(begun.elapsed() < PATIENCE, "the run does not end");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_for("end of the run", || (log.refresh().unwrap().total_outcomes() >= questions * 7).then_some(()));
         running.signal(Signal::SIGSTOP);
         // What it was writing when it was stopped is on its way.
         std::thread::sleep(Duration::from_millis(50));

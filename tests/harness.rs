@@ -43,6 +43,21 @@ pub fn succeed(command: &mut Command) -> String {
     out.into_owned()
 }
 
+/// No step of a test takes so long on any machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Looks again and again until `found` finds something, and gives up after [`LIMIT`].
+pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begun.elapsed() < LIMIT, "no {what} in {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Starts a command, and kills it once the first run of `store` has two commits.
 pub fn kill_after_commits(command: &mut Command, store: &Path) {
     // The fence, and two commits.
@@ -58,12 +73,11 @@ pub fn kill_after_records(command: &mut Command, store: &Path, records: usize) {
         let written = |file: &std::fs::DirEntry| !file.file_name().to_string_lossy().contains('#');
         Some(std::fs::read_dir(run.join("log")).ok()?.flatten().filter(written).count())
     };
-    let begun = Instant::now();
-    while log().is_none_or(|found| found < records) {
+    wait_for("commit to kill after", || {
         let ended = child.try_wait().expect("a child can be asked");
-        assert!(begun.elapsed() < Duration::from_secs(60) && ended.is_none(), "no commit to kill after");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+        assert!(ended.is_none(), "it ended before there was a commit to kill it after");
+        log().filter(|&found| found >= records)
+    });
     child.kill().expect("a child can be killed");
     child.wait().expect("a killed child ends");
 }

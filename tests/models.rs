@@ -5,13 +5,14 @@
 
 mod harness;
 
-use harness::{document, final_tables, hopeval, kill_after_commits, kill_after_records, models, run_of, succeed};
+use harness::{
+    document, final_tables, hopeval, kill_after_commits, kill_after_records, models, run_of, succeed, wait_for,
+};
 use hopeval_results::tables::{ConfigurationRow, FinalOutcomeRow, read_table};
 use hopeval_results::{Log, Store, layout};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// A job over a small world; `temperatures` is what of the sweep or of the method names them.
 fn job(dir: &Path, name: &str, temperatures: &str) -> PathBuf {
@@ -422,14 +423,10 @@ fn a_run_that_is_stopped_while_it_embeds_its_corpus_begins_that_again() {
     let arguments = ["run", job.to_str().unwrap(), "--store", "war", "--cache", "elsewhere", "--processes", "2"];
     let mut command = hopeval(dir.path(), &arguments);
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    while paths("elsewhere", ".part").is_empty() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none(),
-            "no index is being made"
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_for("index that is being made", || {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it made an index");
+        (!paths("elsewhere", ".part").is_empty()).then_some(())
+    });
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), nix::sys::signal::SIGTERM).unwrap();
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);

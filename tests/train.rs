@@ -7,16 +7,12 @@
 
 mod harness;
 
-use harness::{hopeval, run, succeed};
+use harness::{hopeval, run, succeed, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// No step of a test takes so long on any machine.
-const LIMIT: Duration = Duration::from_secs(60);
 
 const MODELS: [&str; 5] = ["scorer", "labeler", "filter", "reader", "encoder"];
 
@@ -226,18 +222,6 @@ fn scripts_of_ones_own_take_the_place_of_those_carried() {
     refused(&mut bench.train("filter", &["--scripts", "own"]), &["--scripts own: there is no filter.py"]);
 }
 
-/// Waits until `found` finds something.
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(start.elapsed() < LIMIT, "{what} does not happen");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_training_ends_with_the_process_that_started_it() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
@@ -245,7 +229,7 @@ fn a_training_ends_with_the_process_that_started_it() {
         let mut command = bench.train("labeler", &[]);
         let training = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let begun = bench.path("begun");
-        wait_for("the training", || begun.exists().then_some(()));
+        wait_for("training", || begun.exists().then_some(()));
         let child: u32 = bench.read("begun").trim().parse().unwrap();
         kill(Pid::from_raw(training.id() as i32), signal).unwrap();
         let code = training.wait_with_output().unwrap();
@@ -254,7 +238,7 @@ fn a_training_ends_with_the_process_that_started_it() {
         assert_eq!(said(&code).contains("the same command begins it anew"), resumable, "{signal}: {}", said(&code));
         if cfg!(target_os = "linux") {
             // Gone, or dead and not yet taken note of by whoever has it now.
-            wait_for("the end of the script", || {
+            wait_for("end of the script", || {
                 let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
                 (stat.is_empty() || stat.contains(") Z ")).then_some(())
             });

@@ -8,7 +8,7 @@ use crate::error::JobError;
 use crate::replicates::Spread;
 use crate::run::Open;
 use crate::sweep::Configuration;
-use hopeval_measures::aggregate::{Summary, normal};
+use hopeval_measures::aggregate::Summary;
 use hopeval_measures::paired::{Difference, holm};
 use hopeval_results::log::Final;
 use hopeval_results::tables::{Row, ScoreRow, TableReader};
@@ -204,7 +204,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Values of some measures of all questions, by group: 12 bytes for each that is needed.
+/// Values of some measures of all questions, by group: 16 bytes for each that is needed.
 struct Values {
     measures: usize,
     questions: usize,
@@ -302,8 +302,7 @@ impl Values {
         let cells = || self.cells(group, measure).iter().zip(within).filter(|(cell, is)| **is && cell.1 > 0);
         let means: Option<Vec<Option<f64>>> = cells().map(|(&cell, _)| self.mean(group, cell).map(Some)).collect();
         let means = means?;
-        let told = Summary::of(&means, means.iter().map(|_| true));
-        told.mean.zip(told.stderr).map(|(mean, stderr)| normal(mean, stderr))
+        Summary::of(&means, means.iter().map(|_| true)).interval
     }
 }
 
@@ -356,6 +355,9 @@ mod tests {
         assert!(((high - low) / 2.0 - 1.959_964 * stderr).abs() < 1e-6 && ((high + low) / 2.0 - 0.625).abs() < 1e-12);
         assert_eq!(values.interval(1, partly, &all), None);
         assert!(values.interval(1, partly, &[true, false, true, true]).is_some(), "what is missing lies outside");
+        // Where replicates agree that all is 1 or 0, other questions may still be others.
+        let (low, high) = values.interval(1, whole, &[false, true, false, true]).unwrap();
+        assert!(low > 0.3 && low < 0.4 && high == 1.0, "{low} {high}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::choices;
 use crate::error::JobError;
 use crate::job::{Job, Service};
 use crate::services::CORPUS;
-use crate::sweep;
+use crate::sweep::{self, Configuration};
 use hopeval_methods::{Kind, MethodError, Setting};
 use std::path::Path;
 
@@ -18,26 +18,26 @@ const ANY: Setting = Setting { passages: u32::MAX };
 /// [`JobError::Within`] names the file, and what is wrong with which configuration.
 pub(crate) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
     let within = |source| JobError::Within { path: path.into(), source: Box::new(source) };
-    let searched = |name: &str| job.tune.iter().flat_map(|tune| &tune.select).any(|select| select.method == name);
     for whole in sweep::configurations(job) {
         let mut known = whole.clone();
         choices::leave_open(std::slice::from_mut(&mut known));
-        // A parameter that must be given may be what a search chooses.
-        let is_open = known != whole || searched(&whole.name);
+        let open = open(job, &whole, &known);
         let methods = match sweep::methods(std::slice::from_ref(&known), &ANY) {
             Ok(methods) => methods,
-            Err(error) if is_open && lacks_a_parameter(&error) => continue,
+            Err(JobError::Method { source, .. }) if depends_on(&source, &open) => continue,
             Err(error) => return Err(within(error)),
         };
         for used in methods.iter().flat_map(|method| method.services()) {
             let fit = fit(job, used.kind);
             if !job.service.contains_key(&*used.service.0) && !fit.contains(&&*used.service.0) {
+                let kind = used.kind.name();
+                let is_corpus = &*used.service.0 == CORPUS;
                 return Err(within(JobError::ServiceUse {
                     configuration: whole.name,
                     parameter: used.parameter,
                     service: used.service.to_string(),
-                    reason: "no such service".to_owned(),
-                    allowed: if fit.is_empty() { "none that does".to_owned() } else { fit.join(", ") },
+                    reason: if is_corpus { format!("it does not answer {kind}") } else { "no such service".to_owned() },
+                    allowed: if fit.is_empty() { format!("none that answers {kind}") } else { fit.join(", ") },
                 }));
             }
         }
@@ -45,12 +45,25 @@ pub(crate) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
     Ok(())
 }
 
-fn lacks_a_parameter(error: &JobError) -> bool {
+/// The parameters of a configuration that a search, a selection or a draw gives it.
+fn open<'a>(job: &'a Job, whole: &'a Configuration, known: &Configuration) -> Vec<&'a str> {
+    let searches = job.tune.iter().flat_map(|tune| &tune.select).filter(|select| select.method == whole.name);
+    let given = whole.parameters.as_object().into_iter().flat_map(|given| given.keys());
+    let left = given.filter(|name| known.parameters.get(name).is_none());
+    searches.map(|select| select.parameter.as_str()).chain(left.map(String::as_str)).collect()
+}
+
+/// Whether something may be wrong only because parameters are open, which stand at their defaults here.
+fn depends_on(error: &MethodError, open: &[&str]) -> bool {
     match error {
-        JobError::Method { source: MethodError::Parameters { source, .. }, .. } => {
-            source.to_string().starts_with("missing field")
+        MethodError::UnknownKind { .. } => false,
+        MethodError::Parameters { source, .. } => {
+            let said = source.to_string();
+            let missing = said.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+            missing.is_some_and(|name| open.contains(&name))
         }
-        _ => false,
+        // What a value may be can depend on any other.
+        MethodError::Value { .. } => !open.is_empty(),
     }
 }
 
@@ -94,13 +107,23 @@ mod tests {
         assert!(without.contains("early.toml") && without.contains("missing field `retriever`"), "{without}");
         // What is wrong with the rest is told all the same.
         let rest = "kk = 3\nretriever = { selection = \"s\" }\n";
-        for (job, says) in [
-            (format!("[method.m]\nkind = \"one_step\"\n{rest}"), "unknown field `kk`"),
-            (format!("[method.m]\nkind = \"two_step\"\n{rest}"), "`two_step`"),
+        let missing = "temperature = { selection = \"t\" }\nretriever = \"words\"\n";
+        for (kind, rest, says) in [
+            ("one_step", rest, "unknown field `kk`"),
+            ("two_step", rest, "`two_step`"),
+            ("promptrank", missing, "missing field `scorer`"),
         ] {
-            let said = refused(&job).unwrap();
+            let said = refused(&format!("[method.m]\nkind = \"{kind}\"\n{rest}")).unwrap();
             assert!(said.contains(says), "{said}");
         }
+    }
+
+    #[test]
+    fn what_a_parameter_may_be_can_depend_on_one_that_is_open() {
+        let given = |order: &str| refused(&format!("[method.m]\nkind = \"given\"\n{order}\n"));
+        assert!(given("").unwrap().contains("`retriever`"));
+        assert_eq!(given("order = \"dataset\""), None);
+        assert_eq!(given("order = { selection = \"s\" }"), None);
     }
 
     #[test]
@@ -112,5 +135,7 @@ mod tests {
             refused("[method.m]\nkind = \"iterative_title\"\nretriever = \"sparse\"\nlinks = \"other\"\n").unwrap();
         assert!(said.ends_with("the job has corpus"), "{said}");
         assert_eq!(refused("[method.m]\nkind = \"iterative_title\"\nretriever = \"sparse\"\n"), None);
+        let said = refused("[method.m]\nkind = \"one_step\"\nretriever = \"corpus\"\n").unwrap();
+        assert!(said.contains("= \"corpus\": it does not answer retrieve; the job has sparse, words"), "{said}");
     }
 }

@@ -273,7 +273,7 @@ impl Catalogue {
                 parameter: used.parameter,
                 service: used.service.to_string(),
                 reason,
-                allowed: if allowed.is_empty() { "none that does".into() } else { allowed },
+                allowed: if allowed.is_empty() { format!("none that answers {}", used.kind.name()) } else { allowed },
             });
         }
         Ok(())

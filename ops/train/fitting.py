@@ -26,12 +26,15 @@ def determine(seed, threads):
 
 
 class Log:
-    """A file of JSON Lines, written as it grows."""
+    """A file of JSON Lines, written as it grows. It takes the place of one that is there with its first line: a training that
+    fails before that leaves a model's log as it was."""
 
     def __init__(self, path):
-        self.file = open(path, "w", encoding="utf-8")
+        self.path, self.file = path, None
 
     def write(self, **fields):
+        if self.file is None:
+            self.file = open(self.path, "w", encoding="utf-8")
         self.file.write(json.dumps(fields) + "\n")
         self.file.flush()
         print(json.dumps(fields), flush=True)

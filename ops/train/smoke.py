@@ -307,7 +307,11 @@ class Smoke(unittest.TestCase):
         self.refused("is no device", "labeler", *base, "--device", "gpu")
         self.refused("fewer than a batch", "encoder", "--base", self.work / "bert")
         # The tokenizer of another folder will do.
-        self.trained("filter", "alone", "--base", alone, "--tokenizer", self.work / "deberta-v2", "--steps", "1")
+        out, lines = self.trained("filter", "alone", "--base", alone, "--tokenizer", self.work / "deberta-v2", "--steps", "1")
+        # A training that does not begin leaves the log of the model that is there.
+        with self.assertRaises(SystemExit):
+            self.trained("filter", "alone", "--base", alone, "--steps", "2")
+        self.assertEqual(self.log(out), lines)
 
 
 def main():

@@ -26,7 +26,8 @@ pub(super) fn tables(against: &str, compared: &Compared) -> String {
     }
     if told().next().is_none() {
         text.push_str(&format!(
-            "\nnothing: of no other configuration do two questions have a value that `{against}` has too\n"
+            "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the measures that \
+             are shown; `--measure NAME` shows others\n"
         ));
     }
     if !compared.left_out.is_empty() {
@@ -36,25 +37,13 @@ pub(super) fn tables(against: &str, compared: &Compared) -> String {
 }
 
 fn table(found: &[&Comparison]) -> String {
-    let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
-    for found in found {
-        if !rows.contains(&found.configuration.as_str()) {
-            rows.push(&found.configuration);
-        }
-        if !columns.contains(&found.measure.as_str()) {
-            columns.push(&found.measure);
-        }
-    }
-    let of =
-        |name: &str, measure: &str| found.iter().find(|found| found.configuration == name && found.measure == measure);
-    let body = rows.iter().map(|name| {
-        let own = found.iter().filter(|found| found.configuration == *name);
-        let count = own.map(|found| found.n).max().unwrap_or(0);
-        let cells = columns.iter().map(|measure| of(name, measure).map_or(print::UNKNOWN.to_owned(), |f| figure(f)));
-        [(*name).to_owned(), count.to_string()].into_iter().chain(cells).collect::<Vec<String>>()
+    let cells = found.iter().map(|found| print::Cell {
+        configuration: &found.configuration,
+        measure: &found.measure,
+        count: found.n,
+        figure: figure(found),
     });
-    let header: Vec<&str> = ["configuration", "n"].into_iter().chain(columns.iter().copied()).collect();
-    print::markdown(&header, body)
+    print::by_measure("n", &cells.collect::<Vec<_>>())
 }
 
 fn figure(found: &Comparison) -> String {

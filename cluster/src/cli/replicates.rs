@@ -8,26 +8,16 @@ use hopeval_jobs::show::Shown;
 pub(super) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {
     let wanted = |spread: &&Spread| is_wanted(&spread.measure, measures) && spread.stratum == stratum;
     let spreads: Vec<&Spread> = shown.replicates.iter().filter(wanted).collect();
-    let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
-    for spread in &spreads {
-        if !rows.contains(&spread.configuration.as_str()) {
-            rows.push(&spread.configuration);
-        }
-        if !columns.contains(&spread.measure.as_str()) {
-            columns.push(&spread.measure);
-        }
-    }
-    if rows.is_empty() {
+    if spreads.is_empty() {
         return None;
     }
-    let of = |name: &str, measure: &str| spreads.iter().find(|s| s.configuration == name && s.measure == measure);
-    let body = rows.iter().map(|name| {
-        let count = spreads.iter().filter(|s| s.configuration == *name).map(|s| s.replicates).max().unwrap_or(0);
-        let cells = columns.iter().map(|measure| of(name, measure).map_or("–".to_owned(), |spread| figure(spread)));
-        [(*name).to_owned(), count.to_string()].into_iter().chain(cells).collect::<Vec<String>>()
+    let cells = spreads.iter().map(|spread| print::Cell {
+        configuration: &spread.configuration,
+        measure: &spread.measure,
+        count: spread.replicates,
+        figure: figure(spread),
     });
-    let header: Vec<&str> = ["configuration", "replicates"].into_iter().chain(columns.iter().copied()).collect();
-    let table = print::markdown(&header, body);
+    let table = print::by_measure("replicates", &cells.collect::<Vec<_>>());
     Some(format!(
         "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, over questions]\n\n{table}"
     ))

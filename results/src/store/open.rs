@@ -8,6 +8,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path as ObjectPath;
 use object_store::prefix::PrefixStore;
 use reqwest::Url;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
@@ -77,17 +78,16 @@ fn bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> 
     if name.is_empty() {
         return Err(failed(format!("it names no bucket; {ALLOWED}")));
     }
-    let mut builder = AmazonS3Builder::from_env().with_bucket_name(name);
-    if ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().all(|variable| std::env::var_os(variable).is_none()) {
+    let mut builder = from_environment().with_bucket_name(name);
+    if ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().all(|variable| set(variable).is_none()) {
         builder = builder.with_region("us-east-1");
     }
-    let set = ENDPOINTS.iter().find_map(|variable| Some((*variable, std::env::var_os(variable)?)));
-    if let Some((variable, value)) = set {
+    if let Some((variable, value)) = ENDPOINTS.iter().find_map(|variable| Some((*variable, set(variable)?))) {
         let endpoint = endpoint(variable, &value.to_string_lossy()).map_err(failed)?;
         if endpoint.scheme() == "http" {
             builder = builder.with_allow_http(true);
         }
-        // The key that comes before all others, in the place of what `from_env` has taken as it stood.
+        // The key that comes before all others, in the place of what the environment's was taken for as it stood.
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.as_str().trim_end_matches('/'));
     }
     let objects = builder.build().map_err(|e| failed(e.to_string()))?;
@@ -95,19 +95,40 @@ fn bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> 
     Ok(Arc::new(PrefixStore::new(objects, prefix)))
 }
 
+/// A variable's value. Whoever hands on a variable that is not set, as templates do, makes it an empty one and has set nothing.
+fn set(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|value| !value.is_empty())
+}
+
+/// The settings of the `AWS_*` variables that are [`set`], else as [`AmazonS3Builder::from_env`] has them.
+fn from_environment() -> AmazonS3Builder {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let aws = names.filter(|name| name.starts_with("AWS_"));
+    aws.filter_map(|name| {
+        Some((name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>().ok()?, set(&name)?.into_string().ok()?))
+    })
+    .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value))
+}
+
 /// The address of a bucket's server. object_store takes any text for one, and panics at the first request.
 ///
 /// # Errors
-/// What is wrong and what is allowed, in words.
+/// What is wrong and what is allowed, in words; nothing of it that stands before an `@`, which may be a password.
 fn endpoint(variable: &str, value: &str) -> Result<Url, String> {
     let wrong = |what: &str| {
+        let shown = value.rsplit_once('@').map_or(value.to_owned(), |(_, rest)| format!("…@{rest}"));
         format!(
-            "{variable} is `{value}`: {what}; allowed are http://HOST and https://HOST, with :PORT where it is another than usual"
+            "{variable} is `{shown}`: {what}; allowed are http://HOST and https://HOST, with :PORT where it is another than usual"
         )
     };
     let url = Url::parse(value).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("it does not begin with http:// or https://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong(
+            "it has a user or a password, which belong into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        ));
     }
     // The parser sees to it that such an address has a host.
     if url.query().is_some() || url.fragment().is_some() {
@@ -150,5 +171,16 @@ mod tests {
             assert!(error.starts_with(&format!("AWS_ENDPOINT_URL is `{value}`: ")), "{error}");
             assert!(error.contains("; allowed are http://HOST and https://HOST"), "{error}");
         }
+    }
+
+    #[test]
+    fn what_may_be_a_password_is_not_told() {
+        for value in ["http://user:hunter2@a:9000", "http://hunter2@a", "ftp://user:hunter2@a?x=1", "user:hunter2@a"] {
+            let error = endpoint("AWS_ENDPOINT_URL", value).unwrap_err();
+            assert!(error.starts_with("AWS_ENDPOINT_URL is `…@a"), "{error}");
+            assert!(!error.contains("hunter2") && !error.contains("user:"), "{error}");
+        }
+        let error = endpoint("AWS_ENDPOINT_URL", "http://user:hunter2@a").unwrap_err();
+        assert!(error.contains("AWS_SECRET_ACCESS_KEY"), "{error}");
     }
 }
