@@ -13,11 +13,11 @@
 pub mod demonstrations;
 pub mod selection;
 
-use crate::corpora::Report;
 use crate::error::JobError;
 use crate::job::Job;
+use crate::job::sweep::Configuration;
+use crate::prepare::corpora::Report;
 use crate::run::Places;
-use crate::sweep::Configuration;
 use demonstrations::{Demonstrations, Shown};
 use hopeval_datasets::Format;
 use hopeval_results::Store;

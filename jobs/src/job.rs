@@ -4,15 +4,17 @@
 //! against the working directory. Precedence: `--set`, then the file, then the defaults below; environment variables
 //! name places and secrets only, never anything that can change a number.
 
-use crate::draw::Draw;
-use crate::early;
+mod preflight;
+pub mod sweep;
+
 use crate::error::JobError;
+use crate::prepare::draw::Draw;
+use crate::prepare::worlds::WorldEntry;
 use crate::services::dense::DenseSettings;
 use crate::services::links::ShuffledLinksSettings;
 use crate::services::lm::LmSettings;
 use crate::services::models;
 use crate::tune::Tune;
-use crate::worlds::WorldEntry;
 use hopeval_corpus::{Duplicates, LinkSource};
 use hopeval_datasets::Format;
 use hopeval_index::{Bm25Parameters, TfidfParameters};
@@ -315,7 +317,7 @@ impl Job {
             tune.questions.resolve(&base);
         }
         job.check(path)?;
-        early::check(&job, path)?;
+        preflight::check(&job, path)?;
         job.dataset.draw = job.evaluated();
         Ok(job)
     }

@@ -2,53 +2,24 @@
 //!
 //! This crate is where the worlds meet, each pair in exactly one file:
 //!
-//! | file | knows |
+//! | wing | does |
 //! | --- | --- |
-//! | [`job`], [`sweep`] | the job file: settings, overrides, configurations |
-//! | [`tune`], [`choices`], [`draw`] | searches on questions that are not evaluated, and what methods take from them |
-//! | [`worlds`], [`corpora`], [`questions`] | datasets and corpora: what is built once before a run |
-//! | [`services`] | methods' requests and what answers them: indexes, models, the corpus |
-//! | [`host`] | methods' machines and the dataflow that drives them |
-//! | [`journal`], [`recall`], [`record`], [`sink`], [`ledger`] | the dataflow and the store: records, outcomes, commits |
-//! | [`gold`], [`corrections`] | edits of gold, of finished runs and of those going on |
-//! | [`judge`] | outcomes and measures |
-//! | [`render`] | a job, as a dataflow on one worker |
-//! | [`run`], [`drain`] | the life of a run: prepare, open, finish; its early end |
-//! | [`tables`], [`publish`] | final tables, and where people find them; [`show`], [`replicates`], [`compare`], [`export`], [`plan`], [`failures`], [`accounting`]: what people ask of them |
+//! | [`job`] | the job file: settings, overrides, checks, configurations |
+//! | [`prepare`] | datasets, corpora and worlds: everything that is built once before a run |
+//! | [`choices`] | values that methods take from searches and samples made before |
+//! | [`services`] | methods' requests, and the indexes, models and look-ups that answer them |
+//! | [`run`] | the life of a run: made, opened, rendered as a dataflow, committed, corrected |
+//! | [`report`] | final tables, plans, exports, comparisons: all that people ask of a run |
+//! | [`tune`] | searches on questions that are not evaluated |
 
-pub mod accounting;
-pub mod calibrate;
 pub mod choices;
-pub mod compare;
-pub mod corpora;
-pub mod corrections;
-pub mod drain;
-pub mod draw;
-pub mod export;
-pub mod failures;
-pub mod gold;
-pub mod host;
 pub mod job;
-pub mod journal;
-pub mod judge;
-pub mod ledger;
-pub mod plan;
-pub mod publish;
-pub mod questions;
-pub mod recall;
-pub mod record;
-pub mod render;
-pub mod replicates;
+pub mod prepare;
+pub mod report;
 pub mod run;
 pub mod services;
-pub mod show;
-pub mod sink;
-pub mod sweep;
-pub mod tables;
 pub mod tune;
-pub mod worlds;
 
-mod early;
 mod error;
 
 pub use error::JobError;

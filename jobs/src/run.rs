@@ -8,22 +8,33 @@
 //!   finish: final tables from the committed outcomes     (process 0)
 //! ```
 
+pub mod commits;
+pub mod corrections;
+pub mod drain;
+pub mod gold;
+pub mod journal;
+pub mod judge;
+pub mod machines;
+pub mod outcomes;
+pub mod render;
+pub mod replay;
+
 use crate::choices;
-use crate::corpora::{self, Cache, Report};
-use crate::corrections::Corrector;
-use crate::drain::Gate;
 use crate::error::JobError;
-use crate::host::Company;
 use crate::job::{Job, Mode, Service};
-use crate::journal::{Author, Shelf, now_ms};
-use crate::judge::{Judge, TallyKey};
-use crate::ledger;
-use crate::questions::{self, Prepared};
-use crate::render::{Channel, Leading, Parts, Waker, render};
+use crate::prepare::corpora::{self, Cache, Report};
+use crate::run::corrections::Corrector;
+use crate::run::drain::Gate;
+use crate::run::journal::{Author, Shelf, now_ms};
+use crate::run::judge::{Judge, TallyKey};
+use crate::run::machines::Company;
+
+use crate::job::sweep::{self, Configuration};
+use crate::prepare::questions::{self, Prepared};
+use crate::report::tables::judged;
+use crate::run::render::{Channel, Leading, Parts, Waker, render};
 use crate::services::dense::build::Building;
 use crate::services::{Books, Catalogue, Fault, books};
-use crate::sweep::{self, Configuration};
-use crate::tables::judged;
 use hopeval_methods::{Setting, registry};
 use hopeval_operators::Counters;
 use hopeval_operators::flush::Flush;
@@ -333,9 +344,9 @@ impl Open {
         log: &Log,
         from: u64,
     ) -> Result<impl Iterator<Item = Result<QuestionRow, JobError>> + Send + use<>, JobError> {
-        let edits = crate::gold::edits(&self.places.store, log)?;
+        let edits = crate::run::gold::edits(&self.places.store, log)?;
         let rows = question_table::stream(&self.places.store, self.id(), from)?;
-        Ok(rows.map(move |row| row.map(|row| crate::gold::edited(&edits, row)).map_err(JobError::from)))
+        Ok(rows.map(move |row| row.map(|row| crate::run::gold::edited(&edits, row)).map_err(JobError::from)))
     }
 
     /// The live tallies of all committed outcomes, computed anew.
@@ -431,7 +442,7 @@ impl Generation {
                 store: store.clone(),
                 judge: Arc::clone(&run.judge),
                 chunk: run.resolved.chunk,
-                before: crate::gold::edits(store, &log)?,
+                before: crate::run::gold::edits(store, &log)?,
                 seen: log.state().golds.len(),
                 applied: BTreeMap::new(),
                 waiting: BTreeMap::new(),
@@ -440,7 +451,7 @@ impl Generation {
             };
             let open = Arc::clone(&open_writes);
             let (clerk, thread) =
-                ledger::open(store, log.clone(), number, committer, expected, &fault, corrector, open).map_err(
+                commits::open(store, log.clone(), number, committer, expected, &fault, corrector, open).map_err(
                     |source| JobError::Io { path: run.id().into(), operation: "cannot start a thread", source },
                 )?;
             lead = Some(Leading { clerk, before, corrections, waker });

@@ -17,6 +17,7 @@ pub mod desk;
 pub mod links;
 pub mod lm;
 pub mod models;
+pub mod record;
 pub mod sparse;
 pub mod spent;
 
@@ -24,9 +25,9 @@ pub use corpus::CORPUS;
 pub use desk::{Desk, Manner};
 pub use spent::{Books, Spent, books};
 
-use crate::corpora::Report;
 use crate::error::JobError;
 use crate::job::Service;
+use crate::prepare::corpora::Report;
 use dense::build::{self, Building};
 use dense::{Dense, Prospect};
 use hopeval_corpus::Corpus;

@@ -16,9 +16,9 @@
 pub mod infill;
 pub mod search;
 
-use crate::draw::Draw;
 use crate::job::{Job, OneOrMany};
-use crate::worlds::WorldEntry;
+use crate::prepare::draw::Draw;
+use crate::prepare::worlds::WorldEntry;
 use hopeval_datasets::Format;
 use hopeval_measures::{MeasureSet, Profile};
 use infill::Infill;

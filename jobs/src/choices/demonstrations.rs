@@ -6,11 +6,11 @@
 //! sets are six different ones (section 3.1). A type that is used up begins again, in another order; no question is in one set twice.
 
 use super::Sampled;
-use crate::corpora::Report;
-use crate::draw::place;
 use crate::error::JobError;
 use crate::job::Job;
-use crate::questions;
+use crate::prepare::corpora::Report;
+use crate::prepare::draw::place;
+use crate::prepare::questions;
 use crate::run::Places;
 use hopeval_corpus::PassageId;
 use serde::Deserialize;

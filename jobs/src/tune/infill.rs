@@ -13,11 +13,11 @@
 //! one for those before.
 
 use crate::error::JobError;
-use crate::host::{bucket, key};
 use crate::job::{Job, Service};
-use crate::journal::now_ms;
-use crate::record::Record;
+use crate::run::journal::now_ms;
+use crate::run::machines::{bucket, key};
 use crate::services::Catalogue;
+use crate::services::record::Record;
 use hopeval_methods::request::{Generate, Sampling, TextFormat};
 use hopeval_methods::{Kind, Prompt, Request, Response, ServiceName};
 use hopeval_results::journal::write_segment;

@@ -14,8 +14,8 @@
 //! clears away what it had written.
 
 use super::{Dense, failed};
-use crate::corpora::Report;
 use crate::error::JobError;
+use crate::prepare::corpora::Report;
 use crate::services::{Engine, Engines, Fault};
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseWriter, IndexError};

@@ -3,9 +3,9 @@
 //! Keys need only the fingerprints of services, and those stand in the run's record.
 
 use crate::error::JobError;
-use crate::host::{key_under, own};
-use crate::record::Record;
 use crate::run::Open;
+use crate::run::machines::{key_under, own};
+use crate::services::record::Record;
 use hopeval_methods::{Request, Response};
 use hopeval_results::{Journal, Log, layout};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! read gold (controls) are driven again, for the edited questions alone.
 
 use crate::error::JobError;
-use crate::questions::Resolver;
+use crate::prepare::questions::Resolver;
 use crate::run::Open;
 use hopeval_datasets::{Policy, Questions};
 use hopeval_results::tables::{QuestionRow, questions as question_table};

@@ -4,14 +4,14 @@
 //! of questions driven here tells how many rounds and requests to expect.
 
 use crate::choices;
-use crate::corpora::Report;
 use crate::error::JobError;
-use crate::host::{self, key, question};
 use crate::job::Job;
-use crate::questions;
+use crate::job::sweep;
+use crate::prepare::corpora::Report;
+use crate::prepare::questions;
 use crate::run::Places;
+use crate::run::machines::{self, key, question};
 use crate::services::Catalogue;
-use crate::sweep;
 use hopeval_methods::{ContextMode, Request, Setting, Step, Work};
 use hopeval_results::{Journal, layout};
 use serde::Serialize;
@@ -147,7 +147,7 @@ pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
                     let Work { prompt_tokens, completion_tokens, scored_tokens, .. } = response.work;
                     let sum = tokens.entry(name).or_default();
                     *sum += Work { prompt_tokens, completion_tokens, scored_tokens, operations: 0 };
-                    host::read_texts(&catalogue, &mut response);
+                    machines::read_texts(&catalogue, &mut response);
                     response
                 };
                 step = machine.step(requests.iter().map(answer).collect());

@@ -5,10 +5,10 @@
 //! complete, because a commit waits for everything that its outcomes may have seen; and once more when a run drains, so
 //! that nothing that was computed is computed again.
 
-use crate::host::{Recorded, Served};
-use crate::ledger::Receipt;
-use crate::record::Record;
+use crate::run::commits::Receipt;
+use crate::run::machines::{Recorded, Served};
 use crate::services::Fault;
+use crate::services::record::Record;
 use hopeval_operators::Key;
 use hopeval_operators::persist::{Due, Writer};
 use hopeval_operators::ticket::Ticket;

@@ -3,8 +3,8 @@
 //! A part is sorted by (configuration, index); it holds whole chunks unless too many outcomes had gathered. Its receipt tells the committer what it holds, and
 //! what this worker's services have done since the last receipt.
 
-use crate::host::Finished;
-use crate::ledger::{Receipt, Spending};
+use crate::run::commits::{Receipt, Spending};
+use crate::run::machines::Finished;
 use crate::services::{Books, Fault};
 use hopeval_operators::persist::{Due, Writer};
 use hopeval_operators::ticket::Ticket;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::journal::Author;
+use crate::run::journal::Author;
 
 type Job = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<Spending>, Ticket<Receipt>);
 

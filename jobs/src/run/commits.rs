@@ -1,8 +1,8 @@
 //! The ledger of a run: what workers report, and the one thread that commits it.
 
-use crate::corrections::Corrector;
 use crate::error::JobError;
-use crate::judge::TallyKey;
+use crate::run::corrections::Corrector;
+use crate::run::judge::TallyKey;
 use crate::services::{Fault, Spent};
 use hopeval_operators::commit::Committer;
 use hopeval_operators::tally::{Change, Table};

@@ -4,12 +4,12 @@
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
 
 use crate::error::JobError;
-use crate::host::{Needs, outcome_row, question as machine_question, read_texts};
-use crate::judge::{Answerable, is_ok};
-use crate::ledger::{Note, Spending};
-use crate::recall::Recall;
-use crate::record::Record;
 use crate::run::Open;
+use crate::run::commits::{Note, Spending};
+use crate::run::judge::{Answerable, is_ok};
+use crate::run::machines::{Needs, outcome_row, question as machine_question, read_texts};
+use crate::run::replay::Recall;
+use crate::services::record::Record;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_measures::{Scratch, aggregate};
 use hopeval_methods::transcript::Transcript;
@@ -83,7 +83,7 @@ type Each<'a> = &'a mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> R
 /// # Errors
 /// The questions, a part or an edit of gold cannot be read.
 pub fn judged(run: &Open, log: &Log, each: Each<'_>) -> Result<(), JobError> {
-    let edits = crate::gold::edits(&run.places.store, log)?;
+    let edits = crate::run::gold::edits(&run.places.store, log)?;
     let mut gold = GoldReader::new(run, log)?;
     let (mut scratch, mut values) = (Scratch::default(), Vec::new());
     let (configurations, chunk) = (run.resolved.configurations.len(), run.resolved.chunk);
@@ -358,7 +358,7 @@ pub fn finish(
         settings: run.record.settings.to_string(),
         program_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ms: run.record.created_ms,
-        finished_ms: crate::journal::now_ms(),
+        finished_ms: crate::run::journal::now_ms(),
         generations: state.generation,
         workers: mesh.1,
         processes: mesh.0,
@@ -383,7 +383,7 @@ pub fn finish(
     if log.state().lacks_gold() {
         return finish(run, log, generation, committer, mesh, report);
     }
-    crate::publish::publish(store, log)?;
+    crate::report::publish::publish(store, log)?;
     Ok(Finished { failed, outcomes: done, tables })
 }
 

@@ -1,7 +1,7 @@
 //! Says which configurations of a finished run failed on questions, and why.
 
 use crate::error::JobError;
-use crate::judge::OK;
+use crate::run::judge::OK;
 use hopeval_results::tables::{FinalOutcomeRow, TableReader};
 use hopeval_results::{Store, layout};
 use std::fmt;

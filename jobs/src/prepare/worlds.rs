@@ -1,8 +1,8 @@
 //! Generated worlds as datasets: written into the cache on first use, named by what they were made from.
 
-use crate::corpora::{Cache, Report};
 use crate::error::JobError;
 use crate::job::{Job, OneOrMany};
+use crate::prepare::corpora::{Cache, Report};
 use hopeval_datasets::Format;
 use hopeval_world::{Split, WorldSettings, generate};
 use serde::{Deserialize, Serialize};

@@ -3,9 +3,9 @@
 
 use crate::choices;
 use crate::error::JobError;
+use crate::job::sweep::{self, Configuration};
 use crate::job::{Job, Service};
 use crate::services::CORPUS;
-use crate::sweep::{self, Configuration};
 use hopeval_methods::{Kind, MethodError, Setting};
 use std::path::Path;
 

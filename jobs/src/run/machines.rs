@@ -3,7 +3,7 @@
 //! The one file that knows both a [`Machine`] and the operator that drives it.
 
 use crate::job::Mode;
-use crate::judge::{Answerable, Judge};
+use crate::run::judge::{Answerable, Judge};
 use crate::services::Catalogue;
 use hopeval_corpus::PassageId;
 use hopeval_methods::request::{Affinity, PassageId as Asked, ServiceName};

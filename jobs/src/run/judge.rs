@@ -1,7 +1,7 @@
 //! Judges outcomes: the one file that knows both the rows of a run and the measures.
 
 use crate::error::JobError;
-use crate::questions::{Details, strata};
+use crate::prepare::questions::{Details, strata};
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_measures::{FixedPoint, Gold, Judged, MeasureSet, PassageText, Profile, Scratch};
 use hopeval_methods::Method;

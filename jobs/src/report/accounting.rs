@@ -6,8 +6,8 @@
 
 use crate::error::JobError;
 use crate::job::Mode;
-use crate::judge::OK;
 use crate::run::Resolved;
+use crate::run::judge::OK;
 use hopeval_methods::Kind;
 use hopeval_results::tables::{
     ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, RunRow, TableReader, read_table,

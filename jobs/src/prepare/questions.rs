@@ -3,9 +3,9 @@
 //! The result is one Parquet table that every worker streams its share from; positions in it are the dataset's order
 //! after limit and quarantine, and chunks are slices of it.
 
-use crate::corpora::spec;
 use crate::error::JobError;
 use crate::job::{GoldBy, Job};
+use crate::prepare::corpora::spec;
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldPassage, PassageRecord, Policy, Quarantined, Question, Questions};
 use hopeval_results::tables::{ErrorRow, QuestionRow};

@@ -3,9 +3,9 @@
 //! Two things are uncertain, and they are told apart. The *deviation* is that of the replicates' figures (n - 1), as papers report
 //! "mean (std)"; it says what another draw would change. The *standard error* is the replicates' own over questions, their root mean
 //! square; it says what other questions would change. Neither holds the other. The *interval* is that of the mean over replicates,
-//! each question with its mean over them ([`crate::compare`]): questions are what is drawn, not rows of question and replicate.
+//! each question with its mean over them ([`crate::report::compare`]): questions are what is drawn, not rows of question and replicate.
 
-use crate::sweep::Configuration;
+use crate::job::sweep::Configuration;
 use hopeval_results::tables::MeasureRow;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ mod tests {
 
     fn row(configuration: &str, stratum: &str, value: Option<f64>, stderr: Option<f64>) -> MeasureRow {
         let names = (configuration, stratum, "mrr", "1", "hotpotqa", "open");
-        MeasureRow { value, stderr, ..crate::tables::measure_row(names, 0, 0, 0.0, 0.0) }
+        MeasureRow { value, stderr, ..crate::report::tables::measure_row(names, 0, 0, 0.0, 0.0) }
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Configurations of a finished run beside each other, question by question.
 //!
 //! A configuration that has replicates stands for all of them: each question has the mean of its values over them. So what another
-//! draw of demonstrations would change (the deviation between replicates, [`crate::replicates`]) and what other questions would change
+//! draw of demonstrations would change (the deviation between replicates, [`crate::report::replicates`]) and what other questions would change
 //! (the intervals here) are told apart, and neither is in the other.
 
 use crate::error::JobError;
-use crate::replicates::Spread;
+use crate::job::sweep::Configuration;
+use crate::report::replicates::Spread;
 use crate::run::Open;
-use crate::sweep::Configuration;
 use hopeval_measures::aggregate::Summary;
 use hopeval_measures::paired::{Difference, holm};
 use hopeval_results::log::Final;

@@ -1,14 +1,14 @@
 //! Renders a run as a dataflow on one worker: the one file that knows both jobs and the graph of operators.
 
-use crate::drain::Gate;
-use crate::host::{Company, Doorman, Finished};
 use crate::job::Mode;
-use crate::journal::{Author, Scribe, Shelf};
-use crate::judge::{Judge, TallyKey};
-use crate::ledger::{Clerk, Receipt};
+use crate::run::commits::{Clerk, Receipt};
+use crate::run::drain::Gate;
+use crate::run::journal::{Author, Scribe, Shelf};
+use crate::run::judge::{Judge, TallyKey};
+use crate::run::machines::{Company, Doorman, Finished};
+use crate::run::outcomes::Sink;
 use crate::services::dense::shards::Spread;
 use crate::services::{Books, Desk, Fault, Manner};
-use crate::sink::Sink;
 use hopeval_measures::Scratch;
 use hopeval_operators::Counters;
 use hopeval_operators::admit::{Credits, Feed, Poll, admit};

@@ -1,10 +1,10 @@
 //! Compares a generated world with a real dataset: retrieval figures, lengths, overlap of question and gold.
 
-use crate::corpora::Cache;
 use crate::error::JobError;
-use crate::host::question;
 use crate::job::{CONTEXTS, Job};
-use crate::questions;
+use crate::prepare::corpora::Cache;
+use crate::prepare::questions;
+use crate::run::machines::question;
 use crate::services::Catalogue;
 use hopeval_methods::{Answer, Request, ServiceName, request::Retrieve};
 use hopeval_world::WorldSettings;

@@ -1,11 +1,11 @@
 //! What a run shows: its measures and costs, finished or on the way, and the transcripts of its questions.
 
-use crate::compare;
 use crate::error::JobError;
-use crate::ledger::{LiveTable, live_object};
-use crate::replicates::{Spread, spreads};
+use crate::report::compare;
+use crate::report::replicates::{Spread, spreads};
+use crate::report::tables::{incurred, incurred_row, measure_row};
 use crate::run::Open;
-use crate::tables::{incurred, incurred_row, measure_row};
+use crate::run::commits::{LiveTable, live_object};
 use hopeval_corpus::PassageId;
 use hopeval_methods::Answer;
 use hopeval_methods::transcript::Transcript;

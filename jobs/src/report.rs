@@ -1,0 +1,12 @@
+//! All that people ask of a run: final tables, live figures, plans, costs, comparisons, exports.
+
+pub mod accounting;
+pub mod calibrate;
+pub mod compare;
+pub mod export;
+pub mod failures;
+pub mod plan;
+pub mod publish;
+pub mod replicates;
+pub mod show;
+pub mod tables;
