@@ -12,13 +12,20 @@
 //! | [`report`] | final tables, plans, exports, comparisons: all that people ask of a run |
 //! | [`tune`] | searches on questions that are not evaluated |
 
+pub mod bad_value;
+pub mod cache;
 pub mod choices;
+pub mod clock;
+pub mod fault;
 pub mod job;
+pub mod mode;
+pub mod places;
 pub mod prepare;
 pub mod report;
 pub mod run;
 pub mod services;
 pub mod tune;
+pub mod waker;
 
 mod error;
 

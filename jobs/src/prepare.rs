@@ -1,6 +1,7 @@
-//! Everything that is built once before a run: worlds, corpora, the table of questions.
+//! Everything that is built once before a run: worlds, corpora, the table of questions; and the opening of a job.
 
 pub mod corpora;
 pub mod draw;
+pub mod opening;
 pub mod questions;
 pub mod worlds;

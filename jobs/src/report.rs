@@ -1,12 +1,15 @@
 //! All that people ask of a run: final tables, live figures, plans, costs, comparisons, exports.
 
 pub mod accounting;
+pub mod board;
 pub mod calibrate;
 pub mod compare;
+pub mod costs;
 pub mod export;
 pub mod failures;
 pub mod plan;
 pub mod publish;
 pub mod replicates;
+pub mod requests;
 pub mod show;
 pub mod tables;

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-use hopeval_jobs::job::Service;
-use hopeval_jobs::{DEFAULT_JOB, Job, choices, sweep};
+use hopeval_jobs::job::{references, sweep};
+use hopeval_jobs::services::ServiceEntry;
+use hopeval_jobs::{DEFAULT_JOB, Job};
 use hopeval_methods::Setting;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ fn every_example_is_a_job() {
             "a job is named as its file"
         );
         let mut configurations = sweep::configurations(&job);
-        choices::leave_open(&mut configurations);
+        references::leave_open(&mut configurations);
         let methods = sweep::methods(&configurations, &Setting { passages: 1000 });
         let methods = methods.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         for used in methods.iter().flat_map(|method| method.services()) {
@@ -59,7 +60,7 @@ fn own_models(job: &Job) -> bool {
 
 fn models(job: &Job) -> impl Iterator<Item = &str> {
     job.service.values().filter_map(|service| match service {
-        Service::Lm(settings) => Some(settings.model.as_str()),
+        ServiceEntry::Lm(settings) => Some(settings.model.as_str()),
         _ => None,
     })
 }

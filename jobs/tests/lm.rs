@@ -7,7 +7,7 @@ mod lm {
     pub(crate) mod probe;
 }
 
-use hopeval_jobs::services::Catalogue;
+use hopeval_jobs::services::catalogue::Catalogue;
 use hopeval_jobs::services::dense::build::Building;
 use hopeval_methods::request::{
     Embed, EmbedRole, Entail, Filter, Generate, Label, PassageId, Read, Rerank, Retrieve, Sampling, Score, Statistics,
@@ -185,7 +185,7 @@ fn what_is_cut_to_fit_is_reported() {
 #[test]
 fn dense_retrieval_is_the_inner_products_of_embeddings() {
     let catalogue = BENCH.catalogue();
-    catalogue.open(&|_, _| ()).unwrap();
+    catalogue.open_all(&|_, _| ()).unwrap();
     let vector = |text: Content, role| match ask(&catalogue, "embed", Embed { text, role }).0 {
         Answer::Embed(vector) => vector,
         other => panic!("{other:?}"),
@@ -219,18 +219,19 @@ fn dense_retrieval_is_the_inner_products_of_embeddings() {
 fn a_dense_index_that_is_not_there_is_looked_at_and_not_built() {
     let bench = Bench::new();
     let catalogue = bench.catalogue();
+    // In the order of the services' names: dense, half, and the index of words, which was built when it was opened.
     let to_embed = |catalogue: &Catalogue| -> Vec<u64> {
-        catalogue.look(&|_, _| ()).unwrap().values().map(|found| found.passages_to_embed).collect()
+        catalogue.probe(&|_, _| ()).unwrap().values().map(|found| found.passages_to_embed).collect()
     };
-    assert_eq!(to_embed(&catalogue), [400, 400]);
+    assert_eq!(to_embed(&catalogue), [400, 400, 0]);
     let request = Request::new(&ServiceName::from("dense"), Retrieve::new("Who restored the castle?", 7));
     let made_up = catalogue.estimate(&request);
     let Ok(Answer::Retrieve(hits)) = &made_up.result else { panic!("{made_up:?}") };
     let passages: std::collections::BTreeSet<u32> = hits.iter().map(|hit| hit.passage.0).collect();
     assert_eq!((passages.len(), made_up.work.prompt_tokens > 0), (7, true));
-    assert_eq!(to_embed(&catalogue), [400, 400], "nothing was built");
-    catalogue.open(&|_, _| ()).unwrap();
-    let found = catalogue.look(&|_, _| ()).unwrap();
+    assert_eq!(to_embed(&catalogue), [400, 400, 0], "nothing was built");
+    catalogue.open_all(&|_, _| ()).unwrap();
+    let found = catalogue.probe(&|_, _| ()).unwrap();
     assert!(found.values().all(|found| found.passages_to_embed == 0 && found.bytes > 400 * 32));
 }
 
@@ -238,7 +239,7 @@ fn a_dense_index_that_is_not_there_is_looked_at_and_not_built() {
 #[test]
 fn every_place_that_lacks_an_index_gets_the_same_file_from_all_workers() {
     let [alone, one, other, late] = [(); 4].map(|()| Bench::new());
-    alone.catalogue().open(&|_, _| ()).unwrap();
+    alone.catalogue().open_all(&|_, _| ()).unwrap();
     let expected = alone.indexes();
     assert_eq!(expected.len(), 3, "one of words and two of vectors");
     let make = |members: Vec<(Arc<Catalogue>, Arc<Building>)>| {
@@ -288,7 +289,7 @@ fn continuations_repeat_and_draws_differ() {
 #[test]
 fn what_a_checkpoint_does_not_offer_is_said_before_the_run() {
     let catalogue = BENCH.catalogue();
-    catalogue.open(&|_, _| ()).unwrap();
+    catalogue.open_all(&|_, _| ()).unwrap();
     assert!(catalogue.check("probe", &Probe::default()).is_ok());
     let wrong = Probe { labeler: "score" };
     let message = catalogue.check("probe", &wrong).unwrap_err().to_string();
@@ -299,7 +300,7 @@ fn what_a_checkpoint_does_not_offer_is_said_before_the_run() {
 #[test]
 fn a_labeler_with_other_tags_is_said_before_the_run() {
     let catalogue = BENCH.catalogue();
-    catalogue.open(&|_, _| ()).unwrap();
+    catalogue.open_all(&|_, _| ()).unwrap();
     let check = |tags: u32| {
         let parameters = json!({"retriever": "dense", "labeler": "label", "filter": "filter", "tags": tags});
         let method = hopeval_methods::build("efficientrag", &parameters, &Setting { passages: 400 }).unwrap();

@@ -5,69 +5,18 @@
 //! a question's place is decided by the seed and its id. All sets of a draw share one line for each type: six demonstrations in three
 //! sets are six different ones (section 3.1). A type that is used up begins again, in another order; no question is in one set twice.
 
-use super::Sampled;
+use super::watch::Sampled;
+use crate::cache::Report;
 use crate::error::JobError;
-use crate::job::Job;
-use crate::prepare::corpora::Report;
+use crate::job::file::Job;
+use crate::job::references::{Demonstrations, PARAMETER};
+use crate::places::Places;
 use crate::prepare::draw::place;
 use crate::prepare::questions;
-use crate::run::Places;
 use hopeval_corpus::PassageId;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// A parameter's value that is drawn: `{ draw = 2, sets = 1, seed = 0 }`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Demonstrations {
-    /// Demonstrations of a set.
-    draw: u32,
-    /// Sets, which are an ensemble.
-    #[serde(default = "one")]
-    sets: u32,
-    /// Another seed draws others.
-    #[serde(default)]
-    seed: u64,
-}
-
-fn one() -> u32 {
-    1
-}
-
-impl Demonstrations {
-    /// Whether a value is meant as such.
-    pub(super) fn is_one(value: &Value) -> bool {
-        value.get("draw").is_some()
-    }
-
-    /// What a parameter's value asks for, if it is drawn.
-    ///
-    /// # Errors
-    /// [`JobError::Choice`] for what makes no sense.
-    pub(super) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
-        if !Self::is_one(value) {
-            return Ok(None);
-        }
-        let wrong = |reason: String| JobError::Choice {
-            configuration: configuration.to_owned(),
-            parameter: parameter.to_owned(),
-            reason,
-        };
-        if parameter != PARAMETER {
-            return Err(wrong(format!("a draw is for `{PARAMETER}` alone")));
-        }
-        let wanted = Self::deserialize(value).map_err(|error| wrong(error.to_string()))?;
-        if wanted.draw == 0 || wanted.sets == 0 {
-            return Err(wrong("draw and sets must be at least 1".to_owned()));
-        }
-        Ok(Some(wanted))
-    }
-}
-
-/// What is drawn here.
-const PARAMETER: &str = "demonstrations";
 
 /// A question that can be shown: (id, texts, question).
 type Example = (String, Vec<String>, String);

@@ -4,7 +4,7 @@
 //! has no time, no run and no path in it: the same search gives the same bytes, whoever runs it and however often it was
 //! interrupted.
 
-use super::Sampled;
+use super::watch::Sampled;
 use crate::error::JobError;
 use hopeval_results::{Store, StoreError, layout};
 use serde::{Deserialize, Serialize};
@@ -145,41 +145,10 @@ impl Selection {
     }
 }
 
-/// A parameter's value that is a selection's: `{ selection = "NAME", best = 5 }`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Reference {
-    pub(crate) selection: String,
-    /// A list of so many; the best one by itself when left out.
-    #[serde(default)]
-    pub(crate) best: Option<usize>,
-}
-
-impl Reference {
-    /// Whether a value is meant as one.
-    pub(crate) fn is_one(value: &Value) -> bool {
-        value.get("selection").is_some()
-    }
-
-    /// The reference that a parameter's value is, if it is one.
-    ///
-    /// # Errors
-    /// [`JobError::Choice`] if it is a malformed one.
-    pub(crate) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
-        if !Self::is_one(value) {
-            return Ok(None);
-        }
-        Self::deserialize(value).map(Some).map_err(|error| JobError::Choice {
-            configuration: configuration.to_owned(),
-            parameter: parameter.to_owned(),
-            reason: error.to_string(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::references::Reference;
     use serde_json::json;
 
     fn selection(values: &[Value]) -> Selection {

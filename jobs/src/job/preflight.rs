@@ -1,11 +1,11 @@
 //! What a job's methods are refused for as soon as it is read: a corpus, its indexes and its models may take hours to make, and are
 //! needed for none of this. What only they can tell is judged once they are there.
 
-use crate::choices;
+use super::file::Job;
+use super::references;
+use super::sweep::{self, Configuration};
 use crate::error::JobError;
-use crate::job::sweep::{self, Configuration};
-use crate::job::{Job, Service};
-use crate::services::CORPUS;
+use crate::services::corpus::CORPUS;
 use hopeval_methods::{Kind, MethodError, Setting};
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(crate) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
     let within = |source| JobError::Within { path: path.into(), source: Box::new(source) };
     for whole in sweep::configurations(job) {
         let mut known = whole.clone();
-        choices::leave_open(std::slice::from_mut(&mut known));
+        references::leave_open(std::slice::from_mut(&mut known));
         let open = open(job, &whole, &known);
         let methods = match sweep::methods(std::slice::from_ref(&known), &ANY) {
             Ok(methods) => methods,
@@ -69,13 +69,8 @@ fn depends_on(error: &MethodError, open: &[&str]) -> bool {
 
 /// The services that may answer requests of a kind, as far as a job tells: what a model is able to, its checkpoint says.
 fn fit(job: &Job, kind: Kind) -> Vec<&str> {
-    let asks_model = !matches!(kind, Kind::Retrieve | Kind::Links | Kind::Passages);
-    let may = |service: &Service| match service {
-        Service::Lm(_) => asks_model,
-        Service::ShuffledLinks(_) => kind == Kind::Links,
-        Service::Bm25(_) | Service::Tfidf(_) | Service::LinkTfidf {} | Service::Dense(_) => kind == Kind::Retrieve,
-    };
-    let own = job.service.iter().filter(|(_, service)| may(service)).map(|(name, _)| name.as_str());
+    let own =
+        job.service.iter().filter(|(_, service)| service.settings().may_answer(kind)).map(|(name, _)| name.as_str());
     own.chain(matches!(kind, Kind::Links | Kind::Passages).then_some(CORPUS)).collect()
 }
 

@@ -4,8 +4,8 @@
 //! `method{a=1,b=x}`, keys sorted, and the points come in the order of the keys, the last varying fastest. Replicates of a
 //! configuration have its name and a number: `method#1`, `method{a=1}#2`.
 
+use super::file::{Job, MethodEntry};
 use crate::error::JobError;
-use crate::job::{Job, MethodEntry};
 use hopeval_methods::{Method, Setting, registry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,72 +1,20 @@
-//! Corpora and indexes of a job: built on first use into the cache, found again by what they were built from.
+//! The corpus of a job: built on first use into the cache, found again by what it was built from.
 //!
 //! A built corpus lies in `CACHE/corpora/KEY`, the key hashing the digests of its source files and the settings that
-//! shape it; an index in `CACHE/indexes/KEY.idx`, its key hashing the corpus's digest and its parameters. Each is
-//! written aside and renamed, so an interrupted build leaves nothing that looks finished, and two processes that
-//! build the same thing at once both end with it.
+//! shape it. It is written aside and renamed, so an interrupted build leaves nothing that looks finished, and two
+//! processes that build the same corpus at once both end with it.
 
+use crate::cache::{Cache, Report};
 use crate::error::JobError;
-use crate::job::{CONTEXTS, Dataset, Job, Mode, Service};
-use crate::services::dense::Dense;
-use crate::services::links::ShuffledLinks;
-use crate::services::lm::Lm;
-use crate::services::{Engine, Engines};
-use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, PassageId, Source};
+use crate::job::file::{Dataset, Job};
+use crate::job::paths::CONTEXTS;
+use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, Source};
 use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, Policy, Questions};
-use hopeval_index::{Bm25Index, TfidfIndex};
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Where corpora and indexes are kept on this machine.
-#[derive(Clone, Debug)]
-pub struct Cache {
-    root: PathBuf,
-    /// Indexes that were read whole and found good; none where they are trusted.
-    verified: Option<Arc<Mutex<BTreeSet<PathBuf>>>>,
-}
-
-/// Told what is being built, with how many passages are done.
-pub type Report<'a> = &'a (dyn Fn(&str, u64) + Sync);
+use std::sync::Arc;
 
 impl Cache {
-    /// The cache in `root`; made when something is built.
-    pub fn new(root: PathBuf) -> Self {
-        Self { root, verified: None }
-    }
-
-    /// The same cache for computing figures: every byte of an index is checked once before it is used. Opening alone
-    /// checks header and tables, which is enough for looking at a run.
-    pub fn verifying(self) -> Self {
-        Self { verified: Some(Arc::default()), ..self }
-    }
-
-    /// Calls `verify` unless the index at `path` was found good before, or need not be.
-    fn verify_once(
-        &self,
-        path: &Path,
-        verify: impl FnOnce() -> Result<(), hopeval_index::IndexError>,
-    ) -> Result<(), hopeval_index::IndexError> {
-        let Some(verified) = &self.verified else { return Ok(()) };
-        let mut verified = verified.lock().unwrap_or_else(PoisonError::into_inner);
-        if !verified.contains(path) {
-            verify()?;
-            verified.insert(path.to_owned());
-        }
-        Ok(())
-    }
-
-    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, JobError> {
-        let path = self.root.join(name);
-        std::fs::create_dir_all(&path).map_err(|source| JobError::Io {
-            path: path.clone(),
-            operation: "cannot make the folder",
-            source,
-        })?;
-        Ok(path)
-    }
-
     /// The job's corpus, built if it is not there.
     ///
     /// # Errors
@@ -80,7 +28,7 @@ impl Cache {
     /// # Errors
     /// It is there and cannot be opened.
     pub fn built_corpus(&self, key: &str) -> Result<Option<Arc<Corpus>>, JobError> {
-        let dir = self.root.join("corpora").join(key);
+        let dir = self.root().join("corpora").join(key);
         if !dir.join("corpus.json").is_file() {
             return Ok(None);
         }
@@ -119,100 +67,6 @@ impl Cache {
             build(&dir, settings, sources, job, set_aside, report)?;
         }
         Ok((Arc::new(Corpus::open(&dir)?), Some(key)))
-    }
-
-    /// The job's services over `corpus`, their indexes built where they are not there.
-    ///
-    /// # Errors
-    /// A full disk, a corrupt or foreign index.
-    pub fn engines(
-        &self,
-        job: &Job,
-        corpus: &Arc<Corpus>,
-        threads: usize,
-        report: Report<'_>,
-    ) -> Result<Engines, JobError> {
-        let folder = self.folder("indexes")?;
-        let mut models: BTreeMap<&str, Arc<Lm>> = BTreeMap::new();
-        for (name, service) in &job.service {
-            if let Service::Lm(settings) = service {
-                let alone = (job.run.mode == Mode::Latency).then(|| settings.alone());
-                let settings = alone.as_ref().unwrap_or(settings);
-                models.insert(name, Arc::new(Lm::new(name, settings, threads, &self.root)));
-            }
-        }
-        let mut engines = BTreeMap::new();
-        for (name, service) in &job.service {
-            let failed = |source| JobError::Index { name: name.clone(), source };
-            let texts = Texts(corpus);
-            let digest = corpus.digest();
-            let engine = match service {
-                Service::Bm25(parameters) => {
-                    let path = folder.join(format!("{}.idx", Bm25Index::key(digest, parameters)));
-                    if !path.is_file() {
-                        report(&format!("index {name}"), 0);
-                        Bm25Index::build(&texts, digest, parameters, &path, threads).map_err(failed)?;
-                    }
-                    let index = Bm25Index::open(&path, digest, parameters).map_err(failed)?;
-                    self.verify_once(&path, || index.verify()).map_err(failed)?;
-                    Engine::Bm25(index)
-                }
-                Service::Tfidf(parameters) => {
-                    let path = folder.join(format!("{}.idx", TfidfIndex::key(digest, parameters)));
-                    if !path.is_file() {
-                        report(&format!("index {name}"), 0);
-                        TfidfIndex::build(&texts, digest, parameters, &path, threads).map_err(failed)?;
-                    }
-                    let index = TfidfIndex::open(&path, digest, parameters).map_err(failed)?;
-                    self.verify_once(&path, || index.verify()).map_err(failed)?;
-                    Engine::Tfidf(index)
-                }
-                Service::LinkTfidf {} => Engine::LinkTfidf,
-                Service::ShuffledLinks(settings) => {
-                    Engine::ShuffledLinks(ShuffledLinks::new(settings, corpus.len() as u32))
-                }
-                Service::Dense(settings) => {
-                    let encoder = models.get(settings.encoder.as_str());
-                    let encoder = Arc::clone(encoder.expect("a job's dense services name encoders; this is a bug"));
-                    Engine::Dense(Arc::new(Dense::new(name, settings, encoder, &folder, self.verified.is_some())))
-                }
-                Service::Lm(_) => Engine::Lm(Arc::clone(&models[name.as_str()])),
-            };
-            engines.insert(name.as_str().into(), Arc::new(engine));
-        }
-        Ok(engines)
-    }
-}
-
-impl Cache {
-    /// Bytes of the job's index files.
-    pub fn index_bytes(&self, job: &Job, digest: &str) -> u64 {
-        let key = |service: &Service| match service {
-            Service::Bm25(parameters) => Some(Bm25Index::key(digest, parameters)),
-            Service::Tfidf(parameters) => Some(TfidfIndex::key(digest, parameters)),
-            Service::LinkTfidf {} | Service::ShuffledLinks(_) | Service::Dense(_) | Service::Lm(_) => None,
-        };
-        let size = |key: String| self.root.join("indexes").join(format!("{key}.idx")).metadata().map_or(0, |m| m.len());
-        let keys: BTreeSet<String> = job.service.values().filter_map(key).collect();
-        keys.into_iter().map(size).sum()
-    }
-}
-
-/// The corpus as an index reads it.
-struct Texts<'a>(&'a Corpus);
-
-impl hopeval_index::Passages for Texts<'_> {
-    fn len(&self) -> u32 {
-        // A corpus has at most u32::MAX passages: its ids are u32.
-        self.0.len() as u32
-    }
-
-    fn title(&self, id: u32) -> &str {
-        self.0.title(PassageId(id))
-    }
-
-    fn text(&self, id: u32) -> &str {
-        self.0.text(PassageId(id))
     }
 }
 

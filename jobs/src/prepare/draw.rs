@@ -4,23 +4,9 @@
 //! dataset's order. So a sample of 128 holds that of 64, and a row that is taken out of a file changes one question at most.
 
 use crate::error::JobError;
+use crate::job::sample::Draw;
 use hopeval_datasets::{DatasetSpec, Policy, Questions};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-
-/// A random part of a dataset: `[dataset.draw]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Draw {
-    /// How many questions.
-    pub questions: u64,
-    /// Another seed draws others.
-    #[serde(default)]
-    pub seed: u64,
-    /// All questions but those.
-    #[serde(default)]
-    pub rest: bool,
-}
 
 /// Which questions of a dataset belong to a [`Draw`].
 #[derive(Clone, Debug)]

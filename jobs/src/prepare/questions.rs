@@ -4,7 +4,7 @@
 //! after limit and quarantine, and chunks are slices of it.
 
 use crate::error::JobError;
-use crate::job::{GoldBy, Job};
+use crate::job::file::{GoldBy, Job};
 use crate::prepare::corpora::spec;
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldPassage, PassageRecord, Policy, Quarantined, Question, Questions};

@@ -1,52 +1,14 @@
 //! Generated worlds as datasets: written into the cache on first use, named by what they were made from.
 
+use crate::cache::{Cache, Report};
 use crate::error::JobError;
-use crate::job::{Job, OneOrMany};
-use crate::prepare::corpora::{Cache, Report};
+use crate::job::file::Job;
+use crate::job::paths::OneOrMany;
 use hopeval_datasets::Format;
 use hopeval_world::{Split, WorldSettings, generate};
-use serde::{Deserialize, Serialize};
 
 /// Rises when the generator makes another world of the same settings.
 const GENERATOR: &str = "w2";
-
-/// A world that a job evaluates: `[dataset.world]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorldEntry {
-    /// How many questions.
-    pub questions: u64,
-    /// How many passages.
-    pub passages: u64,
-    /// The seed.
-    #[serde(default = "first_seed")]
-    pub seed: u64,
-    /// `train` or `eval`.
-    #[serde(default = "eval")]
-    pub split: String,
-}
-
-impl WorldEntry {
-    /// The key that makes no sense, what it is, and what is allowed.
-    pub(crate) fn wrong(&self) -> Option<(&'static str, String, &'static str)> {
-        if self.questions == 0 {
-            return Some(("questions", "0".to_owned(), "at least 1"));
-        }
-        if !(WorldSettings::LEAST_PASSAGES..=WorldSettings::MOST_PASSAGES).contains(&self.passages) {
-            return Some(("passages", self.passages.to_string(), "400 to 3000000"));
-        }
-        let split = self.split.parse::<Split>();
-        split.is_err().then(|| ("split", format!("{:?}", self.split), "\"train\" or \"eval\""))
-    }
-}
-
-fn first_seed() -> u64 {
-    1
-}
-
-fn eval() -> String {
-    Split::Eval.name().to_owned()
-}
 
 impl Cache {
     /// Makes the job's world, if it has one and it is not there yet, and has the job read it.

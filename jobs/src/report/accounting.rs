@@ -5,9 +5,9 @@
 //! which only a run of the mode `latency` has. Energy is attributed and incurred. What is not known is none, never 0.
 
 use crate::error::JobError;
-use crate::job::Mode;
-use crate::run::Resolved;
+use crate::mode::Mode;
 use crate::run::judge::OK;
+use crate::run::settings::Resolved;
 use hopeval_methods::Kind;
 use hopeval_results::tables::{
     ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, RunRow, TableReader, read_table,

@@ -1,16 +1,15 @@
 //! Compares a generated world with a real dataset: retrieval figures, lengths, overlap of question and gold.
 
+use crate::cache::Cache;
 use crate::error::JobError;
 use crate::job::{CONTEXTS, Job};
-use crate::prepare::corpora::Cache;
+use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions;
 use crate::run::machines::question;
-use crate::services::Catalogue;
 use hopeval_methods::{Answer, Request, ServiceName, request::Retrieve};
 use hopeval_world::WorldSettings;
 use hopeval_world::calibrate::{CalibrationTable, Column, Sample, column};
 use std::path::Path;
-use std::sync::Arc;
 
 /// The retrievers that are compared: Lucene's BM25 with its defaults here, and DrQA's TF-IDF.
 const SERVICES: &str =
@@ -29,7 +28,7 @@ pub fn calibrate(settings: &WorldSettings, path: &Path, folder: &Path) -> Result
         settings.seed,
         settings.split.name()
     );
-    let mut world = Job::parse(&world, path, &[])?;
+    let world = Job::parse(&world, path, &[])?;
     let mut real = Job::parse(
         &format!("name = \"real\"\n[dataset]\nquestions = \"\"\n{SERVICES}[corpus]\nsource = \"{CONTEXTS}\"\n"),
         path,
@@ -37,18 +36,16 @@ pub fn calibrate(settings: &WorldSettings, path: &Path, folder: &Path) -> Result
     )?;
     real.dataset.questions = crate::job::OneOrMany::One(path.to_path_buf());
     let cache = Cache::new(folder.to_path_buf());
-    cache.world(&mut world, &|_, _| ())?;
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     Ok(CalibrationTable { columns: vec![measure("world", &world, &cache)?, measure(&name, &real, &cache)?] })
 }
 
 fn measure(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError> {
-    let corpus = cache.corpus(job, &|_, _| ())?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let engines = cache.engines(job, &corpus, threads, &|_, _| ())?;
-    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
+    let opened = OpenedJob::open(job, cache, threads, false, &|_, _| ())?;
+    let (corpus, catalogue) = (opened.corpus(), &opened.catalogue);
     let mut samples = Vec::new();
-    questions::prepare(job, &corpus, false, None, &mut |row| {
+    questions::prepare(&opened.job, corpus, false, None, &mut |row| {
         let question = question(&row);
         // A gold passage that several passages satisfy counts by its first: lengths and overlap need one text.
         let gold = question.gold.iter().filter_map(|group| group.first()).map(|id| id.0).collect();

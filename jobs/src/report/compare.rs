@@ -7,7 +7,7 @@
 use crate::error::JobError;
 use crate::job::sweep::Configuration;
 use crate::report::replicates::Spread;
-use crate::run::Open;
+use crate::run::open::Open;
 use hopeval_measures::aggregate::Summary;
 use hopeval_measures::paired::{Difference, holm};
 use hopeval_results::log::Final;

@@ -1,8 +1,8 @@
 //! Exports a configuration's outcomes in the formats that others read.
 
 use crate::error::JobError;
-use crate::report::tables::judged;
-use crate::run::Open;
+use crate::run::judged::judged;
+use crate::run::open::Open;
 use hopeval_corpus::PassageId;
 use hopeval_results::Log;
 use hopeval_results::tables::OutcomeRow;

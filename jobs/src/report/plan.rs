@@ -3,21 +3,22 @@
 //! Machines are deterministic, so the requests of their first round are known without asking anything, and a sample
 //! of questions driven here tells how many rounds and requests to expect.
 
-use crate::choices;
+use crate::cache::Report;
 use crate::error::JobError;
-use crate::job::Job;
-use crate::job::sweep;
-use crate::prepare::corpora::Report;
-use crate::prepare::questions;
-use crate::run::Places;
-use crate::run::machines::{self, key, question};
-use crate::services::Catalogue;
-use hopeval_methods::{ContextMode, Request, Setting, Step, Work};
+use crate::job::file::Job;
+use crate::places::Places;
+use crate::prepare::opening::{ConfiguredJob, OpenedJob};
+use crate::prepare::questions::{self, Prepared};
+use crate::run::machines::question;
+use crate::services::catalogue::Catalogue;
+use crate::services::key::key;
+use crate::services::replies::read_texts;
+use hopeval_methods::{Method, Question, Request, Response, Step, Work};
+use hopeval_operators::Key;
 use hopeval_results::{Journal, layout};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
 /// What a job would do.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -80,94 +81,107 @@ const SAMPLE: u64 = 32;
 /// # Errors
 /// What `run` would fail with before it starts.
 pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Report<'_>) -> Result<Plan, JobError> {
-    let mut job = job.clone();
-    places.cache.world(&mut job, report)?;
-    let job = &job;
-    let (corpus, _) = places.cache.find_corpus(job, quarantine.is_some(), report)?;
-    let engines = places.cache.engines(job, &corpus, places.threads, report)?;
-    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
-    let dense = catalogue.look(report)?;
-    let setting = Setting { passages: corpus.len() as u32 };
-    let mut configurations = sweep::configurations(job);
-    let mut watch = choices::resolve(job, &mut configurations, places, report)?.watch;
-    let methods = sweep::methods(&configurations, &setting)?;
-    let mut candidates_needed = false;
-    for (configuration, method) in configurations.iter().zip(&methods) {
-        catalogue.check(&configuration.name, method.as_ref())?;
-        candidates_needed |= method.context_mode() == ContextMode::Given;
-    }
+    let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
+    let ConfiguredJob { configurations, methods, mut watch, needs_candidates, indexes, .. } =
+        ConfiguredJob::new(&opened, places, report)?;
     let journal = Journal::open(&places.store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new())?;
-    let mut plan = Plan {
+    let passages_to_embed = indexes.iter().map(|(name, index)| (name.clone(), index.passages_to_embed));
+    let plan = Plan {
         configurations: configurations.len() as u64,
-        passages: corpus.len() as u64,
-        index_bytes: places.cache.index_bytes(job, corpus.digest())
-            + dense.values().map(|dense| dense.bytes).sum::<u64>(),
-        passages_to_embed: dense
-            .into_iter()
-            .map(|(name, dense)| (name, dense.passages_to_embed))
-            .filter(|(_, passages)| *passages > 0)
-            .collect(),
+        passages: opened.corpus().len() as u64,
+        index_bytes: indexes.values().map(|index| index.bytes).sum(),
+        passages_to_embed: passages_to_embed.filter(|(_, passages)| *passages > 0).collect(),
         journal_entries: journal.len() as u64,
         ..Plan::default()
     };
-    let mut seen = BTreeSet::new();
-    let mut payload = Vec::new();
-    let mut sampled: BTreeMap<String, u64> = BTreeMap::new();
-    let mut tokens: BTreeMap<String, Work> = BTreeMap::new();
-    let (prepared, _) = questions::prepare(job, &corpus, candidates_needed, quarantine, &mut |row| {
+    let mut planner = Planner {
+        catalogue: &opened.catalogue,
+        journal,
+        plan,
+        seen: BTreeSet::new(),
+        payload: Vec::new(),
+        sampled: BTreeMap::new(),
+        tokens: BTreeMap::new(),
+    };
+    let (prepared, _) = questions::prepare(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
         watch.see_row(&row);
         let question = question(&row);
-        for method in &methods {
-            let mut machine = method.start(&question);
-            let mut step = machine.step(Vec::new());
-            let mut first = true;
-            while let Step::Ask(requests) = step {
-                for request in &requests {
-                    let name = format!("{} {}", request.service, request.ask.kind().name());
-                    if first {
-                        let counts = plan.first_round.entry(name.clone()).or_default();
-                        counts.asked += 1;
-                        let key = key(request, &catalogue, &mut payload);
-                        if seen.insert(key) {
-                            counts.unique += 1;
-                            counts.journalled += u64::from(journal.locate(&hopeval_results::Key(key.0)).is_some());
-                        }
-                    }
-                    if row.index < SAMPLE {
-                        *sampled.entry(name).or_default() += 1;
-                    }
-                }
-                if row.index >= SAMPLE {
-                    break;
-                }
-                first = false;
-                let answer = |request: &Request| {
-                    let mut response = catalogue.estimate(request);
-                    let name = format!("{} {}", request.service, request.ask.kind().name());
-                    let Work { prompt_tokens, completion_tokens, scored_tokens, .. } = response.work;
-                    let sum = tokens.entry(name).or_default();
-                    *sum += Work { prompt_tokens, completion_tokens, scored_tokens, operations: 0 };
-                    machines::read_texts(&catalogue, &mut response);
-                    response
-                };
-                step = machine.step(requests.iter().map(answer).collect());
-            }
-        }
+        methods.iter().for_each(|method| planner.drive(method.as_ref(), &question, row.index < SAMPLE));
         Ok(())
     })?;
     watch.check()?;
-    plan.questions = prepared.questions;
-    plan.quarantined = prepared.quarantined;
-    plan.outcomes = plan.questions * plan.configurations;
-    plan.sample = SAMPLE.min(plan.questions);
-    let scaled = |n: u64| n * plan.questions / plan.sample;
-    plan.estimated = sampled.into_iter().map(|(name, n)| (name, scaled(n))).collect();
-    let of_models = tokens.into_iter().filter(|(_, work)| *work != Work::default());
-    plan.estimated_tokens = of_models
-        .map(|(name, work)| {
-            let Work { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } = work;
-            (name, Tokens { prompt: scaled(prompt), completion: scaled(completion), scored: scaled(scored) })
-        })
-        .collect();
-    Ok(plan)
+    Ok(planner.finish(&prepared))
+}
+
+/// Drives machines without computing anything, and counts their requests.
+struct Planner<'a> {
+    catalogue: &'a Catalogue,
+    journal: Journal,
+    plan: Plan,
+    /// Keys of the first rounds.
+    seen: BTreeSet<Key>,
+    payload: Vec<u8>,
+    /// Requests of the sample, by service and kind.
+    sampled: BTreeMap<String, u64>,
+    /// Their tokens.
+    tokens: BTreeMap<String, Work>,
+}
+
+/// The service and the kind of a request, as plans name them.
+fn name(request: &Request) -> String {
+    format!("{} {}", request.service, request.ask.kind().name())
+}
+
+impl Planner<'_> {
+    /// Drives one question through its first round, and to its end if it belongs to the sample.
+    fn drive(&mut self, method: &dyn Method, question: &Question, is_sampled: bool) {
+        let mut machine = method.start(question);
+        let Step::Ask(first) = machine.step(Vec::new()) else { return };
+        self.count_first(&first);
+        let mut step = Step::Ask(first);
+        while is_sampled && let Step::Ask(requests) = step {
+            step = machine.step(requests.iter().map(|request| self.estimate(request)).collect());
+        }
+    }
+
+    /// Counts the requests of a first round, and those that the journal answers.
+    fn count_first(&mut self, requests: &[Request]) {
+        for request in requests {
+            let key = key(request, self.catalogue, &mut self.payload);
+            let counts = self.plan.first_round.entry(name(request)).or_default();
+            counts.asked += 1;
+            if self.seen.insert(key) {
+                counts.unique += 1;
+                counts.journalled += u64::from(self.journal.locate(&hopeval_results::Key(key.0)).is_some());
+            }
+        }
+    }
+
+    /// Counts a request of the sample, and invents its response.
+    fn estimate(&mut self, request: &Request) -> Response {
+        *self.sampled.entry(name(request)).or_default() += 1;
+        let mut response = self.catalogue.estimate(request);
+        *self.tokens.entry(name(request)).or_default() += Work { operations: 0, ..response.work };
+        read_texts(&self.catalogue.corpus, &mut response);
+        response
+    }
+
+    /// The plan, with the sample's counts scaled to all questions.
+    fn finish(self, prepared: &Prepared) -> Plan {
+        let Self { mut plan, sampled, tokens, .. } = self;
+        plan.questions = prepared.questions;
+        plan.quarantined = prepared.quarantined;
+        plan.outcomes = plan.questions * plan.configurations;
+        plan.sample = SAMPLE.min(plan.questions);
+        let scaled = |n: u64| n * plan.questions / plan.sample;
+        plan.estimated = sampled.into_iter().map(|(name, n)| (name, scaled(n))).collect();
+        let of_models = tokens.into_iter().filter(|(_, work)| *work != Work::default());
+        plan.estimated_tokens = of_models
+            .map(|(name, work)| {
+                let Work { prompt_tokens: prompt, completion_tokens: completion, scored_tokens: scored, .. } = work;
+                (name, Tokens { prompt: scaled(prompt), completion: scaled(completion), scored: scaled(scored) })
+            })
+            .collect();
+        plan
+    }
 }

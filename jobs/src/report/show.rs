@@ -1,11 +1,13 @@
 //! What a run shows: its measures and costs, finished or on the way, and the transcripts of its questions.
 
 use crate::error::JobError;
+use crate::report::board::measure_row;
 use crate::report::compare;
+use crate::report::costs::{incurred, incurred_row};
 use crate::report::replicates::{Spread, spreads};
-use crate::report::tables::{incurred, incurred_row, measure_row};
-use crate::run::Open;
-use crate::run::commits::{LiveTable, live_object};
+use crate::run::judged::tallies;
+use crate::run::live::{LiveTable, live_object};
+use crate::run::open::Open;
 use hopeval_corpus::PassageId;
 use hopeval_methods::Answer;
 use hopeval_methods::transcript::Transcript;
@@ -76,7 +78,7 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
     let live = if (live.commits, live.golds) == (commits, golds) {
         live
     } else {
-        let tallies = run.tallies(&log)?.into_iter().collect();
+        let tallies = tallies(run, &log)?.into_iter().collect();
         LiveTable { commits, outcomes: state.total_outcomes(), golds, tallies }
     };
     let measures = live_measures(run, &live);

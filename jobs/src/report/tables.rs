@@ -3,68 +3,22 @@
 //! `outcomes`, `scores` and `measures` are byte-identical for the same job, whatever the workers, crashes and restarts:
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
 
+use super::board::Board;
+use super::costs::{Attribution, cost_rows};
+use super::publish::publish;
+use crate::clock::now_ms;
 use crate::error::JobError;
-use crate::run::Open;
-use crate::run::commits::{Note, Spending};
 use crate::run::judge::{Answerable, is_ok};
-use crate::run::machines::{Needs, outcome_row, question as machine_question, read_texts};
-use crate::run::replay::Recall;
-use crate::services::record::Record;
-use hopeval_corpus::{Corpus, PassageId};
-use hopeval_measures::{Scratch, aggregate};
-use hopeval_methods::transcript::Transcript;
-use hopeval_results::journal::scan_segment;
+use crate::run::judged::judged;
+use crate::run::open::Open;
+use hopeval_corpus::PassageId;
 use hopeval_results::log::{Body, Final, FinalTable};
 use hopeval_results::tables::{
-    CallRow, ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, MeasureRow, OutcomeRow, QuestionRow, RequestRow,
-    RunRow, ScoreRow, TableWriter, outcomes,
+    ConfigurationRow, FinalOutcomeRow, LatencyRow, OutcomeRow, RunRow, ScoreRow, TableWriter, write_table,
 };
 use hopeval_results::{Log, layout};
-use std::collections::BTreeMap;
 
-/// Sums of one measure over one stratum of one configuration.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    n: u64,
-    ok: u64,
-    sum: f64,
-    squares: f64,
-}
-
-impl Sums {
-    fn add(&mut self, value: f64, ok: bool) {
-        self.n += 1;
-        self.ok += u64::from(ok);
-        self.sum += value;
-        self.squares += value * value;
-    }
-}
-
-/// A measure's mean with its error, as tables and `show` have it.
-pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64, sum: f64, squares: f64) -> MeasureRow {
-    let (configuration, stratum, measure, version, profile, context_mode) = names;
-    let count = n as f64;
-    let value = (n > 0).then(|| sum / count);
-    // The standard error of a mean by the central limit theorem, with n - 1.
-    let stderr = (n > 1).then(|| ((squares - sum * sum / count).max(0.0) / (count - 1.0) / count).sqrt());
-    let interval = value.zip(stderr).map(|(mean, stderr)| aggregate::normal(mean, stderr));
-    MeasureRow {
-        configuration: configuration.to_owned(),
-        stratum: stratum.to_owned(),
-        measure: measure.to_owned(),
-        version: version.to_owned(),
-        profile: profile.to_owned(),
-        context_mode: context_mode.to_owned(),
-        value,
-        stderr,
-        low: interval.map(|(low, _)| low),
-        high: interval.map(|(_, high)| high),
-        n,
-        coverage: (n > 0).then(|| ok as f64 / count),
-    }
-}
-
-/// What a finished run holds, in short.
+/// The counts of a finished run, and its tables.
 #[derive(Clone, Debug, Default)]
 pub struct Finished {
     /// Outcomes whose status is not ok.
@@ -73,195 +27,6 @@ pub struct Finished {
     pub outcomes: u64,
     /// The tables.
     pub tables: Vec<FinalTable>,
-}
-
-/// Takes an outcome with the gold that judges it and the values of all measures.
-type Each<'a> = &'a mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>;
-
-/// Judges all committed outcomes and hands them on in final order.
-///
-/// # Errors
-/// The questions, a part or an edit of gold cannot be read.
-pub fn judged(run: &Open, log: &Log, each: Each<'_>) -> Result<(), JobError> {
-    let edits = crate::run::gold::edits(&run.places.store, log)?;
-    let mut gold = GoldReader::new(run, log)?;
-    let (mut scratch, mut values) = (Scratch::default(), Vec::new());
-    let (configurations, chunk) = (run.resolved.configurations.len(), run.resolved.chunk);
-    for outcome in outcomes::in_final_order(&run.places.store, run.id(), log.state(), configurations, chunk) {
-        let mut outcome = outcome?;
-        let question = gold.of(outcome.index)?;
-        if let Some(edit) = edits.get(&outcome.index)
-            && run.company.methods[outcome.configuration as usize].reads_gold()
-        {
-            outcome = drive_again(run, outcome.configuration, edit)?;
-        }
-        run.judge.score(question, &outcome, &mut scratch, &mut values);
-        each(question, &outcome, &values)?;
-    }
-    Ok(())
-}
-
-/// Questions whose gold is held in memory; more are read again for every configuration.
-const HELD: u64 = 1 << 15;
-
-/// Gives the gold of questions in the order of final tables: all of them for one configuration, then for the next.
-pub struct GoldReader<'a> {
-    run: &'a Open,
-    log: &'a Log,
-    held: Vec<Answerable>,
-    rows: Option<Box<dyn Iterator<Item = Result<QuestionRow, JobError>> + 'a>>,
-    current: Option<Answerable>,
-}
-
-impl<'a> GoldReader<'a> {
-    /// For the questions of a run, with the edits that `log` knows.
-    ///
-    /// # Errors
-    /// The questions cannot be read.
-    pub fn new(run: &'a Open, log: &'a Log) -> Result<Self, JobError> {
-        let mut held = Vec::new();
-        if run.resolved.prepared.questions <= HELD {
-            for row in run.questions(log, 0)? {
-                held.push(run.judge.answerable(&row?));
-            }
-        }
-        Ok(Self { run, log, held, rows: None, current: None })
-    }
-
-    /// The gold of the question at position `index`; cheap as long as positions rise.
-    ///
-    /// # Errors
-    /// The questions cannot be read, or end before `index`.
-    pub fn of(&mut self, index: u64) -> Result<&Answerable, JobError> {
-        if !self.held.is_empty() {
-            return self.held.get(index as usize).ok_or_else(|| self.absent(index));
-        }
-        if self.current.as_ref().is_some_and(|current| current.index > index) {
-            self.rows = None;
-        }
-        while self.current.as_ref().is_none_or(|current| current.index != index) {
-            let rows = match &mut self.rows {
-                Some(rows) => rows,
-                None => self.rows.insert(Box::new(self.run.questions(self.log, index)?)),
-            };
-            let row = rows.next().transpose()?;
-            self.current = Some(self.run.judge.answerable(&row.ok_or_else(|| self.absent(index))?));
-        }
-        self.current.as_ref().ok_or_else(|| self.absent(index))
-    }
-
-    fn absent(&self, index: u64) -> JobError {
-        JobError::Unfit { run: self.run.id().to_owned(), reason: format!("its questions end before position {index}") }
-    }
-}
-
-/// Drives one question of one configuration here and now, with the services of this process.
-///
-/// # Errors
-/// A request that these services do not answer.
-pub fn drive_again(run: &Open, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
-    let transcript = transcript(run, configuration, question)?;
-    let mut needs = Needs::default();
-    for round in &transcript.rounds {
-        round.requests.iter().zip(&round.responses).for_each(|(request, response)| needs.add(request, response));
-    }
-    let rounds = transcript.rounds.len() as u32;
-    Ok(outcome_row(configuration, question, transcript.outcome, rounds, needs, None))
-}
-
-/// The transcript of one question under one configuration, driven again.
-///
-/// # Errors
-/// A request that these services do not answer.
-pub fn transcript(run: &Open, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
-    let method = run.company.methods[configuration as usize].as_ref();
-    let name = &run.resolved.configurations[configuration as usize].name;
-    let catalogue = &run.company.catalogue;
-    // What a model said is recalled: computing it again may take long, or not be possible here.
-    let recall = catalogue.needs_models(method).then(|| Recall::open(run)).transpose()?;
-    let mut answer = |request: &hopeval_methods::Request| {
-        let recalled = recall.as_ref().and_then(|recall| recall.answer(request));
-        let mut response = recalled.unwrap_or_else(|| catalogue.answer(request));
-        if request.wants_text() {
-            read_texts(catalogue, &mut response);
-        }
-        Some(response)
-    };
-    let mut question = machine_question(question);
-    if !method.reads_gold() {
-        question.gold.clear();
-        question.answers.clear();
-    }
-    Transcript::replay(method, name, &question, &mut answer)
-        .map_err(|missing| JobError::Unfit { run: run.id().to_owned(), reason: missing.to_string() })
-}
-
-fn names_of(corpus: &Corpus) -> impl Fn(u32) -> String + '_ {
-    |id| corpus.id(PassageId(id)).to_owned()
-}
-
-/// Means of all measures of the outcomes that `log` has committed, without writing anything.
-///
-/// # Errors
-/// As [`judged`].
-pub fn measures(run: &Open, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
-    let mut board = Board::new(run);
-    judged(run, log, &mut |question, outcome, values| {
-        board.add(run, question, outcome, values);
-        Ok(())
-    })?;
-    Ok(board.rows(run))
-}
-
-/// Sums of all configurations, strata and measures.
-struct Board {
-    sums: Vec<Sums>,
-    strata: usize,
-    measures: usize,
-}
-
-impl Board {
-    fn new(run: &Open) -> Self {
-        let (strata, measures) = (run.judge.strata().len(), run.judge.set().names().len());
-        Self { sums: vec![Sums::default(); run.resolved.configurations.len() * strata * measures], strata, measures }
-    }
-
-    fn add(&mut self, run: &Open, question: &Answerable, outcome: &OutcomeRow, values: &[Option<f64>]) {
-        let ok = is_ok(outcome);
-        for &stratum in run.judge.strata_of(question) {
-            let base = (outcome.configuration as usize * self.strata + usize::from(stratum)) * self.measures;
-            for (sums, value) in self.sums[base..].iter_mut().zip(values) {
-                if let Some(value) = value {
-                    sums.add(*value, ok);
-                }
-            }
-        }
-    }
-
-    fn rows(&self, run: &Open) -> Vec<MeasureRow> {
-        let set = run.judge.set();
-        let versions: Vec<_> = set.versions().collect();
-        let profile = set.profile().to_string();
-        let mut rows = Vec::new();
-        for (c, configuration) in run.resolved.configurations.iter().enumerate() {
-            let mode = run.company.methods[c].context_mode().name();
-            for (s, stratum) in run.judge.strata().iter().enumerate() {
-                for (m, measure) in set.names().iter().enumerate() {
-                    let sums = self.sums[(c * self.strata + s) * self.measures + m];
-                    let names = (
-                        configuration.name.as_str(),
-                        stratum.as_str(),
-                        measure.as_str(),
-                        versions[m],
-                        profile.as_str(),
-                        mode,
-                    );
-                    rows.push(measure_row(names, sums.n, sums.ok, sums.sum, sums.squares));
-                }
-            }
-        }
-        rows
-    }
 }
 
 /// Writes the final tables of a run whose chunks are all committed and the record that makes them count, and publishes
@@ -277,38 +42,129 @@ pub fn finish(
     mesh: (u32, u32),
     report: &dyn Fn(u64),
 ) -> Result<Finished, JobError> {
-    let store = &run.places.store;
+    // An edit of gold that comes while the tables are written finds the run unfinished, so nobody else will write them
+    // again. It is known after the record; whoever edits gold later finds the run finished.
+    loop {
+        let finished = write_tables(run, log, generation, mesh, report)?;
+        let state = log.state();
+        let (gold_edit, golds) = (last_edit(log), state.golds.len() as u64);
+        let tables = finished.tables.clone();
+        let body = Body::Final(Final { tables, gold_edit, golds, live: serde_json::Value::Null });
+        log.append(generation, committer, body)?;
+        if !log.state().lacks_gold() {
+            publish(&run.places.store, log)?;
+            return Ok(finished);
+        }
+    }
+}
+
+/// The number of the last edit of gold that a log has.
+fn last_edit(log: &Log) -> u64 {
+    log.state().golds.last().map_or(0, |gold| gold.edit)
+}
+
+/// Writes every final table under a name of its own.
+fn write_tables(
+    run: &Open,
+    log: &Log,
+    generation: u64,
+    mesh: (u32, u32),
+    report: &dyn Fn(u64),
+) -> Result<Finished, JobError> {
     let id = run.id();
     let (committed, expected) = (log.state().total_outcomes(), run.resolved.outcomes());
     if committed != expected {
         let reason = format!("{committed} of its {expected} outcomes are committed, so it is not finished");
         return Err(JobError::Unfit { run: id.to_owned(), reason });
     }
-    let corpus = &run.company.catalogue.corpus;
-    let name_of = names_of(corpus);
-    let configurations = run.names();
-    let set = run.judge.set();
-    let versions: Vec<String> = set.versions().map(|version| format!("{} {version}", set.profile())).collect();
-    // A name of their own: whoever writes tables of this run at the same time, or will, has another generation.
+    // Whoever writes tables of this run at the same time, or will, has another generation.
     let records = log.state().next;
     let place = |table: &str| layout::written_table(id, generation, records, table);
-    let mut outcome_table = TableWriter::<FinalOutcomeRow>::new(store, &place("outcomes"))?;
-    let mut score_table = TableWriter::<ScoreRow>::new(store, &place("scores"))?;
-    let mut latency_table = TableWriter::<LatencyRow>::new(store, &place("latencies"))?;
-    let mut board = Board::new(run);
-    let mut attributed: BTreeMap<(u32, String, String), (CallRow, f64)> = BTreeMap::new();
-    let (mut failed, mut done) = (0u64, 0u64);
+    let mut writing = TablesOfOutcomes::create(run, &place)?;
     judged(run, log, &mut |question, outcome, values| {
-        board.add(run, question, outcome, values);
-        failed += u64::from(!is_ok(outcome));
-        done += 1;
-        if done % 4096 == 0 {
-            report(done);
+        writing.add(question, outcome, values)?;
+        if writing.outcomes % 4096 == 0 {
+            report(writing.outcomes);
         }
-        let configuration = &configurations[outcome.configuration as usize];
-        for ((measure, version), value) in set.names().iter().zip(&versions).zip(values) {
-            score_table.push(ScoreRow {
+        Ok(())
+    })?;
+    let TablesOfOutcomes { board, attribution, failed, outcomes, outcome_table, score_table, latency_table, .. } =
+        writing;
+    let store = &run.places.store;
+    let mut tables = vec![outcome_table.finish()?, score_table.finish()?, latency_table.finish()?];
+    tables.push(write_table(store, &place("measures"), board.rows(run))?);
+    tables.push(write_table(store, &place("costs"), cost_rows(run, log, &attribution))?);
+    tables.push(write_table(store, &place("configurations"), configuration_rows(run))?);
+    tables.push(write_table(store, &place("runs"), vec![run_row(run, log, mesh, outcomes, failed)])?);
+    Ok(Finished { failed, outcomes, tables })
+}
+
+/// The tables with a row for each outcome, while they are written, and the sums over outcomes.
+struct TablesOfOutcomes<'a> {
+    run: &'a Open,
+    names: Vec<String>,
+    versions: Vec<String>,
+    outcome_table: TableWriter<FinalOutcomeRow>,
+    score_table: TableWriter<ScoreRow>,
+    latency_table: TableWriter<LatencyRow>,
+    board: Board,
+    attribution: Attribution,
+    outcomes: u64,
+    failed: u64,
+}
+
+impl<'a> TablesOfOutcomes<'a> {
+    fn create(run: &'a Open, place: &dyn Fn(&str) -> String) -> Result<Self, JobError> {
+        let (store, set) = (&run.places.store, run.judge.set());
+        Ok(Self {
+            run,
+            names: run.names(),
+            versions: set.versions().map(|version| format!("{} {version}", set.profile())).collect(),
+            outcome_table: TableWriter::new(store, &place("outcomes"))?,
+            score_table: TableWriter::new(store, &place("scores"))?,
+            latency_table: TableWriter::new(store, &place("latencies"))?,
+            board: Board::new(run),
+            attribution: Attribution::default(),
+            outcomes: 0,
+            failed: 0,
+        })
+    }
+
+    /// Writes the rows of one outcome.
+    fn add(&mut self, question: &Answerable, outcome: &OutcomeRow, values: &[Option<f64>]) -> Result<(), JobError> {
+        self.board.add(self.run, question, outcome, values);
+        self.attribution.add(outcome);
+        self.failed += u64::from(!is_ok(outcome));
+        self.outcomes += 1;
+        self.add_scores(question, outcome, values)?;
+        let configuration = &self.names[outcome.configuration as usize];
+        if let Some(timing) = &outcome.timing {
+            self.latency_table.push(LatencyRow {
                 configuration: configuration.clone(),
+                index: outcome.index,
+                service_s: timing.service_s,
+                queue_s: timing.queue_s,
+                wall_s: timing.wall_s,
+                mode: Some(self.run.resolved.job.run.mode.name().to_owned()),
+                device_s: outcome.device_s,
+            })?;
+        }
+        let corpus = &self.run.company.catalogue.corpus;
+        let passage_name = |id| corpus.id(PassageId(id)).to_owned();
+        self.outcome_table.push(outcome.clone().into_final(configuration, &passage_name))?;
+        Ok(())
+    }
+
+    fn add_scores(
+        &mut self,
+        question: &Answerable,
+        outcome: &OutcomeRow,
+        values: &[Option<f64>],
+    ) -> Result<(), JobError> {
+        let measures = self.run.judge.set().names().iter().zip(&self.versions);
+        for ((measure, version), value) in measures.zip(values) {
+            self.score_table.push(ScoreRow {
+                configuration: self.names[outcome.configuration as usize].clone(),
                 index: outcome.index,
                 question: outcome.question.clone(),
                 measure: measure.clone(),
@@ -317,82 +173,37 @@ pub fn finish(
                 value: *value,
             })?;
         }
-        for call in &outcome.calls {
-            let key = (outcome.configuration, call.service.clone(), call.kind.clone());
-            let (sum, _) = attributed.entry(key).or_insert_with(|| {
-                let (service, kind) = (call.service.clone(), call.kind.clone());
-                (CallRow { service, kind, cut: Some(0), ..CallRow::default() }, 0.0)
-            });
-            sum.calls += call.calls;
-            sum.prompt_tokens += call.prompt_tokens;
-            sum.completion_tokens += call.completion_tokens;
-            sum.scored_tokens += call.scored_tokens;
-            sum.operations += call.operations;
-            // Of whoever did not count, it is not known.
-            sum.cut = sum.cut.zip(call.cut).map(|(sum, more)| sum + more);
-        }
-        if let Some(timing) = &outcome.timing {
-            latency_table.push(LatencyRow {
-                configuration: configuration.clone(),
-                index: outcome.index,
-                service_s: timing.service_s,
-                queue_s: timing.queue_s,
-                wall_s: timing.wall_s,
-                mode: Some(run.resolved.job.run.mode.name().to_owned()),
-                device_s: outcome.device_s,
-            })?;
-        }
-        outcome_table.push(outcome.clone().into_final(configuration, &name_of))?;
         Ok(())
-    })?;
-    let mut tables = vec![outcome_table.finish()?, score_table.finish()?, latency_table.finish()?];
-    tables.push(write(store, &place("measures"), board.rows(run))?);
-    tables.push(write(store, &place("costs"), costs(run, log, &attributed))?);
-    tables.push(write(store, &place("configurations"), configuration_rows(run))?);
-    let state = log.state();
-    let (gold_edit, golds) = (state.golds.last().map_or(0, |gold| gold.edit), state.golds.len() as u64);
-    let run_row = RunRow {
-        run: id.to_owned(),
+    }
+}
+
+fn run_row(run: &Open, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u64) -> RunRow {
+    let (resolved, prepared) = (&run.resolved, &run.resolved.prepared);
+    let corpus = &run.company.catalogue.corpus;
+    RunRow {
+        run: run.id().to_owned(),
         job: run.record.job.clone(),
         job_digest: run.record.job_digest.clone(),
         settings: run.record.settings.to_string(),
         program_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ms: run.record.created_ms,
-        finished_ms: crate::run::journal::now_ms(),
-        generations: state.generation,
+        finished_ms: now_ms(),
+        generations: log.state().generation,
         workers: mesh.1,
         processes: mesh.0,
-        dataset: run.resolved.format().to_owned(),
-        dataset_digest: run.resolved.dataset_digest.clone(),
+        dataset: resolved.format().to_owned(),
+        dataset_digest: resolved.dataset_digest.clone(),
         corpus: Some(corpus.info().settings.name.clone()),
-        corpus_digest: Some(run.resolved.corpus_digest.clone()),
-        passages: Some(run.resolved.passages),
-        questions: run.resolved.prepared.questions,
-        quarantined: run.resolved.prepared.quarantined,
-        configurations: configurations.len() as u32,
-        outcomes: done,
+        corpus_digest: Some(resolved.corpus_digest.clone()),
+        passages: Some(resolved.passages),
+        questions: prepared.questions,
+        quarantined: prepared.quarantined,
+        configurations: resolved.configurations.len() as u32,
+        outcomes,
         failed,
-        chunk_size: run.resolved.chunk,
-        gold_edit,
-    };
-    tables.push(write(store, &place("runs"), vec![run_row])?);
-    let body = Body::Final(Final { tables: tables.clone(), gold_edit, golds, live: serde_json::Value::Null });
-    log.append(generation, committer, body)?;
-    // An edit that came while the tables were written found the run unfinished, so nobody else will write them again.
-    // It is known now; whoever edits gold later finds the run finished.
-    if log.state().lacks_gold() {
-        return finish(run, log, generation, committer, mesh, report);
+        chunk_size: resolved.chunk,
+        gold_edit: last_edit(log),
     }
-    crate::report::publish::publish(store, log)?;
-    Ok(Finished { failed, outcomes: done, tables })
-}
-
-fn write<R: hopeval_results::tables::Row>(
-    store: &hopeval_results::Store,
-    path: &str,
-    rows: Vec<R>,
-) -> Result<FinalTable, JobError> {
-    Ok(hopeval_results::tables::write_table(store, path, rows)?)
 }
 
 fn configuration_rows(run: &Open) -> Vec<ConfigurationRow> {
@@ -412,108 +223,4 @@ fn configuration_rows(run: &Open) -> Vec<ConfigurationRow> {
         control: configuration.control.clone(),
     })
     .collect()
-}
-
-/// Writes the table of journalled requests in the segments of the run's commits, and returns where it is.
-///
-/// # Errors
-/// A segment cannot be read, the table cannot be written.
-pub fn requests(run: &Open, log: &Log) -> Result<FinalTable, JobError> {
-    let store = &run.places.store;
-    let mut table = TableWriter::<RequestRow>::new(store, &layout::final_table(run.id(), "requests"))?;
-    for segment in log.state().segments() {
-        for entry in scan_segment(store, &segment)? {
-            let Some(record) = Record::read(&entry.value) else { continue };
-            table.push(RequestRow {
-                run: run.id().to_owned(),
-                service: record.service,
-                kind: record.kind.name().to_owned(),
-                key: entry.key.to_string(),
-                bucket: u32::from(entry.bucket),
-                segment: segment.clone(),
-                bytes: u64::from(entry.stored),
-            })?;
-        }
-    }
-    Ok(table.finish()?)
-}
-
-/// What services did over all valid commits.
-pub fn incurred(log: &Log) -> BTreeMap<String, Spending> {
-    let mut sums: BTreeMap<String, Spending> = BTreeMap::new();
-    for commit in &log.state().commits {
-        let note: Note = serde_json::from_value(commit.live.clone()).unwrap_or_default();
-        for spent in note.spent {
-            sums.entry(spent.service.clone()).or_insert_with(|| Spending::none(&spent.service)).add(&spent);
-        }
-    }
-    sums
-}
-
-/// Attributed costs of each configuration, then what the run incurred.
-fn costs(run: &Open, log: &Log, attributed: &BTreeMap<(u32, String, String), (CallRow, f64)>) -> Vec<CostRow> {
-    let spent = incurred(log);
-    // Unshared work at the run's measured rates; unknown where nothing was computed in this run.
-    let device_s = |call: &CallRow| Some(spent.get(&call.service)?.device_rate()? * call.operations as f64);
-    let energy_j = |call: &CallRow| Some(spent.get(&call.service)?.energy_rate()? * call.operations as f64);
-    let service_s = |call: &CallRow| {
-        let spent = spent.get(&call.service)?;
-        // A model's work is measured by its operations, a retriever's by its queries.
-        if spent.device_s().is_some() {
-            return device_s(call);
-        }
-        let rate = spent.service_us as f64 / 1e6 / spent.computed as f64;
-        (spent.computed > 0).then_some(rate * call.calls as f64)
-    };
-    let price = run.resolved.job.run.price_per_device_hour;
-    let money = |device_s: Option<f64>| Some(device_s? * price? / 3600.0);
-    let names = run.names();
-    let mut rows: Vec<CostRow> = attributed
-        .iter()
-        .map(|((configuration, service, kind), (call, _))| CostRow {
-            configuration: Some(names[*configuration as usize].clone()),
-            service: service.clone(),
-            kind: kind.clone(),
-            requests: call.calls,
-            prompt_tokens: call.prompt_tokens,
-            completion_tokens: call.completion_tokens,
-            scored_tokens: call.scored_tokens,
-            operations: call.operations,
-            cut: call.cut,
-            service_s: service_s(call),
-            device_s: device_s(call),
-            money: money(device_s(call)),
-            energy_j: energy_j(call),
-            ..CostRow::default()
-        })
-        .collect();
-    for (service, spending) in &spent {
-        let of_service = || attributed.iter().filter(|((_, name, _), _)| name == service);
-        let kinds: std::collections::BTreeSet<&str> = of_service().map(|((_, _, kind), _)| kind.as_str()).collect();
-        let kind = kinds.into_iter().collect::<Vec<_>>().join("+");
-        let requests = of_service().map(|(_, (call, _))| call.calls).sum();
-        rows.push(CostRow { kind, requests, money: money(spending.device_s()), ..incurred_row(spending) });
-    }
-    rows
-}
-
-/// What a run spent on a service, as far as the service itself knows.
-pub fn incurred_row(spending: &Spending) -> CostRow {
-    let model = &spending.model;
-    CostRow {
-        service: spending.service.clone(),
-        requests: spending.requests,
-        unique: Some(spending.unique),
-        computed: Some(spending.computed),
-        prompt_tokens: model.prompt_tokens,
-        completion_tokens: model.completion_tokens,
-        scored_tokens: model.scored_tokens,
-        operations: model.operations,
-        computed_tokens: Some(model.computed_tokens).filter(|&tokens| tokens > 0),
-        cut: Some(model.cut),
-        service_s: Some(spending.service_us as f64 / 1e6),
-        device_s: spending.device_s(),
-        energy_j: spending.energy_j(),
-        ..CostRow::default()
-    }
 }

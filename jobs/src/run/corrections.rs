@@ -6,7 +6,7 @@
 
 use crate::error::JobError;
 use crate::run::judge::{Answerable, Judge, TallyKey};
-use crate::run::render::Waker;
+use crate::waker::Waker;
 use hopeval_measures::Scratch;
 use hopeval_operators::tally::Change;
 use hopeval_results::log::{ChunkCommit, State};
@@ -54,7 +54,7 @@ impl Corrector {
             }
         }
         if state.golds.len() > self.seen {
-            let edits = crate::run::gold::edits_after(&self.store, log, self.seen)?;
+            let edits = crate::run::edits::edits_after(&self.store, log, self.seen)?;
             self.seen = state.golds.len();
             for (index, row) in edits {
                 let new = self.judge.answerable(&row);

@@ -4,50 +4,15 @@
 //! makes it count. Outcomes stay as they are; scores and measures are computed again, and only configurations that
 //! read gold (controls) are driven again, for the edited questions alone.
 
+use super::edits::{edited, edits};
 use crate::error::JobError;
 use crate::prepare::questions::Resolver;
-use crate::run::Open;
+use crate::run::open::Open;
 use hopeval_datasets::{Policy, Questions};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
-use hopeval_results::{Log, Store, layout};
+use hopeval_results::{Log, layout};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// The rows of edited questions, by position; edits whose record is later in the log win, whatever their numbers.
-pub type Edits = BTreeMap<u64, QuestionRow>;
-
-/// All edits that `log` knows.
-///
-/// # Errors
-/// An edit cannot be read.
-pub fn edits(store: &Store, log: &Log) -> Result<Edits, JobError> {
-    edits_after(store, log, 0)
-}
-
-/// The edits after the first `seen` of the log.
-///
-/// # Errors
-/// An edit cannot be read.
-pub fn edits_after(store: &Store, log: &Log, seen: usize) -> Result<Edits, JobError> {
-    let mut edits = Edits::new();
-    for gold in log.state().golds.iter().skip(seen) {
-        let bytes = store.get(&gold.path)?;
-        for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
-            let row: QuestionRow = serde_json::from_slice(line).map_err(|source| JobError::Stored {
-                what: "an edit of gold",
-                run: log.run().to_owned(),
-                source,
-            })?;
-            edits.insert(row.index, row);
-        }
-    }
-    Ok(edits)
-}
-
-/// The row as edited.
-pub fn edited(edits: &Edits, row: QuestionRow) -> QuestionRow {
-    edits.get(&row.index).cloned().unwrap_or(row)
-}
 
 /// What an edit changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,108 +5,27 @@
 //! complete, because a commit waits for everything that its outcomes may have seen; and once more when a run drains, so
 //! that nothing that was computed is computed again.
 
-use crate::run::commits::Receipt;
-use crate::run::machines::{Recorded, Served};
-use crate::services::Fault;
+use crate::clock::now_ms;
+use crate::fault::Fault;
+use crate::run::writes::{Author, Receipt};
 use crate::services::record::Record;
+use crate::services::served::Recorded;
+use crate::services::shelf::{Durable, Shelf, results_key};
 use hopeval_operators::Key;
 use hopeval_operators::persist::{Due, Writer};
 use hopeval_operators::ticket::Ticket;
-use hopeval_results::journal::{SegmentReader, write_segment};
-use hopeval_results::{Entry, Journal, JournalError, Location, Segment, Store, layout};
-use rustc_hash::FxHashMap;
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::rc::Rc;
+use hopeval_results::journal::write_segment;
+use hopeval_results::{Entry, Store, layout};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Bytes that gather before a segment is written without need.
 const SEGMENT_BYTES: usize = 8 << 20;
 
 /// How long a record may wait for its segment: about what a crash may cost, also where an answer takes a model a second.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-
-/// Where one worker looks answers up.
-#[derive(Clone)]
-pub struct Shelf(Rc<RefCell<Inner>>);
-
-struct Inner {
-    journal: Journal,
-    recent: FxHashMap<Key, Rc<Served>>,
-    /// Segments that became durable since the shelf was last looked at, with the keys that are no longer recent.
-    durable: Durable,
-}
-
-/// Segments that became durable, each with its keys: from the writing thread to the worker.
-type Durable = Arc<Mutex<Vec<(Segment, Vec<Key>)>>>;
-
-fn results_key(key: &Key) -> hopeval_results::Key {
-    hopeval_results::Key(key.0)
-}
-
-impl Shelf {
-    /// Loads the keys of the buckets that worker `index` of `workers` owns.
-    ///
-    /// # Errors
-    /// A segment of a foreign version, a store that fails. Damaged segments are left out with a warning.
-    pub fn open(
-        store: &Store,
-        run: &str,
-        index: usize,
-        workers: usize,
-        preferred: &BTreeSet<String>,
-    ) -> Result<Self, JournalError> {
-        let owns = |bucket: u16| hopeval_operators::worker_of(bucket, workers) == index;
-        let prefixes = [layout::JOURNAL.to_owned(), layout::run_journal(run)];
-        let journal = Journal::open(store, &prefixes, &owns, preferred)?;
-        for damaged in journal.damaged() {
-            tracing::warn!(error = %damaged, "a journal segment is left out; what it holds is computed again");
-        }
-        let inner = Inner { journal, recent: FxHashMap::default(), durable: Arc::default() };
-        Ok(Self(Rc::new(RefCell::new(inner))))
-    }
-
-    /// Keys in the index.
-    pub fn len(&self) -> usize {
-        self.0.borrow().journal.len()
-    }
-
-    /// Whether nothing is known.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Reads locations on another thread.
-    pub fn reader(&self) -> SegmentReader {
-        self.0.borrow().journal.reader()
-    }
-
-    /// A response that is computed and not durable yet.
-    pub fn recent(&self, key: &Key) -> Option<Rc<Served>> {
-        self.settle();
-        self.0.borrow().recent.get(key).cloned()
-    }
-
-    /// Where a durable response is.
-    pub fn locate(&self, key: &Key) -> Option<Location> {
-        self.0.borrow().journal.locate(&results_key(key))
-    }
-
-    /// Moves what has become durable from memory to the index.
-    fn settle(&self) {
-        let mut inner = self.0.borrow_mut();
-        let durable = std::mem::take(&mut *inner.durable.lock().unwrap_or_else(PoisonError::into_inner));
-        for (segment, keys) in durable {
-            inner.journal.add(&segment);
-            for key in keys {
-                inner.recent.remove(&key);
-            }
-        }
-    }
-}
 
 type Job = (Vec<(Key, u16, Vec<u8>)>, bool, Ticket<Receipt>);
 
@@ -124,22 +43,11 @@ pub struct Scribe {
     open: Arc<AtomicUsize>,
 }
 
-/// Whose segments they are.
-#[derive(Clone, Debug)]
-pub struct Author {
-    /// The run.
-    pub run: String,
-    /// Its generation.
-    pub generation: u64,
-    /// The worker.
-    pub worker: u32,
-}
-
 impl Scribe {
     /// A scribe with a writing thread of its own; `open` counts its writes.
     pub fn new(store: &Store, author: Author, shelf: Shelf, open: Arc<AtomicUsize>, fault: Fault) -> Self {
         let (jobs, receiver) = channel();
-        let durable = Arc::clone(&shelf.0.borrow().durable);
+        let durable = shelf.durable();
         let pen = Pen { store: store.clone(), author, durable, open: Arc::clone(&open), fault };
         let started = std::thread::Builder::new().name("journal".into()).spawn(move || pen.run(&receiver));
         if let Err(error) = started {
@@ -163,7 +71,6 @@ impl Writer for Scribe {
     type Receipt = Receipt;
 
     fn accept(&mut self, _chunk: u64, items: &mut Vec<Recorded>) {
-        let mut inner = self.shelf.0.borrow_mut();
         if !items.is_empty() {
             self.since.get_or_insert_with(Instant::now);
         }
@@ -178,7 +85,7 @@ impl Writer for Scribe {
             self.bytes += bytes.len() + 64;
             let run_only = !served.response.is_for_all_runs(kind);
             if run_only { &mut self.pending_run } else { &mut self.pending }.push((key, bucket, bytes));
-            inner.recent.insert(key, Rc::new(served));
+            self.shelf.keep(key, served);
         }
     }
 
@@ -200,11 +107,6 @@ struct Pen {
     durable: Durable,
     open: Arc<AtomicUsize>,
     fault: Fault,
-}
-
-/// Milliseconds since 1970.
-pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 impl Pen {

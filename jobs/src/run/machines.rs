@@ -2,104 +2,22 @@
 //!
 //! The one file that knows both a [`Machine`] and the operator that drives it.
 
-use crate::job::Mode;
+use super::outcome::{Finished, Measured, Needs, outcome_row};
+use crate::mode::Mode;
 use crate::run::judge::{Answerable, Judge};
-use crate::services::Catalogue;
-use hopeval_corpus::PassageId;
-use hopeval_methods::request::{Affinity, PassageId as Asked, ServiceName};
-use hopeval_methods::response::Scores;
-use hopeval_methods::{
-    Answer, Ask, FailureKind, Kind, Machine, Method, Outcome, PassageText, Question, Request, Response, Step,
-};
+use crate::services::catalogue::Catalogue;
+use crate::services::key::{bucket, key};
+use crate::services::replies::{own, read_texts};
+use crate::services::served::Served;
+use hopeval_methods::request::{PassageId as Asked, ServiceName};
+use hopeval_methods::{Ask, Kind, Machine, Method, Outcome, Question, Request, Response, Step};
+use hopeval_operators::Key;
 use hopeval_operators::drive::{self, Hosted, Opener, Turn};
-use hopeval_operators::{BUCKETS, Key};
-use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
-use serde::{Deserialize, Serialize};
+use hopeval_results::tables::{QuestionRow, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// A response on its way through the dataflow, with what it took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Served {
-    /// The response.
-    pub response: Response,
-    /// Microseconds that it waited for its service, when it was computed.
-    pub queue_us: u64,
-    /// Microseconds of service, when it was computed.
-    pub service_us: u64,
-    /// Microseconds of a device: its share of its batch's. None where it was not computed for this.
-    pub device_us: u64,
-    /// Whether it came from the journal.
-    pub cached: bool,
-}
-
-/// A response to be journalled.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
-    /// Its route.
-    pub bucket: u16,
-    /// Its identity.
-    pub key: Key,
-    /// The service that answered.
-    pub service: ServiceName,
-    /// The kind of request.
-    pub kind: Kind,
-    /// The response and its times.
-    pub served: Served,
-}
-
-impl Served {
-    /// A response that took no time worth keeping.
-    pub fn now(response: Response) -> Self {
-        Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false }
-    }
-
-    /// The same, from the journal.
-    pub fn cached(&self) -> Self {
-        Self { queue_us: 0, device_us: 0, cached: true, ..self.clone() }
-    }
-}
-
-/// The identity of a request: kind, fingerprint of its service, canonical payload, draw.
-///
-/// `payload` is scratch. A service that does not exist has no fingerprint; the request is refused wherever it arrives.
-///
-/// # Panics
-/// If the catalogue is not open.
-pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> Key {
-    let fingerprint =
-        catalogue.info(&request.service).map(|info| info.fingerprint().expect("the catalogue is open; this is a bug"));
-    key_under(fingerprint, request, payload)
-}
-
-/// [`key`], where the fingerprint of the request's service is at hand.
-pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, payload: &mut Vec<u8>) -> Key {
-    payload.clear();
-    request.canonical(payload);
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(request.ask.kind().name().as_bytes());
-    hasher.update(&[0]);
-    match fingerprint {
-        Some(fingerprint) => hasher.update(fingerprint),
-        None => hasher.update(request.service.0.as_bytes()),
-    };
-    hasher.update(&request.draw.to_le_bytes());
-    hasher.update(payload);
-    Key(*hasher.finalize().as_bytes())
-}
-
-/// Where a request is answered: by its first passage where shared work should meet, else by its key.
-pub fn bucket(request: &Request, key: &Key) -> u16 {
-    match request.affinity() {
-        Affinity::Key => key.bucket(),
-        Affinity::Passage(Asked(passage)) => {
-            // Fibonacci hashing spreads neighbouring passages.
-            (passage.wrapping_mul(0x9E37_79B9) >> 16) as u16 % BUCKETS
-        }
-    }
-}
 
 /// The configurations of a run and what their machines need.
 pub struct Company {
@@ -145,23 +63,6 @@ impl Company {
     }
 }
 
-/// What the asker of `request` is told: a score at its own temperatures, whatever the others wanted.
-pub(crate) fn own(response: &Response, request: &Request) -> Response {
-    if !response.satisfies(request) {
-        let message =
-            "an answer was shared with a request for a temperature that its method does not name: this is a bug";
-        return Response::failure(FailureKind::Refused, message);
-    }
-    let (Ask::Score(score), Ok(Answer::Score(found))) = (&request.ask, &response.result) else {
-        return response.clone();
-    };
-    // A sweep has millions of answers: what is not its own is not copied first.
-    let sums = found.log_sum_exps.iter().filter(|(temperature, _)| score.temperatures.contains(temperature));
-    let scores = Scores { logits: found.logits.clone(), log_sum_exps: sums.cloned().collect(), ends: found.ends };
-    let Response { work, prompt, passages, .. } = response;
-    Response { result: Ok(Answer::Score(scores)), work: *work, prompt: prompt.clone(), passages: passages.clone() }
-}
-
 /// A question as machines get it.
 pub fn question(row: &QuestionRow) -> Question {
     Question {
@@ -172,14 +73,6 @@ pub fn question(row: &QuestionRow) -> Question {
         gold: row.gold.iter().map(|group| group.iter().map(|&id| Asked(id)).collect()).collect(),
         answers: row.answers.clone(),
     }
-}
-
-/// A finished question of a configuration, with the gold that judges it.
-pub struct Finished {
-    /// The question's gold.
-    pub question: Rc<Answerable>,
-    /// Its outcome.
-    pub row: OutcomeRow,
 }
 
 /// Opens machines for the questions of one worker.
@@ -232,43 +125,6 @@ impl Opener for Doorman {
     }
 }
 
-/// What an outcome needed, whether it was shared or not.
-#[derive(Debug, Default)]
-pub(crate) struct Needs {
-    calls: BTreeMap<(ServiceName, Kind), CallRow>,
-    /// Passages that retrievers gave, repeats included.
-    retrieved: u64,
-}
-
-impl Needs {
-    /// Adds a request that was answered.
-    pub(crate) fn add(&mut self, request: &Request, response: &Response) {
-        let kind = request.ask.kind();
-        let call = self.calls.entry((request.service.clone(), kind)).or_insert_with(|| CallRow {
-            service: request.service.to_string(),
-            kind: kind.name().to_owned(),
-            cut: Some(0),
-            ..CallRow::default()
-        });
-        let work = response.work;
-        call.calls += 1;
-        call.prompt_tokens += work.prompt_tokens;
-        call.completion_tokens += work.completion_tokens;
-        call.scored_tokens += work.scored_tokens;
-        call.operations += work.operations;
-        call.cut = call.cut.zip(response.is_cut()).map(|(sum, is_cut)| sum + u64::from(is_cut));
-        if let Ok(Answer::Retrieve(hits)) = &response.result {
-            self.retrieved += hits.len() as u64;
-        }
-    }
-}
-
-/// What an outcome took, where it was measured.
-pub(crate) struct Measured {
-    timing: Timing,
-    device_s: Option<f64>,
-}
-
 /// One machine with its accounts.
 pub struct Guest {
     machine: Box<dyn Machine>,
@@ -305,7 +161,7 @@ impl Guest {
                 self.device_us += served.device_us;
             }
         }
-        let catalogue = &self.company.catalogue;
+        let corpus = &self.company.catalogue.corpus;
         let asked = std::mem::take(&mut self.asked);
         let each = asked.iter().flat_map(|(request, count)| std::iter::repeat_n(request, *count));
         each.zip(responses)
@@ -313,7 +169,7 @@ impl Guest {
                 self.needs.add(request, &served.response);
                 let mut response = own(&served.response, request);
                 if request.wants_text() {
-                    read_texts(catalogue, &mut response);
+                    read_texts(corpus, &mut response);
                 }
                 response
             })
@@ -352,53 +208,6 @@ fn are_read_alike(a: &Request, b: &Request) -> bool {
     }
     let kind = |request: &Request| (request.ask.kind(), request.wants_text());
     a.service == b.service && kind(a) == kind(b) && temperatures(a) == temperatures(b)
-}
-
-/// Fills in the texts of the passages that an answer names.
-pub fn read_texts(catalogue: &Catalogue, response: &mut Response) {
-    let Ok(answer) = &response.result else { return };
-    let corpus = &catalogue.corpus;
-    let text = |id: Asked| {
-        let passage = PassageId(id.0);
-        PassageText { passage: id, title: corpus.title(passage).to_owned(), text: corpus.text(passage).to_owned() }
-    };
-    response.passages = answer.passages().into_iter().map(text).collect();
-}
-
-/// The table row of an outcome.
-pub(crate) fn outcome_row(
-    configuration: u32,
-    question: &QuestionRow,
-    outcome: Outcome,
-    rounds: u32,
-    needs: Needs,
-    measured: Option<Measured>,
-) -> OutcomeRow {
-    let Needs { calls, retrieved } = needs;
-    let (timing, device_s) = measured.map_or((None, None), |measured| (Some(measured.timing), measured.device_s));
-    let message = match &outcome.status {
-        hopeval_methods::Status::Ok => None,
-        hopeval_methods::Status::Failed(failure) => Some(failure.message.clone()),
-    };
-    OutcomeRow {
-        configuration,
-        index: question.index,
-        question: question.id.clone(),
-        status: outcome.status.name().to_owned(),
-        message,
-        answer: outcome.answer,
-        ranked: outcome.ranked.iter().map(|ranked| ranked.passage.0).collect(),
-        scores: outcome.ranked.iter().map(|ranked| ranked.score).collect(),
-        paths: outcome.paths.iter().map(|p| (p.passages.iter().map(|id| id.0).collect(), p.score)).collect(),
-        supporting: outcome.supporting.iter().map(|s| (s.passage.0, s.sentence)).collect(),
-        evidences: outcome.evidences,
-        iterations: outcome.iterations,
-        rounds,
-        calls: calls.into_values().collect(),
-        timing,
-        retrieved: Some(retrieved),
-        device_s,
-    }
 }
 
 impl Hosted for Guest {

@@ -3,9 +3,11 @@
 //! A part is sorted by (configuration, index); it holds whole chunks unless too many outcomes had gathered. Its receipt tells the committer what it holds, and
 //! what this worker's services have done since the last receipt.
 
-use crate::run::commits::{Receipt, Spending};
-use crate::run::machines::Finished;
-use crate::services::{Books, Fault};
+use crate::fault::Fault;
+use crate::run::outcome::Finished;
+use crate::run::writes::{Author, Receipt};
+use crate::services::spending::Spending;
+use crate::services::spent::Books;
 use hopeval_operators::persist::{Due, Writer};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::tables::{OutcomeRow, outcomes};
@@ -15,8 +17,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-
-use crate::run::journal::Author;
 
 type Job = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<Spending>, Ticket<Receipt>);
 

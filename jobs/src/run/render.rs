@@ -1,17 +1,23 @@
 //! Renders a run as a dataflow on one worker: the one file that knows both jobs and the graph of operators.
 
-use crate::job::Mode;
-use crate::run::commits::{Clerk, Receipt};
-use crate::run::drain::Gate;
-use crate::run::journal::{Author, Scribe, Shelf};
+use crate::fault::Fault;
+use crate::mode::Mode;
+use crate::run::commits::Clerk;
+use crate::run::feed::Channel;
+use crate::run::journal::Scribe;
 use crate::run::judge::{Judge, TallyKey};
-use crate::run::machines::{Company, Doorman, Finished};
+use crate::run::machines::{Company, Doorman};
+use crate::run::outcome::Finished;
 use crate::run::outcomes::Sink;
+use crate::run::writes::{Author, Receipt};
 use crate::services::dense::shards::Spread;
-use crate::services::{Books, Desk, Fault, Manner};
+use crate::services::desk::{Desk, Manner};
+use crate::services::shelf::Shelf;
+use crate::services::spent::Books;
+use crate::waker::Waker;
 use hopeval_measures::Scratch;
 use hopeval_operators::Counters;
-use hopeval_operators::admit::{Credits, Feed, Poll, admit};
+use hopeval_operators::admit::{Credits, admit};
 use hopeval_operators::commit::commit;
 use hopeval_operators::correct::correct;
 use hopeval_operators::drive::drive;
@@ -21,14 +27,12 @@ use hopeval_operators::scatter::scatter;
 use hopeval_operators::serve::serve;
 use hopeval_operators::tally::{Change, Table, tally};
 use hopeval_results::Store;
-use hopeval_results::tables::QuestionRow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
 use timely::dataflow::operators::vec::Map;
 use timely::dataflow::operators::{Concat, ConnectLoop, Enter, Leave, LoopVariable, ToStream};
-use timely::scheduling::SyncActivator;
 use timely::worker::Worker;
 
 /// What one worker needs to take its part in a run.
@@ -81,7 +85,7 @@ pub struct Leading {
 pub fn render(worker: &mut Worker, parts: Parts) {
     let credits = Credits::new(parts.in_flight);
     let catalogue = &parts.company.catalogue;
-    let spread = Spread::open(catalogue, worker.index(), worker.peers());
+    let spread = Spread::open(catalogue.services(), worker.index(), worker.peers());
     let inlet = spread.as_ref().map(|spread| &spread.inlet);
     let manner = Manner { batch: parts.batch, mode: parts.mode, worker: worker.index() };
     let desk = Desk::open(catalogue, parts.shelf.clone(), &parts.books, manner, &parts.fault, inlet);
@@ -138,66 +142,5 @@ impl hopeval_operators::commit::Committer for Maybe {
         if let Some(clerk) = &mut self.0 {
             clerk.complete(complete, receipts, table);
         }
-    }
-}
-
-/// Questions that a reading thread sends, in order.
-pub struct Channel {
-    receiver: Receiver<Vec<(u64, QuestionRow)>>,
-    ready: std::vec::IntoIter<(u64, QuestionRow)>,
-    waker: Waker,
-    gate: Arc<Gate>,
-}
-
-/// Wakes an operator from another thread, once that operator is there.
-#[derive(Clone, Default)]
-pub struct Waker(Arc<Mutex<Option<SyncActivator>>>);
-
-impl Waker {
-    fn set(&self, activator: SyncActivator) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(activator);
-    }
-
-    /// Wakes it.
-    pub fn wake(&self) {
-        if let Some(activator) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            // An error says that the worker is gone, and then nobody waits.
-            let _ = activator.activate();
-        }
-    }
-}
-
-impl Channel {
-    /// Reads from `receiver`; whoever sends must call `waker` after each send and after the last. Once `gate` is
-    /// closed, nothing more is admitted, and the end is not reached either.
-    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: Waker, gate: Arc<Gate>) -> Self {
-        Self { receiver, ready: Vec::new().into_iter(), waker, gate }
-    }
-}
-
-impl Feed for Channel {
-    type Question = QuestionRow;
-
-    fn poll(&mut self) -> Poll<QuestionRow> {
-        loop {
-            if self.gate.is_closed() {
-                return Poll::Pending;
-            }
-            if !self.ready.as_slice().is_empty() {
-                return match self.gate.pass().then(|| self.ready.next()).flatten() {
-                    Some((chunk, question)) => Poll::Ready { chunk, question },
-                    None => Poll::Pending,
-                };
-            }
-            match self.receiver.try_recv() {
-                Ok(batch) => self.ready = batch.into_iter(),
-                Err(TryRecvError::Empty) => return Poll::Pending,
-                Err(TryRecvError::Disconnected) => return Poll::Finished,
-            }
-        }
-    }
-
-    fn wake_with(&mut self, activator: SyncActivator) {
-        self.waker.set(activator);
     }
 }

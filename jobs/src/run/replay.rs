@@ -3,9 +3,10 @@
 //! Keys need only the fingerprints of services, and those stand in the run's record.
 
 use crate::error::JobError;
-use crate::run::Open;
-use crate::run::machines::{key_under, own};
+use crate::run::open::Open;
+use crate::services::key::key_under;
 use crate::services::record::Record;
+use crate::services::replies::own;
 use hopeval_methods::{Request, Response};
 use hopeval_results::{Journal, Log, layout};
 use std::collections::BTreeMap;

@@ -1,34 +1,44 @@
 //! The service that every job has: passages and links of its corpus. And how a passage is written out for a model.
 
-use super::cannot;
+use super::service::{Availability, Service, cannot};
+use crate::cache::Report;
+use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{Statistics, Within};
 use hopeval_methods::request::{self, Direction, PassageSet};
-use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, PassageForm, Request, Response, Work};
+use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
 use std::borrow::Cow;
 
 /// Its name, which no other service may have.
 pub const CORPUS: &str = "corpus";
 
-/// Answers a look-up, at once: it computes nothing.
-pub(super) fn look_up(corpus: &Corpus, request: &Request) -> Response {
-    let ids = |found: Vec<PassageId>| found.into_iter().map(|p| request::PassageId(p.0)).collect::<Vec<_>>();
-    let answer = match &request.ask {
-        Ask::Passages(asked) => Answer::Passages(ids(members(corpus, &asked.passages))),
-        Ask::Links(links) => {
-            let passage = PassageId(links.passage.0);
-            if !corpus.contains(passage) {
-                return Response::failure(FailureKind::Refused, format!("no passage {}", links.passage.0));
+/// The service over a run's corpus. It computes nothing: a look-up in mapped memory is an answer.
+pub(super) struct CorpusLookup;
+
+impl Service for CorpusLookup {
+    fn probe(&self, _: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+        Ok(Availability { answers: vec![Kind::Passages, Kind::Links], identity: Vec::new(), index: None })
+    }
+
+    fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
+        let ids = |found: Vec<PassageId>| found.into_iter().map(|p| request::PassageId(p.0)).collect::<Vec<_>>();
+        let answer = match &request.ask {
+            Ask::Passages(asked) => Answer::Passages(ids(members(corpus, &asked.passages))),
+            Ask::Links(links) => {
+                let passage = PassageId(links.passage.0);
+                if !corpus.contains(passage) {
+                    return Response::failure(FailureKind::Refused, format!("no passage {}", links.passage.0));
+                }
+                let found = match links.direction {
+                    Direction::Outgoing => corpus.links(passage),
+                    Direction::Incoming => corpus.linked_from(passage),
+                };
+                Answer::Links(ids(found.to_vec()))
             }
-            let found = match links.direction {
-                Direction::Outgoing => corpus.links(passage),
-                Direction::Incoming => corpus.linked_from(passage),
-            };
-            Answer::Links(ids(found.to_vec()))
-        }
-        _ => return cannot(request),
-    };
-    Response::answer(answer, Work::default())
+            _ => return cannot(request),
+        };
+        Response::answer(answer, Work::default())
+    }
 }
 
 /// The passages of a set that the corpus has, in the order asked.

@@ -12,12 +12,21 @@
 //! with all of them, here.
 
 pub mod build;
+pub mod query;
 pub mod shards;
 
-use super::lm::{Lm, Model};
+use super::corpus;
+use super::lm::Lm;
+use super::lm::model::Model;
+use super::service::{
+    Availability, IndexState, Opening, OtherSettings, Service, ServiceSettings, Services, SettingsError, cannot,
+    downcast,
+};
 use super::sparse::ranked;
 use super::spent::{Spent, add, microjoules, microseconds};
-use super::{cannot, corpus};
+use super::thread::{ServiceThread, Task};
+use crate::bad_value::{BadValue, ensure};
+use crate::cache::Report;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, IndexError, Scratch};
@@ -27,6 +36,7 @@ use hopeval_methods::request::EmbedRole;
 use hopeval_methods::{Ask, Failure, FailureKind, Kind, PassageForm, PromptReport, Request, Response, Work};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Rises when a ranking changes although neither encoder nor parameters do.
@@ -83,15 +93,30 @@ impl DenseSettings {
     }
 }
 
-/// What a run finds of an index, or makes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prospect {
-    /// Its file, which several services may share.
-    pub path: PathBuf,
-    /// Bytes of the file, or of its vectors where it is to be made.
-    pub bytes: u64,
-    /// Passages to be embedded first.
-    pub passages_to_embed: u64,
+impl ServiceSettings for DenseSettings {
+    fn check(&self, others: OtherSettings<'_>) -> Result<(), SettingsError> {
+        let embeds = others(&self.encoder).is_some_and(|other| other.may_answer(Kind::Embed));
+        Ok(ensure(embeds, || BadValue::new("encoder", &self.encoder, "the name of a service of kind \"lm\""))?)
+    }
+
+    fn may_answer(&self, kind: Kind) -> bool {
+        kind == Kind::Retrieve
+    }
+
+    fn needs(&self) -> Option<&str> {
+        Some(&self.encoder)
+    }
+
+    fn has_model(&self) -> bool {
+        true
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn Service>, JobError> {
+        let encoder = opening.opened.get(self.encoder.as_str()).and_then(downcast::<Lm>);
+        let encoder = encoder.expect("a job's dense services name encoders; this is a bug");
+        let (folder, verifies) = (opening.cache.folder("indexes")?, opening.cache.verifies());
+        Ok(Arc::new(Dense::new(opening.name, self, encoder, folder, verifies)))
+    }
 }
 
 /// A service with a dense index, which [`build`] makes if it is not there.
@@ -108,13 +133,18 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// The service `name`, whose index is kept in `folder`.
-    pub fn new(name: &str, settings: &DenseSettings, encoder: Arc<Lm>, folder: &Path, verifies: bool) -> Self {
+    /// The dense indexes among the services of a process, by name.
+    pub fn among(services: &Services) -> impl Iterator<Item = (Arc<str>, Arc<Self>)> {
+        services.iter().filter_map(|(name, service)| Some((Arc::clone(name), downcast(service)?)))
+    }
+
+    /// The service `name`, whose index is kept in `folder`; one that is found is read whole first if it `verifies`.
+    fn new(name: &str, settings: &DenseSettings, encoder: Arc<Lm>, folder: PathBuf, verifies: bool) -> Self {
         Self {
             name: name.to_owned(),
             settings: settings.clone(),
             encoder,
-            folder: folder.to_owned(),
+            folder,
             verifies,
             index: OnceLock::new(),
             opening: Mutex::new(()),
@@ -125,7 +155,7 @@ impl Dense {
     ///
     /// # Errors
     /// An encoder that cannot be opened or does not embed, an index that is not there or is corrupt.
-    pub fn open(&self, corpus: &Corpus) -> Result<&DenseIndex, JobError> {
+    fn index(&self, corpus: &Corpus) -> Result<&DenseIndex, JobError> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = self.index.get() {
             return Ok(index);
@@ -142,17 +172,17 @@ impl Dense {
     /// Opens the encoder, and the index if it is there; makes nothing. What a run will find.
     ///
     /// # Errors
-    /// As [`Dense::open`], but for an index that is not there; a place that cannot be read.
-    pub fn look(&self, corpus: &Corpus) -> Result<Prospect, JobError> {
+    /// As [`Dense::index`], but for an index that is not there; a place that cannot be read.
+    fn index_state(&self, corpus: &Corpus) -> Result<IndexState, JobError> {
         let model = self.model()?;
         let (_, path) = self.place(corpus, model);
         let passages = corpus.len() as u64;
         if let Some(bytes) = size(&path)? {
-            self.open(corpus)?;
-            return Ok(Prospect { path, bytes, passages_to_embed: 0 });
+            self.index(corpus)?;
+            return Ok(IndexState { path, bytes, passages_to_embed: 0 });
         }
         let bytes = passages * self.settings.dtype.pitch(model.width()) as u64;
-        Ok(Prospect { path, bytes, passages_to_embed: passages })
+        Ok(IndexState { path, bytes, passages_to_embed: passages })
     }
 
     /// Whether its index is not there.
@@ -182,34 +212,9 @@ impl Dense {
         }
     }
 
-    /// What a plan takes for a response: the answer where the index is there, else the query's work, and passages that are
-    /// drawn by the query.
-    pub(super) fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
-        if self.index.get().is_some() {
-            return self.retrieve(corpus, &[request], &mut Scratch::default(), None, 0).0.remove(0);
-        }
-        let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
-        let embedding = match self.encoder.open() {
-            Ok(model) => model.embedding(&asked.query, EmbedRole::Query),
-            Err(error) => return Response::failure(FailureKind::Unavailable, error.to_string()),
-        };
-        let work = match embedding {
-            Ok((embedding, _)) => super::lm::tokens(&embedding),
-            Err(failure) => return Response::failure(failure.kind, failure.message),
-        };
-        let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
-        let among = within.as_ref().map_or(corpus.len(), Vec::len);
-        let drawn = blake3::hash(asked.query.as_bytes());
-        let first = drawn.as_bytes().iter().fold(0, |sum, &byte| (sum * 256 + usize::from(byte)) % among.max(1));
-        let place = |n| (first + n) % among;
-        let passage = |at| within.as_ref().map_or(at as u32, |ids: &Vec<u32>| ids[at]);
-        let hits = (0..among.min(asked.k as usize)).map(|n| Hit { id: passage(place(n)), score: 0.0 });
-        ranked(hits.collect(), work)
-    }
-
     /// The encoder, open.
     fn model(&self) -> Result<&Model, JobError> {
-        let model = self.encoder.open()?;
+        let model = self.encoder.model()?;
         if !model.answers().contains(&Kind::Embed) {
             return Err(JobError::Encoder {
                 name: self.name.clone(),
@@ -230,14 +235,30 @@ impl Dense {
     }
 
     /// Everything that can change an answer; for a service whose encoder is open.
-    pub(super) fn digest(&self) -> Result<String, JobError> {
+    fn digest(&self) -> Result<String, JobError> {
         let settings = &self.settings;
-        Ok([VERSION, self.encoder.open()?.digest(), settings.dtype.name(), &settings.written()].join("\n"))
+        Ok([VERSION, self.encoder.model()?.digest(), settings.dtype.name(), &settings.written()].join("\n"))
     }
 
-    /// Numbers that its encoder's weights are; none before it is open.
-    pub(super) fn encoder_parameters(&self) -> Option<u64> {
-        self.encoder.opened().map(Model::parameters)
+    /// A response for plans where the index is not there: the query's work, and passages that are drawn by the query.
+    fn invented(&self, corpus: &Corpus, request: &Request) -> Response {
+        let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
+        let embedding = match self.encoder.model() {
+            Ok(model) => model.embedding(&asked.query, EmbedRole::Query),
+            Err(error) => return Response::failure(FailureKind::Unavailable, error.to_string()),
+        };
+        let work = match embedding {
+            Ok((embedding, _)) => super::lm::estimate::tokens(&embedding),
+            Err(failure) => return Response::failure(failure.kind, failure.message),
+        };
+        let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
+        let among = within.as_ref().map_or(corpus.len(), Vec::len);
+        let drawn = blake3::hash(asked.query.as_bytes());
+        let first = drawn.as_bytes().iter().fold(0, |sum, &byte| (sum * 256 + usize::from(byte)) % among.max(1));
+        let place = |n| (first + n) % among;
+        let passage = |at| within.as_ref().map_or(at as u32, |ids: &Vec<u32>| ids[at]);
+        let hits = (0..among.min(asked.k as usize)).map(|n| Hit { id: passage(place(n)), score: 0.0 });
+        ranked(hits.collect(), work)
     }
 
     /// The index, if it is open.
@@ -248,7 +269,7 @@ impl Dense {
     /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses have the
     /// encoder's work; its time and energy go to `spent`, and its microseconds of the device are returned. `worker` says whose
     /// device embeds.
-    pub(super) fn retrieve(
+    fn retrieve(
         &self,
         corpus: &Corpus,
         requests: &[&Request],
@@ -256,7 +277,7 @@ impl Dense {
         spent: Option<&Spent>,
         worker: usize,
     ) -> (Vec<Response>, u64) {
-        let index = match self.open(corpus) {
+        let index = match self.index(corpus) {
             Ok(index) => index,
             // It was opened before the dataflow was built.
             Err(error) => return (unavailable(requests, &error), 0),
@@ -283,7 +304,7 @@ impl Dense {
         spent: Option<&Spent>,
         worker: usize,
     ) -> (Vec<Result<Embedded, Response>>, u64) {
-        let model = match self.encoder.open() {
+        let model = match self.encoder.model() {
             Ok(model) => model,
             Err(error) => return (unavailable(requests, &error).into_iter().map(Err).collect(), 0),
         };
@@ -329,6 +350,42 @@ impl Dense {
             add(&spent.computed_tokens, computed_tokens);
         }
         (embedded, device_us)
+    }
+}
+
+impl Service for Dense {
+    fn probe(&self, corpus: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+        let index = Some(self.index_state(corpus)?);
+        Ok(Availability { answers: vec![Kind::Retrieve], identity: vec![self.digest()?], index })
+    }
+
+    fn open_index(&self, corpus: &Corpus) -> Result<(), JobError> {
+        self.index(corpus).map(drop)
+    }
+
+    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
+        if let Some(inlet) = &thread.inlet {
+            return shards::serve(thread, self, tasks, inlet);
+        }
+        let (mut scratch, spent) = (Scratch::default(), thread.books.get(&thread.name));
+        thread.serve_batches(tasks, |requests| {
+            self.retrieve(&thread.corpus, requests, &mut scratch, spent, thread.worker)
+        });
+    }
+
+    fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
+        self.retrieve(corpus, &[request], &mut Scratch::default(), None, 0).0.remove(0)
+    }
+
+    fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
+        match self.index.get() {
+            Some(_) => self.answer(corpus, request),
+            None => self.invented(corpus, request),
+        }
+    }
+
+    fn parameters(&self) -> Option<u64> {
+        self.encoder.opened().map(Model::parameters)
     }
 }
 

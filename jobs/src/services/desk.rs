@@ -8,35 +8,28 @@
 //! ```
 //!
 //! A service thread takes whatever waits, up to a batch, and never waits for more. Nothing here blocks the worker. Where
-//! there are several workers, the thread of a dense index hands its queries to all of them ([`shards`]).
+//! there are several workers, the thread of a dense index hands its queries to all of them ([`super::dense::shards`]).
 
-use super::dense::shards::{self, Inlet};
-use super::spent::{Books, Spent, Took, add, elapsed_us, shares};
-use super::{Catalogue, Engine, Fault, lm, sparse};
-use crate::error::JobError;
-use crate::job::Mode;
-use crate::run::journal::Shelf;
-use crate::run::machines::{Recorded, Served};
-use crate::services::record::Record;
-use hopeval_index::Scratch;
-use hopeval_methods::{Answer, Ask, FailureKind, Request, Response};
+use super::archive::Archivist;
+use super::catalogue::Catalogue;
+use super::dense::query::Inlet;
+use super::served::{Recorded, Served};
+use super::shelf::Shelf;
+use super::spent::{Books, Spent, add};
+use super::thread::{ServiceThread, Task, spawn};
+use crate::fault::Fault;
+use crate::mode::Mode;
+use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::Key;
 use hopeval_operators::serve::{Answered, Backend, Submission};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::Location;
-use hopeval_results::journal::SegmentReader;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
-
-/// A request on its way, and when it came.
-pub(super) type Task = (Submission<Request, Served, Recorded>, Instant);
-
-/// The ticket of a request, and what it is answered with.
-pub(super) type Settled = (Ticket<Answered<Served, Recorded>>, Answered<Served, Recorded>);
 
 /// Answers the requests of one worker.
 pub struct Desk {
@@ -75,26 +68,19 @@ impl Desk {
     ) -> Self {
         let Manner { batch, mode, worker } = manner;
         let mut queues = BTreeMap::new();
-        for (name, engine) in &catalogue.engines {
-            if catalogue.infos.get(name).is_some_and(|info| !info.journalled) {
-                // It is looked up here.
-                continue;
-            }
-            let (sender, receiver) = channel();
-            let counter = Counter {
-                catalogue: Arc::clone(catalogue),
-                engine: Arc::clone(engine),
+        for (name, service) in catalogue.journalled() {
+            let (sender, tasks) = channel();
+            let thread = ServiceThread {
+                corpus: Arc::clone(&catalogue.corpus),
                 name: Arc::clone(name),
                 books: Arc::clone(books),
                 fault: fault.clone(),
                 worker,
+                batch,
+                inlet: inlet.cloned(),
             };
-            let inlet = inlet.cloned();
-            spawn(&format!("service {name}"), move || match (&*counter.engine, inlet) {
-                (Engine::Lm(model), _) => lm::serve(&counter, model, &receiver),
-                (Engine::Dense(dense), Some(inlet)) => shards::serve(&counter, dense, &receiver, batch, &inlet),
-                _ => counter.run(&receiver, batch),
-            });
+            let service = Arc::clone(service);
+            spawn(&format!("service {name}"), move || service.serve(&thread, &tasks));
             queues.insert(Arc::clone(name), sender);
         }
         let (archive, receiver) = channel();
@@ -128,14 +114,6 @@ impl Desk {
     }
 }
 
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
-    let built = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    // Without threads nothing can be answered; the tickets of what is submitted say so.
-    if let Err(error) = built {
-        tracing::error!(%error, name, "cannot start a thread");
-    }
-}
-
 impl Backend for Desk {
     type Request = Request;
     type Response = Served;
@@ -155,7 +133,7 @@ impl Backend for Desk {
             let info = self.catalogue.info(&request.service);
             if info.is_none_or(|info| !info.journalled) {
                 // A look-up in the mapped corpus computes nothing.
-                let response = self.catalogue.look_up(request);
+                let response = self.catalogue.answer(request);
                 at_once.push((submission.ticket, Answered { response: Served::now(response), record: None }));
                 continue;
             }
@@ -182,158 +160,5 @@ impl Backend for Desk {
 
     fn dropped(&self) -> Served {
         Served::now(Response::failure(FailureKind::Dropped, "the service dropped the request"))
-    }
-}
-
-/// Reads journalled answers; what cannot be read, or lacks what is wanted, goes to its service.
-struct Archivist {
-    queues: BTreeMap<Arc<str>, Sender<Task>>,
-    books: Books,
-}
-
-/// Journalled answers that are read in one go.
-const ARCHIVE_BATCH: usize = 256;
-
-impl Archivist {
-    fn run(&self, receiver: &Receiver<(Task, Location)>, reader: &SegmentReader) {
-        while let Some(batch) = drain(receiver, ARCHIVE_BATCH) {
-            let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
-            let mut answers = Vec::with_capacity(batch.len());
-            for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
-                let served = bytes.ok().and_then(|bytes| Record::read(&bytes)).map(Record::served);
-                let spent = self.books.get(&submission.request.service.0);
-                match served {
-                    Some(served) if served.response.satisfies(&submission.request) => {
-                        if let Some(spent) = spent {
-                            add(&spent.journalled, 1);
-                        }
-                        answers.push((submission.ticket, Answered { response: served.cached(), record: None }));
-                    }
-                    lacking => {
-                        if let Some(spent) = spent {
-                            add(&spent.unreadable, 1);
-                        }
-                        if let Some(served) = lacking {
-                            keep_temperatures(&mut submission.request, &served.response);
-                        }
-                        if let Some(queue) = self.queues.get(&submission.request.service.0) {
-                            drop(queue.send((submission, since)));
-                        }
-                    }
-                }
-            }
-            Ticket::answer_all(answers);
-        }
-    }
-}
-
-/// What is computed again must hold what the journalled answer held, too: the new one takes its place.
-fn keep_temperatures(request: &mut Request, found: &Response) {
-    if let (Ask::Score(score), Ok(Answer::Score(held))) = (&mut request.ask, &found.result) {
-        let missing = held.log_sum_exps.iter().map(|(t, _)| *t).filter(|t| !score.temperatures.contains(t));
-        let missing: Vec<f64> = missing.collect();
-        score.temperatures.extend(missing);
-    }
-}
-
-/// Waits for something, then takes what else is there, up to `most`; `None` when nobody can send any more.
-pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
-    let mut batch = vec![receiver.recv().ok()?];
-    batch.extend(receiver.try_iter().take(most.saturating_sub(1)));
-    Some(batch)
-}
-
-/// What a request that was computed is answered with, and what is journalled of it.
-///
-/// A lost device answers nobody: it is the run's fault, and this thread waits for the process to end. A question that failed
-/// for that would be committed, and whoever resumes the run would never ask it again.
-pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault) -> Settled {
-    let (submission, _) = task;
-    if let Some(lost) = lost(&submission.request, &response) {
-        fault.report(lost);
-        loop {
-            std::thread::park();
-        }
-    }
-    let kind = submission.request.ask.kind();
-    let Took { queue_us, service_us, device_us } = took;
-    let served = Served { response, queue_us, service_us, device_us, cached: false };
-    let record = Recorded {
-        bucket: submission.bucket,
-        key: submission.key,
-        service: submission.request.service,
-        kind,
-        served: served.clone(),
-    };
-    (submission.ticket, Answered { response: served, record: Some(record) })
-}
-
-/// What ends the run, if a response says that the device of its service was lost.
-fn lost(request: &Request, response: &Response) -> Option<JobError> {
-    JobError::device_lost(&request.service.0, response.result.as_ref().err()?)
-}
-
-/// Microseconds since a request came, less those of its service.
-pub(super) fn waited((_, since): &Task, service_us: u64) -> u64 {
-    elapsed_us(*since).saturating_sub(service_us)
-}
-
-/// Where one service of one worker is served.
-pub(super) struct Counter {
-    pub(super) catalogue: Arc<Catalogue>,
-    pub(super) engine: Arc<Engine>,
-    pub(super) name: Arc<str>,
-    pub(super) books: Books,
-    pub(super) fault: Fault,
-    /// The worker's index, which says which device is its own.
-    pub(super) worker: usize,
-}
-
-impl Counter {
-    /// A retriever, in batches.
-    fn run(&self, receiver: &Receiver<Task>, batch: usize) {
-        let mut scratch = Scratch::default();
-        while let Some(tasks) = drain(receiver, batch) {
-            let begun = Instant::now();
-            let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
-            let (corpus, spent) = (&self.catalogue.corpus, self.books.get(&self.name));
-            let (responses, device_us) = match &*self.engine {
-                Engine::Dense(dense) => dense.retrieve(corpus, &requests, &mut scratch, spent, self.worker),
-                engine => (sparse::retrieve(corpus, engine, &requests, &mut scratch), 0),
-            };
-            let device_us = device_us / tasks.len() as u64;
-            let shares = shares(elapsed_us(begun), tasks.len());
-            Ticket::answer_all(tasks.into_iter().zip(responses).zip(shares).map(|((task, response), service_us)| {
-                if let Some(spent) = spent {
-                    spent.count(&response, service_us, 0);
-                }
-                let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
-                answered(task, response, Took { queue_us, service_us, device_us }, &self.fault)
-            }));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hopeval_methods::request::{Direction, Links};
-    use hopeval_methods::{PassageId, ServiceName};
-
-    #[test]
-    fn a_lost_device_ends_the_run_so_that_it_can_go_on_and_no_other_failure_does() {
-        let request = Request {
-            service: ServiceName("scorer".into()),
-            ask: Ask::Links(Links { passage: PassageId(0), direction: Direction::Outgoing, read: false }),
-            draw: 0,
-        };
-        for kind in FailureKind::ALL {
-            let found = lost(&request, &Response::failure(kind, "an error that the device keeps"));
-            let said = found.as_ref().map(ToString::to_string);
-            let expected = (kind == FailureKind::DeviceLost)
-                .then(|| "[service.scorer] lost its device: an error that the device keeps".to_owned());
-            assert_eq!(said, expected);
-            assert!(found.is_none_or(|error| error.is_transient()));
-        }
     }
 }

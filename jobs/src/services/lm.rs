@@ -9,13 +9,14 @@
 //! What a service answers comes from its checkpoint: language models score and generate; an encoder embeds, and its heads
 //! say the rest. On the CPU one engine serves all workers of a process: the workers share the device, so their requests
 //! meet in its batches, its encoder states and its one copy of the weights, and its threads work inside a batch. With
-//! `device = "cuda"` each worker has the engine of its own device, as far as there are devices (`Lm::spread`).
+//! `device = "cuda"` each worker has the engine of its own device, as far as there are devices ([`Service::open_on_devices`]).
 //! Nothing waits for the engine but its own thread: the reply closure answers the ticket.
 
 mod embed;
-mod estimate;
+pub(super) mod estimate;
 mod generate;
 mod label;
+pub mod model;
 mod pairs;
 mod prompts;
 mod read;
@@ -23,30 +24,52 @@ mod score;
 mod serve;
 mod settings;
 
-pub(super) use estimate::tokens;
-pub(super) use serve::serve;
+pub use hopeval_lm::devices::DeviceName;
 pub use settings::{LabelScope, LmSettings, PoolingName};
 
-use super::{cannot, models};
+use self::model::Model;
+use super::models;
+use super::service::{
+    Availability, CheckpointSummary, Opening, OtherSettings, Service, ServiceSettings, SettingsError,
+};
+use super::thread::{ServiceThread, Task};
+use crate::cache::Report;
 use crate::error::JobError;
-use hopeval_checkpoint::Checkpoint;
+use crate::mode::Mode;
 use hopeval_corpus::Corpus;
 use hopeval_device::DeviceError;
-use hopeval_lm::LmError;
-use hopeval_lm::architectures::Family;
-pub use hopeval_lm::devices::DeviceName;
-use hopeval_lm::engine::{Completion, Engine, Refusal};
-use hopeval_lm::request as engine;
+use hopeval_lm::engine::Engine;
 use hopeval_lm::session::Session;
-use hopeval_lm::tokenise::Tokenizer;
-use hopeval_methods::{Answer, Ask, Failure, FailureKind, Kind, PromptReport, Request, Response, Work};
+use hopeval_methods::{FailureKind, Kind, Request, Response};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Rises when an answer changes although neither the checkpoint nor a parameter does.
-const VERSION: &str = "lm 1";
+impl ServiceSettings for LmSettings {
+    fn resolve(&mut self, base: &Path) {
+        self.resolve_model(base);
+    }
+
+    fn check(&self, _: OtherSettings<'_>) -> Result<(), SettingsError> {
+        Ok(self.check_values()?)
+    }
+
+    /// Everything that a model can be asked: its checkpoint says what it can.
+    fn may_answer(&self, kind: Kind) -> bool {
+        !matches!(kind, Kind::Retrieve | Kind::Links | Kind::Passages)
+    }
+
+    fn has_model(&self) -> bool {
+        true
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn Service>, JobError> {
+        let settings = if opening.mode == Mode::Latency { self.alone() } else { self.clone() };
+        Ok(Arc::new(Lm::new(opening.name, settings, opening.threads, opening.cache.root())))
+    }
+}
 
 /// A service with a language model, which is opened when it is needed.
 pub struct Lm {
@@ -71,11 +94,11 @@ impl fmt::Display for Lm {
 
 impl Lm {
     /// The service `name`; `threads` unless its settings say.
-    pub fn new(name: &str, settings: &LmSettings, threads: usize, cache: &Path) -> Self {
+    pub(super) fn new(name: &str, settings: LmSettings, threads: usize, cache: &Path) -> Self {
         Self {
             name: name.to_owned(),
             threads: settings.threads.unwrap_or(threads),
-            settings: settings.clone(),
+            settings,
             cache: cache.to_owned(),
             model: OnceLock::new(),
             further: OnceLock::new(),
@@ -88,7 +111,7 @@ impl Lm {
     ///
     /// # Errors
     /// [`JobError::NoModel`], [`JobError::Model`].
-    pub fn open(&self) -> Result<&Model, JobError> {
+    pub fn model(&self) -> Result<&Model, JobError> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(model) = self.model.get() {
             return Ok(model);
@@ -99,12 +122,38 @@ impl Lm {
         Ok(self.model.get_or_init(|| model))
     }
 
-    /// Opens the model on as many devices as `workers` workers of this process use; nothing where that is one.
-    ///
-    /// # Errors
-    /// As [`Lm::open`].
-    pub(super) fn spread(&self, workers: usize) -> Result<(), JobError> {
-        let folder = &self.open()?.session.folder;
+    /// The engine of a worker, if the model is open: its own device's.
+    pub(super) fn engine(&self, worker: usize) -> Option<&Engine> {
+        let further = self.further.get().map_or(&[][..], Vec::as_slice);
+        match worker % (1 + further.len()) {
+            0 => self.opened().map(|model| &model.session.engine),
+            nth => further.get(nth - 1).map(|session| &session.engine),
+        }
+    }
+
+    /// The response of its model, or the failure to open it.
+    fn ask(&self, ask: impl FnOnce(&Model) -> Response) -> Response {
+        match self.model() {
+            Ok(model) => ask(model),
+            Err(error) => Response::failure(FailureKind::Unavailable, error.to_string()),
+        }
+    }
+
+    /// Its model, if it is open.
+    pub(super) fn opened(&self) -> Option<&Model> {
+        self.model.get()
+    }
+}
+
+impl Service for Lm {
+    fn probe(&self, _: &Corpus, report: Report<'_>) -> Result<Availability, JobError> {
+        report(&format!("model {}", self.name), 0);
+        let model = self.model()?;
+        Ok(Availability { answers: model.answers().to_vec(), identity: vec![model.digest().to_owned()], index: None })
+    }
+
+    fn open_on_devices(&self, workers: usize) -> Result<(), JobError> {
+        let folder = &self.model()?.session.folder;
         let failed = |source| JobError::Model { name: self.name.clone(), folder: folder.clone(), source };
         if self.further.get().is_some() {
             return Ok(());
@@ -113,7 +162,7 @@ impl Lm {
         let open = |nth| self.settings.device.open(nth, Some(self.threads), folder, self.settings.options());
         let further = (1..devices).map(open).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let numerics = |session: &Session| session.engine.identity().numerics.clone();
-        let first = numerics(&self.open()?.session);
+        let first = numerics(&self.model()?.session);
         // One key, one answer: whichever device gives it.
         if let Some((nth, other)) = further.iter().map(numerics).enumerate().find(|(_, other)| *other != first) {
             let name = format!("cuda:{}", nth + 1);
@@ -127,259 +176,24 @@ impl Lm {
         Ok(())
     }
 
-    /// The engine of a worker, if the model is open: its own device's.
-    pub(super) fn engine(&self, worker: usize) -> Option<&Engine> {
-        let further = self.further.get().map_or(&[][..], Vec::as_slice);
-        match worker % (1 + further.len()) {
-            0 => self.opened().map(|model| &model.session.engine),
-            nth => further.get(nth - 1).map(|session| &session.engine),
-        }
+    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
+        serve::serve(thread, self, tasks);
     }
 
-    /// Its model, if it is open.
-    pub(super) fn opened(&self) -> Option<&Model> {
-        self.model.get()
-    }
-}
-
-/// A model at work.
-pub struct Model {
-    session: Session,
-    tokenizer: Arc<Tokenizer>,
-    settings: LmSettings,
-    answers: Vec<Kind>,
-    digest: String,
-    vectors_digest: String,
-    parameters: u64,
-}
-
-impl Model {
-    fn open(folder: &Path, settings: &LmSettings, threads: usize) -> Result<Self, LmError> {
-        let session = settings.device.open(0, Some(threads), folder, settings.options())?;
-        let tokenizer = match &session.tokenizer {
-            Some(tokenizer) => Arc::clone(tokenizer),
-            // Which says what to do about it.
-            None => Arc::new(Tokenizer::open(folder)?),
-        };
-        let checkpoint = Checkpoint::open(folder)?;
-        let parts = [
-            VERSION.to_owned(),
-            checkpoint.weights_digest()?.to_owned(),
-            checkpoint.tokenizer_digest()?.unwrap_or_default(),
-            session.engine.identity().numerics.clone(),
-            format!("{:?}", session.ends),
-        ];
-        let parts = parts.join("\n");
-        let digest =
-            |behaviour: String| blake3::hash([&parts, "\n", &behaviour].concat().as_bytes()).to_hex().to_string();
-        let (digest, vectors_digest) = (digest(settings.behaviour()), digest(settings.behaviour_for_passages()));
-        let answers = answers(&session, settings);
-        let shapes = checkpoint.names().filter_map(|name| Some(&checkpoint.get(name)?.shape));
-        let parameters = shapes.map(|shape| shape.iter().map(|&n| n as u64).product::<u64>()).sum();
-        Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, vectors_digest, parameters })
+    fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
+        self.ask(|model| model.answer(corpus, request))
     }
 
-    /// What it can be asked.
-    pub fn answers(&self) -> &[Kind] {
-        &self.answers
+    fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
+        self.ask(|model| model.estimate(corpus, request))
     }
 
-    /// Everything that can change its answers: weights with their types, configuration, tokenizer, the device's numerics
-    /// class, and the settings that are not only about speed.
-    pub fn digest(&self) -> &str {
-        &self.digest
+    fn parameters(&self) -> Option<u64> {
+        self.opened().map(Model::parameters)
     }
 
-    /// Everything that can change the vector of a passage: as [`Model::digest`], without the settings of other answers.
-    pub(super) fn vectors_digest(&self) -> &str {
-        &self.vectors_digest
-    }
-
-    /// How many labels a sequence can get: of a labeler, its tags.
-    pub(super) fn tags(&self) -> usize {
-        self.session.sequence_labels.len()
-    }
-
-    /// Numbers that its weights are.
-    pub fn parameters(&self) -> u64 {
-        self.parameters
-    }
-
-    /// Answers one request, here and now.
-    pub fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        match self.prepare(corpus, request) {
-            Ok(Asked { requests, ending }) => ending.end(self.session.engine.ask(requests)).0,
-            Err(response) => *response,
-        }
-    }
-
-    /// What the engine is asked for a request.
-    ///
-    /// # Errors
-    /// The response, where the engine need not be asked.
-    fn prepare(&self, corpus: &Corpus, request: &Request) -> Result<Asked, Box<Response>> {
-        let kind = request.ask.kind();
-        if !self.answers.contains(&kind) {
-            return Err(Box::new(cannot(request)));
-        }
-        let asked = match &request.ask {
-            Ask::Score(score) => self.score(corpus, score),
-            Ask::Label(label) => self.label(corpus, label),
-            Ask::Filter(filter) => self.filter(filter),
-            Ask::Rerank(rerank) => self.rerank(corpus, rerank),
-            Ask::Entail(entail) => self.entail(corpus, entail),
-            Ask::Read(read) => self.read(corpus, read),
-            Ask::Embed(embed) => self.embed(corpus, embed),
-            Ask::Generate(generate) => self.generate(corpus, generate, request.draw),
-            Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => return Err(Box::new(cannot(request))),
-        };
-        asked.map_err(|failure| Box::new(Response::failure(failure.kind, failure.message)))
-    }
-
-    /// The longest sequence that the model reads, `most` being a setting's limit.
-    fn limit(&self, most: usize) -> usize {
-        most.min(self.session.engine.abilities().sizes.max_positions.unwrap_or(usize::MAX))
-    }
-
-    /// Token types as the tokenizer gives them, where the model has more than one.
-    fn type_ids(&self, type_ids: Vec<u32>) -> engine::Ids {
-        if self.session.token_types > 1 { type_ids.into() } else { engine::Ids::default() }
-    }
-}
-
-/// What a checkpoint can be asked, in the order of the kinds.
-fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
-    if session.family != Family::Encoder {
-        return vec![Kind::Score, Kind::Generate];
-    }
-    let (token, sequence) = (!session.token_labels.is_empty(), session.sequence_labels.len());
-    let reads = session.engine.abilities().tasks.contains(&"read");
-    let entails = pairs::entailment(session, settings).is_some();
-    let offers = [
-        (Kind::Label, token && sequence > 0),
-        (Kind::Filter, token && sequence == 0),
-        (Kind::Rerank, !token && sequence == 1),
-        (Kind::Entail, !token && entails),
-        (Kind::Read, reads),
-        (Kind::Embed, true),
-    ];
-    offers.into_iter().filter_map(|(kind, offered)| offered.then_some(kind)).collect()
-}
-
-type Finish = Box<dyn FnOnce(Vec<engine::Answer>) -> Result<Answer, Failure> + Send>;
-
-/// What the engine is asked for one request.
-struct Asked {
-    requests: Vec<engine::Request>,
-    ending: Ending,
-}
-
-/// What the engine's answers mean.
-struct Ending {
-    report: Option<PromptReport>,
-    finish: Finish,
-}
-
-/// What an answer cost.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Charge {
-    service_s: f64,
-    /// Of the device.
-    pub(super) device_s: f64,
-    /// Of these, for what has its energy counted.
-    pub(super) metered_s: f64,
-    /// That the device used for that.
-    pub(super) energy_j: f64,
-    /// Its share of what went through the model.
-    pub(super) computed_tokens: u64,
-}
-
-impl Asked {
-    /// One thing.
-    fn one(
-        request: engine::Request,
-        report: Option<PromptReport>,
-        finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
-    ) -> Self {
-        Self { requests: vec![request], ending: Ending::one(report, finish) }
-    }
-}
-
-impl Ending {
-    /// Of one thing.
-    fn one(
-        report: Option<PromptReport>,
-        finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
-    ) -> Self {
-        let first = move |answers: Vec<engine::Answer>| match answers.into_iter().next() {
-            Some(answer) => finish(answer),
-            None => Err(Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() }),
-        };
-        Self { report, finish: Box::new(first) }
-    }
-
-    /// The response, from what came of its requests, in their order.
-    fn end(self, completions: Vec<Completion>) -> (Response, Charge) {
-        let (mut work, mut spent) = (Work::default(), Charge::default());
-        let mut answers = Vec::with_capacity(completions.len());
-        let mut refused = None;
-        for Completion { result, work: needed, cost } in completions {
-            work += Work {
-                prompt_tokens: needed.prompt_tokens,
-                completion_tokens: needed.completion_tokens,
-                scored_tokens: needed.scored_tokens,
-                operations: needed.operations,
-            };
-            spent.service_s = spent.service_s.max(cost.service_s);
-            spent.device_s += cost.device_s;
-            if let Some(joules) = cost.energy_j {
-                spent.metered_s += cost.device_s;
-                spent.energy_j += joules;
-            }
-            spent.computed_tokens += cost.computed_tokens;
-            match result {
-                Ok(answer) => answers.push(answer),
-                Err(refusal) => refused = refused.or(Some(failure(&refusal))),
-            }
-        }
-        let result = match refused {
-            Some(failure) => Err(failure),
-            None => (self.finish)(answers),
-        };
-        (Response { result, work, prompt: self.report, passages: Vec::new() }, spent)
-    }
-}
-
-/// A refusal of the engine as methods know failures.
-fn failure(refusal: &Refusal) -> Failure {
-    let kind = match refusal {
-        Refusal::Positions { .. } => FailureKind::ContextOverflow,
-        // What a batch or a cache holds is a setting that is no part of a key, and what a device can do is its own matter: no
-        // other run may inherit this.
-        Refusal::TooLong { .. } | Refusal::OutOfMemory { .. } | Refusal::Incapable { .. } => FailureKind::Unavailable,
-        Refusal::Device { .. } => FailureKind::DeviceLost,
-        Refusal::NotFinite => FailureKind::ParseFailure,
-        Refusal::Empty { .. } | Refusal::Token { .. } | Refusal::Parameter { .. } | Refusal::Unsupported { .. } => {
-            FailureKind::Refused
-        }
-    };
-    let hint = match refusal {
-        Refusal::TooLong { what: "the cache", .. } => " (raise the service's `cache_tokens`)",
-        Refusal::TooLong { .. } => " (raise the service's `batch_tokens`)",
-        Refusal::OutOfMemory { .. } => " (lower what services on this device keep: `states_tokens`, `cache_tokens`)",
-        _ => "",
-    };
-    Failure { kind, message: format!("{refusal}{hint}") }
-}
-
-/// What the engine answered is of another sort than it was asked for.
-fn another(answer: &engine::Answer) -> ! {
-    panic!("{answer:?} answers another request; this is a bug")
-}
-
-fn encoded(answer: engine::Answer) -> engine::Encoded {
-    match answer {
-        engine::Answer::Encoded(encoded) => encoded,
-        other => another(&other),
+    fn checkpoint(&self) -> Option<CheckpointSummary> {
+        let name = self.settings.model.clone();
+        self.opened().map(|model| CheckpointSummary { name, tags: model.tags() })
     }
 }

@@ -9,7 +9,7 @@
 //! is a millionfold thing, and some of them (a token that cannot be) are no JSON numbers. The first versions wrote JSON;
 //! such records begin with a brace and are still read.
 
-use crate::run::machines::Served;
+use super::served::Served;
 use hopeval_methods::request::PassageId;
 use hopeval_methods::response::{Finish, Generation, Hit, Labels, Scores};
 use hopeval_methods::{Answer, Failure, FailureKind, Kind, PromptReport, Response, Work};

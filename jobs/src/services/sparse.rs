@@ -1,61 +1,221 @@
-//! Retrieval by words: BM25 and TF-IDF over an index, and TF-IDF fitted on the passages of each request.
+//! Retrieval by words, as BM25 and TF-IDF share it: one index file over the corpus, searched in batches.
 
-use super::{Engine, cannot, corpus};
-use hopeval_corpus::Corpus;
-use hopeval_index::{Hit, Query, Scratch, link_tfidf};
-use hopeval_methods::request;
-use hopeval_methods::response::Hit as Found;
-use hopeval_methods::{Answer, Ask, FailureKind, Request, Response, Work};
+use super::corpus;
+use super::service::{Availability, IndexState, Opening, Service, cannot};
+use super::thread::{ServiceThread, Task};
+use crate::cache::Report;
+use crate::error::JobError;
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_index::{Hit, IndexError, Passages, Query, Scratch};
+use hopeval_methods::response::Hit as RankedPassage;
+use hopeval_methods::{Answer, Ask, Kind, Request, Response, Work, request};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
-/// Answers a batch, in its order.
-pub(super) fn retrieve(
-    corpus: &Corpus,
-    engine: &Engine,
-    requests: &[&Request],
-    scratch: &mut Scratch,
-) -> Vec<Response> {
-    let mut responses: Vec<Option<Response>> = Vec::with_capacity(requests.len());
-    let mut queries = Vec::new();
-    for request in requests {
-        let Ask::Retrieve(asked) = &request.ask else {
-            responses.push(Some(cannot(request)));
-            continue;
-        };
-        if matches!(engine, Engine::LinkTfidf) {
-            responses.push(Some(rank_links(corpus, asked)));
-            continue;
-        }
-        let within = asked.within.as_ref().map(|within| corpus::within(corpus, within));
-        queries.push(Query { text: &asked.query, k: asked.k as usize, within });
-        responses.push(None);
-    }
-    let found = match engine {
-        Engine::Bm25(index) => index.search(&queries, scratch),
-        Engine::Tfidf(index) => index.search(&queries, scratch),
-        Engine::LinkTfidf | Engine::ShuffledLinks(_) | Engine::Dense(_) | Engine::Lm(_) => Vec::new(),
-    };
-    let mut found = found.into_iter();
-    responses
-        .into_iter()
-        .map(|response| response.unwrap_or_else(|| ranked(found.next().unwrap_or_default(), Work::default())))
-        .collect()
+/// Rises when a retriever's answers change although no parameter does.
+const NUMERICS: &str = "f64 1";
+
+/// An index of words over a corpus: a mapped file.
+pub(super) trait WordIndex: Sized + Send + Sync + 'static {
+    /// Its parameters.
+    type Parameters: Serialize;
+
+    /// The kind of service that it makes.
+    const KIND: &'static str;
+
+    /// The name of its file: a hash of the corpus and of the parameters that change the file.
+    fn key(digest: &str, parameters: &Self::Parameters) -> String;
+
+    /// Builds the file.
+    fn build(
+        passages: &CorpusTexts<'_>,
+        digest: &str,
+        parameters: &Self::Parameters,
+        path: &Path,
+        threads: usize,
+    ) -> Result<(), IndexError>;
+
+    /// Maps the file.
+    fn open(path: &Path, digest: &str, parameters: &Self::Parameters) -> Result<Self, IndexError>;
+
+    /// Reads every byte of it.
+    fn verify(&self) -> Result<(), IndexError>;
+
+    /// The best passages for each query, in their order.
+    fn search(&self, queries: &[Query<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>>;
 }
 
-fn rank_links(corpus: &Corpus, asked: &request::Retrieve) -> Response {
-    let Some(within) = &asked.within else {
-        return Response::failure(
-            FailureKind::Refused,
-            "link_tfidf ranks only what a request allows; it has no `within`",
-        );
+/// Makes a kind of service of an index of words and its parameters.
+macro_rules! word_service {
+    ($index:ty, $parameters:ty, $kind:literal) => {
+        impl $crate::services::service::ServiceSettings for $parameters {
+            fn check(
+                &self,
+                _: $crate::services::service::OtherSettings<'_>,
+            ) -> Result<(), $crate::services::service::SettingsError> {
+                Ok(<$parameters>::check(self)?)
+            }
+
+            fn may_answer(&self, kind: hopeval_methods::Kind) -> bool {
+                kind == hopeval_methods::Kind::Retrieve
+            }
+
+            fn open(
+                &self,
+                opening: &$crate::services::service::Opening<'_>,
+            ) -> Result<std::sync::Arc<dyn $crate::services::service::Service>, $crate::error::JobError> {
+                $crate::services::sparse::open::<$index>(self, opening)
+            }
+        }
+
+        impl $crate::services::sparse::WordIndex for $index {
+            type Parameters = $parameters;
+
+            const KIND: &'static str = $kind;
+
+            fn key(digest: &str, parameters: &$parameters) -> String {
+                <$index>::key(digest, parameters)
+            }
+
+            fn build(
+                passages: &$crate::services::sparse::CorpusTexts<'_>,
+                digest: &str,
+                parameters: &$parameters,
+                path: &std::path::Path,
+                threads: usize,
+            ) -> Result<(), hopeval_index::IndexError> {
+                <$index>::build(passages, digest, parameters, path, threads).map(drop)
+            }
+
+            fn open(
+                path: &std::path::Path,
+                digest: &str,
+                parameters: &$parameters,
+            ) -> Result<Self, hopeval_index::IndexError> {
+                <$index>::open(path, digest, parameters)
+            }
+
+            fn verify(&self) -> Result<(), hopeval_index::IndexError> {
+                <$index>::verify(self)
+            }
+
+            fn search(
+                &self,
+                queries: &[hopeval_index::Query<'_>],
+                scratch: &mut hopeval_index::Scratch,
+            ) -> Vec<Vec<hopeval_index::Hit>> {
+                <$index>::search(self, queries, scratch)
+            }
+        }
     };
-    let passages = corpus::members(corpus, &within.passages);
-    let texts: Vec<(&str, &str)> = passages.iter().map(|&p| (corpus.title(p), corpus.text(p))).collect();
-    let ranking = link_tfidf::rank(&asked.query, &texts).into_iter().take(asked.k as usize);
-    ranked(ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(), Work::default())
+}
+pub(super) use word_service;
+
+/// Opens a service over an index of words, which is built if it is not there.
+///
+/// # Errors
+/// A full disk, a corrupt or foreign index.
+pub(super) fn open<I: WordIndex>(
+    parameters: &I::Parameters,
+    opening: &Opening<'_>,
+) -> Result<Arc<dyn Service>, JobError> {
+    let Opening { name, corpus, cache, threads, report, .. } = opening;
+    let failed = |source| JobError::Index { name: (*name).to_owned(), source };
+    let digest = corpus.digest();
+    let path = cache.folder("indexes")?.join(format!("{}.idx", I::key(digest, parameters)));
+    if !path.is_file() {
+        report(&format!("index {name}"), 0);
+        I::build(&CorpusTexts(corpus), digest, parameters, &path, *threads).map_err(failed)?;
+    }
+    let index = I::open(&path, digest, parameters).map_err(failed)?;
+    cache.verify_once(&path, || index.verify()).map_err(failed)?;
+    Ok(Arc::new(WordRetriever { index, path, definition: definition(I::KIND, parameters) }))
+}
+
+/// The table of a service as a job would say it, every default filled in.
+pub(super) fn definition(kind: &'static str, settings: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Definition<'a, S> {
+        kind: &'static str,
+        #[serde(flatten)]
+        settings: &'a S,
+    }
+    serde_json::to_string(&Definition { kind, settings }).expect("plain data can be written as JSON; this is a bug")
+}
+
+/// The facts about a retriever that is known by its definition, and has no index that is still to be made.
+pub(super) fn retriever(definition: &str, index: Option<IndexState>) -> Availability {
+    let identity = vec![definition.to_owned(), NUMERICS.to_owned()];
+    Availability { answers: vec![Kind::Retrieve], identity, index }
+}
+
+/// A service over an index of words.
+struct WordRetriever<I> {
+    index: I,
+    path: PathBuf,
+    definition: String,
+}
+
+impl<I: WordIndex> WordRetriever<I> {
+    /// Answers a batch, in its order.
+    fn retrieve(&self, corpus: &Corpus, requests: &[&Request], scratch: &mut Scratch) -> Vec<Response> {
+        let asked = requests.iter().map(|request| match &request.ask {
+            Ask::Retrieve(asked) => Ok(asked),
+            _ => Err(cannot(request)),
+        });
+        let asked: Vec<_> = asked.collect();
+        let queries = asked.iter().flatten().map(|asked| {
+            let within = asked.within.as_ref().map(|within| corpus::within(corpus, within));
+            Query { text: &asked.query, k: asked.k as usize, within }
+        });
+        let mut found = self.index.search(&queries.collect::<Vec<_>>(), scratch).into_iter();
+        let answered = asked.iter().map(|asked| match asked {
+            Ok(_) => ranked(found.next().unwrap_or_default(), Work::default()),
+            Err(refused) => refused.clone(),
+        });
+        answered.collect()
+    }
+}
+
+impl<I: WordIndex> Service for WordRetriever<I> {
+    fn probe(&self, _: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+        let bytes = self.path.metadata().map_or(0, |file| file.len());
+        let index = IndexState { path: self.path.clone(), bytes, passages_to_embed: 0 };
+        Ok(retriever(&self.definition, Some(index)))
+    }
+
+    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
+        let mut scratch = Scratch::default();
+        thread.serve_batches(tasks, |requests| (self.retrieve(&thread.corpus, requests, &mut scratch), 0));
+    }
+
+    fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
+        self.retrieve(corpus, &[request], &mut Scratch::default()).remove(0)
+    }
 }
 
 /// The response with these hits.
 pub(super) fn ranked(hits: Vec<Hit>, work: Work) -> Response {
-    let hits = hits.into_iter().map(|hit| Found { passage: request::PassageId(hit.id), score: hit.score }).collect();
-    Response::answer(Answer::Retrieve(hits), work)
+    let ranked = |hit: Hit| RankedPassage { passage: request::PassageId(hit.id), score: hit.score };
+    Response::answer(Answer::Retrieve(hits.into_iter().map(ranked).collect()), work)
+}
+
+/// The corpus as an index reads it.
+pub(super) struct CorpusTexts<'a>(&'a Corpus);
+
+impl Passages for CorpusTexts<'_> {
+    fn len(&self) -> u32 {
+        // A corpus has at most u32::MAX passages: its ids are u32.
+        self.0.len() as u32
+    }
+
+    fn title(&self, id: u32) -> &str {
+        self.0.title(PassageId(id))
+    }
+
+    fn text(&self, id: u32) -> &str {
+        self.0.text(PassageId(id))
+    }
 }

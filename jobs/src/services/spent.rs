@@ -1,6 +1,5 @@
 //! What services did, as counters that their threads share.
 
-use super::Catalogue;
 use hopeval_methods::Response;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,9 +72,9 @@ impl Spent {
 /// What the services of a worker did, by name.
 pub type Books = Arc<BTreeMap<Arc<str>, Spent>>;
 
-/// Books for every service of a catalogue.
-pub fn books(catalogue: &Catalogue) -> Books {
-    Arc::new(catalogue.infos.keys().map(|name| (Arc::clone(name), Spent::default())).collect())
+/// Books for the services of these names.
+pub fn books<'a>(names: impl IntoIterator<Item = &'a Arc<str>>) -> Books {
+    Arc::new(names.into_iter().map(|name| (Arc::clone(name), Spent::default())).collect())
 }
 
 pub(super) fn add(counter: &AtomicU64, n: u64) {

@@ -12,157 +12,19 @@
 //! frame are hopeval's own wording; the paper's structure is two blanks, and one template for instructions after the documents and
 //! one for those before.
 
+use crate::clock::now_ms;
 use crate::error::JobError;
-use crate::job::{Job, Service};
-use crate::run::journal::now_ms;
-use crate::run::machines::{bucket, key};
-use crate::services::Catalogue;
+use crate::job::infill::{BLANK, Fill, Infill, PLACE};
+use crate::services::catalogue::Catalogue;
+use crate::services::key::{bucket, key};
 use crate::services::record::Record;
 use hopeval_methods::request::{Generate, Sampling, TextFormat};
 use hopeval_methods::{Kind, Prompt, Request, Response, ServiceName};
 use hopeval_results::journal::write_segment;
 use hopeval_results::{Entry, Journal, Store, layout};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Instant;
-
-/// What a template leaves to the model.
-const BLANK: &str = "{blank}";
-
-/// Where a frame has the template.
-const PLACE: &str = "{instruction}";
-
-/// hopeval's own templates.
-const TEMPLATES: &str = include_str!("templates.json");
-
-/// Candidates that a language model fills in: `[tune.select.generate]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Infill {
-    /// The encoder-decoder that fills in: T5-Base in the paper.
-    pub service: String,
-    /// Texts with `{blank}`s, or tables of `text` and the `position` of the instruction; draws go round them.
-    #[serde(default = "own_templates")]
-    pub templates: Vec<Template>,
-    /// What the model reads, with `{instruction}` where the template stands.
-    #[serde(default = "usual_frame")]
-    pub frame: String,
-    /// Phrases that are taken out of what comes out: they only lead the model (appendix A.2).
-    #[serde(default)]
-    pub drop: Vec<String>,
-    /// How many samples, over all templates.
-    #[serde(default = "usual_draws")]
-    pub draws: u32,
-    /// The likeliest tokens that are drawn from; 0 for all.
-    #[serde(default = "usual_top_k")]
-    pub top_k: u32,
-    /// Divides the logits.
-    #[serde(default = "usual_temperature")]
-    pub temperature: f64,
-    /// Tokens of a sample at most.
-    #[serde(default = "usual_max_tokens")]
-    pub max_tokens: u32,
-    /// Whether blanks are filled in at once or one after the other.
-    #[serde(default)]
-    pub fill: Fill,
-}
-
-/// A text with blanks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "expected a text with {blank}, or a table of `text` and `position`")]
-pub enum Template {
-    /// An instruction at the method's position.
-    Text(String),
-    /// An instruction with a position of its own.
-    Placed {
-        /// With blanks.
-        text: String,
-        /// `after` or `before`.
-        position: String,
-    },
-}
-
-/// In how many steps blanks are filled in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fill {
-    /// All in one text, between sentinels: what a T5 is trained to write.
-    #[default]
-    Together,
-    /// One after the other, each with those before it filled in: for models that write no sentinels.
-    InTurn,
-}
-
-fn own_templates() -> Vec<Template> {
-    serde_json::from_str(TEMPLATES).expect("embedded templates are a list of templates; this is a bug")
-}
-
-fn usual_frame() -> String {
-    format!("Instruction: {PLACE} Question:")
-}
-
-fn usual_draws() -> u32 {
-    200
-}
-
-fn usual_top_k() -> u32 {
-    10
-}
-
-fn usual_temperature() -> f64 {
-    1.0
-}
-
-fn usual_max_tokens() -> u32 {
-    32
-}
-
-impl Template {
-    fn text(&self) -> &str {
-        match self {
-            Self::Text(text) | Self::Placed { text, .. } => text,
-        }
-    }
-
-    /// A value of the parameter `instructions`.
-    fn value(&self, text: String) -> Value {
-        match self {
-            Self::Text(_) => Value::String(text),
-            Self::Placed { position, .. } => json!([{"text": text, "position": position}]),
-        }
-    }
-}
-
-impl Infill {
-    /// The first thing that makes no sense: its key, what it is, what is allowed.
-    pub(crate) fn wrong(&self, job: &Job) -> Option<(&'static str, String, &'static str)> {
-        if !matches!(job.service.get(&self.service), Some(Service::Lm(_))) {
-            return Some(("service", self.service.clone(), "the name of a service of kind \"lm\""));
-        }
-        if self.templates.is_empty() {
-            return Some(("templates", "[]".into(), "at least one template"));
-        }
-        if let Some(without) = self.templates.iter().find(|template| !template.text().contains(BLANK)) {
-            return Some(("templates", without.text().to_owned(), "texts with at least one {blank}"));
-        }
-        if let Some(Template::Placed { position, .. }) = self.templates.iter().find(
-            |t| matches!(t, Template::Placed { position, .. } if !["after", "before"].contains(&position.as_str())),
-        ) {
-            return Some(("templates", position.clone(), "the positions after and before"));
-        }
-        if self.frame.matches(PLACE).count() != 1 {
-            return Some(("frame", self.frame.clone(), "a text with {instruction} once"));
-        }
-        if self.draws == 0 || self.max_tokens == 0 {
-            return Some(("draws, max_tokens", "0".into(), "at least 1"));
-        }
-        if !(self.temperature.is_finite() && self.temperature > 0.0) {
-            return Some(("temperature", self.temperature.to_string(), "a number above 0"));
-        }
-        None
-    }
-}
 
 /// What came of all draws.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -405,8 +267,10 @@ fn ask_all(catalogue: &Catalogue, batch: &[Request], missing: &[usize]) -> Vec<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::infill::{Template, own_templates};
     use hopeval_methods::response::{Finish, Generation};
     use hopeval_methods::{Answer, Ask, Content, Part, Work};
+    use serde_json::json;
 
     const TEMPLATE: &str = "{blank} the documents above {blank} question.";
 

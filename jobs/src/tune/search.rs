@@ -1,23 +1,27 @@
 //! One search: the job that evaluates its candidates, and the selection that comes of it.
 
-use super::{Select, Tune, infill};
+use super::infill;
+use crate::cache::Report;
+use crate::choices;
 use crate::choices::selection::{Ranked, Selection};
-use crate::choices::{self, Sampled, Watch};
+use crate::choices::watch::{Sampled, Watch};
 use crate::error::JobError;
+use crate::job::file::{Job, MethodEntry};
 use crate::job::sweep::Configuration;
-use crate::job::{Job, MethodEntry, Service};
-use crate::prepare::corpora::{Report, spec};
+use crate::job::tune::{Select, Tune};
+use crate::places::Places;
+use crate::prepare::corpora::spec;
 use crate::prepare::draw::Drawn;
+use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions::ALL;
 use crate::report::show;
-use crate::run::{Open, Places};
-use crate::services::Catalogue;
+use crate::run::open::Open;
+use crate::services::catalogue::Catalogue;
 use hopeval_datasets::{Policy, Questions};
 use hopeval_results::Store;
 use hopeval_results::tables::{MeasureRow, questions as question_table};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// A search that is to be run.
 pub struct Search {
@@ -236,16 +240,13 @@ fn keep_named_services(job: &mut Job) {
     for value in job.method.values().flat_map(|entry| entry.parameters.values()) {
         named.extend(value.as_str().map(ToOwned::to_owned));
     }
-    let encoders: Vec<String> = job
+    let needed: Vec<String> = job
         .service
         .iter()
         .filter(|(name, _)| named.contains(*name))
-        .filter_map(|(_, service)| match service {
-            Service::Dense(settings) => Some(settings.encoder.clone()),
-            _ => None,
-        })
+        .filter_map(|(_, service)| service.settings().needs().map(ToOwned::to_owned))
         .collect();
-    named.extend(encoders);
+    named.extend(needed);
     job.service.retain(|name, _| named.contains(name));
 }
 
@@ -253,12 +254,10 @@ fn keep_named_services(job: &mut Job) {
 fn generator(sampled: &Job, service: &str, places: &Places, report: Report<'_>) -> Result<Catalogue, JobError> {
     let mut job = sampled.clone();
     job.service.retain(|name, _| name == service);
-    let corpus = places.cache.corpus(&job, report)?;
-    let engines = places.cache.engines(&job, &corpus, places.threads, report)?;
-    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
-    catalogue.open(report)?;
+    let opened = OpenedJob::open(&job, &places.cache, places.threads, false, report)?;
+    opened.catalogue.open_all(report)?;
     report("candidates", 0);
-    Ok(catalogue)
+    Ok(opened.catalogue)
 }
 
 /// Refuses a sample that has questions of the evaluated ones.

@@ -2,12 +2,17 @@
 
 use super::probe::Probe;
 use hopeval_jobs::Job;
-use hopeval_jobs::corpora::Cache;
-use hopeval_jobs::host::Company;
-use hopeval_jobs::job::Service;
-use hopeval_jobs::run::{self, Generation, Open, Places};
-use hopeval_jobs::services::Catalogue;
-use hopeval_jobs::tables;
+use hopeval_jobs::cache::Cache;
+use hopeval_jobs::places::Places;
+use hopeval_jobs::prepare::opening::OpenedJob;
+use hopeval_jobs::report::tables;
+use hopeval_jobs::run::generation::{Generation, fence};
+use hopeval_jobs::run::machines::Company;
+use hopeval_jobs::run::make::make;
+use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::transcript::transcript;
+use hopeval_jobs::services::ServiceEntry;
+use hopeval_jobs::services::catalogue::Catalogue;
 use hopeval_results::tables::{CostRow, FinalOutcomeRow, read_table};
 use hopeval_results::{Store, layout};
 use std::collections::BTreeMap;
@@ -83,23 +88,18 @@ impl Bench {
     fn without_models(&self, run: &Open) -> Catalogue {
         let mut job = self.job.clone();
         for service in job.service.values_mut() {
-            if let Service::Lm(settings) = service {
+            if let ServiceEntry::Lm(settings) = service {
                 settings.model = "gone".to_owned();
             }
         }
         let corpus = Arc::clone(&run.company.catalogue.corpus);
-        let engines = run.places.cache.engines(&job, &corpus, 1, &|_, _| ()).unwrap();
-        Catalogue::new(corpus, engines, &job.service)
+        Catalogue::open(corpus, &job.service, &run.places.cache, 1, job.run.mode, &|_, _| ()).unwrap()
     }
 
     /// The job's services.
     pub(crate) fn catalogue(&self) -> Catalogue {
         let Places { cache, .. } = self.places("none");
-        let mut job = self.job.clone();
-        cache.world(&mut job, &|_, _| ()).unwrap();
-        let corpus = cache.corpus(&job, &|_, _| ()).unwrap();
-        let engines = cache.engines(&job, &corpus, 1, &|_, _| ()).unwrap();
-        Catalogue::new(corpus, engines, &job.service)
+        OpenedJob::open(&self.job, &cache, 1, false, &|_, _| ()).unwrap().catalogue
     }
 
     /// The bytes of its indexes, by name.
@@ -111,10 +111,10 @@ impl Bench {
     /// Evaluates the job, with [`Probe`] in the place of its method.
     pub(crate) fn evaluate(&self, store: &str, workers: usize) -> Ended {
         let places = self.places(store);
-        let run = run::make(&self.job, &places, None, &|_, _| ()).unwrap();
+        let run = make(&self.job, &places, None, &|_, _| ()).unwrap();
         let mut open = Open::open(&places, &run, &|_, _| ()).unwrap();
         open.company = Arc::new(Company::new(vec![Box::new(Probe::default())], Arc::clone(&open.company.catalogue)));
-        let number = run::fence(&places.store, &open.record, "test", 1, workers).unwrap();
+        let number = fence(&places.store, &open.record, "test", 1, workers).unwrap();
         open.open_services(&|_, _| ()).unwrap();
         let (generation, ledger) = Generation::join(open, number, Some("test")).unwrap();
         let generation = Arc::new(generation);
@@ -142,7 +142,7 @@ impl Bench {
             Arc::new(Company::new(vec![Box::new(Probe::default())], Arc::new(self.without_models(&elsewhere))));
         let rows = elsewhere.questions(&log, 0).unwrap();
         let question = rows.map(Result::unwrap).nth(3).unwrap();
-        let transcript = tables::transcript(&elsewhere, 0, &question).unwrap();
+        let transcript = transcript(&elsewhere, 0, &question).unwrap();
         assert_eq!(transcript.outcome.answer, outcomes[3].answer);
         Ended {
             tables: ["outcomes", "scores", "measures"].map(bytes).into(),

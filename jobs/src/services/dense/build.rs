@@ -14,9 +14,10 @@
 //! clears away what it had written.
 
 use super::{Dense, failed};
+use crate::cache::Report;
 use crate::error::JobError;
-use crate::prepare::corpora::Report;
-use crate::services::{Engine, Engines, Fault};
+use crate::fault::Fault;
+use crate::services::service::Services;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseWriter, IndexError};
 use hopeval_lm::engine::Completion;
@@ -88,7 +89,7 @@ impl Building {
     }
 }
 
-/// Makes, together with all other workers, every dense index that a process lacks. Every worker calls it, with the same engines.
+/// Makes, together with all other workers, every dense index that a process lacks. Every worker calls it, with the same services.
 ///
 /// # Errors
 /// An encoder that cannot be opened, a place that cannot be read; also what went wrong meanwhile, which `building`'s fault
@@ -96,19 +97,18 @@ impl Building {
 pub fn make(
     worker: &mut Worker,
     corpus: &Arc<Corpus>,
-    engines: &Engines,
+    services: &Services,
     building: &Arc<Building>,
 ) -> Result<(), JobError> {
-    for (name, engine) in engines {
-        let Engine::Dense(dense) = &**engine else { continue };
-        let mut lacks = building.speaks_for(name) && dense.lacks(corpus)?;
+    for (name, dense) in Dense::among(services) {
+        let mut lacks = building.speaks_for(&name) && dense.lacks(corpus)?;
         if lacks && corpus.is_empty() {
             // Nobody has a row to send.
             dense.writer(corpus)?.finish().map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
             lacks = false;
         }
         let wish = lacks.then(|| Wish::new(&dense.place(corpus, dense.model()?).1, worker.index())).transpose()?;
-        let probe = render(worker, wish, corpus, dense, building);
+        let probe = render(worker, wish, corpus, &dense, building);
         while !probe.done() {
             if let Some(error) = building.fault.take() {
                 return Err(error);
@@ -124,13 +124,17 @@ pub fn make(
 ///
 /// # Errors
 /// As [`make`].
-pub(in crate::services) fn alone(corpus: &Arc<Corpus>, engines: &Engines, report: Report<'_>) -> Result<(), JobError> {
+pub(in crate::services) fn alone(
+    corpus: &Arc<Corpus>,
+    services: &Services,
+    report: Report<'_>,
+) -> Result<(), JobError> {
     let building = Arc::new(Building::default());
-    let (corpus, engines, shared) = (Arc::clone(corpus), engines.clone(), Arc::clone(&building));
+    let (corpus, services, shared) = (Arc::clone(corpus), services.clone(), Arc::clone(&building));
     let (sender, receiver) = channel();
     let work = move || {
         let made = timely::execute_directly(move |worker| {
-            let made = make(worker, &corpus, &engines, &shared);
+            let made = make(worker, &corpus, &services, &shared);
             if made.is_err() {
                 worker.installed_dataflows().into_iter().for_each(|dataflow| worker.drop_dataflow(dataflow));
             }

@@ -14,44 +14,22 @@
 //! workers. Scores do not depend on the part and rankings are a total order, so the answer has the same bits as that of the whole
 //! index. A part that cannot be searched fails the query: half a ranking is none.
 
+use super::query::{Found, Inlet, Query};
 use super::{Dense, Embedded, refused, response};
-use crate::services::desk::{Counter, Task, answered, drain, spawn, waited};
+use crate::fault::Fault;
+use crate::services::service::Services;
 use crate::services::spent::{Books, Took, elapsed_us, shares};
-use crate::services::{Catalogue, Engine, Engines, Fault};
+use crate::services::thread::{ServiceThread, Task, answered, drain, spawn, waited};
 use hopeval_index::{DenseQuery, Hit, Scratch};
 use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, Work};
 use hopeval_operators::scatter::{self, End, Shard};
 use hopeval_operators::ticket::Ticket;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
-
-/// Where one worker's queries set out.
-pub type Inlet = scatter::Inlet<Query, Found>;
-
-/// A query on its way to all workers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Query {
-    /// The service whose index is searched.
-    pub service: ServiceName,
-    /// The question's vector.
-    pub vector: Vec<f32>,
-    /// The most hits to return.
-    pub k: usize,
-    /// The passages to search; all where `None`.
-    pub within: Option<Vec<u32>>,
-}
-
-/// What one worker's part has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
-    /// The best of the part.
-    pub ranking: Result<Vec<Hit>, Failure>,
-    /// Its share of the microseconds that the part's search took.
-    pub service_us: u64,
-}
+#[cfg(test)]
+mod tests;
 
 /// What one of several workers takes part with.
 pub struct Spread {
@@ -66,11 +44,11 @@ pub struct Spread {
 impl Spread {
     /// For worker `worker` of `workers`; none where it is alone, or there is no dense index. All workers of a run come to
     /// the same, whatever process they are in.
-    pub fn open(catalogue: &Catalogue, worker: usize, workers: usize) -> Option<Self> {
-        let dense = catalogue.engines.values().any(|engine| matches!(**engine, Engine::Dense(_)));
-        (dense && workers > 1).then(|| {
+    pub fn open(services: &Services, worker: usize, workers: usize) -> Option<Self> {
+        let has_dense = Dense::among(services).next().is_some();
+        (has_dense && workers > 1).then(|| {
             let (inlet, queries) = scatter::inlet();
-            Self { inlet, queries, shards: Shards::open(&catalogue.engines, worker, workers) }
+            Self { inlet, queries, shards: Shards::open(services, worker, workers) }
         })
     }
 }
@@ -85,15 +63,14 @@ pub struct Shards {
 
 impl Shards {
     /// Part `worker` of `workers` of each index, searched by a thread of its own.
-    fn open(engines: &Engines, worker: usize, workers: usize) -> Self {
+    fn open(services: &Services, worker: usize, workers: usize) -> Self {
         let mut queues = BTreeMap::new();
-        for (name, engine) in engines {
-            let Engine::Dense(dense) = &**engine else { continue };
-            let ((sender, receiver), dense) = (channel(), Arc::clone(dense));
+        for (name, dense) in Dense::among(services) {
+            let (sender, receiver) = channel();
             spawn(&format!("shard {name}"), move || {
                 search(&Part { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
             });
-            queues.insert(Arc::clone(name), sender);
+            queues.insert(name, sender);
         }
         Self { queues }
     }
@@ -165,29 +142,23 @@ fn search(part: &Part<'_>, receiver: &Receiver<Vec<Waiting>>) {
 }
 
 /// The service thread of a dense index where several workers search it: embeds what waits, and lets all workers rank.
-pub(in crate::services) fn serve(
-    counter: &Counter,
-    dense: &Dense,
-    receiver: &Receiver<Task>,
-    batch: usize,
-    inlet: &Inlet,
-) {
-    while let Some(tasks) = drain(receiver, batch) {
+pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task>, inlet: &Inlet) {
+    while let Some(tasks) = drain(tasks, thread.batch) {
         let begun = Instant::now();
         let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
         let (embedded, device_us) =
-            dense.embed(&counter.catalogue.corpus, &requests, counter.books.get(&counter.name), counter.worker);
+            dense.embed(&thread.corpus, &requests, thread.books.get(&thread.name), thread.worker);
         let device_us = device_us / tasks.len() as u64;
         let shares = shares(elapsed_us(begun), tasks.len());
         let (mut asked, mut settled) = (Vec::new(), Vec::new());
         for ((task, embedded), embedding_us) in tasks.into_iter().zip(embedded).zip(shares) {
-            let (name, books) = (Arc::clone(&counter.name), Arc::clone(&counter.books));
-            let fault = counter.fault.clone();
+            let (name, books) = (Arc::clone(&thread.name), Arc::clone(&thread.books));
+            let fault = thread.fault.clone();
             let under_way =
                 |work, report, k| UnderWay { task, name, books, fault, work, report, k, embedding_us, device_us };
             match embedded {
                 Ok(Embedded { vector, work, report, k, within }) => {
-                    let service = ServiceName(Arc::clone(&counter.name));
+                    let service = ServiceName(Arc::clone(&thread.name));
                     let under_way = under_way(work, report, k);
                     let end: End<Found> = Box::new(move |found| under_way.end(found));
                     asked.push((Query { service, vector, k, within }, end));
@@ -252,6 +223,3 @@ fn merged(found: Vec<Found>, k: usize) -> Result<Vec<Hit>, Failure> {
     let rankings: Vec<Vec<Hit>> = found.into_iter().map(|found| found.ranking).collect::<Result<_, _>>()?;
     Ok(Hit::merge(rankings.iter().map(Vec::as_slice), k))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,7 @@
 //! `Embed`: a vector of a text, pooled and scaled as the settings say. Dense retrieval embeds by the same functions.
 
+use super::model::{Asked, Charge, Ending, Model, encoded};
 use super::prompts::untokenised;
-use super::{Asked, Charge, Ending, Model, encoded};
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::engine::Completion;

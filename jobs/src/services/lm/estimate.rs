@@ -3,7 +3,7 @@
 //! Nothing is computed. Tokens are those of the real prompts; what the model would say is not known, and guessed from the
 //! words that texts have in common, so that a machine takes about as many rounds as it would.
 
-use super::{Asked, Model};
+use super::model::{Asked, Model};
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;

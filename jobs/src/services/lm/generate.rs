@@ -1,7 +1,7 @@
 //! `Generate`: a continuation by a language model of one's own. It cannot promise a format; roles are not marked, for
 //! these are completion models.
 
-use super::{Asked, Model, another};
+use super::model::{Asked, Model, another};
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::Family;
 use hopeval_lm::generate::cut_at_stop;

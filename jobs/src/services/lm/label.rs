@@ -1,9 +1,9 @@
 //! `Label` and `Filter`: EfficientRAG's labeler and filter, word by word (section 3.1; methods of tokenisation and decoding
 //! are the official script's).
 
+use super::model::{Asked, Model, encoded};
 use super::prompts::untokenised;
 use super::settings::LabelScope;
-use super::{Asked, Model, encoded};
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::heads::highest;

@@ -1,9 +1,9 @@
 //! `Rerank` and `Entail`: sequence classifiers over pairs of texts.
 
+use super::model::{Asked, Ending, Model, encoded};
 use super::prompts::untokenised;
 use super::read::Context;
 use super::settings::LmSettings;
-use super::{Asked, Ending, Model, encoded};
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;

@@ -1,6 +1,6 @@
 //! Prompts: the protocol's parts, with their passages' texts, put together by the engine's rules.
 
-use super::Model;
+use super::model::Model;
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::prompt::{self as engine, PromptError, assemble};

@@ -1,6 +1,6 @@
 //! `Read`: answer spans by an extractive reader (Devlin et al. 2019, section 4.2; with a rank head as in MDR).
 
-use super::{Asked, Model, encoded};
+use super::model::{Asked, Model, encoded};
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::Read;

@@ -1,7 +1,7 @@
 //! `Score`: the log-likelihood of a target after a prompt, as rows for a grid of temperatures (PromptRank, section 2.2).
 
+use super::model::{Asked, Model, another};
 use super::prompts::untokenised;
-use super::{Asked, Model, another};
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::Family;
 use hopeval_lm::request as engine;

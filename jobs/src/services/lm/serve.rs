@@ -1,9 +1,10 @@
 //! The service thread of one worker: tokenises what waits, hands it to the engine, and never waits for it.
 
-use super::{Asked, Lm};
-use crate::services::Fault;
-use crate::services::desk::{Counter, Task, answered, drain, waited};
+use super::Lm;
+use super::model::Asked;
+use crate::fault::Fault;
 use crate::services::spent::{Books, Took, add, microjoules, microseconds};
+use crate::services::thread::{ServiceThread, Task, answered, drain, waited};
 use hopeval_lm::engine::{Completion, Engine, Reply};
 use hopeval_lm::request::Request;
 use hopeval_methods::{FailureKind, Response};
@@ -18,25 +19,25 @@ const MOST: usize = 256;
 type Asking = Vec<(Request, Reply)>;
 
 /// Serves until nobody can ask any more. What came together goes to the engine together.
-pub(in crate::services) fn serve(counter: &Counter, lm: &Lm, receiver: &Receiver<Task>) {
+pub(super) fn serve(thread: &ServiceThread, lm: &Lm, receiver: &Receiver<Task>) {
     while let Some(tasks) = drain(receiver, MOST) {
-        let asked: Asking = tasks.into_iter().flat_map(|task| take(counter, lm, task)).collect();
-        if let Some(engine) = lm.engine(counter.worker) {
-            tell_halved(counter, lm, engine);
+        let asked: Asking = tasks.into_iter().flat_map(|task| take(thread, lm, task)).collect();
+        if let Some(engine) = lm.engine(thread.worker) {
+            tell_halved(thread, lm, engine);
             engine.submit_all(asked);
         }
     }
-    if let Some(engine) = lm.engine(counter.worker) {
-        tell_halved(counter, lm, engine);
+    if let Some(engine) = lm.engine(thread.worker) {
+        tell_halved(thread, lm, engine);
     }
 }
 
 /// Says once, where it is so, that memory is too little for the batches: no figure changes, but the run is slower than it could
 /// be. Workers share engines, and their settings: what one has told, the others need not.
-fn tell_halved(counter: &Counter, lm: &Lm, engine: &Engine) {
+fn tell_halved(thread: &ServiceThread, lm: &Lm, engine: &Engine) {
     let halved = engine.counters().halved.load(Ordering::Relaxed);
     if halved > 0 && !lm.told_halved.swap(true, Ordering::Relaxed) {
-        let (service, worker) = (&*counter.name, counter.worker);
+        let (service, worker) = (&*thread.name, thread.worker);
         tracing::warn!(
             service,
             worker,
@@ -47,11 +48,10 @@ fn tell_halved(counter: &Counter, lm: &Lm, engine: &Engine) {
 }
 
 /// What is to be asked for a request; nothing where the engine need not be asked.
-fn take(counter: &Counter, lm: &Lm, task: Task) -> Asking {
-    let till =
-        Till { name: Arc::clone(&counter.name), books: Arc::clone(&counter.books), fault: counter.fault.clone() };
+fn take(thread: &ServiceThread, lm: &Lm, task: Task) -> Asking {
+    let till = Till { name: Arc::clone(&thread.name), books: Arc::clone(&thread.books), fault: thread.fault.clone() };
     let prepared = match lm.opened() {
-        Some(model) => model.prepare(&counter.catalogue.corpus, &task.0.request),
+        Some(model) => model.prepare(&thread.corpus, &task.0.request),
         // It was opened before the dataflow was built.
         None => Err(Box::new(Response::failure(FailureKind::Unavailable, "the model is not open: this is a bug"))),
     };

@@ -1,6 +1,7 @@
 //! The keys of a `kind = "lm"` service.
 
-use super::super::models;
+use crate::bad_value::{BadValue, ensure};
+use crate::services::models;
 use hopeval_lm::devices::DeviceName;
 use hopeval_lm::engine::Options;
 use hopeval_lm::request::Want;
@@ -179,7 +180,7 @@ impl LmSettings {
     }
 
     /// The same where one request's time counts: what was encoded for others is not kept.
-    pub(crate) fn alone(&self) -> Self {
+    pub(super) fn alone(&self) -> Self {
         Self { states_tokens: Some(0), ..self.clone() }
     }
 
@@ -202,18 +203,17 @@ impl LmSettings {
     }
 
     /// Makes the folder of a model, if it is one, independent of the working directory.
-    pub(crate) fn resolve(&mut self, base: &Path) {
+    pub(super) fn resolve_model(&mut self, base: &Path) {
         self.model = models::resolved(base, std::mem::take(&mut self.model));
     }
 
-    /// The first setting that makes no sense: its key, what it is, what is allowed.
-    pub(crate) fn wrong(&self) -> Option<(&'static str, String, &'static str)> {
-        if self.model.is_empty() {
-            return Some(("model", "nothing".into(), "a folder, ORG/NAME or hopeval:NAME"));
-        }
-        if self.threads == Some(0) {
-            return Some(("threads", "0".into(), "at least 1"));
-        }
+    /// Refuses values that make no sense.
+    ///
+    /// # Errors
+    /// The first such value.
+    pub(super) fn check_values(&self) -> Result<(), BadValue> {
+        ensure(!self.model.is_empty(), || BadValue::new("model", "nothing", "a folder, ORG/NAME or hopeval:NAME"))?;
+        ensure(self.threads != Some(0), || BadValue::new("threads", "0", "at least 1"))?;
         let tokens = [
             ("batch_tokens", self.batch_tokens.unwrap_or(1), 1),
             ("states_tokens", self.states_tokens.unwrap_or(1), 1),
@@ -227,8 +227,9 @@ impl LmSettings {
             ("max_tokens", self.max_tokens, 4),
         ];
         let allowed = "a number of tokens, at least a few, at most 1073741824";
-        let wrong = tokens.into_iter().find(|&(_, tokens, least)| !(least..=MOST_TOKENS).contains(&tokens));
-        wrong.map(|(key, tokens, _)| (key, tokens.to_string(), allowed))
+        tokens.into_iter().try_for_each(|(key, tokens, least)| {
+            ensure((least..=MOST_TOKENS).contains(&tokens), || BadValue::new(key, tokens.to_string(), allowed))
+        })
     }
 }
 
@@ -272,12 +273,10 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_named() {
-        assert_eq!(settings("").wrong(), None);
-        assert_eq!(settings("threads = 0").wrong().map(|wrong| wrong.0), Some("threads"));
-        assert_eq!(
-            settings("label_tokens = 3").wrong().map(|wrong| (wrong.0, wrong.1)),
-            Some(("label_tokens", "3".into()))
-        );
+        assert_eq!(settings("").check_values(), Ok(()));
+        assert_eq!(settings("threads = 0").check_values().unwrap_err().key, "threads");
+        let few = settings("label_tokens = 3").check_values().unwrap_err();
+        assert_eq!((few.key.as_str(), few.found.as_str()), ("label_tokens", "3"));
         let unknown = toml::from_str::<LmSettings>("model = \"m\"\nlabels = 3").unwrap_err().to_string();
         assert!(unknown.contains("label_tokens"), "{unknown}");
     }

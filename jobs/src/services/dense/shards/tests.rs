@@ -24,7 +24,7 @@ fn dense(dir: &Path) -> Dense {
     writer.finish().unwrap();
     let settings: DenseSettings = serde_json::from_value(json!({"encoder": "encoder"})).unwrap();
     let encoder: LmSettings = serde_json::from_value(json!({"model": "none"})).unwrap();
-    let dense = Dense::new("dense", &settings, Arc::new(Lm::new("encoder", &encoder, 1, dir)), dir, false);
+    let dense = Dense::new("dense", &settings, Arc::new(Lm::new("encoder", encoder, 1, dir)), dir.to_owned(), false);
     let index = DenseIndex::open(&path, "corpus", &parameters).unwrap();
     assert!(dense.index.set(index).is_ok());
     dense
@@ -105,12 +105,12 @@ fn workers_ask_each_other_and_a_part_that_nobody_has_fails_the_query() {
     queries.push(Query { service: "unknown".into(), ..query(&[0.0; 3], 1, None) });
     let message = "a worker dropped its part of the search".to_owned();
     expected.push(Err(Failure { kind: FailureKind::Dropped, message }));
-    let engines = Engines::from([(Arc::from("dense"), Arc::new(Engine::Dense(Arc::new(dense))))]);
+    let services = Services::from([(Arc::from("dense"), Arc::new(dense) as _)]);
     let communication = timely::CommunicationConfig::ProcessBinary(3);
     let config = timely::Config { communication, worker: timely::WorkerConfig::default() };
     let guards = timely::execute(config, move |worker| {
         let (inlet, asked) = inlet();
-        let shards = Shards::open(&engines, worker.index(), worker.peers());
+        let shards = Shards::open(&services, worker.index(), worker.peers());
         let held = worker.dataflow::<u64, _, _>(|scope| {
             let (input, held) = scope.new_input::<Vec<()>>();
             scatter(held, asked, shards);

@@ -3,12 +3,15 @@
 //! Every passage keeps as many links, and every passage is linked to as often as some passage was; only what a link leads to
 //! is another passage, the same one for all links to it. What a method still finds through links it did not find by them.
 
+use super::service::{Availability, Opening, Service, ServiceSettings, cannot};
+use super::sparse;
+use crate::cache::Report;
+use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_methods::request::{self, Direction, Links};
-use hopeval_methods::{Answer, Ask, FailureKind, Request, Response, Work};
+use hopeval_methods::{Answer, Ask, FailureKind, Kind, Request, Response, Work};
 use serde::{Deserialize, Serialize};
-
-use super::cannot;
+use std::sync::Arc;
 
 /// The keys of a `kind = "shuffled_links"` service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +22,24 @@ pub struct ShuffledLinksSettings {
     pub seed: u64,
 }
 
+impl ServiceSettings for ShuffledLinksSettings {
+    fn may_answer(&self, kind: Kind) -> bool {
+        kind == Kind::Links
+    }
+
+    fn is_journalled(&self) -> bool {
+        false
+    }
+
+    fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn Service>, JobError> {
+        Ok(Arc::new(ShuffledLinks::new(self, opening.corpus.len() as u32)))
+    }
+}
+
 /// A permutation of a corpus's passages, both ways.
-pub struct ShuffledLinks {
+struct ShuffledLinks {
+    /// Part of the fingerprint.
+    definition: String,
     /// Where a link to a passage leads instead.
     instead: Vec<u32>,
     /// Of which passage a passage has the place.
@@ -29,7 +48,7 @@ pub struct ShuffledLinks {
 
 impl ShuffledLinks {
     /// For a corpus of `passages`: the same permutation wherever it is made.
-    pub fn new(settings: &ShuffledLinksSettings, passages: u32) -> Self {
+    fn new(settings: &ShuffledLinksSettings, passages: u32) -> Self {
         let mut draws = blake3::Hasher::new_derive_key("hopeval shuffled links 1")
             .update(&settings.seed.to_le_bytes())
             .finalize_xof();
@@ -44,11 +63,16 @@ impl ShuffledLinks {
         for (from, &to) in (0..passages).zip(&instead) {
             origin[to as usize] = from;
         }
-        Self { instead, origin }
+        Self { definition: sparse::definition("shuffled_links", settings), instead, origin }
+    }
+}
+
+impl Service for ShuffledLinks {
+    fn probe(&self, _: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+        Ok(Availability { answers: vec![Kind::Links], ..sparse::retriever(&self.definition, None) })
     }
 
-    /// Answers a look-up of links, at once.
-    pub(super) fn look_up(&self, corpus: &Corpus, request: &Request) -> Response {
+    fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
         let Ask::Links(Links { passage, direction, .. }) = &request.ask else { return cannot(request) };
         let asked = PassageId(passage.0);
         if !corpus.contains(asked) {

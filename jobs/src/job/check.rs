@@ -1,0 +1,116 @@
+//! Refuses values of a job that make no sense, before anything is built.
+
+mod tune;
+
+use super::file::{Job, MethodEntry, RunSettings};
+use crate::bad_value::{BadValue, ensure};
+use crate::error::JobError;
+use crate::services::corpus::CORPUS;
+use crate::services::service::SettingsError;
+use std::path::Path;
+
+/// Refuses the first value of `job` that makes no sense.
+///
+/// # Errors
+/// [`JobError::Value`] and [`JobError::Service`] name the file `path` and the key.
+pub(super) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
+    let wrong = |BadValue { key, found, allowed }| JobError::Value { path: path.into(), key, found, allowed };
+    questions(job).map_err(wrong)?;
+    tune::check(job).map_err(wrong)?;
+    for (name, method) in &job.method {
+        let table = format!("method.{name}");
+        sweeps(&table, method).and_then(|()| replicates(method)).map_err(|bad| wrong(bad.within(&table)))?;
+    }
+    run(&job.run).map_err(|bad| wrong(bad.within("run")))?;
+    services(job, path)
+}
+
+fn questions(job: &Job) -> Result<(), BadValue> {
+    ensure(!job.method.is_empty(), || BadValue::new("method", "nothing", "at least one [method.NAME]"))?;
+    let dataset = &job.dataset;
+    match (&dataset.world, dataset.questions.paths()) {
+        (None, []) => {
+            return Err(BadValue::new("dataset.questions", "nothing", "a file, several, or [dataset.world]"));
+        }
+        (Some(_), [_, ..]) => {
+            return Err(BadValue::new("dataset", "both `questions` and `world`", "one of `questions` and `world`"));
+        }
+        _ => {}
+    }
+    ensure(dataset.world.is_some() || !job.corpus.source.paths().is_empty(), || {
+        BadValue::new("corpus.source", "nothing", "files, folders, \"contexts\" or a built corpus")
+    })?;
+    if let Some(world) = &dataset.world {
+        world.check().map_err(|bad| bad.within("dataset.world"))?;
+    }
+    ensure(dataset.limit != Some(0), || BadValue::new("dataset.limit", "0", "at least 1"))?;
+    ensure(dataset.draw.is_none_or(|draw| draw.questions > 0), || {
+        BadValue::new("dataset.draw.questions", "0", "at least 1")
+    })
+}
+
+/// Checks the sweep of the method in `table`.
+fn sweeps(table: &str, method: &MethodEntry) -> Result<(), BadValue> {
+    for (parameter, values) in &method.sweep {
+        let key = || format!("sweep.{parameter}");
+        if let Some(fixed) = method.parameters.get(parameter) {
+            let allowed = "a value in `method.NAME` or values in `method.NAME.sweep`, not both";
+            return Err(BadValue::new(key(), format!("swept, and {fixed} in `{table}`"), allowed));
+        }
+        ensure(!values.is_empty(), || BadValue::new(key(), "[]", "at least one value"))?;
+        // Configurations are named by their values, and names are unique.
+        if let Some(twice) = values.iter().enumerate().find_map(|(i, v)| values[..i].contains(v).then_some(v)) {
+            return Err(BadValue::new(key(), format!("{twice} twice"), "values that each occur once"));
+        }
+    }
+    Ok(())
+}
+
+fn replicates(method: &MethodEntry) -> Result<(), BadValue> {
+    let Some((parameter, values)) = method.replicates.first_key_value() else { return Ok(()) };
+    let bad =
+        |parameter: &str, found: String, allowed| BadValue::new(format!("replicates.{parameter}"), found, allowed);
+    let count = values.len();
+    ensure(count >= 2, || bad(parameter, format!("{count} values"), "at least two values, one for each replicate"))?;
+    if let Some((other, values)) = method.replicates.iter().find(|(_, values)| values.len() != count) {
+        let allowed = "as many values as the other parameters of [replicates]";
+        return Err(bad(other, format!("{} values", values.len()), allowed));
+    }
+    match method.replicates.keys().find(|parameter| method.sweep.contains_key(*parameter)) {
+        Some(parameter) => Err(bad(parameter, "a swept parameter".to_owned(), "parameters that are not in [sweep]")),
+        None => Ok(()),
+    }
+}
+
+fn run(run: &RunSettings) -> Result<(), BadValue> {
+    ensure(run.chunk != Some(0), || BadValue::new("chunk", "0", "at least 1"))?;
+    ensure(run.in_flight != Some(0), || BadValue::new("in_flight", "0", "at least 1"))?;
+    ensure(run.batch != 0, || BadValue::new("batch", "0", "at least 1"))?;
+    if let Some(bad) = run.temperatures.iter().find(|t| !(t.is_finite() && **t > 0.0)) {
+        return Err(BadValue::new("temperatures", bad.to_string(), "numbers above 0"));
+    }
+    let share = run.allowed_failed;
+    ensure((0.0..=1.0).contains(&share), || {
+        BadValue::new("allowed_failed", share.to_string(), "a share between 0 and 1")
+    })?;
+    match run.price_per_device_hour.filter(|price| !(price.is_finite() && *price >= 0.0)) {
+        Some(price) => Err(BadValue::new("price_per_device_hour", price.to_string(), "a number, at least 0")),
+        None => Ok(()),
+    }
+}
+
+fn services(job: &Job, path: &Path) -> Result<(), JobError> {
+    for (name, service) in &job.service {
+        let table = format!("service.{name}");
+        let wrong = |BadValue { key, found, allowed }| JobError::Value { path: path.into(), key, found, allowed };
+        if name == CORPUS {
+            return Err(wrong(BadValue::new(table, name, "another name: `corpus` is the corpus itself")));
+        }
+        let others = |other: &str| job.service.get(other).map(|service| service.settings());
+        service.settings().check(&others).map_err(|error| match error {
+            SettingsError::Value(bad) => wrong(bad.within(&table)),
+            SettingsError::Index(source) => JobError::Service { path: path.into(), name: name.clone(), source },
+        })?;
+    }
+    Ok(())
+}

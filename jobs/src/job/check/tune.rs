@@ -1,0 +1,190 @@
+//! Refuses searches that make no sense: `[tune]` and its `[[tune.select]]`.
+
+use crate::bad_value::{BadValue, ensure};
+use crate::job::file::Job;
+use crate::job::infill::{BLANK, Infill, PLACE, Template};
+use crate::job::sample::Draw;
+use crate::job::tune::{Select, Tune};
+use hopeval_datasets::Format;
+use hopeval_measures::{MeasureSet, Profile};
+use hopeval_methods::Kind;
+use std::collections::BTreeSet;
+
+/// Checks the searches of a job, if it has any.
+///
+/// # Errors
+/// The first value that makes no sense.
+pub(super) fn check(job: &Job) -> Result<(), BadValue> {
+    let Some(tune) = &job.tune else { return Ok(()) };
+    sample(job, tune)?;
+    let mut names = BTreeSet::new();
+    for (n, search) in tune.select.iter().enumerate() {
+        let checked = select(search, tune, job).and_then(|()| {
+            ensure(names.insert(search.name.as_str()), || {
+                BadValue::new("name", &search.name, "names that each occur once")
+            })
+        });
+        checked.map_err(|bad| bad.within(&format!("tune.select[{n}]")))?;
+    }
+    Ok(())
+}
+
+/// Checks the questions that a job's searches look at.
+fn sample(job: &Job, tune: &Tune) -> Result<(), BadValue> {
+    ensure(tune.sample > 0, || BadValue::new("tune.sample", "0", "at least 1"))?;
+    match (&tune.world, tune.questions.paths()) {
+        (Some(_), [_, ..]) => {
+            return Err(BadValue::new("tune", "both `questions` and `world`", "one of `questions` and `world`"));
+        }
+        (None, [_, ..]) if job.corpus.source.paths().is_empty() => {
+            let allowed = "a world, since the job's passages are a world's, or files with a `corpus.source`";
+            return Err(BadValue::new("tune.questions", "files without passages", allowed));
+        }
+        _ => {}
+    }
+    if let Some(world) = &tune.world {
+        world.check().map_err(|bad| bad.within("tune.world"))?;
+    }
+    if tune.takes_own()
+        && let Some(draw) = job.dataset.draw
+        && draw != (Draw { rest: true, ..tune.draw() })
+    {
+        let allowed =
+            "nothing: all questions but the sample of [tune] are evaluated, unless [tune] names others to draw from";
+        return Err(BadValue::new("dataset.draw", format!("{} questions", draw.questions), allowed));
+    }
+    Ok(())
+}
+
+fn select(select: &Select, tune: &Tune, job: &Job) -> Result<(), BadValue> {
+    ensure(is_name(&select.name), || {
+        let allowed = "letters, digits, `-`, `_` and `.`, beginning with a letter or digit";
+        BadValue::new("name", &select.name, allowed)
+    })?;
+    let Some(method) = job.method.get(&select.method) else {
+        return Err(BadValue::new("method", &select.method, "the name of a [method.NAME] of this job"));
+    };
+    ensure(method.sweep.is_empty() && method.replicates.is_empty(), || {
+        BadValue::new("method", &select.method, "a method without [sweep] and [replicates]")
+    })?;
+    ensure(!["kind", "sweep", "replicates", "control"].contains(&select.parameter.as_str()), || {
+        BadValue::new("parameter", &select.parameter, "a parameter of the method")
+    })?;
+    candidates(select)?;
+    if let Some(generate) = &select.generate {
+        infill(generate, job).map_err(|bad| bad.within("generate"))?;
+    }
+    measure(select, tune, job)
+}
+
+fn candidates(select: &Select) -> Result<(), BadValue> {
+    let candidates = &select.candidates;
+    ensure(!candidates.is_empty() || select.generate.is_some(), || {
+        BadValue::new("candidates", "[]", "at least one value, or a table `generate`")
+    })?;
+    match candidates.iter().enumerate().find(|(n, value)| candidates[..*n].contains(value)) {
+        Some((_, twice)) => Err(BadValue::new("candidates", format!("{twice} twice"), "values that each occur once")),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a search's measure is one that the job computes.
+fn measure(select: &Select, tune: &Tune, job: &Job) -> Result<(), BadValue> {
+    let measure = tune.measure_of(select);
+    let format = tune.format.or(job.dataset.format).map_or("world", Format::name);
+    // Settings that no measure can have are told where the run is made.
+    let Ok(measures) = MeasureSet::new(&job.measures, Profile::for_dataset(format)) else { return Ok(()) };
+    ensure(measures.names().iter().any(|name| name == measure), || {
+        let allowed = "a measure of the job's [measures], such as recall_all@2 with 2 in `recall_at`";
+        BadValue::new("measure", measure, allowed)
+    })
+}
+
+fn infill(infill: &Infill, job: &Job) -> Result<(), BadValue> {
+    let writes = |name: &str| job.service.get(name).is_some_and(|s| s.settings().may_answer(Kind::Generate));
+    ensure(writes(&infill.service), || {
+        BadValue::new("service", &infill.service, "the name of a service of kind \"lm\"")
+    })?;
+    let templates = &infill.templates;
+    ensure(!templates.is_empty(), || BadValue::new("templates", "[]", "at least one template"))?;
+    if let Some(without) = templates.iter().find(|template| !template.text().contains(BLANK)) {
+        return Err(BadValue::new("templates", without.text(), "texts with at least one {blank}"));
+    }
+    for template in templates {
+        if let Template::Placed { position, .. } = template {
+            ensure(["after", "before"].contains(&position.as_str()), || {
+                BadValue::new("templates", position, "the positions after and before")
+            })?;
+        }
+    }
+    ensure(infill.frame.matches(PLACE).count() == 1, || {
+        BadValue::new("frame", &infill.frame, "a text with {instruction} once")
+    })?;
+    ensure(infill.draws > 0 && infill.max_tokens > 0, || BadValue::new("draws, max_tokens", "0", "at least 1"))?;
+    ensure(infill.temperature.is_finite() && infill.temperature > 0.0, || {
+        BadValue::new("temperature", infill.temperature.to_string(), "a number above 0")
+    })
+}
+
+/// Whether a text can name an object of a store wherever it is.
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    text.chars().all(plain) && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.len() <= 128
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Job;
+    use std::path::Path;
+
+    const HEAD: &str = "name = \"t\"\n[dataset]\nformat = \"hotpotqa\"\nquestions = \"dev.json\"\n[corpus]\nsource = \"contexts\"\n\
+        [service.s]\nkind = \"bm25\"\n[service.t5]\nkind = \"lm\"\nmodel = \"hopeval:scorer\"\n\
+        [method.m]\nkind = \"promptrank\"\nretriever = \"s\"\nscorer = \"t5\"\n";
+
+    fn message(rest: &str) -> String {
+        match Job::parse(&format!("{HEAD}{rest}"), Path::new("job.toml"), &[]) {
+            Ok(_) => panic!("{rest} was accepted"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_sample_of_the_dataset_itself_is_not_evaluated() {
+        let job = Job::parse(&format!("{HEAD}[tune]\nsample = 9\nseed = 4\n"), Path::new("job.toml"), &[]).unwrap();
+        let (draw, sample) = (job.dataset.draw.unwrap(), job.tune.as_ref().unwrap().over_sample(&job));
+        assert_eq!((draw.questions, draw.seed, draw.rest), (9, 4, true));
+        assert_eq!(sample.dataset.draw.map(|draw| (draw.questions, draw.seed, draw.rest)), Some((9, 4, false)));
+        // What is shown is a job that means the same.
+        let shown = toml::to_string_pretty(&job).unwrap();
+        assert_eq!(toml::to_string_pretty(&Job::parse(&shown, Path::new("/job.toml"), &[]).unwrap()).unwrap(), shown);
+        // Another source leaves the dataset whole.
+        let job =
+            Job::parse(&format!("{HEAD}[tune]\nquestions = \"train.json\"\n"), Path::new("/x/job.toml"), &[]).unwrap();
+        assert_eq!(job.dataset.draw, None);
+        assert_eq!(job.tune.unwrap().questions.paths(), [Path::new("/x/train.json")]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let select = |rest: &str| {
+            format!("[tune]\n[[tune.select]]\nname = \"a\"\nmethod = \"m\"\nparameter = \"temperature\"\n{rest}")
+        };
+        for (rest, expected) in [
+            ("[tune]\nsample = 0\n".to_owned(), "`tune.sample` = 0; allowed: at least 1"),
+            (select("candidates = []\n"), "`tune.select[0].candidates` = []; allowed: at least one value"),
+            (select("candidates = [1.0, 1.0]\n"), "1.0 twice"),
+            (select("candidates = [1.0]\nmeasure = \"recall_all@3\"\n"), "`tune.select[0].measure` = recall_all@3"),
+            (select("[tune.select.generate]\nservice = \"s\"\n"), "`tune.select[0].generate.service` = s"),
+            (select("[tune.select.generate]\nservice = \"t5\"\ntemplates = [\"no blank\"]\n"), "at least one {blank}"),
+            (select("candidates = [1.0]\n").replace("\"m\"", "\"n\""), "the name of a [method.NAME]"),
+            (select("candidates = [1.0]\n").replace("\"a\"", "\"../a\""), "`tune.select[0].name` = ../a"),
+            (select("candidates = [1.0]\n[method.m.sweep]\nhops = [1]\n"), "a method without [sweep]"),
+            ("[dataset.draw]\nquestions = 3\n[tune]\n".to_owned(), "`dataset.draw` = 3 questions"),
+            ("[method.m.replicates]\nhops = [1]\n".to_owned(), "`method.m.replicates.hops` = 1 values"),
+            ("[run]\ntemperatures = [0.0]\n".to_owned(), "`run.temperatures` = 0"),
+        ] {
+            let message = message(&rest);
+            assert!(message.contains(expected), "{rest}: {message}");
+        }
+    }
+}

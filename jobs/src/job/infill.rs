@@ -1,0 +1,113 @@
+//! `[tune.select.generate]`: instructions that a T5 fills into templates.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What a template leaves to the model.
+pub(crate) const BLANK: &str = "{blank}";
+
+/// Where a frame has the template.
+pub(crate) const PLACE: &str = "{instruction}";
+
+/// hopeval's own templates.
+const TEMPLATES: &str = include_str!("templates.json");
+
+/// Candidates that a language model fills in: `[tune.select.generate]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Infill {
+    /// The encoder-decoder that fills in: T5-Base in the paper.
+    pub service: String,
+    /// Texts with `{blank}`s, or tables of `text` and the `position` of the instruction; draws go round them.
+    #[serde(default = "own_templates")]
+    pub templates: Vec<Template>,
+    /// What the model reads, with `{instruction}` where the template stands.
+    #[serde(default = "usual_frame")]
+    pub frame: String,
+    /// Phrases that are taken out of what comes out: they only lead the model (appendix A.2).
+    #[serde(default)]
+    pub drop: Vec<String>,
+    /// How many samples, over all templates.
+    #[serde(default = "usual_draws")]
+    pub draws: u32,
+    /// The likeliest tokens that are drawn from; 0 for all.
+    #[serde(default = "usual_top_k")]
+    pub top_k: u32,
+    /// Divides the logits.
+    #[serde(default = "usual_temperature")]
+    pub temperature: f64,
+    /// Tokens of a sample at most.
+    #[serde(default = "usual_max_tokens")]
+    pub max_tokens: u32,
+    /// Whether blanks are filled in at once or one after the other.
+    #[serde(default)]
+    pub fill: Fill,
+}
+
+/// A text with blanks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a text with {blank}, or a table of `text` and `position`")]
+pub enum Template {
+    /// An instruction at the method's position.
+    Text(String),
+    /// An instruction with a position of its own.
+    Placed {
+        /// With blanks.
+        text: String,
+        /// `after` or `before`.
+        position: String,
+    },
+}
+
+/// In how many steps blanks are filled in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// All in one text, between sentinels: what a T5 is trained to write.
+    #[default]
+    Together,
+    /// One after the other, each with those before it filled in: for models that write no sentinels.
+    InTurn,
+}
+
+/// hopeval's own templates.
+pub(crate) fn own_templates() -> Vec<Template> {
+    serde_json::from_str(TEMPLATES).expect("embedded templates are a list of templates; this is a bug")
+}
+
+fn usual_frame() -> String {
+    format!("Instruction: {PLACE} Question:")
+}
+
+fn usual_draws() -> u32 {
+    200
+}
+
+fn usual_top_k() -> u32 {
+    10
+}
+
+fn usual_temperature() -> f64 {
+    1.0
+}
+
+fn usual_max_tokens() -> u32 {
+    32
+}
+
+impl Template {
+    /// Its text, blanks and all.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Placed { text, .. } => text,
+        }
+    }
+
+    /// A value of the parameter `instructions`.
+    pub(crate) fn value(&self, text: String) -> Value {
+        match self {
+            Self::Text(_) => Value::String(text),
+            Self::Placed { position, .. } => json!([{"text": text, "position": position}]),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Reads a job file with its overrides.
+
+use super::file::Job;
+use super::sample::Draw;
+use super::{check, overrides, preflight};
+use crate::error::JobError;
+use std::path::{Path, PathBuf};
+
+impl Job {
+    /// Reads a job file and applies `KEY=VALUE` overrides.
+    ///
+    /// # Errors
+    /// [`JobError`] that names the file, and line and key where they are known.
+    pub fn load(path: &Path, sets: &[String]) -> Result<Self, JobError> {
+        let text = std::fs::read_to_string(path).map_err(|source| JobError::Read { path: path.into(), source })?;
+        Self::parse(&text, path, sets)
+    }
+
+    /// Reads the text of a job; `path` is what its own paths resolve against and what errors name.
+    ///
+    /// # Errors
+    /// As [`Job::load`].
+    pub fn parse(text: &str, path: &Path, sets: &[String]) -> Result<Self, JobError> {
+        let mut job = read(text, path, sets)?;
+        job.resolve_paths(path);
+        check::check(&job, path)?;
+        preflight::check(&job, path)?;
+        job.dataset.draw = job.evaluated();
+        Ok(job)
+    }
+
+    /// Makes every path in it absolute.
+    fn resolve_paths(&mut self, path: &Path) {
+        // Made absolute first: a bare file name has the empty path as its parent, which cannot be.
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let base = absolute.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        self.dataset.questions.resolve(&base);
+        self.corpus.source.resolve(&base);
+        for service in self.service.values_mut() {
+            service.settings_mut().resolve(&base);
+        }
+        if let Some(tune) = &mut self.tune {
+            tune.questions.resolve(&base);
+        }
+    }
+
+    /// The questions that are evaluated: those that the dataset's table says, or all but the sample that choices are
+    /// made on.
+    fn evaluated(&self) -> Option<Draw> {
+        match &self.tune {
+            Some(tune) if tune.takes_own() => Some(Draw { rest: true, ..tune.draw() }),
+            _ => self.dataset.draw,
+        }
+    }
+}
+
+/// The job that a text says, its values unchecked.
+fn read(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobError> {
+    let syntax = |source: toml::de::Error| JobError::Syntax {
+        path: path.into(),
+        message: source.to_string().trim_end().to_owned(),
+    };
+    let mut document: toml::Table = text.parse().map_err(syntax)?;
+    // Without overrides the text itself is read, because only then do errors know their line.
+    if sets.is_empty() {
+        return toml::from_str(text).map_err(syntax);
+    }
+    sets.iter().try_for_each(|set| overrides::apply(&mut document, set))?;
+    document.try_into().map_err(|error: toml::de::Error| match toml::from_str::<Job>(text) {
+        // The file itself is wrong, and knows where.
+        Err(in_file) if in_file.message() == error.message() => syntax(in_file),
+        _ => {
+            let message = error.to_string().trim_end().replace('\n', "; ");
+            JobError::Override { sets: sets.join(" --set "), message }
+        }
+    })
+}

@@ -1,0 +1,98 @@
+//! Values of parameters that a job leaves to the store or to a sample: `{ selection = "NAME" }` and `{ draw = 2 }`.
+
+use super::sweep::Configuration;
+use crate::error::JobError;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A parameter's value that is a selection's: `{ selection = "NAME", best = 5 }`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reference {
+    pub(crate) selection: String,
+    /// A list of so many; the best one by itself when left out.
+    #[serde(default)]
+    pub(crate) best: Option<usize>,
+}
+
+impl Reference {
+    /// Whether a value is meant as one.
+    pub(crate) fn is_one(value: &Value) -> bool {
+        value.get("selection").is_some()
+    }
+
+    /// The reference that a parameter's value is, if it is one.
+    ///
+    /// # Errors
+    /// [`JobError::Choice`] if it is a malformed one.
+    pub(crate) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
+        if !Self::is_one(value) {
+            return Ok(None);
+        }
+        Self::deserialize(value).map(Some).map_err(|error| JobError::Choice {
+            configuration: configuration.to_owned(),
+            parameter: parameter.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+/// A parameter's value that is drawn: `{ draw = 2, sets = 1, seed = 0 }`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Demonstrations {
+    /// Demonstrations of a set.
+    pub(crate) draw: u32,
+    /// Sets, which are an ensemble.
+    #[serde(default = "one")]
+    pub(crate) sets: u32,
+    /// Another seed draws others.
+    #[serde(default)]
+    pub(crate) seed: u64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Demonstrations {
+    /// Whether a value is meant as such.
+    pub(crate) fn is_one(value: &Value) -> bool {
+        value.get("draw").is_some()
+    }
+
+    /// What a parameter's value asks for, if it is drawn.
+    ///
+    /// # Errors
+    /// [`JobError::Choice`] for what makes no sense.
+    pub(crate) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
+        if !Self::is_one(value) {
+            return Ok(None);
+        }
+        let wrong = |reason: String| JobError::Choice {
+            configuration: configuration.to_owned(),
+            parameter: parameter.to_owned(),
+            reason,
+        };
+        if parameter != PARAMETER {
+            return Err(wrong(format!("a draw is for `{PARAMETER}` alone")));
+        }
+        let wanted = Self::deserialize(value).map_err(|error| wrong(error.to_string()))?;
+        if wanted.draw == 0 || wanted.sets == 0 {
+            return Err(wrong("draw and sets must be at least 1".to_owned()));
+        }
+        Ok(Some(wanted))
+    }
+}
+
+/// What is drawn here.
+pub(crate) const PARAMETER: &str = "demonstrations";
+
+/// Leaves parameters that only a store or a sample can fill at their defaults: for looking at a job by itself.
+pub fn leave_open(configurations: &mut [Configuration]) {
+    for configuration in configurations {
+        if let Some(parameters) = configuration.parameters.as_object_mut() {
+            parameters.retain(|_, value| !(Reference::is_one(value) || Demonstrations::is_one(value)));
+        }
+    }
+}

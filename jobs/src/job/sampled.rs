@@ -1,0 +1,24 @@
+//! The job of a search: the same job over the tune sample alone.
+
+use super::file::Job;
+use super::paths::OneOrMany;
+use super::tune::Tune;
+
+impl Tune {
+    /// A job over the sample alone, with everything else as `job` has it.
+    pub fn over_sample(&self, job: &Job) -> Job {
+        let mut sampled = job.clone();
+        if !self.takes_own() {
+            sampled.dataset.format = self.format;
+            sampled.dataset.questions = self.questions.clone();
+            sampled.dataset.world = self.world.clone();
+        }
+        if self.world.is_some() {
+            sampled.corpus.source = OneOrMany::default();
+        }
+        sampled.dataset.limit = None;
+        sampled.dataset.draw = Some(self.draw());
+        sampled.tune = None;
+        sampled
+    }
+}

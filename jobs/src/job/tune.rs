@@ -1,0 +1,83 @@
+//! `[tune]`: the searches of a job, and the questions that they look at.
+
+use super::infill::Infill;
+use super::paths::OneOrMany;
+use super::sample::Draw;
+use super::world::WorldEntry;
+use hopeval_datasets::Format;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What is chosen, and on which questions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tune {
+    /// The files' format; told from the first file when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    /// Files that the sample is drawn from. Without these and without a world it is drawn from the job's own dataset, whose
+    /// other questions are then the evaluated ones.
+    #[serde(default)]
+    pub questions: OneOrMany,
+    /// A generated world to draw from, with its own passages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<WorldEntry>,
+    /// Questions drawn (PromptRank, section 3: 128).
+    #[serde(default = "usual_sample")]
+    pub sample: u64,
+    /// Another seed draws others.
+    #[serde(default)]
+    pub seed: u64,
+    /// What the best is best at (PromptRank, section 3: R@2).
+    #[serde(default = "usual_measure")]
+    pub measure: String,
+    /// The searches, in order.
+    #[serde(default)]
+    pub select: Vec<Select>,
+}
+
+/// One search: the values of one parameter of one method.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Select {
+    /// The selection's name in the store.
+    pub name: String,
+    /// The method, by its name in the job.
+    pub method: String,
+    /// The parameter.
+    pub parameter: String,
+    /// In place of the sample's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measure: Option<String>,
+    /// Values to choose from.
+    #[serde(default)]
+    pub candidates: Vec<Value>,
+    /// More values, which a language model fills in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generate: Option<Infill>,
+}
+
+fn usual_sample() -> u64 {
+    128
+}
+
+fn usual_measure() -> String {
+    "recall_all@2".to_owned()
+}
+
+impl Tune {
+    /// Whether the sample is drawn from the job's own dataset.
+    pub fn takes_own(&self) -> bool {
+        self.world.is_none() && self.questions.paths().is_empty()
+    }
+
+    /// The sample.
+    pub fn draw(&self) -> Draw {
+        Draw { questions: self.sample, seed: self.seed, rest: false }
+    }
+
+    /// What the best of a search is best at.
+    pub fn measure_of<'a>(&'a self, select: &'a Select) -> &'a str {
+        select.measure.as_deref().unwrap_or(&self.measure)
+    }
+}

@@ -1,0 +1,46 @@
+//! A generated world as a dataset: `[dataset.world]`.
+
+use crate::bad_value::{BadValue, ensure};
+use hopeval_world::{Split, WorldSettings};
+use serde::{Deserialize, Serialize};
+
+/// A world that a job evaluates: `[dataset.world]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorldEntry {
+    /// How many questions.
+    pub questions: u64,
+    /// How many passages.
+    pub passages: u64,
+    /// The seed.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// `train` or `eval`.
+    #[serde(default = "eval")]
+    pub split: String,
+}
+
+impl WorldEntry {
+    /// Refuses sizes and splits that no world has.
+    ///
+    /// # Errors
+    /// The first value that makes no sense.
+    pub(crate) fn check(&self) -> Result<(), BadValue> {
+        ensure(self.questions > 0, || BadValue::new("questions", "0", "at least 1"))?;
+        let sizes = WorldSettings::LEAST_PASSAGES..=WorldSettings::MOST_PASSAGES;
+        ensure(sizes.contains(&self.passages), || {
+            BadValue::new("passages", self.passages.to_string(), "400 to 3000000")
+        })?;
+        ensure(self.split.parse::<Split>().is_ok(), || {
+            BadValue::new("split", format!("{:?}", self.split), "\"train\" or \"eval\"")
+        })
+    }
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+fn eval() -> String {
+    Split::Eval.name().to_owned()
+}

@@ -1,0 +1,115 @@
+//! Means of all measures, by configuration and stratum, summed in one order.
+
+use crate::error::JobError;
+use crate::run::judge::{Answerable, is_ok};
+use crate::run::judged::judged;
+use crate::run::open::Open;
+use hopeval_measures::aggregate;
+use hopeval_results::Log;
+use hopeval_results::tables::{MeasureRow, OutcomeRow};
+
+/// Sums of one measure over one stratum of one configuration.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    n: u64,
+    ok: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Sums {
+    fn add(&mut self, value: f64, ok: bool) {
+        self.n += 1;
+        self.ok += u64::from(ok);
+        self.sum += value;
+        self.squares += value * value;
+    }
+}
+
+/// A measure's mean with its error, as tables and `show` have it.
+pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64, sum: f64, squares: f64) -> MeasureRow {
+    let (configuration, stratum, measure, version, profile, context_mode) = names;
+    let count = n as f64;
+    let value = (n > 0).then(|| sum / count);
+    // The standard error of a mean by the central limit theorem, with n - 1.
+    let stderr = (n > 1).then(|| ((squares - sum * sum / count).max(0.0) / (count - 1.0) / count).sqrt());
+    let interval = value.zip(stderr).map(|(mean, stderr)| aggregate::normal(mean, stderr));
+    MeasureRow {
+        configuration: configuration.to_owned(),
+        stratum: stratum.to_owned(),
+        measure: measure.to_owned(),
+        version: version.to_owned(),
+        profile: profile.to_owned(),
+        context_mode: context_mode.to_owned(),
+        value,
+        stderr,
+        low: interval.map(|(low, _)| low),
+        high: interval.map(|(_, high)| high),
+        n,
+        coverage: (n > 0).then(|| ok as f64 / count),
+    }
+}
+
+/// Means of all measures of the outcomes that `log` has committed, without writing anything.
+///
+/// # Errors
+/// As [`judged`].
+pub fn measures(run: &Open, log: &Log) -> Result<Vec<MeasureRow>, JobError> {
+    let mut board = Board::new(run);
+    judged(run, log, &mut |question, outcome, values| {
+        board.add(run, question, outcome, values);
+        Ok(())
+    })?;
+    Ok(board.rows(run))
+}
+
+/// Sums of all configurations, strata and measures.
+pub(super) struct Board {
+    sums: Vec<Sums>,
+    strata: usize,
+    measures: usize,
+}
+
+impl Board {
+    pub(super) fn new(run: &Open) -> Self {
+        let (strata, measures) = (run.judge.strata().len(), run.judge.set().names().len());
+        Self { sums: vec![Sums::default(); run.resolved.configurations.len() * strata * measures], strata, measures }
+    }
+
+    pub(super) fn add(&mut self, run: &Open, question: &Answerable, outcome: &OutcomeRow, values: &[Option<f64>]) {
+        let ok = is_ok(outcome);
+        for &stratum in run.judge.strata_of(question) {
+            let base = (outcome.configuration as usize * self.strata + usize::from(stratum)) * self.measures;
+            for (sums, value) in self.sums[base..].iter_mut().zip(values) {
+                if let Some(value) = value {
+                    sums.add(*value, ok);
+                }
+            }
+        }
+    }
+
+    pub(super) fn rows(&self, run: &Open) -> Vec<MeasureRow> {
+        let set = run.judge.set();
+        let versions: Vec<_> = set.versions().collect();
+        let profile = set.profile().to_string();
+        let mut rows = Vec::new();
+        for (c, configuration) in run.resolved.configurations.iter().enumerate() {
+            let mode = run.company.methods[c].context_mode().name();
+            for (s, stratum) in run.judge.strata().iter().enumerate() {
+                for (m, measure) in set.names().iter().enumerate() {
+                    let sums = self.sums[(c * self.strata + s) * self.measures + m];
+                    let names = (
+                        configuration.name.as_str(),
+                        stratum.as_str(),
+                        measure.as_str(),
+                        versions[m],
+                        profile.as_str(),
+                        mode,
+                    );
+                    rows.push(measure_row(names, sums.n, sums.ok, sums.sum, sums.squares));
+                }
+            }
+        }
+        rows
+    }
+}

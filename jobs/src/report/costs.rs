@@ -1,0 +1,127 @@
+//! The table of costs: attributed to configurations, and incurred by the run.
+
+use crate::run::open::Open;
+use crate::run::writes::Note;
+use crate::services::spending::Spending;
+use hopeval_results::Log;
+use hopeval_results::tables::{CallRow, CostRow, OutcomeRow};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What services did over all valid commits.
+pub fn incurred(log: &Log) -> BTreeMap<String, Spending> {
+    let mut sums: BTreeMap<String, Spending> = BTreeMap::new();
+    for commit in &log.state().commits {
+        let note: Note = serde_json::from_value(commit.live.clone()).unwrap_or_default();
+        for spent in note.spent {
+            sums.entry(spent.service.clone()).or_insert_with(|| Spending::none(&spent.service)).add(&spent);
+        }
+    }
+    sums
+}
+
+/// The work that outcomes needed, by (configuration, service, kind of request).
+#[derive(Debug, Default)]
+pub(super) struct Attribution(BTreeMap<(u32, String, String), CallRow>);
+
+impl Attribution {
+    /// Adds the calls of an outcome.
+    pub(super) fn add(&mut self, outcome: &OutcomeRow) {
+        for call in &outcome.calls {
+            let key = (outcome.configuration, call.service.clone(), call.kind.clone());
+            let sum = self.0.entry(key).or_insert_with(|| {
+                let (service, kind) = (call.service.clone(), call.kind.clone());
+                CallRow { service, kind, cut: Some(0), ..CallRow::default() }
+            });
+            sum.calls += call.calls;
+            sum.prompt_tokens += call.prompt_tokens;
+            sum.completion_tokens += call.completion_tokens;
+            sum.scored_tokens += call.scored_tokens;
+            sum.operations += call.operations;
+            // Of whoever did not count, it is not known.
+            sum.cut = sum.cut.zip(call.cut).map(|(sum, more)| sum + more);
+        }
+    }
+}
+
+/// Rates at which a run's services worked, and the price of their devices.
+struct Rates {
+    spent: BTreeMap<String, Spending>,
+    price_per_device_hour: Option<f64>,
+}
+
+impl Rates {
+    /// Seconds of a device for unshared work; unknown where nothing was computed in this run.
+    fn device_s(&self, call: &CallRow) -> Option<f64> {
+        Some(self.spent.get(&call.service)?.device_rate()? * call.operations as f64)
+    }
+
+    fn energy_j(&self, call: &CallRow) -> Option<f64> {
+        Some(self.spent.get(&call.service)?.energy_rate()? * call.operations as f64)
+    }
+
+    fn service_s(&self, call: &CallRow) -> Option<f64> {
+        let spent = self.spent.get(&call.service)?;
+        // A model's work is measured by its operations, a retriever's by its queries.
+        if spent.device_s().is_some() {
+            return self.device_s(call);
+        }
+        let rate = spent.service_us as f64 / 1e6 / spent.computed as f64;
+        (spent.computed > 0).then_some(rate * call.calls as f64)
+    }
+
+    fn money(&self, device_s: Option<f64>) -> Option<f64> {
+        Some(device_s? * self.price_per_device_hour? / 3600.0)
+    }
+}
+
+/// Attributed costs of each configuration, then what the run incurred.
+pub(super) fn cost_rows(run: &Open, log: &Log, attribution: &Attribution) -> Vec<CostRow> {
+    let price_per_device_hour = run.resolved.job.run.price_per_device_hour;
+    let rates = Rates { spent: incurred(log), price_per_device_hour };
+    let names = run.names();
+    let attributed = attribution.0.iter().map(|((configuration, service, kind), call)| CostRow {
+        configuration: Some(names[*configuration as usize].clone()),
+        service: service.clone(),
+        kind: kind.clone(),
+        requests: call.calls,
+        prompt_tokens: call.prompt_tokens,
+        completion_tokens: call.completion_tokens,
+        scored_tokens: call.scored_tokens,
+        operations: call.operations,
+        cut: call.cut,
+        service_s: rates.service_s(call),
+        device_s: rates.device_s(call),
+        money: rates.money(rates.device_s(call)),
+        energy_j: rates.energy_j(call),
+        ..CostRow::default()
+    });
+    let incurred = rates.spent.iter().map(|(service, spending)| {
+        let of_service = || attribution.0.iter().filter(|((_, name, _), _)| name == service);
+        let kinds: BTreeSet<&str> = of_service().map(|((_, _, kind), _)| kind.as_str()).collect();
+        let kind = kinds.into_iter().collect::<Vec<_>>().join("+");
+        let requests = of_service().map(|(_, call)| call.calls).sum();
+        CostRow { kind, requests, money: rates.money(spending.device_s()), ..incurred_row(spending) }
+    });
+    attributed.chain(incurred).collect()
+}
+
+/// What a run spent on a service, as far as the service itself knows.
+pub fn incurred_row(spending: &Spending) -> CostRow {
+    let model = &spending.model;
+    CostRow {
+        service: spending.service.clone(),
+        requests: spending.requests,
+        unique: Some(spending.unique),
+        computed: Some(spending.computed),
+        prompt_tokens: model.prompt_tokens,
+        completion_tokens: model.completion_tokens,
+        scored_tokens: model.scored_tokens,
+        operations: model.operations,
+        computed_tokens: Some(model.computed_tokens).filter(|&tokens| tokens > 0),
+        cut: Some(model.cut),
+        service_s: Some(spending.service_us as f64 / 1e6),
+        device_s: spending.device_s(),
+        energy_j: spending.energy_j(),
+        ..CostRow::default()
+    }
+}

@@ -1,0 +1,42 @@
+//! Edits of gold as a run's log has them.
+
+use crate::error::JobError;
+use hopeval_results::tables::QuestionRow;
+use hopeval_results::{Log, Store};
+use std::collections::BTreeMap;
+
+/// The rows of edited questions, by position; edits whose record is later in the log win, whatever their numbers.
+pub type Edits = BTreeMap<u64, QuestionRow>;
+
+/// All edits that `log` knows.
+///
+/// # Errors
+/// An edit cannot be read.
+pub fn edits(store: &Store, log: &Log) -> Result<Edits, JobError> {
+    edits_after(store, log, 0)
+}
+
+/// The edits after the first `seen` of the log.
+///
+/// # Errors
+/// An edit cannot be read.
+pub fn edits_after(store: &Store, log: &Log, seen: usize) -> Result<Edits, JobError> {
+    let mut edits = Edits::new();
+    for gold in log.state().golds.iter().skip(seen) {
+        let bytes = store.get(&gold.path)?;
+        for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
+            let row: QuestionRow = serde_json::from_slice(line).map_err(|source| JobError::Stored {
+                what: "an edit of gold",
+                run: log.run().to_owned(),
+                source,
+            })?;
+            edits.insert(row.index, row);
+        }
+    }
+    Ok(edits)
+}
+
+/// The row as edited.
+pub fn edited(edits: &Edits, row: QuestionRow) -> QuestionRow {
+    edits.get(&row.index).cloned().unwrap_or(row)
+}

@@ -1,0 +1,236 @@
+//! One generation of a run in one process: the state that its workers share, and the steps of its life.
+
+use super::commits::{Commits, Ledger};
+use super::corrections::Corrector;
+use super::drain::Gate;
+use super::feed::{Channel, Share};
+use super::open::Open;
+use super::render::{Leading, Parts, render};
+use super::writes::Author;
+use super::{edits, judged};
+use crate::error::JobError;
+use crate::fault::Fault;
+use crate::mode::Mode;
+use crate::services::dense::build::Building;
+use crate::services::shelf::Shelf;
+use crate::services::spent::{Books, books};
+use crate::waker::Waker;
+use hopeval_operators::Counters;
+use hopeval_operators::flush::Flush;
+use hopeval_results::{Log, RunRecord, Store};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use timely::worker::Worker;
+
+/// One generation of a run in one process: what its workers share.
+pub struct Generation {
+    /// The run.
+    pub run: Open,
+    /// Its number.
+    pub number: u64,
+    /// Chunks that were committed before.
+    pub committed: BTreeSet<u64>,
+    /// Segments that win over others.
+    pub preferred: BTreeSet<String>,
+    /// Counters of this process.
+    pub counters: Arc<Counters>,
+    /// What the services of each worker of this process do.
+    pub books: Mutex<Vec<Books>>,
+    /// Where questions come in, until the run shall stop early.
+    gate: Arc<Gate>,
+    /// Has everything that was computed written, when the run stops early.
+    flush: Flush,
+    /// Writes that have begun and are not durable.
+    pub open_writes: Arc<AtomicUsize>,
+    /// The first error.
+    pub fault: Fault,
+    /// How far the dense indexes are that are made first.
+    pub building: Arc<Building>,
+    log: Log,
+    lead: Mutex<Option<Leading>>,
+}
+
+/// Begins a generation: fences the log. For process 0.
+///
+/// # Errors
+/// The store; a log of another version.
+pub fn fence(
+    store: &Store,
+    record: &RunRecord,
+    committer: &str,
+    processes: usize,
+    workers: usize,
+) -> Result<u64, JobError> {
+    let mut log = Log::open(store, &record.run)?;
+    let total = (processes * workers) as u32;
+    Ok(log.fence(committer, processes as u32, total, &record.job_digest)?)
+}
+
+impl Generation {
+    /// Joins generation `number` of a run whose services are open. Process 0 leads: it gives its committer and gets the
+    /// ledger.
+    ///
+    /// # Errors
+    /// The log or the committed outcomes cannot be read, or the generation is over already.
+    pub fn join(run: Open, number: u64, committer: Option<&str>) -> Result<(Self, Option<Ledger>), JobError> {
+        let log = Log::open(&run.places.store, run.id())?;
+        if log.state().generation != number {
+            return Err(JobError::Over { run: run.id().to_owned(), number, latest: log.state().generation });
+        }
+        let fault = Fault::default();
+        let open_writes: Arc<AtomicUsize> = Arc::default();
+        let (mut lead, mut ledger) = (None, None);
+        if let Some(committer) = committer {
+            let (leading, thread) = lead_run(&run, &log, number, committer, &fault, &open_writes)?;
+            (lead, ledger) = (Some(leading), Some(thread));
+        }
+        let generation = Self {
+            committed: log.state().committed.keys().copied().collect(),
+            preferred: log.state().segments(),
+            run,
+            number,
+            counters: Arc::default(),
+            books: Mutex::default(),
+            building: Arc::new(Building::new(&fault)),
+            gate: Arc::default(),
+            flush: Flush::default(),
+            open_writes,
+            fault,
+            log,
+            lead: Mutex::new(lead),
+        };
+        Ok((generation, ledger))
+    }
+
+    /// Outcomes that were committed before.
+    pub fn outcomes_before(&self) -> u64 {
+        self.log.state().total_outcomes()
+    }
+
+    /// Makes with all workers what services lack. A process that stops meanwhile has nothing to drain. No beat is counted: a long
+    /// passage, or a disk that the file is brought to, is no stall, and a process that has not made its first step may be silent.
+    ///
+    /// # Errors
+    /// An index cannot be made here. The other workers wait: the process must end.
+    pub fn prepare(&self, worker: &mut Worker) -> Result<(), JobError> {
+        self.run.company.catalogue.make_indexes(worker, &self.building)
+    }
+
+    /// Builds this worker's dataflow, once [`Generation::prepare`] has come back.
+    ///
+    /// # Errors
+    /// The journal or the questions cannot be read.
+    pub fn build(&self, worker: &mut Worker) -> Result<(), JobError> {
+        let (index, workers) = (worker.index(), worker.peers());
+        let store = self.run.places.store.clone();
+        let shelf = Shelf::open(&store, self.run.id(), index, workers, &self.preferred)?;
+        let books = books(self.run.company.catalogue.infos().map(|(name, _)| name));
+        self.books.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&books));
+        let leading = if index == 0 { self.lead.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
+        let parts = Parts {
+            author: Author { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
+            company: Arc::clone(&self.run.company),
+            judge: Arc::clone(&self.run.judge),
+            feed: self.feed(index as u64, workers as u64)?,
+            shelf,
+            counters: Arc::clone(&self.counters),
+            books,
+            in_flight: self.run.resolved.in_flight(),
+            batch: self.run.resolved.job.run.batch,
+            mode: self.run.resolved.job.run.mode,
+            flush: self.flush.clone(),
+            open_writes: Arc::clone(&self.open_writes),
+            fault: self.fault.clone(),
+            leading,
+            store,
+        };
+        render(worker, parts);
+        Ok(())
+    }
+
+    /// The questions of one worker: every `workers`-th, less what is committed. Where each is timed, one worker has them
+    /// all: what it asks is answered by whichever owns it, and nobody else asks anything.
+    fn feed(&self, index: u64, workers: u64) -> Result<Channel, JobError> {
+        let resolved = &self.run.resolved;
+        let first_open = (0..resolved.chunks()).find(|chunk| !self.committed.contains(chunk));
+        let from = first_open.unwrap_or(u64::MAX).saturating_mul(resolved.chunk);
+        let share = Share {
+            index,
+            askers: if resolved.job.run.mode == Mode::Latency { 1 } else { workers },
+            chunk_size: resolved.chunk,
+            committed: self.committed.clone(),
+        };
+        let questions = self.run.questions(&self.log, from)?;
+        share.read(questions, Arc::clone(&self.gate), self.fault.clone()).map_err(|source| JobError::Io {
+            path: self.run.id().into(),
+            operation: "cannot start a thread",
+            source,
+        })
+    }
+
+    /// Ends this process's part early: no further question is admitted.
+    pub fn drain(&self) {
+        self.gate.close();
+    }
+
+    /// Whether a run that drains has finished every question that this process admitted. It stays so, but services
+    /// here may still be asked by the questions of other processes.
+    pub fn is_quiet(&self) -> bool {
+        self.gate.is_quiet(&self.counters.finished)
+    }
+
+    /// Has everything written that was computed here; for when all processes are quiet.
+    pub fn flush(&self) {
+        self.flush.ask();
+    }
+
+    /// Whether everything that was computed here is durable, after [`Generation::flush`].
+    pub fn is_flushed(&self) -> bool {
+        self.flush.is_done() && self.open_writes.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// Prepares what worker 0 does beside the others: commits, and corrections of the live figures.
+fn lead_run(
+    run: &Open,
+    log: &Log,
+    number: u64,
+    committer: &str,
+    fault: &Fault,
+    open_writes: &Arc<AtomicUsize>,
+) -> Result<(Leading, Ledger), JobError> {
+    let before = judged::tallies(run, log)?.into_iter().collect();
+    let store = &run.places.store;
+    let (sender, corrections) = channel();
+    let waker = Waker::default();
+    let corrector = Corrector {
+        store: store.clone(),
+        judge: Arc::clone(&run.judge),
+        chunk: run.resolved.chunk,
+        before: edits::edits(store, log)?,
+        seen: log.state().golds.len(),
+        applied: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        sender,
+        waker: waker.clone(),
+    };
+    let resolved = run.resolved.clone();
+    let commits = Commits {
+        store: store.clone(),
+        log: log.clone(),
+        generation: number,
+        committer: committer.to_owned(),
+        expected: Arc::new(move |chunk| resolved.outcomes_of(chunk)),
+        fault: fault.clone(),
+        corrector,
+        open_writes: Arc::clone(open_writes),
+    };
+    let (clerk, thread) = commits.open().map_err(|source| JobError::Io {
+        path: run.id().into(),
+        operation: "cannot start a thread",
+        source,
+    })?;
+    Ok((Leading { clerk, before, corrections, waker }, thread))
+}

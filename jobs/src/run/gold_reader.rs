@@ -1,0 +1,61 @@
+//! The gold of a run's questions, in the order in which final tables need it.
+
+use super::judge::Answerable;
+use super::open::Open;
+use crate::error::JobError;
+use hopeval_results::Log;
+use hopeval_results::tables::QuestionRow;
+
+/// Questions whose gold is held in memory; more are read again for every configuration.
+const HELD: u64 = 1 << 15;
+
+/// Gives the gold of questions in the order of final tables: all of them for one configuration, then for the next.
+pub struct GoldReader<'a> {
+    run: &'a Open,
+    log: &'a Log,
+    held: Vec<Answerable>,
+    rows: Option<Box<dyn Iterator<Item = Result<QuestionRow, JobError>> + 'a>>,
+    current: Option<Answerable>,
+}
+
+impl<'a> GoldReader<'a> {
+    /// For the questions of a run, with the edits that `log` knows.
+    ///
+    /// # Errors
+    /// The questions cannot be read.
+    pub fn new(run: &'a Open, log: &'a Log) -> Result<Self, JobError> {
+        let mut held = Vec::new();
+        if run.resolved.prepared.questions <= HELD {
+            for row in run.questions(log, 0)? {
+                held.push(run.judge.answerable(&row?));
+            }
+        }
+        Ok(Self { run, log, held, rows: None, current: None })
+    }
+
+    /// The gold of the question at position `index`; cheap as long as positions rise.
+    ///
+    /// # Errors
+    /// The questions cannot be read, or end before `index`.
+    pub fn of(&mut self, index: u64) -> Result<&Answerable, JobError> {
+        if !self.held.is_empty() {
+            return self.held.get(index as usize).ok_or_else(|| self.absent(index));
+        }
+        if self.current.as_ref().is_some_and(|current| current.index > index) {
+            self.rows = None;
+        }
+        while self.current.as_ref().is_none_or(|current| current.index != index) {
+            let rows = match &mut self.rows {
+                Some(rows) => rows,
+                None => self.rows.insert(Box::new(self.run.questions(self.log, index)?)),
+            };
+            let row = rows.next().transpose()?;
+            self.current = Some(self.run.judge.answerable(&row.ok_or_else(|| self.absent(index))?));
+        }
+        self.current.as_ref().ok_or_else(|| self.absent(index))
+    }
+
+    fn absent(&self, index: u64) -> JobError {
+        JobError::Unfit { run: self.run.id().to_owned(), reason: format!("its questions end before position {index}") }
+    }
+}

@@ -1,0 +1,58 @@
+//! Judges all committed outcomes of a run, in the order of its final tables.
+
+use super::edits;
+use super::gold_reader::GoldReader;
+use super::judge::{Answerable, TallyKey};
+use super::open::Open;
+use super::transcript::drive_again;
+use crate::error::JobError;
+use hopeval_measures::Scratch;
+use hopeval_operators::tally::Change;
+use hopeval_results::Log;
+use hopeval_results::tables::{OutcomeRow, outcomes};
+use std::collections::BTreeMap;
+
+/// Takes an outcome with the gold that judges it and the values of all measures.
+type Each<'a> = &'a mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>;
+
+/// Judges all committed outcomes and hands them on in final order.
+///
+/// # Errors
+/// The questions, a part or an edit of gold cannot be read.
+pub fn judged(run: &Open, log: &Log, each: Each<'_>) -> Result<(), JobError> {
+    let edits = edits::edits(&run.places.store, log)?;
+    let mut gold = GoldReader::new(run, log)?;
+    let (mut scratch, mut values) = (Scratch::default(), Vec::new());
+    let (configurations, chunk) = (run.resolved.configurations.len(), run.resolved.chunk);
+    for outcome in outcomes::in_final_order(&run.places.store, run.id(), log.state(), configurations, chunk) {
+        let mut outcome = outcome?;
+        let question = gold.of(outcome.index)?;
+        if let Some(edit) = edits.get(&outcome.index)
+            && run.company.methods[outcome.configuration as usize].reads_gold()
+        {
+            outcome = drive_again(run, outcome.configuration, edit)?;
+        }
+        run.judge.score(question, &outcome, &mut scratch, &mut values);
+        each(question, &outcome, &values)?;
+    }
+    Ok(())
+}
+
+/// The live tallies of all committed outcomes, computed anew.
+///
+/// # Errors
+/// A part or the questions cannot be read.
+pub fn tallies(run: &Open, log: &Log) -> Result<BTreeMap<TallyKey, Change>, JobError> {
+    let mut tallies: BTreeMap<TallyKey, Change> = BTreeMap::new();
+    if log.state().committed.is_empty() {
+        return Ok(tallies);
+    }
+    judged(run, log, &mut |question, outcome, values| {
+        for (key, change) in run.judge.changes(question, outcome, values, 1) {
+            let sum = tallies.entry(key).or_default();
+            *sum = (sum.0 + change.0, sum.1 + change.1, sum.2 + change.2, sum.3 + change.3);
+        }
+        Ok(())
+    })?;
+    Ok(tallies)
+}

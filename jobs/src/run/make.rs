@@ -1,0 +1,107 @@
+//! Makes a run: builds what is missing but for dense indexes, writes its questions and its record.
+
+use super::judge::Judge;
+use super::settings::{Resolved, default_chunk};
+use crate::cache::Report;
+use crate::clock::now_ms;
+use crate::error::JobError;
+use crate::job::file::Job;
+use crate::places::Places;
+use crate::prepare::corpora;
+use crate::prepare::opening::{ConfiguredJob, OpenedJob};
+use crate::prepare::questions::{self, Prepared};
+use hopeval_results::run::{RUN_VERSION, run_id};
+use hopeval_results::tables::{QuestionRow, TableWriter, write_table};
+use hopeval_results::{RunRecord, layout};
+use std::path::Path;
+
+/// Makes a run of `job` and returns its id.
+///
+/// # Errors
+/// Whatever is wrong with the job, its files or the store. Nothing of the run is visible then.
+pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Report<'_>) -> Result<String, JobError> {
+    let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
+    let mut configured = ConfiguredJob::new(&opened, places, report)?;
+    // The settings are judged before anything is written.
+    Judge::new(&opened.job.measures, "world", &configured.methods, &[], opened.corpus())?;
+    let dataset_digest = dataset_digest(&opened.job)?;
+    let created_ms = now_ms();
+    let run = new_id(created_ms, &dataset_digest, opened.corpus().digest());
+    let prepared = write_questions(&opened, &mut configured, places, &run, quarantine, report)?;
+    let resolved = resolved(opened, configured, prepared, dataset_digest, quarantine.is_some());
+    let unwritable = |source| JobError::Stored { what: "the settings", run: run.clone(), source };
+    let record = RunRecord {
+        schema_version: RUN_VERSION,
+        run: run.clone(),
+        job: resolved.job.name.clone(),
+        job_digest: resolved.digest(),
+        created_ms,
+        settings: serde_json::to_value(&resolved).map_err(unwritable)?,
+    };
+    record.create(&places.store)?;
+    Ok(run)
+}
+
+/// The digest of a job's files of questions.
+fn dataset_digest(job: &Job) -> Result<String, JobError> {
+    let digests = job.dataset.questions.paths().iter().map(|path| corpora::digest(path));
+    let digests = digests.collect::<Result<Vec<_>, _>>()?;
+    Ok(blake3::hash(digests.join(" ").as_bytes()).to_hex().to_string())
+}
+
+/// An id that no other run has.
+fn new_id(created_ms: u64, dataset_digest: &str, corpus_digest: &str) -> String {
+    let seed = format!("{dataset_digest}{corpus_digest}{}{:?}", std::process::id(), std::time::Instant::now());
+    run_id(created_ms, blake3::hash(seed.as_bytes()).to_hex().as_str())
+}
+
+/// Writes the table of questions, and that of the rows that were set aside.
+fn write_questions(
+    opened: &OpenedJob,
+    configured: &mut ConfiguredJob,
+    places: &Places,
+    run: &str,
+    quarantine: Option<&Path>,
+    report: Report<'_>,
+) -> Result<Prepared, JobError> {
+    let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions(run))?;
+    let (needs_candidates, watch) = (configured.needs_candidates, &mut configured.watch);
+    let (prepared, errors) =
+        questions::prepare(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {
+            if row.index % 1024 == 0 {
+                report("questions", row.index);
+            }
+            watch.see_row(&row);
+            Ok(writer.push(row)?)
+        })?;
+    watch.check()?;
+    writer.finish()?;
+    write_table(&places.store, &layout::final_table(run, "errors"), errors)?;
+    Ok(prepared)
+}
+
+fn resolved(
+    opened: OpenedJob,
+    configured: ConfiguredJob,
+    prepared: Prepared,
+    dataset_digest: String,
+    set_aside: bool,
+) -> Resolved {
+    let OpenedJob { job, corpus_key, catalogue } = opened;
+    let corpus = &catalogue.corpus;
+    Resolved {
+        chunk: job.run.chunk.unwrap_or_else(|| default_chunk(prepared.questions)),
+        job,
+        configurations: configured.configurations,
+        prepared,
+        dataset_digest,
+        corpus_digest: corpus.digest().to_owned(),
+        corpus_key,
+        set_aside,
+        passages: corpus.len() as u64,
+        services: catalogue.fingerprints(),
+        parameters: catalogue.parameters(),
+        selections: configured.selections,
+        links: corpus.info().link_origin.as_str().to_owned(),
+    }
+}

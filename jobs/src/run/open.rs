@@ -1,0 +1,125 @@
+//! A run as a process has it open: its record, its corpus, its services, its methods.
+
+use super::edits;
+use super::judge::Judge;
+use super::machines::Company;
+use super::settings::Resolved;
+use crate::cache::Report;
+use crate::error::JobError;
+use crate::job::file::Job;
+use crate::job::sweep;
+use crate::places::Places;
+use crate::services::catalogue::Catalogue;
+use hopeval_corpus::Corpus;
+use hopeval_methods::Setting;
+use hopeval_results::tables::{QuestionRow, questions as question_table};
+use hopeval_results::{Log, RunRecord};
+use std::sync::Arc;
+
+/// A run as a process has it open.
+pub struct Open {
+    /// Where it lies.
+    pub places: Places,
+    /// Its record.
+    pub record: RunRecord,
+    /// Its settings.
+    pub resolved: Resolved,
+    /// Its configurations and services.
+    pub company: Arc<Company>,
+    /// What judges its outcomes.
+    pub judge: Arc<Judge>,
+}
+
+impl Open {
+    /// Opens the run `run`: its corpus and sparse indexes are built here if this machine does not have them.
+    ///
+    /// # Errors
+    /// No such run, another version's record, a corpus that is not the run's.
+    #[expect(clippy::self_named_constructors, reason = "what is open was opened")]
+    pub fn open(places: &Places, run: &str, report: Report<'_>) -> Result<Self, JobError> {
+        let record = RunRecord::load(&places.store, run)?;
+        let resolved: Resolved = serde_json::from_value(record.settings.clone())
+            .map_err(|source| JobError::Stored { what: "the settings", run: run.to_owned(), source })?;
+        let corpus = find_corpus(places, &resolved, report)?;
+        if corpus.digest() != resolved.corpus_digest {
+            return Err(JobError::Differs {
+                what: "the corpus",
+                found: corpus.digest().to_owned(),
+                expected: resolved.corpus_digest,
+            });
+        }
+        let setting = Setting { passages: corpus.len() as u32 };
+        let methods = sweep::methods(&resolved.configurations, &setting)?;
+        let strata = &resolved.prepared.strata;
+        let judge = Judge::new(&resolved.job.measures, resolved.format(), &methods, strata, &corpus)?;
+        let Job { service, run, .. } = &resolved.job;
+        let catalogue = Arc::new(Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, report)?);
+        let company = Company::with_temperatures(methods, catalogue, &run.temperatures);
+        let company = Arc::new(company);
+        Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })
+    }
+
+    /// Opens its models, and the dense indexes that are there, so that requests have keys.
+    ///
+    /// # Errors
+    /// A model that cannot be opened, or that is not the run's: other weights, another tokenizer, instructions that give
+    /// other last digits.
+    pub fn open_services(&self, report: Report<'_>) -> Result<(), JobError> {
+        let catalogue = &self.company.catalogue;
+        catalogue.probe(report)?;
+        // A run of an earlier version did not record them.
+        let mut recorded = self.resolved.services.iter();
+        let found = catalogue.fingerprints();
+        match recorded.find(|(name, expected)| found.get(*name) != Some(*expected)) {
+            None => Ok(()),
+            Some((name, expected)) => Err(JobError::ServiceDiffers {
+                name: name.clone(),
+                found: found.get(name).cloned().unwrap_or_default(),
+                expected: expected.clone(),
+            }),
+        }
+    }
+
+    /// Opens models on further devices, for so many workers of this process: [`Catalogue::open_on_devices`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_on_devices(&self, workers: usize) -> Result<(), JobError> {
+        self.company.catalogue.open_on_devices(workers)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.record.run
+    }
+
+    /// Names of the configurations, by position.
+    pub fn names(&self) -> Vec<String> {
+        self.resolved.configurations.iter().map(|c| c.name.clone()).collect()
+    }
+
+    /// The questions from position `from` on, with every edit of gold that `log` knows.
+    ///
+    /// # Errors
+    /// The table or an edit cannot be read.
+    pub fn questions(
+        &self,
+        log: &Log,
+        from: u64,
+    ) -> Result<impl Iterator<Item = Result<QuestionRow, JobError>> + Send + use<>, JobError> {
+        let edits = edits::edits(&self.places.store, log)?;
+        let rows = question_table::stream(&self.places.store, self.id(), from)?;
+        Ok(rows.map(move |row| row.map(|row| edits::edited(&edits, row)).map_err(JobError::from)))
+    }
+}
+
+/// The corpus of a run: as it was built, or built again.
+fn find_corpus(places: &Places, resolved: &Resolved, report: Report<'_>) -> Result<Arc<Corpus>, JobError> {
+    let built = resolved.corpus_key.as_deref().map(|key| places.cache.built_corpus(key)).transpose()?.flatten();
+    if let Some(corpus) = built {
+        return Ok(corpus);
+    }
+    // A world's files are made again where this machine does not have them: the same bytes.
+    places.cache.world(&mut resolved.job.clone(), report)?;
+    Ok(places.cache.find_corpus(&resolved.job, resolved.set_aside, report)?.0)
+}

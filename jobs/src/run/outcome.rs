@@ -1,0 +1,88 @@
+//! An outcome as a table's row, with an account of what it needed and of the time that it took.
+
+use crate::run::judge::Answerable;
+use hopeval_methods::{Answer, Kind, Outcome, Request, Response, ServiceName};
+use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A finished question of a configuration, with the gold that judges it.
+pub struct Finished {
+    /// The question's gold.
+    pub question: Rc<Answerable>,
+    /// Its outcome.
+    pub row: OutcomeRow,
+}
+
+/// What an outcome needed, whether it was shared or not.
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    calls: BTreeMap<(ServiceName, Kind), CallRow>,
+    /// Passages that retrievers gave, repeats included.
+    retrieved: u64,
+}
+
+impl Needs {
+    /// Adds a request that was answered.
+    pub(crate) fn add(&mut self, request: &Request, response: &Response) {
+        let kind = request.ask.kind();
+        let call = self.calls.entry((request.service.clone(), kind)).or_insert_with(|| CallRow {
+            service: request.service.to_string(),
+            kind: kind.name().to_owned(),
+            cut: Some(0),
+            ..CallRow::default()
+        });
+        let work = response.work;
+        call.calls += 1;
+        call.prompt_tokens += work.prompt_tokens;
+        call.completion_tokens += work.completion_tokens;
+        call.scored_tokens += work.scored_tokens;
+        call.operations += work.operations;
+        call.cut = call.cut.zip(response.is_cut()).map(|(sum, is_cut)| sum + u64::from(is_cut));
+        if let Ok(Answer::Retrieve(hits)) = &response.result {
+            self.retrieved += hits.len() as u64;
+        }
+    }
+}
+
+/// What an outcome took, where it was measured.
+pub(crate) struct Measured {
+    pub(crate) timing: Timing,
+    pub(crate) device_s: Option<f64>,
+}
+
+/// The table row of an outcome.
+pub(crate) fn outcome_row(
+    configuration: u32,
+    question: &QuestionRow,
+    outcome: Outcome,
+    rounds: u32,
+    needs: Needs,
+    measured: Option<Measured>,
+) -> OutcomeRow {
+    let Needs { calls, retrieved } = needs;
+    let (timing, device_s) = measured.map_or((None, None), |measured| (Some(measured.timing), measured.device_s));
+    let message = match &outcome.status {
+        hopeval_methods::Status::Ok => None,
+        hopeval_methods::Status::Failed(failure) => Some(failure.message.clone()),
+    };
+    OutcomeRow {
+        configuration,
+        index: question.index,
+        question: question.id.clone(),
+        status: outcome.status.name().to_owned(),
+        message,
+        answer: outcome.answer,
+        ranked: outcome.ranked.iter().map(|ranked| ranked.passage.0).collect(),
+        scores: outcome.ranked.iter().map(|ranked| ranked.score).collect(),
+        paths: outcome.paths.iter().map(|p| (p.passages.iter().map(|id| id.0).collect(), p.score)).collect(),
+        supporting: outcome.supporting.iter().map(|s| (s.passage.0, s.sentence)).collect(),
+        evidences: outcome.evidences,
+        iterations: outcome.iterations,
+        rounds,
+        calls: calls.into_values().collect(),
+        timing,
+        retrieved: Some(retrieved),
+        device_s,
+    }
+}

@@ -1,0 +1,51 @@
+//! Drives one question of one configuration again: for its transcript, and for controls whose gold was edited.
+
+use super::machines::question as machine_question;
+use super::open::Open;
+use super::outcome::{Needs, outcome_row};
+use super::replay::Recall;
+use crate::error::JobError;
+use crate::services::replies::read_texts;
+use hopeval_methods::transcript::Transcript;
+use hopeval_results::tables::{OutcomeRow, QuestionRow};
+
+/// Drives one question of one configuration here and now, with the services of this process.
+///
+/// # Errors
+/// A request that these services do not answer.
+pub fn drive_again(run: &Open, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
+    let transcript = transcript(run, configuration, question)?;
+    let mut needs = Needs::default();
+    for round in &transcript.rounds {
+        round.requests.iter().zip(&round.responses).for_each(|(request, response)| needs.add(request, response));
+    }
+    let rounds = transcript.rounds.len() as u32;
+    Ok(outcome_row(configuration, question, transcript.outcome, rounds, needs, None))
+}
+
+/// The transcript of one question under one configuration, driven again.
+///
+/// # Errors
+/// A request that these services do not answer.
+pub fn transcript(run: &Open, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
+    let method = run.company.methods[configuration as usize].as_ref();
+    let name = &run.resolved.configurations[configuration as usize].name;
+    let catalogue = &run.company.catalogue;
+    // What a model said is recalled: computing it again may take long, or not be possible here.
+    let recall = catalogue.needs_models(method).then(|| Recall::open(run)).transpose()?;
+    let mut answer = |request: &hopeval_methods::Request| {
+        let recalled = recall.as_ref().and_then(|recall| recall.answer(request));
+        let mut response = recalled.unwrap_or_else(|| catalogue.answer(request));
+        if request.wants_text() {
+            read_texts(&catalogue.corpus, &mut response);
+        }
+        Some(response)
+    };
+    let mut question = machine_question(question);
+    if !method.reads_gold() {
+        question.gold.clear();
+        question.answers.clear();
+    }
+    Transcript::replay(method, name, &question, &mut answer)
+        .map_err(|missing| JobError::Unfit { run: run.id().to_owned(), reason: missing.to_string() })
+}

@@ -1,0 +1,64 @@
+//! The archive thread of one worker: reads journalled answers; one that cannot be used goes to its service.
+
+use super::record::Record;
+use super::spent::{Books, add};
+use super::thread::{Task, drain};
+use hopeval_methods::{Answer, Ask, Request, Response};
+use hopeval_operators::serve::Answered;
+use hopeval_operators::ticket::Ticket;
+use hopeval_results::Location;
+use hopeval_results::journal::SegmentReader;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Reads journalled answers; what cannot be read, or lacks what is wanted, goes to its service.
+pub(super) struct Archivist {
+    pub(super) queues: BTreeMap<Arc<str>, Sender<Task>>,
+    pub(super) books: Books,
+}
+
+/// Journalled answers that are read in one go.
+const ARCHIVE_BATCH: usize = 256;
+
+impl Archivist {
+    pub(super) fn run(&self, receiver: &Receiver<(Task, Location)>, reader: &SegmentReader) {
+        while let Some(batch) = drain(receiver, ARCHIVE_BATCH) {
+            let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
+            let mut answers = Vec::with_capacity(batch.len());
+            for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
+                let served = bytes.ok().and_then(|bytes| Record::read(&bytes)).map(Record::served);
+                let spent = self.books.get(&submission.request.service.0);
+                match served {
+                    Some(served) if served.response.satisfies(&submission.request) => {
+                        if let Some(spent) = spent {
+                            add(&spent.journalled, 1);
+                        }
+                        answers.push((submission.ticket, Answered { response: served.cached(), record: None }));
+                    }
+                    lacking => {
+                        if let Some(spent) = spent {
+                            add(&spent.unreadable, 1);
+                        }
+                        if let Some(served) = lacking {
+                            keep_temperatures(&mut submission.request, &served.response);
+                        }
+                        if let Some(queue) = self.queues.get(&submission.request.service.0) {
+                            drop(queue.send((submission, since)));
+                        }
+                    }
+                }
+            }
+            Ticket::answer_all(answers);
+        }
+    }
+}
+
+/// What is computed again must hold what the journalled answer held, too: the new one takes its place.
+fn keep_temperatures(request: &mut Request, found: &Response) {
+    if let (Ask::Score(score), Ok(Answer::Score(held))) = (&mut request.ask, &found.result) {
+        let missing = held.log_sum_exps.iter().map(|(t, _)| *t).filter(|t| !score.temperatures.contains(t));
+        let missing: Vec<f64> = missing.collect();
+        score.temperatures.extend(missing);
+    }
+}

@@ -1,0 +1,45 @@
+//! The identity of a request, and the bucket that it is answered in.
+
+use super::catalogue::Catalogue;
+use hopeval_methods::Request;
+use hopeval_methods::request::{Affinity, PassageId};
+use hopeval_operators::{BUCKETS, Key};
+
+/// The identity of a request: kind, fingerprint of its service, canonical payload, draw.
+///
+/// `payload` is scratch. A service that does not exist has no fingerprint; the request is refused wherever it arrives.
+///
+/// # Panics
+/// If the catalogue is not open.
+pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> Key {
+    let fingerprint =
+        catalogue.info(&request.service).map(|info| info.fingerprint().expect("the catalogue is open; this is a bug"));
+    key_under(fingerprint, request, payload)
+}
+
+/// [`key`], where the fingerprint of the request's service is at hand.
+pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, payload: &mut Vec<u8>) -> Key {
+    payload.clear();
+    request.canonical(payload);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(request.ask.kind().name().as_bytes());
+    hasher.update(&[0]);
+    match fingerprint {
+        Some(fingerprint) => hasher.update(fingerprint),
+        None => hasher.update(request.service.0.as_bytes()),
+    };
+    hasher.update(&request.draw.to_le_bytes());
+    hasher.update(payload);
+    Key(*hasher.finalize().as_bytes())
+}
+
+/// Where a request is answered: by its first passage where shared work should meet, else by its key.
+pub fn bucket(request: &Request, key: &Key) -> u16 {
+    match request.affinity() {
+        Affinity::Key => key.bucket(),
+        Affinity::Passage(PassageId(passage)) => {
+            // Fibonacci hashing spreads neighbouring passages.
+            (passage.wrapping_mul(0x9E37_79B9) >> 16) as u16 % BUCKETS
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `kind = "link_tfidf"`: TF-IDF fitted on just the passages that a request allows, as PromptRank ranks the links of a
+//! passage. It has no index.
+
+use super::corpus;
+use super::service::{Availability, Opening, Service, ServiceSettings, cannot};
+use super::sparse;
+use crate::cache::Report;
+use crate::error::JobError;
+use hopeval_corpus::Corpus;
+use hopeval_index::{Hit, link_tfidf};
+use hopeval_methods::{Ask, FailureKind, Kind, Request, Response, Work};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The keys of a `kind = "link_tfidf"` service: it has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkTfidfSettings {}
+
+impl ServiceSettings for LinkTfidfSettings {
+    fn may_answer(&self, kind: Kind) -> bool {
+        kind == Kind::Retrieve
+    }
+
+    fn open(&self, _: &Opening<'_>) -> Result<Arc<dyn Service>, JobError> {
+        Ok(Arc::new(LinkTfidf { definition: sparse::definition("link_tfidf", self) }))
+    }
+}
+
+/// The service.
+struct LinkTfidf {
+    definition: String,
+}
+
+impl Service for LinkTfidf {
+    fn probe(&self, _: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+        Ok(sparse::retriever(&self.definition, None))
+    }
+
+    fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
+        let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
+        let Some(within) = &asked.within else {
+            return Response::failure(
+                FailureKind::Refused,
+                "link_tfidf ranks only what a request allows; it has no `within`",
+            );
+        };
+        let passages = corpus::members(corpus, &within.passages);
+        let texts: Vec<(&str, &str)> = passages.iter().map(|&p| (corpus.title(p), corpus.text(p))).collect();
+        let ranking = link_tfidf::rank(&asked.query, &texts).into_iter().take(asked.k as usize);
+        sparse::ranked(ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(), Work::default())
+    }
+}

@@ -1,0 +1,261 @@
+//! A language model at work: what the engine is asked for a request, and what its answers mean.
+
+use super::pairs;
+use super::settings::LmSettings;
+use crate::services::service::cannot;
+use hopeval_checkpoint::Checkpoint;
+use hopeval_corpus::Corpus;
+use hopeval_lm::LmError;
+use hopeval_lm::architectures::Family;
+use hopeval_lm::engine::{Completion, Refusal};
+use hopeval_lm::request as engine;
+use hopeval_lm::session::Session;
+use hopeval_lm::tokenise::Tokenizer;
+use hopeval_methods::{Answer, Ask, Failure, FailureKind, Kind, PromptReport, Request, Response, Work};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rises when an answer changes although neither the checkpoint nor a parameter does.
+const VERSION: &str = "lm 1";
+
+/// A model at work.
+pub struct Model {
+    pub(super) session: Session,
+    pub(super) tokenizer: Arc<Tokenizer>,
+    pub(super) settings: LmSettings,
+    pub(super) answers: Vec<Kind>,
+    pub(super) digest: String,
+    pub(super) vectors_digest: String,
+    pub(super) parameters: u64,
+}
+
+impl Model {
+    pub(super) fn open(folder: &Path, settings: &LmSettings, threads: usize) -> Result<Self, LmError> {
+        let session = settings.device.open(0, Some(threads), folder, settings.options())?;
+        let tokenizer = match &session.tokenizer {
+            Some(tokenizer) => Arc::clone(tokenizer),
+            // Which says what to do about it.
+            None => Arc::new(Tokenizer::open(folder)?),
+        };
+        let checkpoint = Checkpoint::open(folder)?;
+        let parts = [
+            VERSION.to_owned(),
+            checkpoint.weights_digest()?.to_owned(),
+            checkpoint.tokenizer_digest()?.unwrap_or_default(),
+            session.engine.identity().numerics.clone(),
+            format!("{:?}", session.ends),
+        ];
+        let parts = parts.join("\n");
+        let digest =
+            |behaviour: String| blake3::hash([&parts, "\n", &behaviour].concat().as_bytes()).to_hex().to_string();
+        let (digest, vectors_digest) = (digest(settings.behaviour()), digest(settings.behaviour_for_passages()));
+        let answers = answers(&session, settings);
+        let shapes = checkpoint.names().filter_map(|name| Some(&checkpoint.get(name)?.shape));
+        let parameters = shapes.map(|shape| shape.iter().map(|&n| n as u64).product::<u64>()).sum();
+        Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, vectors_digest, parameters })
+    }
+
+    /// What it can be asked.
+    pub fn answers(&self) -> &[Kind] {
+        &self.answers
+    }
+
+    /// Everything that can change its answers: weights with their types, configuration, tokenizer, the device's numerics
+    /// class, and the settings that are not only about speed.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Everything that can change the vector of a passage: as [`Model::digest`], without the settings of other answers.
+    pub(in crate::services) fn vectors_digest(&self) -> &str {
+        &self.vectors_digest
+    }
+
+    /// How many labels a sequence can get: of a labeler, its tags.
+    pub(in crate::services) fn tags(&self) -> usize {
+        self.session.sequence_labels.len()
+    }
+
+    /// Numbers that its weights are.
+    pub fn parameters(&self) -> u64 {
+        self.parameters
+    }
+
+    /// Answers one request, here and now.
+    pub fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
+        match self.prepare(corpus, request) {
+            Ok(Asked { requests, ending }) => ending.end(self.session.engine.ask(requests)).0,
+            Err(response) => *response,
+        }
+    }
+
+    /// What the engine is asked for a request.
+    ///
+    /// # Errors
+    /// The response, where the engine need not be asked.
+    pub(super) fn prepare(&self, corpus: &Corpus, request: &Request) -> Result<Asked, Box<Response>> {
+        let kind = request.ask.kind();
+        if !self.answers.contains(&kind) {
+            return Err(Box::new(cannot(request)));
+        }
+        let asked = match &request.ask {
+            Ask::Score(score) => self.score(corpus, score),
+            Ask::Label(label) => self.label(corpus, label),
+            Ask::Filter(filter) => self.filter(filter),
+            Ask::Rerank(rerank) => self.rerank(corpus, rerank),
+            Ask::Entail(entail) => self.entail(corpus, entail),
+            Ask::Read(read) => self.read(corpus, read),
+            Ask::Embed(embed) => self.embed(corpus, embed),
+            Ask::Generate(generate) => self.generate(corpus, generate, request.draw),
+            Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => return Err(Box::new(cannot(request))),
+        };
+        asked.map_err(|failure| Box::new(Response::failure(failure.kind, failure.message)))
+    }
+
+    /// The longest sequence that the model reads, `most` being a setting's limit.
+    pub(super) fn limit(&self, most: usize) -> usize {
+        most.min(self.session.engine.abilities().sizes.max_positions.unwrap_or(usize::MAX))
+    }
+
+    /// Token types as the tokenizer gives them, where the model has more than one.
+    pub(super) fn type_ids(&self, type_ids: Vec<u32>) -> engine::Ids {
+        if self.session.token_types > 1 { type_ids.into() } else { engine::Ids::default() }
+    }
+}
+
+/// What a checkpoint can be asked, in the order of the kinds.
+fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
+    if session.family != Family::Encoder {
+        return vec![Kind::Score, Kind::Generate];
+    }
+    let (token, sequence) = (!session.token_labels.is_empty(), session.sequence_labels.len());
+    let reads = session.engine.abilities().tasks.contains(&"read");
+    let entails = pairs::entailment(session, settings).is_some();
+    let offers = [
+        (Kind::Label, token && sequence > 0),
+        (Kind::Filter, token && sequence == 0),
+        (Kind::Rerank, !token && sequence == 1),
+        (Kind::Entail, !token && entails),
+        (Kind::Read, reads),
+        (Kind::Embed, true),
+    ];
+    offers.into_iter().filter_map(|(kind, offered)| offered.then_some(kind)).collect()
+}
+
+type Finish = Box<dyn FnOnce(Vec<engine::Answer>) -> Result<Answer, Failure> + Send>;
+
+/// What the engine is asked for one request.
+pub(super) struct Asked {
+    pub(super) requests: Vec<engine::Request>,
+    pub(super) ending: Ending,
+}
+
+/// What the engine's answers mean.
+pub(super) struct Ending {
+    pub(super) report: Option<PromptReport>,
+    pub(super) finish: Finish,
+}
+
+/// What an answer cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::services) struct Charge {
+    pub(super) service_s: f64,
+    /// Of the device.
+    pub(in crate::services) device_s: f64,
+    /// Of these, for what has its energy counted.
+    pub(in crate::services) metered_s: f64,
+    /// That the device used for that.
+    pub(in crate::services) energy_j: f64,
+    /// Its share of what went through the model.
+    pub(in crate::services) computed_tokens: u64,
+}
+
+impl Asked {
+    /// One thing.
+    pub(super) fn one(
+        request: engine::Request,
+        report: Option<PromptReport>,
+        finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
+    ) -> Self {
+        Self { requests: vec![request], ending: Ending::one(report, finish) }
+    }
+}
+
+impl Ending {
+    /// Of one thing.
+    pub(super) fn one(
+        report: Option<PromptReport>,
+        finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
+    ) -> Self {
+        let first = move |answers: Vec<engine::Answer>| match answers.into_iter().next() {
+            Some(answer) => finish(answer),
+            None => Err(Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() }),
+        };
+        Self { report, finish: Box::new(first) }
+    }
+
+    /// The response, from what came of its requests, in their order.
+    pub(super) fn end(self, completions: Vec<Completion>) -> (Response, Charge) {
+        let (mut work, mut spent) = (Work::default(), Charge::default());
+        let mut answers = Vec::with_capacity(completions.len());
+        let mut refused = None;
+        for Completion { result, work: needed, cost } in completions {
+            work += Work {
+                prompt_tokens: needed.prompt_tokens,
+                completion_tokens: needed.completion_tokens,
+                scored_tokens: needed.scored_tokens,
+                operations: needed.operations,
+            };
+            spent.service_s = spent.service_s.max(cost.service_s);
+            spent.device_s += cost.device_s;
+            if let Some(joules) = cost.energy_j {
+                spent.metered_s += cost.device_s;
+                spent.energy_j += joules;
+            }
+            spent.computed_tokens += cost.computed_tokens;
+            match result {
+                Ok(answer) => answers.push(answer),
+                Err(refusal) => refused = refused.or(Some(failure(&refusal))),
+            }
+        }
+        let result = match refused {
+            Some(failure) => Err(failure),
+            None => (self.finish)(answers),
+        };
+        (Response { result, work, prompt: self.report, passages: Vec::new() }, spent)
+    }
+}
+
+/// A refusal of the engine as methods know failures.
+fn failure(refusal: &Refusal) -> Failure {
+    let kind = match refusal {
+        Refusal::Positions { .. } => FailureKind::ContextOverflow,
+        // What a batch or a cache holds is a setting that is no part of a key, and what a device can do is its own matter: no
+        // other run may inherit this.
+        Refusal::TooLong { .. } | Refusal::OutOfMemory { .. } | Refusal::Incapable { .. } => FailureKind::Unavailable,
+        Refusal::Device { .. } => FailureKind::DeviceLost,
+        Refusal::NotFinite => FailureKind::ParseFailure,
+        Refusal::Empty { .. } | Refusal::Token { .. } | Refusal::Parameter { .. } | Refusal::Unsupported { .. } => {
+            FailureKind::Refused
+        }
+    };
+    let hint = match refusal {
+        Refusal::TooLong { what: "the cache", .. } => " (raise the service's `cache_tokens`)",
+        Refusal::TooLong { .. } => " (raise the service's `batch_tokens`)",
+        Refusal::OutOfMemory { .. } => " (lower what services on this device keep: `states_tokens`, `cache_tokens`)",
+        _ => "",
+    };
+    Failure { kind, message: format!("{refusal}{hint}") }
+}
+
+/// What the engine answered is of another sort than it was asked for.
+pub(super) fn another(answer: &engine::Answer) -> ! {
+    panic!("{answer:?} answers another request; this is a bug")
+}
+
+pub(super) fn encoded(answer: engine::Answer) -> engine::Encoded {
+    match answer {
+        engine::Answer::Encoded(encoded) => encoded,
+        other => another(&other),
+    }
+}

@@ -1,0 +1,33 @@
+//! Answers as one asker reads them: at its own temperatures, with the texts of the passages that it wants to read.
+
+use hopeval_corpus::{Corpus, PassageId};
+use hopeval_methods::request::PassageId as Asked;
+use hopeval_methods::response::Scores;
+use hopeval_methods::{Answer, Ask, FailureKind, PassageText, Request, Response};
+
+/// What the asker of `request` is told: a score at its own temperatures, whatever the others wanted.
+pub(crate) fn own(response: &Response, request: &Request) -> Response {
+    if !response.satisfies(request) {
+        let message =
+            "an answer was shared with a request for a temperature that its method does not name: this is a bug";
+        return Response::failure(FailureKind::Refused, message);
+    }
+    let (Ask::Score(score), Ok(Answer::Score(found))) = (&request.ask, &response.result) else {
+        return response.clone();
+    };
+    // A sweep has millions of answers: what is not its own is not copied first.
+    let sums = found.log_sum_exps.iter().filter(|(temperature, _)| score.temperatures.contains(temperature));
+    let scores = Scores { logits: found.logits.clone(), log_sum_exps: sums.cloned().collect(), ends: found.ends };
+    let Response { work, prompt, passages, .. } = response;
+    Response { result: Ok(Answer::Score(scores)), work: *work, prompt: prompt.clone(), passages: passages.clone() }
+}
+
+/// Fills in the texts of the passages that an answer names.
+pub fn read_texts(corpus: &Corpus, response: &mut Response) {
+    let Ok(answer) = &response.result else { return };
+    let text = |id: Asked| {
+        let passage = PassageId(id.0);
+        PassageText { passage: id, title: corpus.title(passage).to_owned(), text: corpus.text(passage).to_owned() }
+    };
+    response.passages = answer.passages().into_iter().map(text).collect();
+}

@@ -1,0 +1,47 @@
+//! Answers on their way through the dataflow, with the time that they took.
+
+use hopeval_methods::{Kind, Response, ServiceName};
+use hopeval_operators::Key;
+use serde::{Deserialize, Serialize};
+
+/// A response on its way through the dataflow, with what it took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    /// The response.
+    pub response: Response,
+    /// Microseconds that it waited for its service, when it was computed.
+    pub queue_us: u64,
+    /// Microseconds of service, when it was computed.
+    pub service_us: u64,
+    /// Microseconds of a device: its share of its batch's. None where it was not computed for this.
+    pub device_us: u64,
+    /// Whether it came from the journal.
+    pub cached: bool,
+}
+
+/// A response to be journalled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// Its route.
+    pub bucket: u16,
+    /// Its identity.
+    pub key: Key,
+    /// The service that answered.
+    pub service: ServiceName,
+    /// The kind of request.
+    pub kind: Kind,
+    /// The response and its times.
+    pub served: Served,
+}
+
+impl Served {
+    /// A response that took no time worth keeping.
+    pub fn now(response: Response) -> Self {
+        Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false }
+    }
+
+    /// The same, from the journal.
+    pub fn cached(&self) -> Self {
+        Self { queue_us: 0, device_us: 0, cached: true, ..self.clone() }
+    }
+}
