@@ -12,7 +12,7 @@
 //! | [`key`], [`served`], [`replies`] | the identity of a request; its answer on the way; its answer as one asker reads it |
 //! | [`desk`], [`thread`] | one worker's requests on their way; the thread of one service |
 //! | [`shelf`], `archive`, [`record`] | answers that are known already, in memory and in the journal |
-//! | [`spent`] | the work of services, counted |
+//! | [`usage`] | the work of services, counted |
 //!
 //! A line of the table below declares the file of a kind and enters it, so a new kind is a file, a line, and a section of
 //! `ops/docs/jobs.md`. `cargo fmt` does not see modules that a macro declares; `ops/format.sh` formats them, too.
@@ -29,9 +29,9 @@ pub mod served;
 pub mod service;
 pub mod shelf;
 mod sparse;
-pub mod spending;
-pub mod spent;
 pub mod thread;
+mod timing;
+pub mod usage;
 
 use self::service::ServiceSettings;
 use serde::{Deserialize, Serialize};

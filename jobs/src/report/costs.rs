@@ -2,21 +2,21 @@
 
 use crate::run::open::Open;
 use crate::run::writes::Note;
-use crate::services::spending::Spending;
+use crate::services::usage::{Usage, UsageSums};
 use hopeval_results::Log;
 use hopeval_results::tables::{CallRow, CostRow, OutcomeRow};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What services did over all valid commits.
-pub fn incurred(log: &Log) -> BTreeMap<String, Spending> {
-    let mut sums: BTreeMap<String, Spending> = BTreeMap::new();
+pub fn incurred(log: &Log) -> BTreeMap<String, Usage> {
+    let mut sums = UsageSums::default();
     for commit in &log.state().commits {
         let note: Note = serde_json::from_value(commit.live.clone()).unwrap_or_default();
         for spent in note.spent {
-            sums.entry(spent.service.clone()).or_insert_with(|| Spending::none(&spent.service)).add(&spent);
+            sums.add(&spent.service, spent.usage);
         }
     }
-    sums
+    sums.0
 }
 
 /// The work that outcomes needed, by (configuration, service, kind of request).
@@ -45,22 +45,22 @@ impl Attribution {
 
 /// Rates at which a run's services worked, and the price of their devices.
 struct Rates {
-    spent: BTreeMap<String, Spending>,
+    incurred: BTreeMap<String, Usage>,
     price_per_device_hour: Option<f64>,
 }
 
 impl Rates {
     /// Seconds of a device for unshared work; unknown where nothing was computed in this run.
     fn device_s(&self, call: &CallRow) -> Option<f64> {
-        Some(self.spent.get(&call.service)?.device_rate()? * call.operations as f64)
+        Some(self.incurred.get(&call.service)?.device_rate()? * call.operations as f64)
     }
 
     fn energy_j(&self, call: &CallRow) -> Option<f64> {
-        Some(self.spent.get(&call.service)?.energy_rate()? * call.operations as f64)
+        Some(self.incurred.get(&call.service)?.energy_rate()? * call.operations as f64)
     }
 
     fn service_s(&self, call: &CallRow) -> Option<f64> {
-        let spent = self.spent.get(&call.service)?;
+        let spent = self.incurred.get(&call.service)?;
         // A model's work is measured by its operations, a retriever's by its queries.
         if spent.device_s().is_some() {
             return self.device_s(call);
@@ -77,7 +77,7 @@ impl Rates {
 /// Attributed costs of each configuration, then what the run incurred.
 pub(super) fn cost_rows(run: &Open, log: &Log, attribution: &Attribution) -> Vec<CostRow> {
     let price_per_device_hour = run.resolved.job.run.price_per_device_hour;
-    let rates = Rates { spent: incurred(log), price_per_device_hour };
+    let rates = Rates { incurred: incurred(log), price_per_device_hour };
     let names = run.names();
     let attributed = attribution.0.iter().map(|((configuration, service, kind), call)| CostRow {
         configuration: Some(names[*configuration as usize].clone()),
@@ -95,33 +95,33 @@ pub(super) fn cost_rows(run: &Open, log: &Log, attribution: &Attribution) -> Vec
         energy_j: rates.energy_j(call),
         ..CostRow::default()
     });
-    let incurred = rates.spent.iter().map(|(service, spending)| {
+    let incurred = rates.incurred.iter().map(|(service, usage)| {
         let of_service = || attribution.0.iter().filter(|((_, name, _), _)| name == service);
         let kinds: BTreeSet<&str> = of_service().map(|((_, _, kind), _)| kind.as_str()).collect();
         let kind = kinds.into_iter().collect::<Vec<_>>().join("+");
         let requests = of_service().map(|(_, call)| call.calls).sum();
-        CostRow { kind, requests, money: rates.money(spending.device_s()), ..incurred_row(spending) }
+        CostRow { kind, requests, money: rates.money(usage.device_s()), ..incurred_row(service, usage) }
     });
     attributed.chain(incurred).collect()
 }
 
 /// What a run spent on a service, as far as the service itself knows.
-pub fn incurred_row(spending: &Spending) -> CostRow {
-    let model = &spending.model;
+pub fn incurred_row(service: &str, usage: &Usage) -> CostRow {
+    let model = &usage.model;
     CostRow {
-        service: spending.service.clone(),
-        requests: spending.requests,
-        unique: Some(spending.unique),
-        computed: Some(spending.computed),
+        service: service.to_owned(),
+        requests: usage.requests,
+        unique: Some(usage.unique),
+        computed: Some(usage.computed),
         prompt_tokens: model.prompt_tokens,
         completion_tokens: model.completion_tokens,
         scored_tokens: model.scored_tokens,
         operations: model.operations,
         computed_tokens: Some(model.computed_tokens).filter(|&tokens| tokens > 0),
         cut: Some(model.cut),
-        service_s: Some(spending.service_us as f64 / 1e6),
-        device_s: spending.device_s(),
-        energy_j: spending.energy_j(),
+        service_s: Some(usage.service_us as f64 / 1e6),
+        device_s: usage.device_s(),
+        energy_j: usage.energy_j(),
         ..CostRow::default()
     }
 }

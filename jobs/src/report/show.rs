@@ -82,7 +82,7 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
         LiveTable { commits, outcomes: state.total_outcomes(), golds, tallies }
     };
     let measures = live_measures(run, &live);
-    let costs = incurred(&log).values().map(incurred_row).collect();
+    let costs = incurred(&log).iter().map(|(service, usage)| incurred_row(service, usage)).collect();
     let replicates = spreads(&run.resolved.configurations, &measures);
     Ok(Shown { finished: false, outcomes: live.outcomes, expected, commits: live.commits, measures, replicates, costs })
 }

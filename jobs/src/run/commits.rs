@@ -6,7 +6,7 @@ use crate::error::JobError;
 use crate::fault::Fault;
 use crate::run::corrections::Corrector;
 use crate::run::judge::TallyKey;
-use crate::services::spending::Spending;
+use crate::services::usage::{ServiceUsage, UsageSums};
 use hopeval_operators::commit::Committer;
 use hopeval_operators::tally::{Change, Table};
 use hopeval_results::log::{Body, ChunkCommit, Commit};
@@ -23,7 +23,7 @@ struct Ready {
     chunks: Vec<ChunkCommit>,
     parts: Vec<String>,
     segments: Vec<String>,
-    spent: Vec<Spending>,
+    used: UsageSums,
     tallies: Vec<(TallyKey, Change)>,
 }
 
@@ -110,11 +110,11 @@ impl Committer for Clerk {
         for receipt in receipts {
             match receipt {
                 Receipt::Segment { name } => self.ready.segments.push(name),
-                Receipt::Part { part, chunks, spent } => {
+                Receipt::Part { part, chunks, used } => {
                     if let Some(part) = part {
                         self.parts.push((part, chunks.iter().map(|&(chunk, _)| chunk).collect()));
                     }
-                    self.ready.spent.extend(spent);
+                    used.into_iter().for_each(|(service, usage)| self.ready.used.add(&service, usage));
                     for (chunk, outcomes) in chunks {
                         *self.waiting.entry(chunk).or_default() += outcomes;
                     }
@@ -141,7 +141,7 @@ impl Committer for Clerk {
             chunks.iter().any(|&chunk| chunk >= complete)
         });
         let last = complete == u64::MAX;
-        if self.ready.chunks.is_empty() && (!last || self.ready.spent.is_empty()) {
+        if self.ready.chunks.is_empty() && (!last || self.ready.used.0.is_empty()) {
             return;
         }
         self.ready.tallies = table.tallies().iter().map(|(key, tally)| (*key, *tally)).collect();
@@ -209,11 +209,8 @@ impl Pen {
     fn commit(&mut self, ready: Ready, show: bool) -> Result<(), JobError> {
         let run = self.log.run().to_owned();
         let unwritable = |source| JobError::Stored { what: "a commit", run: run.clone(), source };
-        let mut spent: BTreeMap<String, Spending> = BTreeMap::new();
-        for spending in ready.spent {
-            spent.entry(spending.service.clone()).or_insert_with(|| Spending::none(&spending.service)).add(&spending);
-        }
-        let note = Note { spent: spent.into_values().collect() };
+        let used = ready.used.0.into_iter().map(|(service, usage)| ServiceUsage { service, usage });
+        let note = Note { spent: used.collect() };
         let live = serde_json::to_value(note).map_err(unwritable)?;
         let commit = Commit { chunks: ready.chunks, parts: ready.parts, segments: ready.segments, live };
         self.log.append(self.generation, &self.committer, Body::Commit(commit))?;

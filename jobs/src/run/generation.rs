@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::mode::Mode;
 use crate::services::dense::build::Building;
 use crate::services::shelf::Shelf;
-use crate::services::spent::{Books, books};
+use crate::services::usage::{ServiceCounters, service_counters};
 use crate::waker::Waker;
 use hopeval_operators::Counters;
 use hopeval_operators::flush::Flush;
@@ -37,7 +37,7 @@ pub struct Generation {
     /// Counters of this process.
     pub counters: Arc<Counters>,
     /// What the services of each worker of this process do.
-    pub books: Mutex<Vec<Books>>,
+    pub usage: Mutex<Vec<ServiceCounters>>,
     /// Where questions come in, until the run shall stop early.
     gate: Arc<Gate>,
     /// Has everything that was computed written, when the run stops early.
@@ -92,7 +92,7 @@ impl Generation {
             run,
             number,
             counters: Arc::default(),
-            books: Mutex::default(),
+            usage: Mutex::default(),
             building: Arc::new(Building::new(&fault)),
             gate: Arc::default(),
             flush: Flush::default(),
@@ -126,8 +126,8 @@ impl Generation {
         let (index, workers) = (worker.index(), worker.peers());
         let store = self.run.places.store.clone();
         let shelf = Shelf::open(&store, self.run.id(), index, workers, &self.preferred)?;
-        let books = books(self.run.company.catalogue.infos().map(|(name, _)| name));
-        self.books.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&books));
+        let usage = service_counters(self.run.company.catalogue.infos().map(|(name, _)| name));
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&usage));
         let leading = if index == 0 { self.lead.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
         let parts = Parts {
             author: Author { run: self.run.id().to_owned(), generation: self.number, worker: index as u32 },
@@ -136,7 +136,7 @@ impl Generation {
             feed: self.feed(index as u64, workers as u64)?,
             shelf,
             counters: Arc::clone(&self.counters),
-            books,
+            usage,
             in_flight: self.run.resolved.in_flight(),
             batch: self.run.resolved.job.run.batch,
             mode: self.run.resolved.job.run.mode,

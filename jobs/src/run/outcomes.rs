@@ -6,8 +6,7 @@
 use crate::fault::Fault;
 use crate::run::outcome::Finished;
 use crate::run::writes::{Author, Receipt};
-use crate::services::spending::Spending;
-use crate::services::spent::Books;
+use crate::services::usage::{ServiceCounters, Usage};
 use hopeval_operators::persist::{Due, Writer};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::tables::{OutcomeRow, outcomes};
@@ -18,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-type Job = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<Spending>, Ticket<Receipt>);
+type Job = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<(String, Usage)>, Ticket<Receipt>);
 
 /// Outcomes that are held at most for chunks that are not complete.
 const MOST_HELD: usize = 1 << 15;
@@ -26,15 +25,15 @@ const MOST_HELD: usize = 1 << 15;
 /// Gathers outcomes by chunk and has complete ones written, others only when too many are held.
 pub struct Sink {
     open_chunks: BTreeMap<u64, Vec<OutcomeRow>>,
-    books: Books,
-    reported: BTreeMap<Arc<str>, Spending>,
+    usage: ServiceCounters,
+    reported: BTreeMap<Arc<str>, Usage>,
     jobs: Sender<Job>,
     open: Arc<AtomicUsize>,
 }
 
 impl Sink {
     /// A sink with a writing thread of its own; `open` counts its writes.
-    pub fn new(store: &Store, author: Author, books: &Books, open: Arc<AtomicUsize>, fault: Fault) -> Self {
+    pub fn new(store: &Store, author: Author, usage: &ServiceCounters, open: Arc<AtomicUsize>, fault: Fault) -> Self {
         let (jobs, receiver) = channel();
         let (store, counter) = (store.clone(), Arc::clone(&open));
         let started = std::thread::Builder::new()
@@ -43,20 +42,18 @@ impl Sink {
         if let Err(error) = started {
             tracing::error!(%error, "cannot start the outcomes' thread");
         }
-        Self { open_chunks: BTreeMap::new(), books: Arc::clone(books), reported: BTreeMap::new(), jobs, open }
+        Self { open_chunks: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, open }
     }
 
     /// What the services did since the last call.
-    fn spending(&mut self) -> Vec<Spending> {
+    fn usage_since(&mut self) -> Vec<(String, Usage)> {
         let mut changed = Vec::new();
-        for (name, spent) in self.books.iter() {
-            let now = Spending::of(name, spent);
-            let last = self.reported.entry(Arc::clone(name)).or_insert_with(|| Spending::none(name));
-            let since = now.since(last);
+        for (name, counters) in self.usage.iter() {
+            let now = counters.read();
+            let since = now - self.reported.insert(Arc::clone(name), now).unwrap_or_default();
             if since.requests > 0 || since.service_us > 0 {
-                changed.push(since);
+                changed.push((name.to_string(), since));
             }
-            *last = now;
         }
         changed
     }
@@ -83,19 +80,19 @@ impl Writer for Sink {
         }
         let later = if crowded { BTreeMap::new() } else { self.open_chunks.split_off(&due.complete) };
         let done = std::mem::replace(&mut self.open_chunks, later);
-        let spending = self.spending();
-        if done.is_empty() && spending.is_empty() {
+        let used = self.usage_since();
+        if done.is_empty() && used.is_empty() {
             return;
         }
         let chunks = done.iter().map(|(&chunk, rows)| (chunk, rows.len() as u64)).collect();
         let rows = done.into_values().flatten().collect();
         self.open.fetch_add(1, Ordering::SeqCst);
-        drop(self.jobs.send((rows, chunks, spending, begin())));
+        drop(self.jobs.send((rows, chunks, used, begin())));
     }
 }
 
 fn write(store: &Store, author: &Author, receiver: &Receiver<Job>, open: &AtomicUsize, fault: &Fault) {
-    for (n, (rows, chunks, spent, ticket)) in receiver.iter().enumerate() {
+    for (n, (rows, chunks, used, ticket)) in receiver.iter().enumerate() {
         let mut part = None;
         if !rows.is_empty() {
             let name = layout::outcome_part(&author.run, author.generation, author.worker, n as u64);
@@ -106,6 +103,6 @@ fn write(store: &Store, author: &Author, receiver: &Receiver<Job>, open: &Atomic
             part = Some(name);
         }
         open.fetch_sub(1, Ordering::SeqCst);
-        ticket.answer(Receipt::Part { part, chunks, spent });
+        ticket.answer(Receipt::Part { part, chunks, used });
     }
 }

@@ -13,7 +13,7 @@ use crate::run::writes::{Author, Receipt};
 use crate::services::dense::shards::Spread;
 use crate::services::desk::{Desk, Manner};
 use crate::services::shelf::Shelf;
-use crate::services::spent::Books;
+use crate::services::usage::ServiceCounters;
 use crate::waker::Waker;
 use hopeval_measures::Scratch;
 use hopeval_operators::Counters;
@@ -52,7 +52,7 @@ pub struct Parts {
     /// Counters of the process.
     pub counters: Arc<Counters>,
     /// What this worker's services do.
-    pub books: Books,
+    pub usage: ServiceCounters,
     /// Questions in flight.
     pub in_flight: usize,
     /// Most requests of a batch.
@@ -88,7 +88,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
     let spread = Spread::open(catalogue.services(), worker.index(), worker.peers());
     let inlet = spread.as_ref().map(|spread| &spread.inlet);
     let manner = Manner { batch: parts.batch, mode: parts.mode, worker: worker.index() };
-    let desk = Desk::open(catalogue, parts.shelf.clone(), &parts.books, manner, &parts.fault, inlet);
+    let desk = Desk::open(catalogue, parts.shelf.clone(), &parts.usage, manner, &parts.fault, inlet);
     let scribe = Scribe::new(
         &parts.store,
         parts.author.clone(),
@@ -96,7 +96,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
         Arc::clone(&parts.open_writes),
         parts.fault.clone(),
     );
-    let sink = Sink::new(&parts.store, parts.author, &parts.books, parts.open_writes, parts.fault.clone());
+    let sink = Sink::new(&parts.store, parts.author, &parts.usage, parts.open_writes, parts.fault.clone());
     let (clerk, before, corrections, waker) = match parts.leading {
         Some(leading) => (Some(leading.clerk), leading.before, leading.corrections, leading.waker),
         None => (None, Vec::new(), channel().1, Waker::default()),

@@ -1,6 +1,6 @@
 //! The writers of a run: their names, and their news of durable writes.
 
-use crate::services::spending::Spending;
+use crate::services::usage::{ServiceUsage, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Whose segments they are.
@@ -29,7 +29,7 @@ pub enum Receipt {
         /// (chunk, outcomes) that it holds.
         chunks: Vec<(u64, u64)>,
         /// What services did since the worker's last receipt.
-        spent: Vec<Spending>,
+        used: Vec<(String, Usage)>,
     },
 }
 
@@ -37,5 +37,5 @@ pub enum Receipt {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// What services did, since the commit before.
-    pub spent: Vec<Spending>,
+    pub spent: Vec<ServiceUsage>,
 }

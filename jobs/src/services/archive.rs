@@ -1,8 +1,8 @@
 //! The archive thread of one worker: reads journalled answers; one that cannot be used goes to its service.
 
 use super::record::Record;
-use super::spent::{Books, add};
 use super::thread::{Task, drain};
+use super::usage::{ServiceCounters, add};
 use hopeval_methods::{Answer, Ask, Request, Response};
 use hopeval_operators::serve::Answered;
 use hopeval_operators::ticket::Ticket;
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender};
 /// Reads journalled answers; what cannot be read, or lacks what is wanted, goes to its service.
 pub(super) struct Archivist {
     pub(super) queues: BTreeMap<Arc<str>, Sender<Task>>,
-    pub(super) books: Books,
+    pub(super) usage: ServiceCounters,
 }
 
 /// Journalled answers that are read in one go.
@@ -28,17 +28,17 @@ impl Archivist {
             let mut answers = Vec::with_capacity(batch.len());
             for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
                 let served = bytes.ok().and_then(|bytes| Record::read(&bytes)).map(Record::served);
-                let spent = self.books.get(&submission.request.service.0);
+                let usage = self.usage.get(&submission.request.service.0);
                 match served {
                     Some(served) if served.response.satisfies(&submission.request) => {
-                        if let Some(spent) = spent {
-                            add(&spent.journalled, 1);
+                        if let Some(usage) = usage {
+                            add(&usage.journalled, 1);
                         }
                         answers.push((submission.ticket, Answered { response: served.cached(), record: None }));
                     }
                     lacking => {
-                        if let Some(spent) = spent {
-                            add(&spent.unreadable, 1);
+                        if let Some(usage) = usage {
+                            add(&usage.unreadable, 1);
                         }
                         if let Some(served) = lacking {
                             keep_temperatures(&mut submission.request, &served.response);

@@ -23,8 +23,9 @@ use super::service::{
     downcast,
 };
 use super::sparse::ranked;
-use super::spent::{Spent, add, microjoules, microseconds};
 use super::thread::{ServiceThread, Task};
+use super::timing::microseconds;
+use super::usage::{UsageCounters, add};
 use crate::bad_value::{BadValue, ensure};
 use crate::cache::Report;
 use crate::error::JobError;
@@ -267,14 +268,14 @@ impl Dense {
     }
 
     /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses have the
-    /// encoder's work; its time and energy go to `spent`, and its microseconds of the device are returned. `worker` says whose
+    /// encoder's work; its time and energy go to `usage`, and its microseconds of the device are returned. `worker` says whose
     /// device embeds.
     fn retrieve(
         &self,
         corpus: &Corpus,
         requests: &[&Request],
         scratch: &mut Scratch,
-        spent: Option<&Spent>,
+        usage: Option<&UsageCounters>,
         worker: usize,
     ) -> (Vec<Response>, u64) {
         let index = match self.index(corpus) {
@@ -282,7 +283,7 @@ impl Dense {
             // It was opened before the dataflow was built.
             Err(error) => return (unavailable(requests, &error), 0),
         };
-        let (embedded, device_us) = self.embed(corpus, requests, spent, worker);
+        let (embedded, device_us) = self.embed(corpus, requests, usage, worker);
         let queries: Vec<_> = embedded.iter().flatten().map(Embedded::query).collect();
         let mut found = index.search(&queries, scratch).into_iter();
         let answered = embedded.iter().map(|embedded| match embedded {
@@ -296,12 +297,12 @@ impl Dense {
     }
 
     /// Embeds the queries of a batch together, in its order: each with its vector, or what it is answered instead; and the
-    /// microseconds of the device, which go to `spent`, too.
+    /// microseconds of the device, which go to `usage`, too.
     fn embed(
         &self,
         corpus: &Corpus,
         requests: &[&Request],
-        spent: Option<&Spent>,
+        usage: Option<&UsageCounters>,
         worker: usize,
     ) -> (Vec<Result<Embedded, Response>>, u64) {
         let model = match self.encoder.model() {
@@ -342,12 +343,10 @@ impl Dense {
         });
         let embedded = embedded.collect();
         let device_us = microseconds(device_s);
-        if let Some(spent) = spent {
-            add(&spent.energy_uj, microjoules(energy_j));
-            add(&spent.metered_us, microseconds(metered_s));
-            add(&spent.device_us, device_us);
+        if let Some(usage) = usage {
             // Equal queries meet in the engine: what went through the model is less than what they have together.
-            add(&spent.computed_tokens, computed_tokens);
+            usage.count_shared(computed_tokens, energy_j, metered_s);
+            add(&usage.device_us, device_us);
         }
         (embedded, device_us)
     }
@@ -367,9 +366,9 @@ impl Service for Dense {
         if let Some(inlet) = &thread.inlet {
             return shards::serve(thread, self, tasks, inlet);
         }
-        let (mut scratch, spent) = (Scratch::default(), thread.books.get(&thread.name));
+        let (mut scratch, usage) = (Scratch::default(), thread.usage.get(&thread.name));
         thread.serve_batches(tasks, |requests| {
-            self.retrieve(&thread.corpus, requests, &mut scratch, spent, thread.worker)
+            self.retrieve(&thread.corpus, requests, &mut scratch, usage, thread.worker)
         });
     }
 

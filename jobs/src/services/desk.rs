@@ -15,8 +15,8 @@ use super::catalogue::Catalogue;
 use super::dense::query::Inlet;
 use super::served::{Recorded, Served};
 use super::shelf::Shelf;
-use super::spent::{Books, Spent, add};
 use super::thread::{ServiceThread, Task, spawn};
+use super::usage::{ServiceCounters, UsageCounters, add};
 use crate::fault::Fault;
 use crate::mode::Mode;
 use hopeval_methods::{FailureKind, Request, Response};
@@ -35,7 +35,7 @@ use std::time::Instant;
 pub struct Desk {
     catalogue: Arc<Catalogue>,
     shelf: Shelf,
-    books: Books,
+    usage: ServiceCounters,
     queues: BTreeMap<Arc<str>, Sender<Task>>,
     /// Keys that have reached this worker, by their first eight bytes: a key belongs to one worker alone.
     seen: FxHashSet<u64>,
@@ -61,7 +61,7 @@ impl Desk {
     pub fn open(
         catalogue: &Arc<Catalogue>,
         shelf: Shelf,
-        books: &Books,
+        usage: &ServiceCounters,
         manner: Manner,
         fault: &Fault,
         inlet: Option<&Inlet>,
@@ -73,7 +73,7 @@ impl Desk {
             let thread = ServiceThread {
                 corpus: Arc::clone(&catalogue.corpus),
                 name: Arc::clone(name),
-                books: Arc::clone(books),
+                usage: Arc::clone(usage),
                 fault: fault.clone(),
                 worker,
                 batch,
@@ -85,12 +85,12 @@ impl Desk {
         }
         let (archive, receiver) = channel();
         let reader = shelf.reader();
-        let clerk = Archivist { queues: queues.clone(), books: Arc::clone(books) };
+        let clerk = Archivist { queues: queues.clone(), usage: Arc::clone(usage) };
         spawn("archive", move || clerk.run(&receiver, &reader));
         Self {
             catalogue: Arc::clone(catalogue),
             shelf,
-            books: Arc::clone(books),
+            usage: Arc::clone(usage),
             queues,
             seen: FxHashSet::default(),
             mode,
@@ -109,8 +109,8 @@ impl Desk {
         (recent, location)
     }
 
-    fn spent(&self, request: &Request) -> Option<&Spent> {
-        self.books.get(&request.service.0)
+    fn usage_of(&self, request: &Request) -> Option<&UsageCounters> {
+        self.usage.get(&request.service.0)
     }
 }
 
@@ -126,9 +126,9 @@ impl Backend for Desk {
             let request = &submission.request;
             let [a, b, c, d, e, f, g, h, ..] = submission.key.0;
             let new = self.seen.insert(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
-            if let Some(spent) = self.spent(request) {
-                add(&spent.requests, 1);
-                add(&spent.unique, u64::from(new));
+            if let Some(usage) = self.usage_of(request) {
+                add(&usage.requests, 1);
+                add(&usage.unique, u64::from(new));
             }
             let info = self.catalogue.info(&request.service);
             if info.is_none_or(|info| !info.journalled) {
@@ -139,8 +139,8 @@ impl Backend for Desk {
             }
             let (recent, location) = self.known(&submission.key, request);
             if let Some(served) = recent {
-                if let Some(spent) = self.spent(request) {
-                    add(&spent.journalled, 1);
+                if let Some(usage) = self.usage_of(request) {
+                    add(&usage.journalled, 1);
                 }
                 at_once.push((submission.ticket, Answered { response: served.cached(), record: None }));
                 continue;

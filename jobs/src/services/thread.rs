@@ -2,7 +2,8 @@
 
 use super::dense::query::Inlet;
 use super::served::{Recorded, Served};
-use super::spent::{Books, Took, elapsed_us, shares};
+use super::timing::{Took, elapsed_us, shares};
+use super::usage::ServiceCounters;
 use crate::error::JobError;
 use crate::fault::Fault;
 use hopeval_corpus::Corpus;
@@ -26,7 +27,7 @@ pub struct ServiceThread {
     /// The service's name.
     pub(super) name: Arc<str>,
     /// Counts what services do.
-    pub(super) books: Books,
+    pub(super) usage: ServiceCounters,
     /// Told what ends the run.
     pub(super) fault: Fault,
     /// The worker's index, which says which device is its own.
@@ -45,7 +46,7 @@ impl ServiceThread {
         tasks: &Receiver<Task>,
         mut answer: impl FnMut(&[&Request]) -> (Vec<Response>, u64),
     ) {
-        let spent = self.books.get(&self.name);
+        let usage = self.usage.get(&self.name);
         while let Some(tasks) = drain(tasks, self.batch) {
             let begun = Instant::now();
             let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
@@ -53,8 +54,8 @@ impl ServiceThread {
             let device_us = device_us / tasks.len() as u64;
             let shares = shares(elapsed_us(begun), tasks.len());
             Ticket::answer_all(tasks.into_iter().zip(responses).zip(shares).map(|((task, response), service_us)| {
-                if let Some(spent) = spent {
-                    spent.count(&response, service_us, 0);
+                if let Some(usage) = usage {
+                    usage.count(&response, service_us, 0);
                 }
                 let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
                 answered(task, response, Took { queue_us, service_us, device_us }, &self.fault)

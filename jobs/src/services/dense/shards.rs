@@ -18,8 +18,9 @@ use super::query::{Found, Inlet, Query};
 use super::{Dense, Embedded, refused, response};
 use crate::fault::Fault;
 use crate::services::service::Services;
-use crate::services::spent::{Books, Took, elapsed_us, shares};
 use crate::services::thread::{ServiceThread, Task, answered, drain, spawn, waited};
+use crate::services::timing::{Took, elapsed_us, shares};
+use crate::services::usage::ServiceCounters;
 use hopeval_index::{DenseQuery, Hit, Scratch};
 use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, Work};
 use hopeval_operators::scatter::{self, End, Shard};
@@ -147,15 +148,15 @@ pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task
         let begun = Instant::now();
         let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
         let (embedded, device_us) =
-            dense.embed(&thread.corpus, &requests, thread.books.get(&thread.name), thread.worker);
+            dense.embed(&thread.corpus, &requests, thread.usage.get(&thread.name), thread.worker);
         let device_us = device_us / tasks.len() as u64;
         let shares = shares(elapsed_us(begun), tasks.len());
         let (mut asked, mut settled) = (Vec::new(), Vec::new());
         for ((task, embedded), embedding_us) in tasks.into_iter().zip(embedded).zip(shares) {
-            let (name, books) = (Arc::clone(&thread.name), Arc::clone(&thread.books));
+            let (name, usage) = (Arc::clone(&thread.name), Arc::clone(&thread.usage));
             let fault = thread.fault.clone();
             let under_way =
-                |work, report, k| UnderWay { task, name, books, fault, work, report, k, embedding_us, device_us };
+                |work, report, k| UnderWay { task, name, usage, fault, work, report, k, embedding_us, device_us };
             match embedded {
                 Ok(Embedded { vector, work, report, k, within }) => {
                     let service = ServiceName(Arc::clone(&thread.name));
@@ -177,7 +178,7 @@ pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task
 struct UnderWay {
     task: Task,
     name: Arc<str>,
-    books: Books,
+    usage: ServiceCounters,
     fault: Fault,
     work: Work,
     report: Option<PromptReport>,
@@ -206,10 +207,10 @@ impl UnderWay {
     }
 
     fn settle(self, response: hopeval_methods::Response, searched: Searched) {
-        let Self { task, name, books, fault, embedding_us, device_us, .. } = self;
-        if let Some(spent) = books.get(&name) {
+        let Self { task, name, usage, fault, embedding_us, device_us, .. } = self;
+        if let Some(usage) = usage.get(&name) {
             // The device's time was added with its batch.
-            spent.count(&response, embedding_us + searched.sum_us, 0);
+            usage.count(&response, embedding_us + searched.sum_us, 0);
         }
         let service_us = embedding_us + searched.longest_us;
         let took = Took { queue_us: waited(&task, service_us), service_us, device_us };

@@ -3,8 +3,9 @@
 use super::Lm;
 use super::model::Asked;
 use crate::fault::Fault;
-use crate::services::spent::{Books, Took, add, microjoules, microseconds};
 use crate::services::thread::{ServiceThread, Task, answered, drain, waited};
+use crate::services::timing::{Took, microseconds};
+use crate::services::usage::ServiceCounters;
 use hopeval_lm::engine::{Completion, Engine, Reply};
 use hopeval_lm::request::Request;
 use hopeval_methods::{FailureKind, Response};
@@ -49,7 +50,7 @@ fn tell_halved(thread: &ServiceThread, lm: &Lm, engine: &Engine) {
 
 /// What is to be asked for a request; nothing where the engine need not be asked.
 fn take(thread: &ServiceThread, lm: &Lm, task: Task) -> Asking {
-    let till = Till { name: Arc::clone(&thread.name), books: Arc::clone(&thread.books), fault: thread.fault.clone() };
+    let till = Till { name: Arc::clone(&thread.name), usage: Arc::clone(&thread.usage), fault: thread.fault.clone() };
     let prepared = match lm.opened() {
         Some(model) => model.prepare(&thread.corpus, &task.0.request),
         // It was opened before the dataflow was built.
@@ -64,10 +65,8 @@ fn take(thread: &ServiceThread, lm: &Lm, task: Task) -> Asking {
         Ok(Asked { requests, ending }) => gathered(requests, move |completions| {
             let (response, charge) = ending.end(completions);
             let (service_us, device_us) = (microseconds(charge.service_s), microseconds(charge.device_s));
-            if let Some(spent) = till.books.get(&till.name) {
-                add(&spent.computed_tokens, charge.computed_tokens);
-                add(&spent.energy_uj, microjoules(charge.energy_j));
-                add(&spent.metered_us, microseconds(charge.metered_s));
+            if let Some(usage) = till.usage.get(&till.name) {
+                usage.count_shared(charge.computed_tokens, charge.energy_j, charge.metered_s);
             }
             let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
             till.settle(task, response, took);
@@ -78,15 +77,15 @@ fn take(thread: &ServiceThread, lm: &Lm, task: Task) -> Asking {
 /// Where an answer is booked and handed out.
 struct Till {
     name: Arc<str>,
-    books: Books,
+    usage: ServiceCounters,
     fault: Fault,
 }
 
 impl Till {
     fn settle(&self, task: Task, response: Response, took: Took) {
-        if let Some(spent) = self.books.get(&self.name) {
+        if let Some(usage) = self.usage.get(&self.name) {
             // The device is what the service's requests share: the sum of their shares is its time.
-            spent.count(&response, took.device_us, took.device_us);
+            usage.count(&response, took.device_us, took.device_us);
         }
         let (ticket, answer) = answered(task, response, took, &self.fault);
         ticket.answer(answer);
