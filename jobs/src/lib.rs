@@ -40,6 +40,7 @@ pub mod record;
 pub mod render;
 pub mod replicates;
 pub mod run;
+pub mod scoring;
 pub mod services;
 pub mod show;
 pub mod sink;

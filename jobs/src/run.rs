@@ -24,6 +24,7 @@ use crate::services::dense::build::Building;
 use crate::services::{Books, Catalogue, Fault, books};
 use crate::sweep::{self, Configuration};
 use crate::tables::judged;
+use hopeval_datasets::Format;
 use hopeval_methods::{Setting, registry};
 use hopeval_operators::Counters;
 use hopeval_operators::flush::Flush;
@@ -134,9 +135,9 @@ impl Resolved {
         self.job.run.in_flight.unwrap_or_else(|| share.clamp(IN_FLIGHT.0, IN_FLIGHT.1))
     }
 
-    /// The dataset's format, by name.
-    pub fn format(&self) -> &'static str {
-        self.prepared.format.map_or("world", hopeval_datasets::Format::name)
+    /// The dataset's format.
+    pub fn format(&self) -> Format {
+        self.prepared.format.unwrap_or(Format::World)
     }
 
     /// What a run with the same digest would compute again.
@@ -185,7 +186,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
             .map_err(|source| JobError::Method { configuration: configuration.name.clone(), source })?;
     }
     // The settings are judged before anything is written.
-    Judge::new(&job.measures, "world", &methods, &[], &corpus)?;
+    Judge::new(&job.measures, Format::World, &methods, &[], &corpus)?;
     let mut digests = Vec::new();
     for path in job.dataset.questions.paths() {
         digests.push(corpora::digest(path)?);

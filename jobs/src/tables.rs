@@ -362,7 +362,7 @@ pub fn finish(
         generations: state.generation,
         workers: mesh.1,
         processes: mesh.0,
-        dataset: run.resolved.format().to_owned(),
+        dataset: run.resolved.format().name().to_owned(),
         dataset_digest: run.resolved.dataset_digest.clone(),
         corpus: Some(corpus.info().settings.name.clone()),
         corpus_digest: Some(run.resolved.corpus_digest.clone()),

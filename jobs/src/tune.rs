@@ -18,9 +18,10 @@ pub mod search;
 
 use crate::draw::Draw;
 use crate::job::{Job, OneOrMany};
+use crate::scoring::profile_of;
 use crate::worlds::WorldEntry;
 use hopeval_datasets::Format;
-use hopeval_measures::{MeasureSet, Profile};
+use hopeval_measures::MeasureSet;
 use infill::Infill;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -181,8 +182,8 @@ impl Select {
             return Some((format!("generate.{key}"), found, allowed));
         }
         let measure = tune.measure_of(self);
-        let format = tune.format.or(job.dataset.format).map_or("world", Format::name);
-        let measures = MeasureSet::new(&job.measures, Profile::for_dataset(format)).ok()?;
+        let format = tune.format.or(job.dataset.format).unwrap_or(Format::World);
+        let measures = MeasureSet::new(&job.measures, profile_of(format)).ok()?;
         if !measures.names().iter().any(|name| name == measure) {
             let allowed = "a measure of the job's [measures], such as recall_all@2 with 2 in `recall_at`";
             return wrong("measure", measure, allowed);
