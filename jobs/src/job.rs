@@ -11,6 +11,7 @@
 //! | [`parse`] | reads the file and applies the overrides of [`overrides`] |
 //! | [`check`], [`preflight`] | refuse values, and methods and services that do not fit, before anything is built |
 //! | [`sweep`] | the configurations of a job's sweeps |
+//! | [`scoring`] | the profile by which a dataset's answers are scored |
 //! | [`references`] | values that the store or a sample will fill in |
 //! | [`sampled`] | the job of a search: the same over the tune sample |
 
@@ -24,9 +25,11 @@ mod preflight;
 pub mod references;
 pub mod sample;
 mod sampled;
+pub mod scoring;
 pub mod sweep;
 pub mod tune;
 pub mod world;
 
-pub use file::{Corpus, Dataset, GoldBy, Job, MethodEntry, RunSettings};
+pub use file::{Corpus, Dataset, Job, MethodEntry, RunSettings};
+pub use hopeval_datasets::GoldBy;
 pub use paths::{CONTEXTS, OneOrMany};

@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::DatasetError;
-use crate::format::Format;
+use crate::formats::Format;
 use crate::input::Compression;
 use crate::question::Question;
 use crate::questions::{DatasetSpec, Policy, Quarantined, Questions};

@@ -1,118 +1,37 @@
-//! The datasets' formats: their names, and how one is told from a file's first row.
+//! How a dataset's format is told from its name or from a file's first row. The formats are in `formats.rs`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::DatasetError;
-use crate::formats::beir;
+use crate::formats::Format;
+use crate::formats::{beir, open};
+use crate::gold::GoldBy;
 use crate::input::InputError;
 use crate::records::Records;
+use crate::scoring::ScoringScript;
 use crate::table::Table;
 use crate::value::Value;
 
 /// Rows that are looked at for one that parses, when the format is to be told from the content.
 const ROWS_TRIED: usize = 100;
 
-/// How a dataset writes its questions down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Format {
-    /// HotpotQA, distractor and fullwiki, official JSON and Hugging Face's columnar dumps. Sentences after a passage's
-    /// first begin with a space, so they are joined by nothing. Also rows with `gold_titles` in place of contexts.
-    #[serde(rename = "hotpotqa")]
-    HotpotQa,
-    /// 2WikiMultihopQA: HotpotQA's schema with evidences. Sentences do not begin with a space: they are joined by one.
-    #[serde(rename = "2wikimultihopqa")]
-    TwoWiki,
-    /// MuSiQue, Answerable and Full; paragraphs and decomposition as lists or columns.
-    #[serde(rename = "musique")]
-    Musique,
-    /// StrategyQA, official JSON.
-    #[serde(rename = "strategyqa")]
-    StrategyQa,
-    /// IIRC: the official nested JSON (a row has several questions), and rows of a published pipeline.
-    #[serde(rename = "iirc")]
-    Iirc,
-    /// Natural Questions, open: JSON with answer lists, DPR's TSV (`question`, list) and DPR's retriever JSON.
-    #[serde(rename = "nq")]
-    Nq,
-    /// TriviaQA, open: as [`Format::Nq`], and the official JSON.
-    #[serde(rename = "triviaqa")]
-    TriviaQa,
-    /// FlashRAG's `{id, question, golden_answers, metadata}`.
-    #[serde(rename = "flashrag")]
-    FlashRag,
-    /// BEIR: a folder with `queries.jsonl` and `qrels/*.tsv`, or those two files.
-    #[serde(rename = "beir")]
-    Beir,
-    /// [`crate::Question`] itself, one JSON object per line.
-    #[serde(rename = "world")]
-    World,
-}
-
 impl Format {
-    /// All formats.
-    pub const ALL: [Self; 10] = [
-        Self::HotpotQa,
-        Self::TwoWiki,
-        Self::Musique,
-        Self::StrategyQa,
-        Self::Iirc,
-        Self::Nq,
-        Self::TriviaQa,
-        Self::FlashRag,
-        Self::Beir,
-        Self::World,
-    ];
-
-    /// The name that jobs and the command line use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::HotpotQa => "hotpotqa",
-            Self::TwoWiki => "2wikimultihopqa",
-            Self::Musique => "musique",
-            Self::StrategyQa => "strategyqa",
-            Self::Iirc => "iirc",
-            Self::Nq => "nq",
-            Self::TriviaQa => "triviaqa",
-            Self::FlashRag => "flashrag",
-            Self::Beir => "beir",
-            Self::World => "world",
-        }
+    /// What makes a passage gold in datasets of this format, unless a job says.
+    pub fn gold(self) -> GoldBy {
+        self.entry().gold
     }
 
-    /// The format of a file whose first row this is, if it is one of ours. NQ and TriviaQA are written alike: the name
-    /// of the file and the row's id decide between them.
+    /// The script whose rules score answers to questions of this format, unless a job says.
+    pub fn scoring(self) -> ScoringScript {
+        self.entry().scoring
+    }
+
+    /// The format of a file whose first row this is, if it is one of ours.
     pub(crate) fn of_row(row: &Value<'_>, path: &Path) -> Option<Self> {
-        let has = |key| row.has(key);
-        let question = has("question") || has("Question");
-        if has("question") && has("context") && (has("evidences") || has("entity_ids") || has("evidences_id")) {
-            Some(Self::TwoWiki)
-        } else if has("question") && (has("gold_titles") || has("context") && (has("_id") || has("supporting_facts"))) {
-            Some(Self::HotpotQa)
-        } else if has("question") && has("paragraphs") {
-            Some(Self::Musique)
-        } else if has("original_paragraph") || has("questions") && (has("links") || has("text")) {
-            Some(Self::Iirc)
-        } else if has("golden_answers") {
-            Some(Self::FlashRag)
-        } else if has("qid") && has("question") && !has("answers") {
-            Some(Self::StrategyQa)
-        } else if question && (has("answer") || has("answers") || has("Answer")) {
-            let trivia = has("QuestionId")
-                || row.get("answer").is_some_and(|answer| answer.has("value"))
-                || row.get("id").and_then(|id| id.str().ok()).is_some_and(|id| id.contains("trivia"))
-                || path.to_string_lossy().to_lowercase().contains("trivia");
-            Some(if trivia { Self::TriviaQa } else { Self::Nq })
-        } else if has("text") && has("answers") && has("gold") {
-            Some(Self::World)
-        } else if has("_id") && has("text") && !has("title") {
-            Some(Self::Beir)
-        } else {
-            None
-        }
+        let claims = Self::ALL.into_iter().filter(|format| (format.entry().recognises)(row, path));
+        claims.min_by_key(|format| format.entry().asked)
     }
 }
 
@@ -210,9 +129,28 @@ pub fn detect(path: &Path) -> Result<Format, DatasetError> {
 fn detect_table(path: &Path, foreign: InputError) -> Result<Format, DatasetError> {
     let mut table = Table::open(path)?;
     let Some(row) = table.next()? else { return Err(foreign.into()) };
-    if !crate::formats::open::is_table_row(&row) {
+    if !open::is_table_row(&row) {
         return Err(foreign.into());
     }
-    let trivia = path.to_string_lossy().to_lowercase().contains("trivia");
-    Ok(if trivia { Format::TriviaQa } else { Format::Nq })
+    Ok(if open::is_named_trivia(path) { Format::TriviaQa } else { Format::Nq })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_asked_one_after_another() {
+        let mut asked = Format::ALL.map(|format| format.entry().asked);
+        asked.sort_unstable();
+        assert!(asked.is_sorted_by(|a, b| a < b), "{asked:?}: two formats with one number");
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse::<Format>().unwrap(), format);
+            assert_eq!(serde_json::to_string(&format).unwrap(), format!("\"{format}\""));
+        }
+    }
 }

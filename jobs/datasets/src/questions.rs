@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DatasetError, Position, RowError};
-use crate::format::{Format, FormatError, detect};
-use crate::formats::{self, beir, open};
+use crate::format::{FormatError, detect};
+use crate::formats::Format;
+use crate::formats::{beir, open};
 use crate::input::{Compression, InputError};
 use crate::question::Question;
 use crate::records::{Layout, Records};
-use crate::table::Table;
-use crate::value::Value;
+use crate::table::{Table, TableRow};
+use crate::value::{Field, Value};
 use seen::Seen;
 
 /// Where a dataset is and how it is written.
@@ -113,7 +114,8 @@ pub struct Questions {
 
 enum Source {
     Json(Records),
-    Table(Table),
+    /// With the function that reads a row.
+    Table(Table, fn(&TableRow, u64) -> Field<Question>),
 }
 
 impl fmt::Debug for Questions {
@@ -207,7 +209,7 @@ impl Questions {
     pub(crate) fn compression(&self) -> Compression {
         match &self.source {
             Some(Source::Json(records)) => records.compression(),
-            Some(Source::Table(table)) => table.compression(),
+            Some(Source::Table(table, _)) => table.compression(),
             None => Compression::None,
         }
     }
@@ -219,9 +221,10 @@ impl Questions {
         let Some(path) = self.files.pop_front() else { return Ok(false) };
         self.source = Some(match Records::open(&path) {
             Ok(records) => Source::Json(records),
-            Err(InputError::Foreign { .. }) if matches!(self.format, Format::Nq | Format::TriviaQa) => {
-                Source::Table(Table::open(&path)?)
-            }
+            Err(foreign @ InputError::Foreign { .. }) => match self.format.entry().read_table {
+                Some(read) => Source::Table(Table::open(&path)?, read),
+                None => return Err(foreign.into()),
+            },
             Err(error) => return Err(error.into()),
         });
         self.seen.next_file(&path);
@@ -238,7 +241,7 @@ impl Questions {
                     let path = records.path().to_owned();
                     records.next()?.map(|record| {
                         self.place = Some((path.clone(), record.position));
-                        let read = Value::parse(record.bytes).and_then(|row| formats::questions(self.format, &row, n));
+                        let read = Value::parse(record.bytes).and_then(|row| (self.format.entry().read)(&row, n));
                         let error = self.seen.accept(read, self.qrels.as_mut(), record.position, &mut self.pending);
                         error.map(|error| {
                             self.refusals.refuse(error.in_row(&path, record.position), || {
@@ -247,14 +250,14 @@ impl Questions {
                         })
                     })
                 }
-                Source::Table(table) => {
+                Source::Table(table, read) => {
                     let mut row = table.next()?;
                     if row.as_ref().is_some_and(|row| row.position.record == 1 && open::is_header(row)) {
                         row = table.next()?;
                     }
                     row.map(|row| {
                         self.place = Some((table.path().to_owned(), row.position));
-                        let read = open::table_question(&row, self.format, n).map(|question| vec![question]);
+                        let read = (*read)(&row, n).map(|question| vec![question]);
                         let error = self.seen.accept(read, None, row.position, &mut self.pending);
                         error.map(|error| {
                             self.refusals.refuse(error.in_row(table.path(), row.position), || table.raw(&row))
@@ -293,14 +296,14 @@ impl Source {
     fn bytes(&self) -> u64 {
         match self {
             Self::Json(records) => records.bytes(),
-            Self::Table(table) => table.bytes(),
+            Self::Table(table, _) => table.bytes(),
         }
     }
 
     fn must_have_rows(&self) -> Result<(), InputError> {
         match self {
             Self::Json(records) if records.count() == 0 => Err(InputError::Empty { path: records.path().to_owned() }),
-            Self::Table(table) if table.bytes() == 0 => Err(InputError::Empty { path: table.path().to_owned() }),
+            Self::Table(table, _) if table.bytes() == 0 => Err(InputError::Empty { path: table.path().to_owned() }),
             _ => Ok(()),
         }
     }

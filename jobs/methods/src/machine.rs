@@ -102,6 +102,32 @@ pub struct Wording {
 }
 
 /// One configuration of a method: its parameters, fixed.
+///
+/// # Who calls what, and when
+/// 1. *Job is read.* [`crate::build`] makes each configuration of the job, so a wrong parameter is an error before
+///    anything is computed. `services` then says which services must exist and what each must answer; `tags` says more
+///    of a labelling one.
+/// 2. *Questions are prepared.* If any configuration's `context_mode` is [`ContextMode::Given`], every candidate of every
+///    question must be in the corpus.
+/// 3. *Run opens*, in each process. The temperatures of all configurations are collected before the first request is
+///    sent; the judge asks `answers`, `ranks`, `gives_support` and `gives_evidences` once, to tell a measure that is
+///    undefined from a score of 0.
+/// 4. *Question is admitted.* `start` is called once for each configuration of each question, on the worker that admitted
+///    it. If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
+///    called. A question that was in flight when a process died is started again, so `start` may be called again for it.
+/// 5. *Tables are written.* `kind`, `version`, `context_mode`, `services` and `wording` stand in the table of
+///    configurations. If gold was edited, machines of methods with `reads_gold` are started again, with the new gold.
+///
+/// `plan` does 1 and 2 and drives each machine with estimates in place of answers.
+///
+/// # To write a method
+/// * One file in `methods/`, one line in the table of `methods.rs`, one scenario file in `tests/scenarios`, and its
+///   section in `ops/docs/jobs.md`. `one_step.rs` is the example.
+/// * The functions without a default: `kind`, `version`, `context_mode`, `answers`, `services` and `start`. The others
+///   where their defaults are not true of the method; a method that sends scores must name its `temperatures`.
+/// * `INFO`, `Parameters` and `new` of `Configured` (in `registry.rs`): its documentation, and its parameters with their
+///   defaults.
+/// * A [`Machine`]: the module's contract holds.
 pub trait Method: Send + Sync {
     /// The method's kind, as a job names it.
     fn kind(&self) -> &'static str;
@@ -135,8 +161,8 @@ pub trait Method: Send + Sync {
         false
     }
 
-    /// The most requests of each kind that one question can lead to, whatever the answers are, for plans; none where that is
-    /// not known beforehand.
+    /// The most requests of each kind that one question can lead to, whatever the answers are; none where that is not
+    /// known beforehand. Tests hold machines to it.
     fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
         None
     }

@@ -1,11 +1,36 @@
 //! The methods, one per file. Each file opens with its transition table and cites its source.
+//!
+//! A line of the table below declares the file and enters the method, so a new method is a file and a line. Tests derive
+//! from the table: whatever stands there is checked for its documentation, its scenario file and its end.
+//!
+//! `cargo fmt` does not see modules that a macro declares; `ops/format.sh` formats them, too.
 
-pub(crate) mod efficientrag;
-pub(crate) mod efficientrag_data;
-pub(crate) mod given;
-pub(crate) mod iterative_title;
-pub(crate) mod one_step;
-pub(crate) mod oracle;
-pub(crate) mod promptrank;
-pub(crate) mod random;
-pub(crate) mod tfidf_bm25;
+use crate::machine::{MethodError, Setting};
+use crate::registry::{self, Built, Configured, MethodInfo};
+use serde_json::Value;
+
+macro_rules! methods {
+    ($($file:ident::$Method:ident,)*) => {
+        $(pub(crate) mod $file;)*
+
+        /// The documentation of each method, in the table's order.
+        pub(crate) const INFOS: &[MethodInfo] = &[$($file::$Method::INFO),*];
+
+        /// The function that makes a configuration of each method, in the table's order.
+        pub(crate) const CONFIGURES: &[fn(&Value, &Setting) -> Result<Built, MethodError>] =
+            &[$(registry::configure::<$file::$Method>),*];
+    };
+}
+
+// In alphabetical order.
+methods! {
+    efficientrag::EfficientRag,
+    efficientrag_data::EfficientRagData,
+    given::Given,
+    iterative_title::IterativeTitle,
+    one_step::OneStep,
+    oracle::Oracle,
+    promptrank::PromptRank,
+    random::Random,
+    tfidf_bm25::TfidfBm25,
+}

@@ -4,9 +4,7 @@
 //! [`MethodInfo`] says about them is checked against that struct by this file's tests.
 
 use crate::machine::{Method, MethodError, Setting};
-use crate::methods::{
-    efficientrag, efficientrag_data, given, iterative_title, one_step, oracle, promptrank, random, tfidf_bm25,
-};
+use crate::methods::{CONFIGURES, INFOS};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -52,21 +50,9 @@ pub(crate) trait Configured: Method + Sized + 'static {
     fn new(parameters: Self::Parameters, setting: &Setting) -> Result<Self, MethodError>;
 }
 
-const KINDS: &[MethodInfo] = &[
-    efficientrag::EfficientRag::INFO,
-    efficientrag_data::EfficientRagData::INFO,
-    given::Given::INFO,
-    iterative_title::IterativeTitle::INFO,
-    one_step::OneStep::INFO,
-    oracle::Oracle::INFO,
-    promptrank::PromptRank::INFO,
-    random::Random::INFO,
-    tfidf_bm25::TfidfBm25::INFO,
-];
-
 /// All methods, by kind in alphabetical order.
 pub fn kinds() -> &'static [MethodInfo] {
-    KINDS
+    INFOS
 }
 
 /// A configuration of the method `kind`; `parameters` is an object (or null, for none).
@@ -85,27 +71,22 @@ pub fn resolve(kind: &str, parameters: &Value, setting: &Setting) -> Result<Valu
     Ok(dispatch(kind, parameters, setting)?.1)
 }
 
-type Built = (Box<dyn Method>, Value);
+/// A configuration and its parameters with every default filled in.
+pub(crate) type Built = (Box<dyn Method>, Value);
 
 fn dispatch(kind: &str, parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
-    match kind {
-        "efficientrag" => configure::<efficientrag::EfficientRag>(parameters, setting),
-        "efficientrag_data" => configure::<efficientrag_data::EfficientRagData>(parameters, setting),
-        "given" => configure::<given::Given>(parameters, setting),
-        "iterative_title" => configure::<iterative_title::IterativeTitle>(parameters, setting),
-        "one_step" => configure::<one_step::OneStep>(parameters, setting),
-        "oracle" => configure::<oracle::Oracle>(parameters, setting),
-        "promptrank" => configure::<promptrank::PromptRank>(parameters, setting),
-        "random" => configure::<random::Random>(parameters, setting),
-        "tfidf_bm25" => configure::<tfidf_bm25::TfidfBm25>(parameters, setting),
-        _ => {
-            let allowed = KINDS.iter().map(|info| info.kind).collect::<Vec<_>>().join(", ");
+    let mut methods = INFOS.iter().zip(CONFIGURES);
+    match methods.find(|(info, _)| info.kind == kind) {
+        Some((_, configure)) => configure(parameters, setting),
+        None => {
+            let allowed = INFOS.iter().map(|info| info.kind).collect::<Vec<_>>().join(", ");
             Err(MethodError::UnknownKind { found: kind.to_owned(), allowed })
         }
     }
 }
 
-fn configure<M: Configured>(parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
+/// A configuration of the method `M`: its parameters parsed, completed and checked.
+pub(crate) fn configure<M: Configured>(parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
     let wrong = |source| MethodError::Parameters { kind: M::INFO.kind, source };
     let none = Value::Object(serde_json::Map::new());
     let given = if parameters.is_null() { &none } else { parameters };
@@ -126,32 +107,27 @@ pub(crate) fn at_least_one(kind: &'static str, parameter: &'static str, value: u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::parameters::{example, required_parameters};
     use serde_json::json;
 
     const SETTING: Setting = Setting { passages: 10 };
 
-    /// The parameters that must be given, with an example.
-    fn required(info: &MethodInfo) -> Value {
-        let names = info.parameters.iter().filter(|parameter| parameter.default.is_none());
-        names.map(|parameter| (parameter.name.to_owned(), json!("sparse"))).collect::<serde_json::Map<_, _>>().into()
-    }
-
     #[test]
     fn documentation_and_parameters_agree() {
         for info in kinds() {
-            let resolved = resolve(info.kind, &required(info), &SETTING)
+            let resolved = resolve(info.kind, &required_parameters(info), &SETTING)
                 .unwrap_or_else(|error| panic!("{}: documented as optional, but: {error}", info.kind));
             let documented: serde_json::Map<String, Value> = info
                 .parameters
                 .iter()
                 .map(|parameter| {
-                    let default = parameter.default.unwrap_or("\"sparse\"");
-                    (parameter.name.to_owned(), serde_json::from_str(default).expect("a default is JSON"))
+                    let default = parameter.default.map(|json| serde_json::from_str(json).expect("a default is JSON"));
+                    (parameter.name.to_owned(), default.unwrap_or_else(|| example(parameter)))
                 })
                 .collect();
             assert_eq!(resolved, Value::Object(documented), "{}", info.kind);
             assert_eq!(resolve(info.kind, &resolved, &SETTING).unwrap(), resolved, "resolving again changes nothing");
-            assert_eq!(build(info.kind, &required(info), &SETTING).unwrap().kind(), info.kind);
+            assert_eq!(build(info.kind, &required_parameters(info), &SETTING).unwrap().kind(), info.kind);
         }
     }
 
@@ -166,10 +142,10 @@ mod tests {
             Ok(_) => panic!("{kind} {parameters} was accepted"),
             Err(error) => error.to_string(),
         };
+        let allowed: Vec<&str> = kinds().iter().map(|info| info.kind).collect();
         assert_eq!(
             message("bm42", json!({})),
-            "unknown method kind `bm42`; allowed are efficientrag, efficientrag_data, given, iterative_title, one_step, oracle, \
-             promptrank, random, tfidf_bm25"
+            format!("unknown method kind `bm42`; allowed are {}", allowed.join(", "))
         );
         assert_eq!(
             message("one_step", json!({"retriever": "s", "n": 3})),
@@ -193,7 +169,7 @@ mod tests {
     #[test]
     fn every_service_is_named_by_a_parameter_and_asked_for_one_kind() {
         for info in kinds() {
-            let method = build(info.kind, &required(info), &SETTING).unwrap();
+            let method = build(info.kind, &required_parameters(info), &SETTING).unwrap();
             for service in method.services() {
                 assert!(info.parameters.iter().any(|parameter| parameter.name == service.parameter), "{service:?}");
             }

@@ -1,12 +1,14 @@
 //! What tests of this crate and of others need: a method that uses every part of the protocol, services that answer
-//! every request, and scenario files.
+//! every request, parameters from a method's documentation, and scenario files.
 //!
 //! Nothing here is offered to jobs.
 
 mod every_kind;
+pub(crate) mod parameters;
 mod scenario;
 mod services;
 
 pub use every_kind::EveryKind;
+pub use parameters::{parameter_variants, required_parameters};
 pub use scenario::{ScenarioError, ScenarioFault, run_scenarios};
 pub use services::ScriptedServices;

@@ -4,16 +4,33 @@
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
 use hopeval_methods::response::Hit;
-use hopeval_methods::testing::{EveryKind, ScriptedServices};
+use hopeval_methods::testing::{EveryKind, ScriptedServices, parameter_variants};
 use hopeval_methods::{
     Answer, FailureKind, Kind, Method, PassageId, Question, Request, Response, Setting, Status, Step, Work, build,
+    kinds,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every method, in several configurations, with the most rounds it may take.
-fn methods() -> Vec<(Box<dyn Method>, usize)> {
-    let setting = Setting { passages: 200_000 };
+const SETTING: Setting = Setting { passages: 200_000 };
+
+/// Rounds within which every method must end under the parameters that its documentation names.
+const MOST_ROUNDS: usize = 64;
+
+/// Every method, under its defaults and with each parameter changed by itself. A method in the registry's table is
+/// tested by this alone; the rows of [`chosen_configurations`] say more of some.
+fn documented_configurations() -> Vec<(Box<dyn Method>, usize)> {
+    let variants = kinds().iter().flat_map(|info| {
+        let variants = parameter_variants(info);
+        let built: Vec<_> = variants.iter().filter_map(|variant| build(info.kind, variant, &SETTING).ok()).collect();
+        assert!(!built.is_empty(), "{} is refused under all of its documented values", info.kind);
+        built
+    });
+    variants.map(|method| (method, MOST_ROUNDS)).collect()
+}
+
+/// Configurations that meet more of a method, with the exact number of rounds that it may take at most.
+fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
     let configurations = [
         ("efficientrag", json!({"retriever": "s", "labeler": "l", "filter": "f"}), 11),
         ("efficientrag", json!({"retriever": "s", "labeler": "l", "filter": "f", "reader": "r", "pool": "all"}), 12),
@@ -60,7 +77,7 @@ fn methods() -> Vec<(Box<dyn Method>, usize)> {
     ];
     let mut methods: Vec<(Box<dyn Method>, usize)> = configurations
         .into_iter()
-        .map(|(kind, parameters, rounds)| (build(kind, &parameters, &setting).unwrap(), rounds))
+        .map(|(kind, parameters, rounds)| (build(kind, &parameters, &SETTING).unwrap(), rounds))
         .collect();
     methods.push((Box::new(EveryKind::default()), 6));
     methods
@@ -144,7 +161,7 @@ fn machines_end() {
             ..Question::default()
         },
     ];
-    for (method, most) in methods() {
+    for (method, most) in documented_configurations().into_iter().chain(chosen_configurations()) {
         for (name, adversary) in adversaries() {
             for question in &questions {
                 let what = format!("{} against {name}", method.kind());
@@ -189,7 +206,8 @@ fn machines_end() {
 fn a_round_without_responses_is_a_failure_not_a_panic() {
     let gold = vec![vec![PassageId(1)]];
     let question = Question { candidates: vec![PassageId(1)], gold, ..Question::default() };
-    for (method, rounds) in methods().into_iter().filter(|(_, rounds)| *rounds > 0) {
+    let all = documented_configurations().into_iter().chain(chosen_configurations());
+    for (method, rounds) in all.filter(|(method, _)| !method.services().is_empty()) {
         let mut machine = method.start(&question);
         assert!(matches!(machine.step(Vec::new()), Step::Ask(_)), "{} asks {rounds} rounds", method.kind());
         let Step::Done(outcome) = machine.step(Vec::new()) else { panic!("{} goes on", method.kind()) };

@@ -9,7 +9,7 @@ use super::world::WorldEntry;
 use crate::mode::Mode;
 use crate::services::ServiceEntry;
 use hopeval_corpus::{Duplicates, LinkSource};
-use hopeval_datasets::Format;
+use hopeval_datasets::{Format, GoldBy};
 use hopeval_measures::Settings as MeasureSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,20 +63,6 @@ pub struct Dataset {
     /// Questions drawn at random, or all but those, instead of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<Draw>,
-}
-
-/// What makes a passage of the corpus equal to a gold passage of a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GoldBy {
-    /// The same id.
-    #[serde(rename = "id")]
-    Id,
-    /// The same title; several passages may have it, and any of them is the gold one.
-    #[serde(rename = "title")]
-    Title,
-    /// The same title and text.
-    #[serde(rename = "title+text")]
-    TitleAndText,
 }
 
 /// The passages of a job.
@@ -153,10 +139,6 @@ impl Default for RunSettings {
 impl Job {
     /// What makes a passage gold: the job's word, else the dataset's custom.
     pub fn gold_by(&self, format: Format) -> GoldBy {
-        self.dataset.gold.unwrap_or(match format {
-            Format::HotpotQa | Format::TwoWiki => GoldBy::Title,
-            Format::Musique => GoldBy::TitleAndText,
-            _ => GoldBy::Id,
-        })
+        self.dataset.gold.unwrap_or_else(|| format.gold())
     }
 }

@@ -4,10 +4,10 @@
 //! after limit and quarantine, and chunks are slices of it.
 
 use crate::error::JobError;
-use crate::job::file::{GoldBy, Job};
+use crate::job::file::Job;
 use crate::prepare::corpora::spec;
 use hopeval_corpus::Corpus;
-use hopeval_datasets::{Format, GoldPassage, PassageRecord, Policy, Quarantined, Question, Questions};
+use hopeval_datasets::{Format, GoldBy, GoldPassage, PassageRecord, Policy, Quarantined, Question, Questions};
 use hopeval_results::tables::{ErrorRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -191,7 +191,7 @@ fn run_row(run: &Open, log: &Log, mesh: (u32, u32), outcomes: u64, failed: u64) 
         generations: log.state().generation,
         workers: mesh.1,
         processes: mesh.0,
-        dataset: resolved.format().to_owned(),
+        dataset: resolved.format().name().to_owned(),
         dataset_digest: resolved.dataset_digest.clone(),
         corpus: Some(corpus.info().settings.name.clone()),
         corpus_digest: Some(resolved.corpus_digest.clone()),

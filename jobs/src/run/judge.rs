@@ -1,9 +1,11 @@
 //! Judges outcomes: the one file that knows both the rows of a run and the measures.
 
 use crate::error::JobError;
+use crate::job::scoring::profile_of;
 use crate::prepare::questions::{Details, strata};
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_measures::{FixedPoint, Gold, Judged, MeasureSet, PassageText, Profile, Scratch};
+use hopeval_datasets::Format;
+use hopeval_measures::{FixedPoint, Gold, Judged, MeasureSet, PassageText, Scratch};
 use hopeval_methods::Method;
 use hopeval_operators::tally::Change;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
@@ -69,12 +71,12 @@ impl Judge {
     /// Settings that no measure can have.
     pub fn new(
         settings: &hopeval_measures::Settings,
-        format: &str,
+        format: Format,
         methods: &[Box<dyn Method>],
         strata: &[String],
         corpus: &Arc<Corpus>,
     ) -> Result<Self, JobError> {
-        let set = MeasureSet::new(settings, Profile::for_dataset(format))?;
+        let set = MeasureSet::new(settings, profile_of(format))?;
         let holds = methods
             .iter()
             .map(|method| Holds {

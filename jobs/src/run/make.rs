@@ -10,6 +10,7 @@ use crate::places::Places;
 use crate::prepare::corpora;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
 use crate::prepare::questions::{self, Prepared};
+use hopeval_datasets::Format;
 use hopeval_results::run::{RUN_VERSION, run_id};
 use hopeval_results::tables::{QuestionRow, TableWriter, write_table};
 use hopeval_results::{RunRecord, layout};
@@ -23,7 +24,7 @@ pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Repor
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let mut configured = ConfiguredJob::new(&opened, places, report)?;
     // The settings are judged before anything is written.
-    Judge::new(&opened.job.measures, "world", &configured.methods, &[], opened.corpus())?;
+    Judge::new(&opened.job.measures, Format::World, &configured.methods, &[], opened.corpus())?;
     let dataset_digest = dataset_digest(&opened.job)?;
     let created_ms = now_ms();
     let run = new_id(created_ms, &dataset_digest, opened.corpus().digest());

@@ -7,6 +7,7 @@ use crate::job::file::Job;
 use crate::job::sweep::Configuration;
 use crate::mode::Mode;
 use crate::prepare::questions::Prepared;
+use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -93,9 +94,9 @@ impl Resolved {
         self.job.run.in_flight.unwrap_or_else(|| share.clamp(IN_FLIGHT.0, IN_FLIGHT.1))
     }
 
-    /// The dataset's format, by name.
-    pub fn format(&self) -> &'static str {
-        self.prepared.format.map_or("world", hopeval_datasets::Format::name)
+    /// The dataset's format.
+    pub fn format(&self) -> Format {
+        self.prepared.format.unwrap_or(Format::World)
     }
 
     /// What a run with the same digest would compute again.

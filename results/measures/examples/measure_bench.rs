@@ -14,7 +14,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use hopeval_measures::ranked::{GoldColumns, RankedColumns, RankedMeasure, evaluate};
+use hopeval_measures::measures::{map, mrr, ndcg, precision, recall};
+use hopeval_measures::ranked::{GoldColumns, RankedColumns, evaluate};
 use hopeval_measures::{Profile, Scorer, aggregate};
 use serde_json::{Map, Value, json};
 
@@ -62,12 +63,12 @@ fn ranked(folder: &Path, repeat: usize) -> Result<Value, Box<dyn Error>> {
     let gold_ids = column(&folder.join("gold_ids.u32"))?;
     let offsets: Vec<u32> = (0..=ids.len() / DEPTH).map(|i| (i * DEPTH) as u32).collect();
     let measures = [
-        RankedMeasure::RecallFrac(10),
-        RankedMeasure::RecallFrac(100),
-        RankedMeasure::Mrr(None),
-        RankedMeasure::Ndcg(10),
-        RankedMeasure::Map,
-        RankedMeasure::Precision(10),
+        recall::recall_frac(10),
+        recall::recall_frac(100),
+        mrr::mrr(),
+        ndcg::ndcg(10),
+        map::map(),
+        precision::precision(10),
     ];
     let (seconds, columns) = best_of(repeat, || {
         evaluate(

@@ -80,19 +80,6 @@ impl Profile {
         }
     }
 
-    /// The profile of a dataset format's own script; `squad` where there is none.
-    pub fn for_dataset(format: &str) -> Self {
-        match format {
-            "hotpotqa" | "world" => Self::HotpotQa,
-            "2wikimultihopqa" => Self::TwoWiki,
-            "musique" => Self::Musique,
-            "strategyqa" => Self::StrategyQa,
-            "iirc" => Self::Drop,
-            "triviaqa" => Self::TriviaQa,
-            _ => Self::Squad,
-        }
-    }
-
     /// The version of the rules; it grows when a change here can change a figure.
     pub const fn version(self) -> &'static str {
         "1"

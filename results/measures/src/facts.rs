@@ -35,6 +35,11 @@ impl SetScore {
         let (precision, recall) = (ratio(fp), ratio(fn_));
         Self { em: f64::from(u8::from(fp + fn_ == 0)), f1: harmonic(precision, recall), precision, recall }
     }
+
+    /// EM, F1, precision and recall, as tables order them.
+    pub(crate) fn fields(self) -> [f64; 4] {
+        [self.em, self.f1, self.precision, self.recall]
+    }
 }
 
 impl From<AnswerScore> for SetScore {

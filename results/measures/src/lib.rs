@@ -12,7 +12,7 @@
 //! | numbers and several spans | [`mod@drop`] | DROP's evaluator, as in AllenNLP and IRCoT |
 //! | supporting facts, evidences, joint | [`facts`] | HotpotQA, 2Wiki v1.1 and MuSiQue scripts |
 //! | whole prediction files | [`official`] | the same, under their own names and units |
-//! | rankings | [`ranked`] | trec_eval; PromptRank, IRCoT, EfficientRAG |
+//! | rankings | [`ranked`], [`measures`] | trec_eval; PromptRank, IRCoT, EfficientRAG |
 //! | means, errors, intervals | [`aggregate`], [`live`] | |
 //! | differences paired by question | [`paired`] | Koehn 2004; Noreen 1989; Holm 1979 |
 //! | a job's measures by name | [`registry`] | |
@@ -23,6 +23,7 @@ pub mod drop;
 pub mod facts;
 pub mod has_answer;
 pub mod live;
+pub mod measures;
 pub mod normalize;
 pub mod official;
 pub mod paired;

@@ -1,4 +1,5 @@
-//! The measures of a job: from its `[measures]` table to named, versioned values for each outcome.
+//! The measures of a job: from its `[measures]` table to named, versioned values for each outcome. The measures
+//! themselves are in [`crate::measures`].
 //!
 //! A [`MeasureSet`] fixes names and order once; [`MeasureSet::score`] then gives a value, or none where the measure is
 //! undefined, for every outcome in that order. What is undefined depends on the question and the configuration, never
@@ -16,62 +17,16 @@
 //! | `sp_*`, `evidence_*` | gold facts (evidences), and the configuration predicts such |
 //! | `joint_*` | all of the parts that the profile's script multiplies |
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
 
 use crate::answer::{Profile, Scorer};
 use crate::facts::{Evidence, Fact, SetScore, evidences, joint, supporting_facts, supporting_facts_lowered};
 use crate::has_answer::AnswerMatcher;
+pub use crate::measures::Settings;
+use crate::measures::answers;
 use crate::normalize::normalize;
-use crate::ranked::{Found, Gold, RankedMeasure, budget_recall, chunk_recall};
-
-/// The `[measures]` table of a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// Whose rules answers are scored by; by default those of the dataset ([`Profile::for_dataset`]).
-    pub profile: Option<Profile>,
-    /// The k of `recall_frac@k`, `recall_all@k` and `hit@k`.
-    pub recall_at: Vec<u32>,
-    /// The k of `precision@k`.
-    pub precision_at: Vec<u32>,
-    /// The k of `ndcg@k`.
-    pub ndcg_at: Vec<u32>,
-    /// Whether to give `mrr`.
-    pub mrr: bool,
-    /// The k of `mrr@k`.
-    pub mrr_at: Vec<u32>,
-    /// Whether to give `map`.
-    pub map: bool,
-    /// The k of `answer_recall@k`: the first gold answer in a text of the top k, yes/no questions left out (PromptRank).
-    pub answer_recall_at: Vec<u32>,
-    /// The k of `answer_hit@k`: any gold answer in a text of the top k (DPR's top-k accuracy).
-    pub answer_hit_at: Vec<u32>,
-    /// The budgets of `budget_recall@k`: fractional recall in the first k distinct passages (IRCoT; 15 there).
-    pub budget_recall_at: Vec<u32>,
-    /// Whether to give `chunk_recall` and `chunks` (EfficientRAG).
-    pub chunk_recall: bool,
-    /// Whether to give supporting-fact, evidence and joint measures.
-    pub facts: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            profile: None,
-            recall_at: vec![2, 5, 10, 20],
-            precision_at: Vec::new(),
-            ndcg_at: vec![10],
-            mrr: true,
-            mrr_at: Vec::new(),
-            map: true,
-            answer_recall_at: Vec::new(),
-            answer_hit_at: Vec::new(),
-            budget_recall_at: Vec::new(),
-            chunk_recall: false,
-            facts: true,
-        }
-    }
-}
+use crate::ranked::{Found, Gold, RankedMeasure};
 
 /// A setting that no measure can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -133,38 +88,99 @@ pub struct Scratch {
     found: Found,
 }
 
-/// One measure of a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Index into the answer score's fields.
-    Answer(usize),
-    Answered(usize),
-    Ranked(RankedMeasure),
-    AnswerRecall(u32),
-    AnswerHit(u32),
-    BudgetRecall(u32),
-    ChunkRecall,
-    Chunks,
-    /// Which set, which of its fields.
-    Facts(FactSet, usize),
+/// What measures look at: an outcome with its gold, and what several measures share of them.
+pub(crate) struct Scored<'a> {
+    pub(crate) judged: &'a Judged<'a>,
+    /// The answer's score under the profile; none where it is undefined.
+    pub(crate) answer: Option<SetScore>,
+    /// Where the ranking has its golds; none where there is no gold, or the configuration does not rank.
+    pub(crate) found: Option<&'a Found>,
+    pub(crate) facts: FactScores,
+    pub(crate) answer_ranks: AnswerRanks,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FactSet {
-    Sentences,
-    Evidences,
-    Joint,
+/// Scores of predicted sets; each none where it is undefined.
+pub(crate) struct FactScores {
+    pub(crate) sentences: Option<SetScore>,
+    pub(crate) evidences: Option<SetScore>,
+    /// The product that the profile's script takes.
+    pub(crate) joint: Option<SetScore>,
+}
+
+/// Ranks (from 1) of the first passage whose text has an answer; `u32::MAX` if none of those looked at has. None where
+/// undefined.
+#[derive(Default)]
+pub(crate) struct AnswerRanks {
+    /// Of the first gold answer, where it is not yes or no.
+    pub(crate) first: Option<u32>,
+    /// Of any gold answer.
+    pub(crate) any: Option<u32>,
+}
+
+type Value = dyn Fn(&Scored<'_>) -> Option<f64> + Send + Sync;
+
+/// One measure of a set.
+#[derive(Clone)]
+pub(crate) struct Column {
+    name: String,
+    version: &'static str,
+    value: Arc<Value>,
+    /// How many passages' texts, from the top, it needs to be looked at.
+    text_depth: u32,
+    /// Whether a failed outcome has no value; else it scores 0 where a good one would have had a value.
+    none_if_failed: bool,
+}
+
+impl Column {
+    /// A measure that `value` gives, none where it is undefined.
+    pub(crate) fn new(
+        name: String,
+        version: &'static str,
+        value: impl Fn(&Scored<'_>) -> Option<f64> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, version, value: Arc::new(value), text_depth: 0, none_if_failed: false }
+    }
+
+    /// A measure of the ranking alone.
+    pub(crate) fn of_ranking(measure: RankedMeasure) -> Self {
+        Self::new(measure.to_string(), measure.version(), move |scored| measure.value(scored.found?))
+    }
+
+    /// Has the texts of the first `depth` passages searched for the gold answers ([`Scored::answer_ranks`]).
+    pub(crate) fn reading_texts(self, depth: u32) -> Self {
+        Self { text_depth: depth, ..self }
+    }
+
+    /// Leaves failed outcomes out, in place of a score of 0.
+    pub(crate) fn none_if_failed(self) -> Self {
+        Self { none_if_failed: true, ..self }
+    }
+
+    fn of(&self, scored: &Scored<'_>) -> Option<f64> {
+        let value = (self.value)(scored);
+        match (scored.judged.ok, self.none_if_failed) {
+            (true, _) => value,
+            (false, true) => None,
+            (false, false) => value.map(|_| 0.0),
+        }
+    }
+}
+
+impl fmt::Debug for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 /// A job's measures in their order.
 #[derive(Clone, Debug)]
 pub struct MeasureSet {
     profile: Profile,
-    kinds: Vec<Kind>,
+    columns: Vec<Column>,
     names: Vec<String>,
+    /// The deepest of the columns'.
+    text_depth: u32,
 }
-
-const SET_FIELDS: [&str; 4] = ["em", "f1", "precision", "recall"];
 
 impl MeasureSet {
     /// The measures that `settings` ask for; `default_profile` holds if they name none.
@@ -173,73 +189,11 @@ impl MeasureSet {
     /// A k of 0, or one that occurs twice.
     pub fn new(settings: &Settings, default_profile: Profile) -> Result<Self, BadSetting> {
         let profile = settings.profile.unwrap_or(default_profile);
-        let mut set = Self { profile, kinds: Vec::new(), names: Vec::new() };
-        for (field, name) in profile.measures().iter().enumerate() {
-            set.add(Kind::Answer(field), (*name).to_owned());
-        }
-        for (field, name) in profile.measures().iter().enumerate().take(2) {
-            set.add(Kind::Answered(field), format!("{name}_answered"));
-        }
-        set.add_at("recall_at", &settings.recall_at, |k| Kind::Ranked(RankedMeasure::RecallFrac(k)))?;
-        set.add_at("recall_at", &settings.recall_at, |k| Kind::Ranked(RankedMeasure::RecallAll(k)))?;
-        set.add_at("recall_at", &settings.recall_at, |k| Kind::Ranked(RankedMeasure::Hit(k)))?;
-        set.add_at("precision_at", &settings.precision_at, |k| Kind::Ranked(RankedMeasure::Precision(k)))?;
-        set.add_at("ndcg_at", &settings.ndcg_at, |k| Kind::Ranked(RankedMeasure::Ndcg(k)))?;
-        if settings.mrr {
-            set.add(Kind::Ranked(RankedMeasure::Mrr(None)), RankedMeasure::Mrr(None).to_string());
-        }
-        set.add_at("mrr_at", &settings.mrr_at, |k| Kind::Ranked(RankedMeasure::Mrr(Some(k))))?;
-        if settings.map {
-            set.add(Kind::Ranked(RankedMeasure::Map), RankedMeasure::Map.to_string());
-        }
-        set.add_at("answer_recall_at", &settings.answer_recall_at, Kind::AnswerRecall)?;
-        set.add_at("answer_hit_at", &settings.answer_hit_at, Kind::AnswerHit)?;
-        set.add_at("budget_recall_at", &settings.budget_recall_at, Kind::BudgetRecall)?;
-        if settings.chunk_recall {
-            set.add(Kind::ChunkRecall, "chunk_recall".to_owned());
-            set.add(Kind::Chunks, "chunks".to_owned());
-        }
-        if settings.facts {
-            set.add_facts();
-        }
-        Ok(set)
-    }
-
-    fn add(&mut self, kind: Kind, name: String) {
-        self.kinds.push(kind);
-        self.names.push(name);
-    }
-
-    fn add_at(&mut self, field: &'static str, ks: &[u32], kind: impl Fn(u32) -> Kind) -> Result<(), BadSetting> {
-        for (i, &k) in ks.iter().enumerate() {
-            if k == 0 || ks[..i].contains(&k) {
-                return Err(BadSetting { field, value: k });
-            }
-            let kind = kind(k);
-            let name = match kind {
-                Kind::Ranked(measure) => measure.to_string(),
-                Kind::AnswerRecall(k) => format!("answer_recall@{k}"),
-                Kind::AnswerHit(k) => format!("answer_hit@{k}"),
-                _ => format!("budget_recall@{k}"),
-            };
-            self.add(kind, name);
-        }
-        Ok(())
-    }
-
-    fn add_facts(&mut self) {
-        let sets: &[(FactSet, &str)] = match self.profile {
-            Profile::HotpotQa => &[(FactSet::Sentences, "sp"), (FactSet::Joint, "joint")],
-            Profile::TwoWiki => {
-                &[(FactSet::Sentences, "sp"), (FactSet::Evidences, "evidence"), (FactSet::Joint, "joint")]
-            }
-            _ => &[],
-        };
-        for &(set, prefix) in sets {
-            for (field, name) in SET_FIELDS.iter().enumerate() {
-                self.add(Kind::Facts(set, field), format!("{prefix}_{name}"));
-            }
-        }
+        let mut columns = answers::columns(profile);
+        columns.extend(settings.columns(profile)?);
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        let text_depth = columns.iter().map(|column| column.text_depth).max().unwrap_or(0);
+        Ok(Self { profile, columns, names, text_depth })
     }
 
     /// Whose rules hold.
@@ -254,15 +208,12 @@ impl MeasureSet {
 
     /// The version of each measure's definition, in the order of [`Self::names`].
     pub fn versions(&self) -> impl Iterator<Item = &'static str> {
-        self.kinds.iter().map(|kind| match kind {
-            Kind::Ranked(measure) => measure.version(),
-            _ => self.profile.version(),
-        })
+        self.columns.iter().map(|column| column.version)
     }
 
     /// Whether any measure needs [`Judged::text`].
     pub fn needs_text(&self) -> bool {
-        self.kinds.iter().any(|kind| matches!(kind, Kind::AnswerRecall(_) | Kind::AnswerHit(_)))
+        self.text_depth > 0
     }
 
     /// Writes the values of one outcome into `out`, in the order of [`Self::names`].
@@ -274,24 +225,9 @@ impl MeasureSet {
         if ranks {
             scratch.found.set(judged.ranked, judged.gold.groups.iter().map(Vec::as_slice));
         }
-        let (first, any) = self.answer_ranks(judged, &mut scratch.matcher);
-        let failed = |value: Option<f64>| if judged.ok { value } else { value.map(|_| 0.0) };
-        for &kind in &self.kinds {
-            out.push(match kind {
-                Kind::Answer(field) => failed(answer.map(|s| fields(s)[field])),
-                Kind::Answered(field) => {
-                    answer.filter(|_| judged.ok && judged.answer.is_some()).map(|s| fields(s)[field])
-                }
-                Kind::Ranked(measure) if ranks => failed(measure.value(&scratch.found)),
-                Kind::BudgetRecall(k) if ranks => failed(budget_recall(judged.ranked, judged.gold, k as usize)),
-                Kind::ChunkRecall if ranks => failed(chunk_recall(judged.ranked, judged.gold)),
-                Kind::Chunks if judged.ranking_expected && judged.ok => Some(judged.ranked.len() as f64),
-                Kind::Ranked(_) | Kind::BudgetRecall(_) | Kind::ChunkRecall | Kind::Chunks => None,
-                Kind::AnswerRecall(k) => failed(first.map(|rank| f64::from(u8::from(rank <= k)))),
-                Kind::AnswerHit(k) => failed(any.map(|rank| f64::from(u8::from(rank <= k)))),
-                Kind::Facts(set, field) => failed(facts[set as usize].map(|s| fields(s)[field])),
-            });
-        }
+        let answer_ranks = self.answer_ranks(judged, &mut scratch.matcher);
+        let scored = Scored { judged, answer, found: ranks.then_some(&scratch.found), facts, answer_ranks };
+        out.extend(self.columns.iter().map(|column| column.of(&scored)));
     }
 
     fn answer(&self, judged: &Judged<'_>, scorer: &mut Scorer) -> Option<SetScore> {
@@ -303,8 +239,7 @@ impl MeasureSet {
         Some(scorer.score(self.profile, answer, judged.answers).into())
     }
 
-    /// Sentences, evidences and joint, by [`FactSet`].
-    fn facts(&self, judged: &Judged<'_>, answer: Option<SetScore>) -> [Option<SetScore>; 3] {
+    fn facts(&self, judged: &Judged<'_>, answer: Option<SetScore>) -> FactScores {
         let two_wiki = self.profile == Profile::TwoWiki;
         let sentences = judged.predicted_facts.filter(|_| !judged.gold_facts.is_empty()).map(|predicted| {
             if two_wiki {
@@ -317,25 +252,20 @@ impl MeasureSet {
             let gold: Vec<Vec<Evidence>> = judged.gold_evidences.iter().map(|e| vec![e.clone()]).collect();
             evidences(predicted, &gold)
         });
-        let parts = match (answer, sentences, triples) {
+        let joint = match (answer, sentences, triples) {
             (Some(answer), Some(sentences), Some(triples)) if two_wiki => Some(joint(&[answer, sentences, triples])),
             (Some(answer), Some(sentences), _) if !two_wiki => Some(joint(&[answer, sentences])),
             _ => None,
         };
-        [sentences, triples, parts]
+        FactScores { sentences, evidences: triples, joint }
     }
 
-    /// The ranks (from 1) of the first text with the first answer, and with any; `u32::MAX` if there is none.
-    fn answer_ranks(&self, judged: &Judged<'_>, matcher: &mut AnswerMatcher) -> (Option<u32>, Option<u32>) {
+    fn answer_ranks(&self, judged: &Judged<'_>, matcher: &mut AnswerMatcher) -> AnswerRanks {
         let Some(text) = judged.text.filter(|_| judged.ranking_expected && self.needs_text()) else {
-            return (None, None);
+            return AnswerRanks::default();
         };
-        let Some(first_answer) = judged.answers.first() else { return (None, None) };
-        let deepest = self.kinds.iter().map(|kind| match kind {
-            Kind::AnswerRecall(k) | Kind::AnswerHit(k) => *k,
-            _ => 0,
-        });
-        let top = &judged.ranked[..judged.ranked.len().min(deepest.max().unwrap_or(0) as usize)];
+        let Some(first_answer) = judged.answers.first() else { return AnswerRanks::default() };
+        let top = &judged.ranked[..judged.ranked.len().min(self.text_depth as usize)];
         let mut rank = |answers: &[String]| {
             matcher.set_answers(answers);
             top.iter().position(|&id| matcher.is_in(text.text(id))).map_or(u32::MAX, |at| at as u32 + 1)
@@ -343,12 +273,8 @@ impl MeasureSet {
         let any = rank(judged.answers);
         let first = if judged.answers.len() == 1 || any == u32::MAX { any } else { rank(&judged.answers[..1]) };
         let gate = normalize(first_answer);
-        ((gate != "yes" && gate != "no").then_some(first), Some(any))
+        AnswerRanks { first: (gate != "yes" && gate != "no").then_some(first), any: Some(any) }
     }
-}
-
-fn fields(score: SetScore) -> [f64; 4] {
-    [score.em, score.f1, score.precision, score.recall]
 }
 
 #[cfg(test)]

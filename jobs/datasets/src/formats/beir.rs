@@ -11,17 +11,28 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
-use super::answer_list;
+use super::{FormatEntry, answer_list};
 use crate::error::{DatasetError, FieldError, Position, RowError};
 use crate::format::FormatError;
+use crate::gold::GoldBy;
 use crate::input::InputError;
 use crate::question::{GoldPassage, Question};
+use crate::scoring::ScoringScript;
 use crate::table::{Table, TableRow};
 use crate::value::{Field, Value, quoted};
 
 /// What a BEIR dataset may be.
 pub(crate) const ALLOWED: &str =
     "a folder with queries.jsonl and qrels/test.tsv (or one other split), or the files queries.jsonl and SPLIT.tsv";
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::Id,
+    scoring: ScoringScript::Squad,
+    asked: 100,
+    recognises: |row, _| row.has("_id") && row.has("text") && !row.has("title"),
+    read: |row, _| Ok(vec![question(row)?]),
+    read_table: None,
+};
 
 pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     let mut question = Question {

@@ -3,13 +3,24 @@
 //! What `metadata` has of HotpotQA's fields (`type`, `level`, `supporting_facts`, `context`) is read as such, sentences
 //! joined by nothing if they bring their spaces along and by a space if not; everything else becomes notes.
 
-use super::answer_list;
 use super::hotpotqa::{Join, read_context};
+use super::{FormatEntry, answer_list};
+use crate::gold::GoldBy;
 use crate::question::Question;
+use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
 
 /// Metadata that has a place in the question model.
 const READ: [&str; 4] = ["type", "level", "supporting_facts", "context"];
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::Id,
+    scoring: ScoringScript::Squad,
+    asked: 50,
+    recognises: |row, _| row.has("golden_answers"),
+    read: |row, _| Ok(vec![question(row)?]),
+    read_table: None,
+};
 
 pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     let mut question = Question {

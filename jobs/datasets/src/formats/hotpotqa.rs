@@ -5,10 +5,12 @@
 //! nothing. Test sets have neither answer nor supporting facts. Hugging Face's dumps have `id` for `_id`, and columns for
 //! both lists. Rows with `gold_titles` in place of supporting facts and contexts are read too.
 
-use super::{extend_distinct, single_answer};
+use super::{FormatEntry, extend_distinct, single_answer};
 use crate::columns::Columns;
+use crate::gold::GoldBy;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question};
+use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
 
 /// How a dataset's sentences become a text.
@@ -19,6 +21,18 @@ pub(super) enum Join {
     /// By nothing if a sentence after the first begins with a space, else by a space.
     Guess,
 }
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::Title,
+    scoring: ScoringScript::HotpotQa,
+    asked: 20,
+    recognises: |row, _| {
+        let is_official = || row.has("context") && (row.has("_id") || row.has("supporting_facts"));
+        row.has("question") && (row.has("gold_titles") || is_official())
+    },
+    read: |row, _| Ok(vec![question(row)?]),
+    read_table: None,
+};
 
 pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     supported(row, Join::With(""))

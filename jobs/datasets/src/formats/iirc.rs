@@ -10,11 +10,22 @@
 //! original_paragraph, link_prediction.gold_question_links, context_retrieval.gold_link_name_sent_list, qa.{gold_answer_type,
 //! gold_answer}}`; its answers are DROP's (`spans`, `number`). The predictions are not read.
 
-use super::{answer, extend_distinct};
+use super::{FormatEntry, answer, extend_distinct};
 use crate::error::FieldError;
+use crate::gold::GoldBy;
 use crate::passage::{Link, PassageRecord};
 use crate::question::{GoldPassage, Question};
+use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::Id,
+    scoring: ScoringScript::Drop,
+    asked: 40,
+    recognises: |row, _| row.has("original_paragraph") || row.has("questions") && (row.has("links") || row.has("text")),
+    read: questions,
+    read_table: None,
+};
 
 pub(super) fn questions(row: &Value<'_>, n: u64) -> Field<Vec<Question>> {
     if row.has("original_paragraph") {

@@ -4,12 +4,23 @@
 //! none (the Full set's unanswerable questions). Both tables also come by columns. The id begins with the shape of the
 //! reasoning (`2hop__…`, `3hop1__…`), which becomes the question's kind. Test sets have no answer, decomposition or support.
 
-use super::{extend_distinct, single_answer};
+use super::{FormatEntry, extend_distinct, single_answer};
 use crate::columns::Columns;
 use crate::error::FieldError;
+use crate::gold::GoldBy;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question, SubQuestion};
+use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::TitleAndText,
+    scoring: ScoringScript::Musique,
+    asked: 30,
+    recognises: |row, _| row.has("question") && row.has("paragraphs"),
+    read: |row, _| Ok(vec![question(row)?]),
+    read_table: None,
+};
 
 pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     let id = row.required("id", Value::id)?;

@@ -5,11 +5,12 @@
 //! * DPR's retriever files: `positive_ctxs` are gold; retrieved lists: `ctxs` are candidates (`{id, title, text}`);
 //! * DPR's tables without a header: `question`, tab, `['answer', …]`.
 //!
-//! The two formats are read alike; the name is kept for the figures.
+//! The two formats (`nq.rs`, `triviaqa.rs`) are read alike; the name is kept for the figures.
+
+use std::path::Path;
 
 use super::{answer_list, extend_distinct};
 use crate::error::FieldError;
-use crate::format::Format;
 use crate::literal;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question};
@@ -25,7 +26,18 @@ fn first_of<'n>(row: &Value<'_>, names: &[&'n str]) -> &'n str {
     names.iter().find(|name| row.has(name)).unwrap_or(&names[0])
 }
 
-pub(super) fn question(row: &Value<'_>, format: Format, n: u64) -> Field<Question> {
+/// Whether a row is a question with an answer, or a list of them.
+pub(super) fn is_row(row: &Value<'_>) -> bool {
+    (row.has("question") || row.has("Question")) && ANSWERS.iter().any(|name| row.has(name))
+}
+
+/// Whether a file's name says that its questions are TriviaQA's.
+pub(crate) fn is_named_trivia(path: &Path) -> bool {
+    path.to_string_lossy().to_lowercase().contains("trivia")
+}
+
+/// The question of a row; `format` begins the id of one without.
+pub(super) fn question(row: &Value<'_>, format: &str, n: u64) -> Field<Question> {
     let id = row.optional(first_of(row, &IDS), Value::id)?;
     Ok(Question {
         id: id.unwrap_or_else(|| format!("{format}-{n}")),
@@ -71,7 +83,7 @@ pub(crate) fn is_header(row: &TableRow) -> bool {
 }
 
 /// The question of a table's row.
-pub(crate) fn table_question(row: &TableRow, format: Format, n: u64) -> Field<Question> {
+pub(super) fn table_question(row: &TableRow, format: &str, n: u64) -> Field<Question> {
     if row.damaged {
         return Err(FieldError::new("bytes that are not UTF-8", "UTF-8"));
     }

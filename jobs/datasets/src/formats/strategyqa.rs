@@ -5,13 +5,24 @@
 //! are the union; each annotator's own set is kept, since the paper takes the best of them. A paragraph id is the
 //! article's title, a hyphen and a number. Test sets have only `qid` and `question`.
 
-use super::extend_distinct;
+use super::{FormatEntry, extend_distinct};
 use crate::error::FieldError;
+use crate::gold::GoldBy;
 use crate::question::{GoldPassage, Question, SubQuestion};
+use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
 
 /// What stands in an evidence list in place of a paragraph.
 const MARKS: [&str; 2] = ["operation", "no_evidence"];
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::Id,
+    scoring: ScoringScript::StrategyQa,
+    asked: 60,
+    recognises: |row, _| row.has("qid") && row.has("question") && !row.has("answers"),
+    read: |row, _| Ok(vec![question(row)?]),
+    read_table: None,
+};
 
 pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     let steps = row.list("decomposition", Value::string)?;

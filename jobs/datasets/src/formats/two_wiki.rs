@@ -3,13 +3,28 @@
 //! Sentences do not begin with a space; they are joined by one. Aliases are not in the file: `answer_id` is the key into
 //! the official `id_aliases.json`. Hugging Face's dump writes the nested fields as JSON inside strings; that is read too.
 
+use super::FormatEntry;
 use super::hotpotqa::{self, Join};
 use crate::error::FieldError;
+use crate::gold::GoldBy;
 use crate::question::Question;
+use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
 
 /// Fields that a dump may have as JSON inside a string.
 const NESTED: [&str; 4] = ["context", "supporting_facts", "evidences", "evidences_id"];
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::Title,
+    scoring: ScoringScript::TwoWiki,
+    asked: 10,
+    recognises: |row, _| {
+        let marks = ["evidences", "entity_ids", "evidences_id"];
+        row.has("question") && row.has("context") && marks.into_iter().any(|mark| row.has(mark))
+    },
+    read: |row, _| Ok(vec![question(row)?]),
+    read_table: None,
+};
 
 pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     let is_text = |key: &&str| matches!(row.get(key), Some(Value::String(_)));

@@ -5,11 +5,22 @@
 
 use std::collections::BTreeMap;
 
-use super::two_wiki::triple;
+use super::{FormatEntry, two_wiki::triple};
 use crate::error::FieldError;
+use crate::gold::GoldBy;
 use crate::passage::PassageRecord;
 use crate::question::{GoldPassage, Question, SubQuestion};
+use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::Id,
+    scoring: ScoringScript::HotpotQa,
+    asked: 90,
+    recognises: |row, _| row.has("text") && row.has("answers") && row.has("gold"),
+    read: |row, _| Ok(vec![question(row)?]),
+    read_table: None,
+};
 
 pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     let question = Question {

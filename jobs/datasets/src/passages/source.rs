@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::DatasetError;
-use crate::format::Format;
+use crate::formats::Format;
 use crate::input::InputError;
 use crate::records::Records;
 use crate::table::{Table, TableRow};

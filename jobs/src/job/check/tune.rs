@@ -4,9 +4,10 @@ use crate::bad_value::{BadValue, ensure};
 use crate::job::file::Job;
 use crate::job::infill::{BLANK, Infill, PLACE, Template};
 use crate::job::sample::Draw;
+use crate::job::scoring::profile_of;
 use crate::job::tune::{Select, Tune};
 use hopeval_datasets::Format;
-use hopeval_measures::{MeasureSet, Profile};
+use hopeval_measures::MeasureSet;
 use hopeval_methods::Kind;
 use std::collections::BTreeSet;
 
@@ -91,9 +92,9 @@ fn candidates(select: &Select) -> Result<(), BadValue> {
 /// Checks that a search's measure is one that the job computes.
 fn measure(select: &Select, tune: &Tune, job: &Job) -> Result<(), BadValue> {
     let measure = tune.measure_of(select);
-    let format = tune.format.or(job.dataset.format).map_or("world", Format::name);
+    let format = tune.format.or(job.dataset.format).unwrap_or(Format::World);
     // Settings that no measure can have are told where the run is made.
-    let Ok(measures) = MeasureSet::new(&job.measures, Profile::for_dataset(format)) else { return Ok(()) };
+    let Ok(measures) = MeasureSet::new(&job.measures, profile_of(format)) else { return Ok(()) };
     ensure(measures.names().iter().any(|name| name == measure), || {
         let allowed = "a measure of the job's [measures], such as recall_all@2 with 2 in `recall_at`";
         BadValue::new("measure", measure, allowed)

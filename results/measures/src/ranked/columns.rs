@@ -78,21 +78,18 @@ pub fn evaluate<O: Offset>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measures::map::map;
+    use crate::measures::mrr::mrr;
+    use crate::measures::ndcg::ndcg;
+    use crate::measures::precision::precision;
+    use crate::measures::recall::{hit, recall_all, recall_frac};
     use crate::ranked::Gold;
 
     #[test]
     fn columns_agree_with_single_lists() {
         let lists: [&[u32]; 4] = [&[3, 1, 4, 15, 9], &[2, 6], &[], &[5, 3, 5, 8, 9, 7, 9, 3, 2, 3]];
         let golds = [vec![vec![1, 9], vec![4]], vec![vec![7]], vec![vec![1], vec![2, 3], vec![]], vec![]];
-        let measures = [
-            RankedMeasure::RecallFrac(3),
-            RankedMeasure::RecallAll(2),
-            RankedMeasure::Hit(1),
-            RankedMeasure::Precision(4),
-            RankedMeasure::Ndcg(5),
-            RankedMeasure::Mrr(None),
-            RankedMeasure::Map,
-        ];
+        let measures = [recall_frac(3), recall_all(2), hit(1), precision(4), ndcg(5), mrr(), map()];
         let (mut offsets, mut ids) = (vec![0i32], Vec::new());
         let (mut question_offsets, mut group_offsets, mut gold_ids) = (vec![0i32], vec![0i32], Vec::new());
         for (list, groups) in lists.iter().zip(&golds) {
@@ -124,7 +121,7 @@ mod tests {
         let columns = evaluate(
             RankedColumns { offsets: &[0u32, 3], ids: &[7, 8, 9] },
             GoldColumns { offsets: &[0, 2], groups: None, ids: &[9, 7] },
-            &[RankedMeasure::RecallFrac(2), RankedMeasure::RecallAll(3)],
+            &[recall_frac(2), recall_all(3)],
         );
         assert_eq!(columns, [[Some(0.5)], [Some(1.0)]]);
     }

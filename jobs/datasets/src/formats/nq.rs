@@ -1,0 +1,18 @@
+//! Natural Questions (Kwiatkowski et al., TACL 2019), open: read as `open.rs` says.
+//!
+//! Told from TriviaQA by the lack of its marks.
+
+use super::{FormatEntry, open};
+use crate::gold::GoldBy;
+use crate::scoring::ScoringScript;
+
+const NAME: &str = "nq";
+
+pub(super) const ENTRY: FormatEntry = FormatEntry {
+    gold: GoldBy::Id,
+    scoring: ScoringScript::Squad,
+    asked: 80,
+    recognises: |row, _| open::is_row(row),
+    read: |row, n| Ok(vec![open::question(row, NAME, n)?]),
+    read_table: Some(|row, n| open::table_question(row, NAME, n)),
+};

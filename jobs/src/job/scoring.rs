@@ -1,0 +1,44 @@
+//! The profile by which answers are scored: the one file that knows datasets' scripts and the measures' profiles.
+
+use hopeval_datasets::{Format, ScoringScript};
+use hopeval_measures::Profile;
+
+/// The profile of a dataset format, for jobs that name none.
+pub fn profile_of(format: Format) -> Profile {
+    match format.scoring() {
+        ScoringScript::HotpotQa => Profile::HotpotQa,
+        ScoringScript::TwoWiki => Profile::TwoWiki,
+        ScoringScript::Musique => Profile::Musique,
+        ScoringScript::Squad => Profile::Squad,
+        ScoringScript::TriviaQa => Profile::TriviaQa,
+        ScoringScript::Drop => Profile::Drop,
+        ScoringScript::StrategyQa => Profile::StrategyQa,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hopeval_datasets::GoldBy;
+
+    /// Figures of earlier runs were made with these.
+    #[test]
+    fn custom_of_each_format_stays() {
+        let customs = [
+            ("hotpotqa", GoldBy::Title, "hotpotqa"),
+            ("2wikimultihopqa", GoldBy::Title, "2wikimultihopqa"),
+            ("musique", GoldBy::TitleAndText, "musique"),
+            ("strategyqa", GoldBy::Id, "strategyqa"),
+            ("iirc", GoldBy::Id, "drop"),
+            ("nq", GoldBy::Id, "squad"),
+            ("triviaqa", GoldBy::Id, "triviaqa"),
+            ("flashrag", GoldBy::Id, "squad"),
+            ("beir", GoldBy::Id, "squad"),
+            ("world", GoldBy::Id, "hotpotqa"),
+        ];
+        for (name, gold, profile) in customs {
+            let format: Format = name.parse().unwrap();
+            assert_eq!((format.gold(), profile_of(format).name()), (gold, profile), "{name}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The measures that a job may name, one file for each key of its `[measures]` table.
+//!
+//! A line of the table below declares the file and names the key, so a new measure is a file and a line: the file has the
+//! key's values and default and makes the columns, each with a name, a version and a function. [`MeasureSet`] takes them
+//! in the table's order, after those of `answers.rs`, which every profile has.
+//!
+//! `cargo fmt` does not see modules that a macro declares; `ops/format.sh` formats them, too.
+//!
+//! [`MeasureSet`]: crate::MeasureSet
+
+pub(crate) mod answers;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Profile;
+use crate::registry::{BadSetting, Column};
+
+/// A key of the `[measures]` table, and the measures that it gives.
+pub(crate) trait MeasureKey {
+    /// Its values: the depths at which to measure (`Vec<u32>`), or whether to (`bool`).
+    type Value: KeyValue;
+
+    /// The value for a job that does not say. A new key must be off, so that jobs without it stay as they are.
+    fn unset() -> Self::Value {
+        Self::Value::default()
+    }
+
+    /// The measures in the order of tables. Called where the key is on.
+    fn columns(value: &Self::Value, profile: Profile) -> Vec<Column>;
+}
+
+/// A value that a key may have.
+pub(crate) trait KeyValue: Default {
+    /// Whether it gives no measure.
+    fn is_off(&self) -> bool;
+
+    /// The first entry that is not allowed.
+    fn wrong(&self) -> Option<u32>;
+}
+
+impl KeyValue for Vec<u32> {
+    fn is_off(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn wrong(&self) -> Option<u32> {
+        let twice = |(at, k): (usize, &u32)| *k == 0 || self[..at].contains(k);
+        self.iter().enumerate().find(|&entry| twice(entry)).map(|(_, &k)| k)
+    }
+}
+
+impl KeyValue for bool {
+    fn is_off(&self) -> bool {
+        !self
+    }
+
+    fn wrong(&self) -> Option<u32> {
+        None
+    }
+}
+
+macro_rules! measures {
+    (
+        always { $($key:ident = $file:ident::$Key:ident,)* }
+        if_set { $($new:ident = $new_file:ident::$NewKey:ident,)* }
+    ) => {
+        $(pub mod $file;)*
+        $(pub mod $new_file;)*
+
+        /// The `[measures]` table of a job. Its JSON is part of a run's digest.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Settings {
+            /// Whose rules answers are scored by; by default those of the dataset.
+            pub profile: Option<Profile>,
+            $(
+                #[doc = concat!("See `measures/", stringify!($file), ".rs`.")]
+                pub(crate) $key: <$file::$Key as MeasureKey>::Value,
+            )*
+            $(
+                #[doc = concat!("See `measures/", stringify!($new_file), ".rs`.")]
+                #[serde(skip_serializing_if = "KeyValue::is_off")]
+                pub(crate) $new: <$new_file::$NewKey as MeasureKey>::Value,
+            )*
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { profile: None, $($key: $file::$Key::unset(),)* $($new: $new_file::$NewKey::unset(),)* }
+            }
+        }
+
+        impl Settings {
+            /// The measures that are asked for, in the order of tables.
+            pub(crate) fn columns(&self, profile: Profile) -> Result<Vec<Column>, BadSetting> {
+                let mut columns = Vec::new();
+                $(columns.extend(checked::<$file::$Key>(stringify!($key), &self.$key, profile)?);)*
+                $(columns.extend(checked::<$new_file::$NewKey>(stringify!($new), &self.$new, profile)?);)*
+                Ok(columns)
+            }
+        }
+    };
+}
+
+measures! {
+    // Written into every run's digest, also at their defaults.
+    always {
+        recall_at = recall::Recall,
+        precision_at = precision::Precision,
+        ndcg_at = ndcg::Ndcg,
+        mrr = mrr::Mrr,
+        mrr_at = mrr_at::MrrAt,
+        map = map::Map,
+        answer_recall_at = answer_recall::AnswerRecall,
+        answer_hit_at = answer_hit::AnswerHit,
+        budget_recall_at = budget_recall::BudgetRecall,
+        chunk_recall = chunk_recall::ChunkRecall,
+        facts = facts::Facts,
+    }
+    // New ones: written only where a job asks for them, so that the digests of all other jobs stay.
+    if_set {
+    }
+}
+
+fn checked<K: MeasureKey>(field: &'static str, value: &K::Value, profile: Profile) -> Result<Vec<Column>, BadSetting> {
+    match value.wrong() {
+        Some(value) => Err(BadSetting { field, value }),
+        None if value.is_off() => Ok(Vec::new()),
+        None => Ok(K::columns(value, profile)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_written_as_ever() {
+        assert_eq!(
+            serde_json::to_string(&Settings::default()).unwrap(),
+            r#"{"profile":null,"recall_at":[2,5,10,20],"precision_at":[],"ndcg_at":[10],"mrr":true,"mrr_at":[],"map":true,"#
+                .to_owned()
+                + r#""answer_recall_at":[],"answer_hit_at":[],"budget_recall_at":[],"chunk_recall":false,"facts":true}"#
+        );
+    }
+
+    #[test]
+    fn unknown_keys_list_the_allowed() {
+        let error = serde_json::from_str::<Settings>(r#"{"recal_at": [2]}"#).unwrap_err().to_string();
+        let allowed = "unknown field `recal_at`, expected one of `profile`, `recall_at`, `precision_at`, `ndcg_at`, `mrr`, \
+                       `mrr_at`, `map`, `answer_recall_at`, `answer_hit_at`, `budget_recall_at`, `chunk_recall`, `facts`";
+        assert!(error.starts_with(allowed), "{error}");
+    }
+
+    #[test]
+    fn depths_are_positive_and_occur_once() {
+        assert_eq!((vec![5, 0].wrong(), vec![5, 2, 5].wrong(), vec![1, 2].wrong()), (Some(0), Some(5), None));
+    }
+}

@@ -1,0 +1,21 @@
+//! `answer_recall_at`: the k of `answer_recall@k`, the first gold answer in a text of the top k, yes/no questions left out (PromptRank).
+
+use super::MeasureKey;
+use crate::answer::Profile;
+use crate::registry::Column;
+
+pub(crate) struct AnswerRecall;
+
+impl MeasureKey for AnswerRecall {
+    type Value = Vec<u32>;
+
+    fn columns(depths: &Vec<u32>, profile: Profile) -> Vec<Column> {
+        let column = |&k: &u32| {
+            let value = Column::new(format!("answer_recall@{k}"), profile.version(), move |scored| {
+                Some(f64::from(u8::from(scored.answer_ranks.first? <= k)))
+            });
+            value.reading_texts(k)
+        };
+        depths.iter().map(column).collect()
+    }
+}

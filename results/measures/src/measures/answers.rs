@@ -1,0 +1,19 @@
+//! What every profile has: its own scores of an answer, and the first two of them over answered questions alone.
+
+use crate::answer::Profile;
+use crate::registry::Column;
+
+/// The names are the profile's ([`Profile::measures`]).
+pub(crate) fn columns(profile: Profile) -> Vec<Column> {
+    let all = profile.measures().iter().enumerate().map(|(field, name)| {
+        Column::new((*name).to_owned(), profile.version(), move |scored| Some(scored.answer?.fields()[field]))
+    });
+    let answered = profile.measures().iter().enumerate().take(2).map(|(field, name)| {
+        let value = Column::new(format!("{name}_answered"), profile.version(), move |scored| {
+            let answer = scored.answer.filter(|_| scored.judged.answer.is_some())?;
+            Some(answer.fields()[field])
+        });
+        value.none_if_failed()
+    });
+    all.chain(answered).collect()
+}

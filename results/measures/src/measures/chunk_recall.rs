@@ -1,0 +1,49 @@
+//! `chunk_recall`: whether to give `chunk_recall` and `chunks` (EfficientRAG).
+
+use super::MeasureKey;
+use crate::answer::Profile;
+use crate::ranked::{Gold, position};
+use crate::registry::Column;
+
+/// EfficientRAG's chunk recall: the *distinct* chunks that hit a gold passage over the number of golds. It counts chunks
+/// and not covered golds, so two chunks of one gold make it exceed 1. It has no k; report it with the mean number of
+/// chunks. The paper's K counts repeats; a configuration's outcomes have them in their paths.
+pub fn chunk_recall(chunks: &[u32], gold: &Gold) -> Option<f64> {
+    if gold.is_empty() {
+        return None;
+    }
+    let mut golds: Vec<u32> = gold.groups.iter().flatten().copied().collect();
+    golds.sort_unstable();
+    golds.dedup();
+    let hits = golds.iter().filter(|&&id| position(chunks, id).is_some()).count();
+    Some(hits as f64 / gold.groups.len() as f64)
+}
+
+pub(crate) struct ChunkRecall;
+
+impl MeasureKey for ChunkRecall {
+    type Value = bool;
+
+    fn columns(_: &bool, profile: Profile) -> Vec<Column> {
+        let recall = Column::new("chunk_recall".to_owned(), profile.version(), |scored| {
+            scored.found?;
+            chunk_recall(scored.judged.ranked, scored.judged.gold)
+        });
+        let chunks = Column::new("chunks".to_owned(), profile.version(), |scored| {
+            scored.judged.ranking_expected.then_some(scored.judged.ranked.len() as f64)
+        });
+        vec![recall, chunks.none_if_failed()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_count_once_and_golds_may_have_several() {
+        let gold = Gold { groups: vec![vec![1, 11], vec![2]] };
+        assert_eq!(chunk_recall(&[11, 1, 1, 2, 5], &gold), Some(1.5));
+        assert_eq!(chunk_recall(&[2, 2], &gold), Some(0.5));
+    }
+}
