@@ -117,7 +117,7 @@ pub fn persist<'scope, W: Writer>(
                 let now = frontier.frontier().first().copied().unwrap_or(u64::MAX);
                 let advanced = now > complete;
                 complete = now;
-                mailbox.expect();
+                mailbox.will_read();
                 writer.write(Due { complete, advanced, flush: asked }, &mut || {
                     durable.push_back(false);
                     mailbox.ticket(oldest + durable.len() - 1)

@@ -153,7 +153,7 @@ where
     builder.build(move |capabilities| {
         drop(capabilities);
         move |_frontiers| {
-            mailbox.expect();
+            mailbox.will_read();
             let mut batch = Vec::new();
             input.for_each(|capability, envelopes| {
                 for Envelope { key, bucket, from, request } in envelopes.drain(..) {
