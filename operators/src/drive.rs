@@ -20,11 +20,12 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{Exchange, Pipeline};
-use timely::dataflow::operators::Capability;
-use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::dataflow::operators::generic::{OutputBuilder, OutputBuilderSession};
+use timely::dataflow::operators::{Capability, InputCapability};
 use timely::order::Product;
 
 /// Time inside the loop.
@@ -107,6 +108,10 @@ struct Chunk {
     open: usize,
 }
 
+/// One activation's items at one output.
+type Session<'a, D> = OutputBuilderSession<'a, Inner, CapacityContainerBuilder<Vec<D>>>;
+
+/// The machines of one worker, and who waits for which key.
 struct Driver<P: Opener> {
     opener: P,
     questions: Slab<Open<P::Machine>>,
@@ -123,6 +128,35 @@ struct Driver<P: Opener> {
 }
 
 impl<P: Opener> Driver<P> {
+    fn new(opener: P, worker: usize, counters: &Arc<Counters>) -> Self {
+        Self {
+            opener,
+            questions: Slab::new(),
+            waiting: FxHashMap::default(),
+            chunks: BTreeMap::new(),
+            ready: VecDeque::new(),
+            sent: BTreeMap::new(),
+            done: BTreeMap::new(),
+            finished: 0,
+            worker: u32::try_from(worker).unwrap_or(u32::MAX),
+            counters: Arc::clone(counters),
+        }
+    }
+
+    /// Opens the machines of questions of one chunk, and holds its time at both outputs.
+    fn take_questions(&mut self, capability: &InputCapability<Inner>, batch: &mut Vec<P::Question>) {
+        let time = capability.stamp().iter().next().cloned().unwrap_or_default();
+        let held = self.chunks.entry(time.outer).or_insert_with(|| Chunk {
+            requests: capability.delayed(&time, 0),
+            outcomes: capability.delayed(&time, 1),
+            open: 0,
+        });
+        held.open += batch.len();
+        for question in batch.drain(..) {
+            self.admit(time.outer, question);
+        }
+    }
+
     fn admit(&mut self, chunk: u64, question: P::Question) {
         let machines: Vec<_> = self
             .opener
@@ -216,6 +250,29 @@ impl<P: Opener> Driver<P> {
             self.ready.push_back((slot, index));
         }
     }
+
+    /// Sends what this activation asked and finished, each at the time of its chunk.
+    fn send(&mut self, mut requests: Session<'_, Envelope<Request<P>>>, mut outcomes: Session<'_, Outcome<P>>)
+    where
+        Request<P>: 'static,
+        Outcome<P>: 'static,
+    {
+        for (chunk, mut batch) in std::mem::take(&mut self.sent) {
+            requests.session(&self.chunks[&chunk].requests).give_container(&mut batch);
+        }
+        for (chunk, mut batch) in std::mem::take(&mut self.done) {
+            outcomes.session(&self.chunks[&chunk].outcomes).give_container(&mut batch);
+        }
+    }
+
+    /// Lets go of the chunks whose questions are all finished, and gives back the credits of this activation.
+    fn let_go(&mut self, credits: &Credits) {
+        let finished = std::mem::take(&mut self.finished);
+        if finished > 0 {
+            self.chunks.retain(|_, chunk| chunk.open > 0);
+            credits.give_back(finished);
+        }
+    }
 }
 
 /// Requests and outcomes of the machines that `opener` opens for `questions`.
@@ -300,57 +357,18 @@ where
     let mut replies = builder.new_input(replies, Exchange::new(|reply: &Reply<Response<P>>| u64::from(reply.to)));
     let (requests, request_stream) = builder.new_output();
     let (outcomes, outcome_stream) = builder.new_output();
-    let (mut requests, mut outcomes) = (
-        OutputBuilder::<_, timely::container::CapacityContainerBuilder<Vec<_>>>::from(requests),
-        OutputBuilder::<_, timely::container::CapacityContainerBuilder<Vec<_>>>::from(outcomes),
-    );
+    let mut requests = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(requests);
+    let mut outcomes = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(outcomes);
+    let mut driver = Driver::new(opener, scope.index(), counters);
     let credits = credits.clone();
-    let mut driver = Driver {
-        opener,
-        questions: Slab::new(),
-        waiting: FxHashMap::default(),
-        chunks: BTreeMap::new(),
-        ready: VecDeque::new(),
-        sent: BTreeMap::new(),
-        done: BTreeMap::new(),
-        finished: 0,
-        worker: u32::try_from(scope.index()).unwrap_or(u32::MAX),
-        counters: Arc::clone(counters),
-    };
     builder.build(move |capabilities| {
         drop(capabilities);
         move |_frontiers| {
-            questions.for_each(|capability, batch| {
-                let time = capability.stamp().iter().next().cloned().unwrap_or_default();
-                let held = driver.chunks.entry(time.outer).or_insert_with(|| Chunk {
-                    requests: capability.delayed(&time, 0),
-                    outcomes: capability.delayed(&time, 1),
-                    open: 0,
-                });
-                held.open += batch.len();
-                for question in batch.drain(..) {
-                    driver.admit(time.outer, question);
-                }
-            });
-            replies.for_each(|_, batch| {
-                for reply in batch.drain(..) {
-                    driver.deliver(reply.key, reply.response);
-                }
-            });
+            questions.for_each(|capability, batch| driver.take_questions(&capability, batch));
+            replies.for_each(|_, batch| batch.drain(..).for_each(|reply| driver.deliver(reply.key, reply.response)));
             driver.work();
-            let mut requests = requests.activate();
-            for (chunk, mut batch) in std::mem::take(&mut driver.sent) {
-                requests.session(&driver.chunks[&chunk].requests).give_container(&mut batch);
-            }
-            let mut outcomes = outcomes.activate();
-            for (chunk, mut batch) in std::mem::take(&mut driver.done) {
-                outcomes.session(&driver.chunks[&chunk].outcomes).give_container(&mut batch);
-            }
-            let finished = std::mem::take(&mut driver.finished);
-            if finished > 0 {
-                driver.chunks.retain(|_, chunk| chunk.open > 0);
-                credits.give_back(finished);
-            }
+            driver.send(requests.activate(), outcomes.activate());
+            driver.let_go(&credits);
         }
     });
     (request_stream, outcome_stream)

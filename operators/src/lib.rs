@@ -1,9 +1,10 @@
-//! Dataflow operators: admit, drive, route, serve, scatter, persist, tally, commit; produce.
+//! Dataflow operators: admit, drive, serve, scatter, tally, correct, persist, commit; produce, collect. A flush has persist
+//! write early.
 //!
 //! This crate knows timely and differential dataflow; it knows no method, no model, no dataset and no storage. What
 //! the operators host comes in through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] that answers, a
-//! [`scatter::Shard`] that knows its part of an answer, a [`produce::Production`], a [`persist::Writer`] that makes things durable, a
-//! [`commit::Committer`].
+//! [`scatter::Shard`] that knows its part of an answer, a [`produce::Production`], a [`collect::Collector`], a
+//! [`persist::Writer`] that makes things durable, a [`commit::Committer`].
 //!
 //! ```text
 //!            credits                        loop: Product<chunk, round>
@@ -22,7 +23,8 @@
 //!
 //! What a service answers from parts that lie on all workers goes to them by [`scatter`] and back, beside this graph: a
 //! query's end answers the ticket that `serve` waits for. What must be there before a run can begin, such as an index of
-//! vectors, is [`produce`]d by a dataflow of its own.
+//! vectors, is [`produce`]d and [`collect`]ed by a dataflow of its own. Gold that is edited during a run lets
+//! [`correct`]ions into what is tallied.
 //!
 //! # Time
 //! A timestamp outside the loop is a *chunk*: a slice of the dataset, fixed in the run's record. Inside the loop it is
@@ -37,6 +39,7 @@
 
 pub mod admit;
 mod bell;
+pub mod collect;
 pub mod commit;
 pub mod correct;
 pub mod counters;

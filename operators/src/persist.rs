@@ -13,7 +13,9 @@ use std::collections::VecDeque;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
+use timely::dataflow::operators::Capability;
 use timely::dataflow::operators::generic::operator::Operator;
+use timely::scheduling::SyncActivator;
 
 /// Writes items of one worker, in the background.
 pub trait Writer: 'static {
@@ -41,6 +43,79 @@ pub struct Due {
     pub advanced: bool,
     /// The run ends early: the writes that a later run can use are due, of whatever chunk.
     pub flush: bool,
+}
+
+/// One worker's writes: which are durable, and which time waits for them.
+struct Persister<W: Writer> {
+    writer: W,
+    mailbox: Mailbox<W::Receipt>,
+    flush: Flush,
+    /// This operator's number at `flush`.
+    place: usize,
+    /// The input is complete for all chunks below.
+    complete: u64,
+    /// The first write that is not known to be durable, or not all writes before it. Writes are numbered as they begin.
+    oldest: usize,
+    /// Whether write `oldest + i` is durable.
+    durable: VecDeque<bool>,
+    /// (complete up to, writes begun until then), oldest first.
+    barriers: VecDeque<(u64, usize)>,
+}
+
+impl<W: Writer> Persister<W> {
+    fn new(writer: W, flush: Flush, activator: impl Fn() -> SyncActivator) -> Self {
+        let (mailbox, place) = (Mailbox::new(activator()), flush.register(activator()));
+        let (durable, barriers) = (VecDeque::new(), VecDeque::new());
+        Self { writer, mailbox, flush, place, complete: 0, oldest: 0, durable, barriers }
+    }
+
+    /// Begins the writes that are due, and notes what must be durable before chunks below `complete` are let go.
+    fn write(&mut self, complete: u64, flush: bool) {
+        let Self { writer, mailbox, oldest, durable, .. } = self;
+        let advanced = complete > self.complete;
+        self.complete = complete;
+        mailbox.will_read();
+        writer.write(Due { complete, advanced, flush }, &mut || {
+            durable.push_back(false);
+            mailbox.ticket(*oldest + durable.len() - 1)
+        });
+        if advanced {
+            self.barriers.push_back((complete, *oldest + durable.len()));
+        }
+    }
+
+    /// The receipts of the writes that have become durable.
+    fn receipts(&mut self) -> Vec<W::Receipt> {
+        let mut receipts = Vec::new();
+        for (number, receipt) in self.mailbox.answers() {
+            if let Some(receipt) = receipt {
+                self.durable[number - self.oldest] = true;
+                receipts.push(receipt);
+            }
+        }
+        while self.durable.front() == Some(&true) {
+            self.durable.pop_front();
+            self.oldest += 1;
+        }
+        receipts
+    }
+
+    /// Lets go of the chunks that need no write any more.
+    fn let_go(&mut self, capability: &mut Option<Capability<u64>>) {
+        while let Some(&(until, begun)) = self.barriers.front()
+            && self.oldest >= begun
+        {
+            self.barriers.pop_front();
+            if until == u64::MAX {
+                *capability = None;
+                // It may never be scheduled again.
+                return self.flush.settle(self.place, true);
+            }
+            if let Some(held) = capability {
+                held.downgrade(&until);
+            }
+        }
+    }
 }
 
 /// The receipts of what `writer` made durable of `items`.
@@ -90,7 +165,7 @@ pub struct Due {
 pub fn persist<'scope, W: Writer>(
     items: Stream<'scope, u64, Vec<W::Item>>,
     name: &str,
-    mut writer: W,
+    writer: W,
     flush: &Flush,
 ) -> Stream<'scope, u64, Vec<W::Receipt>> {
     let (scope, flush) = (items.scope(), flush.clone());
@@ -99,63 +174,25 @@ pub fn persist<'scope, W: Writer>(
         name,
         move |capability, info| {
             let activator = || scope.worker().sync_activator_for(info.address.to_vec());
-            let (mailbox, place) = (Mailbox::new(activator()), flush.register(activator()));
+            let mut persister = Persister::new(writer, flush, activator);
             let mut capability = Some(capability);
-            let mut complete = 0u64;
-            // Writes are numbered in the order they begin; `durable[i]` is write `oldest + i`.
-            let (mut oldest, mut durable) = (0usize, VecDeque::<bool>::new());
-            // (what the frontier was, writes begun until then), oldest first.
-            let mut barriers: VecDeque<(u64, usize)> = VecDeque::new();
             move |(input, frontier), output| {
                 // Looked at before the input is: whoever asked has seen the effects of all that is to be written.
-                let asked = flush.is_asked();
+                let asked = persister.flush.is_asked();
                 input.for_each(|time, batch| {
-                    let chunk = time.least().copied().unwrap_or_default();
-                    writer.accept(chunk, batch);
+                    persister.writer.accept(time.least().copied().unwrap_or_default(), batch);
                     batch.clear();
                 });
-                let now = frontier.frontier().first().copied().unwrap_or(u64::MAX);
-                let advanced = now > complete;
-                complete = now;
-                mailbox.expect();
-                writer.write(Due { complete, advanced, flush: asked }, &mut || {
-                    durable.push_back(false);
-                    mailbox.ticket(oldest + durable.len() - 1)
-                });
-                if advanced {
-                    barriers.push_back((complete, oldest + durable.len()));
-                }
-                let mut receipts = Vec::new();
-                for (number, receipt) in mailbox.answers() {
-                    if let Some(receipt) = receipt {
-                        durable[number - oldest] = true;
-                        receipts.push(receipt);
-                    }
-                }
-                while durable.front() == Some(&true) {
-                    durable.pop_front();
-                    oldest += 1;
-                }
+                persister.write(frontier.frontier().first().copied().unwrap_or(u64::MAX), asked);
+                let mut receipts = persister.receipts();
                 if asked {
-                    flush.settle(place, durable.is_empty());
+                    persister.flush.settle(persister.place, persister.durable.is_empty());
                 }
-                let Some(held) = capability.as_mut() else { return };
+                let Some(held) = &capability else { return };
                 if !receipts.is_empty() {
                     output.session(held).give_container(&mut receipts);
                 }
-                while let Some(&(until, begun)) = barriers.front() {
-                    if oldest < begun {
-                        break;
-                    }
-                    barriers.pop_front();
-                    if until == u64::MAX {
-                        capability = None;
-                        // It may never be scheduled again.
-                        flush.settle(place, true);
-                        break;
-                    }
-                    held.downgrade(&until);
-                }
+                persister.let_go(&mut capability);
             }
         },
     )

@@ -214,7 +214,7 @@ fn answer<'scope, S: Shard>(
         // All queries have one time, so one capability holds it for those that are open.
         let (mut open, mut held) = (0, None::<Capability<u64>>);
         move |input, output| {
-            mailbox.expect();
+            mailbox.will_read();
             let mut batch = Vec::new();
             input.for_each(|time, queries| {
                 held = held.take().or_else(|| time.retain_least(0));

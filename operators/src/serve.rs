@@ -13,10 +13,11 @@ use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Exchange;
-use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::dataflow::operators::generic::{OutputBuilder, OutputBuilderSession};
 use timely::dataflow::operators::{Capability, InputCapability};
 use timely::progress::Timestamp;
+use timely::scheduling::SyncActivator;
 
 /// What answers requests on one worker.
 pub trait Backend: 'static {
@@ -71,11 +72,17 @@ struct Grouped<T: Timestamp, D> {
     groups: Vec<(Capability<T>, Vec<D>)>,
 }
 
-impl<T: Timestamp, D> Grouped<T, D> {
+impl<T: Timestamp, D: 'static> Grouped<T, D> {
     fn push(&mut self, capability: &Capability<T>, item: D) {
         match self.groups.iter_mut().rev().find(|(held, _)| held.time() == capability.time()) {
             Some((_, items)) => items.push(item),
             None => self.groups.push((capability.clone(), vec![item])),
+        }
+    }
+
+    fn send(self, mut output: OutputBuilderSession<'_, T, CapacityContainerBuilder<Vec<D>>>) {
+        for (capability, mut items) in self.groups {
+            output.session(&capability).give_container(&mut items);
         }
     }
 }
@@ -83,6 +90,70 @@ impl<T: Timestamp, D> Grouped<T, D> {
 fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> Asker<T> {
     let time = capability.stamp().iter().next().cloned().unwrap_or_else(T::minimum);
     Asker { from, reply: capability.delayed(&time, 0), record: capability.delayed(&time, 1) }
+}
+
+/// The open keys of one worker, with everyone who waits for them.
+struct Server<T: Timestamp, B: Backend> {
+    backend: B,
+    mailbox: Mailbox<Answered<B::Response, B::Record>>,
+    slots: Slab<InFlight<T>>,
+    in_flight: FxHashMap<Key, usize>,
+    /// The new keys of this activation.
+    batch: Vec<Submission<B::Request, B::Response, B::Record>>,
+    counters: Arc<Counters>,
+}
+
+impl<T: Timestamp, B: Backend> Server<T, B> {
+    fn new(backend: B, activator: SyncActivator, counters: &Arc<Counters>) -> Self {
+        Self {
+            backend,
+            mailbox: Mailbox::new(activator),
+            slots: Slab::new(),
+            in_flight: FxHashMap::default(),
+            batch: Vec::new(),
+            counters: Arc::clone(counters),
+        }
+    }
+
+    /// Notes who asks for what, and gathers the keys that are new.
+    fn take(&mut self, capability: &InputCapability<T>, envelopes: &mut Vec<Envelope<B::Request>>) {
+        for Envelope { key, bucket, from, request } in envelopes.drain(..) {
+            let asker = asker(capability, from);
+            if let Some(open) = self.in_flight.get(&key).and_then(|&slot| self.slots.get_mut(slot)) {
+                open.askers.push(asker);
+                continue;
+            }
+            let slot = self.slots.insert(InFlight { key, askers: vec![asker] });
+            self.in_flight.insert(key, slot);
+            self.batch.push(Submission { key, bucket, request, ticket: self.mailbox.ticket(slot) });
+        }
+    }
+
+    /// Hands the new keys to the backend.
+    fn submit(&mut self) {
+        if !self.batch.is_empty() {
+            self.backend.submit(std::mem::take(&mut self.batch));
+        }
+    }
+
+    /// The answers that are there, for everyone who waits for them, and their records, at the time of who asked first.
+    fn answers(&mut self) -> (Grouped<T, Reply<B::Response>>, Grouped<T, B::Record>) {
+        let (mut replies, mut records) = (Grouped { groups: Vec::new() }, Grouped { groups: Vec::new() });
+        for (slot, answer) in self.mailbox.answers() {
+            let Some(InFlight { key, askers }) = self.slots.remove(slot) else { continue };
+            self.in_flight.remove(&key);
+            let dropped = || Answered { response: self.backend.dropped(), record: None };
+            let Answered { response, record } = answer.unwrap_or_else(dropped);
+            if let (Some(record), Some(first)) = (record, askers.first()) {
+                records.push(&first.record, record);
+            }
+            Counters::add(&self.counters.served, askers.len());
+            for Asker { from, reply, .. } in askers {
+                replies.push(&reply, Reply { key, to: from, response: response.clone() });
+            }
+        }
+        (replies, records)
+    }
 }
 
 /// The replies to `requests`, and the records of what was computed.
@@ -127,7 +198,7 @@ fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> Asker<T> {
 #[expect(clippy::type_complexity, reason = "two streams, each spelled out once")]
 pub fn serve<'scope, T, B>(
     requests: Stream<'scope, T, Vec<Envelope<B::Request>>>,
-    mut backend: B,
+    backend: B,
     counters: &Arc<Counters>,
 ) -> (Stream<'scope, T, Vec<Reply<B::Response>>>, Stream<'scope, T, Vec<B::Record>>)
 where
@@ -142,56 +213,19 @@ where
     let mut input = builder.new_input(requests, route);
     let (replies, reply_stream) = builder.new_output();
     let (records, record_stream) = builder.new_output();
-    let (mut replies, mut records) = (
-        OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(replies),
-        OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(records),
-    );
-    let mailbox = Mailbox::new(scope.worker().sync_activator_for(builder.operator_info().address.to_vec()));
-    let counters = Arc::clone(counters);
-    let mut slots: Slab<InFlight<T>> = Slab::new();
-    let mut in_flight: FxHashMap<Key, usize> = FxHashMap::default();
+    let mut replies = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(replies);
+    let mut records = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(records);
+    let activator = scope.worker().sync_activator_for(builder.operator_info().address.to_vec());
+    let mut server = Server::new(backend, activator, counters);
     builder.build(move |capabilities| {
         drop(capabilities);
         move |_frontiers| {
-            mailbox.expect();
-            let mut batch = Vec::new();
-            input.for_each(|capability, envelopes| {
-                for Envelope { key, bucket, from, request } in envelopes.drain(..) {
-                    let asker = asker(&capability, from);
-                    if let Some(open) = in_flight.get(&key).and_then(|&slot| slots.get_mut(slot)) {
-                        open.askers.push(asker);
-                        continue;
-                    }
-                    let slot = slots.insert(InFlight { key, askers: vec![asker] });
-                    in_flight.insert(key, slot);
-                    batch.push(Submission { key, bucket, request, ticket: mailbox.ticket(slot) });
-                }
-            });
-            if !batch.is_empty() {
-                backend.submit(batch);
-            }
-            let mut out_replies = Grouped { groups: Vec::new() };
-            let mut out_records = Grouped { groups: Vec::new() };
-            for (slot, answer) in mailbox.answers() {
-                let Some(InFlight { key, askers }) = slots.remove(slot) else { continue };
-                in_flight.remove(&key);
-                let Answered { response, record } =
-                    answer.unwrap_or_else(|| Answered { response: backend.dropped(), record: None });
-                if let (Some(record), Some(first)) = (record, askers.first()) {
-                    out_records.push(&first.record, record);
-                }
-                Counters::add(&counters.served, askers.len());
-                for Asker { from, reply, .. } in askers {
-                    out_replies.push(&reply, Reply { key, to: from, response: response.clone() });
-                }
-            }
-            let (mut replies, mut records) = (replies.activate(), records.activate());
-            for (capability, mut items) in out_replies.groups {
-                replies.session(&capability).give_container(&mut items);
-            }
-            for (capability, mut items) in out_records.groups {
-                records.session(&capability).give_container(&mut items);
-            }
+            server.mailbox.will_read();
+            input.for_each(|capability, envelopes| server.take(&capability, envelopes));
+            server.submit();
+            let (answers, made) = server.answers();
+            answers.send(replies.activate());
+            made.send(records.activate());
         }
     });
     (reply_stream, record_stream)

@@ -40,7 +40,7 @@ impl<T> Mailbox<T> {
     }
 
     /// Says that [`answers`](Self::answers) will be called in this activation: answers need not wake the worker.
-    pub(crate) fn expect(&self) {
+    pub(crate) fn will_read(&self) {
         self.way.bell.hush();
     }
 

@@ -4,7 +4,7 @@
 //! ```text
 //!   wish, by one worker of each process --to all--> embed: its rows, a window of requests under way
 //!                                                     |        every worker
-//!                                                     +--vectors, to each writer--> write, each at its row
+//!                                                     +--vectors, to each writer--> collect, each at its row
 //!                                                                                     one worker of each place
 //! ```
 //!
@@ -22,6 +22,7 @@ use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseWriter, IndexError};
 use hopeval_lm::engine::Completion;
 use hopeval_methods::{Failure, FailureKind};
+use hopeval_operators::collect::{Collector, collect};
 use hopeval_operators::produce::{Failed, Production, produce};
 use hopeval_operators::ticket::Ticket;
 use serde::{Deserialize, Serialize};
@@ -30,17 +31,12 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use timely::container::CapacityContainerBuilder;
-use timely::dataflow::Stream;
-use timely::dataflow::channels::pact::Exchange;
-use timely::dataflow::operators::generic::operator::Operator;
 use timely::dataflow::operators::probe::Handle;
 use timely::dataflow::operators::vec::Broadcast;
 use timely::dataflow::operators::{Probe, ToStream};
-use timely::scheduling::SyncActivator;
 use timely::worker::Worker;
 
 /// Passages of one worker that are under way to the encoder: it always has a batch.
@@ -215,7 +211,9 @@ fn render(
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let wishes = wish.to_stream(scope).container::<Vec<_>>().broadcast();
-        write(produce(wishes, WINDOW, embedding), corpus, dense, &building.fault).probe().0
+        let (corpus, dense, fault) = (Arc::clone(corpus), Arc::clone(dense), building.fault.clone());
+        let scribe = Scribe { corpus, dense, fault, writer: None };
+        collect(produce(wishes, WINDOW, embedding), |row| row.to, scribe).probe().0
     })
 }
 
@@ -278,104 +276,55 @@ impl Production for Embedding {
     }
 }
 
-/// Writes the rows that reach this worker; nothing comes out, and the end says that the file is at its place.
-fn write<'scope>(
-    rows: Stream<'scope, u64, Vec<Row>>,
-    corpus: &Arc<Corpus>,
-    dense: &Arc<Dense>,
-    fault: &Fault,
-) -> Stream<'scope, u64, Vec<()>> {
-    let (corpus, dense, fault, scope) = (Arc::clone(corpus), Arc::clone(dense), fault.clone(), rows.scope());
-    let route = Exchange::new(|row: &Row| row.to as u64);
-    rows.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(route, "write", move |capability, info| {
-        let waker = scope.worker().sync_activator_for(info.address.to_vec());
-        let mut scribe = Some(Scribe { corpus, dense, waker, state: State::Taking(None) });
-        let mut held = Some(capability);
-        move |(input, frontier), _| {
-            let mut written = Ok(false);
-            input.for_each(|_, rows| {
-                for row in rows.drain(..) {
-                    if let (Ok(_), Some(scribe)) = (&written, &mut scribe) {
-                        written = scribe.take(&row).map(|()| false);
-                    }
-                }
-            });
-            if frontier.is_empty()
-                && let (Ok(_), Some(scribe)) = (&written, &mut scribe)
-            {
-                written = scribe.finish();
-            }
-            match written {
-                Ok(false) => {}
-                Ok(true) => {
-                    scribe = None;
-                    drop(held.take());
-                }
-                // Time is held for good: whoever waits for the file must not take it for written.
-                Err(error) => {
-                    scribe = None;
-                    fault.report(error);
-                }
-            }
-        }
-    })
-}
-
-/// Writes one file.
+/// Writes one file. Time is held for good where that fails: whoever waits for the file must not take it for written.
 struct Scribe {
     corpus: Arc<Corpus>,
     dense: Arc<Dense>,
-    /// Wakes the operator.
-    waker: SyncActivator,
-    state: State,
-}
-
-enum State {
+    fault: Fault,
     /// The file, once a row has come.
-    Taking(Option<Box<DenseWriter>>),
-    /// Every row is there, and a thread brings the file to disk.
-    Finishing(Receiver<Result<(), IndexError>>),
+    writer: Option<Box<DenseWriter>>,
 }
 
 impl Scribe {
-    fn failed(&self, source: IndexError) -> JobError {
-        JobError::Index { name: self.dense.name.clone(), source }
+    fn failed(&self, source: IndexError) -> Failed {
+        self.report(JobError::Index { name: self.dense.name.clone(), source })
     }
 
-    fn take(&mut self, row: &Row) -> Result<(), JobError> {
-        if let State::Taking(none @ None) = &mut self.state {
-            *none = Some(Box::new(self.dense.writer(&self.corpus)?));
+    fn report(&self, error: JobError) -> Failed {
+        self.fault.report(error);
+        Failed
+    }
+}
+
+impl Collector for Scribe {
+    type Item = Row;
+    type Done = Result<(), IndexError>;
+
+    fn take(&mut self, row: Row) -> Result<(), Failed> {
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => Box::new(self.dense.writer(&self.corpus).map_err(|error| self.report(error))?),
+        };
+        self.writer.insert(writer).place(row.passage, &row.vector).map_err(|source| self.failed(source))
+    }
+
+    /// A disk may take longer than a worker may be silent, so a thread waits for it.
+    fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), Failed> {
+        let Some(writer) = self.writer.take() else {
+            // Nobody has sent anything here: another place is written to, or none.
+            ticket.answer(Ok(()));
+            return Ok(());
+        };
+        let work = move || ticket.answer(writer.finish());
+        let thread = std::thread::Builder::new().name("index".to_owned()).spawn(work);
+        thread.map(drop).map_err(|source| self.report(thread_failed(source)))
+    }
+
+    fn end(&mut self, done: Option<Self::Done>) -> Result<(), Failed> {
+        match done {
+            Some(finished) => finished.map_err(|source| self.failed(source)),
+            None => Err(self.report(thread_failed(std::io::Error::other("it panicked")))),
         }
-        let State::Taking(Some(writer)) = &mut self.state else {
-            unreachable!("no row comes after the last; this is a bug")
-        };
-        writer.place(row.passage, &row.vector).map_err(|source| self.failed(source))
-    }
-
-    /// Whether the file is at its place. A disk may take longer than a worker may be silent, so a thread waits for it.
-    fn finish(&mut self) -> Result<bool, JobError> {
-        let writer = match &mut self.state {
-            State::Taking(writer) => writer.take(),
-            State::Finishing(receiver) => {
-                return match receiver.try_recv() {
-                    Ok(finished) => finished.map(|()| true).map_err(|source| self.failed(source)),
-                    Err(TryRecvError::Empty) => Ok(false),
-                    Err(TryRecvError::Disconnected) => Err(thread_failed(std::io::Error::other("it panicked"))),
-                };
-            }
-        };
-        // Nobody has sent anything here: another place is written to, or none.
-        let Some(writer) = writer else { return Ok(true) };
-        let (sender, receiver) = channel();
-        let waker = self.waker.clone();
-        let work = move || {
-            drop(sender.send(writer.finish()));
-            // An error says that the worker is gone, and then nobody waits.
-            let _ = waker.activate();
-        };
-        std::thread::Builder::new().name("index".to_owned()).spawn(work).map_err(thread_failed)?;
-        self.state = State::Finishing(receiver);
-        Ok(false)
     }
 }
 

@@ -1,0 +1,126 @@
+//! Gathers items where they belong, and ends when they are kept there.
+//!
+//! ```text
+//!   items --exchange, by route--> Collector: take, take, .. finish --ticket--> any thread
+//!                                                             ^                    |
+//!                                                            end <--- answer ------+
+//! ```
+//!
+//! Nothing comes out. Every worker holds the first time until its collector has ended, so downstream the end of the input says
+//! that everything is kept. A collector that fails says so by other means, and its worker's time is held for good: an end
+//! would be a lie.
+
+use crate::produce::Failed;
+use crate::ticket::{Mailbox, Ticket};
+use timely::ExchangeData;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::Stream;
+use timely::dataflow::channels::pact::Exchange;
+use timely::dataflow::operators::generic::operator::Operator;
+
+/// Takes the items that reach one worker. After an error nothing more is asked of it.
+pub trait Collector: 'static {
+    /// An item on its way.
+    type Item: ExchangeData;
+    /// How the last step ends, from any thread.
+    type Done: Send + 'static;
+
+    /// Takes an item. Does not block.
+    ///
+    /// # Errors
+    /// It failed, and whoever must know has been told.
+    fn take(&mut self, item: Self::Item) -> Result<(), Failed>;
+
+    /// Begins the last step, after all items of all workers. The ticket is answered when it ends, at once or later, from any
+    /// thread. Does not block.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), Failed>;
+
+    /// Ends the last step; `done` is `None` if its ticket was dropped.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    fn end(&mut self, done: Option<Self::Done>) -> Result<(), Failed>;
+}
+
+/// Brings each of `items` to the collector of the worker that `route` names, modulo the workers.
+///
+/// ```
+/// use hopeval_operators::collect::{Collector, collect};
+/// use hopeval_operators::produce::Failed;
+/// use hopeval_operators::ticket::Ticket;
+/// use std::sync::mpsc::{Sender, channel};
+/// use timely::dataflow::operators::{Probe, ToStream};
+///
+/// /// Keeps numbers, and hands them over when all are there.
+/// struct Numbers(Vec<u64>, Sender<Vec<u64>>);
+///
+/// impl Collector for Numbers {
+///     type Item = u64;
+///     type Done = ();
+///     fn take(&mut self, number: u64) -> Result<(), Failed> {
+///         self.0.push(number);
+///         Ok(())
+///     }
+///     fn finish(&mut self, ticket: Ticket<()>) -> Result<(), Failed> {
+///         let (numbers, kept) = (std::mem::take(&mut self.0), self.1.clone());
+///         std::thread::spawn(move || {
+///             kept.send(numbers).unwrap();
+///             ticket.answer(());
+///         });
+///         Ok(())
+///     }
+///     fn end(&mut self, done: Option<()>) -> Result<(), Failed> {
+///         done.ok_or(Failed)
+///     }
+/// }
+///
+/// timely::execute_directly(|worker| {
+///     let (sender, kept) = channel();
+///     let probe = worker.dataflow::<u64, _, _>(|scope| {
+///         let numbers = (1..=3u64).to_stream(scope).container::<Vec<_>>();
+///         collect(numbers, |_| 0, Numbers(Vec::new(), sender)).probe().0
+///     });
+///     while !probe.done() {
+///         worker.step_or_park(None);
+///     }
+///     assert_eq!(kept.try_recv(), Ok(vec![1, 2, 3]), "the end of the stream says that they are kept");
+/// });
+/// ```
+pub fn collect<'scope, C: Collector>(
+    items: Stream<'scope, u64, Vec<C::Item>>,
+    route: impl Fn(&C::Item) -> usize + 'static,
+    collector: C,
+) -> Stream<'scope, u64, Vec<()>> {
+    let scope = items.scope();
+    let route = Exchange::new(move |item: &C::Item| route(item) as u64);
+    items.unary_frontier::<CapacityContainerBuilder<Vec<()>>, _, _, _>(route, "collect", move |capability, info| {
+        let mailbox = Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec()));
+        let (mut collector, mut capability, mut finishing) = (Some(collector), Some(capability), false);
+        move |(input, frontier), _| {
+            input.for_each(|_, batch| batch.drain(..).for_each(|item| go_on(&mut collector, |held| held.take(item))));
+            if frontier.is_empty() && !finishing {
+                finishing = true;
+                go_on(&mut collector, |held| held.finish(mailbox.ticket(0)));
+            }
+            for (_, done) in mailbox.answers() {
+                go_on(&mut collector, |held| held.end(done));
+                if collector.take().is_some() {
+                    drop(capability.take());
+                }
+            }
+        }
+    })
+}
+
+/// Takes a step of a collector that has not failed, and drops it if it fails now.
+fn go_on<C>(collector: &mut Option<C>, step: impl FnOnce(&mut C) -> Result<(), Failed>) {
+    if collector.as_mut().is_some_and(|held| step(held).is_err()) {
+        *collector = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;
