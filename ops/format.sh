@@ -5,4 +5,7 @@
 # (jobs/methods/src/methods.rs, jobs/datasets/src/formats.rs, results/measures/src/measures.rs).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-git ls-files -z --cached --others --exclude-standard -- '*.rs' | xargs -0 ls 2>/dev/null | xargs rustfmt --edition 2024 "$@"
+git ls-files --cached --others --exclude-standard -- '*.rs' | while read -r file; do
+    # A file that was just deleted is still in the index.
+    if [ -f "$file" ]; then echo "$file"; fi
+done | xargs rustfmt --edition 2024 "$@"
