@@ -5,7 +5,8 @@
 
 use crate::bell::Bell;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 use timely::scheduling::SyncActivator;
 
 /// An answer with the slot of its request; `None` if its ticket was dropped.
@@ -75,6 +76,31 @@ impl<T> Ticket<T> {
     fn post(&mut self, answer: Option<T>) -> Option<Arc<Way<T>>> {
         // A send fails only when the operator is gone, and then nobody waits.
         self.way.take().filter(|way| way.sender.send((self.slot, answer)).is_ok())
+    }
+}
+
+/// Tickets of no dataflow, and their answers: for tests of whoever answers tickets.
+pub struct TicketBox<T>(Mailbox<T>);
+
+impl<T> Default for TicketBox<T> {
+    fn default() -> Self {
+        let (sender, receiver) = channel();
+        Self(Mailbox { way: Arc::new(Way { sender, bell: Bell::default() }), receiver })
+    }
+}
+
+impl<T> TicketBox<T> {
+    /// The ticket numbered `slot`.
+    pub fn ticket(&self, slot: usize) -> Ticket<T> {
+        self.0.ticket(slot)
+    }
+
+    /// Waits for `n` answers: each with its ticket's number, `None` for a ticket that was dropped.
+    ///
+    /// # Errors
+    /// Fewer have come within `patience`.
+    pub fn wait_for(&self, n: usize, patience: Duration) -> Result<Vec<(usize, Option<T>)>, RecvTimeoutError> {
+        (0..n).map(|_| self.0.receiver.recv_timeout(patience)).collect()
     }
 }
 
