@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::door::{Door, Knock, alive};
-use super::hello::{self, Hello, Kind, Nonce, Refusal, Word};
+use super::hello::{self, Hello, Kind, Nonce, Word};
 use super::wire::{self, settle};
-use super::{Absent, MeshError, MeshSettings};
+use super::{Absent, MeshError, MeshSettings, Refusal};
 use crate::pulse::Link;
 
 /// Pause between two looks at the door.
