@@ -26,7 +26,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use heart::{Command, Heart};
+use heart::{Command, Heart, News};
 use watch::Watch;
 use wire::Wire;
 
@@ -172,24 +172,19 @@ impl Drop for Pulse {
 impl Voice {
     /// This process was asked to stop; all others will hear [`Verdict::Drain`].
     pub fn drain(&self) {
-        self.say(Command::Drain);
+        self.say(Command::Tell(News::Drain));
     }
 
     /// This process has no question in flight, and gets none any more. When all have said so, all hear
     /// [`Verdict::Flush`].
     pub fn quiet(&self) {
-        self.say(Command::Quiet);
+        self.say(Command::Tell(News::Quiet));
     }
 
     /// This process has made everything durable, after [`Verdict::Flush`]. When all have said so, all hear
     /// [`Verdict::StopNow`].
     pub fn drained(&self) {
-        self.say(Command::Drained);
-    }
-
-    /// Whether the workers are at a long piece of work between two steps (building an index): only silence counts then.
-    pub fn busy(&self, busy: bool) {
-        self.say(Command::Busy(busy));
+        self.say(Command::Tell(News::Drained));
     }
 
     fn say(&self, command: Command) {

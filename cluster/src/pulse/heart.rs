@@ -16,12 +16,17 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 /// Something that another thread of this process tells the pulse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
+    Tell(News),
+    Goodbye,
+    Abandon,
+}
+
+/// A step of this process towards its end, which the others must hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
     Drain,
     Quiet,
     Drained,
-    Busy(bool),
-    Goodbye,
-    Abandon,
 }
 
 /// The thread's state.
@@ -50,15 +55,11 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
                     self.broadcast(Frame::Bye);
                     self.flush();
                 }
-                Ok(command) => {
-                    let acts = match command {
-                        Command::Drain => self.watch.drain(),
-                        Command::Quiet => self.watch.quiet(),
-                        Command::Drained => self.watch.drained(),
-                        _ => {
-                            self.watch.busy(command == Command::Busy(true));
-                            Vec::new()
-                        }
+                Ok(Command::Tell(news)) => {
+                    let acts = match news {
+                        News::Drain => self.watch.drain(),
+                        News::Quiet => self.watch.quiet(),
+                        News::Drained => self.watch.drained(),
                     };
                     self.act(acts);
                     // What changed is told at once.
