@@ -1,8 +1,9 @@
 //! The binary: parses the command line, runs a command, exits with its code.
 
 mod cli;
-mod life;
+mod committer;
 mod print;
+mod process;
 
 use hopeval_cluster::{exit, panics};
 use std::process::ExitCode;

@@ -2,13 +2,13 @@
 
 use super::stages::Stages;
 use super::{PlaceArguments, some};
-use crate::life::{self, Ended, Membership};
 use crate::print::{self, Choice};
+use crate::process::{Interrupts, Membership, Process, ProcessEnd, serve_metrics};
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::mesh;
-use hopeval_cluster::signals::{self, Notice};
+use hopeval_cluster::signals::Notice;
 use hopeval_cluster::supervise::{self, Grace};
 use hopeval_jobs::job::Mode;
 use hopeval_jobs::run::{self, Generation, Open, Places};
@@ -239,11 +239,10 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
     let opened = places.open_to_compute()?;
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
-    let signals = signals::install(Notice::Print)?;
-    signals.on_drain(life::leave_before_joining);
+    let interrupts = Interrupts::install(Notice::Print)?;
     let leads = arguments.mesh.process.unwrap_or(0) == 0;
     let run = if leads { Some(run::make(&job, &opened, arguments.quarantine.as_deref(), &report)?) } else { None };
-    evaluate(places, &opened, run, &arguments.mesh, &arguments.output, &signals, &progress)
+    evaluate(places, &opened, run, &arguments.mesh, &arguments.output, &interrupts, &progress)
 }
 
 pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
@@ -253,14 +252,13 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
     let run = hopeval_results::run::resolve(&opened.store, &arguments.run)?;
     let progress = Stages::new();
     let notice = if arguments.quiet { Notice::Silent } else { Notice::Print };
-    let signals = signals::install(notice)?;
-    signals.on_drain(life::leave_before_joining);
+    let interrupts = Interrupts::install(notice)?;
     let leads = arguments.mesh.process.unwrap_or(0) == 0;
     if arguments.quiet {
-        let ended = member(&opened, leads.then_some(run), &arguments.mesh, &signals, &progress)?;
+        let ended = member(&opened, leads.then_some(run), &arguments.mesh, &interrupts, &progress)?;
         return finished_code(&opened, &ended);
     }
-    evaluate(places, &opened, leads.then_some(run), &arguments.mesh, &arguments.output, &signals, &progress)
+    evaluate(places, &opened, leads.then_some(run), &arguments.mesh, &arguments.output, &interrupts, &progress)
 }
 
 /// Runs one generation to its end, in this process or in children, and prints the figures.
@@ -270,11 +268,11 @@ fn evaluate(
     run: Option<String>,
     mesh: &MeshArguments,
     output: &OutputArguments,
-    signals: &signals::Signals,
+    interrupts: &Interrupts,
     progress: &Stages,
 ) -> Result<u8> {
     let Some(run) = run else {
-        let ended = member(places, None, mesh, signals, progress)?;
+        let ended = member(places, None, mesh, interrupts, progress)?;
         return finished_code(places, &ended);
     };
     if output.names_something() {
@@ -284,7 +282,7 @@ fn evaluate(
             anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
         })?;
     }
-    let code = complete(arguments, places, &run, mesh, signals, progress)?;
+    let code = complete(arguments, places, &run, mesh, interrupts, progress)?;
     if code != exit::DONE && code != exit::FAILED_QUESTIONS {
         return Ok(code);
     }
@@ -300,13 +298,13 @@ pub(super) fn complete(
     places: &Places,
     run: &str,
     mesh: &MeshArguments,
-    signals: &signals::Signals,
+    interrupts: &Interrupts,
     progress: &Stages,
 ) -> Result<u8> {
     if mesh.supervises() {
-        return children(arguments, run, mesh, signals);
+        return children(arguments, run, mesh, interrupts);
     }
-    let ended = member(places, Some(run.to_owned()), mesh, signals, progress)?;
+    let ended = member(places, Some(run.to_owned()), mesh, interrupts, progress)?;
     finished_code(places, &ended)
 }
 
@@ -315,16 +313,16 @@ fn member(
     places: &Places,
     lead: Option<String>,
     mesh: &MeshArguments,
-    signals: &signals::Signals,
+    interrupts: &Interrupts,
     progress: &Stages,
-) -> Result<Ended> {
+) -> Result<ProcessEnd> {
     let membership = mesh.membership()?;
     let processes = membership.hosts.len() as u64;
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let metrics = mesh.metrics;
     let watch = |generation: &Generation| {
         if let Some(address) = metrics
-            && let Err(error) = life::serve_metrics(address, generation)
+            && let Err(error) = serve_metrics(address, generation)
         {
             print::note(&format!("warning: --metrics {address}: {error}"));
         }
@@ -333,11 +331,11 @@ fn member(
         // Every process has about its share; this one's is what it can see.
         progress.follow("outcomes", total.div_ceil(processes), move || counters.outcomes.load(Ordering::Relaxed));
     };
-    life::live(places, &membership, lead, signals, &report, &watch)
+    Process { places, membership, interrupts, report: &report, watch: &watch }.live(lead)
 }
 
 /// The exit code of a finished run: whether more questions failed than the job allows.
-fn finished_code(places: &Places, ended: &Ended) -> Result<u8> {
+fn finished_code(places: &Places, ended: &ProcessEnd) -> Result<u8> {
     let Some((failed, outcomes)) = ended.outcomes else { return Ok(exit::DONE) };
     let record = hopeval_results::RunRecord::load(&places.store, &ended.run)?;
     let resolved: run::Resolved = serde_json::from_value(record.settings)?;
@@ -358,14 +356,14 @@ fn finished_code(places: &Places, ended: &Ended) -> Result<u8> {
 }
 
 /// Starts all processes of the mesh here and waits for them.
-fn children(arguments: &PlaceArguments, run: &str, mesh: &MeshArguments, signals: &signals::Signals) -> Result<u8> {
+fn children(arguments: &PlaceArguments, run: &str, mesh: &MeshArguments, interrupts: &Interrupts) -> Result<u8> {
     let program = std::env::current_exe()?;
     let processes = mesh.processes as usize;
     // Whoever has not noticed a loss within the stall bound will not notice it.
     let grace = Grace::default();
     let grace = Grace { notice: grace.notice.min(mesh.membership()?.stall_bound), ..grace };
-    life::joined();
-    let ending = supervise::supervise(processes, grace, signals, |process, hosts| {
+    interrupts.joined();
+    let ending = supervise::supervise(processes, grace, interrupts.signals(), |process, hosts| {
         let mut command = Command::new(&program);
         command.args(["resume", run, "--quiet", "--store", &arguments.store]);
         if let Some(cache) = &arguments.cache {

@@ -2,6 +2,7 @@
 
 use super::PlaceArguments;
 use super::evaluate::OutputArguments;
+use crate::committer::committer;
 use crate::print;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -183,7 +184,7 @@ fn rewrite(run: &Open, log: &mut Log) -> Result<()> {
     if log.state().total_outcomes() < run.resolved.outcomes() {
         bail!("run {} is not finished; `hopeval resume {}` goes on with it", run.id(), run.id());
     }
-    let committer = crate::life::committer();
+    let committer = committer();
     let generation = log.fence(&committer, 1, 1, &run.record.job_digest)?;
     tables::finish(run, log, generation, &committer, (1, 1), &|_| ())?;
     Ok(())
@@ -271,7 +272,7 @@ pub(crate) fn ls(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> 
 pub(crate) fn gold(places: &PlaceArguments, command: GoldCommand) -> Result<u8> {
     let GoldCommand::Apply { run, file } = command;
     let run = open(places, &run)?;
-    let applied = editing::apply(&run, &file, &crate::life::committer())?;
+    let applied = editing::apply(&run, &file, &committer())?;
     print::note(&format!("{} questions read, gold of {} changed", applied.questions, applied.changed));
     let mut log = Log::open(&run.places.store, run.id())?;
     // Also when an earlier edit was interrupted before its tables were written.
@@ -285,7 +286,7 @@ pub(crate) fn doctor(places: &PlaceArguments, arguments: DoctorArguments) -> Res
     let opened = places.open();
     let probe = || match &opened {
         Ok(places) => {
-            let name = format!("doctor/{}", crate::life::committer());
+            let name = format!("doctor/{}", committer());
             let put = places.store.put(&name, b"hopeval".to_vec().into());
             put.and_then(|()| places.store.delete(&name)).map_err(|error| error.to_string())
         }

@@ -3,12 +3,12 @@
 use super::PlaceArguments;
 use super::evaluate::{JobArguments, MeshArguments, complete};
 use super::stages::Stages;
-use crate::life;
 use crate::print;
+use crate::process::Interrupts;
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_cluster::signals::{self, Notice, Signals};
+use hopeval_cluster::signals::Notice;
 use hopeval_jobs::Job;
 use hopeval_jobs::choices::selection::Ranked;
 use hopeval_jobs::run::{self, Open, Places};
@@ -51,18 +51,17 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
     }
     arguments.mesh.check()?;
     let opened = places.open_to_compute()?;
-    let signals = signals::install(Notice::Print)?;
-    signals.on_drain(life::leave_before_joining);
+    let interrupts = Interrupts::install(Notice::Print)?;
     let mut documents = Vec::new();
     for (step, name) in names.iter().enumerate() {
         if !arguments.only.is_empty() && !arguments.only.iter().any(|only| only == name) {
             continue;
         }
-        if signals.draining() {
+        if interrupts.signals().draining() {
             print::note("interrupted between two searches; the same command goes on from there");
             return Ok(exit::RESUMABLE);
         }
-        let Found { search, run, committed } = match search(places, &opened, &job, step, &arguments, &signals)? {
+        let Found { search, run, committed } = match search(places, &opened, &job, step, &arguments, &interrupts)? {
             Ok(found) => found,
             Err(code) => return Ok(code),
         };
@@ -93,14 +92,14 @@ fn search(
     job: &Job,
     step: usize,
     arguments: &TuneArguments,
-    signals: &Signals,
+    interrupts: &Interrupts,
 ) -> Result<Result<Found, u8>> {
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let quarantine = arguments.quarantine.as_deref();
     let search = Search::prepare(job, step, quarantine.is_some(), places, &report)?;
     let run = run::make(&search.job, places, quarantine, &report)?;
-    let code = complete(place, places, &run, &arguments.mesh, signals, &progress)?;
+    let code = complete(place, places, &run, &arguments.mesh, interrupts, &progress)?;
     progress.clear();
     if code == exit::FAILED_QUESTIONS {
         print::note(
