@@ -4,6 +4,8 @@ mod cli;
 mod committer;
 mod print;
 mod process;
+mod rewrite;
+mod stages;
 
 use hopeval_cluster::{exit, panics};
 use std::process::ExitCode;

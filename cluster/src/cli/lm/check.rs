@@ -4,6 +4,7 @@ use super::counts::count;
 use super::lines::LineArguments;
 use super::score::temperatures;
 use super::task::{TaskName, requests};
+use crate::cli::tables::markdown;
 use crate::print;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -114,7 +115,7 @@ fn table(variants: &[Variant], differences: &[Difference]) -> String {
     });
     let header =
         ["batch tokens", "threads", "numbers", "differing", "largest difference", "rank flips", "other outcomes"];
-    print::markdown(&header, rows)
+    markdown(&header, rows)
 }
 
 /// Tokens of a request in a batch.
