@@ -25,13 +25,13 @@ pub enum Health {
 /// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// What was looked at.
+    /// The thing that was looked at.
     pub name: &'static str,
-    /// What was found.
+    /// The finding.
     pub found: String,
     /// How good that is.
     pub health: Health,
-    /// What to do or to know about it; may be empty.
+    /// A hint on what to do or to know about it; may be empty.
     pub note: String,
 }
 
@@ -42,7 +42,7 @@ pub struct Report {
     pub facts: Vec<Fact>,
 }
 
-/// What the report is to look at besides the machine.
+/// The things besides the machine that the report looks at.
 pub struct Subject<'a> {
     /// The store, as the user names it.
     pub store: &'a str,

@@ -53,7 +53,7 @@ pub struct Formed {
     pub comms: Comms,
     /// The star of heartbeats; start it at once.
     pub pulse: Link,
-    /// What process 0 had to say.
+    /// The bytes that process 0 sent.
     pub welcome: Vec<u8>,
 }
 

@@ -24,7 +24,7 @@ pub use run::of_run;
 
 use family::registry;
 
-/// What a number means to Prometheus.
+/// The meaning of a number to Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Only grows; its name ends in `_total`.
@@ -83,7 +83,7 @@ pub enum MetricsError {
     Bind {
         /// The address asked for.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -95,7 +95,7 @@ pub enum MetricsError {
     Malformed {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The fault.
         #[source]
         source: prometheus::Error,
     },
@@ -143,7 +143,7 @@ impl Metrics {
         Ok(Self { address: bound, stop: Some(stop), thread: Some(thread.map_err(MetricsError::Start)?) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// A process that takes part in generations of runs.
 pub(crate) struct Process<'a> {
-    /// Where it works.
+    /// Its places.
     pub(crate) places: &'a Places,
     /// How it takes part.
     pub(crate) membership: Membership,

@@ -51,7 +51,7 @@ impl PulseSettings {
     }
 }
 
-/// What became of the mesh.
+/// News of the mesh that this process must act upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The process went away; leave as resumable.

@@ -31,7 +31,7 @@ pub enum MeshError {
     Address {
         /// As in `hosts`.
         address: String,
-        /// What is wrong with it.
+        /// The fault in it.
         wrong: &'static str,
     },
     /// This process cannot listen on its own address.
@@ -41,14 +41,14 @@ pub enum MeshError {
         process: usize,
         /// Its address, as in `hosts`.
         address: String,
-        /// What the system said last.
+        /// The system's last error.
         #[source]
         source: std::io::Error,
     },
     /// Another process turned this one away.
     #[error("process {process} at {address} refused this process: {reason}")]
     Refused {
-        /// Who refused.
+        /// The process that refused.
         process: usize,
         /// Its address, as in `hosts`.
         address: String,
@@ -61,9 +61,9 @@ pub enum MeshError {
     Missing {
         /// The deadline.
         after: Duration,
-        /// Who did not come.
+        /// Those that did not come.
         missing: Vec<Absent>,
-        /// What was seen meanwhile: the last error of a connection, who was refused and why.
+        /// Events meanwhile: the last error of a connection, who was refused and why.
         notes: Vec<String>,
     },
     /// Process 0 was reached and this process was accepted, but the others never were complete.
@@ -80,9 +80,9 @@ pub enum MeshError {
     /// A socket could not be set up or used.
     #[error("the mesh cannot be formed: {what}")]
     Socket {
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },

@@ -1,4 +1,4 @@
-//! What two processes say to each other when a socket opens, in bytes.
+//! The handshake of two processes when a socket opens, in bytes.
 //!
 //! ```text
 //! connector                                   acceptor
@@ -25,7 +25,7 @@ const REPLY: usize = 8 + 1 + 4 + 4;
 /// Longest welcome that is accepted, in bytes.
 const WELCOME_LIMIT: u32 = 16 << 20;
 
-/// What a socket is for.
+/// The use of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Heartbeats, between process 0 and every other.
@@ -41,9 +41,9 @@ pub(super) type Nonce = [u8; 16];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) kind: Kind,
-    /// Who speaks.
+    /// The speaker.
     pub(super) from: u32,
-    /// Who the speaker believes to speak to.
+    /// The process that the speaker believes to speak to.
     pub(super) to: u32,
     /// Number of processes, as the speaker was told.
     pub(super) processes: u32,
@@ -55,7 +55,7 @@ pub(super) struct Hello {
     pub(super) nonce: Nonce,
 }
 
-/// What the first bytes of a connection amount to.
+/// The meaning of the first bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// A whole hello.
@@ -158,7 +158,7 @@ pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), Refusal>>
     }
 }
 
-/// What process 0 says to each other process in the end.
+/// The last word of process 0 to each other process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// All are there.

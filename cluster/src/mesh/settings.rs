@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::hello::{Hello, Kind, Nonce};
 use super::{Absent, MeshError, Refusal, Role};
 
-/// What every process of a mesh is told beforehand.
+/// Settings that every process of a mesh is given beforehand.
 #[derive(Debug, Clone)]
 pub struct MeshSettings {
     /// Index of this process.

@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use timely::communication::allocator::AllocatorBuilder;
 
-/// What process 0 tells the others.
+/// The message of process 0 to the others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Welcome {
     run: String,

@@ -15,7 +15,7 @@ use timely::communication::WorkerGuards;
 use timely::communication::allocator::AllocatorBuilder;
 use timely::worker::Worker;
 
-/// What the workers of a process share.
+/// Everything that the workers of a process share.
 pub(super) struct WorkerPart {
     generation: Arc<Generation>,
     interrupts: Interrupts,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use super::Verdict;
 use super::frame::Frame;
 
-/// What the owner of the sockets must do.
+/// A thing that the owner of the sockets must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Tell(Verdict),

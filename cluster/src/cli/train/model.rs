@@ -38,7 +38,7 @@ impl Model {
         format!("{}.parquet", self.name())
     }
 
-    /// What makes the rows, for messages.
+    /// The commands that make the rows, for messages.
     fn made_by(self) -> &'static str {
         match self {
             Self::Scorer | Self::Reader => {
