@@ -50,7 +50,8 @@ enum Command {
     Resume(resume::ResumeArguments),
     /// Says what a job would do: questions, requests as far as known, bytes, journal hits.
     Plan(plan::PlanArguments),
-    /// Chooses values of parameters on questions that are not evaluated, as a job's [tune] says, and keeps them in the store.
+    /// Chooses values of parameters on questions that are not evaluated, as a job's [tune] says, and keeps them in
+    /// the store.
     Tune(tune::TuneArguments),
     /// Shows a run's figures, live or finished.
     Show(show::ShowArguments),
@@ -105,8 +106,8 @@ pub(crate) fn parse() -> Arguments {
     Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
-/// Takes options about stores, for scripts that give them to every command, and does not show them: an argument of a command's own
-/// stands in for the global one of its name.
+/// Takes options about stores, for scripts that give them to every command, and does not show them: an argument of a
+/// command's own stands in for the global one of its name.
 fn without_places(command: clap::Command) -> clap::Command {
     let hidden = |name: &'static str| Arg::new(name).long(name).global(true).hide(true);
     command.arg(hidden("store")).arg(hidden("cache").value_parser(value_parser!(PathBuf)))

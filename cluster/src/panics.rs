@@ -1,4 +1,5 @@
-//! The end of a process that panics: one clear line for a bug, nothing for what a lost peer caused, and the process ends.
+//! The end of a process that panics: one clear line for a bug, nothing for what a lost peer caused, and the process
+//! ends.
 //!
 //! After a peer is lost, timely panics in every socket thread and then in every worker, with messages that help nobody.
 //! A worker that panics must not unwind either: dropping a capability says "this time is complete", which would be a

@@ -89,7 +89,8 @@ impl Process<'_> {
 
     /// From now on the first signal stops admission here, and the pulse tells the other processes.
     fn drain_on_signal(&self, generation: &Arc<Generation>, voice: &Voice) {
-        // A process that lives through several generations, one after the other, must not hold on to those that are over.
+        // A process that lives through several generations, one after the other, must not hold on to those that are
+        // over.
         let (generation, voice) = (Arc::downgrade(generation), voice.clone());
         self.interrupts.signals().on_drain(move || {
             if let Some(generation) = generation.upgrade() {

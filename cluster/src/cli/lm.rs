@@ -26,7 +26,8 @@ pub(crate) enum LmCommand {
     Label(LineArguments),
     /// Sequence logits: {"id","text"[,"text_pair"]}, or ids.
     Classify(LineArguments),
-    /// A cross-encoder's score: {"id","text","text_pair"}, or ids. Of a checkpoint with several labels, what classify gives.
+    /// A cross-encoder's score: {"id","text","text_pair"}, or ids. Of a checkpoint with several labels, what classify
+    /// gives.
     Rerank(LineArguments),
     /// Vectors: {"id","text"}, or ids.
     Embed(embed::EmbedArguments),

@@ -41,7 +41,8 @@ pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<
     ));
     for (service, passages) in &plan.passages_to_embed {
         print::line(&format!(
-            "`{service}` has no index of this corpus: a run embeds {passages} passages first; its rankings are made up here, so later rounds are rough"
+            "`{service}` has no index of this corpus: a run embeds {passages} passages first; \
+             its rankings are made up here, so later rounds are rough"
         ));
     }
     print::line(&table(&plan));

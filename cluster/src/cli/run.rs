@@ -21,8 +21,8 @@ pub(crate) struct RunArguments {
     mesh: MeshArguments,
     #[command(flatten)]
     output: OutputArguments,
-    /// What the run is timed for: `throughput`, or `latency`: one question at a time, nothing shared. Figures are the same
-    /// [default: the job's `run.mode`].
+    /// What the run is timed for: `throughput`, or `latency`: one question at a time, nothing shared. Figures are the
+    /// same [default: the job's `run.mode`].
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
     /// Sets bad rows of the dataset aside in this file instead of failing.

@@ -33,8 +33,8 @@ impl Session<'_> {
     pub(super) fn evaluate(&self, run: Option<String>, output: &OutputArguments) -> Result<u8> {
         let Some(run) = run else { return self.take_part(None) };
         if output.names_something() {
-            // Now, and not when hours of evaluation are over. What a run has is known once it is made, and then it is in
-            // the store.
+            // Now, and not when hours of evaluation are over. What a run has is known once it is made, and then it is
+            // in the store.
             let opened = Open::open(self.places, &run, &|stage, done| self.progress.tick(stage, done))?;
             output.check(&opened).map_err(|error| {
                 anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
@@ -49,8 +49,8 @@ impl Session<'_> {
         Ok(code)
     }
 
-    /// Runs one generation to its end, in this process or in children, and returns the exit code: the run is finished if
-    /// that is [`exit::DONE`] or [`exit::FAILED_QUESTIONS`].
+    /// Runs one generation to its end, in this process or in children, and returns the exit code: the run is finished
+    /// if that is [`exit::DONE`] or [`exit::FAILED_QUESTIONS`].
     pub(super) fn complete(&self, run: &str) -> Result<u8> {
         if self.mesh.supervises() { self.start_children(run) } else { self.take_part(Some(run.to_owned())) }
     }

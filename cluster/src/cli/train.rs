@@ -4,8 +4,8 @@
 //! rows, scripts, interpreter and its packages are looked at ---> SCRIPT --rows --out ... ---> its end, as an exit code
 //! ```
 //!
-//! The scripts are those of `ops/train`, so nothing of the source tree is needed. PyTorch is needed for this command alone. What a
-//! script does with its options is its own affair: they are passed on as they are.
+//! The scripts are those of `ops/train`, so nothing of the source tree is needed. PyTorch is needed for this command
+//! alone. What a script does with its options is its own affair: they are passed on as they are.
 
 mod interpreter;
 mod model;

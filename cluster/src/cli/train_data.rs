@@ -24,8 +24,8 @@ pub(crate) struct TrainDataArguments {
     /// Passages to find negatives in, or the folder of a built corpus [default: the questions' own contexts].
     #[arg(long, conflicts_with = "run", num_args = 1.., value_name = "FILE_OR_DIR")]
     corpus: Vec<PathBuf>,
-    /// Instead of questions, a run of `efficientrag_data`, whose language model annotated them: its id, or the beginning of it, or
-    /// `latest`.
+    /// Instead of questions, a run of `efficientrag_data`, whose language model annotated them: its id, or the
+    /// beginning of it, or `latest`.
     #[arg(long)]
     run: Option<String>,
     /// Its configuration, if it has several of that kind.
@@ -37,7 +37,8 @@ pub(crate) struct TrainDataArguments {
     /// Decides what is drawn at random.
     #[arg(long, default_value_t = 1, conflicts_with = "run")]
     seed: u64,
-    /// Passages that BM25 finds for each hop's query, from which negatives are taken; with --run the run's, so many at most.
+    /// Passages that BM25 finds for each hop's query, from which negatives are taken; with --run the run's, so many
+    /// at most.
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=MOST))]
     k: u32,
     /// Chunks labelled as useless for each gold one of a hop, the best that are not gold.

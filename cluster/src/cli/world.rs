@@ -26,7 +26,8 @@ pub(crate) struct WorldArguments {
     /// The folder to write questions.jsonl and corpus.jsonl to.
     #[arg(long, required_unless_present = "calibrate")]
     out: Option<PathBuf>,
-    /// Prints the world's retrieval figures and lengths beside those of this real dataset, whose contexts are its corpus.
+    /// Prints the world's retrieval figures and lengths beside those of this real dataset, whose contexts are its
+    /// corpus.
     #[arg(long, value_name = "DATASET")]
     calibrate: Option<PathBuf>,
 }

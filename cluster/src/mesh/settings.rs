@@ -85,7 +85,8 @@ impl MeshSettings {
     }
 }
 
-/// Whether every process of `hosts` can be reached as it is written there, so far as that can be told without asking the network.
+/// Whether every process of `hosts` can be reached as it is written there, so far as that can be told without asking
+/// the network.
 ///
 /// # Errors
 /// [`MeshError::Address`].

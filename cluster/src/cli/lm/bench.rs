@@ -23,7 +23,8 @@ pub(crate) struct BenchArguments {
     /// Which command's lines they are; of tokenize, lines of a text each, read on one core.
     #[arg(long)]
     task: Measured,
-    /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept, and ids of texts.
+    /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept, and ids of
+    /// texts.
     #[arg(long, default_value_t = 1, value_parser = count)]
     repeat: usize,
     /// As in `lm score`.
@@ -83,7 +84,8 @@ fn tokenize(arguments: &BenchArguments) -> Result<u8> {
         let (wall_s, cpu_s) = (wall.elapsed().as_secs_f64(), cpu_s()? - cpu);
         let document = serde_json::json!({
             "pass": pass, "texts": texts.len(), "bytes": texts.iter().map(String::len).sum::<usize>(),
-            "tokens": ids.iter().map(|ids| ids.len()).sum::<usize>(), "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s,
+            "tokens": ids.iter().map(|ids| ids.len()).sum::<usize>(),
+            "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s,
         });
         print::line(&document.to_string());
     }
@@ -119,7 +121,8 @@ fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> 
             bail!("a request was refused: {refusal}");
         }
         let mut document = serde_json::json!({
-            "pass": pass, "requests": requests.len(), "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s, "warm_s": warm_s,
+            "pass": pass, "requests": requests.len(),
+            "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s, "warm_s": warm_s,
             "device": session.engine.identity().name, "numerics": session.engine.identity().numerics,
         });
         for ((name, counter), before) in counted.iter().zip(before) {

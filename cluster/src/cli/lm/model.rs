@@ -21,7 +21,8 @@ pub(crate) struct ModelArguments {
     /// Tokens in a batch at most [default: 2048; 16384 on CUDA].
     #[arg(long, value_parser = count)]
     batch_tokens: Option<usize>,
-    /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders) [default: 32768; 65536 on CUDA].
+    /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders) [default: 32768; 65536 on
+    /// CUDA].
     #[arg(long, value_parser = count)]
     states_tokens: Option<usize>,
     /// Tokens that the key/value cache holds (generate) [default: 16384].
@@ -58,8 +59,8 @@ impl ModelArguments {
     fn check(&self) -> Result<()> {
         if !self.model.is_dir() {
             bail!(
-                "--model {}: there is no such folder\nhint: a model's folder is needed, as Hugging Face lays it out; names as \
-                 `hopeval:NAME` and `ORG/NAME` are for jobs",
+                "--model {}: there is no such folder\nhint: a model's folder is needed, as Hugging Face lays it out; \
+                 names as `hopeval:NAME` and `ORG/NAME` are for jobs",
                 self.model.display()
             );
         }

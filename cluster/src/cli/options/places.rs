@@ -14,7 +14,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PlaceArguments {
     /// Where runs and the journal are: a folder or s3://BUCKET/PREFIX (AWS_* variables are honoured).
-    #[arg(long, global = true, env = "HOPEVAL_STORE", default_value = "hopeval-store", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, global = true, env = "HOPEVAL_STORE", default_value = "hopeval-store")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) store: String,
     /// Where corpora and indexes of this machine are [default: in a local store, else under XDG_CACHE_HOME].
     #[arg(long, global = true, env = "HOPEVAL_CACHE")]

@@ -14,8 +14,8 @@ pub(crate) struct Cell<'a> {
     pub(crate) figure: String,
 }
 
-/// A table with configurations in rows and measures in columns, both in the order in which they appear. The column after the names has
-/// the largest count of a row; a figure that is over fewer says so itself.
+/// A table with configurations in rows and measures in columns, both in the order in which they appear. The column
+/// after the names has the largest count of a row; a figure that is over fewer says so itself.
 pub(crate) fn by_measure(counted: &str, cells: &[Cell<'_>]) -> String {
     let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
     for cell in cells {

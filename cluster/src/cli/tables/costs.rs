@@ -1,8 +1,8 @@
 //! The costs of a question under each configuration.
 //!
-//! The last two tables have the columns of PromptRank's table A2 (Khalifa et al. 2023, appendix D.1) and of EfficientRAG's
-//! table 4 (Zhuang et al. 2024, section 5.2). Both time one query at a time, so their times come from runs of the mode
-//! `latency` alone; where a figure is not known, or was not measured so, there is a dash.
+//! The last two tables have the columns of PromptRank's table A2 (Khalifa et al. 2023, appendix D.1) and of
+//! EfficientRAG's table 4 (Zhuang et al. 2024, section 5.2). Both time one query at a time, so their times come from
+//! runs of the mode `latency` alone; where a figure is not known, or was not measured so, there is a dash.
 
 use super::incurred::incurred;
 use super::{UNKNOWN, markdown};

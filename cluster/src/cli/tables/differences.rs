@@ -27,8 +27,8 @@ pub(crate) fn tables(against: &str, compared: &Compared) -> String {
     }
     if told().next().is_none() {
         text.push_str(&format!(
-            "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the measures that \
-             are shown; `--measure NAME` shows others\n"
+            "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the measures \
+             that are shown; `--measure NAME` shows others\n"
         ));
     }
     if !compared.left_out.is_empty() {

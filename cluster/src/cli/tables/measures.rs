@@ -15,16 +15,16 @@ pub(crate) struct Choice {
     pub(crate) stratum: Option<String>,
 }
 
-/// Whether a measure is shown unless the user names measures: answers, all-gold and fractional recall, MRR, recall of chunks and their
-/// number where a job asks for them.
+/// Whether a measure is shown unless the user names measures: answers, all-gold and fractional recall, MRR, recall of
+/// chunks and their number where a job asks for them.
 fn is_headline(measure: &str) -> bool {
     matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
         || measure.starts_with("recall_")
         || measure.starts_with("answer_recall@")
 }
 
-/// The measures of a run as tables that paste into Markdown, one per context mode: those are never ranked together. Controls
-/// have tables of their own.
+/// The measures of a run as tables that paste into Markdown, one per context mode: those are never ranked together.
+/// Controls have tables of their own.
 pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
     let stratum = choice.stratum.as_deref().unwrap_or("all");
     let wanted = |name: &str| {

@@ -19,7 +19,8 @@ pub(crate) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option
     });
     let table = by_measure("replicates", &cells.collect::<Vec<_>>());
     Some(format!(
-        "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, over questions]\n\n{table}"
+        "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, over questions]\n\n\
+         {table}"
     ))
 }
 

@@ -42,10 +42,12 @@ impl Model {
     fn made_by(self) -> &'static str {
         match self {
             Self::Scorer | Self::Reader => {
-                "`hopeval train-data --questions FILE --out DIR` makes it (with --run it does not), and ops/train/rows.py of a world"
+                "`hopeval train-data --questions FILE --out DIR` makes it (with --run it does not), \
+                 and ops/train/rows.py of a world"
             }
             Self::Labeler | Self::Filter | Self::Encoder => {
-                "`hopeval train-data --out DIR` with --questions FILE or --run RUN makes it, and ops/train/rows.py of a world"
+                "`hopeval train-data --out DIR` with --questions FILE or --run RUN makes it, \
+                 and ops/train/rows.py of a world"
             }
         }
     }
