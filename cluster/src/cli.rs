@@ -1,29 +1,35 @@
 //! The command line: what can be said, and which command does it.
 
-mod artefacts;
-mod compare;
+mod corpus;
 mod costs;
-mod evaluate;
-mod inspect;
+mod data;
+mod doctor;
+mod export;
+mod gold;
+mod index;
 mod lm;
+mod ls;
 mod model;
-mod replicates;
+mod options;
+mod plan;
+mod requests;
+mod rescore;
+mod resume;
+mod run;
 mod score;
-mod stages;
+mod session;
+mod show;
+mod tables;
 mod train;
 mod train_data;
 mod tune;
 mod world;
 
-use anyhow::{Context, Result};
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
+use anyhow::Result;
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use hopeval_cluster::mesh::MeshError;
 use hopeval_jobs::JobError;
-use hopeval_jobs::corpora::Cache;
-use hopeval_jobs::run::Places;
-use hopeval_results::Store;
-use std::num::NonZeroUsize;
+use options::{PlaceArguments, at_least_one};
 use std::path::PathBuf;
 
 /// Evaluates multi-hop question answering over whole datasets: how good, at what cost, at which setting.
@@ -36,96 +42,43 @@ pub(crate) struct Arguments {
     command: Command,
 }
 
-/// Where a command works.
-#[derive(Clone, Debug, Args)]
-struct PlaceArguments {
-    /// Where runs and the journal are: a folder or s3://BUCKET/PREFIX (AWS_* variables are honoured).
-    #[arg(long, global = true, env = "HOPEVAL_STORE", default_value = "hopeval-store", value_parser = NonEmptyStringValueParser::new())]
-    store: String,
-    /// Where corpora and indexes of this machine are [default: in a local store, else under XDG_CACHE_HOME].
-    #[arg(long, global = true, env = "HOPEVAL_CACHE")]
-    cache: Option<PathBuf>,
-    /// Threads that building a corpus or an index, and each model on the CPU, may use [default: all cores].
-    #[arg(long, global = true, value_parser = at_least_one)]
-    threads: Option<NonZeroUsize>,
-}
-
-impl PlaceArguments {
-    fn open(&self) -> Result<Places> {
-        let store = Store::open(&self.store).with_context(|| format!("cannot open the store {}", self.store))?;
-        Ok(self.around(store))
-    }
-
-    /// As [`PlaceArguments::open`], for commands about runs that are there: a store that is not is an error.
-    fn open_existing(&self) -> Result<Places> {
-        Ok(self.around(Store::open_existing(&self.store)?))
-    }
-
-    fn threads(&self) -> Option<usize> {
-        self.threads.map(NonZeroUsize::get)
-    }
-
-    fn around(&self, store: Store) -> Places {
-        let cache = match (&self.cache, store.local_path()) {
-            (Some(path), _) => path.clone(),
-            (None, Some(path)) => path.join("cache"),
-            (None, None) => user_cache().join("hopeval"),
-        };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Places { store, cache: Cache::new(cache), threads: self.threads().unwrap_or(cores) }
-    }
-}
-
-impl PlaceArguments {
-    /// As [`PlaceArguments::open`], for commands that compute figures: no index is trusted unread.
-    fn open_to_compute(&self) -> Result<Places> {
-        let places = self.open()?;
-        Ok(Places { cache: places.cache.verifying(), ..places })
-    }
-}
-
-/// The user's cache folder, by the XDG base directory specification.
-fn user_cache() -> PathBuf {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_else(std::env::temp_dir)
-}
-
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs a job: builds what is missing, evaluates every configuration, writes the tables.
-    Run(evaluate::RunArguments),
+    Run(run::RunArguments),
     /// Goes on with a run that was interrupted, with any number of workers and processes.
-    Resume(evaluate::ResumeArguments),
+    Resume(resume::ResumeArguments),
     /// Says what a job would do: questions, requests as far as known, bytes, journal hits.
-    Plan(evaluate::PlanArguments),
-    /// Chooses values of parameters on questions that are not evaluated, as a job's [tune] says, and keeps them in the store.
+    Plan(plan::PlanArguments),
+    /// Chooses values of parameters on questions that are not evaluated, as a job's [tune] says, and keeps them in
+    /// the store.
     Tune(tune::TuneArguments),
     /// Shows a run's figures, live or finished.
-    Show(inspect::ShowArguments),
+    Show(show::ShowArguments),
     /// Shows what a question of a run costs under each configuration: calls, passages, tokens, time.
     Costs(costs::CostsArguments),
     /// Computes the measures of a run's committed outcomes anew and prints them.
-    Rescore(inspect::RescoreArguments),
+    Rescore(rescore::RescoreArguments),
     /// Writes a configuration's outcomes in a format that others read.
-    Export(inspect::ExportArguments),
+    Export(export::ExportArguments),
     /// Writes the table of a run's journalled requests.
-    Requests(inspect::RequestsArguments),
+    Requests(requests::RequestsArguments),
     /// Lists the runs of the store.
-    Ls(inspect::LsArguments),
+    Ls(ls::LsArguments),
     /// Edits of a run's gold.
     #[command(subcommand)]
-    Gold(inspect::GoldCommand),
+    Gold(gold::GoldCommand),
     /// Scores predictions as the official scripts do.
     Score(score::ScoreArguments),
     /// Datasets.
     #[command(subcommand)]
-    Data(artefacts::DataCommand),
+    Data(data::DataCommand),
     /// Corpora.
     #[command(subcommand)]
-    Corpus(artefacts::CorpusCommand),
+    Corpus(corpus::CorpusCommand),
     /// Indexes.
     #[command(subcommand)]
-    Index(artefacts::IndexCommand),
+    Index(index::IndexCommand),
     /// Writes a generated world, or calibrates one against a real corpus.
     World(world::WorldArguments),
     /// Makes training data of the small models from a dataset's gold annotations.
@@ -139,7 +92,7 @@ enum Command {
     #[command(subcommand)]
     Model(model::ModelCommand),
     /// Says what this machine has and what is missing.
-    Doctor(inspect::DoctorArguments),
+    Doctor(doctor::DoctorArguments),
 }
 
 /// Reads the command line; ends the process with a message where it asks for help or cannot be understood.
@@ -153,20 +106,11 @@ pub(crate) fn parse() -> Arguments {
     Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
-/// Takes options about stores, for scripts that give them to every command, and does not show them: an argument of a command's own
-/// stands in for the global one of its name.
+/// Takes options about stores, for scripts that give them to every command, and does not show them: an argument of a
+/// command's own stands in for the global one of its name.
 fn without_places(command: clap::Command) -> clap::Command {
     let hidden = |name: &'static str| Arg::new(name).long(name).global(true).hide(true);
     command.arg(hidden("store")).arg(hidden("cache").value_parser(value_parser!(PathBuf)))
-}
-
-fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
-    text.parse().map_err(|_| "allowed is a whole number, at least 1")
-}
-
-/// A number of questions.
-fn some(text: &str) -> Result<u64, &'static str> {
-    at_least_one(text).map(|number| number.get() as u64)
 }
 
 fn threads(help: &'static str) -> Arg {
@@ -177,27 +121,27 @@ fn threads(help: &'static str) -> Arg {
 pub(crate) fn run(arguments: Arguments) -> Result<u8> {
     let places = &arguments.places;
     match arguments.command {
-        Command::Run(run) => evaluate::run(places, run),
-        Command::Resume(resume) => evaluate::resume(places, resume),
-        Command::Plan(plan) => evaluate::plan(places, plan),
+        Command::Run(run) => run::run(places, run),
+        Command::Resume(resume) => resume::resume(places, resume),
+        Command::Plan(plan) => plan::plan(places, plan),
         Command::Tune(arguments) => tune::tune(places, arguments),
-        Command::Show(show) => inspect::show(places, show),
+        Command::Show(show) => show::show(places, show),
         Command::Costs(costs) => costs::costs(places, costs),
-        Command::Rescore(rescore) => inspect::rescore(places, rescore),
-        Command::Export(export) => inspect::export(places, export),
-        Command::Requests(requests) => inspect::requests(places, requests),
-        Command::Ls(ls) => inspect::ls(places, ls),
-        Command::Gold(gold) => inspect::gold(places, gold),
+        Command::Rescore(rescore) => rescore::rescore(places, rescore),
+        Command::Export(export) => export::export(places, export),
+        Command::Requests(requests) => requests::requests(places, requests),
+        Command::Ls(ls) => ls::ls(places, ls),
+        Command::Gold(gold) => gold::gold(places, gold),
         Command::Score(score) => score::score(score),
-        Command::Data(data) => artefacts::data(data),
-        Command::Corpus(corpus) => artefacts::corpus(places, corpus),
-        Command::Index(index) => artefacts::index(places, index),
+        Command::Data(data) => data::data(data),
+        Command::Corpus(corpus) => corpus::corpus(corpus),
+        Command::Index(index) => index::index(places, index),
         Command::World(world) => world::world(world),
         Command::TrainData(arguments) => train_data::train_data(places, arguments),
         Command::Train(training) => train::train(&training, arguments.places.threads()),
         Command::Lm(command) => lm::lm(*command, arguments.places.threads()),
         Command::Model(command) => model::model(command),
-        Command::Doctor(doctor) => inspect::doctor(places, doctor),
+        Command::Doctor(doctor) => doctor::doctor(places, doctor),
     }
 }
 

@@ -3,18 +3,12 @@
 //! Values of variables that may hold a secret are never shown, only whether they are set.
 
 mod cuda;
+mod machine;
 
 use hopeval_cuda::machine::Facts;
 use std::fmt;
 use std::path::Path;
 
-use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::statvfs::statvfs;
-
-/// Open files below which a run over several processes and segments may fail.
-const FILES: u64 = 1024;
-/// Free bytes of the store below which a run is likely to fail.
-const DISK: u64 = 1 << 30;
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// How good a fact is.
@@ -31,13 +25,13 @@ pub enum Health {
 /// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// What was looked at.
+    /// The thing that was looked at.
     pub name: &'static str,
-    /// What was found.
+    /// The finding.
     pub found: String,
     /// How good that is.
     pub health: Health,
-    /// What to do or to know about it; may be empty.
+    /// A hint on what to do or to know about it; may be empty.
     pub note: String,
 }
 
@@ -48,7 +42,7 @@ pub struct Report {
     pub facts: Vec<Fact>,
 }
 
-/// What the report is to look at besides the machine.
+/// The things besides the machine that the report looks at.
 pub struct Subject<'a> {
     /// The store, as the user names it.
     pub store: &'a str,
@@ -75,14 +69,14 @@ pub fn env_is_set(name: &str) -> bool {
 pub fn examine(subject: &Subject<'_>) -> Report {
     let mut facts = vec![
         fine("hopeval", env!("CARGO_PKG_VERSION"), ""),
-        fine("target", target(), ""),
-        cores(),
-        memory(&|path| std::fs::read_to_string(path).ok()),
-        fine("CPU features", features(), ""),
+        fine("target", machine::target(), ""),
+        machine::cores(),
+        machine::memory(&|path| std::fs::read_to_string(path).ok()),
+        fine("CPU features", machine::features(), ""),
     ];
     facts.extend(cuda::facts(&Facts::gather()));
-    facts.extend([files(), store(subject)]);
-    facts.extend(subject.folder.map(disk));
+    facts.extend([machine::files(), store(subject)]);
+    facts.extend(subject.folder.map(machine::disk));
     for (name, note) in [
         ("HF_HOME", "models named ORG/NAME lie below it"),
         ("HF_HUB_CACHE", "models named ORG/NAME lie there, before HF_HOME"),
@@ -140,99 +134,10 @@ fn doubtful(name: &'static str, found: impl Into<String>, note: &str) -> Fact {
     Fact { health: Health::Doubtful, ..fine(name, found, note) }
 }
 
-fn target() -> String {
-    let environment = if cfg!(target_env = "musl") {
-        "-musl"
-    } else if cfg!(target_env = "gnu") {
-        "-gnu"
-    } else {
-        ""
-    };
-    let mode = if cfg!(debug_assertions) { " (debug build: slow)" } else { "" };
-    format!("{}-{}{environment}{mode}", std::env::consts::ARCH, std::env::consts::OS)
-}
-
-fn cores() -> Fact {
-    match std::thread::available_parallelism() {
-        Ok(n) => fine("cores", n.to_string(), "as many as this process may use"),
-        Err(e) => doubtful("cores", "unknown", &e.to_string()),
-    }
-}
-
-/// Memory of the machine, or of the control group if that is less. `read` gives the text of a file.
-fn memory(read: &dyn Fn(&str) -> Option<String>) -> Fact {
-    let meminfo = read("/proc/meminfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
-    };
-    let limit = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse::<u64>().ok());
-    let (Some(total), Some(free)) = (field("MemTotal"), field("MemAvailable")) else {
-        return doubtful("memory", "unknown", "there is no /proc/meminfo");
-    };
-    let found = format!("{:.1} GiB, {:.1} available", total as f64 / GIB, free as f64 / GIB);
-    match limit {
-        Some(limit) if limit < total => fine(
-            "memory",
-            format!("{found}; limited to {:.1} GiB", limit as f64 / GIB),
-            "the limit of the control group",
-        ),
-        _ => fine("memory", found, ""),
-    }
-}
-
-/// Vector extensions that kernels choose by.
-#[cfg(target_arch = "x86_64")]
-fn features() -> String {
-    let known = [
-        ("avx2", std::is_x86_feature_detected!("avx2")),
-        ("fma", std::is_x86_feature_detected!("fma")),
-        ("avx512f", std::is_x86_feature_detected!("avx512f")),
-        ("avx512bf16", std::is_x86_feature_detected!("avx512bf16")),
-        ("avx512vnni", std::is_x86_feature_detected!("avx512vnni")),
-    ];
-    let have: Vec<&str> = known.into_iter().filter_map(|(name, has)| has.then_some(name)).collect();
-    if have.is_empty() { "none beyond x86-64".to_owned() } else { have.join(", ") }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn features() -> String {
-    "not looked for on this architecture".to_owned()
-}
-
-fn files() -> Fact {
-    match getrlimit(Resource::RLIMIT_NOFILE) {
-        Ok((soft, hard)) if soft < FILES => {
-            doubtful("open files", format!("{soft} of {hard}"), "raise it: ulimit -n 4096")
-        }
-        Ok((soft, hard)) => fine("open files", format!("{soft} of {hard}"), ""),
-        Err(e) => doubtful("open files", "unknown", &e.to_string()),
-    }
-}
-
 fn store(subject: &Subject<'_>) -> Fact {
     match (subject.probe)() {
         Ok(()) => fine("store", format!("{} can be read and written", subject.store), ""),
         Err(why) => Fact { health: Health::Broken, ..fine("store", format!("{} cannot be used", subject.store), &why) },
-    }
-}
-
-/// Free space where `folder` is or will be.
-fn disk(folder: &Path) -> Fact {
-    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-    let existing = absolute.ancestors().find(|path| path.exists()).unwrap_or(&absolute);
-    match statvfs(existing) {
-        Ok(stat) => {
-            let free = stat.blocks_available().saturating_mul(stat.fragment_size());
-            let found = format!("{:.1} GiB free", free as f64 / GIB);
-            let place = existing.display().to_string();
-            if free < DISK {
-                doubtful("disk of the store", found, &place)
-            } else {
-                fine("disk of the store", found, &place)
-            }
-        }
-        Err(e) => doubtful("disk of the store", "unknown", &e.to_string()),
     }
 }
 
@@ -285,17 +190,5 @@ mod tests {
                     | a      | é     | ok    |         |\n\
                     | longer | x     | check | do this |\n";
         assert_eq!(text, want);
-    }
-
-    #[test]
-    fn the_limit_of_a_container_counts() {
-        let meminfo = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:    8388608 kB\n";
-        let with = |limit: &str| {
-            let limit = limit.to_owned();
-            memory(&move |path| Some(if path == "/proc/meminfo" { meminfo.to_owned() } else { limit.clone() })).found
-        };
-        assert_eq!(with("max\n"), "16.0 GiB, 8.0 available");
-        assert_eq!(with("2147483648\n"), "16.0 GiB, 8.0 available; limited to 2.0 GiB");
-        assert_eq!(memory(&|_| None).health, Health::Doubtful);
     }
 }

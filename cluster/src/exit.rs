@@ -2,12 +2,15 @@
 
 /// Done.
 pub const DONE: u8 = 0;
-/// Done, but more questions failed than the job allows; `lm`: a line has no answer, or something that was compared differs.
+/// Done, but more questions failed than the job allows; `lm`: a line has no answer, or something that was compared
+/// differs.
 pub const FAILED_QUESTIONS: u8 = 1;
-/// The command line, a job, an input or the machine is wrong, or a script of `train` failed: starting again gives the same.
+/// The command line, a job, an input or the machine is wrong, or a script of `train` failed: starting again gives the
+/// same.
 pub const USAGE: u8 = 2;
-/// Interrupted (`EX_TEMPFAIL` of sysexits.h). What a run committed stays, and `hopeval resume` goes on from there; `hopeval run`
-/// would make a new run. What is no run (`tune` between two searches, `train`) is started by the same command again.
+/// Interrupted (`EX_TEMPFAIL` of sysexits.h). What a run committed stays, and `hopeval resume` goes on from there;
+/// `hopeval run` would make a new run. What is no run (`tune` between two searches, `train`) is started by the same
+/// command again.
 pub const RESUMABLE: u8 = 75;
 /// A bug: a panic that no lost peer explains (the code of Rust's own runtime).
 pub const BUG: u8 = 101;

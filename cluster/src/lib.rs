@@ -1,4 +1,4 @@
-//! What a process of `hopeval` needs to live among others: its mesh, its pulse, its signals, its end.
+//! The life of a process of `hopeval` among others: its mesh, its pulse, its signals, its end.
 //!
 //! Knows no dataset, method, service or table; `main` and the command line bring those together. Only the supervisor
 //! and the signal handlers know that processes have a terminal above them.

@@ -1,8 +1,11 @@
 //! The binary: parses the command line, runs a command, exits with its code.
 
 mod cli;
-mod life;
+mod committer;
 mod print;
+mod process;
+mod rewrite;
+mod stages;
 
 use hopeval_cluster::{exit, panics};
 use std::process::ExitCode;

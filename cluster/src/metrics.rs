@@ -5,27 +5,26 @@
 //! bind it to an address that only the monitoring reaches.
 
 mod boards;
+mod family;
 mod run;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::routing::get;
-use prometheus::core::{Collector, Desc};
-use prometheus::proto;
 use prometheus::{Encoder, Registry, TextEncoder};
 use tokio::sync::oneshot;
 
 pub use boards::of_boards;
 pub use run::of_run;
 
-/// What a number means to Prometheus.
+use family::registry;
+
+/// The meaning of a number to Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Only grows; its name ends in `_total`.
@@ -84,7 +83,7 @@ pub enum MetricsError {
     Bind {
         /// The address asked for.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -96,7 +95,7 @@ pub enum MetricsError {
     Malformed {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The fault.
         #[source]
         source: prometheus::Error,
     },
@@ -144,7 +143,7 @@ impl Metrics {
         Ok(Self { address: bound, stop: Some(stop), thread: Some(thread.map_err(MetricsError::Start)?) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -173,83 +172,6 @@ fn router(registry: Registry) -> Router {
         }
     };
     Router::new().route("/metrics", get(scrape)).route("/healthz", get(async || "ok\n"))
-}
-
-fn registry(metrics: Vec<Metric>) -> Result<Registry, MetricsError> {
-    let mut families: BTreeMap<String, Vec<Metric>> = BTreeMap::new();
-    for metric in metrics {
-        families.entry(metric.name.clone()).or_default().push(metric);
-    }
-    let registry = Registry::new();
-    for (name, metrics) in families {
-        let malformed = |source| MetricsError::Malformed { name: name.clone(), source };
-        let family = Family::new(&name, metrics).map_err(malformed)?;
-        registry.register(Box::new(family)).map_err(malformed)?;
-    }
-    Ok(registry)
-}
-
-/// Metrics of one name, as the registry collects them.
-struct Family {
-    descriptions: Vec<Desc>,
-    metrics: Arc<[Metric]>,
-}
-
-impl Family {
-    fn new(name: &str, metrics: Vec<Metric>) -> prometheus::Result<Self> {
-        let wrong = |what: &str| Err(prometheus::Error::Msg(what.to_owned()));
-        let mut descriptions = Vec::new();
-        for metric in &metrics {
-            if metric.kind != metrics[0].kind {
-                return wrong("a family is either of counters or of gauges");
-            }
-            if (metric.kind == MetricKind::Counter) != name.ends_with("_total") {
-                return wrong("names of counters, and only they, end in _total");
-            }
-            // The registry refuses equal label values and differing label names or helps.
-            let labels = metric.labels.iter().cloned().collect();
-            descriptions.push(Desc::new(name.to_owned(), metric.help.clone(), Vec::new(), labels)?);
-        }
-        Ok(Self { descriptions, metrics: metrics.into() })
-    }
-}
-
-impl Collector for Family {
-    fn desc(&self) -> Vec<&Desc> {
-        self.descriptions.iter().collect()
-    }
-
-    fn collect(&self) -> Vec<proto::MetricFamily> {
-        let mut family = proto::MetricFamily::default();
-        for metric in self.metrics.iter() {
-            let mut sample = proto::Metric::default();
-            let labels = metric.labels.iter().map(|(name, value)| {
-                let mut pair = proto::LabelPair::default();
-                pair.set_name(name.clone());
-                pair.set_value(value.clone());
-                pair
-            });
-            sample.set_label(labels.collect());
-            family.set_name(metric.name.clone());
-            family.set_help(metric.help.clone());
-            match metric.kind {
-                MetricKind::Counter => {
-                    family.set_field_type(proto::MetricType::COUNTER);
-                    let mut counter = proto::Counter::default();
-                    counter.set_value((metric.read)());
-                    sample.set_counter(counter);
-                }
-                MetricKind::Gauge => {
-                    family.set_field_type(proto::MetricType::GAUGE);
-                    let mut gauge = proto::Gauge::default();
-                    gauge.set_value((metric.read)());
-                    sample.set_gauge(gauge);
-                }
-            }
-            family.mut_metric().push(sample);
-        }
-        vec![family]
-    }
 }
 
 #[cfg(test)]

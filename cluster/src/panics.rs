@@ -1,4 +1,5 @@
-//! What happens on a panic: one clear line for a bug, nothing for what a lost peer caused, and the process ends.
+//! The end of a process that panics: one clear line for a bug, nothing for what a lost peer caused, and the process
+//! ends.
 //!
 //! After a peer is lost, timely panics in every socket thread and then in every worker, with messages that help nobody.
 //! A worker that panics must not unwind either: dropping a capability says "this time is complete", which would be a
@@ -16,7 +17,7 @@ use crate::exit;
 /// How long the first panic after a lost peer waits before it ends the process.
 const HINDSIGHT: Duration = Duration::from_millis(300);
 
-/// What a panic means.
+/// The meaning of a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A peer went away, or another thread of this process panicked before: exit as resumable.
@@ -45,7 +46,7 @@ const CASCADE: [&str; 9] = [
     "PoisonError",
 ];
 
-/// What a panic with this message means.
+/// The meaning of a panic with this message.
 pub fn cause(message: &str) -> Cause {
     if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
         Cause::ClosedPipe

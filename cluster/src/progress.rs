@@ -17,7 +17,7 @@ enum Look {
     Coloured,
 }
 
-/// Where the stages of a command are drawn; cheap to clone.
+/// The lines that the stages of a command are drawn on; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Progress {
     lines: MultiProgress,
@@ -110,7 +110,7 @@ fn look(terminal: bool, term: Option<&str>, no_color: bool) -> Look {
     }
 }
 
-/// Which template a line has.
+/// The template of a line.
 #[derive(Clone, Copy)]
 enum Line {
     Counted,

@@ -15,22 +15,20 @@
 //! A verdict is reported once; what to do about it is the caller's. The rules are in `watch`, without socket and clock.
 
 mod frame;
+mod heart;
 mod watch;
+mod wire;
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io;
 use std::net::TcpStream;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use frame::{Frame, LENGTH};
-use watch::{Act, Watch};
-
-/// Longest pause between two looks at the sockets.
-const LOOK: Duration = Duration::from_millis(25);
-/// How long a goodbye waits for the others to have heard it.
-const FAREWELL: Duration = Duration::from_secs(2);
+use heart::{Command, Heart, News};
+use watch::Watch;
+use wire::Wire;
 
 /// How patient a mesh is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +51,7 @@ impl PulseSettings {
     }
 }
 
-/// What became of the mesh.
+/// News of the mesh that this process must act upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The process went away; leave as resumable.
@@ -118,16 +116,6 @@ pub struct Pulse {
 #[derive(Debug, Clone)]
 pub struct Voice(Sender<Command>);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Command {
-    Drain,
-    Quiet,
-    Drained,
-    Busy(bool),
-    Goodbye,
-    Abandon,
-}
-
 impl Pulse {
     /// Starts to beat. `beats` is sampled at every beat: the number of steps that the workers of this process took; it
     /// must go on growing, else the process counts as stalled. Before its first step a process is starting up, and only
@@ -144,8 +132,7 @@ impl Pulse {
         let watch = Watch::new(link.process, link.peers.iter().map(|(p, _)| *p), settings.stall_bound, Instant::now());
         let mut wires = Vec::new();
         for (process, stream) in link.peers {
-            stream.set_nonblocking(true)?;
-            wires.push(Wire { process, stream, incoming: Vec::new(), outgoing: Vec::new(), open: true });
+            wires.push(Wire::new(process, stream)?);
         }
         let (send, commands) = mpsc::channel();
         let heart = Heart { watch, wires, settings, commands, beats, on_verdict };
@@ -185,189 +172,24 @@ impl Drop for Pulse {
 impl Voice {
     /// This process was asked to stop; all others will hear [`Verdict::Drain`].
     pub fn drain(&self) {
-        self.say(Command::Drain);
+        self.say(Command::Tell(News::Drain));
     }
 
     /// This process has no question in flight, and gets none any more. When all have said so, all hear
     /// [`Verdict::Flush`].
     pub fn quiet(&self) {
-        self.say(Command::Quiet);
+        self.say(Command::Tell(News::Quiet));
     }
 
     /// This process has made everything durable, after [`Verdict::Flush`]. When all have said so, all hear
     /// [`Verdict::StopNow`].
     pub fn drained(&self) {
-        self.say(Command::Drained);
-    }
-
-    /// Whether the workers are at a long piece of work between two steps (building an index): only silence counts then.
-    pub fn busy(&self, busy: bool) {
-        self.say(Command::Busy(busy));
+        self.say(Command::Tell(News::Drained));
     }
 
     fn say(&self, command: Command) {
         // An error means that the pulse has ended, and nobody listens.
         let _ = self.0.send(command);
-    }
-}
-
-/// The thread's state.
-struct Heart<B, V> {
-    watch: Watch,
-    wires: Vec<Wire>,
-    settings: PulseSettings,
-    commands: Receiver<Command>,
-    beats: B,
-    on_verdict: V,
-}
-
-/// One socket, never blocking.
-struct Wire {
-    process: usize,
-    stream: TcpStream,
-    incoming: Vec<u8>,
-    outgoing: Vec<u8>,
-    open: bool,
-}
-
-impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
-    fn run(mut self) {
-        let interval = self.settings.interval();
-        let mut next_beat = Instant::now();
-        let mut farewell = None;
-        loop {
-            let pause = next_beat.saturating_duration_since(Instant::now()).min(LOOK);
-            let mut beat_now = false;
-            match self.commands.recv_timeout(pause) {
-                Ok(Command::Abandon) => return,
-                Err(RecvTimeoutError::Disconnected) if farewell.is_none() => return,
-                Ok(Command::Goodbye) => {
-                    farewell = Some(Instant::now() + FAREWELL);
-                    self.broadcast(Frame::Bye);
-                    self.flush();
-                }
-                Ok(command) => {
-                    let acts = match command {
-                        Command::Drain => self.watch.drain(),
-                        Command::Quiet => self.watch.quiet(),
-                        Command::Drained => self.watch.drained(),
-                        _ => {
-                            self.watch.busy(command == Command::Busy(true));
-                            Vec::new()
-                        }
-                    };
-                    self.act(acts);
-                    // What changed is told at once.
-                    beat_now = true;
-                }
-                Err(_) => {}
-            }
-            // Hear everything before judging: after a stop of this very process the sockets are full of signs of life.
-            self.hear();
-            if let Some(until) = farewell {
-                if self.wires.is_empty() || Instant::now() >= until {
-                    return;
-                }
-            } else {
-                let acts = self.watch.tick(Instant::now());
-                self.act(acts);
-                if beat_now || Instant::now() >= next_beat {
-                    let beat = self.watch.beat((self.beats)());
-                    self.broadcast(beat);
-                    next_beat = Instant::now() + interval;
-                }
-            }
-            self.flush();
-        }
-    }
-
-    fn hear(&mut self) {
-        for at in 0..self.wires.len() {
-            let frames = self.wires[at].receive();
-            let process = self.wires[at].process;
-            for frame in frames {
-                if frame == Frame::Bye {
-                    // Closing tells the other side that its goodbye was heard.
-                    self.wires[at].open = false;
-                }
-                let acts = self.watch.frame(process, frame, Instant::now());
-                self.act(acts);
-            }
-            if !self.wires[at].open {
-                let acts = self.watch.closed(process);
-                self.act(acts);
-            }
-        }
-        self.wires.retain(|wire| wire.open);
-    }
-
-    /// Tells the other processes first: a verdict may end this one.
-    fn act(&mut self, acts: Vec<Act>) {
-        for act in &acts {
-            if let Act::Broadcast(frame) = act {
-                self.broadcast(*frame);
-            }
-        }
-        self.flush();
-        for act in acts {
-            if let Act::Tell(verdict) = act {
-                (self.on_verdict)(verdict);
-            }
-        }
-    }
-
-    fn broadcast(&mut self, frame: Frame) {
-        for wire in &mut self.wires {
-            // A peer that takes nothing for minutes is about to be declared stalled; old beats are worth nothing to it.
-            if wire.outgoing.len() < 64 * LENGTH || !matches!(frame, Frame::Beat { .. }) {
-                wire.outgoing.extend_from_slice(&frame.encode());
-            }
-        }
-    }
-
-    fn flush(&mut self) {
-        for wire in &mut self.wires {
-            wire.send();
-        }
-    }
-}
-
-impl Wire {
-    fn send(&mut self) {
-        while !self.outgoing.is_empty() {
-            match self.stream.write(&self.outgoing) {
-                Ok(n) => drop(self.outgoing.drain(..n)),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // A broken socket shows when it is read, after what it still holds.
-                Err(_) => return,
-            }
-        }
-    }
-
-    fn receive(&mut self) -> Vec<Frame> {
-        let mut buffer = [0u8; 1024];
-        loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => self.open = false,
-                Ok(n) => {
-                    self.incoming.extend_from_slice(&buffer[..n]);
-                    continue;
-                }
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => self.open = false,
-            }
-            break;
-        }
-        let whole = self.incoming.len() / LENGTH * LENGTH;
-        let mut frames = Vec::new();
-        for bytes in self.incoming.drain(..whole).as_slice().chunks_exact(LENGTH) {
-            match Frame::decode(bytes) {
-                Some(frame) => frames.push(frame),
-                None => self.open = false,
-            }
-        }
-        frames
     }
 }
 

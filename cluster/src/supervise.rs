@@ -20,7 +20,7 @@ use crate::signals::Signals;
 /// Pause between two looks at the children.
 const LOOK: Duration = Duration::from_millis(15);
 
-/// What the others get after one child ended otherwise than well, or process 0 at all.
+/// The time that the others get after one child ended otherwise than well, or process 0 at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grace {
     /// Time to notice by themselves and to leave; then they get SIGTERM.
@@ -85,7 +85,7 @@ pub enum SuperviseError {
     Ports {
         /// The process that got none.
         process: usize,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -94,9 +94,9 @@ pub enum SuperviseError {
     Spawn {
         /// The process.
         process: usize,
-        /// What should have been run.
+        /// The program that should have been run.
         program: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -105,7 +105,7 @@ pub enum SuperviseError {
     Wait {
         /// The process.
         process: usize,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },

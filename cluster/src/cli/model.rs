@@ -10,7 +10,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Imports pytorch_model.bin (nothing in it is run) and SentencePiece or vocabulary files into a folder that `lm` takes.
+    /// Imports pytorch_model.bin (nothing in it is run) and SentencePiece or vocabulary files into a folder that `lm`
+    /// takes.
     Import {
         /// The model's folder.
         #[arg(value_name = "DIR")]
@@ -18,7 +19,8 @@ pub(crate) enum ModelCommand {
         /// The folder to write; it may not hold a model yet.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Whose reading of a SentencePiece model counts where they differ (DeBERTa-v2/v3): its own, or transformers 5's.
+        /// Whose reading of a SentencePiece model counts where they differ (DeBERTa-v2/v3): its own, or transformers
+        /// 5's.
         #[arg(long, default_value = "model")]
         tokenizer_rules: RulesName,
         /// Prints one JSON document.

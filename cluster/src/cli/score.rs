@@ -1,5 +1,6 @@
 //! `score`: predictions against gold, as the official scripts do it.
 
+use super::tables::markdown;
 use crate::print;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -47,7 +48,7 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
         print::line(&serde_json::to_string(&document(&scored))?);
     } else {
         let rows = scored.figures.iter().map(|&(name, value)| vec![name.to_owned(), value.to_string()]);
-        print::line(&print::markdown(&["figure", "value"], rows));
+        print::line(&markdown(&["figure", "value"], rows));
     }
     for (part, predicted) in scored.predicted {
         let missing = scored.questions - predicted;

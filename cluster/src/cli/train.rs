@@ -4,18 +4,20 @@
 //! rows, scripts, interpreter and its packages are looked at ---> SCRIPT --rows --out ... ---> its end, as an exit code
 //! ```
 //!
-//! The scripts are those of `ops/train`, so nothing of the source tree is needed. PyTorch is needed for this command alone. What a
-//! script does with its options is its own affair: they are passed on as they are.
+//! The scripts are those of `ops/train`, so nothing of the source tree is needed. PyTorch is needed for this command
+//! alone. What a script does with its options is its own affair: they are passed on as they are.
 
 mod interpreter;
+mod model;
 mod scripts;
 
 use crate::print;
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::{self, Notice};
 use interpreter::{Interpreter, Trained};
+use model::Model;
 use scripts::Carried;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -40,65 +42,6 @@ pub(crate) struct TrainArguments {
     /// The script's own options, after `--`; `--help` there lists them.
     #[arg(last = true, value_name = "SCRIPT_OPTIONS")]
     options: Vec<OsString>,
-}
-
-/// The models that are trained here: each has a script and a file of rows of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Model {
-    /// Scores paths by the likelihood of the question (PromptRank).
-    Scorer,
-    /// Labels the words of a chunk that matter, and the chunk (EfficientRAG).
-    Labeler,
-    /// Makes the next hop's query of what was found (EfficientRAG).
-    Filter,
-    /// Finds the answer's span.
-    Reader,
-    /// Makes vectors for dense retrieval.
-    Encoder,
-}
-
-impl Model {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Scorer => "scorer",
-            Self::Labeler => "labeler",
-            Self::Filter => "filter",
-            Self::Reader => "reader",
-            Self::Encoder => "encoder",
-        }
-    }
-
-    fn script(self) -> String {
-        format!("{}.py", self.name())
-    }
-
-    fn rows(self) -> String {
-        format!("{}.parquet", self.name())
-    }
-
-    /// What makes the rows, for messages.
-    fn made_by(self) -> &'static str {
-        match self {
-            Self::Scorer | Self::Reader => {
-                "`hopeval train-data --questions FILE --out DIR` makes it (with --run it does not), and ops/train/rows.py of a world"
-            }
-            Self::Labeler | Self::Filter | Self::Encoder => {
-                "`hopeval train-data --out DIR` with --questions FILE or --run RUN makes it, and ops/train/rows.py of a world"
-            }
-        }
-    }
-
-    /// Sees that the rows are there, before anything is started.
-    fn check_rows(self, folder: &Path) -> Result<()> {
-        let (rows, shown) = (self.rows(), folder.display());
-        if !folder.is_dir() {
-            bail!("--rows {shown}: there is no such folder, and {rows} is needed in it\nhint: {}", self.made_by());
-        }
-        if !folder.join(&rows).is_file() {
-            bail!("--rows {shown}: there is no {rows} in this folder\nhint: {}", self.made_by());
-        }
-        Ok(())
-    }
 }
 
 pub(crate) fn train(arguments: &TrainArguments, threads: Option<usize>) -> Result<u8> {

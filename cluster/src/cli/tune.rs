@@ -1,21 +1,21 @@
 //! `tune`: runs the searches of a job's `[tune]`, one after the other, and commits what they choose.
 
-use super::PlaceArguments;
-use super::evaluate::{JobArguments, MeshArguments, complete};
-use super::stages::Stages;
-use crate::life;
+use super::options::{JobArguments, MeshArguments, PlaceArguments};
+use super::session::Session;
+use super::tables::selection::table;
 use crate::print;
+use crate::process::Interrupts;
+use crate::stages::Stages;
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_cluster::signals::{self, Notice, Signals};
+use hopeval_cluster::signals::Notice;
 use hopeval_jobs::Job;
-use hopeval_jobs::choices::selection::Ranked;
-use hopeval_jobs::run::{self, Open, Places};
+use hopeval_jobs::run::{self, Open};
 use hopeval_jobs::tune::search::{Committed, Search};
 use hopeval_results::layout;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TuneArguments {
@@ -34,43 +34,36 @@ pub(crate) struct TuneArguments {
     json: bool,
 }
 
-/// Candidates that a table shows: the paper's (table A1) has ten.
-const SHOWN: usize = 10;
-
 pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<u8> {
     let job = arguments.job.load()?;
     let names: Vec<&str> = job.tune.iter().flat_map(|tune| &tune.select).map(|select| select.name.as_str()).collect();
-    if names.is_empty() {
-        bail!("job `{}` has nothing to choose: a search is a table [[tune.select]]", job.name);
-    }
-    if let Some(unknown) = arguments.only.iter().find(|only| !names.contains(&only.as_str())) {
-        bail!("no search for `{unknown}`; the job has {}", names.join(", "));
-    }
-    if arguments.mesh.is_one_of_several() {
-        bail!("--process: `tune` starts its processes itself, as --processes says");
-    }
-    arguments.mesh.check()?;
+    arguments.check(&job.name, &names)?;
     let opened = places.open_to_compute()?;
-    let signals = signals::install(Notice::Print)?;
-    signals.on_drain(life::leave_before_joining);
+    let interrupts = Interrupts::install(Notice::Print)?;
     let mut documents = Vec::new();
-    for (step, name) in names.iter().enumerate() {
-        if !arguments.only.is_empty() && !arguments.only.iter().any(|only| only == name) {
-            continue;
-        }
-        if signals.draining() {
+    for (step, name) in names.iter().enumerate().filter(|(_, name)| arguments.runs(name)) {
+        if interrupts.signals().draining() {
             print::note("interrupted between two searches; the same command goes on from there");
             return Ok(exit::RESUMABLE);
         }
-        let Found { search, run, committed } = match search(places, &opened, &job, step, &arguments, &signals)? {
-            Ok(found) => found,
-            Err(code) => return Ok(code),
+        // Each search has stages of its own.
+        let session = Session {
+            arguments: places,
+            places: &opened,
+            mesh: &arguments.mesh,
+            interrupts: &interrupts,
+            progress: Stages::new(),
         };
+        let FinishedSearch { search, run, committed } =
+            match run_search(&session, &job, step, arguments.quarantine.as_deref())? {
+                Ok(finished) => finished,
+                Err(code) => return Ok(code),
+            };
         let object = opened.store.full_name(&layout::selection(name));
         if arguments.json {
             documents.push(document(&search, &run, &committed, &object));
         } else {
-            show(&search, &run, &committed, &object);
+            print::line(&table(&search, &run, &committed, &object));
         }
     }
     if arguments.json {
@@ -79,28 +72,46 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
     Ok(exit::DONE)
 }
 
+impl TuneArguments {
+    /// Sees that the options fit the job, whose searches have these names, and each other.
+    fn check(&self, job: &str, names: &[&str]) -> Result<()> {
+        if names.is_empty() {
+            bail!("job `{job}` has nothing to choose: a search is a table [[tune.select]]");
+        }
+        if let Some(unknown) = self.only.iter().find(|only| !names.contains(&only.as_str())) {
+            bail!("no search for `{unknown}`; the job has {}", names.join(", "));
+        }
+        if self.mesh.is_one_of_several() {
+            bail!("--process: `tune` starts its processes itself, as --processes says");
+        }
+        self.mesh.check()
+    }
+
+    /// Whether the search of this name is to run.
+    fn runs(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}
+
 /// A search that came to its end.
-struct Found {
+struct FinishedSearch {
     search: Search,
     run: Open,
     committed: Committed,
 }
 
 /// Runs one search; an exit code if it ended otherwise than with a selection.
-fn search(
-    place: &PlaceArguments,
-    places: &Places,
+fn run_search(
+    session: &Session<'_>,
     job: &Job,
     step: usize,
-    arguments: &TuneArguments,
-    signals: &Signals,
-) -> Result<Result<Found, u8>> {
-    let progress = Stages::new();
+    quarantine: Option<&Path>,
+) -> Result<Result<FinishedSearch, u8>> {
+    let (places, progress) = (session.places, &session.progress);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
-    let quarantine = arguments.quarantine.as_deref();
     let search = Search::prepare(job, step, quarantine.is_some(), places, &report)?;
     let run = run::make(&search.job, places, quarantine, &report)?;
-    let code = complete(place, places, &run, &arguments.mesh, signals, &progress)?;
+    let code = session.complete(&run)?;
     progress.clear();
     if code == exit::FAILED_QUESTIONS {
         print::note(
@@ -112,50 +123,7 @@ fn search(
     }
     let run = Open::open(places, &run, &|_, _| ())?;
     let committed = search.commit(&run)?;
-    Ok(Ok(Found { search, run, committed }))
-}
-
-fn show(search: &Search, run: &Open, committed: &Committed, object: &str) {
-    let Committed { selection, new } = committed;
-    let mut heading = format!(
-        "selection {}: `{}` by {} over {} questions, run {}",
-        selection.name,
-        selection.parameter,
-        selection.measure,
-        selection.sample.len(),
-        run.id()
-    );
-    if let Some(generated) = &search.generated {
-        heading.push_str(&format!(
-            "\n{} draws gave {} different candidates; {} left a blank empty; {} were not in the journal",
-            generated.draws, generated.candidates, generated.empty, generated.computed
-        ));
-    }
-    print::line(&format!("{heading}\n"));
-    let rows = selection.candidates.iter().take(SHOWN).enumerate().map(|(n, candidate)| {
-        let draws = if candidate.draws == 0 { "–".to_owned() } else { candidate.draws.to_string() };
-        vec![(n + 1).to_string(), figure(candidate), candidate.n.to_string(), draws, text(&candidate.value)]
-    });
-    print::line(&print::markdown(&["rank", &selection.measure, "n", "draws", "candidate"], rows));
-    let more = selection.candidates.len().saturating_sub(SHOWN);
-    if more > 0 {
-        print::line(&format!("and {more} more"));
-    }
-    let when = if *new { "committed" } else { "was committed before" };
-    print::line(&format!("\n{when}: {object}\n"));
-}
-
-fn figure(candidate: &Ranked) -> String {
-    match (candidate.score, candidate.stderr) {
-        (Some(score), Some(stderr)) => format!("{score:.4} ± {stderr:.4}"),
-        (Some(score), None) => format!("{score:.4}"),
-        _ => "–".to_owned(),
-    }
-}
-
-/// A value on one line of a table.
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned).replace('|', "\\|")
+    Ok(Ok(FinishedSearch { search, run, committed }))
 }
 
 fn document(search: &Search, run: &Open, committed: &Committed, object: &str) -> Value {

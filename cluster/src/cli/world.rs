@@ -1,8 +1,8 @@
 //! `world`: writes a generated world, or compares one with a real corpus.
 
-use super::some;
-use super::stages::Stages;
+use super::options::question_count;
 use crate::print;
+use crate::stages::Stages;
 use anyhow::{Context, Result};
 use clap::Args;
 use hopeval_cluster::exit;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct WorldArguments {
     /// How many questions.
-    #[arg(long, default_value_t = 1267, allow_negative_numbers = true, value_parser = some)]
+    #[arg(long, default_value_t = 1267, allow_negative_numbers = true, value_parser = question_count)]
     questions: u64,
     /// How many passages.
     #[arg(long, default_value_t = 12392)]
@@ -26,7 +26,8 @@ pub(crate) struct WorldArguments {
     /// The folder to write questions.jsonl and corpus.jsonl to.
     #[arg(long, required_unless_present = "calibrate")]
     out: Option<PathBuf>,
-    /// Prints the world's retrieval figures and lengths beside those of this real dataset, whose contexts are its corpus.
+    /// Prints the world's retrieval figures and lengths beside those of this real dataset, whose contexts are its
+    /// corpus.
     #[arg(long, value_name = "DATASET")]
     calibrate: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What the report says of CUDA: the driver, its devices, and the libraries that kernels and products need.
+//! The lines of the report on CUDA: the driver, its devices, and the libraries that kernels and products need.
 //!
 //! Without a device nothing is doubtful, since models run on the CPU; with one, whatever keeps it from being used is.
 

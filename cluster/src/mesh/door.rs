@@ -7,7 +7,8 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use super::hello::{Hello, Parsed, Refusal};
+use super::Refusal;
+use super::hello::{Hello, Parsed};
 
 /// How long a connection may take to say its hello.
 const PATIENCE: Duration = Duration::from_secs(3);

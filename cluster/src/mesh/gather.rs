@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::door::{Door, Knock, alive};
-use super::hello::{self, Hello, Kind, Nonce, Refusal, Word};
+use super::hello::{self, Hello, Kind, Nonce, Word};
 use super::wire::{self, settle};
-use super::{Absent, MeshError, MeshSettings};
+use super::{Absent, MeshError, MeshSettings, Refusal};
 use crate::pulse::Link;
 
 /// Pause between two looks at the door.
@@ -18,7 +18,7 @@ const NOTES: usize = 8;
 /// A socket that takes no byte for so long has a reader that hangs.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What process 0 does: waits for a pulse socket of every other process, then welcomes all.
+/// The part of process 0: waits for a pulse socket of every other process, then welcomes all.
 pub(super) fn gather(
     settings: &MeshSettings,
     door: &mut Door,
@@ -88,7 +88,7 @@ fn send(stream: &TcpStream, word: &Word) -> std::io::Result<()> {
     stream.set_write_timeout(None)
 }
 
-/// What every other process does: joins process 0 and waits for its welcome.
+/// The part of every other process: joins process 0 and waits for its welcome.
 pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(Link, Nonce, Vec<u8>), MeshError> {
     loop {
         let hello = settings.hello(Kind::Pulse, 0, [0; 16]);
@@ -133,7 +133,7 @@ pub(super) fn answer(knock: Knock, verdict: Result<usize, Refusal>, notes: &mut 
     }
 }
 
-/// What was seen while waiting, for the error at the deadline; each line once.
+/// Lines about what was seen while waiting, for the error at the deadline; each once.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub(super) lines: Vec<String>,

@@ -1,4 +1,4 @@
-//! What two processes say to each other when a socket opens, in bytes.
+//! The handshake of two processes when a socket opens, in bytes.
 //!
 //! ```text
 //! connector                                   acceptor
@@ -12,6 +12,8 @@
 
 use std::io::{self, Read, Write};
 
+use super::Refusal;
+
 /// First bytes of a hello and of a reply.
 const MAGIC: [u8; 8] = *b"hopeval\n";
 /// Version of everything in this file and of the frames of the pulse.
@@ -23,7 +25,7 @@ const REPLY: usize = 8 + 1 + 4 + 4;
 /// Longest welcome that is accepted, in bytes.
 const WELCOME_LIMIT: u32 = 16 << 20;
 
-/// What a socket is for.
+/// The use of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Heartbeats, between process 0 and every other.
@@ -39,9 +41,9 @@ pub(super) type Nonce = [u8; 16];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) kind: Kind,
-    /// Who speaks.
+    /// The speaker.
     pub(super) from: u32,
-    /// Who the speaker believes to speak to.
+    /// The process that the speaker believes to speak to.
     pub(super) to: u32,
     /// Number of processes, as the speaker was told.
     pub(super) processes: u32,
@@ -53,93 +55,7 @@ pub(super) struct Hello {
     pub(super) nonce: Nonce,
 }
 
-/// Why a process was turned away. Both sides learn it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The two binaries speak different versions of the handshake.
-    #[error("the binaries differ: the handshake here is version {ours}, theirs {theirs}")]
-    Version {
-        /// Version of the refusing process.
-        ours: u32,
-        /// Version of the refused process.
-        theirs: u32,
-    },
-    /// The token is not the run's.
-    #[error("the token is that of another run")]
-    Token,
-    /// The processes were told different numbers of processes.
-    #[error("the number of processes differs: {ours} here, {theirs} there")]
-    Processes {
-        /// Processes, as the refusing process was told.
-        ours: u32,
-        /// Processes, as the refused process was told.
-        theirs: u32,
-    },
-    /// The processes were told different numbers of workers; timely wants the same in each.
-    #[error("the number of workers differs: {ours} here, {theirs} there")]
-    Workers {
-        /// Workers of the refusing process.
-        ours: u32,
-        /// Workers of the refused process.
-        theirs: u32,
-    },
-    /// The process index is not one that the refusing process waits for.
-    #[error("there is no place for process {process} among {processes}")]
-    OutOfRange {
-        /// The refused index.
-        process: u32,
-        /// Number of processes.
-        processes: u32,
-    },
-    /// Another live process holds this index.
-    #[error("process {process} is already there")]
-    Taken {
-        /// The refused index.
-        process: u32,
-    },
-    /// The connector wanted another process: the address lists disagree, or two entries are the same machine.
-    #[error("this address is process {ours}, not {wanted}: compare the lists of hosts")]
-    Misaddressed {
-        /// Index of the refusing process.
-        ours: u32,
-        /// Index the refused process wanted.
-        wanted: u32,
-    },
-    /// The connector belongs to another generation of the mesh.
-    #[error("it belongs to another generation of the mesh")]
-    Generation,
-}
-
-impl Refusal {
-    fn encode(&self) -> (u8, u32, u32) {
-        match *self {
-            Self::Version { ours, theirs } => (1, ours, theirs),
-            Self::Token => (2, 0, 0),
-            Self::Processes { ours, theirs } => (3, ours, theirs),
-            Self::Workers { ours, theirs } => (4, ours, theirs),
-            Self::OutOfRange { process, processes } => (5, process, processes),
-            Self::Taken { process } => (6, process, 0),
-            Self::Misaddressed { ours, wanted } => (7, ours, wanted),
-            Self::Generation => (8, 0, 0),
-        }
-    }
-
-    fn decode(code: u8, a: u32, b: u32) -> Option<Self> {
-        Some(match code {
-            1 => Self::Version { ours: a, theirs: b },
-            2 => Self::Token,
-            3 => Self::Processes { ours: a, theirs: b },
-            4 => Self::Workers { ours: a, theirs: b },
-            5 => Self::OutOfRange { process: a, processes: b },
-            6 => Self::Taken { process: a },
-            7 => Self::Misaddressed { ours: a, wanted: b },
-            8 => Self::Generation,
-            _ => return None,
-        })
-    }
-}
-
-/// What the first bytes of a connection amount to.
+/// The meaning of the first bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// A whole hello.
@@ -242,7 +158,7 @@ pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), Refusal>>
     }
 }
 
-/// What process 0 says to each other process in the end.
+/// The last word of process 0 to each other process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// All are there.

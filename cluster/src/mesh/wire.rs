@@ -8,8 +8,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use super::door::{Door, alive};
 use super::gather::{Notes, TICK, answer};
-use super::hello::{Hello, Kind, Nonce, Refusal, read_reply};
-use super::{MeshError, MeshSettings};
+use super::hello::{Hello, Kind, Nonce, read_reply};
+use super::{MeshError, MeshSettings, Refusal};
 use crate::pulse::Link;
 
 /// Time that this half has even if the first took all: it takes milliseconds, and all are there.

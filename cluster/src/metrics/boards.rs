@@ -63,7 +63,7 @@ fn of_samples(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::registry;
+    use crate::metrics::family::registry;
 
     fn numbers(sample: Sample) -> Vec<(String, f64)> {
         let metrics = of_samples("cuda:0", "GPU-1", move || Some(sample));

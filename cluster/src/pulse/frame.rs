@@ -9,7 +9,7 @@ pub(super) const LENGTH: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A sign of life.
-    Beat { beats: u64, draining: bool, quiet: bool, drained: bool, busy: bool },
+    Beat { beats: u64, draining: bool, quiet: bool, drained: bool },
     /// From process 0: some process drains; do so too.
     Drain,
     /// From process 0: all are quiet; write what is not durable.
@@ -27,8 +27,9 @@ pub(super) enum Frame {
 impl Frame {
     pub(super) fn encode(self) -> [u8; LENGTH] {
         let (tag, flags, process, value) = match self {
-            Self::Beat { beats, draining, quiet, drained, busy } => {
-                let flags = [draining, drained, busy, quiet];
+            Self::Beat { beats, draining, quiet, drained } => {
+                // The third is free.
+                let flags = [draining, drained, false, quiet];
                 (1, flags.iter().enumerate().map(|(bit, &flag)| u8::from(flag) << bit).sum(), 0, beats)
             }
             Self::Drain => (2, 0, 0, 0),
@@ -55,7 +56,6 @@ impl Frame {
                 beats: value,
                 draining: bytes[1] & 1 != 0,
                 drained: bytes[1] & 2 != 0,
-                busy: bytes[1] & 4 != 0,
                 quiet: bytes[1] & 8 != 0,
             },
             2 => Self::Drain,
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn frames_survive() {
         for frame in [
-            Frame::Beat { beats: u64::MAX - 3, draining: true, quiet: true, drained: false, busy: true },
-            Frame::Beat { beats: 1, draining: false, quiet: false, drained: true, busy: false },
+            Frame::Beat { beats: u64::MAX - 3, draining: true, quiet: true, drained: false },
+            Frame::Beat { beats: 1, draining: false, quiet: false, drained: true },
             Frame::Drain,
             Frame::Flush,
             Frame::Stop,

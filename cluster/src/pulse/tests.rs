@@ -3,7 +3,9 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
+use super::heart::FAREWELL;
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);

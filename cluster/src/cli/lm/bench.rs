@@ -1,18 +1,18 @@
 //! `lm bench`: what a file's lines cost, JSON left out; tokenising alone, or all but tokenising.
 
-use super::{LineArguments, PoolingName, temperatures};
+use super::counts::count;
+use super::lines::LineArguments;
+use super::score::temperatures;
+use super::task::{TaskName, read_lines, requests};
 use crate::print;
 use anyhow::{Result, bail};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
-use hopeval_datasets::input::Input;
-use hopeval_lm::lines::{self, Sample, Task};
+use hopeval_lm::lines;
 use hopeval_lm::request::{Encode, Generate, Ids, Request, Score};
-use hopeval_lm::session::Session;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -23,25 +23,16 @@ pub(crate) struct BenchArguments {
     /// Which command's lines they are; of tokenize, lines of a text each, read on one core.
     #[arg(long)]
     task: Measured,
-    /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept, and ids of texts.
-    #[arg(long, default_value_t = 1, value_parser = super::count)]
+    /// Passes over the lines; from the second on encoder states are there that an encoder-decoder kept, and ids of
+    /// texts.
+    #[arg(long, default_value_t = 1, value_parser = count)]
     repeat: usize,
     /// As in `lm score`.
     #[arg(long, default_value = "1.0", value_delimiter = ',')]
     temperatures: Vec<String>,
     /// As in `lm generate`.
-    #[arg(long, default_value_t = 64, value_parser = super::count)]
+    #[arg(long, default_value_t = 64, value_parser = count)]
     max_tokens: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum TaskName {
-    Score,
-    Label,
-    Classify,
-    Embed,
-    Read,
-    Generate,
 }
 
 /// What can be measured.
@@ -74,34 +65,6 @@ impl ValueEnum for Measured {
     }
 }
 
-impl TaskName {
-    pub(super) fn task(self, temperatures: Vec<(String, f32)>, max_tokens: usize) -> Task {
-        match self {
-            Self::Score => Task::Score { temperatures, target_eos: true },
-            Self::Label => Task::Label,
-            Self::Classify => Task::Classify,
-            Self::Embed => Task::Embed { pooling: PoolingName::Mean.want(), normalize: false },
-            Self::Read => Task::Read { max_answer_tokens: 30 },
-            Self::Generate => {
-                let sampling = Sample { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
-                Task::Generate { max_tokens, ignore_eos: true, sampling, stop: Vec::new() }
-            }
-        }
-    }
-}
-
-/// The requests of a file's lines; a bad line is an error here.
-pub(super) fn requests(session: &Session, task: &Task, lines: &LineArguments) -> Result<Vec<Request>> {
-    Ok(lines::requests(session, task, file(lines)?)?)
-}
-
-fn file(lines: &LineArguments) -> Result<impl BufRead> {
-    let Some(path) = &lines.input else {
-        bail!("--input FILE is needed: the lines are read whole before they are answered")
-    };
-    Ok(BufReader::new(Input::open(path)?))
-}
-
 pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Result<u8> {
     match arguments.task {
         Measured::Model(task) => model(arguments, task, threads),
@@ -114,14 +77,15 @@ fn tokenize(arguments: &BenchArguments) -> Result<u8> {
     let started = Instant::now();
     let tokenizer = arguments.lines.model.open_tokenizer()?;
     let open_s = started.elapsed().as_secs_f64();
-    let texts = lines::texts(file(&arguments.lines)?)?;
+    let texts = lines::texts(read_lines(&arguments.lines)?)?;
     for pass in 0..arguments.repeat {
         let (wall, cpu) = (Instant::now(), cpu_s()?);
         let ids = texts.iter().map(|text| tokenizer.ids(text, true)).collect::<Result<Vec<_>, _>>()?;
         let (wall_s, cpu_s) = (wall.elapsed().as_secs_f64(), cpu_s()? - cpu);
         let document = serde_json::json!({
             "pass": pass, "texts": texts.len(), "bytes": texts.iter().map(String::len).sum::<usize>(),
-            "tokens": ids.iter().map(|ids| ids.len()).sum::<usize>(), "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s,
+            "tokens": ids.iter().map(|ids| ids.len()).sum::<usize>(),
+            "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s,
         });
         print::line(&document.to_string());
     }
@@ -157,7 +121,8 @@ fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> 
             bail!("a request was refused: {refusal}");
         }
         let mut document = serde_json::json!({
-            "pass": pass, "requests": requests.len(), "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s, "warm_s": warm_s,
+            "pass": pass, "requests": requests.len(),
+            "wall_s": wall_s, "cpu_s": cpu_s, "open_s": open_s, "warm_s": warm_s,
             "device": session.engine.identity().name, "numerics": session.engine.identity().numerics,
         });
         for ((name, counter), before) in counted.iter().zip(before) {

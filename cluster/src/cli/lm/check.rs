@@ -1,13 +1,18 @@
 //! `lm self-check`: is the engine batch-invariant on this machine?
 
-use super::bench::{TaskName, requests};
-use super::{LineArguments, temperatures};
+use super::counts::count;
+use super::lines::LineArguments;
+use super::score::temperatures;
+use super::task::{TaskName, requests};
+use crate::cli::tables::markdown;
 use crate::print;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
+use hopeval_device::Identity;
+use hopeval_lm::engine::Options;
 use hopeval_lm::request::Request;
-use hopeval_lm::self_check;
+use hopeval_lm::self_check::{self, Difference, Variant};
 use hopeval_lm::session::Session;
 use std::cell::RefCell;
 
@@ -19,7 +24,7 @@ pub(crate) struct CheckArguments {
     #[arg(long)]
     task: TaskName,
     /// Lines of the file that are taken, evenly spread.
-    #[arg(long, default_value_t = 64, value_parser = super::count)]
+    #[arg(long, default_value_t = 64, value_parser = count)]
     sample: usize,
     /// Passes, each with another order, batch size and number of threads.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -28,7 +33,7 @@ pub(crate) struct CheckArguments {
     #[arg(long, default_value = "1.0", value_delimiter = ',')]
     temperatures: Vec<String>,
     /// As in `lm generate`.
-    #[arg(long, default_value_t = 16, value_parser = super::count)]
+    #[arg(long, default_value_t = 16, value_parser = count)]
     max_tokens: usize,
     /// Prints one JSON document.
     #[arg(long)]
@@ -36,26 +41,50 @@ pub(crate) struct CheckArguments {
 }
 
 pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Result<u8> {
-    let model = &arguments.lines.model;
-    let options = model.options();
+    let options = arguments.lines.model.options();
     let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let session = model.open(options, Some(1))?;
-    let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
-    let all = requests(&session, &task, &arguments.lines)?;
-    let identity = session.engine.identity().clone();
-    drop(session);
-    let step = all.len().div_ceil(arguments.sample.max(1)).max(1);
-    let sample = all.into_iter().step_by(step).collect::<Vec<_>>();
+    let (sample, identity) = sample(arguments, options)?;
     let longest = sample.iter().map(tokens).max().unwrap_or(0);
     let variants = self_check::variants(options, threads, arguments.passes, longest);
+    let differences = compare(arguments, &sample, &variants, options)?;
+    let same = differences.iter().all(Difference::is_none);
+    if arguments.json {
+        let document = serde_json::json!({
+            "requests": sample.len(), "numerics": identity.numerics, "invariant": same,
+            "passes": variants.iter().zip(&differences).map(document).collect::<Vec<_>>(),
+        });
+        print::line(&document.to_string());
+    } else {
+        print::line(&table(&variants, &differences));
+        let verdict = if same { "bit-identical" } else { "NOT batch-invariant" };
+        print::line(&format!("{} requests, {}: {verdict}", sample.len(), identity.numerics));
+    }
+    Ok(if same { exit::DONE } else { exit::FAILED_QUESTIONS })
+}
+
+/// Some of the file's requests, evenly spread, and what the engine is.
+fn sample(arguments: &CheckArguments, options: Options) -> Result<(Vec<Request>, Identity)> {
+    let session = arguments.lines.model.open(options, Some(1))?;
+    let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
+    let all = requests(&session, &task, &arguments.lines)?;
+    let step = all.len().div_ceil(arguments.sample.max(1)).max(1);
+    Ok((all.into_iter().step_by(step).collect(), session.engine.identity().clone()))
+}
+
+/// The differences of each variant from the first answers.
+fn compare(
+    arguments: &CheckArguments,
+    sample: &[Request],
+    variants: &[Variant],
+    options: Options,
+) -> Result<Vec<Difference>> {
     // What `open` says has more to it than an engine's error.
     let failed = RefCell::new(None);
-    let open = |variant: &self_check::Variant| {
-        model.open(variant.options, Some(variant.threads)).map(|session: Session| session.engine).map_err(|error| {
-            *failed.borrow_mut() = Some(error);
-        })
+    let open = |variant: &Variant| {
+        let opened = arguments.lines.model.open(variant.options, Some(variant.threads));
+        opened.map(|session: Session| session.engine).map_err(|error| *failed.borrow_mut() = Some(error))
     };
-    let differences = self_check::check(&sample, &variants, open, options);
+    let differences = self_check::check(sample, variants, open, options);
     if let Some(error) = failed.take() {
         return Err(error);
     }
@@ -66,34 +95,27 @@ pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Resul
             arguments.task.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
         );
     }
-    let same = differences.iter().all(self_check::Difference::is_none);
-    if arguments.json {
-        let pass = |(variant, d): (&self_check::Variant, &self_check::Difference)| {
-            serde_json::json!({
-                "batch_tokens": variant.options.batch_tokens, "threads": variant.threads, "shuffle": variant.shuffle,
-                "compared": d.compared, "differing": d.differing, "largest": d.largest, "rank_flips": d.rank_flips,
-                "other_outcomes": d.other_outcomes,
-            })
-        };
-        let passes = variants.iter().zip(&differences).map(pass).collect::<Vec<_>>();
-        let document = serde_json::json!({
-            "requests": sample.len(), "numerics": identity.numerics, "invariant": same, "passes": passes,
-        });
-        print::line(&document.to_string());
-    } else {
-        let rows = variants.iter().zip(&differences).map(|(variant, d)| {
-            let cells = [variant.options.batch_tokens as u64, variant.threads as u64, d.compared, d.differing];
-            let mut row = cells.map(|n| n.to_string()).to_vec();
-            row.extend([format!("{:e}", d.largest), d.rank_flips.to_string(), d.other_outcomes.to_string()]);
-            row
-        });
-        let header =
-            ["batch tokens", "threads", "numbers", "differing", "largest difference", "rank flips", "other outcomes"];
-        print::line(&print::markdown(&header, rows));
-        let verdict = if same { "bit-identical" } else { "NOT batch-invariant" };
-        print::line(&format!("{} requests, {}: {verdict}", sample.len(), identity.numerics));
-    }
-    Ok(if same { exit::DONE } else { exit::FAILED_QUESTIONS })
+    Ok(differences)
+}
+
+fn document((variant, difference): (&Variant, &Difference)) -> serde_json::Value {
+    serde_json::json!({
+        "batch_tokens": variant.options.batch_tokens, "threads": variant.threads, "shuffle": variant.shuffle,
+        "compared": difference.compared, "differing": difference.differing, "largest": difference.largest,
+        "rank_flips": difference.rank_flips, "other_outcomes": difference.other_outcomes,
+    })
+}
+
+fn table(variants: &[Variant], differences: &[Difference]) -> String {
+    let rows = variants.iter().zip(differences).map(|(variant, d)| {
+        let cells = [variant.options.batch_tokens as u64, variant.threads as u64, d.compared, d.differing];
+        let mut row = cells.map(|n| n.to_string()).to_vec();
+        row.extend([format!("{:e}", d.largest), d.rank_flips.to_string(), d.other_outcomes.to_string()]);
+        row
+    });
+    let header =
+        ["batch tokens", "threads", "numbers", "differing", "largest difference", "rank flips", "other outcomes"];
+    markdown(&header, rows)
 }
 
 /// Tokens of a request in a batch.

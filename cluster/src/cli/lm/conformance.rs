@@ -1,5 +1,6 @@
 //! `lm conformance`: does a device compute what the reference does, and the same in any company?
 
+use crate::cli::tables::markdown;
 use crate::print;
 use anyhow::{Context, Error, Result};
 use clap::Args;
@@ -64,7 +65,7 @@ fn table(findings: Vec<Finding>) {
         ]
         .to_vec()
     };
-    print::line(&print::markdown(&header, findings.iter().map(row)));
+    print::line(&markdown(&header, findings.iter().map(row)));
     for finding in &findings {
         finding.failures.iter().take(TOLD).for_each(|failure| print::error(failure));
         if finding.failures.len() > TOLD {

@@ -1,7 +1,7 @@
 //! Runs a Python interpreter as a child: asks it for packages, then lets it train.
 //!
-//! Input, output and environment are this process's own. The child has the terminal's Ctrl-C as well as we do, SIGTERM is passed
-//! on, and it does not outlive us.
+//! Input, output and environment are this process's own. The child has the terminal's Ctrl-C as well as we do,
+//! SIGTERM is passed on, and it does not outlive us.
 
 use super::scripts::Requirement;
 use anyhow::{Context, Result, bail};
@@ -49,8 +49,8 @@ pub(super) enum Trained {
 }
 
 impl Interpreter<'_> {
-    /// Sees that the interpreter can be started and has the packages: an error here is clearer than the script's, and comes
-    /// before anything is read.
+    /// Sees that the interpreter can be started and has the packages: an error here is clearer than the script's, and
+    /// comes before anything is read.
     ///
     /// # Errors
     /// They name the interpreter, what is missing, and what installs it.
@@ -63,7 +63,8 @@ impl Interpreter<'_> {
         let output = match command.output() {
             Ok(output) => output,
             Err(error) => bail!(
-                "cannot start the Python interpreter `{shown}`: {error}\nhint: --python PROGRAM names one that has PyTorch, as venv/bin/python"
+                "cannot start the Python interpreter `{shown}`: {error}\n\
+                 hint: --python PROGRAM names one that has PyTorch, as venv/bin/python"
             ),
         };
         // Whoever asked to stop has stopped the child too.
@@ -128,7 +129,8 @@ impl Interpreter<'_> {
             if self.signals.draining() && !told {
                 told = true;
                 if let Ok(pid) = i32::try_from(child.id()) {
-                    // It is not reaped yet, so the number is its own; it may have ended meanwhile, which the next look shows.
+                    // It is not reaped yet, so the number is its own; it may have ended meanwhile, which the next
+                    // look shows.
                     let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
                 }
             }

@@ -74,7 +74,7 @@ impl Carried {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Model;
+    use super::super::model::Model;
     use super::*;
     use clap::ValueEnum;
     use std::collections::BTreeSet;

@@ -1,18 +1,19 @@
-//! How the configurations of a run differ from one of them, beside the tables of a run.
+//! The differences of a run's configurations from one of them.
 
+use super::UNKNOWN;
+use super::by_measure::{Cell, by_measure};
 use super::replicates::is_wanted;
-use crate::print;
 use anyhow::Result;
 use hopeval_jobs::compare::{Compared, Comparison, compare};
 use hopeval_jobs::run::Open;
 
 /// The differences from `against` in the measures that are shown.
-pub(super) fn comparisons(run: &Open, against: &str, measures: &[String], stratum: &str) -> Result<Compared> {
+pub(crate) fn comparisons(run: &Open, against: &str, measures: &[String], stratum: &str) -> Result<Compared> {
     Ok(compare(run, against, stratum, &|measure| is_wanted(measure, measures))?)
 }
 
 /// Tables of them: configurations in rows, measures in columns; controls have a table of their own.
-pub(super) fn tables(against: &str, compared: &Compared) -> String {
+pub(crate) fn tables(against: &str, compared: &Compared) -> String {
     let mut text = format!(
         "\nless `{against}`, paired by question: mean difference [95 % interval] p value (Holm, over the rows)\n"
     );
@@ -26,8 +27,8 @@ pub(super) fn tables(against: &str, compared: &Compared) -> String {
     }
     if told().next().is_none() {
         text.push_str(&format!(
-            "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the measures that \
-             are shown; `--measure NAME` shows others\n"
+            "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the measures \
+             that are shown; `--measure NAME` shows others\n"
         ));
     }
     if !compared.left_out.is_empty() {
@@ -37,17 +38,17 @@ pub(super) fn tables(against: &str, compared: &Compared) -> String {
 }
 
 fn table(found: &[&Comparison]) -> String {
-    let cells = found.iter().map(|found| print::Cell {
+    let cells = found.iter().map(|found| Cell {
         configuration: &found.configuration,
         measure: &found.measure,
         count: found.n,
         figure: figure(found),
     });
-    print::by_measure("n", &cells.collect::<Vec<_>>())
+    by_measure("n", &cells.collect::<Vec<_>>())
 }
 
 fn figure(found: &Comparison) -> String {
-    let shown = |value: Option<f64>| value.map_or(print::UNKNOWN.to_owned(), |value| format!("{value:+.4}"));
-    let p = found.p_holm.map_or(print::UNKNOWN.to_owned(), |p| format!("{p:.4}"));
+    let shown = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), |value| format!("{value:+.4}"));
+    let p = found.p_holm.map_or(UNKNOWN.to_owned(), |p| format!("{p:.4}"));
     format!("{} [{}, {}] {p}", shown(found.difference), shown(found.low), shown(found.high))
 }

@@ -1,25 +1,26 @@
-//! How figures vary between replicates, beside the tables of a run.
+//! The variation of figures between replicates.
 
-use crate::print;
+use super::by_measure::{Cell, by_measure};
 use hopeval_jobs::replicates::Spread;
 use hopeval_jobs::show::Shown;
 
 /// A table of the means over replicates with their deviation; none for a run without replicates.
-pub(super) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {
+pub(crate) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {
     let wanted = |spread: &&Spread| is_wanted(&spread.measure, measures) && spread.stratum == stratum;
     let spreads: Vec<&Spread> = shown.replicates.iter().filter(wanted).collect();
     if spreads.is_empty() {
         return None;
     }
-    let cells = spreads.iter().map(|spread| print::Cell {
+    let cells = spreads.iter().map(|spread| Cell {
         configuration: &spread.configuration,
         measure: &spread.measure,
         count: spread.replicates,
         figure: figure(spread),
     });
-    let table = print::by_measure("replicates", &cells.collect::<Vec<_>>());
+    let table = by_measure("replicates", &cells.collect::<Vec<_>>());
     Some(format!(
-        "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, over questions]\n\n{table}"
+        "\nover replicates: mean (standard deviation between them) [95 % interval of the mean, over questions]\n\n\
+         {table}"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! What a command is at: one line of progress per stage.
+//! The stages of a command: one line of progress each.
 
 use hopeval_cluster::progress::{Progress, Stage};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,0 +1,64 @@
+//! `corpus build`: makes a corpus of passages.
+
+use crate::print;
+use crate::stages::Stages;
+use anyhow::{Result, bail};
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_corpus::{CorpusBuilder, CorpusSettings, Duplicates, LinkSource, Source};
+use hopeval_datasets::{PassageFormat, PassageSpec, Passages, Policy};
+use hopeval_jobs::corpora;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct BuildArguments {
+    /// Passages: {title,text} or {id,contents} JSON Lines, BEIR, DPR TSV, datasets whose contexts are the passages, or
+    /// folders of the HotpotQA abstracts dump.
+    #[arg(required = true)]
+    sources: Vec<PathBuf>,
+    /// The folder to make.
+    #[arg(long)]
+    out: PathBuf,
+    /// The sources' format; told from the content when left out.
+    #[arg(long)]
+    format: Option<PassageFormat>,
+    /// What happens to passages that occur twice: keep_all, drop_exact or error.
+    #[arg(long, default_value = "drop_exact")]
+    duplicates: String,
+    /// Where links come from: auto, hyperlinks, mentions or none.
+    #[arg(long, default_value = "auto")]
+    links: String,
+}
+
+pub(super) fn build(arguments: &BuildArguments) -> Result<u8> {
+    let settings = CorpusSettings {
+        duplicates: named::<Duplicates>("duplicates", &arguments.duplicates)?,
+        links: named::<LinkSource>("links", &arguments.links)?,
+        ..CorpusSettings::default()
+    };
+    let progress = Stages::new();
+    let mut builder = CorpusBuilder::create(&arguments.out, settings)?;
+    for path in &arguments.sources {
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        builder.add_source(Source { name, digest: corpora::digest(path)? });
+    }
+    let spec = PassageSpec { format: arguments.format, paths: arguments.sources.clone() };
+    for (done, record) in Passages::open(&spec, Policy::Strict)?.enumerate() {
+        corpora::push_record(&mut builder, &record?)?;
+        if done % 4096 == 0 {
+            progress.tick("passages", done as u64);
+        }
+    }
+    let report = builder.finish()?;
+    progress.clear();
+    print::line(&serde_json::to_string_pretty(&report.info)?);
+    Ok(exit::DONE)
+}
+
+/// A value by its name in job files.
+fn named<T: serde::de::DeserializeOwned>(option: &str, name: &str) -> Result<T> {
+    match serde_json::from_value(serde_json::Value::String(name.to_owned())) {
+        Ok(value) => Ok(value),
+        Err(error) => bail!("--{option} {name}: {error}"),
+    }
+}

@@ -1,0 +1,48 @@
+//! `export`: a configuration's outcomes in a format that others read.
+
+use super::options::PlaceArguments;
+use crate::print;
+use anyhow::{Context, Result};
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_jobs::export::{self as exporting, ExportFormat};
+use hopeval_results::Log;
+use std::io::Write;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    /// The run's id, or the beginning of it, or `latest`.
+    run: String,
+    /// trec, hotpotqa, 2wikimultihopqa, musique or csv.
+    #[arg(long)]
+    format: ExportFormat,
+    /// The configuration.
+    #[arg(long)]
+    configuration: String,
+    /// Where to [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn export(places: &PlaceArguments, arguments: ExportArguments) -> Result<u8> {
+    let run = places.open_run(&arguments.run)?;
+    let log = Log::open(&run.places.store, run.id())?;
+    let rows = match &arguments.out {
+        None => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            let rows = exporting::export(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
+            out.flush()?;
+            rows
+        }
+        Some(path) => {
+            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            let mut out = std::io::BufWriter::new(file);
+            let rows = exporting::export(&run, &log, &arguments.configuration, arguments.format, &mut out)?;
+            out.flush().with_context(|| format!("cannot write {}", path.display()))?;
+            rows
+        }
+    };
+    print::note(&format!("{rows} questions of {}", arguments.configuration));
+    Ok(exit::DONE)
+}

@@ -1,0 +1,39 @@
+//! `lm embed`: vectors of texts.
+
+use super::lines::{LineArguments, answer};
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use hopeval_lm::lines::Task;
+use hopeval_lm::request::Want;
+
+#[derive(Debug, Args)]
+pub(crate) struct EmbedArguments {
+    #[command(flatten)]
+    lines: LineArguments,
+    /// What of the tokens' states is the text's vector.
+    #[arg(long, default_value = "mean")]
+    pooling: PoolingName,
+    /// Scales vectors to length 1.
+    #[arg(long)]
+    normalize: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum PoolingName {
+    Mean,
+    Cls,
+}
+
+impl PoolingName {
+    pub(super) fn want(self) -> Want {
+        match self {
+            Self::Mean => Want::Mean,
+            Self::Cls => Want::First,
+        }
+    }
+}
+
+pub(super) fn embed(arguments: &EmbedArguments, threads: Option<usize>) -> Result<u8> {
+    let task = Task::Embed { pooling: arguments.pooling.want(), normalize: arguments.normalize };
+    answer(&arguments.lines, threads, task)
+}

@@ -1,0 +1,73 @@
+//! The model that a command runs, and the device that it runs on.
+
+use super::counts::count;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use hopeval_lm::devices::DeviceName;
+use hopeval_lm::engine::Options;
+use hopeval_lm::session::Session;
+use hopeval_lm::tokenise::Tokenizer;
+use std::path::PathBuf;
+
+/// Where the model is, and how it runs.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ModelArguments {
+    /// The model's folder, as Hugging Face lays it out.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Where it runs: cpu, cpu-avx2, cpu-avx512, cuda, cuda:N; cuda-f32 or cuda-f32:N to check bf16 against.
+    #[arg(long, default_value = "cpu")]
+    device: DeviceName,
+    /// Tokens in a batch at most [default: 2048; 16384 on CUDA].
+    #[arg(long, value_parser = count)]
+    batch_tokens: Option<usize>,
+    /// Tokens whose encoder states are kept, for prompts that come again (encoder-decoders) [default: 32768; 65536 on
+    /// CUDA].
+    #[arg(long, value_parser = count)]
+    states_tokens: Option<usize>,
+    /// Tokens that the key/value cache holds (generate) [default: 16384].
+    #[arg(long, value_parser = count)]
+    cache_tokens: Option<usize>,
+    /// Computes every request for itself: to measure what sharing brings.
+    #[arg(long)]
+    no_share: bool,
+}
+
+impl ModelArguments {
+    pub(super) fn options(&self) -> Options {
+        let usual = self.device.options();
+        Options {
+            batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
+            states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),
+            cache_tokens: self.cache_tokens.unwrap_or(usual.cache_tokens),
+            share: !self.no_share,
+        }
+    }
+
+    pub(super) fn open(&self, options: Options, threads: Option<usize>) -> Result<Session> {
+        self.check()?;
+        self.device.open(0, threads, &self.model, options).with_context(|| self.cannot_open())
+    }
+
+    /// The tokenizer alone: no weights are read.
+    pub(super) fn open_tokenizer(&self) -> Result<Tokenizer> {
+        self.check()?;
+        Tokenizer::open(&self.model).with_context(|| self.cannot_open())
+    }
+
+    /// A job's name of a model is no folder, and most folders that are not there are such names.
+    fn check(&self) -> Result<()> {
+        if !self.model.is_dir() {
+            bail!(
+                "--model {}: there is no such folder\nhint: a model's folder is needed, as Hugging Face lays it out; \
+                 names as `hopeval:NAME` and `ORG/NAME` are for jobs",
+                self.model.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn cannot_open(&self) -> String {
+        format!("cannot open the model {}", self.model.display())
+    }
+}

@@ -1,0 +1,13 @@
+//! Options that several commands share.
+
+mod counts;
+mod job;
+mod mesh;
+mod output;
+mod places;
+
+pub(super) use counts::{at_least_one, question_count};
+pub(super) use job::JobArguments;
+pub(super) use mesh::MeshArguments;
+pub(super) use output::OutputArguments;
+pub(super) use places::PlaceArguments;

@@ -1,0 +1,83 @@
+//! The processes and workers that share the work.
+
+use crate::process::Membership;
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use hopeval_cluster::mesh;
+use std::time::Duration;
+
+/// How the work is spread.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MeshArguments {
+    /// Workers of each process.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) workers: u32,
+    /// Processes; without `--process` all are started here.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) processes: u32,
+    /// Index of this process, where each is started on its own host.
+    #[arg(long, requires = "hosts")]
+    process: Option<usize>,
+    /// Addresses of all processes, as host:port, the same list everywhere.
+    #[arg(long, value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// Seconds without a sign of work after which a process counts as stalled.
+    #[arg(long, default_value_t = 30.0)]
+    pub(crate) stall_bound: f64,
+    /// Seconds that forming the mesh may take.
+    #[arg(long, default_value_t = 60.0)]
+    pub(crate) mesh_deadline: f64,
+    /// Serves Prometheus metrics at this address, e.g. 127.0.0.1:9464.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
+}
+
+impl MeshArguments {
+    /// Sees that the options fit each other: before a run is made, which would stay behind unfinished.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.supervises() && !self.hosts.is_empty() {
+            bail!("--hosts {}: --process is needed too, and says which of them this is", self.hosts.join(","));
+        }
+        self.membership().map(drop)
+    }
+
+    /// How this process takes part.
+    pub(crate) fn membership(&self) -> Result<Membership> {
+        let seconds = |name: &str, value: f64| {
+            Duration::try_from_secs_f64(value)
+                .ok()
+                .filter(|d| !d.is_zero())
+                .ok_or_else(|| anyhow!("--{name} {value}: more than 0 seconds are allowed"))
+        };
+        let process = self.process.unwrap_or(0);
+        let hosts = if self.hosts.is_empty() { vec!["127.0.0.1:0".to_owned()] } else { self.hosts.clone() };
+        if process >= hosts.len() || (self.process.is_some() && self.processes as usize != hosts.len()) {
+            bail!("--process {process} of --processes {}: --hosts names {} processes", self.processes, hosts.len());
+        }
+        if hosts.len() > 1 {
+            mesh::check_hosts(&hosts).map_err(|error| anyhow!("--hosts: {error}"))?;
+        }
+        Ok(Membership {
+            process,
+            hosts,
+            workers: self.workers as usize,
+            stall_bound: seconds("stall-bound", self.stall_bound)?,
+            deadline: seconds("mesh-deadline", self.mesh_deadline)?,
+        })
+    }
+
+    /// Whether this is one process of a mesh whose processes are started by others.
+    pub(crate) fn is_one_of_several(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Whether this is process 0.
+    pub(crate) fn leads(&self) -> bool {
+        self.process.unwrap_or(0) == 0
+    }
+
+    /// Whether the processes are started here, by a supervisor.
+    pub(crate) fn supervises(&self) -> bool {
+        self.processes > 1 && self.process.is_none()
+    }
+}

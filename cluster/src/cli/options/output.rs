@@ -1,0 +1,81 @@
+//! The figures of a run that a command prints, and how.
+
+use crate::cli::tables::incurred::incurred;
+use crate::cli::tables::measures::{Choice, measures};
+use crate::cli::tables::{differences, replicates};
+use crate::print;
+use anyhow::{Result, bail};
+use clap::Args;
+use hopeval_jobs::run::Open;
+use hopeval_jobs::show;
+use hopeval_results::layout;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OutputArguments {
+    /// Prints one JSON document instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Shows this measure instead of the headline ones; may be repeated.
+    #[arg(long = "measure", value_name = "NAME")]
+    measures: Vec<String>,
+    /// Shows this stratum instead of `all`, e.g. type=bridge.
+    #[arg(long, value_name = "NAME")]
+    stratum: Option<String>,
+    /// Shows how every configuration differs from this one, paired by question; replicates count as one configuration.
+    #[arg(long, value_name = "CONFIGURATION")]
+    against: Option<String>,
+}
+
+impl OutputArguments {
+    /// Whether something is asked for by name, which a run may not have.
+    pub(crate) fn names_something(&self) -> bool {
+        !self.measures.is_empty() || self.stratum.is_some() || self.against.is_some()
+    }
+
+    /// Sees that the run has the measures, the stratum and the configuration that are asked for.
+    pub(crate) fn check(&self, run: &Open) -> Result<()> {
+        if let Some(stratum) = &self.stratum
+            && !run.judge.strata().contains(stratum)
+        {
+            bail!("no stratum `{stratum}`; the run has {}", run.judge.strata().join(", "));
+        }
+        let names = run.judge.set().names();
+        if let Some(unknown) = self.measures.iter().find(|name| !names.contains(name)) {
+            bail!("no measure `{unknown}`; the run has {}", names.join(", "));
+        }
+        if let Some(against) = &self.against {
+            hopeval_jobs::compare::check(run, against)?;
+        }
+        Ok(())
+    }
+
+    /// Prints a run's figures.
+    pub(crate) fn print(&self, run: &Open) -> Result<()> {
+        self.check(run)?;
+        let shown = show::show(run)?;
+        let stratum = self.stratum.as_deref().unwrap_or("all");
+        let compare = |against: &String| differences::comparisons(run, against, &self.measures, stratum);
+        let compared = self.against.as_ref().map(compare).transpose()?;
+        if self.json {
+            let mut document = show::document(run, &shown);
+            if let Some(compared) = compared {
+                document["differences"] = serde_json::to_value(compared.differences)?;
+                document["differences_left_out"] = serde_json::to_value(compared.left_out)?;
+            }
+            print::line(&serde_json::to_string(&document)?);
+            return Ok(());
+        }
+        let choice = Choice { measures: self.measures.clone(), stratum: self.stratum.clone() };
+        print::line(measures(run, &shown, &choice).trim_end());
+        if let Some(table) = replicates::table(&shown, &self.measures, stratum) {
+            print::line(&table);
+        }
+        if let Some((against, compared)) = self.against.as_ref().zip(compared) {
+            print::line(&differences::tables(against, &compared));
+        }
+        print::line(&incurred(&shown.costs));
+        let out = run.places.store.full_name(&layout::run(run.id()));
+        print::line(&format!("results: {out}"));
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The places where a command works: the store, and the cache of this machine.
+
+use super::at_least_one;
+use anyhow::{Context, Result};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use hopeval_jobs::corpora::Cache;
+use hopeval_jobs::run::{Open, Places};
+use hopeval_results::Store;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Where a command works.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PlaceArguments {
+    /// Where runs and the journal are: a folder or s3://BUCKET/PREFIX (AWS_* variables are honoured).
+    #[arg(long, global = true, env = "HOPEVAL_STORE", default_value = "hopeval-store")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) store: String,
+    /// Where corpora and indexes of this machine are [default: in a local store, else under XDG_CACHE_HOME].
+    #[arg(long, global = true, env = "HOPEVAL_CACHE")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Threads that building a corpus or an index, and each model on the CPU, may use [default: all cores].
+    #[arg(long, global = true, value_parser = at_least_one)]
+    threads: Option<NonZeroUsize>,
+}
+
+impl PlaceArguments {
+    pub(crate) fn open(&self) -> Result<Places> {
+        let store = Store::open(&self.store).with_context(|| format!("cannot open the store {}", self.store))?;
+        Ok(self.around(store))
+    }
+
+    /// As [`PlaceArguments::open`], for commands about runs that are there: a store that is not is an error.
+    pub(crate) fn open_existing(&self) -> Result<Places> {
+        Ok(self.around(Store::open_existing(&self.store)?))
+    }
+
+    /// As [`PlaceArguments::open`], for commands that compute figures: no index is trusted unread.
+    pub(crate) fn open_to_compute(&self) -> Result<Places> {
+        let places = self.open()?;
+        Ok(Places { cache: places.cache.verifying(), ..places })
+    }
+
+    /// Opens a run of the store: by its id, or the beginning of it, or `latest`.
+    pub(crate) fn open_run(&self, run: &str) -> Result<Open> {
+        let places = self.open_existing()?;
+        let run = hopeval_results::run::resolve(&places.store, run)?;
+        Ok(Open::open(&places, &run, &|_, _| ())?)
+    }
+
+    pub(crate) fn threads(&self) -> Option<usize> {
+        self.threads.map(NonZeroUsize::get)
+    }
+
+    fn around(&self, store: Store) -> Places {
+        let cache = match (&self.cache, store.local_path()) {
+            (Some(path), _) => path.clone(),
+            (None, Some(path)) => path.join("cache"),
+            (None, None) => user_cache().join("hopeval"),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Places { store, cache: Cache::new(cache), threads: self.threads().unwrap_or(cores) }
+    }
+}
+
+/// The user's cache folder, by the XDG base directory specification.
+fn user_cache() -> PathBuf {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_else(std::env::temp_dir)
+}

@@ -1,0 +1,51 @@
+//! `plan`: what a job would do.
+
+use super::options::{JobArguments, PlaceArguments};
+use super::tables::requests::table;
+use crate::print;
+use crate::stages::Stages;
+use anyhow::Result;
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_jobs::plan as planning;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    job: JobArguments,
+    /// Sets bad rows of the dataset aside in this file instead of failing.
+    #[arg(long, value_name = "FILE")]
+    quarantine: Option<PathBuf>,
+    /// Prints one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn plan(places: &PlaceArguments, arguments: PlanArguments) -> Result<u8> {
+    let job = arguments.job.load()?;
+    let progress = Stages::new();
+    let report = |stage: &str, done: u64| progress.tick(stage, done);
+    let plan = planning::plan(&job, &places.open_to_compute()?, arguments.quarantine.as_deref(), &report)?;
+    progress.clear();
+    if arguments.json {
+        print::line(&serde_json::to_string(&plan)?);
+        return Ok(exit::DONE);
+    }
+    if plan.quarantined > 0 {
+        print::note(&format!("{} rows set aside", plan.quarantined));
+    }
+    print::line(&format!(
+        "{} questions x {} configurations = {} outcomes over {} passages; indexes {} bytes; journal {} entries",
+        plan.questions, plan.configurations, plan.outcomes, plan.passages, plan.index_bytes, plan.journal_entries
+    ));
+    for (service, passages) in &plan.passages_to_embed {
+        print::line(&format!(
+            "`{service}` has no index of this corpus: a run embeds {passages} passages first; \
+             its rankings are made up here, so later rounds are rough"
+        ));
+    }
+    print::line(&table(&plan));
+    print::line(&format!("the estimate comes from {} questions that were driven through here", plan.sample));
+    Ok(exit::DONE)
+}

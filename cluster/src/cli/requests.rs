@@ -1,0 +1,24 @@
+//! `requests`: the table of a run's journalled requests.
+
+use super::options::PlaceArguments;
+use crate::print;
+use anyhow::Result;
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_jobs::tables;
+use hopeval_results::Log;
+
+#[derive(Debug, Args)]
+pub(crate) struct RequestsArguments {
+    /// The run's id, or the beginning of it, or `latest`.
+    #[arg(default_value = "latest")]
+    run: String,
+}
+
+pub(crate) fn requests(places: &PlaceArguments, arguments: RequestsArguments) -> Result<u8> {
+    let run = places.open_run(&arguments.run)?;
+    let log = Log::open(&run.places.store, run.id())?;
+    let table = tables::requests(&run, &log)?;
+    print::line(&format!("{}: {} requests", run.places.store.full_name(&table.path), table.rows));
+    Ok(exit::DONE)
+}

@@ -1,0 +1,50 @@
+//! `rescore`: the measures of a run's committed outcomes, computed anew.
+
+use super::options::PlaceArguments;
+use super::tables::measures::{Choice, measures};
+use crate::print;
+use crate::rewrite::rewrite;
+use anyhow::Result;
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_jobs::replicates::spreads;
+use hopeval_jobs::{show as showing, tables};
+use hopeval_results::Log;
+
+#[derive(Debug, Args)]
+pub(crate) struct RescoreArguments {
+    /// The run's id, or the beginning of it, or `latest`.
+    #[arg(default_value = "latest")]
+    run: String,
+    /// Prints one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Writes the final tables anew; the run must be finished.
+    #[arg(long)]
+    write: bool,
+}
+
+pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> Result<u8> {
+    let run = places.open_run(&arguments.run)?;
+    let mut log = Log::open(&run.places.store, run.id())?;
+    if arguments.write {
+        rewrite(&run, &mut log)?;
+    }
+    let state = log.state();
+    let figures = tables::measures(&run, &log)?;
+    let shown = showing::Shown {
+        finished: state.finished.is_some(),
+        outcomes: state.total_outcomes(),
+        expected: run.resolved.outcomes(),
+        commits: state.commits.len() as u64,
+        replicates: spreads(&run.resolved.configurations, &figures),
+        measures: figures,
+        costs: Vec::new(),
+    };
+    if arguments.json {
+        print::line(&serde_json::to_string(&showing::document(&run, &shown))?);
+    } else {
+        print::line(measures(&run, &shown, &Choice::default()).trim_end());
+    }
+    Ok(exit::DONE)
+}

@@ -1,0 +1,40 @@
+//! `resume`: goes on with a run that was interrupted.
+
+use super::options::{MeshArguments, OutputArguments, PlaceArguments};
+use super::session::Session;
+use crate::process::Interrupts;
+use crate::stages::Stages;
+use anyhow::Result;
+use clap::Args;
+use hopeval_cluster::signals::Notice;
+use hopeval_jobs::run::Places;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ResumeArguments {
+    /// The run's id, or the beginning of it, or `latest`.
+    run: String,
+    #[command(flatten)]
+    mesh: MeshArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Prints nothing at the end: for the processes that a supervisor starts.
+    #[arg(long, hide = true)]
+    quiet: bool,
+}
+
+pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Result<u8> {
+    arguments.mesh.check()?;
+    let opened = places.open_existing()?;
+    let opened = Places { cache: opened.cache.verifying(), ..opened };
+    let run = hopeval_results::run::resolve(&opened.store, &arguments.run)?;
+    let interrupts = Interrupts::install(if arguments.quiet { Notice::Silent } else { Notice::Print })?;
+    let session = Session {
+        arguments: places,
+        places: &opened,
+        mesh: &arguments.mesh,
+        interrupts: &interrupts,
+        progress: Stages::new(),
+    };
+    let lead = arguments.mesh.leads().then_some(run);
+    if arguments.quiet { session.take_part(lead) } else { session.evaluate(lead, &arguments.output) }
+}

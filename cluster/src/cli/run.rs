@@ -1,0 +1,57 @@
+//! `run`: makes a run of a job and evaluates it.
+
+use super::options::{JobArguments, MeshArguments, OutputArguments, PlaceArguments};
+use super::session::Session;
+use crate::print;
+use crate::process::Interrupts;
+use crate::stages::Stages;
+use anyhow::Result;
+use clap::Args;
+use hopeval_cluster::exit;
+use hopeval_cluster::signals::Notice;
+use hopeval_jobs::job::Mode;
+use hopeval_jobs::run;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    job: JobArguments,
+    #[command(flatten)]
+    mesh: MeshArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// What the run is timed for: `throughput`, or `latency`: one question at a time, nothing shared. Figures are the
+    /// same [default: the job's `run.mode`].
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
+    /// Sets bad rows of the dataset aside in this file instead of failing.
+    #[arg(long, value_name = "FILE")]
+    quarantine: Option<PathBuf>,
+    /// Prints the job as it was understood, overrides applied, and does nothing.
+    #[arg(long)]
+    show_settings: bool,
+}
+
+pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8> {
+    let mut job = arguments.job.load()?;
+    job.run.mode = arguments.mode.unwrap_or(job.run.mode);
+    if arguments.show_settings {
+        print::line(toml::to_string_pretty(&job)?.trim_end());
+        return Ok(exit::DONE);
+    }
+    arguments.mesh.check()?;
+    let opened = places.open_to_compute()?;
+    let interrupts = Interrupts::install(Notice::Print)?;
+    let session = Session {
+        arguments: places,
+        places: &opened,
+        mesh: &arguments.mesh,
+        interrupts: &interrupts,
+        progress: Stages::new(),
+    };
+    let report = |stage: &str, done: u64| session.progress.tick(stage, done);
+    let make = || run::make(&job, &opened, arguments.quarantine.as_deref(), &report);
+    let run = arguments.mesh.leads().then(make).transpose()?;
+    session.evaluate(run, &arguments.output)
+}

@@ -1,0 +1,102 @@
+//! The session of a command that evaluates runs: runs one generation to its end, here or in children.
+
+mod children;
+
+use super::options::{MeshArguments, OutputArguments, PlaceArguments};
+use crate::print;
+use crate::process::{Interrupts, Process, ProcessEnd, serve_metrics};
+use crate::stages::Stages;
+use anyhow::{Result, anyhow};
+use hopeval_cluster::exit;
+use hopeval_jobs::failures;
+use hopeval_jobs::run::{Generation, Open, Places, Resolved};
+use hopeval_results::{RunRecord, layout};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Everything that an evaluation needs besides its run.
+pub(super) struct Session<'a> {
+    /// As the user names the places: for the processes that are started here.
+    pub(super) arguments: &'a PlaceArguments,
+    /// The places, open.
+    pub(super) places: &'a Places,
+    /// How the work is spread.
+    pub(super) mesh: &'a MeshArguments,
+    /// Signals of this process.
+    pub(super) interrupts: &'a Interrupts,
+    /// Shows how far it is.
+    pub(super) progress: Stages,
+}
+
+impl Session<'_> {
+    /// Runs one generation to its end and prints the figures. Process 0 is given the run.
+    pub(super) fn evaluate(&self, run: Option<String>, output: &OutputArguments) -> Result<u8> {
+        let Some(run) = run else { return self.take_part(None) };
+        if output.names_something() {
+            // Now, and not when hours of evaluation are over. What a run has is known once it is made, and then it is
+            // in the store.
+            let opened = Open::open(self.places, &run, &|stage, done| self.progress.tick(stage, done))?;
+            output.check(&opened).map_err(|error| {
+                anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
+            })?;
+        }
+        let code = self.complete(&run)?;
+        if code != exit::DONE && code != exit::FAILED_QUESTIONS {
+            return Ok(code);
+        }
+        self.progress.clear();
+        output.print(&Open::open(self.places, &run, &|_, _| ())?)?;
+        Ok(code)
+    }
+
+    /// Runs one generation to its end, in this process or in children, and returns the exit code: the run is finished
+    /// if that is [`exit::DONE`] or [`exit::FAILED_QUESTIONS`].
+    pub(super) fn complete(&self, run: &str) -> Result<u8> {
+        if self.mesh.supervises() { self.start_children(run) } else { self.take_part(Some(run.to_owned())) }
+    }
+
+    /// Does this process's part in one generation, and returns the exit code. Process 0 is given the run, `lead`.
+    pub(super) fn take_part(&self, lead: Option<String>) -> Result<u8> {
+        let membership = self.mesh.membership()?;
+        let processes = membership.hosts.len() as u64;
+        let report = |stage: &str, done: u64| self.progress.tick(stage, done);
+        let watch = |generation: &Generation| self.watch(generation, processes);
+        let (places, interrupts) = (self.places, self.interrupts);
+        let end = Process { places, membership, interrupts, report: &report, watch: &watch }.live(lead)?;
+        self.finished_code(&end)
+    }
+
+    /// Shows the progress of a generation from now on.
+    fn watch(&self, generation: &Generation, processes: u64) {
+        if let Some(address) = self.mesh.metrics
+            && let Err(error) = serve_metrics(address, generation)
+        {
+            print::note(&format!("warning: --metrics {address}: {error}"));
+        }
+        let counters = Arc::clone(&generation.counters);
+        let total = generation.run.resolved.outcomes().saturating_sub(generation.outcomes_before());
+        // Every process has about its share; this one's is what it can see.
+        let count = move || counters.outcomes.load(Ordering::Relaxed);
+        self.progress.follow("outcomes", total.div_ceil(processes), count);
+    }
+
+    /// The exit code of a finished run: whether more questions failed than the job allows.
+    fn finished_code(&self, end: &ProcessEnd) -> Result<u8> {
+        let (store, run) = (&self.places.store, &end.run);
+        let Some((failed, outcomes)) = end.outcomes else { return Ok(exit::DONE) };
+        let record = RunRecord::load(store, run)?;
+        let resolved: Resolved = serde_json::from_value(record.settings)?;
+        let allowed = resolved.job.run.allowed_failed;
+        let too_many = failed as f64 > allowed * outcomes as f64;
+        if !too_many {
+            return Ok(exit::DONE);
+        }
+        print::note(&format!("{failed} of {outcomes} outcomes failed; the job allows a share of {allowed}"));
+        for failure in failures::failures(store, run)? {
+            print::note(&format!("  {failure}"));
+        }
+        let outcomes = store.full_name(&layout::final_table(run, "outcomes"));
+        print::note(&format!("hint: `status` and `message` in {outcomes} say more"));
+        Ok(exit::FAILED_QUESTIONS)
+    }
+}

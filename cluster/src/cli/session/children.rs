@@ -1,0 +1,52 @@
+//! Starts all processes of a mesh on this machine and waits for them.
+
+use super::Session;
+use crate::print;
+use anyhow::Result;
+use hopeval_cluster::exit;
+use hopeval_cluster::supervise::{self, Grace};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+impl Session<'_> {
+    /// Runs one generation to its end in children, and returns the exit code of the whole.
+    pub(super) fn start_children(&self, run: &str) -> Result<u8> {
+        let program = std::env::current_exe()?;
+        // Whoever has not noticed a loss within the stall bound will not notice it.
+        let grace = Grace::default();
+        let grace = Grace { notice: grace.notice.min(self.mesh.membership()?.stall_bound), ..grace };
+        self.interrupts.joined();
+        let command = |process: usize, hosts: &[String]| self.child(&program, run, process, hosts);
+        let processes = self.mesh.processes as usize;
+        let ending = supervise::supervise(processes, grace, self.interrupts.signals(), command)?;
+        let code = ending.code();
+        if code == exit::RESUMABLE {
+            for (process, end) in ending.children.iter().enumerate() {
+                print::note(&format!("process {process} {end}"));
+            }
+            print::note(&format!("interrupted: `hopeval resume {run}` goes on from the last commit"));
+        }
+        Ok(code)
+    }
+
+    /// The command line of a child.
+    fn child(&self, program: &Path, run: &str, process: usize, hosts: &[String]) -> Command {
+        let mesh = self.mesh;
+        let mut command = Command::new(program);
+        command.args(["resume", run, "--quiet", "--store", &self.arguments.store]);
+        if let Some(cache) = &self.arguments.cache {
+            command.arg("--cache").arg(cache);
+        }
+        command.args(["--workers", &mesh.workers.to_string(), "--processes", &mesh.processes.to_string()]);
+        command.args(["--process", &process.to_string(), "--hosts", &hosts.join(",")]);
+        command.args(["--stall-bound", &mesh.stall_bound.to_string()]);
+        command.args(["--mesh-deadline", &mesh.mesh_deadline.to_string()]);
+        if let Some(address) = mesh.metrics {
+            // Each process has counters of its own, and so an address of its own: the ports that follow.
+            let port = address.port().saturating_add(process as u16);
+            command.args(["--metrics", &SocketAddr::new(address.ip(), port).to_string()]);
+        }
+        command
+    }
+}

@@ -1,0 +1,35 @@
+//! Tables that commands print; all paste into Markdown.
+
+pub(super) mod by_measure;
+pub(super) mod costs;
+pub(super) mod differences;
+pub(super) mod incurred;
+pub(super) mod measures;
+pub(super) mod replicates;
+pub(super) mod requests;
+pub(super) mod selection;
+
+use comfy_table::Table;
+use comfy_table::presets::ASCII_MARKDOWN;
+
+/// Stands where a figure is not known, or makes no sense.
+pub(crate) const UNKNOWN: &str = "–";
+
+/// A Markdown table.
+pub(crate) fn markdown(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+/// A figure with its standard error, as far as they are known.
+fn estimate(value: Option<f64>, stderr: Option<f64>) -> String {
+    match (value, stderr) {
+        (Some(value), Some(stderr)) => format!("{value:.4} ± {stderr:.4}"),
+        (Some(value), None) => format!("{value:.4}"),
+        _ => UNKNOWN.to_owned(),
+    }
+}

@@ -1,0 +1,164 @@
+//! The costs of a question under each configuration.
+//!
+//! The last two tables have the columns of PromptRank's table A2 (Khalifa et al. 2023, appendix D.1) and of
+//! EfficientRAG's table 4 (Zhuang et al. 2024, section 5.2). Both time one query at a time, so their times come from
+//! runs of the mode `latency` alone; where a figure is not known, or was not measured so, there is a dash.
+
+use super::incurred::incurred;
+use super::{UNKNOWN, markdown};
+use hopeval_jobs::accounting::{Account, Accounting, Latency, Times};
+use hopeval_jobs::job::Mode;
+use hopeval_methods::Kind;
+
+/// A figure to `digits` places, or a dash where it is not known.
+fn known(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{value:.digits$}"))
+}
+
+/// A number of parameters, as papers have it.
+fn size(parameters: Option<u64>) -> String {
+    let scaled = |n: u64| match n {
+        1_000_000_000.. => format!("{:.1}B", n as f64 / 1e9),
+        1_000_000.. => format!("{:.1}M", n as f64 / 1e6),
+        1_000.. => format!("{:.0}K", n as f64 / 1e3),
+        _ => n.to_string(),
+    };
+    parameters.map_or_else(|| UNKNOWN.to_owned(), scaled)
+}
+
+/// A configuration's name, and that it is a control where it is one.
+fn name(account: &Account) -> String {
+    let suffix = if account.control.is_some() { " (control)" } else { "" };
+    format!("{}{suffix}", account.configuration)
+}
+
+/// All of them.
+pub(crate) fn tables(accounting: &Accounting) -> String {
+    let Accounting { run, job, title, mode, questions, passages, workers, configurations, incurred: services } =
+        accounting;
+    let mut text = title.as_ref().map_or_else(String::new, |title| format!("{title}\n\n"));
+    text.push_str(&format!(
+        "run {run}: {job}\n{questions} questions, {passages} passages, mode {}, workers: {workers}\n",
+        mode.name()
+    ));
+    let mut section = |heading: &str, table: String| text.push_str(&format!("\n{heading}\n\n{table}\n"));
+    section("calls, means over a configuration's n questions", calls(configurations));
+    section("tokens and operations of a question, as if nothing were shared", work(configurations));
+    section(
+        "cost of a question in seconds: attributed (unshared, at this run's rates) and isolated (alone)",
+        cost(configurations),
+    );
+    let timed = match mode {
+        Mode::Latency => "latency in seconds, one question at a time",
+        Mode::Throughput => "latency in seconds, many questions in flight: not those of a single user",
+    };
+    section(timed, latencies(configurations));
+    section("as PromptRank's table A2", table_a2(configurations));
+    section("as EfficientRAG's table 4", table_4(configurations));
+    if *mode == Mode::Throughput {
+        text.push_str("\nquery time, latency and use of the device are measured by `hopeval run --mode latency`\n");
+    }
+    text.push_str(&incurred(services));
+    text
+}
+
+fn calls(accounts: &[Account]) -> String {
+    let asked = |kind: &Kind| accounts.iter().any(|account| account.calls_of(*kind) > 0.0);
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(asked).collect();
+    let mut header = vec!["configuration", "n", "coverage", "iterations", "rounds"];
+    header.extend(kinds.iter().map(|kind| kind.name()));
+    header.extend(["passages retrieved", "passages kept"]);
+    let rows = accounts.iter().map(|account| {
+        let mut cells = vec![name(account), account.n.to_string(), known(account.coverage, 3)];
+        cells.extend([known(account.iterations, 2), known(account.rounds, 2)]);
+        cells.extend(kinds.iter().map(|&kind| known(Some(account.calls_of(kind)), 2)));
+        cells.extend([known(account.passages_retrieved, 2), known(account.passages_kept, 2)]);
+        cells
+    });
+    markdown(&header, rows)
+}
+
+fn work(accounts: &[Account]) -> String {
+    let rows = accounts.iter().map(|account| {
+        let needed = &account.attributed;
+        let tokens = [needed.prompt_tokens, needed.completion_tokens, needed.scored_tokens];
+        let mut cells = vec![name(account)];
+        cells.extend(tokens.map(|tokens| format!("{tokens:.1}")));
+        cells.push(format!("{:.3e}", needed.operations));
+        cells.push(known(account.calls.iter().map(|calls| calls.cut).sum(), 2));
+        cells
+    });
+    let header =
+        ["configuration", "prompt tokens", "completion tokens", "scored tokens", "operations", "requests cut to fit"];
+    markdown(&header, rows)
+}
+
+fn cost(accounts: &[Account]) -> String {
+    let mut header = vec![
+        "configuration",
+        "parameters",
+        "attributed, services",
+        "attributed, device",
+        "isolated, wall",
+        "isolated, device",
+    ];
+    let priced = accounts.iter().any(|account| account.attributed.money.is_some());
+    if priced {
+        header.extend(["attributed, money", "isolated, money"]);
+    }
+    let counted = accounts.iter().any(|account| account.attributed.energy_j.is_some());
+    if counted {
+        header.push("attributed, joules");
+    }
+    let rows = accounts.iter().map(|account| {
+        let (needed, alone) = (&account.attributed, account.isolated);
+        let mut cells = vec![name(account), size(account.parameters)];
+        cells.extend([known(needed.service_s, 6), known(needed.device_s, 6)]);
+        cells.extend([known(alone.map(|alone| alone.wall_s), 6), known(alone.and_then(|alone| alone.device_s), 6)]);
+        if priced {
+            cells.extend([known(needed.money, 9), known(alone.and_then(|alone| alone.money), 9)]);
+        }
+        if counted {
+            cells.push(known(needed.energy_j, 3));
+        }
+        cells
+    });
+    markdown(&header, rows)
+}
+
+fn latencies(accounts: &[Account]) -> String {
+    let rows = accounts.iter().flat_map(|account| {
+        let times =
+            |latency: &Latency| [("service", latency.service), ("queue", latency.queue), ("wall", latency.wall)];
+        let rows = account.latency.iter().flat_map(move |latency| times(latency).map(|row| (latency.n, row)));
+        rows.map(|(n, (what, Times { mean, p50, p90, p99 }))| {
+            let mut cells = vec![name(account), n.to_string(), what.to_owned()];
+            cells.extend([mean, p50, p90, p99].map(|seconds| format!("{seconds:.6}")));
+            cells
+        })
+    });
+    markdown(&["configuration", "n", "time", "mean", "p50", "p90", "p99"], rows)
+}
+
+fn table_a2(accounts: &[Account]) -> String {
+    let rows = accounts.iter().map(|account| {
+        let time = account.isolated.map(|alone| alone.wall_s);
+        vec![name(account), size(account.parameters), known(time, 4)]
+    });
+    markdown(&["system", "#params", "avg. query time (s)"], rows)
+}
+
+fn table_4(accounts: &[Account]) -> String {
+    let rows = accounts.iter().map(|account| {
+        let alone = account.isolated;
+        let busy = alone.and_then(|alone| alone.device_use).map(|share| 100.0 * share);
+        vec![
+            name(account),
+            known(Some(account.calls_of(Kind::Generate)), 2),
+            known(account.iterations, 2),
+            known(alone.map(|alone| alone.wall_s), 4),
+            known(busy, 2),
+        ]
+    });
+    markdown(&["method", "# LLM calls", "# iterations", "latency (s)", "device use (%)"], rows)
+}

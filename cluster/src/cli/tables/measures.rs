@@ -1,0 +1,104 @@
+//! The measures of a run.
+
+use super::{UNKNOWN, estimate, markdown};
+use hopeval_jobs::run::Open;
+use hopeval_jobs::show::Shown;
+use hopeval_results::tables::MeasureRow;
+use std::collections::BTreeMap;
+
+/// The measures of a run that are shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    /// Names; the headline ones when empty.
+    pub(crate) measures: Vec<String>,
+    /// The stratum; `all` when none.
+    pub(crate) stratum: Option<String>,
+}
+
+/// Whether a measure is shown unless the user names measures: answers, all-gold and fractional recall, MRR, recall of
+/// chunks and their number where a job asks for them.
+fn is_headline(measure: &str) -> bool {
+    matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
+        || measure.starts_with("recall_")
+        || measure.starts_with("answer_recall@")
+}
+
+/// The measures of a run as tables that paste into Markdown, one per context mode: those are never ranked together.
+/// Controls have tables of their own.
+pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
+    let stratum = choice.stratum.as_deref().unwrap_or("all");
+    let wanted = |name: &str| {
+        if choice.measures.is_empty() { is_headline(name) } else { choice.measures.iter().any(|m| m == name) }
+    };
+    let rows: Vec<&MeasureRow> =
+        shown.measures.iter().filter(|row| row.stratum == stratum && wanted(&row.measure)).collect();
+    // In the set's order, as far as any configuration has a value.
+    let has_value = |name: &&str| rows.iter().any(|row| row.n > 0 && row.measure == **name);
+    let columns: Vec<&str> = run.judge.set().names().iter().map(String::as_str).filter(has_value).collect();
+    let mut modes: BTreeMap<(&str, bool), BTreeMap<usize, Vec<&MeasureRow>>> = BTreeMap::new();
+    let position = |name: &str| run.resolved.configurations.iter().position(|c| c.name == name).unwrap_or(usize::MAX);
+    let control =
+        |at: usize| run.resolved.configurations.get(at).and_then(|configuration| configuration.control.as_deref());
+    for row in &rows {
+        let at = position(&row.configuration);
+        modes.entry((&row.context_mode, control(at).is_some())).or_default().entry(at).or_default().push(row);
+    }
+    let mut text = heading(run, shown, stratum);
+    for ((mode, controls), configurations) in modes {
+        text.push_str(&format!("\ncontext mode: {mode}{}\n\n", if controls { ", controls" } else { "" }));
+        let mut header = vec!["configuration"];
+        header.extend(controls.then_some("control"));
+        header.extend(["n", "coverage"]);
+        header.extend(&columns);
+        let body = configurations.into_iter().map(|(at, rows)| {
+            let n = rows.iter().map(|row| row.n).max().unwrap_or(0);
+            let coverage = rows.iter().find_map(|row| row.coverage);
+            let mut cells = vec![rows[0].configuration.clone()];
+            cells.extend(control(at).map(str::to_owned));
+            cells.push(n.to_string());
+            cells.push(coverage.map_or(UNKNOWN.to_owned(), |share| format!("{share:.3}")));
+            cells.extend(columns.iter().map(|measure| {
+                rows.iter()
+                    .find(|row| row.measure == **measure)
+                    .map_or(UNKNOWN.to_owned(), |row| estimate(row.value, row.stderr))
+            }));
+            cells
+        });
+        text.push_str(&markdown(&header, body));
+        text.push('\n');
+    }
+    text
+}
+
+fn heading(run: &Open, shown: &Shown, stratum: &str) -> String {
+    let resolved = &run.resolved;
+    let mut text = resolved.job.title.as_ref().map_or_else(String::new, |title| format!("{title}\n\n"));
+    text.push_str(&format!("run {}: {}", run.id(), run.record.job));
+    if resolved.job.dataset.world.is_some() {
+        text.push_str(" (generated world)");
+    }
+    text.push_str(&format!(
+        "\n{} questions, {} passages, links: {}, profile {}, stratum {stratum}",
+        resolved.prepared.questions,
+        resolved.passages,
+        resolved.links,
+        run.judge.set().profile()
+    ));
+    if resolved.prepared.quarantined > 0 {
+        text.push_str(&format!("; {} rows set aside", resolved.prepared.quarantined));
+    }
+    if resolved.prepared.left_out > 0 {
+        text.push_str(&format!("; {} questions left out", resolved.prepared.left_out));
+    }
+    if resolved.prepared.missing_candidates > 0 {
+        text.push_str(&format!("; {} candidates are not in the corpus", resolved.prepared.missing_candidates));
+    }
+    if !shown.finished {
+        text.push_str(&format!(
+            "\nnot finished: {} of {} outcomes, as of commit {}",
+            shown.outcomes, shown.expected, shown.commits
+        ));
+    }
+    text.push('\n');
+    text
+}

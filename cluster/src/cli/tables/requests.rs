@@ -1,0 +1,28 @@
+//! The requests that a job would make.
+
+use super::{UNKNOWN, markdown};
+use hopeval_jobs::plan::Plan;
+use std::collections::BTreeSet;
+
+/// Services and kinds in rows; tokens in columns where the job has models.
+pub(crate) fn table(plan: &Plan) -> String {
+    let names: BTreeSet<&String> = plan.first_round.keys().chain(plan.estimated.keys()).collect();
+    let has_models = !plan.estimated_tokens.is_empty();
+    let rows = names.into_iter().map(|name| {
+        let first = plan.first_round.get(name).copied().unwrap_or_default();
+        let known = |n: Option<u64>| n.map_or(UNKNOWN.to_owned(), |n| n.to_string());
+        let tokens = plan.estimated_tokens.get(name);
+        let mut cells = vec![name.clone()];
+        cells.extend([first.asked, first.unique, first.journalled].map(|n| n.to_string()));
+        cells.push(known(plan.estimated.get(name).copied()));
+        if has_models {
+            cells.extend([tokens.map(|t| t.prompt), tokens.map(|t| t.completion), tokens.map(|t| t.scored)].map(known));
+        }
+        cells
+    });
+    let mut header = vec!["requests", "first round", "unique", "in the journal", "all rounds (estimate)"];
+    if has_models {
+        header.extend(["prompt tokens", "written at most", "scored tokens"]);
+    }
+    markdown(&header, rows)
+}

@@ -1,0 +1,51 @@
+//! The selection that a search committed, with its best candidates.
+
+use super::{UNKNOWN, estimate, markdown};
+use hopeval_jobs::choices::selection::Selection;
+use hopeval_jobs::run::Open;
+use hopeval_jobs::tune::search::{Committed, Search};
+use serde_json::Value;
+
+/// Candidates that a table shows: the paper's (table A1) has ten.
+const SHOWN: usize = 10;
+
+/// The selection, and the name of its object.
+pub(crate) fn table(search: &Search, run: &Open, committed: &Committed, object: &str) -> String {
+    let Committed { selection, new } = committed;
+    let more = selection.candidates.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("and {more} more\n") } else { String::new() };
+    let when = if *new { "committed" } else { "was committed before" };
+    format!("{}\n\n{}\n{more}\n{when}: {object}\n", heading(search, run, selection), candidates(selection))
+}
+
+fn heading(search: &Search, run: &Open, selection: &Selection) -> String {
+    let mut text = format!(
+        "selection {}: `{}` by {} over {} questions, run {}",
+        selection.name,
+        selection.parameter,
+        selection.measure,
+        selection.sample.len(),
+        run.id()
+    );
+    if let Some(generated) = &search.generated {
+        text.push_str(&format!(
+            "\n{} draws gave {} different candidates; {} left a blank empty; {} were not in the journal",
+            generated.draws, generated.candidates, generated.empty, generated.computed
+        ));
+    }
+    text
+}
+
+fn candidates(selection: &Selection) -> String {
+    let rows = selection.candidates.iter().take(SHOWN).enumerate().map(|(n, candidate)| {
+        let draws = if candidate.draws == 0 { UNKNOWN.to_owned() } else { candidate.draws.to_string() };
+        let figure = estimate(candidate.score, candidate.stderr);
+        vec![(n + 1).to_string(), figure, candidate.n.to_string(), draws, text(&candidate.value)]
+    });
+    markdown(&["rank", &selection.measure, "n", "draws", "candidate"], rows)
+}
+
+/// A value on one line of a table.
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned).replace('|', "\\|")
+}

@@ -1,0 +1,66 @@
+//! The models that `train` makes: each has a script and a file of rows of its name.
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use std::path::Path;
+
+/// A model that can be trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Model {
+    /// Scores paths by the likelihood of the question (PromptRank).
+    Scorer,
+    /// Labels the words of a chunk that matter, and the chunk (EfficientRAG).
+    Labeler,
+    /// Makes the next hop's query of what was found (EfficientRAG).
+    Filter,
+    /// Finds the answer's span.
+    Reader,
+    /// Makes vectors for dense retrieval.
+    Encoder,
+}
+
+impl Model {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Scorer => "scorer",
+            Self::Labeler => "labeler",
+            Self::Filter => "filter",
+            Self::Reader => "reader",
+            Self::Encoder => "encoder",
+        }
+    }
+
+    pub(super) fn script(self) -> String {
+        format!("{}.py", self.name())
+    }
+
+    fn rows(self) -> String {
+        format!("{}.parquet", self.name())
+    }
+
+    /// The commands that make the rows, for messages.
+    fn made_by(self) -> &'static str {
+        match self {
+            Self::Scorer | Self::Reader => {
+                "`hopeval train-data --questions FILE --out DIR` makes it (with --run it does not), \
+                 and ops/train/rows.py of a world"
+            }
+            Self::Labeler | Self::Filter | Self::Encoder => {
+                "`hopeval train-data --out DIR` with --questions FILE or --run RUN makes it, \
+                 and ops/train/rows.py of a world"
+            }
+        }
+    }
+
+    /// Sees that the rows are there, before anything is started.
+    pub(super) fn check_rows(self, folder: &Path) -> Result<()> {
+        let (rows, shown) = (self.rows(), folder.display());
+        if !folder.is_dir() {
+            bail!("--rows {shown}: there is no such folder, and {rows} is needed in it\nhint: {}", self.made_by());
+        }
+        if !folder.join(&rows).is_file() {
+            bail!("--rows {shown}: there is no {rows} in this folder\nhint: {}", self.made_by());
+        }
+        Ok(())
+    }
+}

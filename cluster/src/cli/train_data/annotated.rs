@@ -1,0 +1,75 @@
+//! Training data from a run whose language model annotated its questions.
+
+use super::TrainDataArguments;
+use crate::cli::options::PlaceArguments;
+use crate::print;
+use anyhow::{Context, Result, bail};
+use hopeval_construct::{Ended, Library, Report, Settings, Tables, annotated_rows};
+use hopeval_jobs::run::Open;
+use hopeval_jobs::tables;
+use hopeval_results::Log;
+
+/// The method whose outcomes are annotations.
+const ANNOTATES: &str = "efficientrag_data";
+
+pub(super) fn construct_annotated(
+    places: &PlaceArguments,
+    arguments: &TrainDataArguments,
+    run: &str,
+    settings: &Settings,
+) -> Result<Report> {
+    let run = places.open_run(run)?;
+    let log = Log::open(&run.places.store, run.id())?;
+    let position = configuration(&run, arguments.configuration.as_deref())?;
+    let library = Library::unsearched(&run.company.catalogue.corpus);
+    let mut made = Report::default();
+    let mut files = Tables::of_hops(&arguments.out)?;
+    let mut wrong = None;
+    tables::judged(&run, &log, &mut |_, outcome, _| {
+        if outcome.configuration as usize == position && wrong.is_none() {
+            let ended = Ended {
+                question: &outcome.question,
+                status: &outcome.status,
+                message: outcome.message.as_deref(),
+                annotation: outcome.answer.as_deref(),
+            };
+            let rows = annotated_rows(&ended, &library, settings, &mut made);
+            wrong = rows.and_then(|rows| files.extend(rows)).err();
+        }
+        Ok(())
+    })?;
+    if let Some(error) = wrong {
+        return Err(error.into());
+    }
+    files.finish(&made)?;
+    let expected = run.resolved.prepared.questions;
+    if made.questions < expected {
+        let open = expected - made.questions;
+        print::note(&format!("{open} of {expected} questions have no outcome yet: `hopeval resume {}`", run.id()));
+    }
+    Ok(made)
+}
+
+/// The position of the configuration whose outcomes are annotations.
+fn configuration(run: &Open, wanted: Option<&str>) -> Result<usize> {
+    let names = run.names();
+    let annotates = |at: &usize| run.company.methods[*at].kind() == ANNOTATES;
+    let fitting: Vec<usize> = (0..names.len()).filter(annotates).collect();
+    let listed = fitting.iter().map(|&at| names[at].as_str()).collect::<Vec<_>>().join(", ");
+    if fitting.is_empty() {
+        bail!("run {} has no configuration of `{ANNOTATES}`; it has {}", run.id(), names.join(", "));
+    }
+    match (wanted, fitting.as_slice()) {
+        (None, [only]) => Ok(*only),
+        (None, _) => bail!(
+            "run {} has several configurations of `{ANNOTATES}`; name one with --configuration: {listed}",
+            run.id()
+        ),
+        (Some(name), _) => {
+            let found = fitting.iter().find(|&&at| names[at] == name);
+            found
+                .copied()
+                .with_context(|| format!("no configuration `{name}` of `{ANNOTATES}`; run {} has {listed}", run.id()))
+        }
+    }
+}

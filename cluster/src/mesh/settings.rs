@@ -1,0 +1,112 @@
+//! The settings of a mesh, and what they say of processes that knock.
+
+use std::time::Duration;
+
+use super::hello::{Hello, Kind, Nonce};
+use super::{Absent, MeshError, Refusal, Role};
+
+/// Settings that every process of a mesh is given beforehand.
+#[derive(Debug, Clone)]
+pub struct MeshSettings {
+    /// Index of this process.
+    pub process: usize,
+    /// Address of every process as `host:port`, the same list everywhere; the index is the process.
+    pub hosts: Vec<String>,
+    /// Timely workers in each process.
+    pub workers: usize,
+    /// Secret of the run, the same everywhere.
+    pub token: [u8; 32],
+    /// How long forming may take.
+    pub deadline: Duration,
+}
+
+impl MeshSettings {
+    /// Whether a process with these settings can take the role.
+    pub(super) fn check(&self, role: &Role) -> Result<(), MeshError> {
+        let wrong = if self.hosts.is_empty() {
+            "the list of hosts is empty"
+        } else if self.process >= self.hosts.len() {
+            "the index of this process is not in the list of hosts"
+        } else if self.workers == 0 {
+            "a process needs a worker"
+        } else if u32::try_from(self.hosts.len().max(self.workers)).is_err() {
+            "there are too many processes or workers"
+        } else if (self.process == 0) != matches!(role, Role::Lead(_)) {
+            "process 0 leads, and only process 0"
+        } else if self.hosts.len() == 1 {
+            // One process alone listens nowhere.
+            return Ok(());
+        } else {
+            return check_hosts(&self.hosts);
+        };
+        Err(MeshError::Settings(wrong))
+    }
+
+    /// The process as it is named when it is missing.
+    pub(super) fn absent(&self, process: usize) -> Absent {
+        Absent { process, address: self.hosts.get(process).cloned().unwrap_or_default() }
+    }
+
+    /// The hello to another process.
+    pub(super) fn hello(&self, kind: Kind, to: usize, nonce: Nonce) -> Hello {
+        // `check` has seen that the numbers fit.
+        Hello {
+            kind,
+            from: self.process as u32,
+            to: to as u32,
+            processes: self.hosts.len() as u32,
+            workers: self.workers as u32,
+            token: self.token,
+            nonce,
+        }
+    }
+
+    /// Whether a hello may come in, as far as the settings tell. The token comes first: who does not have it learns
+    /// nothing else.
+    pub(super) fn judge(&self, hello: &Hello) -> Result<(), Refusal> {
+        let ours = self.hello(hello.kind, hello.from as usize, [0; 16]);
+        if hello.token != ours.token {
+            return Err(Refusal::Token);
+        }
+        if hello.to != ours.from {
+            return Err(Refusal::Misaddressed { ours: ours.from, wanted: hello.to });
+        }
+        if hello.processes != ours.processes {
+            return Err(Refusal::Processes { ours: ours.processes, theirs: hello.processes });
+        }
+        if hello.workers != ours.workers {
+            return Err(Refusal::Workers { ours: ours.workers, theirs: hello.workers });
+        }
+        // Connections go from higher indices to lower ones.
+        if hello.from <= ours.from || hello.from >= ours.processes {
+            return Err(Refusal::OutOfRange { process: hello.from, processes: ours.processes });
+        }
+        Ok(())
+    }
+}
+
+/// Whether every process of `hosts` can be reached as it is written there, so far as that can be told without asking
+/// the network.
+///
+/// # Errors
+/// [`MeshError::Address`].
+pub fn check_hosts(hosts: &[String]) -> Result<(), MeshError> {
+    for (process, address) in hosts.iter().enumerate() {
+        let wrong = match address.rsplit_once(':') {
+            None => Some("has no port"),
+            Some((host, _)) if host.is_empty() || host.contains(char::is_whitespace) => Some("names no host"),
+            Some((host, _)) if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) => {
+                Some("is an IPv6 address without brackets")
+            }
+            Some((_, port)) if port.parse::<u16>().map_or(true, |port| port == 0) => {
+                Some("has no port from 1 to 65535")
+            }
+            Some(_) if hosts[..process].contains(address) => Some("is there twice"),
+            Some(_) => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(MeshError::Address { address: address.clone(), wrong });
+        }
+    }
+    Ok(())
+}

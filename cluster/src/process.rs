@@ -1,0 +1,102 @@
+//! One process of a run in one generation, with its workers: the one place that knows both a mesh and a run.
+//!
+//! ```text
+//!   join           process 0: find the run, fence --welcome--> the others open it; all: services, the generation
+//!   start_workers  make the dense indexes that a host lacks, build, step until the dataflow is done
+//!   supervise      act upon the events of workers, pulse and generation
+//!   close          wait until the other sides close their sockets too ----> goodbye
+//!   finish         process 0: final tables
+//!
+//!   drain: admit no more, be quiet --all are--> flush what was computed --all have--> exit
+//!   ends early, as resumable: a peer is lost or stalled, a fault that may pass, or all have drained
+//! ```
+//!
+//! A process that ends early exits without unwinding: dropping a capability says "complete", which would be a lie.
+
+mod boards;
+mod close;
+mod early_end;
+mod finish;
+mod interrupts;
+mod join;
+mod membership;
+mod supervise;
+mod telemetry;
+mod workers;
+
+use anyhow::Result;
+use early_end::EarlyEnd;
+use hopeval_cluster::pulse::Voice;
+use hopeval_jobs::corpora::Report;
+use hopeval_jobs::run::{Generation, Places};
+use join::GenerationPart;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use supervise::Supervision;
+use workers::WorkerPart;
+
+pub(crate) use interrupts::Interrupts;
+pub(crate) use membership::Membership;
+pub(crate) use telemetry::serve_metrics;
+
+/// How often the process looks whether something happened.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A process that takes part in generations of runs.
+pub(crate) struct Process<'a> {
+    /// Its places.
+    pub(crate) places: &'a Places,
+    /// How it takes part.
+    pub(crate) membership: Membership,
+    /// Its signals.
+    pub(crate) interrupts: &'a Interrupts,
+    /// Shows how far a stage is.
+    pub(crate) report: Report<'a>,
+    /// Is called once, when the first worker has built its dataflow.
+    pub(crate) watch: &'a dyn Fn(&Generation),
+}
+
+/// The end of a process that did its part.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessEnd {
+    /// Its run.
+    pub(crate) run: String,
+    /// Failed outcomes and all outcomes; for process 0, which wrote the tables.
+    pub(crate) outcomes: Option<(u64, u64)>,
+}
+
+impl Process<'_> {
+    /// Lives through one generation of a run. Process 0 is given the run, `lead`.
+    ///
+    /// # Errors
+    /// Anything wrong before the dataflow runs. Afterwards an early end exits the process.
+    pub(crate) fn live(&self, lead: Option<String>) -> Result<ProcessEnd> {
+        let (events, happened) = channel();
+        let GenerationPart { comms, allocators, pulse, generation, ledger } = self.join(lead, &events)?;
+        let voice = pulse.voice();
+        self.drain_on_signal(&generation, &voice);
+        let early = EarlyEnd { run: generation.run.id().to_owned(), leads: ledger.is_some() };
+        let part = WorkerPart::new(&generation, self.interrupts, self.membership.stall_bound, events);
+        let workers = part.start_workers(allocators)?;
+        Supervision::new(self, &generation, &voice, &early).supervise(&happened);
+        close::close(workers, comms, &happened, &early)?;
+        pulse.goodbye();
+        boards::log();
+        let outcomes = ledger.map(|ledger| self.finish(&generation, ledger, &early)).transpose()?;
+        Ok(ProcessEnd { run: early.run, outcomes })
+    }
+
+    /// From now on the first signal stops admission here, and the pulse tells the other processes.
+    fn drain_on_signal(&self, generation: &Arc<Generation>, voice: &Voice) {
+        // A process that lives through several generations, one after the other, must not hold on to those that are
+        // over.
+        let (generation, voice) = (Arc::downgrade(generation), voice.clone());
+        self.interrupts.signals().on_drain(move || {
+            if let Some(generation) = generation.upgrade() {
+                generation.drain();
+                voice.drain();
+            }
+        });
+    }
+}

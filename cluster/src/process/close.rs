@@ -1,0 +1,39 @@
+//! Joins the workers and closes the sockets of the mesh.
+
+use super::LOOK;
+use super::early_end::EarlyEnd;
+use super::supervise::Event;
+use anyhow::{Result, anyhow};
+use hopeval_cluster::mesh::Comms;
+use hopeval_cluster::pulse::Verdict;
+use std::sync::mpsc::{Receiver, channel};
+use timely::communication::WorkerGuards;
+
+/// Waits for the other sides, so also now a peer may be lost, or stop for good.
+pub(super) fn close(
+    guards: WorkerGuards<()>,
+    comms: Comms,
+    happened: &Receiver<Event>,
+    early: &EarlyEnd,
+) -> Result<()> {
+    let (closed, closing) = channel();
+    std::thread::Builder::new().name("closing".to_owned()).spawn(move || {
+        let workers: Result<Vec<()>, String> = guards.join().into_iter().collect();
+        drop(closed.send((workers, comms.close())));
+    })?;
+    let (workers, sockets) = loop {
+        if let Ok(ended) = closing.recv_timeout(LOOK) {
+            break ended;
+        }
+        if let Ok(Event::Verdict(verdict @ (Verdict::PeerLost { .. } | Verdict::PeerStalled { .. }))) =
+            happened.try_recv()
+        {
+            early.interrupted(&verdict.to_string());
+        }
+    };
+    workers.map_err(|message| anyhow!("a worker ended badly: {message}"))?;
+    if let Err(error) = sockets {
+        tracing::warn!(%error, "a socket thread ended badly after the work was done");
+    }
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! Ends a run in process 0: waits for the last commit and writes the final tables.
+
+use super::Process;
+use super::early_end::EarlyEnd;
+use super::join::CommitThread;
+use anyhow::{Context, Result, anyhow};
+use hopeval_jobs::run::Generation;
+use hopeval_jobs::tables;
+
+impl Process<'_> {
+    /// Returns how many outcomes failed, and how many there are.
+    pub(super) fn finish(&self, generation: &Generation, thread: CommitThread, early: &EarlyEnd) -> Result<(u64, u64)> {
+        let CommitThread { ledger, committer } = thread;
+        let log = ledger.join().map_err(|_| anyhow!("the ledger's thread panicked"))?;
+        if let Some(error) = generation.fault.take() {
+            early.fault(&error);
+        }
+        let mut log = log.context("the ledger ended without its log")?;
+        let processes = self.membership.hosts.len();
+        let mesh = (processes as u32, (processes * self.membership.workers) as u32);
+        let report = |done| (self.report)("tables", done);
+        let finished = tables::finish(&generation.run, &mut log, generation.number, &committer, mesh, &report)
+            .unwrap_or_else(|error| early.fault(&error));
+        Ok((finished.failed, finished.outcomes))
+    }
+}

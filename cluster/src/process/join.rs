@@ -1,0 +1,99 @@
+//! Joins a generation: forms the mesh, opens the run everywhere, begins to beat.
+
+use super::Process;
+use super::supervise::Event;
+use crate::committer::committer;
+use anyhow::{Context, Result};
+use hopeval_cluster::mesh::{self, Comms, Role};
+use hopeval_cluster::pulse::{Link, Pulse, PulseSettings};
+use hopeval_jobs::run::{self, Generation, Ledger, Open};
+use hopeval_operators::Counters;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+use timely::communication::allocator::AllocatorBuilder;
+
+/// The message of process 0 to the others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Welcome {
+    run: String,
+    generation: u64,
+}
+
+/// This process's part in a generation, before its workers start.
+pub(super) struct GenerationPart {
+    /// Sockets of the mesh.
+    pub(super) comms: Comms,
+    /// For the workers.
+    pub(super) allocators: Vec<AllocatorBuilder>,
+    /// Beats already.
+    pub(super) pulse: Pulse,
+    /// The generation, its run open.
+    pub(super) generation: Arc<Generation>,
+    /// For process 0: what commits, and under which name.
+    pub(super) ledger: Option<CommitThread>,
+}
+
+/// The ledger's thread, and the name that it commits under.
+pub(super) struct CommitThread {
+    /// The thread.
+    pub(super) ledger: Ledger,
+    /// The name.
+    pub(super) committer: String,
+}
+
+/// The counters of this process, once it has a generation.
+type Beats = Arc<OnceLock<Arc<Counters>>>;
+
+impl Process<'_> {
+    /// Joins the generation that process 0 begins of its run, `lead`.
+    pub(super) fn join(&self, lead: Option<String>, events: &Sender<Event>) -> Result<GenerationPart> {
+        let committer = committer();
+        let (role, opened) = match lead {
+            Some(run) => self.lead(run, &committer).map(|(role, open)| (role, Some(open)))?,
+            None => (Role::Follow, None),
+        };
+        let leads = opened.is_some();
+        let formed = mesh::form(&self.membership.settings(), role).context("the mesh was not formed")?;
+        let welcome: Welcome = serde_json::from_slice(&formed.welcome)?;
+        // The beat starts before the run is opened: opening and preparing may build an index, and only silence counts
+        // until the first step.
+        let beats = Beats::default();
+        let pulse = self.start_pulse(formed.pulse, &beats, events)?;
+        let open = match opened {
+            Some(open) => open,
+            None => Open::open(self.places, &welcome.run, self.report)?,
+        };
+        // Here, where progress can be shown.
+        open.open_services(self.report)?;
+        open.spread_services(self.membership.workers)?;
+        let (generation, ledger) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
+        let generation = Arc::new(generation);
+        let _ = beats.set(Arc::clone(&generation.counters));
+        let ledger = ledger.map(|ledger| CommitThread { ledger, committer });
+        Ok(GenerationPart { comms: formed.comms, allocators: formed.allocators, pulse, generation, ledger })
+    }
+
+    /// Opens the run and begins a generation of it.
+    fn lead(&self, run: String, committer: &str) -> Result<(Role, Open)> {
+        self.interrupts.found(&run);
+        let open = Open::open(self.places, &run, self.report)?;
+        let processes = self.membership.hosts.len();
+        let workers = self.membership.workers;
+        let generation = run::fence(&self.places.store, &open.record, committer, processes, workers)?;
+        let welcome = serde_json::to_vec(&Welcome { run, generation })?;
+        Ok((Role::Lead(welcome), open))
+    }
+
+    fn start_pulse(&self, link: Link, beats: &Beats, events: &Sender<Event>) -> Result<Pulse> {
+        let (sampled, verdicts) = (Arc::clone(beats), events.clone());
+        let pulse = Pulse::start(
+            link,
+            PulseSettings { stall_bound: self.membership.stall_bound },
+            move || sampled.get().map_or(0, |counters| counters.beats.load(Ordering::Relaxed)),
+            move |verdict| drop(verdicts.send(Event::Verdict(verdict))),
+        )?;
+        Ok(pulse)
+    }
+}

@@ -1,0 +1,104 @@
+//! Supervises the workers of a process until all are done.
+//!
+//! | event | does |
+//! | --- | --- |
+//! | first worker ready | calls `watch`; indexes are no longer reported |
+//! | worker done | one less to wait for |
+//! | worker failed, fault of the generation | ends the process |
+//! | verdict: drain | drains, as a signal does |
+//! | verdict: flush | has written what was computed |
+//! | verdict: stop now, peer lost, peer stalled | ends the process as resumable |
+//! | generation quiet, or flushed | tells the pulse, once |
+
+use super::early_end::EarlyEnd;
+use super::{LOOK, Process};
+use hopeval_cluster::pulse::{Verdict, Voice};
+use hopeval_jobs::JobError;
+use hopeval_jobs::run::Generation;
+use std::sync::mpsc::Receiver;
+
+/// Something that happened on another thread.
+pub(super) enum Event {
+    /// The pulse says what became of the mesh.
+    Verdict(Verdict),
+    /// A worker has its indexes, and builds its dataflow.
+    WorkerReady,
+    /// A worker's dataflow is done.
+    WorkerDone,
+    /// A worker cannot begin.
+    WorkerFailed(JobError),
+}
+
+/// The main thread while workers run.
+pub(super) struct Supervision<'a> {
+    process: &'a Process<'a>,
+    generation: &'a Generation,
+    voice: &'a Voice,
+    early: &'a EarlyEnd,
+    /// Workers that are not done.
+    running: usize,
+    /// Some worker is ready.
+    ready: bool,
+    /// The pulse was told that the generation is quiet.
+    quiet: bool,
+    /// The pulse was told that everything is written.
+    drained: bool,
+}
+
+impl<'a> Supervision<'a> {
+    pub(super) fn new(
+        process: &'a Process<'a>,
+        generation: &'a Generation,
+        voice: &'a Voice,
+        early: &'a EarlyEnd,
+    ) -> Self {
+        let running = process.membership.workers;
+        Self { process, generation, voice, early, running, ready: false, quiet: false, drained: false }
+    }
+
+    /// Returns when all workers are done.
+    pub(super) fn supervise(mut self, happened: &Receiver<Event>) {
+        while self.running > 0 {
+            if let Ok(event) = happened.recv_timeout(LOOK) {
+                self.handle(event);
+            }
+            self.look();
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::WorkerReady if self.ready => {}
+            Event::WorkerReady => {
+                self.ready = true;
+                (self.process.watch)(self.generation);
+            }
+            Event::WorkerDone => self.running -= 1,
+            Event::WorkerFailed(error) => self.early.fault(&error),
+            Event::Verdict(Verdict::Drain) => self.process.interrupts.signals().drain(),
+            Event::Verdict(Verdict::Flush) => self.generation.flush(),
+            Event::Verdict(Verdict::StopNow) => self.early.interrupted("stopped as asked"),
+            Event::Verdict(verdict @ (Verdict::PeerLost { .. } | Verdict::PeerStalled { .. })) => {
+                self.early.interrupted(&verdict.to_string())
+            }
+        }
+    }
+
+    /// Looks at what the generation tells by its state and not by an event.
+    fn look(&mut self) {
+        if let Some(error) = self.generation.fault.take() {
+            self.early.fault(&error);
+        }
+        if !self.ready {
+            self.generation.building.tell(self.process.report);
+        }
+        if !self.quiet && self.generation.is_quiet() {
+            self.quiet = true;
+            self.voice.quiet();
+        }
+        if !self.drained && self.generation.is_flushed() {
+            self.drained = true;
+            self.voice.drained();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The workers of a process: each prepares, builds its dataflow and steps until it is done.
+
+use super::Interrupts;
+use super::supervise::Event;
+use anyhow::{Result, anyhow};
+use hopeval_cluster::pulse::PulseSettings;
+use hopeval_jobs::JobError;
+use hopeval_jobs::run::Generation;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use timely::WorkerConfig;
+use timely::communication::WorkerGuards;
+use timely::communication::allocator::AllocatorBuilder;
+use timely::worker::Worker;
+
+/// Everything that the workers of a process share.
+pub(super) struct WorkerPart {
+    generation: Arc<Generation>,
+    interrupts: Interrupts,
+    /// Longest pause between two steps, so that the counter of steps goes on.
+    park: Duration,
+    events: Mutex<Sender<Event>>,
+}
+
+impl WorkerPart {
+    pub(super) fn new(
+        generation: &Arc<Generation>,
+        interrupts: &Interrupts,
+        stall_bound: Duration,
+        events: Sender<Event>,
+    ) -> Self {
+        let park = PulseSettings { stall_bound }.interval();
+        Self { generation: Arc::clone(generation), interrupts: interrupts.clone(), park, events: Mutex::new(events) }
+    }
+
+    /// Starts a worker for each allocator.
+    pub(super) fn start_workers(self, allocators: Vec<AllocatorBuilder>) -> Result<WorkerGuards<()>> {
+        timely::execute::execute_from(allocators, Box::new(()), WorkerConfig::default(), move |worker| self.run(worker))
+            .map_err(|message| anyhow!("the workers cannot be started: {message}"))
+    }
+
+    fn run(&self, worker: &mut Worker) {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = self.build(worker, &events) {
+            let _ = events.send(Event::WorkerFailed(error));
+            // The process is about to exit; nothing may be dropped until then.
+            loop {
+                std::thread::park();
+            }
+        }
+        while worker.has_dataflows() {
+            worker.step_or_park(Some(self.park));
+            self.generation.counters.beats.fetch_add(1, Ordering::Relaxed);
+        }
+        let _ = events.send(Event::WorkerDone);
+    }
+
+    fn build(&self, worker: &mut Worker, events: &Sender<Event>) -> Result<(), JobError> {
+        self.generation.prepare(worker)?;
+        self.interrupts.joined();
+        drop(events.send(Event::WorkerReady));
+        self.generation.build(worker)
+    }
+}

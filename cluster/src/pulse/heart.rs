@@ -1,0 +1,138 @@
+//! The thread of the pulse: it beats, hears the others and tells verdicts.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::frame::{Frame, LENGTH};
+use super::watch::{Act, Watch};
+use super::wire::Wire;
+use super::{PulseSettings, Verdict};
+
+/// Longest pause between two looks at the sockets.
+const LOOK: Duration = Duration::from_millis(25);
+/// How long a goodbye waits for the others to have heard it.
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Something that another thread of this process tells the pulse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Command {
+    Tell(News),
+    Goodbye,
+    Abandon,
+}
+
+/// A step of this process towards its end, which the others must hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    Drain,
+    Quiet,
+    Drained,
+}
+
+/// The thread's state.
+pub(super) struct Heart<B, V> {
+    pub(super) watch: Watch,
+    pub(super) wires: Vec<Wire>,
+    pub(super) settings: PulseSettings,
+    pub(super) commands: Receiver<Command>,
+    pub(super) beats: B,
+    pub(super) on_verdict: V,
+}
+
+impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
+    pub(super) fn run(mut self) {
+        let interval = self.settings.interval();
+        let mut next_beat = Instant::now();
+        let mut farewell = None;
+        loop {
+            let pause = next_beat.saturating_duration_since(Instant::now()).min(LOOK);
+            let mut beat_now = false;
+            match self.commands.recv_timeout(pause) {
+                Ok(Command::Abandon) => return,
+                Err(RecvTimeoutError::Disconnected) if farewell.is_none() => return,
+                Ok(Command::Goodbye) => {
+                    farewell = Some(Instant::now() + FAREWELL);
+                    self.broadcast(Frame::Bye);
+                    self.flush();
+                }
+                Ok(Command::Tell(news)) => {
+                    let acts = match news {
+                        News::Drain => self.watch.drain(),
+                        News::Quiet => self.watch.quiet(),
+                        News::Drained => self.watch.drained(),
+                    };
+                    self.act(acts);
+                    // What changed is told at once.
+                    beat_now = true;
+                }
+                Err(_) => {}
+            }
+            // Hear everything before judging: after a stop of this very process the sockets are full of signs of life.
+            self.hear();
+            if let Some(until) = farewell {
+                if self.wires.is_empty() || Instant::now() >= until {
+                    return;
+                }
+            } else {
+                let acts = self.watch.tick(Instant::now());
+                self.act(acts);
+                if beat_now || Instant::now() >= next_beat {
+                    let beat = self.watch.beat((self.beats)());
+                    self.broadcast(beat);
+                    next_beat = Instant::now() + interval;
+                }
+            }
+            self.flush();
+        }
+    }
+
+    fn hear(&mut self) {
+        for at in 0..self.wires.len() {
+            let frames = self.wires[at].receive();
+            let process = self.wires[at].process;
+            for frame in frames {
+                if frame == Frame::Bye {
+                    // Closing tells the other side that its goodbye was heard.
+                    self.wires[at].open = false;
+                }
+                let acts = self.watch.frame(process, frame, Instant::now());
+                self.act(acts);
+            }
+            if !self.wires[at].open {
+                let acts = self.watch.closed(process);
+                self.act(acts);
+            }
+        }
+        self.wires.retain(|wire| wire.open);
+    }
+
+    /// Tells the other processes first: a verdict may end this one.
+    fn act(&mut self, acts: Vec<Act>) {
+        for act in &acts {
+            if let Act::Broadcast(frame) = act {
+                self.broadcast(*frame);
+            }
+        }
+        self.flush();
+        for act in acts {
+            if let Act::Tell(verdict) = act {
+                (self.on_verdict)(verdict);
+            }
+        }
+    }
+
+    fn broadcast(&mut self, frame: Frame) {
+        for wire in &mut self.wires {
+            // A peer that takes nothing for minutes is about to be declared stalled; old beats are worth nothing to it.
+            if wire.outgoing.len() < 64 * LENGTH || !matches!(frame, Frame::Beat { .. }) {
+                wire.outgoing.extend_from_slice(&frame.encode());
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        for wire in &mut self.wires {
+            wire.send();
+        }
+    }
+}
