@@ -5,7 +5,7 @@
 mod harness;
 
 use harness::{document, hopeval, run, succeed};
-use hopeval_jobs::questions::strata;
+use hopeval_jobs::prepare::questions::strata;
 use hopeval_measures::paired::{Difference, holm};
 use hopeval_results::tables::{QuestionRow, ScoreRow, read_table};
 use hopeval_results::{Store, layout};

@@ -6,8 +6,8 @@ use crate::print;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::accounting::accounting;
-use hopeval_jobs::show;
+use hopeval_jobs::report::accounting::accounting;
+use hopeval_jobs::report::show;
 
 #[derive(Debug, Args)]
 pub(crate) struct CostsArguments {

@@ -5,7 +5,7 @@ use crate::print;
 use anyhow::{Context, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::export::{self as exporting, ExportFormat};
+use hopeval_jobs::report::export::{self as exporting, ExportFormat};
 use hopeval_results::Log;
 use std::io::Write;
 use std::path::PathBuf;

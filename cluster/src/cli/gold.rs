@@ -7,7 +7,7 @@ use crate::rewrite::rewrite;
 use anyhow::Result;
 use clap::Subcommand;
 use hopeval_cluster::exit;
-use hopeval_jobs::gold as editing;
+use hopeval_jobs::run::gold as editing;
 use hopeval_results::Log;
 use std::path::PathBuf;
 

@@ -7,9 +7,8 @@ use anyhow::Result;
 use clap::Subcommand;
 use hopeval_cluster::exit;
 use hopeval_jobs::Job;
-use hopeval_jobs::services::Catalogue;
+use hopeval_jobs::prepare::opening::OpenedJob;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
@@ -25,18 +24,15 @@ pub(crate) enum IndexCommand {
 
 pub(crate) fn index(places: &PlaceArguments, command: IndexCommand) -> Result<u8> {
     let IndexCommand::Build { job, sets } = command;
-    let mut job = Job::load(&job, &sets)?;
+    let job = Job::load(&job, &sets)?;
     let places = places.open_to_compute()?;
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
-    places.cache.world(&mut job, &report)?;
-    let corpus = places.cache.corpus(&job, &report)?;
-    let engines = places.cache.engines(&job, &corpus, places.threads, &report)?;
-    let catalogue = Catalogue::new(Arc::clone(&corpus), engines, &job.service);
-    catalogue.open(&report)?;
+    let opened = OpenedJob::open(&job, &places.cache, places.threads, false, &report)?;
+    opened.catalogue.open_all(&report)?;
     progress.clear();
-    let dense: u64 = catalogue.look(&report)?.values().map(|dense| dense.bytes).sum();
-    let bytes = places.cache.index_bytes(&job, corpus.digest()) + dense;
+    let bytes: u64 = opened.catalogue.probe(&report)?.values().map(|index| index.bytes).sum();
+    let corpus = opened.corpus();
     print::line(&format!("{} passages, digest {}; indexes {bytes} bytes", corpus.len(), corpus.digest()));
     Ok(exit::DONE)
 }

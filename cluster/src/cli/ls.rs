@@ -6,7 +6,7 @@ use crate::print;
 use anyhow::{Error, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::run::Resolved;
+use hopeval_jobs::run::settings::Resolved;
 use hopeval_results::{Log, RunRecord, Store};
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use crate::stages::Stages;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::plan as planning;
+use hopeval_jobs::report::plan as planning;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]

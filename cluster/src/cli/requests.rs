@@ -5,7 +5,7 @@ use crate::print;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::tables;
+use hopeval_jobs::report::requests::requests as write_requests;
 use hopeval_results::Log;
 
 #[derive(Debug, Args)]
@@ -18,7 +18,7 @@ pub(crate) struct RequestsArguments {
 pub(crate) fn requests(places: &PlaceArguments, arguments: RequestsArguments) -> Result<u8> {
     let run = places.open_run(&arguments.run)?;
     let log = Log::open(&run.places.store, run.id())?;
-    let table = tables::requests(&run, &log)?;
+    let table = write_requests(&run, &log)?;
     print::line(&format!("{}: {} requests", run.places.store.full_name(&table.path), table.rows));
     Ok(exit::DONE)
 }

@@ -7,8 +7,9 @@ use crate::rewrite::rewrite;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_jobs::replicates::spreads;
-use hopeval_jobs::{show as showing, tables};
+use hopeval_jobs::report::board;
+use hopeval_jobs::report::replicates::spreads;
+use hopeval_jobs::report::show as showing;
 use hopeval_results::Log;
 
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub(crate) fn rescore(places: &PlaceArguments, arguments: RescoreArguments) -> R
         rewrite(&run, &mut log)?;
     }
     let state = log.state();
-    let figures = tables::measures(&run, &log)?;
+    let figures = board::measures(&run, &log)?;
     let shown = showing::Shown {
         finished: state.finished.is_some(),
         outcomes: state.total_outcomes(),

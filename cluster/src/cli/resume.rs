@@ -7,7 +7,7 @@ use crate::stages::Stages;
 use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::signals::Notice;
-use hopeval_jobs::run::Places;
+use hopeval_jobs::places::Places;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArguments {

@@ -9,8 +9,8 @@ use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::Notice;
-use hopeval_jobs::job::Mode;
-use hopeval_jobs::run;
+use hopeval_jobs::mode::Mode;
+use hopeval_jobs::run::make::make;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
@@ -51,7 +51,7 @@ pub(crate) fn run(places: &PlaceArguments, arguments: RunArguments) -> Result<u8
         progress: Stages::new(),
     };
     let report = |stage: &str, done: u64| session.progress.tick(stage, done);
-    let make = || run::make(&job, &opened, arguments.quarantine.as_deref(), &report);
+    let make = || make(&job, &opened, arguments.quarantine.as_deref(), &report);
     let run = arguments.mesh.leads().then(make).transpose()?;
     session.evaluate(run, &arguments.output)
 }

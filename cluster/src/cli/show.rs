@@ -6,8 +6,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_corpus::PassageId;
-use hopeval_jobs::run::Open;
-use hopeval_jobs::{show as showing, tables};
+use hopeval_jobs::report::show as showing;
+use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::transcript::transcript;
 use hopeval_results::Log;
 use hopeval_results::tables::QuestionRow;
 use std::collections::BTreeMap;
@@ -52,7 +53,7 @@ fn transcripts(run: &Open, arguments: &ShowArguments) -> Result<()> {
     };
     for question in with_ids(run, &arguments.questions)? {
         for (position, _) in names.iter().enumerate().filter(|(_, name)| wanted(name)) {
-            let transcript = tables::transcript(run, position as u32, &question)?;
+            let transcript = transcript(run, position as u32, &question)?;
             if arguments.output.json {
                 print::line(&serde_json::to_string(&showing::transcript_document(run, &transcript))?);
             } else {

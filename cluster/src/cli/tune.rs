@@ -11,7 +11,8 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::Notice;
 use hopeval_jobs::Job;
-use hopeval_jobs::run::{self, Open};
+use hopeval_jobs::run::make::make;
+use hopeval_jobs::run::open::Open;
 use hopeval_jobs::tune::search::{Committed, Search};
 use hopeval_results::layout;
 use serde_json::{Value, json};
@@ -110,7 +111,7 @@ fn run_search(
     let (places, progress) = (session.places, &session.progress);
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let search = Search::prepare(job, step, quarantine.is_some(), places, &report)?;
-    let run = run::make(&search.job, places, quarantine, &report)?;
+    let run = make(&search.job, places, quarantine, &report)?;
     let code = session.complete(&run)?;
     progress.clear();
     if code == exit::FAILED_QUESTIONS {

@@ -43,7 +43,7 @@ pub(crate) fn world(arguments: WorldArguments) -> Result<u8> {
     }
     if let Some(dataset) = &arguments.calibrate {
         let folder = std::env::temp_dir().join(format!("hopeval-world-{}", std::process::id()));
-        let table = hopeval_jobs::calibrate::calibrate(&settings, dataset, &folder);
+        let table = hopeval_jobs::report::calibrate::calibrate(&settings, dataset, &folder);
         // The folder holds nothing but what was made for this table.
         let _ = std::fs::remove_dir_all(&folder);
         progress.clear();

@@ -4,8 +4,8 @@ use super::Process;
 use super::early_end::EarlyEnd;
 use super::join::CommitThread;
 use anyhow::{Context, Result, anyhow};
-use hopeval_jobs::run::Generation;
-use hopeval_jobs::tables;
+use hopeval_jobs::report::tables;
+use hopeval_jobs::run::generation::Generation;
 
 impl Process<'_> {
     /// Returns how many outcomes failed, and how many there are.

@@ -6,7 +6,9 @@ use crate::committer::committer;
 use anyhow::{Context, Result};
 use hopeval_cluster::mesh::{self, Comms, Role};
 use hopeval_cluster::pulse::{Link, Pulse, PulseSettings};
-use hopeval_jobs::run::{self, Generation, Ledger, Open};
+use hopeval_jobs::run::commits::Ledger;
+use hopeval_jobs::run::generation::{self, Generation};
+use hopeval_jobs::run::open::Open;
 use hopeval_operators::Counters;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
@@ -67,7 +69,7 @@ impl Process<'_> {
         };
         // Here, where progress can be shown.
         open.open_services(self.report)?;
-        open.spread_services(self.membership.workers)?;
+        open.open_on_devices(self.membership.workers)?;
         let (generation, ledger) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;
         let generation = Arc::new(generation);
         let _ = beats.set(Arc::clone(&generation.counters));
@@ -81,7 +83,7 @@ impl Process<'_> {
         let open = Open::open(self.places, &run, self.report)?;
         let processes = self.membership.hosts.len();
         let workers = self.membership.workers;
-        let generation = run::fence(&self.places.store, &open.record, committer, processes, workers)?;
+        let generation = generation::fence(&self.places.store, &open.record, committer, processes, workers)?;
         let welcome = serde_json::to_vec(&Welcome { run, generation })?;
         Ok((Role::Lead(welcome), open))
     }

@@ -14,7 +14,7 @@ use super::early_end::EarlyEnd;
 use super::{LOOK, Process};
 use hopeval_cluster::pulse::{Verdict, Voice};
 use hopeval_jobs::JobError;
-use hopeval_jobs::run::Generation;
+use hopeval_jobs::run::generation::Generation;
 use std::sync::mpsc::Receiver;
 
 /// Something that happened on another thread.

@@ -1,7 +1,7 @@
 //! Serves the numbers of this process to Prometheus.
 
 use hopeval_cluster::metrics::{self, Metrics, MetricsError};
-use hopeval_jobs::run::Generation;
+use hopeval_jobs::run::generation::Generation;
 use std::net::SocketAddr;
 
 /// Serves the counters of this process, until it ends.

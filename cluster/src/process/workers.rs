@@ -5,7 +5,7 @@ use super::supervise::Event;
 use anyhow::{Result, anyhow};
 use hopeval_cluster::pulse::PulseSettings;
 use hopeval_jobs::JobError;
-use hopeval_jobs::run::Generation;
+use hopeval_jobs::run::generation::Generation;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,30 @@
 //! `kind = "bm25"`: BM25 over the corpus. Its settings are the parameters of the index.
 
-use super::sparse::word_service;
-use hopeval_index::{Bm25Index, Bm25Parameters};
+use super::service::{Opening, Services};
+use super::sparse::{open_index, word_service};
+use crate::cache::Report;
+use crate::error::JobError;
+use crate::mode::Mode;
+use crate::places::Places;
+use hopeval_corpus::Corpus;
+use hopeval_index::Bm25Index;
+pub use hopeval_index::Bm25Parameters;
+use std::sync::Arc;
 
 word_service!(Bm25Index, Bm25Parameters, "bm25");
+
+/// The index itself, for whoever searches it without requests; it is built if it is not there. Errors call it `name`.
+///
+/// # Errors
+/// A full disk, a corrupt or foreign index.
+pub fn index(
+    parameters: &Bm25Parameters,
+    name: &str,
+    corpus: &Arc<Corpus>,
+    places: &Places,
+    report: Report<'_>,
+) -> Result<Bm25Index, JobError> {
+    let (cache, threads, opened) = (&places.cache, places.threads, &Services::new());
+    let opening = Opening { name, corpus, cache, threads, mode: Mode::default(), report, opened };
+    Ok(open_index(parameters, &opening)?.0)
+}

@@ -121,6 +121,18 @@ pub(super) fn open<I: WordIndex>(
     parameters: &I::Parameters,
     opening: &Opening<'_>,
 ) -> Result<Arc<dyn Service>, JobError> {
+    let (index, path) = open_index::<I>(parameters, opening)?;
+    Ok(Arc::new(WordRetriever { index, path, definition: definition(I::KIND, parameters) }))
+}
+
+/// Opens an index of words, which is built if it is not there, and tells its file.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn open_index<I: WordIndex>(
+    parameters: &I::Parameters,
+    opening: &Opening<'_>,
+) -> Result<(I, PathBuf), JobError> {
     let Opening { name, corpus, cache, threads, report, .. } = opening;
     let failed = |source| JobError::Index { name: (*name).to_owned(), source };
     let digest = corpus.digest();
@@ -131,7 +143,7 @@ pub(super) fn open<I: WordIndex>(
     }
     let index = I::open(&path, digest, parameters).map_err(failed)?;
     cache.verify_once(&path, || index.verify()).map_err(failed)?;
-    Ok(Arc::new(WordRetriever { index, path, definition: definition(I::KIND, parameters) }))
+    Ok((index, path))
 }
 
 /// The table of a service as a job would say it, every default filled in.

@@ -7,7 +7,7 @@ use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_corpus::{CorpusBuilder, CorpusSettings, Duplicates, LinkSource, Source};
 use hopeval_datasets::{PassageFormat, PassageSpec, Passages, Policy};
-use hopeval_jobs::corpora;
+use hopeval_jobs::prepare::corpora;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use crate::cli::tables::{differences, replicates};
 use crate::print;
 use anyhow::{Result, bail};
 use clap::Args;
-use hopeval_jobs::run::Open;
-use hopeval_jobs::show;
+use hopeval_jobs::report::show;
+use hopeval_jobs::run::open::Open;
 use hopeval_results::layout;
 
 #[derive(Clone, Debug, Args)]
@@ -44,7 +44,7 @@ impl OutputArguments {
             bail!("no measure `{unknown}`; the run has {}", names.join(", "));
         }
         if let Some(against) = &self.against {
-            hopeval_jobs::compare::check(run, against)?;
+            hopeval_jobs::report::compare::check(run, against)?;
         }
         Ok(())
     }

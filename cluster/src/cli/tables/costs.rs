@@ -6,8 +6,8 @@
 
 use super::incurred::incurred;
 use super::{UNKNOWN, markdown};
-use hopeval_jobs::accounting::{Account, Accounting, Latency, Times};
-use hopeval_jobs::job::Mode;
+use hopeval_jobs::mode::Mode;
+use hopeval_jobs::report::accounting::{Account, Accounting, Latency, Times};
 use hopeval_methods::Kind;
 
 /// A figure to `digits` places, or a dash where it is not known.

@@ -4,8 +4,8 @@ use super::UNKNOWN;
 use super::by_measure::{Cell, by_measure};
 use super::replicates::is_wanted;
 use anyhow::Result;
-use hopeval_jobs::compare::{Compared, Comparison, compare};
-use hopeval_jobs::run::Open;
+use hopeval_jobs::report::compare::{Compared, Comparison, compare};
+use hopeval_jobs::run::open::Open;
 
 /// The differences from `against` in the measures that are shown.
 pub(crate) fn comparisons(run: &Open, against: &str, measures: &[String], stratum: &str) -> Result<Compared> {

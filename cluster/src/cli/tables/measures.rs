@@ -1,8 +1,8 @@
 //! The measures of a run.
 
 use super::{UNKNOWN, estimate, markdown};
-use hopeval_jobs::run::Open;
-use hopeval_jobs::show::Shown;
+use hopeval_jobs::report::show::Shown;
+use hopeval_jobs::run::open::Open;
 use hopeval_results::tables::MeasureRow;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The variation of figures between replicates.
 
 use super::by_measure::{Cell, by_measure};
-use hopeval_jobs::replicates::Spread;
-use hopeval_jobs::show::Shown;
+use hopeval_jobs::report::replicates::Spread;
+use hopeval_jobs::report::show::Shown;
 
 /// A table of the means over replicates with their deviation; none for a run without replicates.
 pub(crate) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {

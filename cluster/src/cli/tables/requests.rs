@@ -1,7 +1,7 @@
 //! The requests that a job would make.
 
 use super::{UNKNOWN, markdown};
-use hopeval_jobs::plan::Plan;
+use hopeval_jobs::report::plan::Plan;
 use std::collections::BTreeSet;
 
 /// Services and kinds in rows; tokens in columns where the job has models.

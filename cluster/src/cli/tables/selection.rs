@@ -2,7 +2,7 @@
 
 use super::{UNKNOWN, estimate, markdown};
 use hopeval_jobs::choices::selection::Selection;
-use hopeval_jobs::run::Open;
+use hopeval_jobs::run::open::Open;
 use hopeval_jobs::tune::search::{Committed, Search};
 use serde_json::Value;
 

@@ -5,8 +5,8 @@ use crate::cli::options::PlaceArguments;
 use crate::print;
 use anyhow::{Context, Result, bail};
 use hopeval_construct::{Ended, Library, Report, Settings, Tables, annotated_rows};
-use hopeval_jobs::run::Open;
-use hopeval_jobs::tables;
+use hopeval_jobs::run::judged::judged;
+use hopeval_jobs::run::open::Open;
 use hopeval_results::Log;
 
 /// The method whose outcomes are annotations.
@@ -25,7 +25,7 @@ pub(super) fn construct_annotated(
     let mut made = Report::default();
     let mut files = Tables::of_hops(&arguments.out)?;
     let mut wrong = None;
-    tables::judged(&run, &log, &mut |_, outcome, _| {
+    judged(&run, &log, &mut |_, outcome, _| {
         if outcome.configuration as usize == position && wrong.is_none() {
             let ended = Ended {
                 question: &outcome.question,

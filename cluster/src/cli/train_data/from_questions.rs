@@ -3,17 +3,17 @@
 use super::TrainDataArguments;
 use crate::cli::options::PlaceArguments;
 use crate::stages::Stages;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use hopeval_construct::{Library, Report, Settings, construct};
 use hopeval_datasets::DatasetSpec;
 use hopeval_jobs::Job;
 use hopeval_jobs::job::OneOrMany;
-use hopeval_jobs::services::Engine;
+use hopeval_jobs::services::bm25::{self, Bm25Parameters};
 use std::path::Path;
 
-/// The retriever of negatives, and a method, for a job must have one.
+/// A job for its corpus, and a method, for a job must have one.
 const JOB: &str = "name = \"train-data\"\n[dataset]\nquestions = \"\"\n[corpus]\nsource = \"contexts\"\n\
-                   [service.negatives]\nkind = \"bm25\"\n[method.none]\nkind = \"random\"\n";
+                   [method.none]\nkind = \"random\"\n";
 
 pub(super) fn construct_from_questions(
     places: &PlaceArguments,
@@ -30,14 +30,9 @@ pub(super) fn construct_from_questions(
     let progress = Stages::new();
     let report = |stage: &str, done: u64| progress.tick(stage, done);
     let corpus = places.cache.corpus(&job, &report)?;
-    let engines = places.cache.engines(&job, &corpus, places.threads, &report)?;
-    let index = engines.values().find_map(|engine| match engine.as_ref() {
-        Engine::Bm25(index) => Some(index),
-        _ => None,
-    });
-    let index = index.context("the index of negatives was not built; this is a bug")?;
+    let index = bm25::index(&Bm25Parameters::default(), "negatives", &corpus, &places, &report)?;
     let spec = DatasetSpec { format: arguments.format, paths: arguments.questions.clone(), limit: arguments.limit };
-    let mut library = Library::new(&corpus, index);
+    let mut library = Library::new(&corpus, &index);
     let made = construct(&spec, &mut library, settings, &arguments.out, &mut |done| progress.tick("questions", done));
     progress.clear();
     Ok(made?)
