@@ -8,6 +8,7 @@
 //! | [`dense`] | retrieval by vectors that an encoder makes; made and searched by all workers together |
 //! | [`shuffled_links`] | the corpus's links, shuffled: a control |
 //! | [`lm`] | language models, by the abilities of their checkpoints; `models` finds them by name |
+//! | `conformance` | the rules that every kind keeps to, as a test |
 //! | [`catalogue`] | all services of a run, with their fingerprints |
 //! | [`key`], [`served`], [`replies`] | the identity of a request; its answer on the way; its answer as one asker reads it |
 //! | [`desk`], [`thread`] | one worker's requests on their way; the thread of one service |
@@ -19,6 +20,8 @@
 
 mod archive;
 pub mod catalogue;
+#[cfg(test)]
+mod conformance;
 pub mod corpus;
 pub mod desk;
 pub mod key;

@@ -28,3 +28,29 @@ pub fn index(
     let opening = Opening { name, corpus, cache, threads, mode: Mode::default(), report, opened };
     Ok(open_index(parameters, &opening)?.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::services::conformance::{Effect, ServiceKind, check, settings};
+    use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+
+    #[test]
+    fn bm25_conforms() {
+        let restricted = vec![PassageId(2), PassageId(5)];
+        let mut cases =
+            settings(Effect::Answers, &["analyzer = \"whitespace\"", "fields = \"text\"", "formula = \"atire\""]);
+        cases.extend(settings(Effect::Answers, &["k1 = 1.2", "b = 0.75"]));
+        // Only the formula `okapi` reads it.
+        cases.extend(settings(Effect::MovesWithoutNeed, &["epsilon = 0.5"]));
+        check(&ServiceKind {
+            kind: "bm25",
+            table: String::new(),
+            needs: String::new(),
+            asks: vec![
+                Retrieve::new("bridges of Ghent", 5).into(),
+                Retrieve::new("city near Corin", 3).within(restricted, Statistics::Corpus).into(),
+            ],
+            settings: cases,
+        });
+    }
+}

@@ -436,3 +436,29 @@ impl Embedded {
         DenseQuery { vector: &self.vector, k: self.k, within: self.within.as_deref() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::services::conformance::{Effect, ServiceKind, check, settings, tiny_model};
+    use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+
+    #[test]
+    fn dense_conforms() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (bert, xlm) = (tiny_model("bert", dir.path()), tiny_model("xlm-roberta", dir.path()));
+        let encoder =
+            |name: &str, model: &std::path::Path| format!("[{name}]\nkind = \"lm\"\nmodel = {model:?}\nthreads = 1\n");
+        let mut cases = settings(Effect::Answers, &["encoder = \"other\"", "dtype = \"f16\"", "fields = \"text\""]);
+        cases.extend(settings(Effect::Answers, &["between = \": \""]));
+        check(&ServiceKind {
+            kind: "dense",
+            table: "encoder = \"encoder\"".to_owned(),
+            needs: encoder("encoder", &bert) + &encoder("other", &xlm),
+            asks: vec![
+                Retrieve::new("bridges of Ghent", 5).into(),
+                Retrieve::new("city near Corin", 3).within(vec![PassageId(2), PassageId(5)], Statistics::Corpus).into(),
+            ],
+            settings: cases,
+        });
+    }
+}

@@ -51,3 +51,21 @@ impl Service for LinkTfidf {
         sparse::ranked(ranking.map(|(i, score)| Hit { id: passages[i].0, score }).collect(), Work::default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::services::conformance::{ServiceKind, check};
+    use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+
+    #[test]
+    fn link_tfidf_conforms() {
+        let links = vec![PassageId(1), PassageId(3), PassageId(6)];
+        check(&ServiceKind {
+            kind: "link_tfidf",
+            table: String::new(),
+            needs: String::new(),
+            asks: vec![Retrieve::new("bridges of Ghent", 2).within(links, Statistics::Restriction).into()],
+            settings: Vec::new(),
+        });
+    }
+}

@@ -197,3 +197,103 @@ impl Service for Lm {
         self.opened().map(|model| CheckpointSummary { name, tags: model.tags() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::services::conformance::{Effect, ServiceKind, check, check_answers, settings, tiny_model};
+    use hopeval_methods::request::{
+        Embed, EmbedRole, Entail, Filter, Generate, Label, Read, Rerank, Sampling, Score, TextFormat,
+    };
+    use hopeval_methods::{Ask, Content, Prompt};
+    use std::path::Path;
+
+    fn of_model(model: &str, more: &str, asks: Vec<Ask>, dir: &Path) -> ServiceKind {
+        let table = format!("model = {:?}\nthreads = 1\n{more}", tiny_model(model, dir));
+        ServiceKind { kind: "lm", table, needs: String::new(), asks, settings: Vec::new() }
+    }
+
+    fn text(text: &str) -> Content {
+        Content::Text(text.into())
+    }
+
+    fn prompt(text: &str) -> Prompt {
+        Prompt::text(text)
+    }
+
+    fn embed(words: &str) -> Ask {
+        Embed { text: text(words), role: EmbedRole::Query }.into()
+    }
+
+    fn generate(sampling: Sampling) -> Ask {
+        let (prompt, format) = (prompt("The city lies near"), TextFormat::Text);
+        Generate { prompt, max_tokens: 4, stop: Vec::new(), sampling, format, logprobs: false }.into()
+    }
+
+    #[test]
+    fn lm_conforms() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let elsewhere = tempfile::tempdir().expect("a temporary folder");
+        let mut kind = of_model("bert", "", vec![embed("bridges of Ghent"), embed("near Corin")], dir.path());
+        // Where the model lies, and how fast it answers. The same checkpoint in another folder is the same model.
+        let same_model = format!("model = {:?}", tiny_model("bert", elsewhere.path()));
+        let speed = ["threads = 2", "device = \"cpu\"", "batch_tokens = 64", "states_tokens = 9", "cache_tokens = 9"];
+        kind.settings = settings(Effect::None, &speed);
+        kind.settings.extend(settings(Effect::None, &[&same_model]));
+        kind.settings.extend(settings(
+            Effect::Answers,
+            &[
+                "pooling = \"cls\"",
+                "normalize = true",
+                "max_tokens = 8",
+                "query_prefix = \"q: \"",
+                "passage_prefix = \"p: \"",
+            ],
+        ));
+        // One fingerprint is for all requests that a checkpoint answers: these change the answers of other checkpoints.
+        kind.settings.extend(settings(
+            Effect::Answers,
+            &[
+                "target_eos = false",
+                "label_tokens = 60",
+                "label_scope = \"sequence\"",
+                "filter_tokens = 60",
+                "drop_commas = false",
+                "pair_tokens = 60",
+                "entail_label = \"yes\"",
+                "read_tokens = 60",
+                "question_tokens = 9",
+                "seed = 4",
+            ],
+        ));
+        check(&kind);
+    }
+
+    #[test]
+    fn every_ability_of_checkpoints_conforms() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let sampled = Sampling::Sample { temperature: 1.0, top_p: 1.0, top_k: 5 };
+        let score =
+            || Score { prompt: prompt("Ghent is a city."), target: prompt("bridges"), temperatures: vec![1.0, 1.4] };
+        let pairs = vec![text("Ghent has 6 bridges."), text("Halle is a city.")];
+        let label = Label { query: "bridges of Ghent".into(), chunk: text("Ghent has 6 bridges.") };
+        let filter = Filter { query: "bridges of Ghent".into(), information: vec!["Ghent".into(), "6".into()] };
+        let entail = Entail { premise: prompt("Ghent has 6 bridges."), hypothesis: "Ghent has bridges.".into() };
+        let read = Read {
+            question: "How many bridges?".into(),
+            context: prompt("Ghent has 6 bridges."),
+            max_answer_tokens: 5,
+            spans: 2,
+        };
+        for (model, more, asks) in [
+            ("t5-v1.1", "", vec![score().into(), generate(Sampling::Greedy)]),
+            ("gpt2", "seed = 3", vec![score().into(), generate(Sampling::Greedy), generate(sampled)]),
+            ("efficientrag-labeler", "label_tokens = 60", vec![label.into()]),
+            ("deberta-v3-token", "", vec![filter.into()]),
+            ("roberta-rerank", "", vec![Rerank { query: "bridges".into(), items: pairs }.into()]),
+            ("bert-sequence", "entail_label = \"yes\"", vec![entail.into()]),
+            ("electra-span", "", vec![read.into()]),
+        ] {
+            check_answers(&of_model(model, more, asks, dir.path()));
+        }
+    }
+}

@@ -93,6 +93,19 @@ impl Service for ShuffledLinks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::services::conformance::{Effect, ServiceKind, check, settings};
+
+    #[test]
+    fn shuffled_links_conforms() {
+        let links = |direction| Links { passage: request::PassageId(3), direction, read: false }.into();
+        check(&ServiceKind {
+            kind: "shuffled_links",
+            table: String::new(),
+            needs: String::new(),
+            asks: vec![links(Direction::Outgoing), links(Direction::Incoming)],
+            settings: settings(Effect::Answers, &["seed = 7"]),
+        });
+    }
 
     #[test]
     fn a_seed_is_one_permutation() {

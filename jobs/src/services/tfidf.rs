@@ -4,3 +4,27 @@ use super::sparse::word_service;
 use hopeval_index::{TfidfIndex, TfidfParameters};
 
 word_service!(TfidfIndex, TfidfParameters, "tfidf");
+
+#[cfg(test)]
+mod tests {
+    use crate::services::conformance::{Effect, ServiceKind, check, settings};
+    use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+
+    #[test]
+    fn tfidf_conforms() {
+        let restricted = vec![PassageId(2), PassageId(5)];
+        check(&ServiceKind {
+            kind: "tfidf",
+            table: String::new(),
+            needs: String::new(),
+            asks: vec![
+                Retrieve::new("bridges of Ghent", 5).into(),
+                Retrieve::new("city near Corin", 3).within(restricted, Statistics::Restriction).into(),
+            ],
+            settings: settings(
+                Effect::Answers,
+                &["fields = \"text\"", "ngrams = 1", "hash_bits = 12", "ties = \"later\""],
+            ),
+        });
+    }
+}

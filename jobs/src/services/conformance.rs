@@ -1,0 +1,198 @@
+//! The rules that every kind of service keeps to, as a test that each kind calls.
+//!
+//! * Every request is answered once: by the service's thread, whatever the batch, as by [`super::service::Service::answer`].
+//! * [`super::service::Service::estimate`] gives an answer of the kind that was asked.
+//! * The fingerprint moves with every setting that can change an answer, and with no other. Every setting of the kind must
+//!   be listed; one that moves the fingerprint without need is listed as such, and keeps doing so: moving its
+//!   fingerprint would compute every journalled answer again.
+
+use super::ServiceEntry;
+use super::catalogue::Catalogue;
+use super::key::key;
+use super::served::{Recorded, Served};
+use super::thread::{ServiceThread, Task};
+use super::usage::service_counters;
+use crate::cache::Cache;
+use crate::fault::Fault;
+use crate::mode::Mode;
+use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage};
+use hopeval_methods::{Ask, Kind, Request, Response};
+use hopeval_operators::serve::{Answered, Submission};
+use hopeval_operators::ticket::TicketBox;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// One kind of service under test.
+pub(crate) struct ServiceKind {
+    /// The kind's name.
+    pub(crate) kind: &'static str,
+    /// The required keys of its table, as TOML.
+    pub(crate) table: String,
+    /// Further services that it needs, as whole TOML tables.
+    pub(crate) needs: String,
+    /// Requests that it answers.
+    pub(crate) asks: Vec<Ask>,
+    /// Every setting, as `key = VALUE` with a value that is not in `table`, and the setting's effect.
+    pub(crate) settings: Vec<(String, Effect)>,
+}
+
+/// The effect of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It can change an answer.
+    Answers,
+    /// It cannot.
+    None,
+    /// It cannot, and moves the fingerprint all the same.
+    MovesWithoutNeed,
+}
+
+/// Most seconds that a tiny service needs for all answers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The batches that a service's thread takes.
+const BATCHES: [usize; 2] = [1, 64];
+
+/// Holds a kind to the rules.
+///
+/// # Panics
+/// Where it does not keep to one.
+pub(crate) fn check(kind: &ServiceKind) {
+    check_answers(kind);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let corpus = corpus(dir.path());
+    fingerprints(kind, &open(kind, "", &corpus, dir.path()), &corpus, dir.path());
+}
+
+/// Holds a kind to the rules of answers alone.
+///
+/// # Panics
+/// Where it does not keep to one.
+pub(crate) fn check_answers(kind: &ServiceKind) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let corpus = corpus(dir.path());
+    let plain = open(kind, "", &corpus, dir.path());
+    let requests: Vec<Request> =
+        kind.asks.iter().map(|ask| Request { service: UNDER_TEST.into(), draw: 0, ask: ask.clone() }).collect();
+    assert!(!requests.is_empty(), "{}: nothing is asked", kind.kind);
+    for request in &requests {
+        let (answer, estimate) = (plain.answer(request), plain.estimate(request));
+        assert_eq!(kind_of(&answer), Some(request.ask.kind()), "{}: {answer:?}", kind.kind);
+        assert_eq!(kind_of(&estimate), Some(request.ask.kind()), "{}: {estimate:?}", kind.kind);
+    }
+    if plain.info(&UNDER_TEST.into()).is_some_and(|info| info.journalled) {
+        BATCHES.iter().for_each(|&batch| answers_once(kind, &plain, &requests, batch));
+    }
+}
+
+/// The name of the service under test.
+const UNDER_TEST: &str = "under_test";
+
+/// The kind of an answer, if it is one.
+fn kind_of(response: &Response) -> Option<Kind> {
+    response.result.as_ref().ok().map(hopeval_methods::Answer::kind)
+}
+
+/// Every request, asked three times, is answered once by the service's thread, and as it is answered alone.
+fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request], batch: usize) {
+    let service = Arc::clone(&catalogue.services()[UNDER_TEST]);
+    let tickets = TicketBox::<Answered<Served, Recorded>>::default();
+    let (sender, tasks) = channel::<Task>();
+    let asked: Vec<&Request> = requests.iter().chain(requests).chain(requests).collect();
+    for (slot, request) in asked.iter().enumerate() {
+        let key = key(request, catalogue, &mut Vec::new());
+        let request = Request::clone(request);
+        let submission = Submission { key, bucket: 0, request, ticket: tickets.ticket(slot) };
+        sender.send((submission, Instant::now())).expect("nobody has gone");
+    }
+    drop(sender);
+    let name: Arc<str> = UNDER_TEST.into();
+    let usage = service_counters([&name]);
+    let corpus = Arc::clone(&catalogue.corpus);
+    let (fault, worker, inlet) = (Fault::default(), 0, None);
+    let thread =
+        ServiceThread { corpus, name: Arc::clone(&name), usage: Arc::clone(&usage), fault, worker, batch, inlet };
+    service.serve(&thread, &tasks);
+    let answered = tickets.wait_for(asked.len(), PATIENCE).expect("every request is answered");
+    let mut slots = BTreeSet::new();
+    for (slot, answer) in answered {
+        let Answered { response, record } = answer.expect("no ticket is dropped");
+        assert!(slots.insert(slot), "{}: request {slot} was answered twice", kind.kind);
+        assert!(record.is_some(), "{}: an answer that is computed is journalled", kind.kind);
+        assert_eq!(response.response, catalogue.answer(asked[slot]), "{}: batch {batch}", kind.kind);
+    }
+    assert_eq!(usage[&name].read().computed, asked.len() as u64, "{}: all are counted", kind.kind);
+}
+
+/// The fingerprint moves as the settings say, and every setting says.
+fn fingerprints(kind: &ServiceKind, plain: &Catalogue, corpus: &Arc<Corpus>, dir: &Path) {
+    let fingerprint = |catalogue: &Catalogue| catalogue.fingerprints()[UNDER_TEST].clone();
+    let before = fingerprint(plain);
+    let mut listed = BTreeSet::new();
+    for (setting, effect) in &kind.settings {
+        listed.insert(setting.split('=').next().unwrap_or_default().trim().to_owned());
+        let moved = fingerprint(&open(kind, setting, corpus, dir)) != before;
+        assert_eq!(moved, *effect != Effect::None, "{}: `{setting}`", kind.kind);
+    }
+    let written = serde_json::to_value(&entries(kind, "")[UNDER_TEST]).expect("plain data");
+    let keys = written.as_object().expect("a table").keys().filter(|key| *key != "kind").cloned();
+    assert_eq!(listed, keys.collect(), "{}: every setting is listed", kind.kind);
+}
+
+/// The services of the job under test, with `setting` in the table of the kind.
+fn entries(kind: &ServiceKind, setting: &str) -> BTreeMap<String, ServiceEntry> {
+    let key = setting.split('=').next().unwrap_or_default().trim();
+    let same = |line: &&str| key.is_empty() || line.split('=').next().is_none_or(|other| other.trim() != key);
+    let table: Vec<&str> = kind.table.lines().filter(same).collect();
+    let text = format!("[{UNDER_TEST}]\nkind = \"{}\"\n{}\n{setting}\n{}", kind.kind, table.join("\n"), kind.needs);
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+fn open(kind: &ServiceKind, setting: &str, corpus: &Arc<Corpus>, dir: &Path) -> Catalogue {
+    let entries = entries(kind, setting);
+    let others = |name: &str| entries.get(name).map(ServiceEntry::settings);
+    entries[UNDER_TEST].settings().check(&others).unwrap_or_else(|error| panic!("{}: {error:?}", kind.kind));
+    let cache = Cache::new(dir.join("cache"));
+    let catalogue = Catalogue::open(Arc::clone(corpus), &entries, &cache, 1, Mode::default(), &|_, _| ());
+    let catalogue = catalogue.unwrap_or_else(|error| panic!("{}: {error}", kind.kind));
+    catalogue.open_all(&|_, _| ()).unwrap_or_else(|error| panic!("{} with {setting}: {error}", kind.kind));
+    catalogue
+}
+
+/// A few passages that link to each other.
+fn corpus(dir: &Path) -> Arc<Corpus> {
+    let dir = dir.join("corpus");
+    let mut builder = CorpusBuilder::create(&dir, CorpusSettings::default()).expect("a folder");
+    let names = ["Arlen", "Breda", "Corin", "Delft", "Emden", "Fulda", "Ghent", "Halle"];
+    for (n, title) in names.iter().enumerate() {
+        let next = names[(n + 1) % names.len()];
+        let text = format!("{title} is a city. It lies near {next}, and has {n} bridges.");
+        let start = text.find(next).expect("it was just written") as u32;
+        let links = [NewLink { title: next, start, end: start + next.len() as u32 }];
+        let sentences = [format!("{title} is a city.").len() as u32, text.len() as u32];
+        let passage = NewPassage { id: None, title, text: &text, sentences: &sentences, links: Some(&links) };
+        builder.push(passage).expect("a good passage");
+    }
+    builder.finish().expect("a corpus");
+    Arc::new(Corpus::open(&dir).expect("a corpus"))
+}
+
+/// A copy of a tiny model: its digest is remembered beside its weights, and the fixtures are no place for it.
+pub(crate) fn tiny_model(name: &str, dir: &Path) -> PathBuf {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/lm/tests/fixtures").join(name);
+    let folder = dir.join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for file in std::fs::read_dir(fixture).expect("the fixture is there") {
+        let file = file.expect("a file");
+        std::fs::copy(file.path(), folder.join(file.file_name())).expect("a copy");
+    }
+    folder
+}
+
+/// Settings with one effect.
+pub(crate) fn settings(effect: Effect, settings: &[&str]) -> Vec<(String, Effect)> {
+    settings.iter().map(|setting| ((*setting).to_owned(), effect)).collect()
+}
