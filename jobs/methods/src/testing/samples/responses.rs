@@ -45,6 +45,7 @@ fn answers() -> Vec<(&'static str, Answer)> {
     let generation = |text: &str, finish, logprobs| Generation { text: text.to_owned(), finish, logprobs };
     let span = |rank, at| Span { text: TEXT.to_owned(), score: -0.1, rank, at };
     let hit = |passage, score| Hit { passage: PassageId(passage), score };
+    let finite = Scores { logits: vec![-0.1, 0.3], log_sum_exps: vec![(1.4, vec![0.1, -7.5])], ends: false };
     vec![
         ("retrieve", Answer::Retrieve(vec![hit(5_000_000, 12.3), hit(0, 0.1 + 0.2), hit(u32::MAX, -0.0)])),
         ("retrieve-none", Answer::Retrieve(Vec::new())),
@@ -66,5 +67,6 @@ fn answers() -> Vec<(&'static str, Answer)> {
         ("embed", Answer::Embed(vec![0.1, -0.2])),
         ("generate-stop", Answer::Generate(generation(TEXT, Finish::Stop, vec![-0.5, -0.1]))),
         ("generate-length", Answer::Generate(generation("", Finish::Length, Vec::new()))),
+        ("score-finite", Answer::Score(finite)),
     ]
 }
