@@ -3,6 +3,9 @@
 //! A job is TOML; unknown keys are errors that list what is allowed. Paths resolve against the file, those of `--set`
 //! against the working directory. Precedence: `--set`, then the file, then the defaults below; environment variables
 //! name places and secrets only, never anything that can change a number.
+//!
+//! The run's record stores the same names as JSON, and the definition of a service is in its fingerprint. So a new setting of
+//! a service has a default that is not written, or all answers of that kind are computed again: `tests/golden/services.txt`.
 
 use crate::draw::Draw;
 use crate::early;

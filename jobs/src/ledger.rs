@@ -35,7 +35,7 @@ pub enum Receipt {
     },
 }
 
-/// What one service did.
+/// What one service did. Commits store it under these names; a new field has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spending {
     /// The service.
@@ -192,7 +192,7 @@ pub struct Note {
     pub spent: Vec<Spending>,
 }
 
-/// The live table as of a commit, in its own object.
+/// The live table as of a commit, in its own object, whose names are these: `tests/golden/commits.txt`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveTable {
     /// Valid commits that it includes.

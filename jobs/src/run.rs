@@ -51,7 +51,11 @@ pub struct Places {
     pub threads: usize,
 }
 
-/// Everything that determines a run's numbers, resolved.
+/// Everything that determines a run's numbers, resolved: the settings in a run's record.
+///
+/// The names in it and in all that it holds are stored, and the job's digest is of the same JSON. A field or variant that is
+/// renamed in Rust keeps its name with `serde(rename)`; a new field has a default that is not written, so that the digests
+/// of jobs that do not use it stay as they were. `tests/golden/run-*.txt` and `jobs.txt` have every field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resolved {
     /// The job, paths absolute.
