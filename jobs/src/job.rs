@@ -4,6 +4,10 @@
 //! against the working directory. Precedence: `--set`, then the file, then the defaults; environment variables name
 //! places and secrets only, never anything that can change a number.
 //!
+//! The run's record stores the same names as JSON, and the definition of a service is in its fingerprint. So a new setting
+//! of a service has a default that is not written, or all answers of that kind are computed again:
+//! `tests/golden/services.txt`.
+//!
 //! | file | does |
 //! | --- | --- |
 //! | [`file`] | the tables of a job and their defaults |

@@ -1,4 +1,7 @@
 //! The record of a run: what was asked for, fixed when the run is made.
+//!
+//! The names in it are stored: a field that is renamed in Rust keeps its name with `serde(rename)`. `tests/golden/run.txt`
+//! has a record.
 
 use crate::layout;
 use crate::store::{Store, StoreError};

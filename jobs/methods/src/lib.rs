@@ -13,6 +13,7 @@
 //! and scripted services that use every part of the protocol, and runs scenario files.
 
 pub mod annotation;
+mod canonical;
 mod machine;
 mod methods;
 pub mod notation;

@@ -61,7 +61,7 @@ pub enum Content {
     },
 }
 
-/// How a passage is written out.
+/// How a passage is written out. Its JSON names are part of the names of dense indexes and of their services' fingerprints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PassageForm {
     /// The text alone.

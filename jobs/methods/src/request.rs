@@ -4,6 +4,7 @@
 //! dataflow hashes, is (kind, fingerprint of the service, [`Request::canonical`], draw); whatever cannot change the
 //! stored answer (the wish to read passages' texts, the temperatures wanted) stays out of the payload.
 
+use crate::canonical;
 use crate::prompt::{Content, Prompt};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -383,25 +384,10 @@ impl Request {
         Self { service: service.clone(), draw: 0, ask: ask.into() }
     }
 
-    /// Appends the canonical payload to `out`: JSON in declaration order, less what is not part of the key.
-    ///
-    /// # Panics
-    /// Never for data of this crate's types (a map with keys that are not strings could not be written).
+    /// Appends the canonical payload to `out`: JSON, less what is not part of the key. `canonical.rs` has the rules.
     pub fn canonical(&self, out: &mut Vec<u8>) {
-        let written = match &self.ask {
-            Ask::Retrieve(r) => serde_json::to_writer(out, &(&r.query, r.k, &r.within)),
-            Ask::Passages(p) => serde_json::to_writer(out, &(&p.passages,)),
-            Ask::Links(l) => serde_json::to_writer(out, &(l.passage, l.direction)),
-            Ask::Score(s) => serde_json::to_writer(out, &(&s.prompt, &s.target)),
-            Ask::Label(l) => serde_json::to_writer(out, l),
-            Ask::Filter(f) => serde_json::to_writer(out, f),
-            Ask::Rerank(r) => serde_json::to_writer(out, r),
-            Ask::Entail(e) => serde_json::to_writer(out, e),
-            Ask::Read(r) => serde_json::to_writer(out, r),
-            Ask::Embed(e) => serde_json::to_writer(out, e),
-            Ask::Generate(g) => serde_json::to_writer(out, g),
-        };
-        written.expect("plain data can be written as JSON; this is a bug");
+        let Self { service: _, draw: _, ask } = self;
+        canonical::write(ask, out);
     }
 
     /// Whether the machine wants to read the passages that the response names.

@@ -1,4 +1,7 @@
 //! What comes back: an answer of the request's kind or a failure, and the work that it took.
+//!
+//! The first journals hold responses as JSON under these names: one that is changed in Rust keeps its old name with
+//! `serde(rename)`. Journals of today have names and numbers of their own.
 
 use crate::request::{Ask, Kind, PassageId, Request};
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,17 @@
 //! What tests of this crate and of others need: a method that uses every part of the protocol, services that answer
-//! every request, parameters from a method's documentation, and scenario files.
+//! every request, parameters from a method's documentation, scenario files, and samples of all that is stored or makes a
+//! key.
 //!
 //! Nothing here is offered to jobs.
 
 mod every_kind;
 pub(crate) mod parameters;
+mod samples;
 mod scenario;
 mod services;
 
 pub use every_kind::EveryKind;
 pub use parameters::{parameter_variants, required_parameters};
+pub use samples::{every_request, every_response};
 pub use scenario::{ScenarioError, ScenarioFault, run_scenarios};
 pub use services::ScriptedServices;

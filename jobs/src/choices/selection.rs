@@ -3,6 +3,9 @@
 //! The record holds every candidate with its figure, best first, so that a method may take the best one or the best few. It
 //! has no time, no run and no path in it: the same search gives the same bytes, whoever runs it and however often it was
 //! interrupted.
+//!
+//! Its names are stored, and its digest is part of job digests: a field that is renamed in Rust keeps its name with
+//! `serde(rename)`. `tests/golden/selection.txt` has a record.
 
 use super::watch::Sampled;
 use crate::error::JobError;

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 /// The stratum of every question.
 pub const ALL: &str = "all";
 
-/// What a question carries beyond the columns of its row.
+/// What a question carries beyond the columns of its row, which stores it as JSON under these names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Details {
     /// Gold supporting facts: (title, sentence).

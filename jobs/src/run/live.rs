@@ -5,7 +5,7 @@ use hopeval_operators::tally::Change;
 use hopeval_results::layout;
 use serde::{Deserialize, Serialize};
 
-/// The live table as of a commit, in its own object.
+/// The live table as of a commit, in its own object, whose names are these: `tests/golden/commits.txt`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveTable {
     /// Valid commits that it includes.

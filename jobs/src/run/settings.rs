@@ -11,7 +11,10 @@ use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that determines a run's numbers, resolved.
+/// Everything that determines a run's numbers, resolved: the settings in a run's record.
+///
+/// A new field has a default that is not written, so that the digests of jobs that do not use it stay as they were.
+/// `tests/golden/run-*.txt` and `jobs.txt` have every field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resolved {
     /// The job, paths absolute.

@@ -8,10 +8,14 @@
 //! Whole numbers are LEB128, texts and lists have their length first, floats are their little-endian bytes: a row of logits
 //! is a millionfold thing, and some of them (a token that cannot be) are no JSON numbers. The first versions wrote JSON;
 //! such records begin with a brace and are still read.
+//!
+//! All numbers and names below are stored, so none comes from a Rust identifier or from the order of a list. What is written
+//! is taken apart without `..`: a new field or variant does not compile until it is decided here how it is stored. The names
+//! in the JSON of the first versions are those of [`Record`] and what it holds; `tests/golden` has records of every kind.
 
 use super::served::Served;
 use hopeval_methods::request::PassageId;
-use hopeval_methods::response::{Finish, Generation, Hit, Labels, Scores};
+use hopeval_methods::response::{Finish, Generation, Hit, Labels, Scores, Span};
 use hopeval_methods::{Answer, Failure, FailureKind, Kind, PromptReport, Response, Work};
 use serde::{Deserialize, Serialize};
 
@@ -43,24 +47,109 @@ mod tag {
     pub(super) const JSON: u8 = 7;
 }
 
+/// The number that stands for a kind of request.
+fn kind_number(kind: Kind) -> u8 {
+    match kind {
+        Kind::Retrieve => 0,
+        Kind::Passages => 1,
+        Kind::Links => 2,
+        Kind::Score => 3,
+        Kind::Label => 4,
+        Kind::Filter => 5,
+        Kind::Rerank => 6,
+        Kind::Entail => 7,
+        Kind::Read => 8,
+        Kind::Embed => 9,
+        Kind::Generate => 10,
+    }
+}
+
+/// The number that stands for a kind of failure.
+fn failure_number(kind: FailureKind) -> u8 {
+    match kind {
+        FailureKind::Refused => 0,
+        FailureKind::ContextOverflow => 1,
+        FailureKind::ParseFailure => 2,
+        FailureKind::TimedOut => 3,
+        FailureKind::Unavailable => 4,
+        FailureKind::DeviceLost => 5,
+        FailureKind::Dropped => 6,
+    }
+}
+
+/// An answer that is written as JSON, under names of its own.
+#[derive(Serialize, Deserialize)]
+enum JsonAnswer {
+    #[serde(rename = "Passages")]
+    Passages(Vec<u32>),
+    #[serde(rename = "Links")]
+    Links(Vec<u32>),
+    #[serde(rename = "Rerank")]
+    Rerank(Vec<f64>),
+    #[serde(rename = "Entail")]
+    Entail(f64),
+    #[serde(rename = "Read")]
+    Read(Vec<JsonSpan>),
+}
+
+/// A span of such an answer.
+#[derive(Serialize, Deserialize)]
+struct JsonSpan {
+    #[serde(rename = "text")]
+    text: String,
+    #[serde(rename = "score")]
+    score: f64,
+    #[serde(rename = "rank")]
+    rank: Option<f64>,
+    #[serde(rename = "at")]
+    at: Option<(u32, u32, u32)>,
+}
+
+impl From<&Span> for JsonSpan {
+    fn from(span: &Span) -> Self {
+        let Span { text, score, rank, at } = span;
+        Self { text: text.clone(), score: *score, rank: *rank, at: *at }
+    }
+}
+
+impl From<JsonSpan> for Span {
+    fn from(JsonSpan { text, score, rank, at }: JsonSpan) -> Self {
+        Self { text, score, rank, at }
+    }
+}
+
+impl From<JsonAnswer> for Answer {
+    fn from(answer: JsonAnswer) -> Self {
+        let passages = |ids: Vec<u32>| ids.into_iter().map(PassageId).collect();
+        match answer {
+            JsonAnswer::Passages(ids) => Self::Passages(passages(ids)),
+            JsonAnswer::Links(ids) => Self::Links(passages(ids)),
+            JsonAnswer::Rerank(scores) => Self::Rerank(scores),
+            JsonAnswer::Entail(probability) => Self::Entail(probability),
+            JsonAnswer::Read(spans) => Self::Read(spans.into_iter().map(Span::from).collect()),
+        }
+    }
+}
+
 impl Record {
     /// The bytes that are journalled.
     pub fn write(&self) -> Vec<u8> {
+        let Self { service, kind, response: Response { result, work, prompt, passages: _ }, service_us } = self;
         let mut to = Writer(vec![VERSION]);
-        to.text(&self.service);
-        to.0.push(position(&Kind::ALL, &self.kind));
-        to.number(self.service_us);
-        let Response { result, work, prompt, passages: _ } = &self.response;
-        for n in [work.prompt_tokens, work.completion_tokens, work.scored_tokens, work.operations] {
+        to.text(service);
+        to.0.push(kind_number(*kind));
+        to.number(*service_us);
+        let Work { prompt_tokens, completion_tokens, scored_tokens, operations } = *work;
+        for n in [prompt_tokens, completion_tokens, scored_tokens, operations] {
             to.number(n);
         }
         to.0.push(u8::from(prompt.is_some()));
-        if let Some(report) = prompt {
-            to.number(report.tokens.into());
-            to.number(report.dropped.len() as u64);
-            report.dropped.iter().for_each(|&part| to.number(part.into()));
-            to.number(report.cut.len() as u64);
-            report.cut.iter().for_each(|&(part, lost)| {
+        if let Some(PromptReport { tokens, dropped, cut }) = prompt {
+            to.number((*tokens).into());
+            to.number(dropped.len() as u64);
+            dropped.iter().for_each(|&part| to.number(part.into()));
+            to.number(cut.len() as u64);
+            cut.iter().for_each(|&(part, lost)| {
                 to.number(part.into());
                 to.number(lost.into());
             });
@@ -91,7 +180,8 @@ impl Record {
             _ => return None,
         };
         let service = from.text()?;
-        let kind = *Kind::ALL.get(usize::from(from.byte()?))?;
+        let number = from.byte()?;
+        let kind = Kind::ALL.into_iter().find(|&kind| kind_number(kind) == number)?;
         let service_us = from.number()?;
         let work = Work {
             prompt_tokens: from.number()?,
@@ -120,10 +210,6 @@ impl Record {
     }
 }
 
-fn position<T: PartialEq>(all: &[T], one: &T) -> u8 {
-    all.iter().position(|other| other == one).expect("`ALL` has every one; this is a bug") as u8
-}
-
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -149,19 +235,23 @@ impl Writer {
         self.0.extend(floats.iter().flat_map(|x| x.to_le_bytes()));
     }
 
-    fn failure(&mut self, failure: &Failure) {
-        self.0.push(tag::FAILURE);
-        self.0.push(position(&FailureKind::ALL, &failure.kind));
-        self.text(&failure.message);
+    fn failure(&mut self, Failure { kind, message }: &Failure) {
+        self.0.extend([tag::FAILURE, failure_number(*kind)]);
+        self.text(message);
+    }
+
+    fn json(&mut self, answer: &JsonAnswer) {
+        self.0.push(tag::JSON);
+        self.bytes(&serde_json::to_vec(answer).expect("plain data can be written as JSON; this is a bug"));
     }
 
     fn answer(&mut self, answer: &Answer) {
         match answer {
-            Answer::Score(scores) => {
-                self.0.extend([tag::SCORE, u8::from(scores.ends)]);
-                self.floats(&scores.logits);
-                self.number(scores.log_sum_exps.len() as u64);
-                for (temperature, row) in &scores.log_sum_exps {
+            Answer::Score(Scores { logits, log_sum_exps, ends }) => {
+                self.0.extend([tag::SCORE, u8::from(*ends)]);
+                self.floats(logits);
+                self.number(log_sum_exps.len() as u64);
+                for (temperature, row) in log_sum_exps {
                     self.0.extend(temperature.to_le_bytes());
                     self.floats(row);
                 }
@@ -173,31 +263,40 @@ impl Writer {
             Answer::Retrieve(hits) => {
                 self.0.push(tag::RETRIEVE);
                 self.number(hits.len() as u64);
-                for hit in hits {
-                    self.number(hit.passage.0.into());
-                    self.0.extend(hit.score.to_le_bytes());
+                for Hit { passage, score } in hits {
+                    self.number(passage.0.into());
+                    self.0.extend(score.to_le_bytes());
                 }
             }
-            Answer::Label(labels) => {
+            Answer::Label(Labels { information, tag_logits }) => {
                 self.0.push(tag::LABEL);
-                self.text(&labels.information);
-                self.floats(&labels.tag_logits);
+                self.text(information);
+                self.floats(tag_logits);
             }
             Answer::Filter(query) => {
                 self.0.push(tag::FILTER);
                 self.text(query);
             }
-            Answer::Generate(generation) => {
-                self.0.extend([tag::GENERATE, u8::from(generation.finish == Finish::Length)]);
-                self.text(&generation.text);
-                self.floats(&generation.logprobs);
+            Answer::Generate(Generation { text, finish, logprobs }) => {
+                let finish = match finish {
+                    Finish::Stop => 0,
+                    Finish::Length => 1,
+                };
+                self.0.extend([tag::GENERATE, finish]);
+                self.text(text);
+                self.floats(logprobs);
             }
-            Answer::Passages(_) | Answer::Links(_) | Answer::Rerank(_) | Answer::Entail(_) | Answer::Read(_) => {
-                self.0.push(tag::JSON);
-                self.bytes(&serde_json::to_vec(answer).expect("plain data can be written as JSON; this is a bug"));
-            }
+            Answer::Passages(passages) => self.json(&JsonAnswer::Passages(numbers(passages))),
+            Answer::Links(passages) => self.json(&JsonAnswer::Links(numbers(passages))),
+            Answer::Rerank(scores) => self.json(&JsonAnswer::Rerank(scores.clone())),
+            Answer::Entail(probability) => self.json(&JsonAnswer::Entail(*probability)),
+            Answer::Read(spans) => self.json(&JsonAnswer::Read(spans.iter().map(JsonSpan::from).collect())),
         }
     }
+}
+
+fn numbers(passages: &[PassageId]) -> Vec<u32> {
+    passages.iter().map(|passage| passage.0).collect()
 }
 
 /// What is left to be read; every step is `None` where the bytes are not what they should be.
@@ -257,7 +356,8 @@ impl<'a> Reader<'a> {
     fn result(&mut self) -> Option<Result<Answer, Failure>> {
         Some(Ok(match self.byte()? {
             tag::FAILURE => {
-                let kind = *FailureKind::ALL.get(usize::from(self.byte()?))?;
+                let number = self.byte()?;
+                let kind = FailureKind::ALL.into_iter().find(|&kind| failure_number(kind) == number)?;
                 return Some(Err(Failure { kind, message: self.text()? }));
             }
             tag::SCORE => {
@@ -276,7 +376,7 @@ impl<'a> Reader<'a> {
                 let finish = if self.byte()? == 0 { Finish::Stop } else { Finish::Length };
                 Answer::Generate(Generation { text: self.text()?, finish, logprobs: self.floats()? })
             }
-            tag::JSON => serde_json::from_slice(self.bytes()?).ok()?,
+            tag::JSON => serde_json::from_slice::<JsonAnswer>(self.bytes()?).ok()?.into(),
             _ => return None,
         }))
     }

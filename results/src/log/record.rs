@@ -1,4 +1,7 @@
 //! A record of a commit log, as JSON.
+//!
+//! The names in it are stored: a field that is renamed in Rust keeps its name with `serde(rename)`, and a new one has a
+//! default. `tests/golden/log.txt` has a record of every sort.
 
 use super::LogError;
 use serde::{Deserialize, Serialize};
@@ -25,9 +28,10 @@ pub struct Record {
 
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "kind")]
 pub enum Body {
     /// A generation begins; records of lower ones are void from here.
+    #[serde(rename = "fence")]
     Fence {
         /// Processes of its mesh.
         processes: u32,
@@ -37,8 +41,10 @@ pub enum Body {
         settings_digest: String,
     },
     /// Chunks are final.
+    #[serde(rename = "commit")]
     Commit(Commit),
     /// Gold was edited; anyone may write this, in any generation.
+    #[serde(rename = "gold")]
     Gold {
         /// Number of the edit, from 1.
         edit: u64,
@@ -46,6 +52,7 @@ pub enum Body {
         path: String,
     },
     /// The run is finished and its tables are written.
+    #[serde(rename = "final")]
     Final(Final),
 }
 

@@ -1,4 +1,6 @@
 //! The table `questions`: what was asked, with gold. Written once per run; workers read it as a stream.
+//!
+//! Edits of gold hold such rows as JSON under the columns' names, which `tests/golden/question.txt` has.
 
 use super::row::row;
 use super::{TableError, TableReader};

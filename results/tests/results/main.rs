@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests may unwrap, and so may what they share: a panic is the report")]
 
+#[path = "../../../tests/support/golden.rs"]
+mod golden;
 mod journal;
 mod log;
 mod outcomes;
 mod run;
 mod store;
+mod stored;
 mod tables;

@@ -1,0 +1,365 @@
+//! Writes the canonical payload of a request: JSON whose names and order are fixed here, by hand.
+//!
+//! Keys are hashes of these bytes, and answers are journalled under keys. If a payload changes, everything that was
+//! computed under its old key is computed, and billed, again. So no name comes from a Rust identifier, and every struct
+//! and enum is taken apart without `..`: a new or renamed field or variant does not compile until it is decided here
+//! what it means for keys.
+//!
+//! # Contract
+//! * A field or variant that is renamed in Rust keeps its name here.
+//! * A field that cannot change the stored answer is left out, as `_`, with the reason.
+//! * A new field is written only where it differs from its default, behind all others, so that the keys of requests that
+//!   do not use it stay as they were.
+//! * A new variant gets a name that no other of its enum had, ever.
+//! * `tests/golden/payloads.txt` holds the bytes of every variant and option.
+
+use crate::prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
+use crate::request::{
+    Ask, Direction, Embed, EmbedRole, Entail, Filter, Generate, Label, Links, PassageId, PassageSet, Passages, Read,
+    Rerank, Retrieve, Sampling, Score, Statistics, TextFormat, Within,
+};
+use serde::Serialize;
+
+/// Appends the canonical payload of `ask` to `out`.
+pub(crate) fn write(ask: &Ask, out: &mut Vec<u8>) {
+    match ask {
+        Ask::Retrieve(ask) => ask.write(out),
+        Ask::Passages(ask) => ask.write(out),
+        Ask::Links(ask) => ask.write(out),
+        Ask::Score(ask) => ask.write(out),
+        Ask::Label(ask) => ask.write(out),
+        Ask::Filter(ask) => ask.write(out),
+        Ask::Rerank(ask) => ask.write(out),
+        Ask::Entail(ask) => ask.write(out),
+        Ask::Read(ask) => ask.write(out),
+        Ask::Embed(ask) => ask.write(out),
+        Ask::Generate(ask) => ask.write(out),
+    }
+}
+
+/// Has a canonical form.
+trait Canonical {
+    /// Appends the canonical form to `out`.
+    fn write(&self, out: &mut Vec<u8>);
+}
+
+/// Appends a text, a number or a truth value as JSON has it.
+fn scalar<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("texts and numbers can be written as JSON; this is a bug");
+}
+
+/// Appends `[a,b,..]`.
+fn list<'a>(items: impl IntoIterator<Item = &'a (dyn Canonical + 'a)>, out: &mut Vec<u8>) {
+    let mut before = b'[';
+    for item in items {
+        out.push(before);
+        item.write(out);
+        before = b',';
+    }
+    if before == b'[' {
+        out.push(b'[');
+    }
+    out.push(b']');
+}
+
+/// Appends `{"name":value,..}`; there is at least one field, and no name needs an escape.
+fn object(fields: &[(&str, &dyn Canonical)], out: &mut Vec<u8>) {
+    let mut before = b'{';
+    for (name, value) in fields {
+        out.extend([before, b'"']);
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":");
+        value.write(out);
+        before = b',';
+    }
+    out.push(b'}');
+}
+
+/// Appends `"name"`, which needs no escape.
+fn unit(name: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'"');
+}
+
+/// Appends `{"name":{"field":value,..}}`.
+fn variant(name: &str, fields: &[(&str, &dyn Canonical)], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    object(fields, out);
+    out.push(b'}');
+}
+
+impl Canonical for bool {
+    fn write(&self, out: &mut Vec<u8>) {
+        scalar(self, out);
+    }
+}
+
+impl Canonical for u32 {
+    fn write(&self, out: &mut Vec<u8>) {
+        scalar(self, out);
+    }
+}
+
+impl Canonical for f64 {
+    fn write(&self, out: &mut Vec<u8>) {
+        scalar(self, out);
+    }
+}
+
+impl Canonical for String {
+    fn write(&self, out: &mut Vec<u8>) {
+        scalar(self.as_str(), out);
+    }
+}
+
+impl<T: Canonical> Canonical for Vec<T> {
+    fn write(&self, out: &mut Vec<u8>) {
+        list(self.iter().map(|item| item as &dyn Canonical), out);
+    }
+}
+
+impl<T: Canonical> Canonical for Option<T> {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Some(value) => value.write(out),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+}
+
+impl Canonical for PassageId {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self(number) = self;
+        number.write(out);
+    }
+}
+
+impl Canonical for Retrieve {
+    fn write(&self, out: &mut Vec<u8>) {
+        // Texts of passages are read from the corpus when the answer is delivered.
+        let Self { query, k, within, read: _ } = self;
+        list([query as &dyn Canonical, k, within], out);
+    }
+}
+
+impl Canonical for Within {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { passages, statistics } = self;
+        object(&[("passages", passages), ("statistics", statistics)], out);
+    }
+}
+
+impl Canonical for PassageSet {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Ids(ids) => object(&[("Ids", ids)], out),
+            Self::Titles(titles) => object(&[("Titles", titles)], out),
+        }
+    }
+}
+
+impl Canonical for Statistics {
+    fn write(&self, out: &mut Vec<u8>) {
+        let name = match self {
+            Self::Corpus => "corpus",
+            Self::Restriction => "restriction",
+        };
+        unit(name, out);
+    }
+}
+
+impl Canonical for Passages {
+    fn write(&self, out: &mut Vec<u8>) {
+        // As for `Retrieve`.
+        let Self { passages, read: _ } = self;
+        list([passages as &dyn Canonical], out);
+    }
+}
+
+impl Canonical for Links {
+    fn write(&self, out: &mut Vec<u8>) {
+        // As for `Retrieve`.
+        let Self { passage, direction, read: _ } = self;
+        list([passage as &dyn Canonical, direction], out);
+    }
+}
+
+impl Canonical for Direction {
+    fn write(&self, out: &mut Vec<u8>) {
+        let name = match self {
+            Self::Outgoing => "outgoing",
+            Self::Incoming => "incoming",
+        };
+        unit(name, out);
+    }
+}
+
+impl Canonical for Score {
+    fn write(&self, out: &mut Vec<u8>) {
+        // One answer holds all temperatures, and one that lacks a temperature is a miss.
+        let Self { prompt, target, temperatures: _ } = self;
+        list([prompt as &dyn Canonical, target], out);
+    }
+}
+
+impl Canonical for Label {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { query, chunk } = self;
+        object(&[("query", query), ("chunk", chunk)], out);
+    }
+}
+
+impl Canonical for Filter {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { query, information } = self;
+        object(&[("query", query), ("information", information)], out);
+    }
+}
+
+impl Canonical for Rerank {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { query, items } = self;
+        object(&[("query", query), ("items", items)], out);
+    }
+}
+
+impl Canonical for Entail {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { premise, hypothesis } = self;
+        object(&[("premise", premise), ("hypothesis", hypothesis)], out);
+    }
+}
+
+impl Canonical for Read {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { question, context, max_answer_tokens, spans } = self;
+        let fields: [(&str, &dyn Canonical); 4] =
+            [("question", question), ("context", context), ("max_answer_tokens", max_answer_tokens), ("spans", spans)];
+        object(&fields, out);
+    }
+}
+
+impl Canonical for Embed {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { text, role } = self;
+        object(&[("text", text), ("role", role)], out);
+    }
+}
+
+impl Canonical for EmbedRole {
+    fn write(&self, out: &mut Vec<u8>) {
+        let name = match self {
+            Self::Query => "query",
+            Self::Passage => "passage",
+        };
+        unit(name, out);
+    }
+}
+
+impl Canonical for Generate {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { prompt, max_tokens, stop, sampling, format, logprobs } = self;
+        let fields: [(&str, &dyn Canonical); 6] = [
+            ("prompt", prompt),
+            ("max_tokens", max_tokens),
+            ("stop", stop),
+            ("sampling", sampling),
+            ("format", format),
+            ("logprobs", logprobs),
+        ];
+        object(&fields, out);
+    }
+}
+
+impl Canonical for Sampling {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Greedy => unit("Greedy", out),
+            Self::Sample { temperature, top_p, top_k } => {
+                variant("Sample", &[("temperature", temperature), ("top_p", top_p), ("top_k", top_k)], out);
+            }
+        }
+    }
+}
+
+impl Canonical for TextFormat {
+    fn write(&self, out: &mut Vec<u8>) {
+        let name = match self {
+            Self::Text => "text",
+            Self::Json => "json",
+            Self::WithSpecial => "with_special",
+        };
+        unit(name, out);
+    }
+}
+
+impl Canonical for Prompt {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { parts, budget, overflow } = self;
+        object(&[("parts", parts), ("budget", budget), ("overflow", overflow)], out);
+    }
+}
+
+impl Canonical for Part {
+    fn write(&self, out: &mut Vec<u8>) {
+        let Self { role, content, truncate } = self;
+        object(&[("role", role), ("content", content), ("truncate", truncate)], out);
+    }
+}
+
+impl Canonical for Role {
+    fn write(&self, out: &mut Vec<u8>) {
+        let name = match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        };
+        unit(name, out);
+    }
+}
+
+impl Canonical for Content {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Text(text) => object(&[("Text", text)], out),
+            Self::Passage { passage, form } => variant("Passage", &[("passage", passage), ("form", form)], out),
+            Self::Sentence { passage, sentence } => {
+                variant("Sentence", &[("passage", passage), ("sentence", sentence)], out);
+            }
+        }
+    }
+}
+
+impl Canonical for PassageForm {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Text => unit("Text", out),
+            Self::TitleAndText { between } => variant("TitleAndText", &[("between", between)], out),
+            Self::TitleTwice { between } => variant("TitleTwice", &[("between", between)], out),
+            Self::Labelled { before, between } => {
+                variant("Labelled", &[("before", before), ("between", between)], out);
+            }
+        }
+    }
+}
+
+impl Canonical for Limit {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Tokens(tokens) => object(&[("tokens", tokens)], out),
+            Self::Words(words) => object(&[("words", words)], out),
+        }
+    }
+}
+
+impl Canonical for Overflow {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Drop { part } => variant("Drop", &[("part", part)], out),
+            Self::Cut { part, to } => variant("Cut", &[("part", part), ("to", to)], out),
+        }
+    }
+}

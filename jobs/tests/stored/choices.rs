@@ -1,0 +1,44 @@
+//! Pins the record of a selection and its digest.
+
+use crate::golden;
+use hopeval_jobs::choices::selection::{Ranked, Selection};
+use hopeval_jobs::choices::watch::Sampled;
+use hopeval_results::{Store, layout};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The best of two lengths of a ranking.
+pub(crate) fn selection() -> Selection {
+    let ranked = |value, score: Option<f64>| Ranked {
+        value,
+        score,
+        stderr: score.map(|score| score / 10.0),
+        n: 2,
+        coverage: score.map(|_| 1.0),
+        draws: 0,
+    };
+    Selection {
+        schema_version: Selection::version(),
+        name: "length".to_owned(),
+        parameter: "k".to_owned(),
+        measure: "recall_all@2".to_owned(),
+        measure_version: "world 1".to_owned(),
+        settings: json!({"method": {"kind": "one_step"}, "sample": {"questions": 2, "seed": 0}}),
+        dataset_digest: "d".to_owned(),
+        corpus_digest: "c".to_owned(),
+        services: BTreeMap::from([("sparse".to_owned(), "f".to_owned())]),
+        sample: vec![Sampled::new("t1", "Whose \"castle\"?"), Sampled::new("nq-3", "who  sang it")],
+        candidates: vec![ranked(json!(3), Some(0.1 + 0.2)), Ranked { draws: 4, ..ranked(json!({"text": "t"}), None) }],
+    }
+}
+
+#[test]
+fn selections_are_those_of_the_golden_file() {
+    let store = Store::open("memory:").unwrap();
+    let selection = selection();
+    selection.commit(&store).unwrap();
+    let bytes = store.get(&layout::selection("length")).unwrap();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    golden::check("selection", [text.trim_end(), &selection.digest()]);
+    assert!(text.ends_with("}\n"));
+}

@@ -1,0 +1,25 @@
+//! Pins the keys and the buckets of every kind of request.
+
+use super::tiny::{METHOD, Tiny};
+use crate::golden;
+use hopeval_jobs::services::key::{bucket, key};
+use hopeval_methods::testing::every_request;
+use hopeval_methods::{Request, ServiceName};
+
+/// Under a service that does not exist the key holds the service's name; else it holds the fingerprint.
+#[test]
+fn keys_are_those_of_the_golden_file() {
+    let tiny = Tiny::new();
+    let catalogue = tiny.catalogue(&tiny.job(&format!("[service.sparse]\nkind = \"bm25\"\n{METHOD}")));
+    let mut payload = Vec::new();
+    let mut lines = Vec::new();
+    for service in ["none", "sparse", "corpus"] {
+        for (name, request) in every_request() {
+            let request = Request { service: ServiceName::from(service), ..request };
+            let key = key(&request, &catalogue, &mut payload);
+            let hex = hopeval_results::Key(key.0);
+            lines.push(format!("{service} {name} {hex} {}", bucket(&request, &key)));
+        }
+    }
+    golden::check("keys", lines);
+}

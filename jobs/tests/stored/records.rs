@@ -1,0 +1,71 @@
+//! Pins the records of the journal: every kind of answer, of failure and of prompt report.
+
+use crate::golden;
+use hopeval_jobs::services::record::Record;
+use hopeval_methods::testing::every_response;
+use hopeval_methods::{Kind, Response};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+fn record(kind: Kind, response: Response) -> Record {
+    Record { service: "s\u{e9}".to_owned(), kind, response, service_us: 123_456 }
+}
+
+fn records() -> Vec<(String, Record)> {
+    let mut records: Vec<_> =
+        every_response().into_iter().map(|(name, kind, response)| (name, record(kind, response))).collect();
+    // The kind of request stands beside the answer, and a failure may be of any.
+    let refused = || Response::failure(hopeval_methods::FailureKind::Refused, "no");
+    records.extend(Kind::ALL.map(|kind| (format!("kind-{}", kind.name()), record(kind, refused()))));
+    records
+}
+
+#[test]
+fn records_are_those_of_the_golden_file() {
+    golden::check("records", records().iter().map(|(name, record)| format!("{name} {}", hex(&record.write()))));
+}
+
+/// Texts of passages come from the corpus, and are in no record.
+#[test]
+fn golden_records_are_read() {
+    let golden = include_str!("../golden/records.txt");
+    let lines: Vec<_> =
+        golden.lines().filter_map(|line| line.split_once(' ')).filter(|(name, _)| *name != "#").collect();
+    let samples = records();
+    assert_eq!(lines.len(), samples.len());
+    for (name, mut record) in samples {
+        let (_, bytes) = lines.iter().find(|(of, _)| *of == name).unwrap();
+        record.response.passages.clear();
+        let read = Record::read(&unhex(bytes)).unwrap();
+        // A row may hold a number that equals nothing.
+        assert_eq!(format!("{read:?}"), format!("{record:?}"), "{name}");
+        assert_eq!(hex(&read.write()), *bytes, "{name}");
+    }
+}
+
+/// The first versions wrote JSON. Nothing writes it now, so the file is never blessed.
+#[test]
+fn the_first_records_are_read() {
+    let samples = records();
+    let mut read = 0;
+    for line in include_str!("../golden/first-records.txt").lines().filter(|line| !line.starts_with("# ")) {
+        let (name, written) = line.split_once(' ').unwrap();
+        let (_, expected) = samples.iter().find(|(of, _)| of == name).unwrap();
+        let found = Record::read(written.as_bytes()).unwrap_or_else(|| panic!("{name}"));
+        let mut expected = expected.clone();
+        expected.response.passages.clear();
+        // They had reports of prompts alone.
+        if !matches!(expected.kind, Kind::Score | Kind::Generate) {
+            expected.response.prompt = None;
+        }
+        assert_eq!(found, expected, "{name}");
+        read += 1;
+    }
+    assert!(read > 40, "{read}");
+}

@@ -1,0 +1,166 @@
+//! Pins jobs as the run's record has them, whole records of runs, and the digests of jobs.
+
+use super::choices::selection;
+use super::tiny::{METHOD, Tiny};
+use crate::golden;
+use hopeval_jobs::Job;
+use hopeval_jobs::places::Places;
+use hopeval_jobs::run::make::make;
+use hopeval_jobs::run::open::Open;
+use hopeval_jobs::run::settings::Resolved;
+use hopeval_measures::Profile;
+use hopeval_results::{RunRecord, layout};
+
+/// A job that says as much as a job can.
+const FULL: &str = r#"duplicates = "keep_all"
+links = "mentions"
+
+[service.sparse]
+kind = "bm25"
+k1 = 1.2
+
+[service.links]
+kind = "link_tfidf"
+
+[method.swept]
+kind = "one_step"
+retriever = "sparse"
+control = "of nothing"
+[method.swept.sweep]
+k = [1, 2]
+
+[method.repeated]
+kind = "random"
+k = 2
+[method.repeated.replicates]
+seed = [0, 7]
+
+[method.chosen]
+kind = "one_step"
+retriever = "sparse"
+k = { selection = "length" }
+
+[measures]
+profile = "musique"
+recall_at = [1, 2]
+precision_at = [1]
+ndcg_at = [2]
+mrr = false
+mrr_at = [3]
+map = false
+answer_recall_at = [4]
+answer_hit_at = [5]
+budget_recall_at = [6]
+chunk_recall = true
+facts = false
+
+[run]
+in_flight = 3
+chunk = 2
+batch = 5
+allowed_failed = 0.5
+mode = "latency"
+price_per_device_hour = 1.5
+temperatures = [1.0, 0.7]
+"#;
+
+/// Searches, with everything that one can say.
+const TUNE: &str = r#"
+[service.filler]
+kind = "lm"
+model = "m"
+
+[tune]
+format = "world"
+sample = 2
+seed = 5
+measure = "recall_all@2"
+[tune.world]
+questions = 10
+passages = 400
+
+[[tune.select]]
+name = "length"
+method = "random"
+parameter = "k"
+measure = "mrr"
+candidates = [1, 2]
+
+[[tune.select]]
+name = "words"
+method = "random"
+parameter = "from"
+[tune.select.generate]
+service = "filler"
+
+[[tune.select]]
+name = "all"
+method = "random"
+parameter = "draw"
+[tune.select.generate]
+service = "filler"
+templates = ["A {blank}.", { text = "{blank} b", position = "before" }]
+frame = "Say: {instruction}"
+drop = ["say"]
+draws = 3
+top_k = 0
+temperature = 0.5
+max_tokens = 8
+fill = "in_turn"
+"#;
+
+/// A job by itself, of files and of a world, in the words of its record.
+#[test]
+fn jobs_are_those_of_the_golden_file() {
+    let tiny = Tiny::new();
+    let world = "name = \"w\"\n[dataset.world]\nquestions = 10\npassages = 400\n";
+    let whole_world = "name = \"w\"\ntitle = \"W\"\n[dataset]\ngold = \"title+text\"\nlimit = 3\n\
+        [dataset.world]\nquestions = 10\npassages = 400\nseed = 2\nsplit = \"train\"\n\
+        [dataset.draw]\nquestions = 4\nseed = 3\nrest = true\n[corpus]\nsource = [\"a\", \"contexts\"]\n";
+    let parse = |text: &str| Job::parse(&(text.to_owned() + METHOD), "/folder/job.toml".as_ref(), &[]).unwrap();
+    let jobs = [
+        ("tiny", tiny.job(METHOD)),
+        ("full", tiny.job(FULL)),
+        ("tune", tiny.job(&(METHOD.to_owned() + TUNE))),
+        ("world", parse(world)),
+        ("whole-world", parse(whole_world)),
+    ];
+    let line = |(name, job): (&str, Job)| tiny.portable(&format!("{name} {}", serde_json::to_string(&job).unwrap()));
+    let profiles = Profile::ALL.map(|profile| serde_json::to_string(&profile).unwrap());
+    let formats = hopeval_datasets::Format::ALL.map(|format| serde_json::to_string(&format).unwrap());
+    golden::check("jobs", jobs.map(line).into_iter().chain(profiles).chain(formats));
+}
+
+/// The record of a run but for its id and the time of its making.
+fn record(tiny: &Tiny, places: &Places, job: &Job) -> (RunRecord, String) {
+    let run = make(job, places, None, &|_, _| ()).unwrap();
+    let text = places.store.get(&layout::run_record(&run)).unwrap();
+    let text = tiny.portable(std::str::from_utf8(&text).unwrap());
+    let record = RunRecord::load(&places.store, &run).unwrap();
+    let text = text.replace(&run, "RUN").replace(&record.created_ms.to_string(), "0");
+    (record, text)
+}
+
+#[test]
+fn records_of_runs_are_those_of_the_golden_files() {
+    let tiny = Tiny::new();
+    let places = tiny.places();
+    selection().commit(&places.store).unwrap();
+    let plain = "[service.sparse]\nkind = \"bm25\"\n[method.one]\nkind = \"one_step\"\nretriever = \"sparse\"\n";
+    let mut drawn = tiny.job(plain);
+    drawn.dataset.draw = serde_json::from_value(serde_json::json!({"questions": 2})).unwrap();
+    let model = format!(
+        "[service.m]\nkind = \"lm\"\nmodel = {:?}\ndevice = \"cpu-avx2\"\nthreads = 1\n\
+         [service.d]\nkind = \"dense\"\nencoder = \"m\"\n{METHOD}",
+        tiny.model("bert")
+    );
+    let jobs = [("plain", tiny.job(plain)), ("drawn", drawn), ("full", tiny.job(FULL)), ("model", tiny.job(&model))];
+    for (name, job) in jobs {
+        let (record, text) = record(&tiny, &places, &job);
+        golden::check(&format!("run-{name}"), [text]);
+        // It says everything again when it was read.
+        let read: Resolved = serde_json::from_value(record.settings.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), record.settings, "{name}");
+        assert_eq!(Open::open(&places, &record.run, &|_, _| ()).unwrap().id(), record.run);
+    }
+}
