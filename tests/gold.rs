@@ -6,7 +6,10 @@
 mod harness;
 
 use flate2::read::MultiGzDecoder;
-use harness::{EVERY_METHOD, LIMIT, document, file_job, final_tables, hopeval, run, run_of, shared, succeed, wait_for};
+use harness::{
+    LIMIT, METHODS_WITHOUT_MODELS, document, every_method, file_job, final_tables, hopeval, run, run_of, shared,
+    succeed, wait_for,
+};
 use hopeval_results::{Log, Store, layout};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,7 +32,12 @@ fn world(dir: &Path, questions: &str, passages: &str) -> (Vec<Value>, PathBuf) {
 }
 
 fn world_job(dir: &Path, name: &str, questions: &str) -> PathBuf {
-    let rest = format!("{EVERY_METHOD}[run]\nchunk = 20\nin_flight = 20\n");
+    world_job_under(METHODS_WITHOUT_MODELS, dir, name, questions)
+}
+
+fn world_job_under(methods: &str, dir: &Path, name: &str, questions: &str) -> PathBuf {
+    let failed = if methods == METHODS_WITHOUT_MODELS { 0.0 } else { 1.0 };
+    let rest = format!("{methods}[run]\nchunk = 20\nin_flight = 20\nallowed_failed = {failed:?}\n");
     let world = dir.join("world");
     file_job(dir, name, "world", &world.join(questions), &world.join("corpus.jsonl"), &rest)
 }
@@ -93,13 +101,24 @@ fn became(dir: &Path, store: &str, id: &str, before: &[Vec<u8>], expected: &[Vec
 
 #[test]
 fn edits_of_a_finished_run_end_in_the_tables_of_a_fresh_one() {
+    edits_end_in_the_tables_of_a_fresh_run(METHODS_WITHOUT_MODELS, "200", "1500");
+}
+
+#[test]
+fn edits_under_every_method_end_in_the_tables_of_a_fresh_run() {
+    edits_end_in_the_tables_of_a_fresh_run(&every_method(), "40", "400");
+}
+
+fn edits_end_in_the_tables_of_a_fresh_run(methods: &str, questions: &str, passages: &str) {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let (mut rows, job) = world(dir, "200", "1500");
+    let (mut rows, _) = world(dir, questions, passages);
+    let job = world_job_under(methods, dir, "job", "questions.jsonl");
     let (id, before) = run_job(dir, &job, "store", &["--workers", "2"]);
     let edited = edit_world(&mut rows);
     write_lines(&dir.join("world/edited.jsonl"), &rows);
-    let (_, expected) = run_job(dir, &world_job(dir, "edited", "edited.jsonl"), "fresh", &["--workers", "1"]);
+    let fresh = world_job_under(methods, dir, "edited", "edited.jsonl");
+    let (_, expected) = run_job(dir, &fresh, "fresh", &["--workers", "1"]);
 
     // Only the edited questions, in another order than the dataset's.
     write_lines(&dir.join("some.jsonl"), edited.iter().rev().map(|&index| &rows[index]));
@@ -200,8 +219,8 @@ fn edits_of_hotpotqa_end_in_the_tables_of_a_fresh_run() {
     }
     let edited = dir.join("edited.json");
     std::fs::write(&edited, Value::from(rows).to_string()).unwrap();
-    let job = file_job(dir, "job", "hotpotqa", &questions, &corpus, EVERY_METHOD);
-    let fresh = file_job(dir, "fresh", "hotpotqa", &edited, &corpus, EVERY_METHOD);
+    let job = file_job(dir, "job", "hotpotqa", &questions, &corpus, METHODS_WITHOUT_MODELS);
+    let fresh = file_job(dir, "fresh", "hotpotqa", &edited, &corpus, METHODS_WITHOUT_MODELS);
     let (id, before) = run_job(dir, &job, "store", &["--limit", "300", "--workers", "2"]);
     let (_, expected) = run_job(dir, &fresh, "fresh", &["--workers", "2"]);
     apply(dir, "store", "edited.json");

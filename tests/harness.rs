@@ -90,7 +90,7 @@ pub fn final_tables(store: &Path, run: &str) -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// A small job over a generated world, with every method of this build.
+/// A small job over a generated world of many questions: every method that needs no model.
 pub const WORLD_JOB: &str = r#"
 name = "small-world"
 [dataset.world]
@@ -131,8 +131,8 @@ pub fn world_job(dir: &Path) -> PathBuf {
     path
 }
 
-/// Every service and every method of this build, for jobs over real data.
-pub const EVERY_METHOD: &str = r#"
+/// Every service and every method that needs no model, for jobs over many questions.
+pub const METHODS_WITHOUT_MODELS: &str = r#"
 [service.bm25]
 kind = "bm25"
 [service.tfidf]
@@ -160,6 +160,78 @@ kind = "random"
 [method.oracle]
 kind = "oracle"
 "#;
+
+/// The services and methods that [`METHODS_WITHOUT_MODELS`] leaves out, over the small models that the binary carries. The scorer
+/// writes no JSON, so every question of `annotate` fails.
+const METHODS_WITH_MODELS: &str = r#"
+[service.links]
+kind = "link_tfidf"
+[service.shuffled]
+kind = "shuffled_links"
+seed = 2
+[service.scorer]
+kind = "lm"
+model = "hopeval:scorer"
+threads = 1
+[service.reader]
+kind = "lm"
+model = "hopeval:reader"
+threads = 1
+[service.labeler]
+kind = "lm"
+model = "hopeval:labeler"
+threads = 1
+[service.filter]
+kind = "lm"
+model = "hopeval:filter"
+threads = 1
+[service.encoder]
+kind = "lm"
+model = "hopeval:encoder"
+threads = 1
+[service.dense]
+kind = "dense"
+encoder = "encoder"
+[method.dense]
+kind = "one_step"
+retriever = "dense"
+k = 20
+[method.efficientrag]
+kind = "efficientrag"
+retriever = "dense"
+labeler = "labeler"
+filter = "filter"
+reader = "reader"
+k = 4
+[method.promptrank]
+kind = "promptrank"
+retriever = "tfidf"
+link_ranker = "links"
+scorer = "scorer"
+pool = 6
+first_hops = 3
+reader = "reader"
+read_paths = 3
+[method.shuffled]
+kind = "promptrank"
+control = "shuffled links"
+retriever = "tfidf"
+links = "shuffled"
+scorer = "scorer"
+pool = 6
+first_hops = 3
+[method.annotate]
+kind = "efficientrag_data"
+generator = "scorer"
+retriever = "bm25"
+decomposition_prompt = "{documents} {question}"
+max_tokens = 4
+"#;
+
+/// Every service and every method of this build, for jobs of few questions: a test's build computes models slowly.
+pub fn every_method() -> String {
+    [METHODS_WITHOUT_MODELS, METHODS_WITH_MODELS].concat()
+}
 
 /// Writes the job `name` into `dir`: `questions` of `format`, `corpus`, and the tables of `rest`.
 pub fn file_job(dir: &Path, name: &str, format: &str, questions: &Path, corpus: &Path, rest: &str) -> PathBuf {

@@ -5,7 +5,10 @@
 
 mod harness;
 
-use harness::{EVERY_METHOD, WORLD_JOB, document, file_job, final_tables, hopeval, run_of, shared};
+use harness::{
+    METHODS_WITHOUT_MODELS, WORLD_JOB, document, every_method, file_job, final_tables, hopeval, run, run_of, shared,
+};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// One worker, two, four, and three processes of two workers each.
@@ -60,12 +63,16 @@ fn incurred(document: &serde_json::Value) -> Vec<(String, u64)> {
     incurred
 }
 
-/// A dataset of the folder beside the repository, under every method.
+/// A dataset of the folder beside the repository, under every method that needs no model.
 fn real(name: &str, questions: &str, rest: &str, spreads: &[&[&str]], number: u64) {
+    real_under(METHODS_WITHOUT_MODELS, name, questions, rest, spreads, number);
+}
+
+fn real_under(methods: &str, name: &str, questions: &str, rest: &str, spreads: &[&[&str]], number: u64) {
     let Some(shared) = shared(&format!("identity of {name}")) else { return };
     let dir = tempfile::tempdir().unwrap();
     let data = shared.join("data").join(name);
-    let rest = format!("{EVERY_METHOD}{rest}");
+    let rest = format!("{methods}{rest}");
     let corpus = data.join("corpus.jsonl.gz");
     let job = file_job(dir.path(), name, name, &data.join(questions), &corpus, &rest);
     is_identical(dir.path(), &job, spreads, number);
@@ -98,4 +105,43 @@ fn a_world_is_the_same_however_it_is_spread_and_queued() {
     let job = dir.path().join("job.toml");
     std::fs::write(&job, WORLD_JOB).unwrap();
     is_identical(dir.path(), &job, &[&SPREADS[..], &SETTINGS[..]].concat(), 300);
+}
+
+/// Few questions: one costs every method what hundreds cost the methods without models.
+#[test]
+fn two_wiki_under_every_method_is_the_same_however_it_is_spread() {
+    let spreads = [&["--limit", "20", "--workers", "2"][..], &["--limit", "20", "--workers", "2", "--processes", "3"]];
+    let rest = "[run]\nchunk = 4\nallowed_failed = 1.0\n";
+    real_under(&every_method(), "2wikimultihopqa", "train_500.json.gz", rest, &spreads, 20);
+}
+
+#[test]
+fn every_method_is_the_same_however_it_is_spread_and_queued() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("job.toml");
+    let world = "name = \"every-method\"\n[dataset.world]\nquestions = 24\npassages = 400\nseed = 7\n";
+    let text = [world, &every_method(), "[run]\nchunk = 4\nallowed_failed = 1.0\n"].concat();
+    std::fs::write(&job, text).unwrap();
+    is_identical(dir.path(), &job, &[&SPREADS[..], &SETTINGS[..]].concat(), 24);
+}
+
+/// What these tests show of every method, they would not show of a kind that the job lacks.
+#[test]
+fn every_method_has_every_kind_of_this_build() {
+    let job: toml::Table = toml::from_str(&every_method()).unwrap();
+    let kinds = |table: &str| -> BTreeSet<String> {
+        job[table].as_table().unwrap().values().map(|one| one["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    let methods: BTreeSet<String> = hopeval_methods::kinds().iter().map(|info| info.kind.to_owned()).collect();
+    assert_eq!(kinds("method"), methods);
+
+    // The binary lists the kinds of services to whoever names another.
+    let dir = tempfile::tempdir().unwrap();
+    let other = format!("{WORLD_JOB}[service.other]\nkind = \"no such kind\"\n");
+    std::fs::write(dir.path().join("job.toml"), other).unwrap();
+    let refused = run(&mut hopeval(dir.path(), &["plan", "job.toml"]));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let (_, allowed) = said.split_once("expected one of ").unwrap_or_else(|| panic!("no kinds in: {said}"));
+    let allowed = allowed.lines().next().unwrap().split('`').skip(1).step_by(2).map(str::to_owned);
+    assert_eq!(kinds("service"), allowed.collect::<BTreeSet<_>>(), "{said}");
 }

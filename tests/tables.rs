@@ -7,7 +7,7 @@
 mod harness;
 
 use arrow::datatypes::{DataType, Field};
-use harness::{EVERY_METHOD, document, file_job, hopeval, measure, run, run_of, succeed};
+use harness::{document, every_method, file_job, hopeval, measure, run, run_of, succeed};
 use hopeval_results::tables::{
     ConfigurationRow, CostRow, FinalOutcomeRow, MeasureRow, QuestionRow, Row, RunRow, ScoreRow, read_table,
 };
@@ -22,8 +22,17 @@ use std::sync::LazyLock;
 /// Questions of the run that the tests look at; every third has no candidates, so that `given` fails there.
 const QUESTIONS: u64 = 120;
 
+/// Configurations of that run: every method.
+const CONFIGURATIONS: u64 = 12;
+
 /// Questions that `given` fails on.
-const FAILED: u64 = QUESTIONS / 3;
+const NOT_GIVEN: u64 = QUESTIONS / 3;
+
+/// Outcomes that fail: those, and all of `annotate`, whose model writes no JSON.
+const FAILED: u64 = NOT_GIVEN + QUESTIONS;
+
+/// The services that compute with a model.
+const MODELS: [&str; 5] = ["dense", "filter", "labeler", "reader", "scorer"];
 
 /// Versions of the readers that the documented queries are run with.
 const READERS: [&str; 3] = ["duckdb==2.0.0", "polars==2.1.0", "pyarrow==26.0.1"];
@@ -49,7 +58,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         row.to_string()
     });
     std::fs::write(at.join("questions.jsonl"), rows.collect::<Vec<_>>().join("\n")).unwrap();
-    let rest = format!("{EVERY_METHOD}[run]\nallowed_failed = 1.0\n");
+    let rest = format!("{}[run]\nallowed_failed = 1.0\n", every_method());
     let job = file_job(at, "job", "world", &at.join("questions.jsonl"), &at.join("world/corpus.jsonl"), &rest);
     let document = document(&mut hopeval(at, &["run", job.to_str().unwrap(), "--store", "store", "--json"]));
     Sample { dir, document }
@@ -83,13 +92,18 @@ impl Sample {
     }
 }
 
+/// Whether a configuration fails on a question.
+fn fails(configuration: &str, index: u64) -> bool {
+    configuration == "annotate" || configuration == "given" && index.is_multiple_of(3)
+}
+
 #[test]
 fn outcomes_are_all_there_once_and_in_order() {
     let sample = &*SAMPLE;
     let outcomes: Vec<FinalOutcomeRow> = sample.table("outcomes");
     let questions = sample.questions();
     let names = sample.names();
-    assert_eq!(names.len(), 7);
+    assert_eq!(names.len() as u64, CONFIGURATIONS);
     let expected = names.iter().flat_map(|name| questions.iter().map(move |q| (name.as_str(), q.index, q.id.as_str())));
     let found = outcomes.iter().map(|row| (row.configuration.as_str(), row.index, row.question.as_str()));
     assert!(found.eq(expected), "outcomes are configurations in the job's order by questions in the dataset's");
@@ -99,14 +113,14 @@ fn outcomes_are_all_there_once_and_in_order() {
     }
     let failed: Vec<_> = outcomes.iter().filter(|row| row.status != "ok").collect();
     assert_eq!(failed.len() as u64, FAILED);
-    assert!(failed.iter().all(|row| row.configuration == "given" && row.index % 3 == 0));
+    assert!(failed.iter().all(|row| fails(&row.configuration, row.index)));
     let runs: Vec<RunRow> = sample.table("runs");
     let [run] = runs.as_slice() else { panic!("{} rows in `runs`", runs.len()) };
-    assert_eq!((run.questions, run.configurations), (QUESTIONS, 7));
-    assert_eq!((run.outcomes, run.failed), (QUESTIONS * 7, FAILED));
+    assert_eq!((run.questions, u64::from(run.configurations)), (QUESTIONS, CONFIGURATIONS));
+    assert_eq!((run.outcomes, run.failed), (QUESTIONS * CONFIGURATIONS, FAILED));
     assert_eq!(run.run, sample.run());
     assert_eq!(sample.document["questions"], QUESTIONS);
-    assert_eq!(sample.document["outcomes"], QUESTIONS * 7);
+    assert_eq!(sample.document["outcomes"], QUESTIONS * CONFIGURATIONS);
 }
 
 #[test]
@@ -164,7 +178,7 @@ fn means_are_those_of_the_scores_and_state_n_and_coverage() {
     // What failed stays in and scores 0; a method without answers has no answer measure.
     let given = measure(&sample.document, "given", "all", "recall_frac@10");
     assert_eq!(given["n"], QUESTIONS);
-    assert!((given["coverage"].as_f64().unwrap() - (QUESTIONS - FAILED) as f64 / QUESTIONS as f64).abs() < 1e-12);
+    assert!((given["coverage"].as_f64().unwrap() - (QUESTIONS - NOT_GIVEN) as f64 / QUESTIONS as f64).abs() < 1e-12);
     for score in sample.table::<ScoreRow>("scores") {
         if score.configuration == "given" && score.index % 3 == 0 && score.measure == "recall_frac@10" {
             assert_eq!(score.value, Some(0.0));
@@ -232,15 +246,23 @@ fn counters_agree_with_each_other() {
                 let (unique, computed) = (row.unique.unwrap(), row.computed.unwrap());
                 assert!(computed <= unique && unique <= row.requests, "{row:?}");
                 // In a fresh store each different request of a service that computes is computed, once.
-                assert!(computed == unique || row.service == "corpus", "{row:?}");
+                let looks_up = ["corpus", "shuffled"].contains(&row.service.as_str());
+                assert_eq!(computed, if looks_up { 0 } else { unique }, "{row:?}");
                 assert!(row.service_s.is_some(), "{row:?}");
             }
         }
-        assert_eq!((row.device_s, row.money, row.energy_j), (None, None, None), "what is not known is null, never 0");
+        assert_eq!(row.device_s.is_some(), MODELS.contains(&row.service.as_str()), "{row:?}");
+        assert_eq!((row.money, row.energy_j), (None, None), "what is not known is null, never 0");
     }
-    assert_eq!(told, asked);
+    assert_eq!(told.keys().collect::<Vec<_>>(), asked.keys().collect::<Vec<_>>());
+    for (key, told) in &told {
+        let asked = asked[key];
+        // A configuration's row counts what each of its outcomes took; the run's counts what was computed, once.
+        let same = if key.0.is_some() { told == &asked } else { told[0] == asked[0] };
+        assert!(same && told.iter().zip(asked).all(|(told, asked)| *told <= asked), "{key:?}: {told:?} {asked:?}");
+    }
     let services: BTreeSet<&str> = told.keys().map(|(_, service)| service.as_str()).collect();
-    assert_eq!(services, BTreeSet::from(["bm25", "corpus", "tfidf"]));
+    assert_eq!(services, MODELS.into_iter().chain(["bm25", "corpus", "links", "shuffled", "tfidf"]).collect());
 }
 
 /// Each Parquet file below the run's folder.
@@ -355,7 +377,7 @@ fn the_documented_queries_run_and_agree_with_the_document() {
     let count = |fine: bool| -> u64 {
         ends.iter().filter(|row| (row[1] == "ok") == fine).map(|row| row[2].as_u64().unwrap()).sum()
     };
-    assert_eq!((count(true), count(false)), (QUESTIONS * 7 - FAILED, FAILED));
+    assert_eq!((count(true), count(false)), (QUESTIONS * CONFIGURATIONS - FAILED, FAILED));
     // What was asked, against the document's costs.
     let mut asked: BTreeMap<String, u64> = BTreeMap::new();
     for row in rows("SELECT configuration, call.kind, sum(call.calls)") {
@@ -387,6 +409,6 @@ fn the_documented_queries_run_and_agree_with_the_document() {
     }
     let failures = rows("polars.scan_parquet(\"runs/*/final/outcomes.parquet\")");
     assert_eq!(failures.len() as u64, FAILED);
-    assert!(failures.iter().all(|row| row[0] == "given" && row[3].is_string()));
+    assert!(failures.iter().all(|row| ["annotate", "given"].contains(&row[0].as_str().unwrap()) && row[3].is_string()));
     assert_eq!(rows("polars.scan_parquet(\"runs/*/questions.parquet\")").len(), 5);
 }

@@ -89,6 +89,14 @@ fn each_term(layout: Layout, text: &str, scratch: &mut String, emit: impl FnMut(
     }
 }
 
+/// The terms of a field, with the passages that have each, and the length of each passage.
+#[derive(Default)]
+struct FieldTerms {
+    terms: Interner,
+    frequencies: Vec<u32>,
+    lengths: Vec<u32>,
+}
+
 fn build_field(
     passages: &dyn Passages,
     layout: Layout,
@@ -96,55 +104,61 @@ fn build_field(
     path: &Path,
     writer: &mut Writer,
 ) -> Result<FieldNumbers, IndexError> {
-    let mut terms = Interner::default();
-    let mut lengths: Vec<u32> = Vec::with_capacity(passages.len() as usize);
-    let mut frequencies: Vec<u32> = Vec::new();
     let mut spill = Spill::create(path)?;
+    let FieldTerms { terms, frequencies, lengths } = gather(passages, layout, field, &mut spill)?;
+    if terms.text().len() as u64 > u64::from(u32::MAX) {
+        return Err(IndexError::TooLarge { what: "bytes of distinct terms", limit: u64::from(u32::MAX) });
+    }
+    let numbers = FieldNumbers::new(&lengths, &frequencies);
+    write_numbers(writer, Kind::Lengths, field, &lengths)?;
+    let records = spill.merge(&terms, &frequencies, &lengths, field, writer)?;
+    write_bytes(writer, Kind::Terms, field, &records)?;
+    drop(records);
+    write_bytes(writer, Kind::TermText, field, terms.text())?;
+    write_numbers(writer, Kind::Slots, field, &terms.file_slots())?;
+    Ok(numbers)
+}
+
+/// Numbers the terms of a field in corpus order, and spills the runs of passages that have them.
+fn gather(passages: &dyn Passages, layout: Layout, field: u32, spill: &mut Spill) -> Result<FieldTerms, IndexError> {
+    let mut found = FieldTerms { lengths: Vec::with_capacity(passages.len() as usize), ..FieldTerms::default() };
     let mut runs: Vec<Run> = (0..rayon::current_num_threads()).map(|_| Run::default()).collect();
     let mut start = 0;
     while start < passages.len() {
         // One chunk for each thread, then their terms are numbered one chunk after the other.
         let starts: Vec<u32> = (0..runs.len() as u32).map_while(|i| start.checked_add(i * RUN)).collect();
         let starts: Vec<u32> = starts.into_iter().take_while(|&s| s < passages.len()).collect();
-        runs[..starts.len()].par_iter_mut().zip(&starts).for_each(|(run, &from)| {
+        let runs = &mut runs[..starts.len()];
+        runs.par_iter_mut().zip(&starts).for_each(|(run, &from)| {
             let mut text = String::new();
             let mut scratch = String::new();
             run.fill(from, passages.len().min(from.saturating_add(RUN)), |id, emit| {
                 each_term(layout, field_text(passages, layout.fields(), field, id, &mut text), &mut scratch, emit);
             });
         });
-        for run in &mut runs[..starts.len()] {
-            run.number(&mut terms, &mut frequencies);
-            lengths.extend_from_slice(run.lengths());
+        for run in runs.iter_mut() {
+            run.number(&mut found.terms, &mut found.frequencies);
+            found.lengths.extend_from_slice(run.lengths());
         }
-        runs[..starts.len()].par_iter_mut().for_each(Run::encode);
-        for run in &runs[..starts.len()] {
+        runs.par_iter_mut().for_each(Run::encode);
+        for run in runs.iter() {
             spill.push(run)?;
         }
         start = start.saturating_add(RUN.saturating_mul(starts.len() as u32));
     }
-    drop(runs);
-    if terms.text().len() as u64 > u64::from(u32::MAX) {
-        return Err(IndexError::TooLarge { what: "bytes of distinct terms", limit: u64::from(u32::MAX) });
-    }
-    let numbers = FieldNumbers::new(&lengths, &frequencies);
-    writer.begin(Kind::Lengths, field);
-    for chunk in lengths.chunks(1 << 16) {
+    Ok(found)
+}
+
+fn write_bytes(writer: &mut Writer, kind: Kind, field: u32, bytes: &[u8]) -> Result<(), IndexError> {
+    writer.begin(kind, field);
+    writer.write(bytes)?;
+    writer.end()
+}
+
+fn write_numbers(writer: &mut Writer, kind: Kind, field: u32, numbers: &[u32]) -> Result<(), IndexError> {
+    writer.begin(kind, field);
+    for chunk in numbers.chunks(1 << 16) {
         writer.write(&chunk.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>())?;
     }
-    writer.end()?;
-    let records = spill.merge(&terms, &frequencies, &lengths, field, writer)?;
-    writer.begin(Kind::Terms, field);
-    writer.write(&records)?;
-    writer.end()?;
-    drop(records);
-    writer.begin(Kind::TermText, field);
-    writer.write(terms.text())?;
-    writer.end()?;
-    writer.begin(Kind::Slots, field);
-    for chunk in terms.file_slots().chunks(1 << 16) {
-        writer.write(&chunk.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>())?;
-    }
-    writer.end()?;
-    Ok(numbers)
+    writer.end()
 }

@@ -125,37 +125,7 @@ pub fn column(
     bm25: Retrieve<'_>,
     tfidf: Option<Retrieve<'_>>,
 ) -> Column {
-    let mut frequency: HashMap<String, u32, FxBuildHasher> = HashMap::default();
-    for (title, text) in passages {
-        for word in distinct(&format!("{title} {text}")) {
-            *frequency.entry(word).or_default() += 1;
-        }
-    }
-    let is_content = |word: &String| frequency.get(word).copied().unwrap_or(0) as usize * 10 <= passages.len();
-    let (mut overlap, mut content, mut best, mut worst, mut titles) = (vec![], vec![], vec![], vec![], vec![]);
-    for sample in samples {
-        let golds: Vec<&(String, String)> = sample.gold.iter().filter_map(|&g| passages.get(g as usize)).collect();
-        let question = distinct(&sample.text);
-        if golds.is_empty() || question.is_empty() {
-            continue;
-        }
-        let bags: Vec<Vec<String>> = golds.iter().map(|(title, text)| distinct(&format!("{title} {text}"))).collect();
-        let share = |among: &[&String], bags: &[Vec<String>]| {
-            let hits = among.iter().filter(|w| bags.iter().any(|bag| bag.binary_search(w).is_ok())).count();
-            hits as f64 / among.len() as f64
-        };
-        overlap.push(share(&question.iter().collect::<Vec<_>>(), &bags));
-        let contents: Vec<&String> = question.iter().filter(|w| is_content(w)).collect();
-        if !contents.is_empty() {
-            content.push(share(&contents, &bags));
-            let each = bags.iter().map(|bag| share(&contents, std::slice::from_ref(bag)));
-            best.push(each.clone().fold(0.0, f64::max));
-            worst.push(each.fold(1.0, f64::min));
-        }
-        let text = sample.text.to_lowercase();
-        let named = |title: &str| text.contains(&title.split(" (").next().unwrap_or(title).to_lowercase());
-        titles.push(golds.iter().filter(|(title, _)| named(title)).count() as f64 / golds.len() as f64);
-    }
+    let Overlaps { words, content, best, worst, titles } = Overlaps::of(samples, passages);
     let mean = |values: Vec<f64>| Spread::of(values.into_iter()).mean;
     let count = |text: &str| text.split_whitespace().count() as f64;
     Column {
@@ -166,12 +136,65 @@ pub fn column(
         tfidf: tfidf.map(|retrieve| recall(samples, retrieve)),
         passage_words: Spread::of(passages.iter().map(|(_, text)| count(text))),
         question_words: Spread::of(samples.iter().map(|s| count(&s.text))),
-        overlap: mean(overlap),
+        overlap: mean(words),
         content_overlap: mean(content),
         best_overlap: mean(best),
         worst_overlap: mean(worst),
         title_in_question: mean(titles),
     }
+}
+
+/// What questions have in common with their gold passages: shares, one of each question that has such a share.
+#[derive(Default)]
+struct Overlaps {
+    words: Vec<f64>,
+    content: Vec<f64>,
+    best: Vec<f64>,
+    worst: Vec<f64>,
+    titles: Vec<f64>,
+}
+
+impl Overlaps {
+    fn of(samples: &[Sample], passages: &[(String, String)]) -> Self {
+        let mut frequency: HashMap<String, u32, FxBuildHasher> = HashMap::default();
+        for (title, text) in passages {
+            for word in distinct(&format!("{title} {text}")) {
+                *frequency.entry(word).or_default() += 1;
+            }
+        }
+        let is_content = |word: &String| frequency.get(word).copied().unwrap_or(0) as usize * 10 <= passages.len();
+        let mut overlaps = Self::default();
+        for sample in samples {
+            let golds: Vec<_> = sample.gold.iter().filter_map(|&g| passages.get(g as usize)).collect();
+            overlaps.add(&sample.text, &golds, is_content);
+        }
+        overlaps
+    }
+
+    fn add(&mut self, question: &str, golds: &[&(String, String)], is_content: impl Fn(&String) -> bool) {
+        let words = distinct(question);
+        if golds.is_empty() || words.is_empty() {
+            return;
+        }
+        let bags: Vec<Vec<String>> = golds.iter().map(|(title, text)| distinct(&format!("{title} {text}"))).collect();
+        self.words.push(share(&words.iter().collect::<Vec<_>>(), &bags));
+        let contents: Vec<&String> = words.iter().filter(|w| is_content(w)).collect();
+        if !contents.is_empty() {
+            self.content.push(share(&contents, &bags));
+            let each = bags.iter().map(|bag| share(&contents, std::slice::from_ref(bag)));
+            self.best.push(each.clone().fold(0.0, f64::max));
+            self.worst.push(each.fold(1.0, f64::min));
+        }
+        let text = question.to_lowercase();
+        let named = |title: &str| text.contains(&title.split(" (").next().unwrap_or(title).to_lowercase());
+        self.titles.push(golds.iter().filter(|(title, _)| named(title)).count() as f64 / golds.len() as f64);
+    }
+}
+
+/// The share of words that occur in any of the bags, each of which is sorted.
+fn share(words: &[&String], bags: &[Vec<String>]) -> f64 {
+    let hits = words.iter().filter(|w| bags.iter().any(|bag| bag.binary_search(w).is_ok())).count();
+    hits as f64 / words.len() as f64
 }
 
 /// A world beside real data; displays as a Markdown table.

@@ -75,16 +75,35 @@ const PLAIN: [(Class, u64); 6] = [
     (Class::Band, capacity::BANDS),
 ];
 
+/// Entities of each class in a world of so many passages.
+fn counts(passages: u64) -> [u64; 11] {
+    let mut counts = [0; 11];
+    counts[Class::Country as usize] = (passages / 120).clamp(6, 180);
+    let rest = passages - counts[Class::Country as usize];
+    for (class, share) in SHARES {
+        counts[class as usize] = rest * share / 1000;
+    }
+    counts[Class::Person as usize] = passages - counts.iter().sum::<u64>();
+    counts
+}
+
+/// The roles of so many persons: each has the persons from a number on, and how many.
+fn roles(persons: u64) -> [(Role, u64, u64); 7] {
+    let mut roles = [(Role::Director, 0, 0); 7];
+    let (mut start, mut percent) = (0, 0);
+    for (slot, (role, share)) in roles.iter_mut().zip(Role::SHARES) {
+        percent += share;
+        let end = persons * percent / 100;
+        *slot = (role, start, end - start);
+        start = end;
+    }
+    roles
+}
+
 impl Entities {
     pub(crate) fn new(settings: &WorldSettings) -> Self {
         let key = world_key(settings.seed, settings.split as u64);
-        let mut counts = [0; 11];
-        counts[Class::Country as usize] = (settings.passages / 120).clamp(6, 180);
-        let rest = settings.passages - counts[Class::Country as usize];
-        for (class, share) in SHARES {
-            counts[class as usize] = rest * share / 1000;
-        }
-        counts[Class::Person as usize] = settings.passages - counts.iter().sum::<u64>();
+        let counts = counts(settings.passages);
         let mut offsets = [0; 11];
         for class in 1..11 {
             offsets[class] = offsets[class - 1] + counts[class - 1];
@@ -101,14 +120,6 @@ impl Entities {
         });
         let surnames =
             (persons.bases() / u64::from(settings.difficulty.persons_per_surname)).clamp(8, capacity::SURNAMES);
-        let mut roles = [(Role::Director, 0, 0); 7];
-        let (mut start, mut percent) = (0, 0);
-        for (slot, (role, share)) in roles.iter_mut().zip(Role::SHARES) {
-            percent += share;
-            let end = count(Class::Person) * percent / 100;
-            *slot = (role, start, end - start);
-            start = end;
-        }
         let relations = std::array::from_fn(|n| {
             let size = match RELATIONS[n].range {
                 Range::CountryOfCity => cities.bases(),
@@ -127,7 +138,7 @@ impl Entities {
             works,
             plain,
             surnames,
-            roles,
+            roles: roles(count(Class::Person)),
             relations,
         }
     }

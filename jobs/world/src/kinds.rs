@@ -4,7 +4,7 @@
 //! state the fact, a name that would give the answer away.
 
 use crate::draft::{Answer, Draft, Drawing, Fact, Place, tidy};
-use crate::entities::{Entity, Object};
+use crate::entities::{Entities, Entity, Object};
 use crate::schema::{Class, Range, RelationId, Wordings};
 
 /// Where chains begin, with weights.
@@ -205,6 +205,15 @@ fn part(relation: RelationId) -> Option<&'static str> {
     }
 }
 
+/// Whether two of a comparison's passages are the same, or its beginnings `a` and `b` cannot be told apart by their names.
+fn confuses(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Entity; 4]) -> bool {
+    let mut four = vec![a, end_a, b, end_b];
+    four.sort();
+    four.dedup();
+    let shared = bridge.relation().range == Range::CountryOfCity && (world.shares_name(a) || world.shares_name(b));
+    four.len() < 4 || world.name(a) == world.name(b) || shared
+}
+
 /// Two chains of two passages, compared at their ends.
 pub(crate) fn bridge_comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
     let a = start(drawing, &COMPARED);
@@ -230,14 +239,7 @@ pub(crate) fn bridge_comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
     let bridge_b = drawing.fact(b, bridge_a.relation)?;
     let Object::Entity(end_b) = bridge_b.object else { return None };
     let fact_b = drawing.fact(end_b, relation)?;
-    let world = drawing.world;
-    let mut four = vec![a, end_a, b, end_b];
-    four.sort();
-    four.dedup();
-    if four.len() < 4 || world.name(a) == world.name(b) {
-        return None;
-    }
-    if bridge_a.relation.relation().range == Range::CountryOfCity && (world.shares_name(a) || world.shares_name(b)) {
+    if confuses(drawing.world, bridge_a.relation, [a, end_a, b, end_b]) {
         return None;
     }
     let answer = comparison.decide((&fact_a.object, a), (&fact_b.object, b))?;

@@ -77,59 +77,105 @@ pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) ->
     let mut draw = Draw::new(world.key, Purpose::Passage, world.number(entity));
     let all = world.split == Split::Eval;
     let held_out = all && draw.below(3) == 0;
-    let wording = |draw: &mut Draw| if held_out { HELD_OUT_WORDING } else { draw.below(2) as usize };
     let target = i64::from(difficulty.median_words)
         * exp_permille(draw.normal_permille() * i64::from(difficulty.spread) / 1000)
         / 1000;
-    let mut left = target - LEAD_WORDS;
-    let mut sentences = Vec::with_capacity(8);
-
-    let mut relations: Vec<RelationId> = relations_of(entity.class, all).collect();
-    draw.shuffle(&mut relations);
-    for (n, relation) in relations.into_iter().enumerate() {
-        // A short passage states one fact at least.
-        if n > 0 && left < FACT_WORDS / 2 {
-            break;
-        }
-        if let Some(object) = world.object(relation, entity) {
-            sentences.push(Sentence::Fact { relation, object, wording: wording(&mut draw) });
-            left -= FACT_WORDS;
-        }
-    }
-    let role = (entity.class == Class::Person).then(|| world.role(entity));
-    let mut into: Vec<RelationId> = relations_into(entity.class, role, all).collect();
-    draw.shuffle(&mut into);
-    for turn in 0..2 {
-        for &relation in &into {
-            if left >= FACT_WORDS / 2
-                && draw.chance(difficulty.back_links)
-                && let Some(subject) = world.subject(relation, entity, turn)
-                && !sentences.iter().any(|s| matches!(s, Sentence::Back { subject: other, .. } if *other == subject))
-            {
-                sentences.push(Sentence::Back { relation, subject, wording: wording(&mut draw) });
-                left -= FACT_WORDS;
-            }
-        }
-    }
-    let mut spoken_of = None;
-    while left > FILLER_WORDS / 2 {
-        sentences.push(if draw.chance(difficulty.asides) {
-            let other = match spoken_of {
-                Some(other) if draw.chance(difficulty.dwelling) => other,
-                _ => unrelated(world, difficulty, &mut draw, entity),
-            };
-            spoken_of = Some(other);
-            let of = draw.chance(difficulty.oblique).then(|| phrase(world, &mut draw, other)).flatten();
-            let of = of.map(|relation| (relation, wording(&mut draw)));
-            if other == entity { Sentence::Filler } else { Sentence::Aside { entity: other, of } }
-        } else {
-            Sentence::Filler
-        });
-        left -= FILLER_WORDS;
-    }
+    let (left, sentences) = (target - LEAD_WORDS, Vec::with_capacity(8));
+    let mut planner = Planner { world, difficulty, entity, all, held_out, draw, left, sentences };
+    planner.facts();
+    planner.backs();
+    planner.asides();
+    let Planner { mut draw, mut sentences, .. } = planner;
     draw.shuffle(&mut sentences);
     sentences.insert(0, Sentence::Lead);
     Plan { sentences, held_out, draw }
+}
+
+/// A passage that is being planned, but for its lead.
+struct Planner<'a> {
+    world: &'a Entities,
+    difficulty: &'a Difficulty,
+    entity: Entity,
+    /// Relations of both splits are stated.
+    all: bool,
+    held_out: bool,
+    draw: Draw,
+    /// Words that are still to be planned.
+    left: i64,
+    sentences: Vec<Sentence>,
+}
+
+impl Planner<'_> {
+    fn wording(&mut self) -> usize {
+        if self.held_out { HELD_OUT_WORDING } else { self.draw.below(2) as usize }
+    }
+
+    /// Facts of the entity, as many as there is room for.
+    fn facts(&mut self) {
+        let mut relations: Vec<RelationId> = relations_of(self.entity.class, self.all).collect();
+        self.draw.shuffle(&mut relations);
+        for (n, relation) in relations.into_iter().enumerate() {
+            // A short passage states one fact at least.
+            if n > 0 && self.left < FACT_WORDS / 2 {
+                break;
+            }
+            if let Some(object) = self.world.object(relation, self.entity) {
+                let wording = self.wording();
+                self.sentences.push(Sentence::Fact { relation, object, wording });
+                self.left -= FACT_WORDS;
+            }
+        }
+    }
+
+    /// Mentions of entities that have the entity as an object: at most two by each relation.
+    fn backs(&mut self) {
+        let role = (self.entity.class == Class::Person).then(|| self.world.role(self.entity));
+        let mut into: Vec<RelationId> = relations_into(self.entity.class, role, self.all).collect();
+        self.draw.shuffle(&mut into);
+        for turn in 0..2 {
+            for &relation in &into {
+                if self.left >= FACT_WORDS / 2
+                    && self.draw.chance(self.difficulty.back_links)
+                    && let Some(subject) = self.world.subject(relation, self.entity, turn)
+                    && !self.mentions(subject)
+                {
+                    let wording = self.wording();
+                    self.sentences.push(Sentence::Back { relation, subject, wording });
+                    self.left -= FACT_WORDS;
+                }
+            }
+        }
+    }
+
+    fn mentions(&self, wanted: Entity) -> bool {
+        self.sentences.iter().any(|s| matches!(s, Sentence::Back { subject, .. } if *subject == wanted))
+    }
+
+    /// Sentences of no consequence, until the passage is long enough.
+    fn asides(&mut self) {
+        let mut spoken_of = None;
+        while self.left > FILLER_WORDS / 2 {
+            let sentence = match self.draw.chance(self.difficulty.asides) {
+                true => self.aside(&mut spoken_of),
+                false => Sentence::Filler,
+            };
+            self.sentences.push(sentence);
+            self.left -= FILLER_WORDS;
+        }
+    }
+
+    /// Speaks of an entity that has nothing to do with this one, perhaps of the last one again.
+    fn aside(&mut self, spoken_of: &mut Option<Entity>) -> Sentence {
+        let Self { world, difficulty, entity, .. } = *self;
+        let other = match *spoken_of {
+            Some(other) if self.draw.chance(difficulty.dwelling) => other,
+            _ => unrelated(world, difficulty, &mut self.draw, entity),
+        };
+        *spoken_of = Some(other);
+        let of = self.draw.chance(difficulty.oblique).then(|| phrase(world, &mut self.draw, other)).flatten();
+        let of = of.map(|relation| (relation, self.wording()));
+        if other == entity { Sentence::Filler } else { Sentence::Aside { entity: other, of } }
+    }
 }
 
 /// Whom an aside in an entity's passage mentions.
@@ -158,55 +204,120 @@ pub(crate) fn write(
     entity: Entity,
     plan: &Plan,
 ) -> Passage {
-    let mut draw = plan.draw.clone();
     let voice = Voice::new(world, difficulty, entity);
-    let mut text =
+    let text =
         Text { text: String::with_capacity(800), sentences: Vec::with_capacity(plan.sentences.len()), links: vec![] };
+    let mut writer = Writer { world, difficulty, entity, voice, draw: plan.draw.clone(), text };
     for sentence in &plan.sentences {
-        text.begin();
+        writer.text.begin();
         match sentence {
-            Sentence::Lead => lead(world, difficulty, entity, &voice, &mut draw, &mut text),
-            Sentence::Fact { relation, object, wording } => {
-                let pattern = relation.relation().says[*wording];
-                let subject = voice.subject(&mut draw, pattern);
-                text.pattern(pattern, |slot, text| match slot {
-                    "s" => text.push(subject),
-                    _ => push_object(world, object, text),
-                });
-            }
+            Sentence::Lead => writer.lead(),
+            Sentence::Fact { relation, object, wording } => writer.fact(relation.relation().says[*wording], object),
             Sentence::Back { relation, subject, wording } => {
                 let Some(wordings) = relation.relation().says_back else { continue };
-                let pattern = wordings[*wording];
-                let own = voice.subject(&mut draw, pattern);
-                let short = draw.chance(difficulty.initials);
-                text.pattern(pattern, |slot, text| match slot {
-                    "s" => text.push(own),
-                    _ if short => push_in_short(world, *subject, text),
-                    _ => push_entity(world, *subject, text),
-                });
+                writer.back(wordings[*wording], *subject);
             }
-            Sentence::Aside { entity, of } => {
-                let pattern = draw.pick(&ASIDES);
-                let short = draw.chance(difficulty.initials);
-                let of = of.and_then(|(relation, wording)| Some(relation.relation().phrase?[wording]));
-                text.pattern(pattern, |slot, text| match slot {
-                    "o" if let Some(phrase) = of => text.pattern(phrase, |_, text| push_entity(world, *entity, text)),
-                    "o" if short => push_in_short(world, *entity, text),
-                    "o" => push_entity(world, *entity, text),
-                    "s" => text.push(voice.subject(&mut draw, pattern)),
-                    slot => push_word(slot, &mut draw, text),
-                });
-            }
-            Sentence::Filler => filler(entity.class, &voice, &mut draw, &mut text),
+            Sentence::Aside { entity, of } => writer.aside(*entity, *of),
+            Sentence::Filler => writer.filler(),
         }
-        text.end();
+        writer.text.end();
     }
-    Passage {
-        id: format!("{id_prefix}{}", world.number(entity)),
-        title: world.title(entity),
-        text: text.text,
-        sentences: text.sentences,
-        links: text.links,
+    let Text { text, sentences, links } = writer.text;
+    Passage { id: format!("{id_prefix}{}", world.number(entity)), title: world.title(entity), text, sentences, links }
+}
+
+/// A passage that is being written, sentence by sentence.
+struct Writer<'a> {
+    world: &'a Entities,
+    difficulty: &'a Difficulty,
+    entity: Entity,
+    voice: Voice,
+    draw: Draw,
+    text: Text,
+}
+
+impl Writer<'_> {
+    fn lead(&mut self) {
+        let Self { world, difficulty, voice, draw, text, .. } = self;
+        let entity = self.entity;
+        let known_for = world.known_for(entity);
+        let noun = match entity.class {
+            Class::Person => world.role(entity).noun(),
+            class => class.noun(),
+        };
+        let forms: &[&str] = match entity.class {
+            Class::Person => &[
+                "{s} is {n} known for {t}",
+                "{s} is {n} and public figure, best known for {t}",
+                "{s} (often just {h}) is {n} who became known for {t}",
+            ],
+            _ => &[
+                "{s} is {n} known for {t}",
+                "{s} is {n} that is best known for {t}",
+                "{s} is {n}, known above all for {t}",
+            ],
+        };
+        let form = draw.pick(forms);
+        let long = match entity.class {
+            Class::Person if draw.chance(difficulty.middle_names) => world.long_name(entity, draw.below(32)),
+            _ => None,
+        };
+        text.pattern(form, |slot, text| match slot {
+            "s" => text.push(long.as_ref().unwrap_or(&voice.full)),
+            "h" => text.push(&voice.short),
+            "n" => {
+                text.push(if noun.starts_with(['a', 'e', 'i', 'o']) { "an " } else { "a " });
+                text.push(noun);
+            }
+            _ => text.push(&known_for.map(|(quality, craft)| format!("{quality} {craft}")).join(" and ")),
+        });
+    }
+
+    fn fact(&mut self, pattern: &str, object: &Object) {
+        let subject = self.voice.subject(&mut self.draw, pattern);
+        self.text.pattern(pattern, |slot, text| match slot {
+            "s" => text.push(subject),
+            _ => push_object(self.world, object, text),
+        });
+    }
+
+    fn back(&mut self, pattern: &str, subject: Entity) {
+        let own = self.voice.subject(&mut self.draw, pattern);
+        let short = self.draw.chance(self.difficulty.initials);
+        self.text.pattern(pattern, |slot, text| match slot {
+            "s" => text.push(own),
+            _ if short => push_in_short(self.world, subject, text),
+            _ => push_entity(self.world, subject, text),
+        });
+    }
+
+    fn aside(&mut self, entity: Entity, of: Option<(RelationId, usize)>) {
+        let Self { world, difficulty, voice, draw, text, .. } = self;
+        let pattern = draw.pick(&ASIDES);
+        let short = draw.chance(difficulty.initials);
+        let of = of.and_then(|(relation, wording)| Some(relation.relation().phrase?[wording]));
+        text.pattern(pattern, |slot, text| match slot {
+            "o" if let Some(phrase) = of => text.pattern(phrase, |_, text| push_entity(world, entity, text)),
+            "o" if short => push_in_short(world, entity, text),
+            "o" => push_entity(world, entity, text),
+            "s" => text.push(voice.subject(draw, pattern)),
+            slot => push_word(slot, draw, text),
+        });
+    }
+
+    fn filler(&mut self) {
+        let Self { voice, draw, text, .. } = self;
+        let patterns = match self.entity.class {
+            Class::Person => &PERSON_FILLERS,
+            Class::Film | Class::Book | Class::Album => &WORK_FILLERS,
+            Class::Country | Class::City | Class::River => &PLACE_FILLERS,
+            Class::University | Class::Company | Class::Award | Class::Band => &BODY_FILLERS,
+        };
+        let pattern = patterns[draw.below(patterns.len() as u64) as usize];
+        text.pattern(pattern, |slot, text| match slot {
+            "s" => text.push(voice.subject(draw, pattern)),
+            slot => push_word(slot, draw, text),
+        });
     }
 }
 
@@ -266,54 +377,6 @@ fn push_in_short(world: &Entities, entity: Entity, text: &mut Text) {
     let start = text.text.len() as u32;
     text.push(&world.person_name(entity).in_short());
     text.links.push(Link { title: world.title(entity), start, end: text.text.len() as u32 });
-}
-
-fn lead(world: &Entities, difficulty: &Difficulty, entity: Entity, voice: &Voice, draw: &mut Draw, text: &mut Text) {
-    let known_for = world.known_for(entity);
-    let noun = match entity.class {
-        Class::Person => world.role(entity).noun(),
-        class => class.noun(),
-    };
-    let forms: &[&str] = match entity.class {
-        Class::Person => &[
-            "{s} is {n} known for {t}",
-            "{s} is {n} and public figure, best known for {t}",
-            "{s} (often just {h}) is {n} who became known for {t}",
-        ],
-        _ => &[
-            "{s} is {n} known for {t}",
-            "{s} is {n} that is best known for {t}",
-            "{s} is {n}, known above all for {t}",
-        ],
-    };
-    let form = draw.pick(forms);
-    let long = match entity.class {
-        Class::Person if draw.chance(difficulty.middle_names) => world.long_name(entity, draw.below(32)),
-        _ => None,
-    };
-    text.pattern(form, |slot, text| match slot {
-        "s" => text.push(long.as_ref().unwrap_or(&voice.full)),
-        "h" => text.push(&voice.short),
-        "n" => {
-            text.push(if noun.starts_with(['a', 'e', 'i', 'o']) { "an " } else { "a " });
-            text.push(noun);
-        }
-        _ => text.push(&known_for.map(|(quality, craft)| format!("{quality} {craft}")).join(" and ")),
-    });
-}
-
-fn filler(class: Class, voice: &Voice, draw: &mut Draw, text: &mut Text) {
-    let patterns = match class {
-        Class::Person => &PERSON_FILLERS,
-        Class::Film | Class::Book | Class::Album => &WORK_FILLERS,
-        Class::Country | Class::City | Class::River => &PLACE_FILLERS,
-        Class::University | Class::Company | Class::Award | Class::Band => &BODY_FILLERS,
-    };
-    let pattern = patterns[draw.below(patterns.len() as u64) as usize];
-    text.pattern(pattern, |slot, text| match slot {
-        "s" => text.push(voice.subject(draw, pattern)),
-        slot => push_word(slot, draw, text),
-    });
 }
 
 /// What stands in the slots that are words of no consequence.

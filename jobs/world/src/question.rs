@@ -52,6 +52,10 @@ impl Ids {
         let (split, seed) = (settings.split, settings.seed);
         Self { question: format!("{split}{seed}-q"), passage: format!("{split}{seed}-p") }
     }
+
+    fn passage_of(&self, world: &Entities, entity: Entity) -> String {
+        format!("{}{}", self.passage, world.number(entity))
+    }
 }
 
 fn write_down(
@@ -64,34 +68,19 @@ fn write_down(
 ) -> Question {
     let gold = draft.gold();
     let candidates = candidates(world, settings, &gold, index);
-    let passage_id = |entity: Entity| format!("{}{}", ids.passage, world.number(entity));
-    let support = |entity: Entity| candidates.iter().position(|&c| c == entity).map_or(0, |p| p as u32);
+    let reference = |e: Entity| Gold { id: ids.passage_of(world, e), title: world.title(e) };
     let answers = answers(world, &draft.answer);
-    let decomposition = draft
-        .facts
-        .iter()
-        .zip(&draft.follows)
-        .map(|(fact, follows)| {
-            let subject = follows.map_or_else(|| world.pinpoint(fact.subject, false), |n| format!("#{}", n + 1));
-            SubQuestion {
-                question: fact.relation.relation().asks[0].replace("{x}", &subject),
-                answer: name(world, &fact.object),
-                support: support(fact.subject),
-                evidence: vec![passage_id(fact.subject)],
-            }
-        })
-        .collect();
     Question {
         id: format!("{}{index}", ids.question),
         text: draft.text.clone(),
-        gold: gold.iter().map(|&e| Gold { id: passage_id(e), title: world.title(e) }).collect(),
+        gold: gold.iter().map(|&e| reference(e)).collect(),
         supporting_facts: draft.facts.iter().map(|f| (world.title(f.subject), f.sentence)).collect(),
         evidences: draft
             .facts
             .iter()
             .map(|f| [world.title(f.subject), f.relation.relation().name.to_owned(), title(world, &f.object)])
             .collect(),
-        decomposition,
+        decomposition: decomposition(world, ids, draft, &candidates),
         rationale: rationale(world, draft, &answers[0]),
         answers,
         kind: draft.kind.to_owned(),
@@ -104,10 +93,27 @@ fn write_down(
                     let plan = plan(world, &settings.difficulty, e);
                     Candidate::Whole(write(world, &settings.difficulty, &ids.passage, e, &plan))
                 }
-                false => Candidate::Reference(Gold { id: passage_id(e), title: world.title(e) }),
+                false => Candidate::Reference(reference(e)),
             })
             .collect(),
     }
+}
+
+/// A question of each fact, which names its subject or the question before that has it as its answer.
+fn decomposition(world: &Entities, ids: &Ids, draft: &Draft, candidates: &[Entity]) -> Vec<SubQuestion> {
+    let support = |entity: Entity| candidates.iter().position(|&c| c == entity).map_or(0, |p| p as u32);
+    let facts = draft.facts.iter().zip(&draft.follows);
+    facts
+        .map(|(fact, follows)| {
+            let subject = follows.map_or_else(|| world.pinpoint(fact.subject, false), |n| format!("#{}", n + 1));
+            SubQuestion {
+                question: fact.relation.relation().asks[0].replace("{x}", &subject),
+                answer: name(world, &fact.object),
+                support: support(fact.subject),
+                evidence: vec![ids.passage_of(world, fact.subject)],
+            }
+        })
+        .collect()
 }
 
 /// An object as sentences name it.

@@ -162,10 +162,22 @@ fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), Refused> {
     }
     let state = next()?;
     let keys = next()?;
+    let storages = legacy_storages(bytes, at, &keys, &state)?;
+    Ok((state, storages))
+}
+
+/// The storages by key: `keys` lists them, and from `at` on each stands with its number of elements before it.
+fn legacy_storages(
+    bytes: &Bytes,
+    mut at: usize,
+    keys: &Pickle,
+    state: &Pickle,
+) -> Result<BTreeMap<String, Bytes>, Refused> {
+    let format = |reason: String| Refused::Format(reason);
     let Value::List(items) = keys.get(keys.root) else {
         return Err(format("no list of storages after the state dict".to_owned()));
     };
-    let elements = elements(&state);
+    let elements = elements(state);
     let mut storages = BTreeMap::new();
     for &item in items {
         let Value::Text(key) = keys.get(item) else { return Err(format("a storage whose key is no text".to_owned())) };
@@ -186,7 +198,7 @@ fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), Refused> {
             }
         }
     }
-    Ok((state, storages))
+    Ok(storages)
 }
 
 /// Whether this can be `module.name`, and not two lines of any text.

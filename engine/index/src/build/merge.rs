@@ -81,42 +81,17 @@ impl Spill {
         field: u32,
         writer: &mut Writer,
     ) -> Result<Vec<u8>, IndexError> {
-        self.out.flush().map_err(self.failed("write"))?;
-        // An empty file cannot be mapped everywhere.
-        let map = if self.at == 0 {
-            None
-        } else {
-            // SAFETY: the file was created by this value under a name of its own, and nothing writes to it any more.
-            Some(unsafe { Mmap::map(self.out.get_ref()) }.map_err(self.failed("map"))?)
-        };
+        let map = self.map()?;
         let bytes: &[u8] = map.as_deref().unwrap_or(&[]);
-        let mut records = Vec::with_capacity((terms.len() + 1) * 16);
+        let mut records = Records::new(terms, frequencies);
         let mut positions = vec![0usize; self.runs.len()];
         let (mut from, mut offset) = (0, 0u64);
         writer.begin(Kind::Postings, field);
         while from < terms.len() {
-            let (mut to, mut postings) = (from, 0);
-            while to < terms.len() && (to == from || postings + u64::from(frequencies[to]) <= BATCH) {
-                postings += u64::from(frequencies[to]);
-                to += 1;
-            }
+            let to = batch_end(frequencies, from);
             let parts = self.parts(bytes, from as u32..to as u32, &mut positions);
-            let encoded = encode_terms(bytes, &parts, &frequencies[from..to], lengths);
-            for (group, lists) in encoded {
-                let mut start = 0;
-                for (term, &(end, encoded)) in (from + group..).zip(&lists.1) {
-                    let text = if term == 0 { 0 } else { terms.end(term - 1) as u32 };
-                    let (df, at) = (frequencies[term], offset + start as u64);
-                    records.extend_from_slice(&record_bytes(
-                        text,
-                        df,
-                        at,
-                        encoded.dense,
-                        encoded.shortest,
-                        encoded.highest,
-                    ));
-                    start = end;
-                }
+            for (group, lists) in encode_terms(bytes, &parts, &frequencies[from..to], lengths) {
+                records.push(from + group, &lists, offset);
                 writer.write(&lists.0)?;
                 offset += lists.0.len() as u64;
             }
@@ -126,9 +101,18 @@ impl Spill {
             from = to;
         }
         writer.end()?;
-        let text = terms.text().len() as u32;
-        records.extend_from_slice(&record_bytes(text, 0, offset, false, 0, 0));
-        Ok(records)
+        Ok(records.end(offset))
+    }
+
+    /// The runs' bytes, once all are written; `None` where there are none.
+    fn map(&mut self) -> Result<Option<Mmap>, IndexError> {
+        self.out.flush().map_err(self.failed("write"))?;
+        // An empty file cannot be mapped everywhere.
+        if self.at == 0 {
+            return Ok(None);
+        }
+        // SAFETY: the file was created by this value under a name of its own, and nothing writes to it any more.
+        unsafe { Mmap::map(self.out.get_ref()) }.map(Some).map_err(self.failed("map"))
     }
 
     /// Where the lists of `terms` lie, in corpus order for each term; moves the runs' `positions` behind them.
@@ -156,6 +140,48 @@ impl Spill {
 
 /// The bytes of a group of lists, and for each list its end in them and what its record says.
 type Lists = (Vec<u8>, Vec<(usize, postings::Encoded)>);
+
+/// The end of a batch of terms that begins with `from`: at least one term, and no more than a batch of postings else.
+fn batch_end(frequencies: &[u32], from: usize) -> usize {
+    let (mut to, mut postings) = (from, 0);
+    while to < frequencies.len() && (to == from || postings + u64::from(frequencies[to]) <= BATCH) {
+        postings += u64::from(frequencies[to]);
+        to += 1;
+    }
+    to
+}
+
+/// The terms' records, in order.
+struct Records<'a> {
+    terms: &'a Interner,
+    frequencies: &'a [u32],
+    bytes: Vec<u8>,
+}
+
+impl<'a> Records<'a> {
+    fn new(terms: &'a Interner, frequencies: &'a [u32]) -> Self {
+        Self { terms, frequencies, bytes: Vec::with_capacity((terms.len() + 1) * 16) }
+    }
+
+    /// Adds a group of terms from `first` on, whose lists begin at `offset`.
+    fn push(&mut self, first: usize, lists: &Lists, offset: u64) {
+        let mut start = 0;
+        for (term, &(end, encoded)) in (first..).zip(&lists.1) {
+            let text = if term == 0 { 0 } else { self.terms.end(term - 1) as u32 };
+            let postings::Encoded { dense, shortest, highest } = encoded;
+            let (df, at) = (self.frequencies[term], offset + start as u64);
+            self.bytes.extend_from_slice(&record_bytes(text, df, at, dense, shortest, highest));
+            start = end;
+        }
+    }
+
+    /// All records, and the one that says where the last term's text and list end.
+    fn end(mut self, offset: u64) -> Vec<u8> {
+        let text = self.terms.text().len() as u32;
+        self.bytes.extend_from_slice(&record_bytes(text, 0, offset, false, 0, 0));
+        self.bytes
+    }
+}
 
 /// Encodes the lists of consecutive terms, in groups that threads share; groups are in order, with their first term.
 fn encode_terms(

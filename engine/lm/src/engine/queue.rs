@@ -4,7 +4,7 @@ use super::{Options, Refusal};
 use crate::loaded::Loaded;
 use crate::pack::Pack;
 use crate::prefix::common_prefix;
-use crate::request::{Ids, Request, Sampling, Want, Work};
+use crate::request::{Encode, Generate, Ids, Request, Sampling, Score, Want, Work};
 use crate::score::{decoder_sequence, decoder_work, encoder_decoder_work};
 use hopeval_device::Device;
 
@@ -25,88 +25,93 @@ pub(super) fn check<D: Device>(
         return Err(Refusal::Unsupported { task, offers: tasks.join(", ") });
     }
     match request {
-        Request::Score(score) => {
-            let joined = matches!(model, Loaded::Decoder(_));
-            if joined || score.prompt.is_empty() {
-                not_empty("prompt", &score.prompt)?;
-            }
-            not_empty("target", &score.target)?;
-            for ids in [&score.prompt, &score.target] {
-                known(model, ids)?;
-            }
-            if score.temperatures.is_empty() {
-                let allowed = "at least one is needed";
-                return Err(Refusal::Parameter { name: "temperatures", value: "[]".into(), allowed });
-            }
-            score.temperatures.iter().try_for_each(|t| positive("temperature", *t))?;
-            let (prompt, target) = (score.prompt.len(), score.target.len());
-            positions(model, if joined { prompt + target - 1 } else { prompt.max(target) })?;
-            fits(prompt + target, options)?;
-            Ok(match model {
-                Loaded::Decoder(model) => decoder_work(&**model, score),
-                Loaded::EncoderDecoder(model) => encoder_decoder_work(&**model, score),
-                Loaded::Encoder(_) => unreachable!("encoders do not score; this is a bug"),
-            })
-        }
-        Request::Encode(encode) => {
-            not_empty("text", &encode.ids)?;
-            known(model, &encode.ids)?;
-            if !encode.type_ids.is_empty() && encode.type_ids.len() != encode.ids.len() {
-                let value = format!("{} of them", encode.type_ids.len());
-                let allowed = "one for each token, or none";
-                return Err(Refusal::Parameter { name: "token_type_ids", value, allowed });
-            }
-            // Where there are no types, they mean nothing, as in transformers.
-            let types = model.token_types();
-            if let Some(id) = encode.type_ids.iter().find(|id| types > 0 && **id as usize >= types) {
-                let value = format!("{id} of {types} types");
-                return Err(Refusal::Parameter {
-                    name: "token_type_ids",
-                    value,
-                    allowed: "below the model's type_vocab_size",
-                });
-            }
-            positions(model, encode.ids.len())?;
-            fits(encode.ids.len(), options)?;
-            let tokens = encode.ids.len() as u64;
-            let operations = model.encoder_operations();
-            let operations = tokens * operations.per_token + tokens * tokens * operations.per_pair;
-            Ok(Work { prompt_tokens: tokens, operations, ..Work::default() })
-        }
-        Request::Generate(generate) => {
-            not_empty("prompt", &generate.prompt)?;
-            known(model, &generate.prompt)?;
-            if generate.max_tokens == 0 {
-                return Err(Refusal::Parameter { name: "max_tokens", value: "0".into(), allowed: "at least 1" });
-            }
-            if !generate.stop.is_empty() && !has_text {
-                let value = format!("{:?}", generate.stop);
-                return Err(Refusal::Parameter {
-                    name: "stop",
-                    value,
-                    allowed: "needs a tokenizer, and the folder has none",
-                });
-            }
-            if let Sampling::Sample { temperature, top_p, .. } = generate.sampling {
-                positive("temperature", temperature)?;
-                if !(top_p > 0.0 && top_p <= 1.0) {
-                    let value = top_p.to_string();
-                    return Err(Refusal::Parameter { name: "top_p", value, allowed: "above 0 and at most 1" });
-                }
-            }
-            let (prompt, new) = (generate.prompt.len(), generate.max_tokens);
-            let joined = matches!(model, Loaded::Decoder(_));
-            positions(model, if joined { prompt.saturating_add(new - 1) } else { prompt.max(new) })?;
-            fits(prompt, options)?;
-            let limit = options.cache_tokens;
-            let tokens = prompt.saturating_add(new);
-            if tokens > limit {
-                return Err(Refusal::TooLong { tokens, limit, what: "the cache" });
-            }
-            // Known when it has ended: how many tokens it took.
-            Ok(Work { prompt_tokens: prompt as u64, ..Work::default() })
+        Request::Score(score) => check_score(model, score, options),
+        Request::Encode(encode) => check_encode(model, encode, options),
+        Request::Generate(generate) => check_generate(model, generate, options, has_text),
+    }
+}
+
+fn check_score<D: Device>(model: &Loaded<D>, score: &Score, options: &Options) -> Result<Work, Refusal> {
+    let joined = matches!(model, Loaded::Decoder(_));
+    if joined || score.prompt.is_empty() {
+        not_empty("prompt", &score.prompt)?;
+    }
+    not_empty("target", &score.target)?;
+    for ids in [&score.prompt, &score.target] {
+        known(model, ids)?;
+    }
+    if score.temperatures.is_empty() {
+        let allowed = "at least one is needed";
+        return Err(Refusal::Parameter { name: "temperatures", value: "[]".into(), allowed });
+    }
+    score.temperatures.iter().try_for_each(|t| positive("temperature", *t))?;
+    let (prompt, target) = (score.prompt.len(), score.target.len());
+    positions(model, if joined { prompt + target - 1 } else { prompt.max(target) })?;
+    fits(prompt + target, options)?;
+    Ok(match model {
+        Loaded::Decoder(model) => decoder_work(&**model, score),
+        Loaded::EncoderDecoder(model) => encoder_decoder_work(&**model, score),
+        Loaded::Encoder(_) => unreachable!("encoders do not score; this is a bug"),
+    })
+}
+
+fn check_encode<D: Device>(model: &Loaded<D>, encode: &Encode, options: &Options) -> Result<Work, Refusal> {
+    not_empty("text", &encode.ids)?;
+    known(model, &encode.ids)?;
+    if !encode.type_ids.is_empty() && encode.type_ids.len() != encode.ids.len() {
+        let value = format!("{} of them", encode.type_ids.len());
+        let allowed = "one for each token, or none";
+        return Err(Refusal::Parameter { name: "token_type_ids", value, allowed });
+    }
+    // Where there are no types, they mean nothing, as in transformers.
+    let types = model.token_types();
+    if let Some(id) = encode.type_ids.iter().find(|id| types > 0 && **id as usize >= types) {
+        let value = format!("{id} of {types} types");
+        let allowed = "below the model's type_vocab_size";
+        return Err(Refusal::Parameter { name: "token_type_ids", value, allowed });
+    }
+    positions(model, encode.ids.len())?;
+    fits(encode.ids.len(), options)?;
+    let tokens = encode.ids.len() as u64;
+    let operations = model.encoder_operations();
+    let operations = tokens * operations.per_token + tokens * tokens * operations.per_pair;
+    Ok(Work { prompt_tokens: tokens, operations, ..Work::default() })
+}
+
+fn check_generate<D: Device>(
+    model: &Loaded<D>,
+    generate: &Generate,
+    options: &Options,
+    has_text: bool,
+) -> Result<Work, Refusal> {
+    not_empty("prompt", &generate.prompt)?;
+    known(model, &generate.prompt)?;
+    if generate.max_tokens == 0 {
+        return Err(Refusal::Parameter { name: "max_tokens", value: "0".into(), allowed: "at least 1" });
+    }
+    if !generate.stop.is_empty() && !has_text {
+        let value = format!("{:?}", generate.stop);
+        let allowed = "needs a tokenizer, and the folder has none";
+        return Err(Refusal::Parameter { name: "stop", value, allowed });
+    }
+    if let Sampling::Sample { temperature, top_p, .. } = generate.sampling {
+        positive("temperature", temperature)?;
+        if !(top_p > 0.0 && top_p <= 1.0) {
+            let value = top_p.to_string();
+            return Err(Refusal::Parameter { name: "top_p", value, allowed: "above 0 and at most 1" });
         }
     }
+    let (prompt, new) = (generate.prompt.len(), generate.max_tokens);
+    let joined = matches!(model, Loaded::Decoder(_));
+    positions(model, if joined { prompt.saturating_add(new - 1) } else { prompt.max(new) })?;
+    fits(prompt, options)?;
+    let limit = options.cache_tokens;
+    let tokens = prompt.saturating_add(new);
+    if tokens > limit {
+        return Err(Refusal::TooLong { tokens, limit, what: "the cache" });
+    }
+    // Known when it has ended: how many tokens it took.
+    Ok(Work { prompt_tokens: prompt as u64, ..Work::default() })
 }
 
 fn not_empty(part: &'static str, ids: &Ids) -> Result<(), Refusal> {

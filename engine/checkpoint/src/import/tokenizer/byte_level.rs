@@ -18,28 +18,11 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
     let tokens: HashMap<String, u32> = serde_json::from_slice(&super::read(file)?)
         .map_err(|source| vocabulary(file, format!("not a JSON object of tokens and ids: {source}")))?;
     let merges = merges(&file.with_file_name("merges.txt"))?;
-    let roles = settings.roles(match class {
-        Class::Gpt2 => {
-            &[("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>")]
-        }
-        Class::Opt => &[("bos_token", "</s>"), ("eos_token", "</s>"), ("unk_token", "</s>"), ("pad_token", "<pad>")],
-        Class::Roberta => &[
-            ("bos_token", "<s>"),
-            ("eos_token", "</s>"),
-            ("unk_token", "<unk>"),
-            ("sep_token", "</s>"),
-            ("pad_token", "<pad>"),
-            ("cls_token", "<s>"),
-            ("mask_token", "<mask>"),
-        ],
-        Class::Qwen2 => {
-            &[("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>"), ("pad_token", "<|endoftext|>")]
-        }
-        other => {
-            let reason = format!("vocab.json and merges.txt do not make a tokenizer of class {other:?}");
-            return Err(vocabulary(file, reason));
-        }
-    });
+    let Some(defaults) = default_roles(class) else {
+        let reason = format!("vocab.json and merges.txt do not make a tokenizer of class {class:?}");
+        return Err(vocabulary(file, reason));
+    };
+    let roles = settings.roles(defaults);
     let role = |name: &str| roles.iter().find(|(role, _)| *role == name).map_or("", |(_, token)| token).to_owned();
     let add_prefix_space = settings.flag("add_prefix_space", false);
     let bos = role("bos_token");
@@ -66,6 +49,29 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
         processor,
     };
     Ok((parts, roles))
+}
+
+/// The tokens that a class has where its folder names no others; `None` if it is no class of bytes.
+fn default_roles(class: Class) -> Option<&'static [(&'static str, &'static str)]> {
+    Some(match class {
+        Class::Gpt2 => {
+            &[("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>")]
+        }
+        Class::Opt => &[("bos_token", "</s>"), ("eos_token", "</s>"), ("unk_token", "</s>"), ("pad_token", "<pad>")],
+        Class::Roberta => &[
+            ("bos_token", "<s>"),
+            ("eos_token", "</s>"),
+            ("unk_token", "<unk>"),
+            ("sep_token", "</s>"),
+            ("pad_token", "<pad>"),
+            ("cls_token", "<s>"),
+            ("mask_token", "<mask>"),
+        ],
+        Class::Qwen2 => {
+            &[("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>"), ("pad_token", "<|endoftext|>")]
+        }
+        _ => return None,
+    })
 }
 
 fn pre_tokenizer(class: Class, add_prefix_space: bool) -> Value {

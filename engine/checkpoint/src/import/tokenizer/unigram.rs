@@ -118,27 +118,8 @@ fn llama(model: &Model, settings: &Settings) -> (Parts, Roles) {
     let single: Vec<&str> = around("$A").collect();
     let second: Vec<String> = around("$B").map(|name| format!("{name}:1")).collect();
     let pair: Vec<&str> = single.iter().copied().chain(second.iter().map(String::as_str)).collect();
-    // Legacy ones put a space before every stretch of text, others before the first alone.
     let prefix = settings.flag("add_prefix_space", true);
-    let (normalizer, pre_tokenizer) = if settings.flag("legacy", false) {
-        let mut normalizers = Vec::new();
-        if prefix {
-            normalizers.push(json!({"type": "Prepend", "prepend": SPACE}));
-        }
-        normalizers.push(json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE}));
-        (json!({"type": "Sequence", "normalizers": normalizers}), Value::Null)
-    } else {
-        let scheme = if prefix { "first" } else { "never" };
-        (Value::Null, json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": false}))
-    };
-    let mut decoders = vec![
-        json!({"type": "Replace", "pattern": {"String": SPACE}, "content": " "}),
-        json!({"type": "ByteFallback"}),
-        json!({"type": "Fuse"}),
-    ];
-    if prefix {
-        decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
-    }
+    let (normalizer, pre_tokenizer) = llama_spaces(prefix, settings.flag("legacy", false));
     let parts = Parts {
         model: json!({
             "type": "BPE", "dropout": null, "unk_token": model.pieces[model.unk_id].text,
@@ -148,13 +129,40 @@ fn llama(model: &Model, settings: &Settings) -> (Parts, Roles) {
         }),
         normalizer,
         pre_tokenizer,
-        decoder: json!({"type": "Sequence", "decoders": decoders}),
+        decoder: llama_decoder(prefix),
         size: model.pieces.len() as u32,
         vocabulary,
         fixed: fixed(model),
         processor: Processor::template(&single, &pair),
     };
     (parts, roles)
+}
+
+/// The normalizer and the pre-tokenizer. Legacy ones put a space before every stretch of text, others before the first alone.
+fn llama_spaces(prefix: bool, legacy: bool) -> (Value, Value) {
+    if !legacy {
+        let scheme = if prefix { "first" } else { "never" };
+        let spaces = json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": false});
+        return (Value::Null, spaces);
+    }
+    let mut normalizers = Vec::new();
+    if prefix {
+        normalizers.push(json!({"type": "Prepend", "prepend": SPACE}));
+    }
+    normalizers.push(json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE}));
+    (json!({"type": "Sequence", "normalizers": normalizers}), Value::Null)
+}
+
+fn llama_decoder(prefix: bool) -> Value {
+    let mut decoders = vec![
+        json!({"type": "Replace", "pattern": {"String": SPACE}, "content": " "}),
+        json!({"type": "ByteFallback"}),
+        json!({"type": "Fuse"}),
+    ];
+    if prefix {
+        decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+    }
+    json!({"type": "Sequence", "decoders": decoders})
 }
 
 /// Every way to put a piece together of two others, in the order of the pieces: what SentencePiece's BPE does with its vocabulary
