@@ -92,6 +92,9 @@ fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> Asker<T> {
     Asker { from, reply: capability.delayed(&time, 0), record: capability.delayed(&time, 1) }
 }
 
+type Replies<T, B> = Grouped<T, Reply<<B as Backend>::Response>>;
+type Records<T, B> = Grouped<T, <B as Backend>::Record>;
+
 /// The open keys of one worker, with everyone who waits for them.
 struct Server<T: Timestamp, B: Backend> {
     backend: B,
@@ -137,7 +140,7 @@ impl<T: Timestamp, B: Backend> Server<T, B> {
     }
 
     /// The answers that are there, for everyone who waits for them, and their records, at the time of who asked first.
-    fn answers(&mut self) -> (Grouped<T, Reply<B::Response>>, Grouped<T, B::Record>) {
+    fn answers(&mut self) -> (Replies<T, B>, Records<T, B>) {
         let (mut replies, mut records) = (Grouped { groups: Vec::new() }, Grouped { groups: Vec::new() });
         for (slot, answer) in self.mailbox.answers() {
             let Some(InFlight { key, askers }) = self.slots.remove(slot) else { continue };
