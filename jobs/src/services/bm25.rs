@@ -44,13 +44,12 @@ mod tests {
         cases.extend(settings(Effect::MovesWithoutNeed, &["epsilon = 0.5"]));
         check(&ServiceKind {
             kind: "bm25",
-            table: String::new(),
-            needs: String::new(),
             asks: vec![
                 Retrieve::new("bridges of Ghent", 5).into(),
                 Retrieve::new("city near Corin", 3).within(restricted, Statistics::Corpus).into(),
             ],
             settings: cases,
+            ..ServiceKind::default()
         });
     }
 }

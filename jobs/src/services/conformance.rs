@@ -26,6 +26,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// One kind of service under test.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceKind {
     /// The kind's name.
     pub(crate) kind: &'static str,
@@ -33,6 +34,8 @@ pub(crate) struct ServiceKind {
     pub(crate) table: String,
     /// Further services that it needs, as whole TOML tables.
     pub(crate) needs: String,
+    /// Other texts of `needs`, with the effect of their difference.
+    pub(crate) other_needs: Vec<(String, Effect)>,
     /// Requests that it answers.
     pub(crate) asks: Vec<Ask>,
     /// Every setting, as `key = VALUE` with a value that is not in `table`, and the setting's effect.
@@ -136,6 +139,11 @@ fn fingerprints(kind: &ServiceKind, plain: &Catalogue, corpus: &Arc<Corpus>, dir
         listed.insert(setting.split('=').next().unwrap_or_default().trim().to_owned());
         let moved = fingerprint(&open(kind, setting, corpus, dir)) != before;
         assert_eq!(moved, *effect != Effect::None, "{}: `{setting}`", kind.kind);
+    }
+    for (needs, effect) in &kind.other_needs {
+        let kind = ServiceKind { needs: needs.clone(), ..kind.clone() };
+        let moved = fingerprint(&open(&kind, "", corpus, dir)) != before;
+        assert_eq!(moved, *effect != Effect::None, "{}: {needs}", kind.kind);
     }
     let written = serde_json::to_value(&entries(kind, "")[UNDER_TEST]).expect("plain data");
     let keys = written.as_object().expect("a table").keys().filter(|key| *key != "kind").cloned();

@@ -441,24 +441,37 @@ impl Embedded {
 mod tests {
     use crate::services::conformance::{Effect, ServiceKind, check, settings, tiny_model};
     use hopeval_methods::request::{PassageId, Retrieve, Statistics};
+    use std::path::Path;
 
     #[test]
     fn dense_conforms() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (bert, xlm) = (tiny_model("bert", dir.path()), tiny_model("xlm-roberta", dir.path()));
-        let encoder =
-            |name: &str, model: &std::path::Path| format!("[{name}]\nkind = \"lm\"\nmodel = {model:?}\nthreads = 1\n");
-        let mut cases = settings(Effect::Answers, &["encoder = \"other\"", "dtype = \"f16\"", "fields = \"text\""]);
-        cases.extend(settings(Effect::Answers, &["between = \": \""]));
+        let encoder = |name: &str, model: &Path, more: &str| {
+            format!("[{name}]\nkind = \"lm\"\nmodel = {model:?}\nthreads = 1\n{more}\n")
+        };
+        let needs = |more: &str| encoder("encoder", &bert, more) + &encoder("other", &xlm, "");
+        let with = |effect: Effect, settings: &[&str]| -> Vec<(String, Effect)> {
+            settings.iter().map(|setting| (needs(setting), effect)).collect()
+        };
+        let mut other_needs = with(Effect::None, &["batch_tokens = 64", "states_tokens = 9"]);
+        other_needs.extend(with(Effect::Answers, &["query_prefix = \"q: \"", "pooling = \"cls\"", "max_tokens = 8"]));
+        // The encoder's digest is that of all its answers; these do not change its vectors.
+        other_needs.extend(with(Effect::MovesWithoutNeed, &["read_tokens = 60", "label_tokens = 60", "seed = 4"]));
+        let restricted = vec![PassageId(2), PassageId(5)];
         check(&ServiceKind {
             kind: "dense",
             table: "encoder = \"encoder\"".to_owned(),
-            needs: encoder("encoder", &bert) + &encoder("other", &xlm),
+            needs: needs(""),
+            other_needs,
             asks: vec![
                 Retrieve::new("bridges of Ghent", 5).into(),
-                Retrieve::new("city near Corin", 3).within(vec![PassageId(2), PassageId(5)], Statistics::Corpus).into(),
+                Retrieve::new("city near Corin", 3).within(restricted, Statistics::Corpus).into(),
             ],
-            settings: cases,
+            settings: settings(
+                Effect::Answers,
+                &["encoder = \"other\"", "dtype = \"f16\"", "fields = \"text\"", "between = \": \""],
+            ),
         });
     }
 }

@@ -62,10 +62,8 @@ mod tests {
         let links = vec![PassageId(1), PassageId(3), PassageId(6)];
         check(&ServiceKind {
             kind: "link_tfidf",
-            table: String::new(),
-            needs: String::new(),
             asks: vec![Retrieve::new("bridges of Ghent", 2).within(links, Statistics::Restriction).into()],
-            settings: Vec::new(),
+            ..ServiceKind::default()
         });
     }
 }

@@ -209,7 +209,7 @@ mod tests {
 
     fn of_model(model: &str, more: &str, asks: Vec<Ask>, dir: &Path) -> ServiceKind {
         let table = format!("model = {:?}\nthreads = 1\n{more}", tiny_model(model, dir));
-        ServiceKind { kind: "lm", table, needs: String::new(), asks, settings: Vec::new() }
+        ServiceKind { kind: "lm", table, asks, ..ServiceKind::default() }
     }
 
     fn text(text: &str) -> Content {

@@ -100,10 +100,9 @@ mod tests {
         let links = |direction| Links { passage: request::PassageId(3), direction, read: false }.into();
         check(&ServiceKind {
             kind: "shuffled_links",
-            table: String::new(),
-            needs: String::new(),
             asks: vec![links(Direction::Outgoing), links(Direction::Incoming)],
             settings: settings(Effect::Answers, &["seed = 7"]),
+            ..ServiceKind::default()
         });
     }
 

@@ -15,8 +15,6 @@ mod tests {
         let restricted = vec![PassageId(2), PassageId(5)];
         check(&ServiceKind {
             kind: "tfidf",
-            table: String::new(),
-            needs: String::new(),
             asks: vec![
                 Retrieve::new("bridges of Ghent", 5).into(),
                 Retrieve::new("city near Corin", 3).within(restricted, Statistics::Restriction).into(),
@@ -25,6 +23,7 @@ mod tests {
                 Effect::Answers,
                 &["fields = \"text\"", "ngrams = 1", "hash_bits = 12", "ties = \"later\""],
             ),
+            ..ServiceKind::default()
         });
     }
 }
