@@ -446,11 +446,11 @@ mod tests {
     #[test]
     fn dense_conforms() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let (bert, xlm) = (tiny_model("bert", dir.path()), tiny_model("xlm-roberta", dir.path()));
+        let (bert, roberta) = (tiny_model("bert", dir.path()), tiny_model("roberta-rerank", dir.path()));
         let encoder = |name: &str, model: &Path, more: &str| {
             format!("[{name}]\nkind = \"lm\"\nmodel = {model:?}\nthreads = 1\n{more}\n")
         };
-        let needs = |more: &str| encoder("encoder", &bert, more) + &encoder("other", &xlm, "");
+        let needs = |more: &str| encoder("encoder", &bert, more) + &encoder("other", &roberta, "");
         let with = |effect: Effect, settings: &[&str]| -> Vec<(String, Effect)> {
             settings.iter().map(|setting| (needs(setting), effect)).collect()
         };
