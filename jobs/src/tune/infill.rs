@@ -62,7 +62,8 @@ pub fn candidates(infill: &Infill, catalogue: &Catalogue, store: &Store) -> Resu
     Ok(Filled { computed: asker.computed, ..filled })
 }
 
-/// Draws candidates from whatever answers the requests. In each round the drafts with the most blanks left are asked for.
+/// Draws candidates from whatever answers the requests. In each round the drafts with the most blanks left are asked
+/// for.
 fn fill_in(infill: &Infill, answer: &mut Answering<'_>) -> Result<Filled, JobError> {
     let mut drafts = empty_drafts(infill);
     let (mut empty, mut last) = (0, None);

@@ -11,15 +11,16 @@ pub struct Account {
     pub configuration: String,
     /// The method's kind.
     pub method: String,
-    /// What it is a control of.
+    /// The configuration that it is a control of.
     pub control: Option<String>,
-    /// Where its passages come from.
+    /// The source of its passages.
     pub context_mode: String,
     /// Outcomes.
     pub n: u64,
     /// Share of them that did not fail.
     pub coverage: Option<f64>,
-    /// Parameters of the models that it asks, each service once; none where it asks no model, or the run's record does not say.
+    /// Parameters of the models that it asks, each service once; none where it asks no model, or the run's record does
+    /// not say.
     pub parameters: Option<u64>,
     /// Rounds of the method's own loop.
     pub iterations: Option<f64>,
@@ -29,11 +30,11 @@ pub struct Account {
     pub passages_retrieved: Option<f64>,
     /// Different passages that the outcome ranks.
     pub passages_kept: Option<f64>,
-    /// What was asked, by service and kind.
+    /// Its requests, by service and kind.
     pub calls: Vec<Calls>,
     /// Sums over `calls`.
     pub attributed: Attributed,
-    /// What one question took alone; none in the mode `throughput`.
+    /// Time and money of one question alone; none in the mode `throughput`.
     pub isolated: Option<Isolated>,
     /// How long it took in this run; none where that was not measured.
     pub latency: Option<Latency>,
@@ -66,7 +67,7 @@ pub struct Calls {
     pub energy_j: Option<f64>,
 }
 
-/// What a question needs without sharing, at the run's measured rates.
+/// The needs of a question without sharing, at the run's measured rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Attributed {
     /// Tokens of prompts.

@@ -3,7 +3,7 @@
 use hopeval_results::tables::LatencyRow;
 use serde::Serialize;
 
-/// What a question took alone, in seconds: means over questions.
+/// Times of a question that ran alone, in seconds: means over questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Isolated {
     /// From the first request to the outcome.

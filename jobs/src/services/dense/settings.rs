@@ -13,10 +13,10 @@ pub struct DenseSettings {
     /// How vectors are stored.
     #[serde(default)]
     pub dtype: Dtype,
-    /// What of a passage is embedded.
+    /// The fields of a passage that are embedded.
     #[serde(default)]
     pub fields: DenseFields,
-    /// What stands between title and text.
+    /// The separator of title and text.
     #[serde(default = "space")]
     pub between: String,
 }
