@@ -3,5 +3,6 @@
 pub mod corpora;
 pub mod draw;
 pub mod opening;
+mod quarantine;
 pub mod questions;
 pub mod worlds;

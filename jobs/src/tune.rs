@@ -13,5 +13,6 @@
 //!
 //! Ties go to the candidate that stands earlier. Nothing here draws at random but by seeds that are in the job.
 
+mod asking;
 pub mod infill;
 pub mod search;

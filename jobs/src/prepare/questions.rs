@@ -4,16 +4,16 @@
 //! after limit and quarantine, and chunks are slices of it.
 
 use crate::error::JobError;
-use crate::job::file::Job;
+use crate::job::file::{Dataset, Job};
 use crate::prepare::corpora::spec;
+use crate::prepare::draw::Drawn;
+use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
-use hopeval_datasets::{Format, GoldBy, GoldPassage, PassageRecord, Policy, Quarantined, Question, Questions};
+use hopeval_datasets::{Format, GoldBy, GoldPassage, PassageRecord, Policy, Question, Questions};
 use hopeval_results::tables::{ErrorRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
 /// The stratum of every question.
 pub const ALL: &str = "all";
@@ -205,58 +205,27 @@ pub fn prepare(
     quarantine: Option<&Path>,
     write: &mut dyn FnMut(QuestionRow) -> Result<(), JobError>,
 ) -> Result<(Prepared, Vec<ErrorRow>), JobError> {
-    let aside = quarantine.map(Aside::open).transpose()?;
-    let policy = match &aside {
-        None => Policy::Strict,
-        Some(aside) => {
-            let aside = aside.clone();
-            Policy::Quarantine(Box::new(move |row: Quarantined| {
-                let error = ErrorRow {
-                    stage: "dataset".to_owned(),
-                    file: row.error.path.display().to_string(),
-                    line: Some(row.error.position.line),
-                    field: Some(row.error.field.clone()).filter(|field| !field.is_empty()),
-                    message: row.error.to_string(),
-                };
-                aside.put(error, &row.raw);
-            }))
-        }
-    };
+    let quarantine = quarantine.map(QuarantineFile::open).transpose()?;
     let path = job.dataset.questions.paths().first().cloned().unwrap_or_default();
-    // The limit counts admitted questions, so it is applied after quarantine.
-    let spec = spec(&job.dataset, None);
-    let drawn = job.dataset.draw.map(|draw| draw.of(&spec, aside.is_some())).transpose()?;
-    let mut questions = Questions::open(&spec, policy)?;
-    let format = questions.format();
+    let mut questions = DrawnQuestions::open(&job.dataset, quarantine.as_ref())?;
+    let format = questions.reader.format();
     let mut resolver = Resolver::new(corpus, job.gold_by(format), &path, candidates_needed);
     let mut strata_found = BTreeSet::new();
-    let (mut index, mut position, mut left_out) = (0, 0, 0);
+    let mut index = 0;
+    // The limit counts admitted questions, so it is applied after quarantine.
     let limit = job.dataset.limit.unwrap_or(u64::MAX);
     while index < limit {
-        let Some(question) = questions.next().transpose()? else { break };
-        position += 1;
-        if drawn.as_ref().is_some_and(|drawn| !drawn.takes(position - 1)) {
-            left_out += 1;
-            continue;
-        }
-        if let Some((path, position)) = questions.place() {
+        let Some(question) = questions.next()? else { break };
+        if let Some((path, position)) = questions.reader.place() {
             resolver.at(path, position.line);
         }
-        match (resolver.row(index, &question), &aside) {
+        match (resolver.row(index, &question), &quarantine) {
             (Ok(row), _) => {
                 strata_found.extend(strata(&row));
                 write(row)?;
                 index += 1;
             }
-            (Err(error), Some(aside)) => {
-                let raw = serde_json::to_string(&question).unwrap_or_default();
-                let (file, field) = match &error {
-                    JobError::Question { path, field, .. } => (path.display().to_string(), Some((*field).to_owned())),
-                    _ => (path.display().to_string(), None),
-                };
-                let message = error.to_string();
-                aside.put(ErrorRow { stage: "corpus".to_owned(), file, line: None, field, message }, &raw);
-            }
+            (Err(error), Some(quarantine)) => quarantine.put_question(&question, &error, &path),
             (Err(error), None) => return Err(error),
         }
     }
@@ -264,55 +233,47 @@ pub fn prepare(
         return Err(JobError::NoQuestions { path });
     }
     strata_found.remove(ALL);
-    let errors = aside.map_or_else(|| Ok(Vec::new()), |aside| aside.close())?;
-    let quarantined = errors.len() as u64;
-    let strata = std::iter::once(ALL.to_owned()).chain(strata_found).collect();
-    let missing_candidates = resolver.missing;
-    let prepared =
-        Prepared { questions: index, quarantined, missing_candidates, format: Some(format), strata, left_out };
+    let errors = quarantine.map_or_else(|| Ok(Vec::new()), QuarantineFile::close)?;
+    let prepared = Prepared {
+        questions: index,
+        quarantined: errors.len() as u64,
+        missing_candidates: resolver.missing,
+        format: Some(format),
+        strata: std::iter::once(ALL.to_owned()).chain(strata_found).collect(),
+        left_out: questions.left_out,
+    };
     Ok((prepared, errors))
 }
 
-/// The file of rows set aside.
-#[derive(Clone)]
-struct Aside {
-    path: PathBuf,
-    state: Arc<Mutex<AsideState>>,
+/// The questions of a dataset that its draw takes; all of them where it has none.
+struct DrawnQuestions {
+    reader: Questions,
+    draw: Option<Drawn>,
+    /// Questions read, which are those of the whole dataset without the rows that its reader sets aside.
+    read: u64,
+    /// Questions that the draw does not take.
+    left_out: u64,
 }
 
-struct AsideState {
-    file: std::io::BufWriter<std::fs::File>,
-    errors: Vec<ErrorRow>,
-    failed: Option<std::io::Error>,
-}
-
-impl Aside {
-    fn open(path: &Path) -> Result<Self, JobError> {
-        let file = std::fs::File::create(path).map_err(|source| JobError::Io {
-            path: path.into(),
-            operation: "cannot write the quarantine",
-            source,
-        })?;
-        let state = AsideState { file: std::io::BufWriter::new(file), errors: Vec::new(), failed: None };
-        Ok(Self { path: path.into(), state: Arc::new(Mutex::new(state)) })
+impl DrawnQuestions {
+    /// Reads `dataset`, without its limit. A row that cannot be read goes to `quarantine`, and is an error where there
+    /// is none.
+    fn open(dataset: &Dataset, quarantine: Option<&QuarantineFile>) -> Result<Self, JobError> {
+        let spec = spec(dataset, None);
+        let draw = dataset.draw.map(|draw| draw.of(&spec, quarantine.is_some())).transpose()?;
+        let policy = quarantine.map_or(Policy::Strict, QuarantineFile::policy);
+        Ok(Self { reader: Questions::open(&spec, policy)?, draw, read: 0, left_out: 0 })
     }
 
-    fn put(&self, error: ErrorRow, raw: &str) {
-        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let line = serde_json::json!({"error": error.message, "row": raw});
-        if let Err(error) = writeln!(state.file, "{line}") {
-            state.failed.get_or_insert(error);
+    fn next(&mut self) -> Result<Option<Question>, JobError> {
+        while let Some(question) = self.reader.next().transpose()? {
+            let position = self.read;
+            self.read += 1;
+            if self.draw.as_ref().is_none_or(|draw| draw.takes(position)) {
+                return Ok(Some(question));
+            }
+            self.left_out += 1;
         }
-        state.errors.push(error);
-    }
-
-    /// The rows that were set aside, in order.
-    fn close(self) -> Result<Vec<ErrorRow>, JobError> {
-        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let flushed = state.file.flush();
-        let failed =
-            |source| JobError::Io { path: self.path.clone(), operation: "cannot write the quarantine", source };
-        state.failed.take().map_or(Ok(()), Err).and(flushed).map_err(failed)?;
-        Ok(std::mem::take(&mut state.errors))
+        Ok(None)
     }
 }

@@ -30,14 +30,8 @@ pub struct Applied {
 /// A file without any of the run's questions; a question whose text, candidates, type, hops or strata differ: those need
 /// a new run. Gold that is not in the corpus.
 pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobError> {
-    let store = &run.places.store;
-    let mut log = Log::open(store, run.id())?;
-    let before = edits(store, &log)?;
-    let mut known: BTreeMap<String, QuestionRow> = BTreeMap::new();
-    for row in question_table::stream(store, run.id(), 0)? {
-        let row = edited(&before, row?);
-        known.insert(row.id.clone(), row);
-    }
+    let mut log = Log::open(&run.places.store, run.id())?;
+    let known = known_questions(run, &log)?;
     let format = run.resolved.prepared.format;
     let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None };
     let questions = Questions::open(&spec, Policy::Strict)?;
@@ -53,14 +47,7 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
         };
         applied.questions += 1;
         let new = resolver.row(old.index, &question)?;
-        if new.text != old.text || new.candidates != old.candidates {
-            let reason = format!("question `{}` has another text or other candidates; that needs a new run", new.id);
-            return Err(JobError::Unfit { run: run.id().to_owned(), reason });
-        }
-        if let Some(other) = other_group(old, &new) {
-            let reason = format!("question `{}` has {other}; that needs a new run", new.id);
-            return Err(JobError::Unfit { run: run.id().to_owned(), reason });
-        }
+        check_rest(run, old, &new)?;
         if new.gold_digest != old.gold_digest {
             applied.changed += 1;
             serde_json::to_writer(&mut lines, &new).map_err(|source| JobError::Stored {
@@ -76,13 +63,44 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
         return Err(JobError::Unfit { run: run.id().to_owned(), reason });
     }
     if applied.changed > 0 {
-        let mut edit = log.state().golds.last().map_or(1, |last| last.edit + 1);
-        while !store.put_if_absent(&layout::gold_edit(run.id(), edit), lines.clone().into())? {
-            edit += 1;
-        }
-        log.append_gold(committer, edit, &layout::gold_edit(run.id(), edit))?;
+        commit(run, &mut log, committer, &lines)?;
     }
     Ok(applied)
+}
+
+/// The run's questions by id, with their gold as the edits of the log left it.
+fn known_questions(run: &Open, log: &Log) -> Result<BTreeMap<String, QuestionRow>, JobError> {
+    let store = &run.places.store;
+    let before = edits(store, log)?;
+    let mut known = BTreeMap::new();
+    for row in question_table::stream(store, run.id(), 0)? {
+        let row = edited(&before, row?);
+        known.insert(row.id.clone(), row);
+    }
+    Ok(known)
+}
+
+/// Refuses an edited question that differs in more than its gold.
+fn check_rest(run: &Open, old: &QuestionRow, new: &QuestionRow) -> Result<(), JobError> {
+    if new.text != old.text || new.candidates != old.candidates {
+        let reason = format!("question `{}` has another text or other candidates; that needs a new run", new.id);
+        return Err(JobError::Unfit { run: run.id().to_owned(), reason });
+    }
+    if let Some(other) = other_group(old, new) {
+        let reason = format!("question `{}` has {other}; that needs a new run", new.id);
+        return Err(JobError::Unfit { run: run.id().to_owned(), reason });
+    }
+    Ok(())
+}
+
+/// Stores the edited rows as the first edit whose number is free, and has the log count it.
+fn commit(run: &Open, log: &mut Log, committer: &str, lines: &[u8]) -> Result<(), JobError> {
+    let mut edit = log.state().golds.last().map_or(1, |last| last.edit + 1);
+    while !run.places.store.put_if_absent(&layout::gold_edit(run.id(), edit), lines.to_vec().into())? {
+        edit += 1;
+    }
+    log.append_gold(committer, edit, &layout::gold_edit(run.id(), edit))?;
+    Ok(())
 }
 
 /// In which of the groups that means are taken over an edited question would be another one, and in which way.

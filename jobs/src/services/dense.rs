@@ -12,9 +12,14 @@
 //! with all of them, here.
 
 pub mod build;
+mod embedding;
 pub mod query;
+mod settings;
 pub mod shards;
 
+pub use settings::{DenseFields, DenseSettings};
+
+use self::embedding::{EmbeddedQuery, unavailable};
 use super::corpus;
 use super::lm::Lm;
 use super::lm::model::Model;
@@ -24,75 +29,22 @@ use super::service::{
 };
 use super::sparse::ranked;
 use super::thread::{ServiceThread, Task};
-use super::timing::microseconds;
-use super::usage::{UsageCounters, add};
+use super::usage::UsageCounters;
 use crate::bad_value::{BadValue, ensure};
 use crate::cache::Report;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, IndexError, Scratch};
+use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, Scratch};
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
-use hopeval_methods::{Ask, Failure, FailureKind, Kind, PassageForm, PromptReport, Request, Response, Work};
-use serde::{Deserialize, Serialize};
+use hopeval_methods::{Ask, Failure, FailureKind, Kind, PromptReport, Request, Response, Work};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Rises when a ranking changes although neither encoder nor parameters do.
 const VERSION: &str = "dense 1";
-
-/// The keys of a `kind = "dense"` service.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DenseSettings {
-    /// The service of kind `lm` that makes vectors of queries and passages.
-    pub encoder: String,
-    /// How vectors are stored.
-    #[serde(default)]
-    pub dtype: Dtype,
-    /// What of a passage is embedded.
-    #[serde(default)]
-    pub fields: DenseFields,
-    /// What stands between title and text.
-    #[serde(default = "space")]
-    pub between: String,
-}
-
-/// What of a passage is embedded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DenseFields {
-    /// Title and text, as Contriever and DPR have it.
-    #[default]
-    #[serde(rename = "title+text")]
-    TitleAndText,
-    /// The title twice, and the text: what EfficientRAG's authors embed, whose texts begin with their titles already.
-    #[serde(rename = "title+title+text")]
-    TitleTwice,
-    /// The text alone.
-    #[serde(rename = "text")]
-    Text,
-}
-
-fn space() -> String {
-    " ".to_owned()
-}
-
-impl DenseSettings {
-    fn form(&self) -> PassageForm {
-        match self.fields {
-            DenseFields::TitleAndText => PassageForm::TitleAndText { between: self.between.clone() },
-            DenseFields::TitleTwice => PassageForm::TitleTwice { between: self.between.clone() },
-            DenseFields::Text => PassageForm::Text,
-        }
-    }
-
-    /// All that shapes the file, beside corpus and encoder.
-    fn written(&self) -> String {
-        serde_json::to_string(&self.form()).expect("plain data can be written as JSON; this is a bug")
-    }
-}
 
 impl ServiceSettings for DenseSettings {
     fn check(&self, others: OtherSettings<'_>) -> Result<(), SettingsError> {
@@ -284,11 +236,11 @@ impl Dense {
             Err(error) => return (unavailable(requests, &error), 0),
         };
         let (embedded, device_us) = self.embed(corpus, requests, usage, worker);
-        let queries: Vec<_> = embedded.iter().flatten().map(Embedded::query).collect();
+        let queries: Vec<_> = embedded.iter().flatten().map(EmbeddedQuery::query).collect();
         let mut found = index.search(&queries, scratch).into_iter();
         let answered = embedded.iter().map(|embedded| match embedded {
             Err(response) => response.clone(),
-            Ok(Embedded { work, report, .. }) => match found.next() {
+            Ok(EmbeddedQuery { work, report, .. }) => match found.next() {
                 Some(found) => response(*work, report.clone(), found.map_err(|error| refused(&error))),
                 None => Response::failure(FailureKind::Dropped, "the index gave no answer"),
             },
@@ -296,59 +248,15 @@ impl Dense {
         (answered.collect(), device_us)
     }
 
-    /// Embeds the queries of a batch together, in its order: each with its vector, or what it is answered instead; and the
-    /// microseconds of the device, which go to `usage`, too.
+    /// Embeds the queries of a batch, as [`embedding::embed`] says.
     fn embed(
         &self,
         corpus: &Corpus,
         requests: &[&Request],
         usage: Option<&UsageCounters>,
         worker: usize,
-    ) -> (Vec<Result<Embedded, Response>>, u64) {
-        let model = match self.encoder.model() {
-            Ok(model) => model,
-            Err(error) => return (unavailable(requests, &error).into_iter().map(Err).collect(), 0),
-        };
-        let prepared = requests.iter().map(|request| match &request.ask {
-            Ask::Retrieve(asked) => match model.embedding(&asked.query, EmbedRole::Query) {
-                Ok((embedding, report)) => Ok((asked, embedding, report)),
-                Err(failure) => Err(Response::failure(failure.kind, failure.message)),
-            },
-            _ => Err(cannot(request)),
-        });
-        let prepared: Vec<_> = prepared.collect();
-        let embeddings: Vec<_> = prepared.iter().flatten().map(|(_, embedding, _)| embedding.clone()).collect();
-        let engine = self.encoder.engine(worker);
-        let mut completions = engine.map_or_else(Vec::new, |engine| engine.ask(embeddings)).into_iter();
-        let (mut device_s, mut metered_s, mut energy_j, mut computed_tokens) = (0.0, 0.0, 0.0, 0);
-        let embedded = prepared.into_iter().map(|prepared| {
-            let (asked, _, report) = prepared?;
-            let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
-            let (response, charge) = model.vector(completions.next().ok_or_else(lost)?);
-            device_s += charge.device_s;
-            metered_s += charge.metered_s;
-            energy_j += charge.energy_j;
-            computed_tokens += charge.computed_tokens;
-            let work = response.work;
-            match response.vector() {
-                Ok(vector) => {
-                    let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
-                    Ok(Embedded { vector, work, report: Some(report), k: asked.k as usize, within })
-                }
-                Err(failure) => {
-                    let failed = Response::failure(failure.kind, failure.message);
-                    Err(Response { work, prompt: Some(report), ..failed })
-                }
-            }
-        });
-        let embedded = embedded.collect();
-        let device_us = microseconds(device_s);
-        if let Some(usage) = usage {
-            // Equal queries meet in the engine: what went through the model is less than what they have together.
-            usage.count_shared(computed_tokens, energy_j, metered_s);
-            add(&usage.device_us, device_us);
-        }
-        (embedded, device_us)
+    ) -> (Vec<Result<EmbeddedQuery, Response>>, u64) {
+        embedding::embed(&self.encoder, corpus, requests, usage, worker)
     }
 }
 
@@ -393,11 +301,6 @@ fn failed(error: &JobError) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: error.to_string() }
 }
 
-/// What every request of a batch is answered where encoder or index cannot be opened.
-fn unavailable(requests: &[&Request], error: &JobError) -> Vec<Response> {
-    requests.iter().map(|_| Response::failure(FailureKind::Unavailable, error.to_string())).collect()
-}
-
 /// What a query is answered that the index refuses.
 fn refused(error: &IndexError) -> Failure {
     Failure { kind: FailureKind::ParseFailure, message: error.to_string() }
@@ -418,22 +321,6 @@ fn size(path: &Path) -> Result<Option<u64>, JobError> {
         Ok(file) => Ok(Some(file.len())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(JobError::Io { path: path.to_owned(), operation: "cannot read", source }),
-    }
-}
-
-/// A query with its vector.
-struct Embedded {
-    vector: Vec<f32>,
-    work: Work,
-    report: Option<PromptReport>,
-    k: usize,
-    /// Passages that it is restricted to.
-    within: Option<Vec<u32>>,
-}
-
-impl Embedded {
-    fn query(&self) -> DenseQuery<'_> {
-        DenseQuery { vector: &self.vector, k: self.k, within: self.within.as_deref() }
     }
 }
 

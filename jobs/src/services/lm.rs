@@ -13,6 +13,7 @@
 //! Nothing waits for the engine but its own thread: the reply closure answers the ticket.
 
 mod embed;
+mod entailment;
 pub(super) mod estimate;
 mod generate;
 mod label;

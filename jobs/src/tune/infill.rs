@@ -12,19 +12,14 @@
 //! frame are hopeval's own wording; the paper's structure is two blanks, and one template for instructions after the documents and
 //! one for those before.
 
-use crate::clock::now_ms;
+use super::asking::JournalledAsker;
 use crate::error::JobError;
 use crate::job::infill::{BLANK, Fill, Infill, PLACE};
 use crate::services::catalogue::Catalogue;
-use crate::services::key::{bucket, key};
-use crate::services::record::Record;
 use hopeval_methods::request::{Generate, Sampling, TextFormat};
-use hopeval_methods::{Kind, Prompt, Request, Response, ServiceName};
-use hopeval_results::journal::write_segment;
-use hopeval_results::{Entry, Journal, Store, layout};
+use hopeval_methods::{Prompt, Request, Response, ServiceName};
+use hopeval_results::Store;
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::time::Instant;
 
 /// What came of all draws.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,56 +36,91 @@ pub struct Filled {
 struct Draft {
     template: usize,
     draw: u32,
+    /// Blanks of the template.
+    blanks: usize,
+    /// Texts of the first of them.
     filled: Vec<String>,
 }
+
+impl Draft {
+    /// Blanks that are left.
+    fn open(&self) -> usize {
+        self.blanks - self.filled.len()
+    }
+}
+
+/// Answers requests, in their order.
+type Answering<'a> = dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobError> + 'a;
 
 /// Draws candidates. Answers come from the journal of `store` where it has them, and are kept there.
 ///
 /// # Errors
 /// The store; a model that cannot be asked now; [`JobError::Unfilled`] where no draw gave a candidate.
 pub fn candidates(infill: &Infill, catalogue: &Catalogue, store: &Store) -> Result<Filled, JobError> {
-    let mut clerk = Clerk::open(store)?;
-    let filled = fill_in(infill, &mut |requests| clerk.answer(catalogue, requests))?;
-    Ok(Filled { computed: clerk.computed, ..filled })
+    let mut asker = JournalledAsker::open(store)?;
+    let filled = fill_in(infill, &mut |requests| asker.answer(catalogue, requests))?;
+    Ok(Filled { computed: asker.computed, ..filled })
 }
 
-/// Draws candidates from whatever answers the requests.
-fn fill_in(
-    infill: &Infill,
-    answer: &mut dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobError>,
-) -> Result<Filled, JobError> {
-    let service = ServiceName::from(infill.service.as_str());
-    let templates = infill.templates.len() as u32;
-    let blanks: Vec<usize> = infill.templates.iter().map(|template| template.text().matches(BLANK).count()).collect();
-    let mut drafts: Vec<Draft> = (0..infill.draws)
-        .map(|n| Draft { template: (n % templates) as usize, draw: n / templates, filled: Vec::new() })
-        .collect();
+/// Draws candidates from whatever answers the requests. In each round the drafts with the most blanks left are asked
+/// for.
+fn fill_in(infill: &Infill, answer: &mut Answering<'_>) -> Result<Filled, JobError> {
+    let mut drafts = empty_drafts(infill);
     let (mut empty, mut last) = (0, None);
-    while let Some(open) = drafts.iter().map(|d| blanks[d.template] - d.filled.len()).max().filter(|&open| open > 0) {
-        let is_open = |draft: &Draft| blanks[draft.template] - draft.filled.len() == open;
-        let (going, done): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(is_open);
-        let asked =
-            going.iter().map(|draft| Request { draw: draft.draw, ..Request::new(&service, ask(infill, draft)) });
-        let responses = answer(asked.collect())?;
+    while let Some(open) = drafts.iter().map(Draft::open).max().filter(|&open| open > 0) {
+        let (going, done): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|draft| draft.open() == open);
+        let texts = generate(infill, &going, answer)?;
         let wanted = if infill.fill == Fill::Together { open } else { 1 };
         drafts = done;
-        for (mut draft, response) in going.into_iter().zip(responses) {
-            let generation = response.generation().map_err(|failure| {
-                let lost = JobError::device_lost(&infill.service, &failure);
-                lost.unwrap_or(JobError::Ungenerated { service: infill.service.clone(), reason: failure.message })
-            })?;
-            match spans(&generation.text, wanted) {
+        for (mut draft, text) in going.into_iter().zip(texts) {
+            match spans(&text, wanted) {
                 Some(found) => {
                     draft.filled.extend(found);
                     drafts.push(draft);
                 }
                 None => {
                     empty += 1;
-                    last = Some(generation.text);
+                    last = Some(text);
                 }
             }
         }
     }
+    let candidates = counted(infill, drafts);
+    if candidates.is_empty() {
+        let example = last.unwrap_or_default();
+        return Err(JobError::Unfilled { service: infill.service.clone(), draws: infill.draws, example });
+    }
+    Ok(Filled { candidates, empty, computed: 0 })
+}
+
+/// A draft for each draw, which go round the templates.
+fn empty_drafts(infill: &Infill) -> Vec<Draft> {
+    let templates = infill.templates.len() as u32;
+    let blanks: Vec<usize> = infill.templates.iter().map(|template| template.text().matches(BLANK).count()).collect();
+    let draft = |n: u32| {
+        let template = (n % templates) as usize;
+        Draft { template, draw: n / templates, blanks: blanks[template], filled: Vec::new() }
+    };
+    (0..infill.draws).map(draft).collect()
+}
+
+/// The texts that the model writes for the blanks of some drafts, in their order.
+fn generate(infill: &Infill, drafts: &[Draft], answer: &mut Answering<'_>) -> Result<Vec<String>, JobError> {
+    let service = ServiceName::from(infill.service.as_str());
+    let requests =
+        drafts.iter().map(|draft| Request { draw: draft.draw, ..Request::new(&service, ask(infill, draft)) });
+    let texts = answer(requests.collect())?.into_iter().map(|response| {
+        let generation = response.generation().map_err(|failure| {
+            let lost = JobError::device_lost(&infill.service, &failure);
+            lost.unwrap_or(JobError::Ungenerated { service: infill.service.clone(), reason: failure.message })
+        })?;
+        Ok(generation.text)
+    });
+    texts.collect()
+}
+
+/// The candidates that drafts are, in the order of their draws, each with how many drafts are it.
+fn counted(infill: &Infill, mut drafts: Vec<Draft>) -> Vec<(Value, u32)> {
     drafts.sort_by_key(|draft| (draft.draw, draft.template));
     let mut found: Vec<(Value, u32)> = Vec::new();
     for draft in drafts {
@@ -101,11 +131,7 @@ fn fill_in(
             None => found.push((value, 1)),
         }
     }
-    if found.is_empty() {
-        let example = last.unwrap_or_default();
-        return Err(JobError::Unfilled { service: infill.service.clone(), draws: infill.draws, example });
-    }
-    Ok(Filled { candidates: found, empty, computed: 0 })
+    found
 }
 
 /// Asks for the blanks that are left.
@@ -178,90 +204,6 @@ fn clean(span: &str) -> Option<String> {
     let span = one_line(span);
     let usable = !span.is_empty() && !SPECIAL.iter().any(|token| span.contains(token)) && !span.contains(['{', '}']);
     usable.then_some(span)
-}
-
-/// Requests that are answered and journalled at once.
-const BATCH: usize = 64;
-
-/// Threads that wait for the model: as many requests meet in its batches.
-const ASKERS: usize = 16;
-
-/// Answers requests outside a run as a run would: from the journal, or computed and journalled.
-struct Clerk<'a> {
-    store: &'a Store,
-    journal: Journal,
-    author: String,
-    segments: u64,
-    computed: u64,
-}
-
-impl<'a> Clerk<'a> {
-    fn open(store: &'a Store) -> Result<Self, JobError> {
-        let journal = Journal::open(store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new())?;
-        let origin = format!("{} {:?}", std::process::id(), Instant::now());
-        let author = format!("tune-{}", &blake3::hash(origin.as_bytes()).to_hex()[..8]);
-        Ok(Self { store, journal, author, segments: 0, computed: 0 })
-    }
-
-    fn answer(&mut self, catalogue: &Catalogue, requests: Vec<Request>) -> Result<Vec<Response>, JobError> {
-        let mut responses = Vec::with_capacity(requests.len());
-        for batch in requests.chunks(BATCH) {
-            responses.extend(self.answer_batch(catalogue, batch)?);
-        }
-        Ok(responses)
-    }
-
-    fn answer_batch(&mut self, catalogue: &Catalogue, batch: &[Request]) -> Result<Vec<Response>, JobError> {
-        let mut payload = Vec::new();
-        let keys: Vec<_> = batch.iter().map(|request| key(request, catalogue, &mut payload)).collect();
-        let mut found: Vec<Option<Response>> = Vec::with_capacity(batch.len());
-        for (request, key) in batch.iter().zip(&keys) {
-            let location = self.journal.locate(&hopeval_results::Key(key.0));
-            let bytes = location.and_then(|location| self.journal.read(&[location]).pop()?.ok());
-            let response = bytes.and_then(|bytes| Record::read(&bytes)).map(|record| record.response);
-            found.push(response.filter(|response| response.satisfies(request)));
-        }
-        let missing: Vec<usize> = (0..batch.len()).filter(|&n| found[n].is_none()).collect();
-        let mut entries = Vec::new();
-        for (n, (response, service_us)) in missing.iter().zip(ask_all(catalogue, batch, &missing)) {
-            let request = &batch[*n];
-            if response.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate()) {
-                let record = Record {
-                    service: request.service.to_string(),
-                    kind: Kind::Generate,
-                    response: response.clone(),
-                    service_us,
-                };
-                let (bucket, key) = (bucket(request, &keys[*n]), hopeval_results::Key(keys[*n].0));
-                entries.push(Entry { bucket, key, bytes: record.write().into() });
-            }
-            found[*n] = Some(response);
-        }
-        self.computed += missing.len() as u64;
-        if !entries.is_empty() {
-            let name = layout::segment(layout::JOURNAL, now_ms(), &self.author, 0, 0, self.segments);
-            self.segments += 1;
-            self.journal.add(&write_segment(self.store, &name, entries)?);
-        }
-        Ok(found.into_iter().map(|response| response.expect("asked for where it was missing; this is a bug")).collect())
-    }
-}
-
-/// Asks the services for some requests of a batch, several at once so that the model can batch them; the answers are in
-/// their order, with the microseconds that each took.
-fn ask_all(catalogue: &Catalogue, batch: &[Request], missing: &[usize]) -> Vec<(Response, u64)> {
-    let ask = |request: &Request| {
-        let begun = Instant::now();
-        let response = catalogue.answer(request);
-        (response, u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX))
-    };
-    let asker = |share: &[usize]| share.iter().map(|&n| ask(&batch[n])).collect::<Vec<_>>();
-    let share = missing.len().div_ceil(ASKERS).max(1);
-    std::thread::scope(|scope| {
-        let askers: Vec<_> = missing.chunks(share).map(|share| scope.spawn(move || asker(share))).collect();
-        let answered = askers.into_iter().map(|asker| asker.join().expect("an asker does not panic; this is a bug"));
-        answered.flatten().collect()
-    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::choices::selection::{Ranked, Selection};
 use crate::choices::watch::{Sampled, Watch};
 use crate::error::JobError;
 use crate::job::file::{Job, MethodEntry};
+use crate::job::infill::Infill;
 use crate::job::sweep::Configuration;
 use crate::job::tune::{Select, Tune};
 use crate::places::Places;
@@ -79,51 +80,20 @@ impl Search {
         let select = tune.select[step].clone();
         let entry = method_entry(job, tune, step, &places.store)?;
         let measure = tune.measure_of(&select).to_owned();
-        let settings = json!({
-            "method": {"kind": entry.kind, "parameters": entry.parameters},
-            "candidates": select.candidates,
-            "generate": select.generate,
-            "sample": {"questions": tune.sample, "seed": tune.seed},
-        });
-        if let Some(there) = Selection::find(&places.store, &select.name)?
-            && (&there.settings, there.parameter.as_str(), there.measure.as_str())
-                != (&settings, select.parameter.as_str(), measure.as_str())
-        {
-            return Err(there.taken(&places.store));
-        }
+        let settings = settings(tune, &select, &entry);
+        refuse_taken(&select, &settings, &measure, &places.store)?;
         let mut sampled = tune.over_sample(job);
         places.cache.world(&mut sampled, report)?;
         if !tune.takes_own() {
             keep_apart(job, &sampled, lenient, places, report)?;
         }
         let mut candidates: Vec<(Value, u32)> = select.candidates.iter().map(|value| (value.clone(), 0)).collect();
-        let mut generated = None;
-        if let Some(infill) = &select.generate {
-            let filled =
-                infill::candidates(infill, &generator(&sampled, &infill.service, places, report)?, &places.store)?;
-            generated = Some(Generated {
-                candidates: filled.candidates.len() as u32,
-                draws: infill.draws,
-                empty: filled.empty,
-                computed: filled.computed,
-            });
-            for (value, draws) in filled.candidates {
-                match candidates.iter_mut().find(|(known, _)| *known == value) {
-                    Some((_, times)) => *times += draws,
-                    None => candidates.push((value, draws)),
-                }
-            }
-        }
+        let generated = match &select.generate {
+            Some(infill) => Some(generate(infill, &sampled, &mut candidates, places, report)?),
+            None => None,
+        };
         sampled.name = format!("{}: {}", job.name, select.name);
-        sampled.method = candidates
-            .iter()
-            .enumerate()
-            .map(|(n, (value, _))| {
-                let mut entry = entry.clone();
-                entry.parameters.insert(select.parameter.clone(), value.clone());
-                (configuration(&select.name, n), entry)
-            })
-            .collect();
+        sampled.method = configurations(&select, &entry, &candidates).collect();
         sampled.run.temperatures.extend(later_temperatures(tune, step));
         keep_named_services(&mut sampled);
         Ok(Self { job: sampled, generated, select, measure, settings, candidates })
@@ -183,6 +153,66 @@ impl Search {
         let new = selection.commit(&run.places.store)?;
         Ok(Committed { selection, new })
     }
+}
+
+/// Everything that the job says about a search, as the selection's record has it.
+fn settings(tune: &Tune, select: &Select, entry: &MethodEntry) -> Value {
+    json!({
+        "method": {"kind": entry.kind, "parameters": entry.parameters},
+        "candidates": select.candidates,
+        "generate": select.generate,
+        "sample": {"questions": tune.sample, "seed": tune.seed},
+    })
+}
+
+/// Refuses a search whose name is that of a selection that another search made.
+fn refuse_taken(select: &Select, settings: &Value, measure: &str, store: &Store) -> Result<(), JobError> {
+    match Selection::find(store, &select.name)? {
+        Some(there)
+            if (&there.settings, there.parameter.as_str(), there.measure.as_str())
+                != (settings, select.parameter.as_str(), measure) =>
+        {
+            Err(there.taken(store))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Has a language model fill in candidates, and adds them to those that the job names.
+fn generate(
+    infill: &Infill,
+    sampled: &Job,
+    candidates: &mut Vec<(Value, u32)>,
+    places: &Places,
+    report: Report<'_>,
+) -> Result<Generated, JobError> {
+    let filled = infill::candidates(infill, &generator(sampled, &infill.service, places, report)?, &places.store)?;
+    let generated = Generated {
+        candidates: filled.candidates.len() as u32,
+        draws: infill.draws,
+        empty: filled.empty,
+        computed: filled.computed,
+    };
+    for (value, draws) in filled.candidates {
+        match candidates.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, times)) => *times += draws,
+            None => candidates.push((value, draws)),
+        }
+    }
+    Ok(generated)
+}
+
+/// The searched method with each of the candidates, by the configuration's name.
+fn configurations(
+    select: &Select,
+    entry: &MethodEntry,
+    candidates: &[(Value, u32)],
+) -> impl Iterator<Item = (String, MethodEntry)> {
+    candidates.iter().enumerate().map(|(n, (value, _))| {
+        let mut entry = entry.clone();
+        entry.parameters.insert(select.parameter.clone(), value.clone());
+        (configuration(&select.name, n), entry)
+    })
 }
 
 /// The name of the n-th candidate's configuration; names sort as candidates stand.

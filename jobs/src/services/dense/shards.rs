@@ -14,8 +14,9 @@
 //! workers. Scores do not depend on the part and rankings are a total order, so the answer has the same bits as that of the whole
 //! index. A part that cannot be searched fails the query: half a ranking is none.
 
+use super::embedding::EmbeddedQuery;
 use super::query::{Found, Inlet, Query};
-use super::{Dense, Embedded, refused, response};
+use super::{Dense, refused, response};
 use crate::fault::Fault;
 use crate::services::service::Services;
 use crate::services::thread::{ServiceThread, Task, answered, drain, spawn, waited};
@@ -158,7 +159,7 @@ pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task
             let under_way =
                 |work, report, k| UnderWay { task, name, usage, fault, work, report, k, embedding_us, device_us };
             match embedded {
-                Ok(Embedded { vector, work, report, k, within }) => {
+                Ok(EmbeddedQuery { vector, work, report, k, within }) => {
                     let service = ServiceName(Arc::clone(&thread.name));
                     let under_way = under_way(work, report, k);
                     let end: End<Found> = Box::new(move |found| under_way.end(found));

@@ -1,6 +1,6 @@
 //! A language model at work: what the engine is asked for a request, and what its answers mean.
 
-use super::pairs;
+use super::entailment::entailment;
 use super::settings::LmSettings;
 use crate::services::service::cannot;
 use hopeval_checkpoint::Checkpoint;
@@ -130,7 +130,7 @@ fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
     }
     let (token, sequence) = (!session.token_labels.is_empty(), session.sequence_labels.len());
     let reads = session.engine.abilities().tasks.contains(&"read");
-    let entails = pairs::entailment(session, settings).is_some();
+    let entails = entailment(session, settings).is_some();
     let offers = [
         (Kind::Label, token && sequence > 0),
         (Kind::Filter, token && sequence == 0),

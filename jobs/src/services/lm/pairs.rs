@@ -1,22 +1,14 @@
 //! `Rerank` and `Entail`: sequence classifiers over pairs of texts.
 
+use super::entailment::entailment;
 use super::model::{Asked, Ending, Model, encoded};
 use super::prompts::untokenised;
 use super::read::Context;
-use super::settings::LmSettings;
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
-use hopeval_lm::session::Session;
 use hopeval_methods::request::{Entail, Rerank};
 use hopeval_methods::{Answer, Failure, FailureKind, PromptReport};
-
-/// The label of entailment among a checkpoint's, if it tells it from others.
-pub(super) fn entailment(session: &Session, settings: &LmSettings) -> Option<usize> {
-    let labels = &session.sequence_labels;
-    let wanted = |label: &String| label.eq_ignore_ascii_case(&settings.entail_label);
-    labels.iter().position(wanted).filter(|_| labels.len() > 1)
-}
 
 impl Model {
     /// The one logit of each (query, item).

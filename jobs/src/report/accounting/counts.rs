@@ -1,0 +1,212 @@
+//! Counts a configuration's outcomes, and divides what they cost by them: its account.
+
+use super::account::{Account, Attributed, Calls, total};
+use crate::run::judge::OK;
+use hopeval_methods::Kind;
+use hopeval_results::tables::{ConfigurationRow, CostRow, FinalOutcomeRow};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sums over a configuration's outcomes.
+#[derive(Default)]
+pub(super) struct OutcomeCounts {
+    n: u64,
+    ok: u64,
+    iterations: u64,
+    rounds: u64,
+    /// None if an outcome does not say.
+    retrieved: Option<u64>,
+    kept: u64,
+}
+
+impl OutcomeCounts {
+    pub(super) fn add(&mut self, row: &FinalOutcomeRow) {
+        let before = if self.n == 0 { Some(0) } else { self.retrieved };
+        self.retrieved = before.zip(row.retrieved).map(|(sum, more)| sum + more);
+        self.n += 1;
+        self.ok += u64::from(row.status == OK);
+        self.iterations += u64::from(row.iterations);
+        self.rounds += u64::from(row.rounds);
+        self.kept += row.ranked.len() as u64;
+    }
+
+    /// The account without its times. `parameters` are those of the models, by service; `costs` the configuration's.
+    pub(super) fn account<'a>(
+        &self,
+        configuration: ConfigurationRow,
+        parameters: &BTreeMap<String, u64>,
+        costs: impl Iterator<Item = &'a CostRow>,
+    ) -> Account {
+        let costs: Vec<&CostRow> = costs.collect();
+        let calls: Vec<Calls> = costs.iter().map(|row| self.calls(row)).collect();
+        let attributed = self.attributed(&costs, &calls);
+        Account {
+            parameters: parameters_of(&configuration, parameters),
+            configuration: configuration.configuration,
+            method: configuration.method,
+            control: configuration.control,
+            context_mode: configuration.context_mode,
+            n: self.n,
+            coverage: self.mean(self.ok),
+            iterations: self.mean(self.iterations),
+            rounds: self.mean(self.rounds),
+            passages_retrieved: self.retrieved.and_then(|sum| self.mean(sum)),
+            passages_kept: self.mean(self.kept),
+            calls,
+            attributed,
+            isolated: None,
+            latency: None,
+        }
+    }
+
+    /// The mean over outcomes; none where there are none.
+    fn mean(&self, sum: u64) -> Option<f64> {
+        (self.n > 0).then(|| sum as f64 / self.n as f64)
+    }
+
+    /// The mean over outcomes of a sum that may not be known.
+    fn known_mean(&self, sum: Option<f64>) -> Option<f64> {
+        sum.filter(|_| self.n > 0).map(|sum| sum / self.n as f64)
+    }
+
+    fn calls(&self, row: &CostRow) -> Calls {
+        let of_question = |sum: u64| self.mean(sum).unwrap_or(0.0);
+        Calls {
+            service: row.service.clone(),
+            kind: row.kind.clone(),
+            calls: of_question(row.requests),
+            prompt_tokens: of_question(row.prompt_tokens),
+            completion_tokens: of_question(row.completion_tokens),
+            scored_tokens: of_question(row.scored_tokens),
+            operations: of_question(row.operations),
+            cut: row.cut.and_then(|sum| self.mean(sum)),
+            service_s: self.known_mean(row.service_s),
+            device_s: self.known_mean(row.device_s),
+            energy_j: self.known_mean(row.energy_j),
+        }
+    }
+
+    /// Sums over all services: `calls` are the means of `costs`.
+    fn attributed(&self, costs: &[&CostRow], calls: &[Calls]) -> Attributed {
+        let sum = |of: fn(&Calls) -> f64| total(calls.iter().map(of));
+        let computed = costs.iter().filter(|row| !is_look_up(row));
+        // Whoever has tokens asked a model.
+        let of_models = |row: &&&CostRow| row.prompt_tokens + row.completion_tokens + row.scored_tokens > 0;
+        let on_devices = |of: fn(&CostRow) -> Option<f64>| {
+            self.known_mean(known_sum(costs.iter().filter(of_models).map(|row| of(row))))
+        };
+        Attributed {
+            prompt_tokens: sum(|calls| calls.prompt_tokens),
+            completion_tokens: sum(|calls| calls.completion_tokens),
+            scored_tokens: sum(|calls| calls.scored_tokens),
+            operations: sum(|calls| calls.operations),
+            service_s: self.known_mean(known_sum(computed.map(|row| row.service_s))),
+            device_s: on_devices(|row| row.device_s),
+            money: on_devices(|row| row.money),
+            energy_j: on_devices(|row| row.energy_j),
+        }
+    }
+}
+
+/// Parameters of the models that a configuration asks; none where it asks no model, or none is known.
+fn parameters_of(configuration: &ConfigurationRow, parameters: &BTreeMap<String, u64>) -> Option<u64> {
+    // A service that several parameters name is one model.
+    let services: BTreeSet<&str> =
+        configuration.services.iter().filter_map(|used| Some(used.split_once('=')?.1)).collect();
+    let models: Vec<u64> = services.into_iter().filter_map(|service| parameters.get(service).copied()).collect();
+    (!models.is_empty()).then(|| models.iter().sum())
+}
+
+/// Whether these requests were looked up in the mapped corpus: nothing computes, and nothing is timed.
+fn is_look_up(row: &CostRow) -> bool {
+    [Kind::Passages, Kind::Links].iter().any(|kind| kind.name() == row.kind)
+}
+
+/// The sum, if there is something to sum and all of it is known.
+fn known_sum(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    values.reduce(|sum, next| Some(sum? + next?)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_of_what_is_not_known_is_not_known() {
+        assert_eq!(known_sum([Some(1.0), Some(2.0)].into_iter()), Some(3.0));
+        assert_eq!(known_sum([Some(1.0), None, Some(2.0)].into_iter()), None);
+        assert_eq!(known_sum([].into_iter()), None);
+    }
+
+    fn row(kind: &str, tokens: u64, service_s: Option<f64>, device_s: Option<f64>) -> CostRow {
+        CostRow {
+            service: format!("of_{kind}"),
+            kind: kind.to_owned(),
+            requests: 6,
+            prompt_tokens: tokens,
+            service_s,
+            device_s,
+            ..CostRow::default()
+        }
+    }
+
+    fn counts(rows: &[FinalOutcomeRow]) -> OutcomeCounts {
+        let mut counts = OutcomeCounts::default();
+        rows.iter().for_each(|row| counts.add(row));
+        counts
+    }
+
+    #[test]
+    fn means_are_over_all_outcomes_and_nulls_stay_null() {
+        let outcome = |status: &str, retrieved| FinalOutcomeRow {
+            status: status.to_owned(),
+            ranked: vec![1, 2, 3],
+            iterations: 2,
+            rounds: 5,
+            retrieved,
+            ..FinalOutcomeRow::default()
+        };
+        let two = counts(&[outcome("ok", Some(10)), outcome("timeout", Some(4))]);
+        let configuration = ConfigurationRow {
+            services: vec!["scorer=t5".to_owned(), "again=t5".to_owned(), "retriever=bm25".to_owned()],
+            ..ConfigurationRow::default()
+        };
+        let parameters = BTreeMap::from([("t5".to_owned(), 70), ("other".to_owned(), 9)]);
+        let rows =
+            [row("score", 40, Some(3.0), Some(2.0)), row("retrieve", 0, Some(1.0), None), row("links", 0, None, None)];
+        let account = two.account(configuration.clone(), &parameters, rows.iter());
+        assert_eq!((account.n, account.coverage, account.parameters), (2, Some(0.5), Some(70)));
+        assert_eq!(
+            (account.iterations, account.passages_retrieved, account.passages_kept),
+            (Some(2.0), Some(7.0), Some(3.0))
+        );
+        assert_eq!((account.calls_of(Kind::Score), account.calls_of(Kind::Read)), (3.0, 0.0));
+        assert!(account.calls_of(Kind::Read).is_sign_positive());
+        let Attributed { prompt_tokens, service_s, device_s, money, energy_j, .. } = account.attributed;
+        assert_eq!((prompt_tokens, service_s, device_s, money), (20.0, Some(2.0), Some(1.0), None));
+        assert_eq!((energy_j, account.calls[0].energy_j), (None, None));
+
+        // All answers of the scorer were in the journal: what they take is not known.
+        let journalled = [row("score", 40, None, None), row("retrieve", 0, Some(1.0), None)];
+        let account = two.account(configuration.clone(), &BTreeMap::new(), journalled.iter());
+        assert_eq!((account.attributed.service_s, account.attributed.device_s, account.parameters), (None, None, None));
+        let earlier = counts(&[outcome("ok", Some(10)), outcome("ok", None)]);
+        assert_eq!(earlier.account(configuration, &parameters, [].iter()).passages_retrieved, None);
+    }
+
+    #[test]
+    fn joules_of_a_question_are_those_of_its_models_if_all_are_counted() {
+        let two = counts(&[FinalOutcomeRow::default(), FinalOutcomeRow::default()]);
+        let counted = |kind, joules| CostRow { energy_j: joules, ..row(kind, 40, Some(3.0), Some(2.0)) };
+        // A retriever has no device.
+        let search = row("retrieve", 0, Some(1.0), None);
+        let joules = |rows: &[CostRow]| {
+            let account = two.account(ConfigurationRow::default(), &BTreeMap::new(), rows.iter());
+            (account.calls.iter().map(|calls| calls.energy_j).collect::<Vec<_>>(), account.attributed.energy_j)
+        };
+        let rows = [counted("score", Some(600.0)), counted("read", Some(50.0)), search.clone()];
+        assert_eq!(joules(&rows), (vec![Some(300.0), Some(25.0), None], Some(325.0)));
+        // One model on the CPU, where nothing counts.
+        let rows = [counted("score", Some(600.0)), counted("read", None), search];
+        assert_eq!(joules(&rows), (vec![Some(300.0), None, None], None));
+    }
+}

@@ -1,0 +1,127 @@
+//! Embeds the queries of a batch together, and accounts for the encoder's device.
+
+use crate::error::JobError;
+use crate::services::corpus;
+use crate::services::lm::Lm;
+use crate::services::lm::model::{Charge, Model};
+use crate::services::service::cannot;
+use crate::services::timing::microseconds;
+use crate::services::usage::{UsageCounters, add};
+use hopeval_corpus::Corpus;
+use hopeval_index::DenseQuery;
+use hopeval_lm::request as engine;
+use hopeval_methods::request::{EmbedRole, Retrieve};
+use hopeval_methods::{Ask, FailureKind, PromptReport, Request, Response, Work};
+
+/// A query with its vector.
+pub(super) struct EmbeddedQuery {
+    pub(super) vector: Vec<f32>,
+    pub(super) work: Work,
+    pub(super) report: Option<PromptReport>,
+    pub(super) k: usize,
+    /// Passages that it is restricted to.
+    pub(super) within: Option<Vec<u32>>,
+}
+
+impl EmbeddedQuery {
+    pub(super) fn query(&self) -> DenseQuery<'_> {
+        DenseQuery { vector: &self.vector, k: self.k, within: self.within.as_deref() }
+    }
+}
+
+/// Embeds the queries of a batch together, in its order: each with its vector, or the response that it gets instead; and
+/// the microseconds of the device, which go to `usage`, too. `worker` says whose device embeds.
+pub(super) fn embed(
+    encoder: &Lm,
+    corpus: &Corpus,
+    requests: &[&Request],
+    usage: Option<&UsageCounters>,
+    worker: usize,
+) -> (Vec<Result<EmbeddedQuery, Response>>, u64) {
+    let model = match encoder.model() {
+        Ok(model) => model,
+        Err(error) => return (unavailable(requests, &error).into_iter().map(Err).collect(), 0),
+    };
+    let tokenised: Vec<_> = requests.iter().map(|request| TokenisedQuery::of(model, request)).collect();
+    let embeddings: Vec<_> = tokenised.iter().flatten().map(|query| query.embedding.clone()).collect();
+    let engine = encoder.engine(worker);
+    let mut completions = engine.map_or_else(Vec::new, |engine| engine.ask(embeddings)).into_iter();
+    let mut cost = BatchCost::default();
+    let embedded = tokenised.into_iter().map(|query| {
+        let query = query?;
+        let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
+        let (response, charge) = model.vector(completions.next().ok_or_else(lost)?);
+        cost.add(charge);
+        query.embedded(corpus, response)
+    });
+    let embedded = embedded.collect();
+    (embedded, cost.count(usage))
+}
+
+/// The response to every request of a batch where encoder or index cannot be opened.
+pub(super) fn unavailable(requests: &[&Request], error: &JobError) -> Vec<Response> {
+    requests.iter().map(|_| Response::failure(FailureKind::Unavailable, error.to_string())).collect()
+}
+
+/// A query as the encoder reads it.
+struct TokenisedQuery<'a> {
+    asked: &'a Retrieve,
+    embedding: engine::Request,
+    report: PromptReport,
+}
+
+impl<'a> TokenisedQuery<'a> {
+    fn of(model: &Model, request: &'a Request) -> Result<Self, Response> {
+        let Ask::Retrieve(asked) = &request.ask else { return Err(cannot(request)) };
+        match model.embedding(&asked.query, EmbedRole::Query) {
+            Ok((embedding, report)) => Ok(Self { asked, embedding, report }),
+            Err(failure) => Err(Response::failure(failure.kind, failure.message)),
+        }
+    }
+
+    /// The query with the vector of the encoder's response.
+    fn embedded(self, corpus: &Corpus, response: Response) -> Result<EmbeddedQuery, Response> {
+        let Self { asked, report, .. } = self;
+        let work = response.work;
+        match response.vector() {
+            Ok(vector) => {
+                let within = asked.within.as_ref().map(|within| corpus::within(corpus, within).ids);
+                Ok(EmbeddedQuery { vector, work, report: Some(report), k: asked.k as usize, within })
+            }
+            Err(failure) => {
+                let failed = Response::failure(failure.kind, failure.message);
+                Err(Response { work, prompt: Some(report), ..failed })
+            }
+        }
+    }
+}
+
+/// The cost of a batch's embeddings.
+#[derive(Default)]
+struct BatchCost {
+    device_s: f64,
+    /// Seconds of the device whose energy was counted.
+    metered_s: f64,
+    energy_j: f64,
+    computed_tokens: u64,
+}
+
+impl BatchCost {
+    fn add(&mut self, charge: Charge) {
+        self.device_s += charge.device_s;
+        self.metered_s += charge.metered_s;
+        self.energy_j += charge.energy_j;
+        self.computed_tokens += charge.computed_tokens;
+    }
+
+    /// Counts it, and returns the microseconds of the device.
+    fn count(&self, usage: Option<&UsageCounters>) -> u64 {
+        let device_us = microseconds(self.device_s);
+        if let Some(usage) = usage {
+            // Equal queries meet in the engine: the tokens that went through the model are fewer than their sum.
+            usage.count_shared(self.computed_tokens, self.energy_j, self.metered_s);
+            add(&usage.device_us, device_us);
+        }
+        device_us
+    }
+}
