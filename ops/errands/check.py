@@ -7,12 +7,17 @@ that makes one of them longer, or breaks it, is noticed.
 
 What: the tracked tree of HEAD is copied to `errands/tree` in the target folder. For each errand the patch is applied
 there (`git apply`), the Rust files that it touches must be formatted, the tests of its crate run, and the patch is
-taken back. A Markdown table is printed: the files that the patch touches, the lines that it adds by what they are, and
-the result. A line that it removes counts only where no line takes its place. Exit 1 if an errand failed, 2 if nothing
-could be looked at.
+taken back. A Markdown table is printed: the files that the patch touches, the lines that it adds, and the result.
+Exit 1 if an errand failed, 2 if nothing could be looked at.
+
+* code, tests: lines of the new file before its `#[cfg(test)]`, and from there on; blank lines and comments count
+* table: lines of the table that the errand is entered in
+* documentation: Markdown, and comments in the table
+* scenario: what a method asks and answers, as a test reads it
+* removed: lines that the patch takes out or changes
 
 The copy is kept, and of its files only those are written that differ, so that cargo builds again what they are part of
-and no more.
+and no more. The patches are those beside this file, committed or not.
 
 Arguments:
   --only NAME     this errand alone; may be given several times
@@ -35,15 +40,17 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 
-# Errand: (what cargo tests, the table that a line enters it in).
+# Errand: (what cargo tests, the file of the table that a line enters it in).
 ERRANDS = {
     "method": (["-p", "hopeval-methods"], "jobs/methods/src/methods.rs"),
     "service": (["-p", "hopeval-jobs", "--lib", "services::"], "jobs/src/services.rs"),
     "measure": (["-p", "hopeval-measures"], "results/measures/src/measures.rs"),
     "format": (["-p", "hopeval-datasets"], "jobs/datasets/src/formats.rs"),
 }
-# The columns of the table: what a line that a patch adds is.
-PARTS = ["code", "registry", "documentation", "scenario"]
+# The columns of the table: what a line is that a patch adds, or that it removes.
+PARTS = ["code", "tests", "table", "documentation", "scenario", "removed"]
+# The results that are good.
+GOOD = ["applies", "tests pass"]
 
 
 @dataclass
@@ -52,18 +59,33 @@ class Outcome:
 
     name: str
     files: list[str]
-    added: Counter
-    removed: int
+    lines: Counter
     result: str
 
 
-def part(path: str, registry: str) -> str:
-    """What the lines of a file are."""
-    if path == registry:
-        return "registry"
-    if path.endswith(".md"):
+def part(path: str, line: str, registry: str) -> str:
+    """What a line is that a patch adds to a file."""
+    if path.endswith(".md") or (path == registry and line.lstrip().startswith("//")):
         return "documentation"
+    if path == registry:
+        return "table"
     return "scenario" if "/tests/scenarios/" in path else "code"
+
+
+def read_patch(patch: Path, registry: str) -> tuple[list[str], Counter]:
+    """The files of a patch, and the lines that it adds and removes by what they are."""
+    files, counts, tests = [], Counter(), False
+    for line in patch.read_text(encoding="utf-8").splitlines():
+        if line.startswith("+++ "):
+            files.append(line.removeprefix("+++ b/"))
+            tests = False
+        elif line.startswith("+"):
+            tests = tests or line == "+#[cfg(test)]"
+            kind = part(files[-1], line[1:], registry)
+            counts["tests" if tests and kind == "code" else kind] += 1
+        elif line.startswith("-") and not line.startswith("--- "):
+            counts["removed"] += 1
+    return files, counts
 
 
 def copy_tree(tree: Path) -> None:
@@ -79,65 +101,57 @@ def copy_tree(tree: Path) -> None:
                 if not path.is_file() or path.read_bytes() != content:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(content)
+                    path.chmod(member.mode)
     for path in tree.rglob("*"):
         if path.is_file() and path not in kept:
             path.unlink()
 
 
-def run(tree: Path, command: list[str], **environment: str) -> str | None:
-    """Runs a command in the tree; what it printed, if it failed."""
-    # The copy may lie in a repository: git must not take it for a part of that.
+class CommandFailure(Exception):
+    """What a command that failed had printed."""
+
+
+def run(tree: Path, command: list[str], **environment: str) -> str:
+    """Runs a command in the tree; what it printed."""
+    # Where the copy lies in a repository, git would take it for a part of that, and skip the paths of a patch.
     environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.parent)} | environment
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     done = subprocess.run(command, cwd=tree, env=environment, **pipe)
-    return done.stdout if done.returncode else None
-
-
-def lines(tree: Path, patch: Path, registry: str) -> tuple[list[str], Counter, int]:
-    """The files of a patch, the lines that it adds by what they are, and how many more some file loses than it gains."""
-    command = ["git", "apply", "--numstat", str(patch)]
-    found = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=True).stdout
-    files, added, removed = [], Counter(), 0
-    for line in found.splitlines():
-        plus, minus, path = line.split("\t")
-        files.append(path)
-        added[part(path, registry)] += int(plus)
-        removed += max(0, int(minus) - int(plus))
-    return files, added, removed
+    if done.returncode:
+        raise CommandFailure(done.stdout)
+    return done.stdout
 
 
 def try_errand(name: str, tree: Path, target: Path, test: bool) -> Outcome:
     """Applies one patch, checks and tests it, and takes it back."""
     patch = HERE / f"{name}.patch"
     tests, registry = ERRANDS[name]
+    outcome = Outcome(name, [], Counter(), "does not apply")
     print(f"==> {name}", file=sys.stderr, flush=True)
-    if failed := run(tree, ["git", "apply", str(patch)]):
-        print(failed, file=sys.stderr)
-        return Outcome(name, [], Counter(), 0, "does not apply")
-    files, added, removed = lines(tree, patch, registry)
-    rust = [file for file in files if file.endswith(".rs")]
-    result = "applies, formatted"
-    if failed := run(tree, ["rustfmt", "--edition", "2024", "--check", *rust]):
-        result = "not formatted"
-    elif test:
-        result = "tests pass"
-        cargo = ["cargo", "test", "--locked", *tests]
-        if failed := run(tree, cargo, CARGO_TARGET_DIR=str(target), CARGO_TERM_COLOR="never"):
-            result = "tests fail"
-    if failed:
-        print(failed, file=sys.stderr)
-    run(tree, ["git", "apply", "--reverse", str(patch)])
-    return Outcome(name, files, added, removed, result)
+    try:
+        run(tree, ["git", "apply", str(patch)])
+        outcome.files, outcome.lines = read_patch(patch, registry)
+        outcome.result = "is not formatted"
+        rust = [file for file in outcome.files if file.endswith(".rs")]
+        run(tree, ["rustfmt", "--edition", "2024", "--check", *rust])
+        outcome.result = GOOD[0]
+        if test:
+            outcome.result = "tests fail"
+            print(run(tree, ["cargo", "test", "--locked", *tests], CARGO_TARGET_DIR=str(target)), file=sys.stderr)
+            outcome.result = GOOD[1]
+    except CommandFailure as failure:
+        print(failure, file=sys.stderr)
+    if outcome.files:
+        run(tree, ["git", "apply", "--reverse", str(patch)])
+    return outcome
 
 
 def table(outcomes: list[Outcome]) -> str:
     """The outcomes as Markdown."""
-    rows = [["errand", "files touched", *PARTS, "result"], ["---"] * (3 + len(PARTS))]
+    rows = [["errand", "files", *PARTS, "result"], ["---"] * (3 + len(PARTS))]
     for outcome in outcomes:
-        counts = [str(outcome.added[part] or "") for part in PARTS]
-        files = "<br>".join(f"`{file}`" for file in outcome.files)
-        removed = f", {outcome.removed} lines removed" if outcome.removed else ""
-        rows.append([outcome.name, files, *counts, outcome.result + removed])
+        counts = [str(outcome.lines[part]) for part in PARTS]
+        rows.append([outcome.name, "<br>".join(f"`{file}`" for file in outcome.files), *counts, outcome.result])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -158,7 +172,7 @@ def main() -> int:
     names = given.only or ERRANDS
     outcomes = [try_errand(name, tree, target, not given.no_test) for name in names]
     print(table(outcomes))
-    return 0 if all(outcome.result in ("applies, formatted", "tests pass") for outcome in outcomes) else 1
+    return 0 if all(outcome.result in GOOD for outcome in outcomes) else 1
 
 
 if __name__ == "__main__":
