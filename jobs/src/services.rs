@@ -4,10 +4,9 @@
 //! | --- | --- |
 //! | [`service`] | the face of every kind: its settings, and the opened service |
 //! | [`corpus`] | look-ups in the mapped corpus, which every job has; how a passage is written out |
-//! | [`bm25`], [`tfidf`], [`link_tfidf`] | retrieval by words; what they share is in `sparse` |
-//! | [`dense`] | retrieval by vectors that an encoder makes; made and searched by all workers together |
-//! | [`shuffled_links`] | the corpus's links, shuffled: a control |
-//! | [`lm`] | language models, by the abilities of their checkpoints; `models` finds them by name |
+//! | the kinds | one file each: the table at the end of this file says what they are |
+//! | `sparse` | what [`bm25`] and [`tfidf`] share: an index of words |
+//! | [`models`] | finds language models by name |
 //! | `conformance` | the rules that every kind keeps to, as a test |
 //! | [`catalogue`] | all services of a run, with their fingerprints |
 //! | [`key`], [`served`], [`replies`] | the identity of a request; its answer on the way; its answer as one asker reads it |
@@ -89,7 +88,7 @@ services! {
     link_tfidf => LinkTfidf(link_tfidf::LinkTfidfSettings),
     /// The corpus's links, each to another passage than it leads to: a control.
     shuffled_links => ShuffledLinks(shuffled_links::ShuffledLinksSettings),
-    /// Exact inner products of vectors that a language model makes.
+    /// Exact inner products of vectors that a language model makes; made and searched by all workers together.
     dense => Dense(dense::DenseSettings),
     /// A language model: its checkpoint says what it answers.
     lm => Lm(lm::LmSettings),

@@ -4,8 +4,8 @@
 
 use super::paths::CONTEXTS;
 use crate::error::JobError;
-use crate::services::models;
-use std::path::{Path, PathBuf};
+use crate::services::ServiceEntry;
+use std::path::PathBuf;
 
 /// Applies `a.b.c=VALUE`; the value is TOML, or a string where it does not parse as TOML.
 pub(super) fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobError> {
@@ -17,11 +17,7 @@ pub(super) fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobErro
         .ok()
         .and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    let parsed = match parsed {
-        parsed if names_paths(key) => against_working_directory(parsed),
-        toml::Value::String(model) if names_model(key) => toml::Value::String(models::resolved(Path::new(""), model)),
-        parsed => parsed,
-    };
+    let parsed = if names_paths(key) { against_working_directory(parsed) } else { parsed };
     let mut names: Vec<&str> = key.split('.').collect();
     let last = names.pop().filter(|name| !name.is_empty()).ok_or_else(|| malformed("expected KEY=VALUE"))?;
     let mut table = document;
@@ -33,12 +29,33 @@ pub(super) fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobErro
     Ok(())
 }
 
-fn names_paths(key: &str) -> bool {
-    matches!(key, "dataset.questions" | "corpus.source" | "tune.questions")
+/// Resolves what overrides say of services as the kinds themselves resolve it, but against the working directory. It
+/// comes after all overrides, because one of them may say the kind.
+pub(super) fn resolve_services(document: &mut toml::Table, sets: &[String]) {
+    for set in sets {
+        let key = set.split('=').next().unwrap_or_default().trim();
+        let Some((name, key)) = key.strip_prefix("service.").and_then(|key| key.split_once('.')) else { continue };
+        let service = document.get_mut("service").and_then(|services| services.get_mut(name));
+        // Without a table there is no service, which is refused when the whole job is read.
+        let Some(table) = service.and_then(toml::Value::as_table_mut) else { continue };
+        if let Some(resolved) = resolved(table, key) {
+            table.insert(key.to_owned(), resolved);
+        }
+    }
 }
 
-fn names_model(key: &str) -> bool {
-    key.starts_with("service.") && key.ends_with(".model")
+/// The value of a service's key, resolved, if that changes it.
+fn resolved(table: &toml::Table, key: &str) -> Option<toml::Value> {
+    let mut entry: ServiceEntry = table.clone().try_into().ok()?;
+    let value = |entry: &ServiceEntry| serde_json::to_value(entry).ok()?.get(key).cloned();
+    let before = value(&entry)?;
+    entry.settings_mut().resolve(&std::path::absolute(".").unwrap_or_default());
+    let after = value(&entry)?;
+    if before == after { None } else { toml::Value::try_from(after).ok() }
+}
+
+fn names_paths(key: &str) -> bool {
+    matches!(key, "dataset.questions" | "corpus.source" | "tune.questions")
 }
 
 fn against_working_directory(value: toml::Value) -> toml::Value {
@@ -49,5 +66,25 @@ fn against_working_directory(value: toml::Value) -> toml::Value {
         }
         toml::Value::Array(paths) => toml::Value::Array(paths.into_iter().map(against_working_directory).collect()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn model_of_an_override_is_a_folder_of_the_working_directory() {
+        let model = |sets: &[&str]| {
+            let mut document: toml::Table = "[service.t5]\nkind = \"bm25\"".parse().unwrap();
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            sets.iter().try_for_each(|set| apply(&mut document, set)).unwrap();
+            resolve_services(&mut document, &sets);
+            document["service"]["t5"]["model"].as_str().unwrap().to_owned()
+        };
+        let folder = std::env::current_dir().unwrap().join("src").display().to_string();
+        assert_eq!(model(&["service.t5.model=src", "service.t5.kind=lm"]), folder);
+        assert_eq!(model(&["service.t5.kind = lm", "service.t5.model = google/flan-t5-xl"]), "google/flan-t5-xl");
+        assert_eq!(model(&["service.t5.model=src"]), "src", "no setting of the kind, which is refused later");
     }
 }

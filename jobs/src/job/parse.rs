@@ -66,6 +66,7 @@ fn read(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobError> {
         return toml::from_str(text).map_err(syntax);
     }
     sets.iter().try_for_each(|set| overrides::apply(&mut document, set))?;
+    overrides::resolve_services(&mut document, sets);
     document.try_into().map_err(|error: toml::de::Error| match toml::from_str::<Job>(text) {
         // The file itself is wrong, and knows where.
         Err(in_file) if in_file.message() == error.message() => syntax(in_file),

@@ -171,7 +171,7 @@ fn open(kind: &ServiceKind, setting: &str, corpus: &Arc<Corpus>, dir: &Path) -> 
 }
 
 /// A few passages that link to each other.
-fn corpus(dir: &Path) -> Arc<Corpus> {
+pub(crate) fn corpus(dir: &Path) -> Arc<Corpus> {
     let dir = dir.join("corpus");
     let mut builder = CorpusBuilder::create(&dir, CorpusSettings::default()).expect("a folder");
     let names = ["Arlen", "Breda", "Corin", "Delft", "Emden", "Fulda", "Ghent", "Halle"];
