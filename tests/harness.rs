@@ -3,6 +3,7 @@
 #![expect(dead_code, unreachable_pub, reason = "each test file has it as a module and uses its part")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 
+use hopeval_methods::{Kind, Setting};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -228,9 +229,40 @@ decomposition_prompt = "{documents} {question}"
 max_tokens = 4
 "#;
 
-/// Every service and every method of this build, for jobs of few questions: a test's build computes models slowly.
+/// Every service and every method of this build, for jobs of few questions: a test's build computes models slowly. A method
+/// that stands in neither list has the parameters of its first scenario.
 pub fn every_method() -> String {
-    [METHODS_WITHOUT_MODELS, METHODS_WITH_MODELS].concat()
+    let listed = [METHODS_WITHOUT_MODELS, METHODS_WITH_MODELS].concat();
+    let kinds = hopeval_methods::kinds().iter().map(|info| info.kind);
+    let others = kinds.filter(|kind| !listed.contains(&format!("kind = {kind:?}"))).map(method_of_scenario);
+    [listed.clone(), others.collect()].concat()
+}
+
+/// The table of a method with the parameters of its first scenario, and the services of [`every_method`].
+fn method_of_scenario(kind: &str) -> String {
+    let file = format!("{}/../jobs/methods/tests/scenarios/{kind}.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let given = text.lines().find_map(|line| line.strip_prefix("method ")?.strip_prefix(kind)).map(str::trim);
+    let given = given.unwrap_or_else(|| panic!("{file}: no line `method {kind}`"));
+    let mut parameters: serde_json::Value =
+        serde_json::from_str(if given.is_empty() { "{}" } else { given }).expect("a scenario's parameters are JSON");
+    let method = hopeval_methods::build(kind, &parameters, &Setting { passages: 400 }).expect("a scenario's method");
+    for used in method.services() {
+        parameters[used.parameter] = match used.kind {
+            Kind::Retrieve => "bm25",
+            Kind::Passages | Kind::Links => "corpus",
+            Kind::Score | Kind::Generate => "scorer",
+            Kind::Label => "labeler",
+            Kind::Filter => "filter",
+            Kind::Read => "reader",
+            Kind::Embed => "encoder",
+            Kind::Rerank | Kind::Entail => panic!("`{kind}` needs a service that answers {}", used.kind.name()),
+        }
+        .into();
+    }
+    parameters["kind"] = kind.into();
+    let job = serde_json::json!({ "method": { kind: parameters } });
+    toml::to_string(&job).expect("a scenario's parameters are those of a job")
 }
 
 /// Writes the job `name` into `dir`: `questions` of `format`, `corpus`, and the tables of `rest`.
