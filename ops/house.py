@@ -18,8 +18,8 @@ file below a folder `tests`, `benches` or `examples`, every `tests.rs`, every mo
 * A service variant is named on each line that has `Service::Variant` or `Engine::Variant`, in any file.
 * A kind of service is named outside its files on each line of `jobs/src` and `cluster/src` that has its string
   ("bm25"), a path through its module (`bm25::..`, also in a `use`; in `cluster/src`, whose commands have the same
-  names, `services::bm25`), or one of the variants above, in files other than its own (KINDS below) and the registry
-  (REGISTRY below). Lines of the registry are counted by themselves.
+  names, `services::bm25`), or one of the variants above, in files other than its own (KINDS below). Lines
+  `bm25 => Type(..)` of the registry (REGISTRY below) are counted by themselves.
 * A doc comment is a run of `///` lines or of `//!` lines. It opens with a question word if its first word is What,
   Where, Who, Whom, Whose or Which.
 * A participle type is a type whose name is one word that ends in -ed, or one of the irregular ones of PARTICIPLES.
@@ -57,8 +57,9 @@ KINDS = {
     "dense": [],
     "lm": [],
 }
-# The files, below jobs/src/services, that may be the one place that lists all kinds.
-REGISTRY = ["registry.rs", "kinds.rs"]
+# The one place that lists all kinds, and what a line of it looks like.
+REGISTRY = "jobs/src/services.rs"
+REGISTERED = re.compile(r"^\s*(\w+) => [A-Z]\w*[({]")
 
 PARTICIPLES = """
 Asked Begun Bought Bound Broken Brought Built Caught Chosen Done Drawn Driven Fallen Fed Felt Found Frozen
@@ -358,8 +359,9 @@ def service_sites(sources: list[Source]):
             paths = modules if source.path.startswith("jobs/src/") else foreign
             named |= {kind for kind, pattern in paths.items() if pattern.search(bare)}
             own = {k for k in named if inside in (f"{k}.rs", *KINDS.get(k, [])) or inside.startswith(f"{k}/")}
-            if inside in REGISTRY and named:
-                registry.append((source.path, number, sorted(named)))
+            registered = REGISTERED.match(bare) if source.path == REGISTRY else None
+            if registered and registered.group(1) in KINDS:
+                registry.append((source.path, number, [registered.group(1)]))
             elif named - own:
                 outside.append((source.path, number, sorted(named - own)))
     return variants, outside, registry

@@ -162,8 +162,8 @@ kind = "random"
 kind = "oracle"
 "#;
 
-/// The services and methods that [`METHODS_WITHOUT_MODELS`] leaves out, over the small models that the binary carries. The scorer
-/// writes no JSON, so every question of `annotate` fails.
+/// The services and methods that [`METHODS_WITHOUT_MODELS`] leaves out, over the small models that the binary carries.
+/// The scorer writes no JSON, so every question of `annotate` fails.
 const METHODS_WITH_MODELS: &str = r#"
 [service.links]
 kind = "link_tfidf"

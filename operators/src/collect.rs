@@ -6,9 +6,9 @@
 //!                                                            end <--- answer ------+
 //! ```
 //!
-//! Nothing comes out. Every worker holds the first time until its collector has ended, so downstream the end of the input says
-//! that everything is kept. A collector that fails says so by other means, and its worker's time is held for good: an end
-//! would be a lie.
+//! Nothing comes out. Every worker holds the first time until its collector has ended, so downstream the end of the input
+//! says that everything is kept. A collector that fails says so by other means, and its worker's time is held for good:
+//! an end would be a lie.
 
 use crate::produce::Failed;
 use crate::ticket::{Mailbox, Ticket};
@@ -31,8 +31,8 @@ pub trait Collector: 'static {
     /// It failed, and whoever must know has been told.
     fn take(&mut self, item: Self::Item) -> Result<(), Failed>;
 
-    /// Begins the last step, after all items of all workers. The ticket is answered when it ends, at once or later, from any
-    /// thread. Does not block.
+    /// Begins the last step, after all items of all workers. The ticket is answered when it ends, at once or later, from
+    /// any thread. Does not block.
     ///
     /// # Errors
     /// As [`take`](Self::take).

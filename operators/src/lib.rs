@@ -1,5 +1,5 @@
-//! Dataflow operators: admit, drive, serve, scatter, tally, correct, persist, commit; produce, collect. A flush has persist
-//! write early.
+//! Dataflow operators: admit, drive, serve, scatter, tally, correct, persist, commit; produce, collect. A flush makes
+//! persist write early.
 //!
 //! This crate knows timely and differential dataflow; it knows no method, no model, no dataset and no storage. What
 //! the operators host comes in through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] that answers, a

@@ -1,7 +1,7 @@
 //! Corrects the live figures of a run that is going on when gold is edited.
 //!
-//! An outcome that leaves `drive` is judged by the gold that its generation began with. Whoever commits sees the edits in
-//! the log, and makes up the difference for every edited question whose outcomes are committed: old scores are taken
+//! An outcome that leaves `drive` is judged by the gold that its generation began with. Whoever commits sees the edits
+//! in the log, and makes up the difference for every edited question whose outcomes are committed: old scores are taken
 //! back, new ones added, as changes of the differential tallies. The final tables are computed anew in any case.
 
 use crate::error::JobError;

@@ -144,7 +144,7 @@ pub fn column(
     }
 }
 
-/// What questions have in common with their gold passages: shares, one of each question that has such a share.
+/// Shares that questions have in common with their gold passages, one of each question that has such a share.
 #[derive(Default)]
 struct Overlaps {
     words: Vec<f64>,

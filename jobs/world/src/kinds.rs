@@ -205,7 +205,7 @@ fn part(relation: RelationId) -> Option<&'static str> {
     }
 }
 
-/// Whether two of a comparison's passages are the same, or its beginnings `a` and `b` cannot be told apart by their names.
+/// True if two of a comparison's passages are the same, or if its beginnings `a` and `b` cannot be told apart by name.
 fn confuses(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Entity; 4]) -> bool {
     let mut four = vec![a, end_a, b, end_b];
     four.sort();

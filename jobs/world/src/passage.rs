@@ -72,7 +72,7 @@ fn exp_permille(x: i64) -> i64 {
     if whole >= 0 { fraction << whole.min(20) } else { fraction >> (-whole).min(20) }
 }
 
-/// What the passage of an entity says.
+/// Plans the passage of an entity.
 pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) -> Plan {
     let mut draw = Draw::new(world.key, Purpose::Passage, world.number(entity));
     let all = world.split == Split::Eval;

@@ -138,7 +138,8 @@ fn llama(model: &Model, settings: &Settings) -> (Parts, Roles) {
     (parts, roles)
 }
 
-/// The normalizer and the pre-tokenizer. Legacy ones put a space before every stretch of text, others before the first alone.
+/// The normalizer and the pre-tokenizer. Legacy ones put a space before every stretch of text, others before the first
+/// alone.
 fn llama_spaces(prefix: bool, legacy: bool) -> (Value, Value) {
     if !legacy {
         let scheme = if prefix { "first" } else { "never" };
