@@ -10,7 +10,8 @@ there (`git apply`), the Rust files that it touches must be formatted, the tests
 taken back. A Markdown table is printed: the files that the patch touches, the lines that it adds, and the result.
 Exit 1 if an errand failed, 2 if nothing could be looked at.
 
-* code, tests: lines of the new file before its `#[cfg(test)]`, and from there on; blank lines and comments count
+* code, tests: lines of the new file before its `#[cfg(test)]`, and from there on; blank lines and comments count. What
+  stands in `tests` is of tests, too
 * table: lines of the table that the errand is entered in
 * documentation: Markdown, and comments in the table
 * scenario: what a method asks and answers, as a test reads it
@@ -69,7 +70,9 @@ def part(path: str, line: str, registry: str) -> str:
         return "documentation"
     if path == registry:
         return "table"
-    return "scenario" if "/tests/scenarios/" in path else "code"
+    if "/tests/scenarios/" in path:
+        return "scenario"
+    return "tests" if path.startswith("tests/") else "code"
 
 
 def read_patch(patch: Path, registry: str) -> tuple[list[str], Counter]:
