@@ -3,6 +3,7 @@
 use super::choices::selection;
 use super::tiny::{METHOD, Tiny};
 use crate::golden;
+use hopeval_datasets::Format;
 use hopeval_jobs::Job;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::make::make;
@@ -10,6 +11,10 @@ use hopeval_jobs::run::open::Open;
 use hopeval_jobs::run::settings::Resolved;
 use hopeval_measures::Profile;
 use hopeval_results::{RunRecord, layout};
+
+/// The names that stored jobs have for formats. A format that is added may have any other.
+const FORMATS: [&str; 10] =
+    ["hotpotqa", "2wikimultihopqa", "musique", "strategyqa", "iirc", "nq", "triviaqa", "flashrag", "beir", "world"];
 
 /// A job that says as much as a job can.
 const FULL: &str = r#"duplicates = "keep_all"
@@ -127,7 +132,8 @@ fn jobs_are_those_of_the_golden_file() {
     ];
     let line = |(name, job): (&str, Job)| tiny.portable(&format!("{name} {}", serde_json::to_string(&job).unwrap()));
     let profiles = Profile::ALL.map(|profile| serde_json::to_string(&profile).unwrap());
-    let formats = hopeval_datasets::Format::ALL.map(|format| serde_json::to_string(&format).unwrap());
+    let stored = |name: &str| serde_json::from_value::<Format>(name.into()).unwrap();
+    let formats = FORMATS.map(|name| serde_json::to_string(&stored(name)).unwrap());
     golden::check("jobs", jobs.map(line).into_iter().chain(profiles).chain(formats));
 }
 
