@@ -201,14 +201,3 @@ fn keys_of_corpora_are_those_of_the_golden_file() {
     add("contexts-set-aside", &contexts, true);
     golden::check("corpora", lines);
 }
-
-/// A kind that is added is pinned, too.
-#[test]
-fn every_kind_is_pinned() {
-    let mut pinned: Vec<&str> = WITHOUT_MODELS.iter().map(|(kind, _)| *kind).chain(["dense", "lm"]).collect();
-    pinned.sort_unstable();
-    pinned.dedup();
-    let mut kinds = hopeval_jobs::services::KINDS.to_vec();
-    kinds.sort_unstable();
-    assert_eq!(pinned, kinds);
-}
