@@ -87,9 +87,13 @@ FUNCTION = re.compile(r"\bfn\s+(\w+)")
 TYPE = re.compile(r"^(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|union|trait|type)\s+(\w+)", re.MULTILINE)
 USE = re.compile(r"\buse\s+([^;]+);")
 INLINE_PATH = re.compile(r"(?<![\w:])(?:crate|super|self)(?:::\w+)+")
+VISIBILITY = re.compile(r"\bpub\(in [^)]*\)")
 DECLARED = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;", re.MULTILINE)
 RELATIVE_PATH = re.compile(r"(?<![\w:])([a-z]\w*)(?:::\w+)+")
-VARIANT = re.compile(r"\b(?:Service|Engine)::([A-Z]\w*)")
+VARIANT = re.compile(r"\b(?:Service|ServiceEntry|Engine)::([A-Z]\w*)")
+# A table declares its files by a macro: `file::Type,` or `file => Type(..),`.
+TABLE = re.compile(r"\$\(\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+\$\w+\s*;")
+TABLE_LINE = re.compile(r"^\s+(\w+)\s*(?:::\s*\w+|=>\s*\w+.*),$", re.MULTILINE)
 
 
 def blank(text: str) -> str:
@@ -290,11 +294,16 @@ def imports(sources: list[Source], inline_children: bool) -> dict[str, dict[str,
             if not module:
                 continue
             paths = [path for use in USE.findall(source.bare) for path in use_paths(use)]
-            rest = USE.sub("", source.bare)
+            # A visibility is no import.
+            rest = VISIBILITY.sub("pub", USE.sub("", source.bare))
             paths += [tuple(path.split("::")) for path in INLINE_PATH.findall(rest)]
             if inline_children:
                 paths += [tuple(match.group().split("::")) for match in RELATIVE_PATH.finditer(rest)]
             own = set(DECLARED.findall(source.bare))
+            if inline_children and TABLE.search(source.bare):
+                files = {file for file in TABLE_LINE.findall(source.bare) if module + (file,) in modules}
+                own |= files
+                paths += [(file,) for file in files]
             for path in paths:
                 if path[0] == "crate":
                     at = path[1:]

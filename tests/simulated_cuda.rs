@@ -293,15 +293,22 @@ fn with_little_memory_a_run_gives_the_same() {
     let few = [&run_arguments(&job, "few", "1")[..], &["--set", "service.t5.batch_tokens=256"]].concat();
     let (_, with_few) = told(at, &few, &[]);
     let (least, most) = (of_first(&with_few, "peak"), of_first(&with_much, "peak"));
-    let memory = (least + (most - least) * 3 / 8).to_string();
-    let settings = [("SIMULATED_CUDA_MEMORY", memory.as_str())];
-    let (little, warned, with_little) = told_and_warned(at, &run_arguments(&job, "little", "1"), &settings);
     let warning = "memory ran out for batches";
+    let with_eighths = |eighths: u64| {
+        let memory = (least + (most - least) * eighths / 8).to_string();
+        let store = format!("little-{eighths}");
+        let told = told_and_warned(at, &run_arguments(&job, &store, "1"), &[("SIMULATED_CUDA_MEMORY", &memory)]);
+        (store, told)
+    };
+    // On a busy machine fewer requests wait at a time, and batches are smaller than those of the first run.
+    let mut runs = [3, 2].into_iter().map(with_eighths);
+    let ran_out = runs.find(|(_, (_, warned, _))| warned.contains(warning));
+    let (store, (little, warned, with_little)) = ran_out.expect("memory is too little for the batches");
     assert!(!calm.contains(warning) && warned.contains(warning) && warned.contains("service=\"t5\""), "{warned}");
     let [much, little]: [Value; 2] = [much, little].map(|out| serde_json::from_str(&out).unwrap());
-    assert!(tables(at, "little", &little) == tables(at, "much", &much));
+    assert!(tables(at, &store, &little) == tables(at, "much", &much));
     assert_eq!((of_first(&with_much, "refused"), of_first(&with_little, "refused") > 0), (0, true), "{with_little}");
-    assert!(outcomes(at, "little", &little).iter().all(|row| row.status == "ok"));
+    assert!(outcomes(at, &store, &little).iter().all(|row| row.status == "ok"));
     assert_all_is_given_back(&with_little);
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Process<'a> {
     pub(crate) interrupts: &'a Interrupts,
     /// Shows how far a stage is.
     pub(crate) report: Report<'a>,
-    /// Is called once, when the first worker has built its dataflow.
+    /// Is called once, when the first worker is ready to build its dataflow.
     pub(crate) watch: &'a dyn Fn(&Generation),
 }
 

@@ -1,6 +1,6 @@
 //! Jobs: from a TOML file to a dataflow, and from its outcomes to tables.
 //!
-//! This crate is where the worlds meet, each pair in exactly one file:
+//! This crate is where the worlds meet; ARCHITECTURE says which files know which two:
 //!
 //! | wing | does |
 //! | --- | --- |

@@ -26,7 +26,7 @@ pub(super) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
 }
 
 fn questions(job: &Job) -> Result<(), BadValue> {
-    ensure(!job.method.is_empty(), || BadValue::new("method", "nothing", "at least one [method.NAME]"))?;
+    ensure(!job.method.is_empty(), || BadValue::new("method", "no method", "at least one [method.NAME]"))?;
     let dataset = &job.dataset;
     match (&dataset.world, dataset.questions.paths()) {
         (None, []) => {

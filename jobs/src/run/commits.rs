@@ -1,4 +1,4 @@
-//! The ledger of a run: what workers report, and the one thread that commits it.
+//! Commits complete chunks: worker 0's committer, and the one thread that appends to the log.
 
 use super::live::{LiveTable, live_object};
 use super::writes::{Note, Receipt};

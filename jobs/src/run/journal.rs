@@ -1,4 +1,4 @@
-//! The journal of one worker: what is known, what was just computed, and what is being written.
+//! Writes the records of one worker to the journal, as segments.
 //!
 //! A response is *recent* from the moment it is computed until its segment is durable; then its key is in the index.
 //! Segments are written when enough has gathered, or has waited long enough, and whenever the dataflow says that a chunk is

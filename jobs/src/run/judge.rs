@@ -1,4 +1,4 @@
-//! Judges outcomes: the one file that knows both the rows of a run and the measures.
+//! Judges outcomes: the rows of a run become values of measures.
 
 use crate::error::JobError;
 use crate::job::scoring::profile_of;

@@ -48,12 +48,13 @@ impl Open {
                 expected: resolved.corpus_digest,
             });
         }
-        let setting = Setting { passages: corpus.len() as u32 };
+        let Job { service, run, measures, .. } = &resolved.job;
+        let catalogue = Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, report)?;
+        let setting = Setting { passages: catalogue.corpus.len() as u32 };
         let methods = sweep::methods(&resolved.configurations, &setting)?;
         let strata = &resolved.prepared.strata;
-        let judge = Judge::new(&resolved.job.measures, resolved.format(), &methods, strata, &corpus)?;
-        let Job { service, run, .. } = &resolved.job;
-        let catalogue = Arc::new(Catalogue::open(corpus, service, &places.cache, places.threads, run.mode, report)?);
+        let judge = Judge::new(measures, resolved.format(), &methods, strata, &catalogue.corpus)?;
+        let catalogue = Arc::new(catalogue);
         let company = Company::with_temperatures(methods, catalogue, &run.temperatures);
         let company = Arc::new(company);
         Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })

@@ -1,4 +1,4 @@
-//! Renders a run as a dataflow on one worker: the one file that knows both jobs and the graph of operators.
+//! Renders a run as a dataflow on one worker: the graph of its operators.
 
 use crate::fault::Fault;
 use crate::mode::Mode;

@@ -145,9 +145,16 @@ fn fingerprints(kind: &ServiceKind, plain: &Catalogue, corpus: &Arc<Corpus>, dir
         let moved = fingerprint(&open(&kind, "", corpus, dir)) != before;
         assert_eq!(moved, *effect != Effect::None, "{}: {needs}", kind.kind);
     }
-    let written = serde_json::to_value(&entries(kind, "")[UNDER_TEST]).expect("plain data");
-    let keys = written.as_object().expect("a table").keys().filter(|key| *key != "kind").cloned();
-    assert_eq!(listed, keys.collect(), "{}: every setting is listed", kind.kind);
+    // A setting whose default is not written shows where it is set.
+    let mut keys = BTreeSet::new();
+    for setting in kind.settings.iter().map(|(setting, _)| setting.as_str()).chain([""]) {
+        let entry = &entries(kind, setting)[UNDER_TEST];
+        assert_eq!(entry.kind(), kind.kind, "the file, the variant and the fingerprint have one name");
+        let written = serde_json::to_value(entry).expect("plain data");
+        assert_eq!(written["kind"], kind.kind);
+        keys.extend(written.as_object().expect("a table").keys().filter(|key| *key != "kind").cloned());
+    }
+    assert_eq!(listed, keys, "{}: every setting is listed", kind.kind);
 }
 
 /// The services of the job under test, with `setting` in the table of the kind.

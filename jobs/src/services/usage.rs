@@ -2,7 +2,7 @@
 //!
 //! A counter is declared once, in the table below. It is then in [`Usage`], in the atomic [`UsageCounters`] of a service's
 //! threads, in `+` and `-`, and in the notes of commits, where its name is stored. Rename a counter only with
-//! `serde(rename)`.
+//! `serde(rename)`; in notes that were written before a counter was there, it is 0.
 
 use super::timing::{microjoules, microseconds};
 use hopeval_methods::Response;
@@ -19,10 +19,10 @@ macro_rules! counters {
     ) => {
         /// The work of a service.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct Usage {
             $($(#[$documentation])* pub $counter: u64,)+
             /// The work of its model; earlier versions had none.
-            #[serde(default)]
             pub model: ModelUsage,
         }
 
