@@ -10,14 +10,14 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | [`file`] | the tables of a job and their defaults |
+//! | [`mod@file`] | the tables of a job and their defaults |
 //! | [`paths`], [`world`], [`sample`], [`tune`], [`infill`] | tables that several others hold |
-//! | [`parse`] | reads the file and applies the overrides of [`overrides`] |
-//! | [`check`], [`preflight`] | refuse values, and methods and services that do not fit, before anything is built |
+//! | `parse` | reads the file and applies the overrides of `overrides` |
+//! | `check`, `preflight` | refuse values, and methods and services that do not fit, before anything is built |
 //! | [`sweep`] | the configurations of a job's sweeps |
 //! | [`scoring`] | the profile by which a dataset's answers are scored |
 //! | [`references`] | values that the store or a sample will fill in |
-//! | [`sampled`] | the job of a search: the same over the tune sample |
+//! | `sampled` | the job of a search: the same over the tune sample |
 
 mod check;
 pub mod file;

@@ -10,7 +10,7 @@
 //!                                                         +--answer, estimate--> outside a run: transcripts, plans
 //! ```
 //!
-//! [`super::conformance`] holds what every kind must keep to; each kind's tests call it.
+//! `services/conformance.rs` holds what every kind must keep to; each kind's tests call it.
 
 use super::thread::{ServiceThread, Task};
 use crate::bad_value::BadValue;
