@@ -1,11 +1,11 @@
 //! The life of a run: made once, opened by every process, worked on by every worker, finished by one.
 //!
 //! ```text
-//!   make: corpus, sparse indexes, questions ---> run record                                                make
-//!   open: the same corpus and sparse indexes, methods, judge, the log     (every process of every generation)   open
-//!   prepare: dense indexes that a host lacks     (every worker)                                            generation
-//!   work: feed and dataflow until all chunks are committed, or the run drains     (every worker)           feed, render
-//!   finish: final tables from the committed outcomes     (process 0)                       crate::report::tables
+//!   make        corpus, sparse indexes, questions --> the run's record
+//!   open        the same corpus and sparse indexes, methods, judge, the log      every process of every generation
+//!   generation  dense indexes that a host lacks; then feed and dataflow (render) until all chunks are committed, or the
+//!               run drains                                                       every worker
+//!   crate::report::tables   final tables from the committed outcomes             process 0
 //! ```
 //!
 //! | file | does |
