@@ -1,5 +1,5 @@
-//! Architectures, one a file: configuration as transformers 4 and 5 write it, weights by their names there, and a forward
-//! pass over packed sequences.
+//! Architectures, one a file: the configuration of transformers 4 and 5, weights by their names in transformers, and a
+//! forward pass over packed sequences.
 //!
 //! | file | `model_type` |
 //! | --- | --- |
@@ -33,7 +33,7 @@ use crate::{Decoder, Encoder, EncoderDecoder, LmError};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 
-/// What a model is made of, and so what it can do.
+/// The stacks of a model. They decide the tasks of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// Bidirectional: labels, classifies, embeds, reads.
@@ -60,17 +60,17 @@ const ARCHITECTURES: [(&str, Family); 12] = [
     ("xlm-roberta", Family::Encoder),
 ];
 
-/// A checkpoint's `model_type`, and the family it belongs to.
+/// A checkpoint's `model_type` and its family.
 ///
 /// # Errors
-/// [`LmError::Config`], listing what is supported, for another.
+/// [`LmError::Config`] for an unsupported type; the message lists the supported ones.
 pub fn identify(checkpoint: &Checkpoint) -> Result<(&'static str, Family), LmError> {
     let config = Config::new(checkpoint);
     let found = config.text("model_type")?;
     ARCHITECTURES.iter().copied().find(|(name, _)| Some(*name) == found).ok_or_else(|| unsupported(&config, |_| true))
 }
 
-/// Opens a bidirectional encoder; its heads are [`crate::heads::open`]'s matter.
+/// Opens a bidirectional encoder. [`crate::heads::open`] opens its heads.
 ///
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
@@ -111,7 +111,7 @@ pub fn open_encoder_decoder<D: Device>(
     })
 }
 
-/// The error for a `model_type` that is not among the wanted families.
+/// The error for a `model_type` outside the wanted families.
 pub(crate) fn unsupported(config: &Config<'_>, wanted: impl Fn(Family) -> bool) -> LmError {
     let allowed = ARCHITECTURES.iter().filter(|(_, family)| wanted(*family)).map(|(name, _)| *name).collect::<Vec<_>>();
     let found = config.text("model_type").ok().flatten().map_or("nothing".into(), |name| format!("{name:?}"));

@@ -1,36 +1,36 @@
-//! Hands out neighbouring rows of a cache: first fit, merged again when they come back.
+//! Hands out neighbouring rows of a cache: first fit; returned rows merge with their free neighbours.
 
 use std::collections::BTreeMap;
 
 /// Free rows of a cache.
 #[derive(Clone, Debug)]
 pub struct Blocks {
-    /// First row to how many.
+    /// Number of free rows by first row.
     free: BTreeMap<u32, u32>,
     capacity: u32,
 }
 
-/// Rows that were handed out.
+/// Allocated rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The first row.
     pub start: u32,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
 }
 
 impl Blocks {
-    /// All rows are free.
+    /// All rows are free at first.
     pub fn new(capacity: u32) -> Self {
         Self { free: (capacity > 0).then_some((0, capacity)).into_iter().collect(), capacity }
     }
 
-    /// Rows in all.
+    /// The number of all rows.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Takes `rows` neighbouring rows, if there are so many.
+    /// Takes `rows` neighbouring rows, if there is a free run of this length.
     pub fn take(&mut self, rows: u32) -> Option<Block> {
         if rows == 0 {
             return Some(Block { start: 0, rows });
@@ -76,7 +76,9 @@ mod tests {
                     if let Some(block) = blocks.take(n) {
                         prop_assert!(block.start + block.rows <= 30);
                         for other in &out {
-                            prop_assert!(block.start + block.rows <= other.start || other.start + other.rows <= block.start);
+                            prop_assert!(
+                                block.start + block.rows <= other.start || other.start + other.rows <= block.start
+                            );
                         }
                         out.push(block);
                     }

@@ -1,5 +1,5 @@
-//! Reads `config.json` by type: what is missing, or not supported, is an error that names the field, what is allowed and what
-//! was found. `null` is as good as missing.
+//! Reads `config.json` by type. A missing or unsupported value is an error with the field, the allowed values and the
+//! value found. `null` counts as missing.
 
 use crate::LmError;
 use hopeval_checkpoint::Checkpoint;
@@ -7,8 +7,8 @@ use hopeval_device::Activation;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Element-wise functions by transformers' names (`transformers/activations.py`). `gelu_fast` and `gelu_accurate` are other
-/// ways to write down `gelu_new`.
+/// Element-wise functions by transformers' names (`transformers/activations.py`). `gelu_fast` and `gelu_accurate` are
+/// other spellings of `gelu_new`.
 const ACTIVATIONS: [(&str, Activation); 12] = [
     ("gelu", Activation::Gelu),
     ("gelu_python", Activation::Gelu),
@@ -38,15 +38,15 @@ impl<'a> Config<'a> {
         Self::of(checkpoint.folder(), checkpoint.config())
     }
 
-    /// Given fields, as those of a folder's `config.json`.
+    /// Uses the given fields, as if from the `config.json` of `folder`.
     pub fn of(folder: &'a Path, fields: &'a Map<String, Value>) -> Self {
         Self { folder, fields, section: String::new() }
     }
 
-    /// The object under a field, if there is one; its fields are named `section.field` in messages.
+    /// The object under a field, if there is one. Messages name its fields `section.field`.
     ///
     /// # Errors
-    /// [`LmError::Config`] if it is no object.
+    /// [`LmError::Config`] if it is not an object.
     pub fn section(&self, field: &str) -> Result<Option<Self>, LmError> {
         self.get(field, "an object", |value| {
             let fields = value.as_object()?;
@@ -54,12 +54,12 @@ impl<'a> Config<'a> {
         })
     }
 
-    /// Whether there is a field, and it is not `null`.
+    /// True if the field exists and is not `null`.
     pub fn has(&self, field: &str) -> bool {
         self.fields.get(field).is_some_and(|value| !value.is_null())
     }
 
-    /// Whether there is a field that says `null`: the few whose default is not what `null` means.
+    /// True if the field is explicitly `null`; some defaults differ from `null`.
     pub fn is_null(&self, field: &str) -> bool {
         self.fields.get(field).is_some_and(Value::is_null)
     }
@@ -69,23 +69,23 @@ impl<'a> Config<'a> {
         self.fields.keys().map(String::as_str)
     }
 
-    /// A whole number that is not negative, if there is one.
+    /// A whole number, not negative, if the field exists.
     ///
     /// # Errors
-    /// [`LmError::Config`] if it is something else.
+    /// [`LmError::Config`] for any other value.
     pub fn optional_integer(&self, field: &str) -> Result<Option<usize>, LmError> {
         self.get(field, "a whole number", |value| value.as_u64().and_then(|number| usize::try_from(number).ok()))
     }
 
-    /// A whole number, or what transformers takes where there is none.
+    /// A whole number, or transformers' default if it is missing.
     ///
     /// # Errors
-    /// [`LmError::Config`] if it is something else.
+    /// [`LmError::Config`] for any other value.
     pub fn integer_or(&self, field: &str, default: usize) -> Result<usize, LmError> {
         Ok(self.optional_integer(field)?.unwrap_or(default))
     }
 
-    /// A whole number that must be there.
+    /// A required whole number.
     ///
     /// # Errors
     /// [`LmError::Config`].
@@ -93,7 +93,7 @@ impl<'a> Config<'a> {
         self.optional_integer(field)?.ok_or_else(|| self.refused(field, "expected a whole number, found nothing"))
     }
 
-    /// A size: a whole number that must be there, above 0 and below 2³¹, so that products of two cannot overflow.
+    /// A size: a required whole number above 0 and below 2³¹, so products of two cannot overflow.
     ///
     /// # Errors
     /// [`LmError::Config`].
@@ -101,7 +101,7 @@ impl<'a> Config<'a> {
         self.positive(field, self.integer(field)?)
     }
 
-    /// A size, or what transformers takes where there is none.
+    /// A size, or transformers' default if it is missing.
     ///
     /// # Errors
     /// [`LmError::Config`].
@@ -109,10 +109,10 @@ impl<'a> Config<'a> {
         self.positive(field, self.integer_or(field, default)?)
     }
 
-    /// One size divided by another, both read before, without a rest.
+    /// Divides one size by another without remainder; both were read before.
     ///
     /// # Errors
-    /// [`LmError::Config`] if there is a rest.
+    /// [`LmError::Config`] if there is a remainder.
     pub fn divided(&self, field: &str, size: usize, by: &str, divisor: usize) -> Result<usize, LmError> {
         if size.is_multiple_of(divisor) {
             return Ok(size / divisor);
@@ -120,23 +120,23 @@ impl<'a> Config<'a> {
         Err(self.refused(field, &format!("expected a multiple of {by}, {divisor}, found {size}")))
     }
 
-    /// A number, if there is one; finite.
+    /// A finite number, if the field exists.
     ///
     /// # Errors
-    /// [`LmError::Config`] if it is something else.
+    /// [`LmError::Config`] for any other value.
     pub fn optional_number(&self, field: &str) -> Result<Option<f64>, LmError> {
         self.get(field, "a number", |value| value.as_f64().filter(|number| number.is_finite()))
     }
 
-    /// A number, or what transformers takes where there is none.
+    /// A number, or transformers' default if it is missing.
     ///
     /// # Errors
-    /// [`LmError::Config`] if it is something else.
+    /// [`LmError::Config`] for any other value.
     pub fn number_or(&self, field: &str, default: f64) -> Result<f64, LmError> {
         Ok(self.optional_number(field)?.unwrap_or(default))
     }
 
-    /// A number that must be there.
+    /// A required number.
     ///
     /// # Errors
     /// [`LmError::Config`].
@@ -144,7 +144,7 @@ impl<'a> Config<'a> {
         self.optional_number(field)?.ok_or_else(|| self.refused(field, "expected a number, found nothing"))
     }
 
-    /// What a normalisation adds to the variance: a number above 0.
+    /// The epsilon that a normalisation adds to the variance: a number above 0.
     ///
     /// # Errors
     /// [`LmError::Config`].
@@ -156,34 +156,34 @@ impl<'a> Config<'a> {
         Err(self.refused(field, &format!("expected a number above 0, found {number}")))
     }
 
-    /// True or false, or what transformers takes where there is neither.
+    /// True or false, or transformers' default if it is missing.
     ///
     /// # Errors
-    /// [`LmError::Config`] if it is something else.
+    /// [`LmError::Config`] for any other value.
     pub fn flag_or(&self, field: &str, default: bool) -> Result<bool, LmError> {
         Ok(self.get(field, "true or false", Value::as_bool)?.unwrap_or(default))
     }
 
-    /// A text, if there is one.
+    /// A text, if the field exists.
     ///
     /// # Errors
-    /// [`LmError::Config`] if it is something else.
+    /// [`LmError::Config`] for any other value.
     pub fn text(&self, field: &str) -> Result<Option<&'a str>, LmError> {
         self.get(field, "a text", Value::as_str)
     }
 
-    /// A list of texts, if there is one.
+    /// A list of texts, if the field exists.
     ///
     /// # Errors
-    /// [`LmError::Config`] if it is something else.
+    /// [`LmError::Config`] for any other value.
     pub fn texts(&self, field: &str) -> Result<Option<Vec<&'a str>>, LmError> {
         self.get(field, "a list of texts", |value| value.as_array()?.iter().map(Value::as_str).collect())
     }
 
-    /// One of the given texts, or the default where there is none.
+    /// One of the given texts, or the default if the field is missing.
     ///
     /// # Errors
-    /// [`LmError::Config`] for another.
+    /// [`LmError::Config`] for any other text.
     pub fn one_of(
         &self,
         field: &str,
@@ -198,10 +198,10 @@ impl<'a> Config<'a> {
             .ok_or_else(|| self.refused(field, &format!("expected one of {}, found {name:?}", allowed.join(", "))))
     }
 
-    /// An element-wise function by transformers' name, or the one of `default` where there is none.
+    /// An element-wise function by transformers' name, or the one named `default` if the field is missing.
     ///
     /// # Errors
-    /// [`LmError::Config`] for a name that is not supported.
+    /// [`LmError::Config`] for an unsupported name.
     pub fn activation(&self, field: &str, default: &str) -> Result<Activation, LmError> {
         self.activation_named(field, self.text(field)?.unwrap_or(default))
     }
@@ -209,7 +209,7 @@ impl<'a> Config<'a> {
     /// An element-wise function by transformers' name, found in `field` or in a part of it.
     ///
     /// # Errors
-    /// [`LmError::Config`] for a name that is not supported.
+    /// [`LmError::Config`] for an unsupported name.
     pub fn activation_named(&self, field: &str, name: &str) -> Result<Activation, LmError> {
         let known = ACTIVATIONS.iter().find(|(known, _)| *known == name);
         known.map(|(_, activation)| *activation).ok_or_else(|| {
@@ -218,7 +218,7 @@ impl<'a> Config<'a> {
         })
     }
 
-    /// Refuses any value of a flag but the given one, which is also what transformers takes where there is none.
+    /// Accepts only the given value of a flag; a missing flag has this value in transformers, too.
     ///
     /// # Errors
     /// [`LmError::Config`].
@@ -229,7 +229,7 @@ impl<'a> Config<'a> {
         Err(self.refused(field, &format!("only {supported} is supported, found {}", !supported)))
     }
 
-    /// An error about a field; the reason says what is allowed and what was found.
+    /// An error about a field; `reason` says which values are allowed and which value was found.
     pub fn refused(&self, field: &str, reason: &str) -> LmError {
         LmError::Config {
             folder: self.folder.to_owned(),

@@ -1,7 +1,7 @@
 //! Devices by name: `cpu`, `cpu-avx2`, `cpu-avx512`; `cuda`, `cuda:1`, `cuda-f32`, `cuda-f32:1`.
 //!
-//! Nothing else of the engine knows which devices there are. `cuda` leaves it to the worker: its first takes the first device that
-//! `CUDA_VISIBLE_DEVICES` leaves, its second the second, and round again.
+//! Only this module knows the kinds of devices. `cuda` without a number depends on the worker: the first worker takes
+//! the first device in `CUDA_VISIBLE_DEVICES`, the second worker the second, and round again.
 
 use crate::LmError;
 use crate::engine::Options;
@@ -16,7 +16,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where a model runs.
+/// The device of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceName {
@@ -25,21 +25,21 @@ pub enum DeviceName {
     Cpu,
     /// The CPU with AVX2 alone: the same last digits on hosts with and without AVX-512.
     CpuAvx2,
-    /// The CPU with AVX-512, which it must have.
+    /// The CPU with AVX-512; an error on CPUs without it.
     CpuAvx512,
     /// A CUDA device.
     Cuda {
         /// Computes in `f32`, to check bf16 against.
         exact: bool,
-        /// Which; none leaves it to the worker.
+        /// The device's number; `None` leaves the choice to the worker.
         ordinal: Option<usize>,
     },
 }
 
-/// What a name of a device can be.
+/// The possible names of a device.
 const NAMES: &str = "cpu, cpu-avx2, cpu-avx512, cuda, cuda:N, cuda-f32, cuda-f32:N";
 
-/// A name of no device.
+/// An unknown device name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no device {name:?}; allowed are {NAMES}")]
 pub struct UnknownDevice {
@@ -100,8 +100,8 @@ impl fmt::Display for DeviceName {
 }
 
 impl DeviceName {
-    /// How an engine uses such a device, unless it is told. A GPU wants large batches: with fewer than some hundred tokens it
-    /// waits for its weights, and each batch costs hundreds of launches.
+    /// The engine's default options for such a device. A GPU needs large batches: below some hundred tokens it waits
+    /// for its weights, and each batch costs hundreds of launches.
     pub fn options(self) -> Options {
         match self {
             Self::Cpu | Self::CpuAvx2 | Self::CpuAvx512 => Options::default(),
@@ -109,11 +109,11 @@ impl DeviceName {
         }
     }
 
-    /// How many devices so many workers of a process use: all that the driver shows are counted, so that opening one that is
-    /// unfit is an error that says so, not silence and a slower run.
+    /// The number of devices for `workers` workers of a process. All devices of the driver count, even an unfit one:
+    /// opening it gives an error instead of a silent, slower run.
     ///
     /// # Errors
-    /// [`DeviceError::Unavailable`] where it is one of CUDA and there is none.
+    /// [`DeviceError::Unavailable`] if CUDA is asked for and there is no CUDA device.
     pub fn count(self, workers: usize) -> Result<usize, DeviceError> {
         match self {
             Self::Cuda { ordinal: None, .. } => {
@@ -127,7 +127,8 @@ impl DeviceName {
         }
     }
 
-    /// Opens a model on the `nth` of these devices; a CPU gets so many threads, by default all that the process may use.
+    /// Opens a model on the `nth` of these devices. A CPU gets `threads` threads, by default all threads of the
+    /// process.
     ///
     /// # Errors
     /// [`LmError`], naming the device, the file, the tensor or the field.
@@ -141,7 +142,7 @@ impl DeviceName {
         }
     }
 
-    /// Runs the conformance suite on the device, and says which.
+    /// Runs the conformance suite on the device; also returns the device's name.
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`].
@@ -166,7 +167,7 @@ fn cuda(exact: bool, ordinal: usize) -> Result<Cuda<Driver>, DeviceError> {
     Ok(Cuda::new(Driver::open(ordinal, kernels().as_deref())?, arithmetic(exact)))
 }
 
-/// Where compiled kernels are kept, for all programs of this user: none where there is no home.
+/// The folder of compiled kernels, for all programs of this user; `None` without a home folder.
 fn kernels() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));

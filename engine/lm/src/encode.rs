@@ -1,4 +1,4 @@
-//! Answers encoder requests: one pass over the packed sequences, then the heads that are wanted.
+//! Answers encoder requests: one pass over the packed sequences, then the wanted heads.
 
 use crate::heads::{HeadKind, Pooling, Rows};
 use crate::loaded::WithHeads;
@@ -8,7 +8,7 @@ use hopeval_device::{Device, DeviceError, Packing};
 use std::collections::BTreeMap;
 
 impl<D: Device> WithHeads<D> {
-    /// What it can be asked, as commands name it.
+    /// The supported tasks, by the names of their commands.
     pub fn tasks(&self) -> Vec<&'static str> {
         let kinds = self.heads.kinds();
         let mut tasks = Vec::new();
@@ -36,7 +36,7 @@ impl<D: Device> WithHeads<D> {
             sequences.push(request.ids.iter().copied());
             if typed {
                 sequences.type_ids.extend(request.type_ids.iter());
-                // Those without types are of type 0.
+                // Requests without types get type 0.
                 sequences.type_ids.resize(sequences.ids.len(), 0);
             }
         }

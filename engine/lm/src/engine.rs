@@ -1,11 +1,12 @@
-//! The engine: a thread that owns a device and a model, takes requests from a queue and gives completions.
+//! The engine: a thread with a device and a model. It takes requests from a queue and gives completions.
 //!
 //! ```text
-//!   submit --check--> queue --equal ones meet--> packers --batch--> model --> completions, one for each submission
+//!   submit --check--> queue --equal ones merge--> packers --batch--> model --> completions, one for each submission
 //! ```
 //!
-//! Work-conserving: between two batches the thread takes in whatever has come, and it never waits for more. A request leaves
-//! exactly once; a bad one is refused at the door and harms no other, and where the engine is dropped first, that is its answer.
+//! Work-conserving: between two batches the thread takes in all new submissions, and it never waits for more. Each
+//! request is answered exactly once. A bad one is refused on submission and does not affect the others. If the engine
+//! is dropped first, the remaining requests are refused.
 
 mod queue;
 mod worker;
@@ -26,12 +27,12 @@ use std::time::Instant;
 pub struct Options {
     /// Tokens in a batch at most.
     pub batch_tokens: usize,
-    /// Tokens whose encoder states are kept (encoder-decoders); at least a batch is. With 0, each batch's are forgotten
-    /// after it.
+    /// Tokens of the encoder states to keep (encoder-decoders); at least a batch. With 0, the states are dropped after
+    /// each batch.
     pub states_tokens: usize,
-    /// Tokens that the key/value cache holds (generation).
+    /// Tokens in the key/value cache (generation).
     pub cache_tokens: usize,
-    /// Whether equal requests meet and prefixes are shared; off only to measure what that brings.
+    /// Whether equal requests merge and prefixes are shared; off only to measure the gain.
     pub share: bool,
 }
 
@@ -41,7 +42,7 @@ impl Default for Options {
     }
 }
 
-/// Why a request has no answer.
+/// The reason for a refusal.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// It has no token where at least one is needed.
@@ -53,22 +54,22 @@ pub enum Refusal {
     /// It is longer than the model's positions.
     #[error("{tokens} tokens, and the model has {positions} positions")]
     Positions {
-        /// What it needs.
+        /// The request's tokens.
         tokens: usize,
-        /// What there is.
+        /// The model's positions.
         positions: usize,
     },
-    /// It is longer than a batch, or than the cache.
+    /// It is longer than a batch, or larger than the cache.
     #[error("{tokens} tokens, and {what} holds at most {limit}")]
     TooLong {
-        /// What it needs.
+        /// The request's tokens.
         tokens: usize,
-        /// What there is.
+        /// The tokens of a batch or of the cache.
         limit: usize,
         /// `a batch` or `the cache`.
         what: &'static str,
     },
-    /// A token that the model does not have.
+    /// The model does not have this token.
     #[error("token id {id}, and the model has {vocabulary}")]
     Token {
         /// The id.
@@ -79,40 +80,40 @@ pub enum Refusal {
     /// A parameter out of range.
     #[error("{name} = {value}: {allowed}")]
     Parameter {
-        /// Which.
+        /// The parameter.
         name: &'static str,
-        /// What it was.
+        /// Its value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// The checkpoint cannot do this.
     #[error("this checkpoint cannot {task}; it can {offers}")]
     Unsupported {
-        /// What was asked.
+        /// The requested task.
         task: &'static str,
-        /// What it can do.
+        /// The supported tasks.
         offers: String,
     },
-    /// The model gave numbers that are none.
+    /// A number from the model is not finite.
     #[error("the model gave a number that is not finite")]
     NotFinite,
-    /// Alone in a batch, it still ran out of memory.
+    /// Memory ran out even with the request alone in a batch.
     #[error("out of memory, alone in a batch: {reason}")]
     OutOfMemory {
-        /// What the device said.
+        /// The device's message.
         reason: String,
     },
-    /// The device cannot do what the request needs, and works all the same.
+    /// The device does not support the request, but still works.
     #[error("{reason}")]
     Incapable {
-        /// What it said.
+        /// The device's message.
         reason: String,
     },
     /// The device failed.
     #[error("{reason}")]
     Device {
-        /// What it said.
+        /// The device's message.
         reason: String,
     },
 }
@@ -134,66 +135,66 @@ impl Refusal {
         }
     }
 
-    /// Whether it would be refused again: a failing device may do better another time.
+    /// True if the same request would be refused again; a failing device may recover.
     pub fn is_determinate(&self) -> bool {
         !matches!(self, Self::OutOfMemory { .. } | Self::Device { .. })
     }
 }
 
-/// A request's end.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Completion {
-    /// The answer, or why there is none.
+    /// The answer, or the reason for its absence.
     pub result: Result<Answer, Refusal>,
-    /// The work it needs alone.
+    /// The work of the request alone.
     pub work: Work,
-    /// What it cost.
+    /// The measured cost.
     pub cost: Cost,
 }
 
-/// What an answer cost, measured.
+/// The measured cost of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Seconds between submission and the start of its batch.
     pub queue_s: f64,
-    /// Seconds from there to its answer.
+    /// Seconds from there to the answer.
     pub service_s: f64,
-    /// Its share of the seconds that its batches kept the device busy ([`Device::busy`]), by operations.
+    /// Its share of the device's busy seconds in its batches ([`Device::busy`]), by operations.
     pub device_s: f64,
-    /// Its share of what the device used for its batches, in joules, by operations; none where that of one of them was not
-    /// counted.
+    /// Its share of the device energy in its batches, in joules, by operations; `None` if one of the batches was not
+    /// metered.
     pub energy_j: Option<f64>,
-    /// Its share, by tokens, of those that went through the model for its batches: over all completions they sum to
+    /// Its share of the tokens computed in its batches, by tokens. The shares of all completions sum to
     /// [`Counters::computed_tokens`], as long as no batch failed.
     pub computed_tokens: u64,
 }
 
-/// What an engine has done.
+/// Counts of an engine's work.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Requests that came.
+    /// Requests received.
     pub requests: AtomicU64,
-    /// Tokens of all requests, as if each were alone.
+    /// Tokens of all requests, each counted alone.
     pub requested_tokens: AtomicU64,
-    /// Tokens of different requests.
+    /// Tokens of the different requests.
     pub unique_tokens: AtomicU64,
-    /// Tokens that went through the model.
+    /// Tokens computed by the model.
     pub computed_tokens: AtomicU64,
-    /// Operations of all requests, as if each were alone.
+    /// Operations of all requests, each counted alone.
     pub operations: AtomicU64,
     /// Batches.
     pub batches: AtomicU64,
-    /// Batches for which memory ran out, and which were tried again in parts.
+    /// Batches split and tried again because memory ran out.
     pub halved: AtomicU64,
-    /// Microseconds that batches kept the device busy ([`Device::busy`]).
+    /// Microseconds of the device's work on batches ([`Device::busy`]).
     pub device_us: AtomicU64,
-    /// Microseconds in those batches whose energy was counted.
+    /// Microseconds in metered batches.
     pub metered_us: AtomicU64,
-    /// Microjoules that the device used for them.
+    /// Microjoules of the device in the metered batches.
     pub energy_uj: AtomicU64,
 }
 
-/// What an engine's model can be asked.
+/// The sizes and tasks of an engine's model.
 #[derive(Clone, Debug)]
 pub struct Abilities {
     /// Sizes of the model.
@@ -202,10 +203,10 @@ pub struct Abilities {
     pub tasks: Vec<&'static str>,
 }
 
-/// Who waits for a completion.
+/// Receives a completion.
 pub type Reply = Box<dyn FnOnce(Completion) + Send>;
 
-/// A request on its way. Dropped without an answer, it says so: no request is ever lost.
+/// A submitted request. If it is dropped without an answer, it answers with a refusal: no request is ever lost.
 struct Submission {
     request: Request,
     work: Work,
@@ -235,8 +236,8 @@ fn refused(refusal: Refusal) -> Completion {
 
 type WorkOf = dyn Fn(&Request) -> Result<Work, Refusal> + Send + Sync;
 
-/// A running engine. Dropping it ends the thread after the batch that it is at; what is not answered by then is refused
-/// ([`Refusal::Device`]). Who wants all answers waits for them first.
+/// A running engine. Dropping it ends the thread after the current batch. Requests without an answer are then refused
+/// ([`Refusal::Device`]). To get all answers, wait for them before the drop.
 pub struct Engine {
     queue: Option<Sender<Vec<Submission>>>,
     thread: Option<JoinHandle<()>>,
@@ -284,38 +285,39 @@ impl Engine {
         Ok(Self { queue: Some(queue), thread: Some(thread), stop, check, counters, abilities, identity })
     }
 
-    /// What the model can be asked.
+    /// The sizes and tasks of the model.
     pub fn abilities(&self) -> &Abilities {
         &self.abilities
     }
 
-    /// What it runs on.
+    /// The device's identity.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What it has done; who shares them may outlive the engine.
+    /// Counts of the engine's work; a clone of the `Arc` may outlive the engine.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Asks. `reply` is called once, on the engine's thread, or at once here if the request is refused.
+    /// Submits a request. `reply` is called once, on the engine's thread, or here at once if the request is refused.
     pub fn submit(&self, request: Request, reply: impl FnOnce(Completion) + Send + 'static) {
         self.submit_all([(request, Box::new(reply) as Reply)]);
     }
 
-    /// Asks for several things that wait together, so that the first batch is made of all of them: alone, the first would
-    /// have its prefix computed before those that share it are there. Each is answered as by [`submit`](Self::submit).
+    /// Submits several requests that enter the queue together, so the first batch can hold all of them. If they came
+    /// one by one, the first would have its prefix computed before the requests that share it arrive. Each is answered
+    /// as by [`submit`](Self::submit).
     pub fn submit_all(&self, asked: impl IntoIterator<Item = (Request, Reply)>) {
         let admitted: Vec<_> = asked.into_iter().filter_map(|(request, reply)| self.admit(request, reply)).collect();
         if !admitted.is_empty() {
             let queue = self.queue.as_ref().expect("the queue is open until the engine is dropped; this is a bug");
-            // What cannot be sent is dropped with the error, and answers so.
+            // If sending fails, the submissions are dropped with the error; the drop answers them.
             drop(queue.send(admitted));
         }
     }
 
-    /// Asks for several things, and waits; answers come in the order of the requests.
+    /// Submits several requests, and waits. The answers come in the order of the requests.
     pub fn ask(&self, requests: impl IntoIterator<Item = Request>) -> Vec<Completion> {
         let (answers, completions) = channel();
         let mut count = 0;
@@ -332,7 +334,7 @@ impl Engine {
         sorted.into_iter().map(|(_, completion)| completion).collect()
     }
 
-    /// Checks a request; one that is refused has its answer.
+    /// Checks a request. Answers it at once if it is refused.
     fn admit(&self, request: Request, reply: Reply) -> Option<Submission> {
         self.counters.requests.fetch_add(1, Relaxed);
         match (self.check)(&request) {
@@ -350,7 +352,7 @@ impl Drop for Engine {
         self.stop.store(true, Relaxed);
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported by the panic hook; submissions that it held are gone with their replies.
+            // The panic hook has reported a panic there. Its submissions are gone with their replies.
             drop(thread.join());
         }
     }

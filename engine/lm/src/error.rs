@@ -1,4 +1,4 @@
-//! What can go wrong in the engine.
+//! Errors of the engine.
 
 use crate::heads::HeadKind;
 use crate::tokenise::TokeniseError;
@@ -6,23 +6,23 @@ use hopeval_checkpoint::CheckpointError;
 use hopeval_device::DeviceError;
 use std::path::PathBuf;
 
-/// Why the engine gave no answer.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum LmError {
     /// The model's folder is not usable.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The device could not do it.
+    /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A field of `config.json` is missing or has a value that is not supported.
+    /// A field of `config.json` is missing or has an unsupported value.
     #[error("{}: config.json: {field}: {reason}", folder.display())]
     Config {
         /// The model's folder.
         folder: PathBuf,
         /// The field.
         field: String,
-        /// What is allowed and what was found.
+        /// The allowed values and the value found.
         reason: String,
     },
     /// The checkpoint has no such head.
@@ -30,9 +30,9 @@ pub enum LmError {
     Head {
         /// The model's folder.
         folder: PathBuf,
-        /// What was asked for.
+        /// The wanted head.
         wanted: HeadKind,
-        /// What it can be asked for.
+        /// The existing heads.
         has: String,
     },
     /// The tokenizer is not usable.

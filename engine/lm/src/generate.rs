@@ -1,14 +1,15 @@
 //! Generates continuations with a key/value cache: prompts join between steps, finished sequences leave at once.
 //!
 //! ```text
-//!   waiting --admit--> prefill (prompts of one admission are a forest) --> active --step--> one token each --> finished
+//!   waiting --admit--> prefill (one admission's prompts are a forest) --> active --step--> one token each --> finished
 //! ```
 //!
-//! A sequence's keys are the rows of its prompt, which those admitted with it may share, and rows of its own. Encoder-decoders
-//! keep the projected keys and values of encoder states in a second cache, likewise shared by equal prompts.
+//! The keys of a sequence are the rows of its prompt, possibly shared with others of the same admission, and its own
+//! rows. For encoder-decoders a second cache holds the projected keys and values of encoder states, likewise shared by
+//! equal prompts.
 //!
-//! A step takes all sequences at once. Where memory runs out for so many it takes half as many at a time, and after many good
-//! steps more again; only a sequence that is alone when memory runs out ends.
+//! A step takes all sequences at once. If memory runs out, it takes half as many at a time, and after many good steps
+//! more again. A sequence ends only if memory runs out for it alone.
 
 use crate::blocks::{Block, Blocks};
 use crate::model::{Batch, Cache, Decoder, EncoderDecoder, Head, Memory, Slots};
@@ -24,12 +25,12 @@ use std::sync::Arc;
 /// Turns token ids into text, for stop strings.
 pub type Detokenise = dyn Fn(&[u32]) -> String + Send + Sync;
 
-/// A model that can continue.
+/// A model with continuations.
 #[derive(Clone, Copy, Debug)]
 pub enum Generative<'a, D: Device> {
     /// Continues the prompt.
     Decoder(&'a dyn Decoder<D>),
-    /// Reads the prompt, and answers.
+    /// Reads the prompt, then answers.
     EncoderDecoder(&'a dyn EncoderDecoder<D>),
 }
 
@@ -42,7 +43,7 @@ impl<D: Device> Generative<'_, D> {
     }
 }
 
-/// What is being generated.
+/// The active sequences and their caches.
 pub struct Generator<D: Device> {
     cache: Cache<D>,
     blocks: Blocks,
@@ -60,7 +61,7 @@ impl<D: Device> std::fmt::Debug for Generator<D> {
     }
 }
 
-/// Rows that the sequences of one admission share.
+/// Rows shared by the sequences of one admission.
 #[derive(Debug)]
 struct Shared {
     own: Block,
@@ -76,52 +77,52 @@ struct Active {
     prompt_spans: Vec<(u32, u32)>,
     /// Key rows of the encoder's states.
     cross_span: (u32, u32),
-    /// Tokens before the first generated one, as positions count.
+    /// Tokens before the first generated one, counted as positions.
     offset: u32,
     own: Block,
     filled: u32,
-    /// The token that goes in next.
+    /// The next token to read.
     last: u32,
     ids: Vec<u32>,
     log_probs: Vec<f32>,
 }
 
-/// A sequence that ended: which, and how.
+/// A finished sequence: its tag and its result.
 pub type Finished = (u64, Result<Generated, NotANumber>);
 
-/// What an admission came to.
+/// The result of an admission.
 #[derive(Debug)]
 pub struct Admitted {
-    /// Which of the requests were begun, as their places in what was given, ascending.
+    /// Indexes of the admitted requests in the input, ascending.
     pub taken: Vec<usize>,
     /// Those of them that ended with their first token.
     pub finished: Vec<Finished>,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Default)]
 pub struct Stepped {
-    /// Sequences that ended as they should.
+    /// Sequences with a normal end.
     pub finished: Vec<Finished>,
-    /// Sequences that the device failed on, and how: it was lost, or memory ran out for one alone.
+    /// Sequences that failed on the device, with the error: the device was lost, or memory ran out for one alone.
     pub failed: Vec<(Vec<u64>, DeviceError)>,
     /// Passes through the model.
     pub passes: u64,
-    /// Passes for which memory ran out, and which were made again in parts.
+    /// Passes split and made again because memory ran out.
     pub halved: u64,
 }
 
 impl Stepped {
-    /// Whether any sequence left, so that rows of the caches are free.
+    /// True if any sequence ended, so that rows of the caches are free.
     pub fn has_left(&self) -> bool {
         !self.finished.is_empty() || !self.failed.is_empty()
     }
 }
 
-/// Passes that went well before twice as many sequences are tried.
+/// Successful passes before twice as many sequences are tried.
 const PATIENCE: u32 = 64;
 
-/// How many sequences one pass takes at most, as learnt.
+/// The learnt limit of sequences per pass.
 #[derive(Clone, Copy, Debug)]
 struct Abreast {
     most: usize,
@@ -142,7 +143,7 @@ impl Abreast {
 }
 
 impl<D: Device> Generator<D> {
-    /// Caches of `rows` tokens.
+    /// Reserves caches of `rows` tokens.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -162,37 +163,37 @@ impl<D: Device> Generator<D> {
         })
     }
 
-    /// Rows that a request can take at most.
+    /// The largest number of rows for one request.
     pub fn capacity(&self) -> u32 {
         self.blocks.capacity()
     }
 
-    /// How many sequences are being continued.
+    /// The number of active sequences.
     pub fn len(&self) -> usize {
         self.active.len()
     }
 
-    /// Whether nothing is being continued.
+    /// True if no sequence is active.
     pub fn is_empty(&self) -> bool {
         self.active.is_empty()
     }
 
-    /// The tags of the sequences that are being continued.
+    /// The tags of the active sequences.
     pub fn tags(&self) -> Vec<u64> {
         self.active.iter().map(|sequence| sequence.tag).collect()
     }
 
-    /// Rows that went through the model since this was last asked.
+    /// Rows computed by the model since the last call.
     pub fn take_computed(&mut self) -> u64 {
         std::mem::take(&mut self.computed_tokens)
     }
 
-    /// Begins the request at place `oldest` if it fits the caches, and with it those of the others that fit beside it; none if it
-    /// does not fit, so that what comes later cannot keep it out for ever. Prompts that begin alike should be neighbours. Some
-    /// may end with their first token.
+    /// Admits the request at index `oldest` if it fits the caches, and the others that fit beside it. If `oldest` does
+    /// not fit, it admits nothing, so that later requests cannot keep it out for ever. Prompts with a common beginning
+    /// should be neighbours. A sequence may end with its first token.
     ///
     /// # Errors
-    /// [`DeviceError`]: none of them was begun.
+    /// [`DeviceError`]: nothing was admitted.
     pub fn admit(
         &mut self,
         device: &D,
@@ -218,10 +219,11 @@ impl<D: Device> Generator<D> {
         Ok(Admitted { taken, finished: outcome? })
     }
 
-    /// Which requests fit, the oldest before all others, and blocks for their continuations; what their prompts need is left free.
+    /// Chooses the requests that fit, the oldest first, and reserves blocks for their continuations. Leaves room for
+    /// their prompts.
     fn reserve_own(&mut self, requests: &[(u64, Generate)], oldest: usize, cross: bool) -> (Vec<usize>, Vec<Block>) {
         let mut found: Vec<(usize, Block)> = Vec::new();
-        // The prompts of an admission, unshared, must fit as well; what is shared only leaves more free.
+        // The prompts of an admission, unshared, must fit as well. Sharing only leaves more room.
         let mut prompts = 0;
         let others = (0..requests.len()).filter(|n| *n != oldest);
         for n in std::iter::once(oldest).chain(others).take(requests.len()) {
@@ -324,7 +326,7 @@ impl<D: Device> Generator<D> {
         let mut pairs =
             self.cross.keys.iter_mut().zip(&projected.keys).chain(self.cross.values.iter_mut().zip(&projected.values));
         let stored = pairs.try_for_each(|(into, from)| device.scatter(into, &to, Columns { tensor: from, start: 0 }));
-        // Nothing is read: what is not waited for would be taken for a part of the next step.
+        // Nothing is read here. Without waiting, this work would count as part of the next step.
         if let Err(error) = stored.and_then(|()| device.finish()) {
             self.cross_blocks.give_back(block);
             return Err(error);
@@ -351,7 +353,7 @@ impl<D: Device> Generator<D> {
         Ok(())
     }
 
-    /// One more token for every active sequence, in as few passes as memory allows.
+    /// Adds a token to every active sequence, in as few passes as memory allows.
     pub fn step(&mut self, device: &D, model: &Generative<'_, D>, detokenise: Option<&Detokenise>) -> Stepped {
         let mut stepped = Stepped::default();
         let mut waiting = std::mem::take(&mut self.active);
@@ -382,7 +384,8 @@ impl<D: Device> Generator<D> {
         stepped
     }
 
-    /// The logits of the next token of each sequence; fills a row of the cache for each, again if it is repeated.
+    /// The logits of the next token of each sequence. Fills a row of the cache for each; a repeated pass fills it
+    /// again.
     fn pass(&mut self, device: &D, model: &Generative<'_, D>, sequences: &[Active]) -> Result<Vec<f32>, DeviceError> {
         let mut packing = Packing::new();
         let mut cross = Packing::new();
@@ -405,7 +408,7 @@ impl<D: Device> Generator<D> {
         read_logits(device, model.head(), &hidden)
     }
 
-    /// Chooses a token for each of `moved`; those that go on are active, the others are given back.
+    /// Chooses a token for each of `moved`. Unfinished sequences become active, finished ones are returned.
     fn advance(&mut self, moved: Vec<Active>, logits: &[f32], detokenise: Option<&Detokenise>) -> Vec<Finished> {
         let vocabulary = logits.len() / moved.len();
         let mut finished = Vec::new();
@@ -439,7 +442,7 @@ impl<D: Device> Generator<D> {
     }
 }
 
-/// Appends a token; whether and why that ended the sequence.
+/// Appends a token. Returns the reason if it ended the sequence.
 fn take_token(
     sequence: &mut Active,
     Chosen { id, log_prob }: Chosen,
@@ -464,7 +467,7 @@ fn read_logits<D: Device>(device: &D, head: &Head<D>, hidden: &D::Tensor) -> Res
     device.project(hidden, &head.weight, head.bias.as_ref(), head.scale)
 }
 
-/// Rows as runs of neighbours: `(first, how many)`.
+/// Groups rows into runs of neighbours: `(first, count)`.
 fn runs(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> + '_ {
     rows.chunk_by(|a, b| a + 1 == *b).map(|run| (run[0], run.len() as u32))
 }

@@ -1,13 +1,13 @@
-//! What an encoder's states are used for: labels, scores, spans, embeddings.
+//! The heads on an encoder's states: labels, scores, spans, embeddings.
 //!
-//! | head | tensors | states it takes |
+//! | head | tensors | input states |
 //! | --- | --- | --- |
-//! | token classifier | `classifier`; in EfficientRAG's labeler `token_classifier` | every token's |
-//! | sequence classifier, cross-encoder | `classifier`, `classifier.out_proj`; in EfficientRAG's labeler `sequence_classifier` | pooled |
+//! | token classifier | `classifier`; labeler `token_classifier` | every token's |
+//! | sequence classifier, cross-encoder | `classifier`, `classifier.out_proj`; labeler `sequence_classifier` | pooled |
 //! | span reader | `qa_outputs`, and MDR's `rank` | every token's, and pooled |
 //! | embedding | none | pooled |
 //!
-//! [`open`] finds out which of them a checkpoint has.
+//! The labeler is EfficientRAG's. [`open`] finds the heads of a checkpoint.
 
 pub mod classification;
 mod opening;
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 /// Rows of numbers, read from a device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// Numbers of a row.
+    /// Numbers per row.
     pub columns: usize,
     /// All numbers, row by row.
     pub values: Vec<f32>,
@@ -44,18 +44,18 @@ impl Rows {
         Ok(Self { columns: device.shape(x).1, values: device.read(x)? })
     }
 
-    /// Its rows, in order.
+    /// The rows, in order.
     pub fn iter(&self) -> std::slice::ChunksExact<'_, f32> {
         self.values.chunks_exact(self.columns.max(1))
     }
 }
 
-/// The index of the highest logit, the first of equal ones: a classifier's decision. None of none.
+/// A classifier's decision: the index of the highest logit, the first of equal ones. `None` for an empty list.
 pub fn highest(logits: &[f32]) -> Option<usize> {
     (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)))
 }
 
-/// What a checkpoint can be asked for.
+/// The kinds of heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadKind {
     /// A logit for each token and label.
@@ -66,7 +66,7 @@ pub enum HeadKind {
     CrossEncoder,
     /// Logits of an answer's start and end.
     SpanReader,
-    /// A vector for each sequence: every encoder can.
+    /// A vector for each sequence; every encoder has it.
     Embedding,
 }
 
@@ -95,7 +95,7 @@ impl<D: Device> Heads<D> {
     /// The token classifier.
     ///
     /// # Errors
-    /// [`LmError::Head`], listing what the checkpoint has.
+    /// [`LmError::Head`], listing the checkpoint's heads.
     pub fn token_classifier(&self) -> Result<&TokenClassifier<D>, LmError> {
         self.token.as_ref().ok_or_else(|| self.lacks(HeadKind::TokenClassifier))
     }
@@ -103,15 +103,15 @@ impl<D: Device> Heads<D> {
     /// The sequence classifier.
     ///
     /// # Errors
-    /// [`LmError::Head`], listing what the checkpoint has.
+    /// [`LmError::Head`], listing the checkpoint's heads.
     pub fn sequence_classifier(&self) -> Result<&SequenceClassifier<D>, LmError> {
         self.sequence.as_ref().ok_or_else(|| self.lacks(HeadKind::SequenceClassifier))
     }
 
-    /// The sequence classifier, if it has one label, whose logit is the score.
+    /// The sequence classifier, if it has one label; its logit is the score.
     ///
     /// # Errors
-    /// [`LmError::Head`], listing what the checkpoint has.
+    /// [`LmError::Head`], listing the checkpoint's heads.
     pub fn cross_encoder(&self) -> Result<&SequenceClassifier<D>, LmError> {
         let scores = |classifier: &&SequenceClassifier<D>| classifier.labels().len() == 1;
         self.sequence.as_ref().filter(scores).ok_or_else(|| self.lacks(HeadKind::CrossEncoder))
@@ -120,12 +120,12 @@ impl<D: Device> Heads<D> {
     /// The span reader.
     ///
     /// # Errors
-    /// [`LmError::Head`], listing what the checkpoint has.
+    /// [`LmError::Head`], listing the checkpoint's heads.
     pub fn span_reader(&self) -> Result<&SpanReader<D>, LmError> {
         self.reader.as_ref().ok_or_else(|| self.lacks(HeadKind::SpanReader))
     }
 
-    /// What the checkpoint has, in the order of [`HeadKind`]; [`Pooling::embed`] always works.
+    /// The checkpoint's heads, in the order of [`HeadKind`]; [`Pooling::embed`] always works.
     pub fn kinds(&self) -> Vec<HeadKind> {
         [
             (HeadKind::TokenClassifier, self.token.is_some()),

@@ -4,20 +4,20 @@
 //!   text --tokenise--> ids --queue--> pack --batches--> model over Device --rows--> answers
 //! ```
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
 //! | [`tokenise`] | text to ids and back; word by word, pairs, special tokens by role |
 //! | [`prompt`] | prompts in parts, put together within a budget |
-//! | [`model`] | what the engine asks of an architecture: [`Encoder`], [`Decoder`], [`EncoderDecoder`] |
+//! | [`model`] | interface of an architecture: [`Encoder`], [`Decoder`], [`EncoderDecoder`] |
 //! | [`weights`] | tensors of a checkpoint, checked against the configuration and made usable on a device |
 //! | [`architectures`] | each architecture, once, over `hopeval_device::Device` |
 //! | [`heads`] | labels, scores, spans and embeddings of an encoder's states |
-//! | [`request`] | what the engine is asked, and what it answers |
-//! | [`engine`] | a thread that owns a device and a model: queue in, completions out |
+//! | [`request`] | requests to the engine, and its answers |
+//! | [`engine`] | a thread with a device and a model: queue in, completions out |
 //! | [`pack`] | batches under a token budget, without I/O |
-//! | [`prefix`], [`states`] | work that is never done twice: shared prefixes, encoder states |
+//! | [`prefix`], [`states`] | shared work: prefixes and encoder states, computed once |
 //! | [`score`], [`encode`], [`generate`], [`sample`] | batches of each sort; choosing a token |
-//! | [`devices`] | devices by name: the one place that knows which there are |
+//! | [`devices`] | devices by name: the one place with a list of them |
 //! | [`session`], [`lines`] | a folder opened whole; JSON Lines in, JSON Lines out |
 //! | [`self_check`] | the same requests in other batches, compared bit by bit |
 //! | [`config`] | `config.json`, by type, with errors that name the field |

@@ -1,12 +1,12 @@
-//! JSON Lines in, JSON Lines out: what `hopeval lm score|label|...` does, streaming and in the order of the input.
+//! JSON Lines in, JSON Lines out: the work of `hopeval lm score|label|...`, streaming and in the order of the input.
 //!
 //! ```text
 //!   reader --parse, tokenise--> engine --completions--> writer: puts lines in order
 //!      ^------------------- at most `window` lines under way --------------+
 //! ```
 //!
-//! Every line has one line of output. A bad one yields `{"id", "error": {"code", "message"}}` in its place. `tokenize` needs no
-//! engine, and answers each line before it reads the next.
+//! Every line has one line of output. A bad line gives `{"id", "error": {"code", "message"}}` in its place. `tokenize`
+//! needs no engine, and answers each line before it reads the next.
 
 mod answer;
 mod fields;
@@ -26,16 +26,16 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 /// Lines under way at most: enough for passages to meet, few enough to hold in memory.
 pub const WINDOW: usize = 8192;
 
-/// How lines ended.
+/// Counts of answered lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All lines, blank ones left out.
+    /// All lines except blank ones.
     pub lines: u64,
     /// Lines that ended in an error.
     pub errors: u64,
 }
 
-/// Why the stream stopped.
+/// The reason for the end of the stream.
 #[derive(Debug, thiserror::Error)]
 pub enum LinesError {
     /// The input broke off.
@@ -43,16 +43,16 @@ pub enum LinesError {
     Read {
         /// From 1.
         line: u64,
-        /// What the system said.
+        /// The system's message.
         #[source]
         source: std::io::Error,
     },
-    /// A line is wrong, where every line must be right.
+    /// A line is wrong, and every line must be right.
     #[error("line {line}: {message}")]
     Line {
         /// From 1.
         line: u64,
-        /// What is wrong.
+        /// The error in the line.
         message: String,
     },
     /// The output could not be written.
@@ -60,7 +60,7 @@ pub enum LinesError {
     Write(#[source] std::io::Error),
 }
 
-/// What is wrong with a line.
+/// An error in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadLine {
     pub(crate) code: &'static str,
@@ -89,7 +89,7 @@ struct Done {
 /// Answers every line of `input`.
 ///
 /// # Errors
-/// [`LinesError`] when input or output fails; lines that were read before are answered first.
+/// [`LinesError`] if input or output fails; the lines read before are answered first.
 pub fn run(
     session: &Session,
     task: &Task,
@@ -116,7 +116,7 @@ pub fn run(
             }
             let finished = finished.clone();
             ask(session, task, at, &line, move |text, failed| {
-                // Nobody reads it if the output failed.
+                // If the output failed, the receiver is gone.
                 drop(finished.send(Done { number, text, failed }));
             });
         }
@@ -126,7 +126,7 @@ pub fn run(
     })
 }
 
-/// The requests of all lines, for those who want no lines back. A bad line is an error.
+/// The requests of all lines, for callers without line output. A bad line is an error.
 ///
 /// # Errors
 /// [`LinesError`].
@@ -142,11 +142,11 @@ pub fn requests(session: &Session, task: &Task, input: impl BufRead) -> Result<V
     Ok(requests)
 }
 
-/// The ids of every line's `text`, with `text_pair` where there is one, and how the vocabulary spells them; `ids` in place of texts
-/// are spelt only.
+/// Writes the ids of every line's `text`, or of its `text` and `text_pair`, with their spellings in the vocabulary.
+/// Lines with `ids` in place of texts get the spellings only.
 ///
 /// # Errors
-/// [`LinesError`] when input or output fails.
+/// [`LinesError`] if input or output fails.
 pub fn tokenize(tokenizer: &Tokenizer, input: impl BufRead, mut output: impl Write) -> Result<Tally, LinesError> {
     let mut tally = Tally::default();
     for line in numbered(input) {
@@ -202,7 +202,7 @@ fn parse(line: &[u8]) -> Result<Map<String, Value>, BadLine> {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(other) => Err(BadLine::new("json", format!("expected an object, found {}", kind_of(&other)))),
         Err(error) => {
-            // Its own words end in a place, whose line is always the first.
+            // The error's own text ends in a position, always in line 1.
             let (said, column) = (error.to_string(), error.column());
             let said = said.strip_suffix(&format!(" at line {} column {column}", error.line())).unwrap_or(&said);
             Err(BadLine::new("json", format!("column {column}: {said}")))
@@ -239,7 +239,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// Writes lines in the order of their numbers, whatever order they finish in.
+/// Writes lines in the order of their numbers; they may finish in any order.
 fn write_in_order(done: &Receiver<Done>, leave: &Receiver<()>, mut output: impl Write) -> Result<Tally, LinesError> {
     let mut tally = Tally::default();
     let mut early = BTreeMap::new();

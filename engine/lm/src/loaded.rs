@@ -1,4 +1,4 @@
-//! A model of whichever kind, ready on its device.
+//! A model of any family, ready on its device.
 
 use crate::heads::Heads;
 use crate::model::{Decoder, Encoder, EncoderDecoder, Operations, Sizes};
@@ -17,7 +17,7 @@ pub enum Loaded<D: Device> {
     Encoder(WithHeads<D>),
 }
 
-/// An encoder and the heads that its checkpoint has.
+/// An encoder with the heads of its checkpoint.
 #[derive(Debug)]
 pub struct WithHeads<D: Device> {
     /// The body.
@@ -36,7 +36,7 @@ impl<D: Device> Loaded<D> {
         }
     }
 
-    /// What it can be asked, as commands name it.
+    /// The supported tasks, by the names of their commands.
     pub fn tasks(&self) -> Vec<&'static str> {
         match self {
             Self::Decoder(_) | Self::EncoderDecoder(_) => vec!["score", "generate"],
@@ -67,7 +67,7 @@ impl<D: Device> Loaded<D> {
         Work { prompt_tokens: n, completion_tokens: tokens as u64, scored_tokens: 0, operations }
     }
 
-    /// How many token types there are; 0 where token types mean nothing.
+    /// The number of token types; 0 if token types mean nothing.
     pub fn token_types(&self) -> usize {
         match self {
             Self::Encoder(model) => model.encoder.type_vocabulary(),
@@ -75,7 +75,7 @@ impl<D: Device> Loaded<D> {
         }
     }
 
-    /// Operations of encoding a sequence; none for decoders.
+    /// Operations of encoding a sequence; zero for decoders.
     pub fn encoder_operations(&self) -> Operations {
         match self {
             Self::Decoder(_) => Operations::default(),
@@ -86,7 +86,7 @@ impl<D: Device> Loaded<D> {
 }
 
 impl Want {
-    /// As commands name it.
+    /// The name of the command.
     pub fn task(self) -> &'static str {
         match self {
             Self::Labels => "label",

@@ -1,4 +1,4 @@
-//! What the engine asks of an architecture.
+//! The interface between the engine and an architecture.
 //!
 //! ```text
 //!   Encoder          ids --encode--> states                       BERT, RoBERTa, ELECTRA, DeBERTa
@@ -6,8 +6,8 @@
 //!   EncoderDecoder   ids --encode--> states --decode--> hidden    T5
 //! ```
 //!
-//! Hidden states come out normalised, ready for the head, but for every row: the engine gathers the rows it wants, and only
-//! those meet the head.
+//! Hidden states come out normalised, ready for the head. They come out for every row: the engine gathers the wanted
+//! rows, and applies the head to those only.
 
 use hopeval_device::{Device, DeviceError, Packing};
 use std::fmt::Debug;
@@ -21,7 +21,7 @@ pub struct Batch<'a> {
     pub positions: &'a [u32],
     /// Token types (BERT class); empty means 0 everywhere.
     pub type_ids: &'a [u32],
-    /// Which rows belong together, and which rows they attend to.
+    /// Groups rows into sequences, and says which rows each attends to.
     pub packing: &'a Packing,
 }
 
@@ -35,7 +35,7 @@ pub struct Cache<D: Device> {
 }
 
 impl<D: Device> Cache<D> {
-    /// Room for `rows` tokens in each of `layers` layers, `width` numbers a token.
+    /// Reserves room for `rows` tokens in each of `layers` layers, `width` numbers per token.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -45,7 +45,7 @@ impl<D: Device> Cache<D> {
     }
 }
 
-/// A cache and where this batch's tokens go in it.
+/// A cache, and the rows of this batch's tokens in it.
 #[derive(Debug)]
 pub struct Slots<'a, D: Device> {
     /// Written by this pass, then read by it: the batch's spans are rows of the cache.
@@ -63,31 +63,31 @@ pub struct Head<D: Device> {
     pub bias: Option<D::Vector>,
     /// T5 v1.0 multiplies by `d_model^-0.5`; else 1.
     pub scale: f32,
-    /// How many tokens have a logit.
+    /// The number of tokens with a logit.
     pub vocabulary: usize,
 }
 
-/// Sizes that the engine plans with.
+/// Sizes for the engine's planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Layers whose keys and values a cache holds: the decoder's, where there are two stacks.
+    /// Layers in a cache of keys and values; with two stacks, the decoder's.
     pub layers: usize,
     /// Numbers of a hidden state.
     pub hidden: usize,
     /// Numbers of a key, and of a value: `kv_heads * head_dim`.
     pub kv_width: usize,
-    /// The longest sequence; none where positions are relative and unbounded.
+    /// The longest sequence; `None` if positions are relative and unbounded.
     pub max_positions: Option<usize>,
     /// Token ids are below this.
     pub vocabulary: usize,
 }
 
-/// Operations of a forward pass, a multiplication and an addition being two: what is needed when nothing is padded.
+/// Operations of a forward pass without padding. A multiplication and an addition count as two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operations {
     /// For each token, in the matrix products.
     pub per_token: u64,
-    /// For each pair of a query and a key that it sees, over all layers.
+    /// For each visible pair of a query and a key, over all layers.
     pub per_pair: u64,
 }
 
@@ -96,7 +96,7 @@ pub trait Encoder<D: Device>: Debug + Send + Sync {
     /// Sizes; `layers` and `kv_width` are 0.
     fn sizes(&self) -> Sizes;
 
-    /// Token types are below this; 0 where the encoder has none and looks at no [`Batch::type_ids`].
+    /// Token types are below this; 0 if the encoder has no types and ignores [`Batch::type_ids`].
     fn type_vocabulary(&self) -> usize;
 
     /// Operations of [`encode`](Self::encode).
@@ -114,21 +114,21 @@ pub trait Decoder<D: Device>: Debug + Send + Sync {
     /// Sizes.
     fn sizes(&self) -> Sizes;
 
-    /// Operations of [`forward`](Self::forward), the head's left out.
+    /// Operations of [`forward`](Self::forward) without the head.
     fn operations(&self) -> Operations;
 
     /// The head.
     fn head(&self) -> &Head<D>;
 
-    /// Final hidden states `[rows, hidden]`. Without slots the spans are rows of the batch (so a prefix tree needs no cache);
-    /// with slots keys and values go to the cache first, and the spans are its rows.
+    /// Final hidden states `[rows, hidden]`. Without slots the spans are rows of the batch, so a prefix tree needs no
+    /// cache. With slots, keys and values go to the cache first, and the spans are rows of the cache.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
     fn forward(&self, device: &D, batch: &Batch<'_>, slots: Option<Slots<'_, D>>) -> Result<D::Tensor, DeviceError>;
 }
 
-/// Encoder states that decoders attend to.
+/// Encoder states for the decoder's cross-attention.
 #[derive(Debug)]
 pub enum Memory<'a, D: Device> {
     /// States `[rows, hidden]`; keys and values are projected layer by layer and dropped: scoring.
@@ -145,16 +145,16 @@ pub trait EncoderDecoder<D: Device>: Debug + Send + Sync {
     /// Operations of [`encode`](Self::encode).
     fn encoder_operations(&self) -> Operations;
 
-    /// Operations of [`decode`](Self::decode) for its own tokens (self-attention's pairs), the head's left out.
+    /// Operations of [`decode`](Self::decode) for its own tokens (self-attention's pairs), without the head.
     fn decoder_operations(&self) -> Operations;
 
-    /// Operations of projecting (for each encoder token) and attending to (for each pair) the encoder's states.
+    /// Operations of projecting the encoder's states (per encoder token) and of attending to them (per pair).
     fn cross_operations(&self) -> Operations;
 
     /// The head.
     fn head(&self) -> &Head<D>;
 
-    /// The token that every decoder sequence begins with.
+    /// The first token of every decoder sequence.
     fn decoder_start(&self) -> u32;
 
     /// Final encoder states `[rows, hidden]`.
@@ -169,7 +169,7 @@ pub trait EncoderDecoder<D: Device>: Debug + Send + Sync {
     /// [`DeviceError::OutOfMemory`].
     fn project(&self, device: &D, states: &D::Tensor) -> Result<Cache<D>, DeviceError>;
 
-    /// Final decoder states `[rows, hidden]`. `batch` is the decoder's; `cross` has the same query rows, and its spans are
+    /// Final decoder states `[rows, hidden]`. `batch` is the decoder's. `cross` has the same query rows; its spans are
     /// rows of `memory`. Slots as in [`Decoder::forward`].
     ///
     /// # Errors

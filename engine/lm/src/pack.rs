@@ -1,51 +1,51 @@
 //! Packs waiting requests into batches under a token budget, without I/O.
 //!
-//! A [`Packer`] holds what waits and says what runs next; whoever drives it runs the batch and reports back. Nothing is
-//! ever lost: an item leaves once, by [`done`](Packer::done) or by a refusal.
+//! A [`Packer`] holds the waiting items and chooses the next batch. Its caller runs the batch and reports back. An item
+//! leaves exactly once, by [`done`](Packer::done) or by a refusal; items are never lost.
 //!
-//! | event | what happens |
+//! | event | effect |
 //! | --- | --- |
-//! | `push` | the item waits; one that no batch can hold is refused, with both numbers |
+//! | `push` | the item waits; an item larger than every batch is refused, with both numbers |
 //! | `next_batch` | the batch that begins with the oldest item, filled with the items that sort nearest to it |
-//! | `out_of_memory` | the batch waits again, the budget becomes half of what the batch cost; a single item is refused |
-//! | `done` | the batch is forgotten; after many good ones the budget grows again towards what was asked for |
+//! | `out_of_memory` | the batch waits again, the budget becomes half the batch's cost; a single item is refused |
+//! | `done` | the batch is forgotten; after many good ones the budget grows again towards its first value |
 //!
-//! Work-conserving: `next_batch` gives a batch whenever anything waits, and never waits for more to meet.
+//! Work-conserving: `next_batch` gives a batch whenever anything waits, and never waits for more items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a [`Packer`] needs to know of an item.
+/// An item of a [`Packer`].
 pub trait Pack {
     /// Items with near keys share work, or pad one another least: token ids for prefix sharing, lengths elsewhere.
     type Key: Ord + Clone;
 
-    /// Where it sorts.
+    /// Its sort key.
     fn key(&self) -> Self::Key;
 
-    /// What it costs in a batch by itself, in tokens.
+    /// Its cost in a batch by itself, in tokens.
     fn cost(&self) -> usize;
 
-    /// What it adds to a batch that ends with `before`: less than its cost where the two share work.
+    /// Its additional cost in a batch that ends with `before`: less than its own cost if the two share work.
     fn added_cost(&self, before: &Self) -> usize {
         let _ = before;
         self.cost()
     }
 }
 
-/// An item that no batch can hold.
+/// An item too large for every batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request needs {tokens} tokens and a batch holds at most {budget}")]
 pub struct TooLong {
-    /// What it needs.
+    /// The item's cost.
     pub tokens: usize,
-    /// What there is.
+    /// The batch's budget.
     pub budget: usize,
 }
 
-/// Batches that went well before the budget is doubled again.
+/// Successful batches before the budget is doubled again.
 const PATIENCE: u32 = 64;
 
-/// Waiting items, and the batch that is out.
+/// Waiting items, and the batch under way.
 #[derive(Debug)]
 pub struct Packer<T: Pack> {
     /// By arrival, so that the oldest leads the next batch and nothing starves.
@@ -53,23 +53,23 @@ pub struct Packer<T: Pack> {
     /// The same items by key.
     sorted: BTreeSet<(T::Key, u64)>,
     arrivals: u64,
-    /// As asked for.
+    /// The configured budget.
     limit: usize,
-    /// As learnt: at most `limit`.
+    /// The learnt budget: at most `limit`.
     budget: usize,
     good: u32,
 }
 
 impl<T: Pack> Packer<T> {
-    /// Batches of at most `budget` tokens.
+    /// Creates a packer for batches of at most `budget` tokens.
     pub fn new(budget: usize) -> Self {
         Self { waiting: BTreeMap::new(), sorted: BTreeSet::new(), arrivals: 0, limit: budget, budget, good: 0 }
     }
 
-    /// Takes an item.
+    /// Adds an item.
     ///
     /// # Errors
-    /// The item and [`TooLong`], when a batch of it alone would not fit.
+    /// The item and [`TooLong`], if it does not fit a batch alone.
     pub fn push(&mut self, item: T) -> Result<(), (T, TooLong)> {
         let tokens = item.cost();
         if tokens > self.limit {
@@ -80,28 +80,28 @@ impl<T: Pack> Packer<T> {
         Ok(())
     }
 
-    /// How many wait.
+    /// The number of waiting items.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nothing waits.
+    /// True if no item waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// The budget as it stands.
+    /// The current budget.
     pub fn budget(&self) -> usize {
         self.budget
     }
 
-    /// The next batch, in the order of keys; none if nothing waits. It always holds at least one item.
+    /// The next batch, in the order of keys; `None` if nothing waits. A batch holds at least one item.
     pub fn next_batch(&mut self) -> Option<Vec<(u64, T)>> {
         let oldest = self.waiting.first_key_value()?;
         let start = (oldest.1.key(), *oldest.0);
         let mut chosen = vec![start.clone()];
         let mut cost = oldest.1.cost();
-        // Upwards from the oldest, then downwards: what sorts near it shares most with it.
+        // Upwards from the oldest, then downwards: its neighbours share most with it.
         for up in [true, false] {
             let mut before = start.1;
             let candidates: Box<dyn Iterator<Item = &(T::Key, u64)>> = if up {
@@ -124,7 +124,7 @@ impl<T: Pack> Packer<T> {
         Some(chosen.into_iter().map(|entry| (entry.1, self.take(&entry))).collect())
     }
 
-    /// A batch went well.
+    /// Records a successful batch.
     pub fn done(&mut self) {
         self.good += 1;
         if self.good >= PATIENCE && self.budget < self.limit {
@@ -133,7 +133,8 @@ impl<T: Pack> Packer<T> {
         }
     }
 
-    /// A batch ran out of memory: it waits again, in its old place, and batches become smaller. An item that was alone comes back.
+    /// Records a batch that ran out of memory: its items wait again, in their old places, and batches become smaller.
+    /// Returns the item if it was alone.
     pub fn out_of_memory(&mut self, batch: Vec<(u64, T)>) -> Option<T> {
         self.good = 0;
         let mut batch = batch;
@@ -146,7 +147,7 @@ impl<T: Pack> Packer<T> {
         None
     }
 
-    /// Items of a batch that did not run wait again, in their old places.
+    /// Puts items of a batch that did not run back to their old places.
     pub fn put_back(&mut self, batch: Vec<(u64, T)>) {
         batch.into_iter().for_each(|(arrival, item)| self.wait(arrival, item));
     }
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_runs_out_halves_the_budget_and_a_lone_item_comes_back() {
+    fn out_of_memory_halves_the_budget_and_returns_a_lone_item() {
         let mut packer = Packer::new(8);
         for _ in 0..4 {
             packer.push(Sized(2)).unwrap();
@@ -217,7 +218,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever runs out of memory and whenever: every item leaves exactly once, and no batch exceeds the budget.
+        /// Memory may run out for any batch at any time: every item leaves exactly once, and no batch exceeds the
+        /// budget.
         #[test]
         fn every_item_leaves_once(
             sizes in prop::collection::vec(1usize..40, 1..60),

@@ -1,4 +1,4 @@
-//! Lays sequences out as a forest of shared prefixes, so that a token that many sequences begin with is computed once.
+//! Lays sequences out as a forest of shared prefixes, to compute a token once for all sequences with the same prefix.
 //!
 //! ```text
 //!   d d d i i q q          d d d --+-- i i --+-- q q
@@ -6,7 +6,7 @@
 //!   d d d j q                      +-- j q
 //! ```
 //!
-//! Exact for causal models only: a token's state depends on what stands before it, and that is the path to the root.
+//! Exact for causal models only: a token's state depends on the tokens before it, and these are the path to the root.
 
 use hopeval_device::Packing;
 
@@ -19,11 +19,11 @@ pub struct Forest {
     pub positions: Vec<u32>,
     /// One packed "sequence" for each node of the forest; its spans are its ancestors' rows and its own.
     pub packing: Packing,
-    /// For each sequence that was given, the row of each of its tokens.
+    /// For each input sequence, the row of each of its tokens.
     pub rows: Vec<Vec<u32>>,
 }
 
-/// A node whose rows are laid out: tokens `start..end` of every sequence that runs through it.
+/// A laid-out node: tokens `start..end` of all sequences that run through it.
 struct Node {
     end: usize,
     first_row: u32,
@@ -31,7 +31,7 @@ struct Node {
 }
 
 impl Forest {
-    /// Lays `sequences` out; neighbours share their common prefix, so they should come in lexicographic order.
+    /// Lays `sequences` out. Neighbours share their common prefix, so sort them in lexicographic order first.
     pub fn of(sequences: &[&[u32]]) -> Self {
         let mut forest = Self { packing: Packing::new(), ..Self::default() };
         let shared = sequences.windows(2).map(|pair| common_prefix(pair[0], pair[1])).collect::<Vec<_>>();
@@ -55,7 +55,7 @@ impl Forest {
         forest
     }
 
-    /// Lays `sequences` out one after the other, sharing nothing.
+    /// Lays `sequences` out one after the other, without sharing.
     pub fn flat(sequences: &[&[u32]]) -> Self {
         let mut forest = Self { packing: Packing::new(), ..Self::default() };
         for sequence in sequences {
@@ -76,7 +76,8 @@ impl Forest {
     }
 }
 
-/// Where sequences that follow part from this one, ascending: the running minima of the common prefixes, above `from`.
+/// The ends of the prefixes shared with later sequences, ascending: the running minima of the common prefixes, above
+/// `from`.
 fn leaving_points(shared: &[usize], from: usize, length: usize) -> Vec<usize> {
     let mut points = Vec::new();
     let mut lowest = length;
@@ -93,7 +94,7 @@ fn leaving_points(shared: &[usize], from: usize, length: usize) -> Vec<usize> {
     points
 }
 
-/// How many tokens two sequences begin with alike.
+/// The length of the longest common prefix of two sequences.
 pub fn common_prefix(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
@@ -113,7 +114,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_sequence_is_its_path(mut sequences in prop::collection::vec(prop::collection::vec(0u32..3, 1..9), 1..12)) {
+        fn every_sequence_is_its_path(
+            mut sequences in prop::collection::vec(prop::collection::vec(0u32..3, 1..9), 1..12)
+        ) {
             sequences.sort();
             let given = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
             let forest = Forest::of(&given);
@@ -122,10 +125,10 @@ mod tests {
                 prop_assert_eq!(&rows.iter().map(|r| forest.ids[*r as usize]).collect::<Vec<_>>(), sequence);
                 unique.extend((1..=sequence.len()).map(|n| sequence[..n].to_vec()));
             }
-            // Sorted sequences share all that they can.
+            // Sorted sequences share as much as possible.
             prop_assert_eq!(forest.ids.len(), unique.len());
             prop_assert_eq!(forest.packing.rows(), forest.ids.len());
-            // What a row attends to is the path that leads to it.
+            // A row attends to the path from the root to the row.
             for node in 0..forest.packing.len() {
                 let keys = forest.packing.keys(node).iter().flat_map(|&(s, n)| s..s + n).collect::<Vec<_>>();
                 let last = *keys.last().unwrap();

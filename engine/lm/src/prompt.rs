@@ -6,10 +6,10 @@
 //!                              '------ next overflow rule --'      (none left: refused, with both numbers)
 //! ```
 //!
-//! The ids are those of the joined text, special tokens included, so a prompt that was not cut is what the model would read of one
-//! string. Rules are applied in order, each as little as makes the whole fit; a part that no rule names is whole, or the prompt is
-//! refused. The types mirror the protocol's prompts (`hopeval-methods`), whose passages are already texts here and whose roles
-//! completion models ignore.
+//! The ids are those of the joined text, special tokens included: an uncut prompt reads like one string. Rules are
+//! applied in order, each only until the whole fits. A part without a rule stays whole, or the prompt is refused. The
+//! types mirror the protocol's prompts (`hopeval-methods`). Here passages are texts already, and there are no roles,
+//! because completion models ignore them.
 
 mod assemble;
 
@@ -20,30 +20,30 @@ use crate::tokenise::TokeniseError;
 /// A prompt in parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompt {
-    /// In order; nothing is put between them.
+    /// In order, joined without separators.
     pub parts: Vec<Part>,
-    /// Most tokens of the whole, special ones included; none for what the model takes.
+    /// Tokens of the whole at most, special ones included; `None` means the model's limit.
     pub budget: Option<usize>,
-    /// What to do, in order, until the whole fits.
+    /// The rules to apply, in order, until the whole fits.
     pub overflow: Vec<Overflow>,
 }
 
 /// One part of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// What stands there.
+    /// The part's text.
     pub text: String,
-    /// Cuts this part from the right, whatever the budget: to tokens of the part alone, which are then decoded (PromptRank's
-    /// `max_doc_len`), or to words.
+    /// Cuts this part from the right, whatever the budget. A limit in tokens counts the part's tokens alone; the kept
+    /// ones are decoded (PromptRank's `max_doc_len`). The other limit counts words.
     pub truncate: Option<Limit>,
 }
 
 /// A length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Of the model's tokenizer.
+    /// Tokens of the model's tokenizer.
     Tokens(usize),
-    /// Between white space.
+    /// Words between white space.
     Words(usize),
 }
 
@@ -59,13 +59,13 @@ pub enum Overflow {
     Cut {
         /// Index in [`Prompt::parts`].
         part: usize,
-        /// What remains at least.
+        /// The minimal rest.
         to: Limit,
     },
 }
 
 impl Overflow {
-    /// The part that the rule is about.
+    /// The index of the rule's part.
     pub const fn part(self) -> usize {
         match self {
             Self::Drop { part } | Self::Cut { part, .. } => part,
@@ -73,18 +73,18 @@ impl Overflow {
     }
 }
 
-/// A prompt as the model reads it.
+/// A prompt in token ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembled {
     /// Token ids.
     pub ids: Vec<u32>,
-    /// What is left of each part.
+    /// The text left of each part.
     pub texts: Vec<String>,
-    /// What became of the parts.
+    /// The changes to the parts.
     pub report: PromptReport,
 }
 
-/// What became of a prompt when it was put together.
+/// The changes to a prompt's parts during assembly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptReport {
     /// Tokens of the whole, special ones included.
@@ -95,26 +95,26 @@ pub struct PromptReport {
     pub cut: Vec<(usize, usize)>,
 }
 
-/// Why a prompt was not put together.
+/// The reason for the failure of an assembly.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// It does not fit, whatever the rules allow.
+    /// It does not fit even after all rules.
     #[error("the prompt has {tokens} tokens after its overflow rules, and {budget} fit")]
     TooLong {
-        /// Tokens left when all rules were applied.
+        /// Tokens left after all rules.
         tokens: usize,
-        /// Tokens that fit.
+        /// Tokens allowed.
         budget: usize,
     },
-    /// A rule is about a part that does not exist.
+    /// A rule names a missing part.
     #[error("an overflow rule names part {part}; the prompt has {parts}, counted from 0")]
     NoPart {
         /// The rule's part.
         part: usize,
-        /// How many there are.
+        /// The number of parts.
         parts: usize,
     },
-    /// The tokenizer does not do it.
+    /// The tokenizer failed.
     #[error(transparent)]
     Tokenise(#[from] TokeniseError),
 }

@@ -1,4 +1,4 @@
-//! What the engine is asked, in token ids, and what it answers.
+//! The engine's requests, in token ids, and its answers.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ pub type Ids = Arc<[u32]>;
 pub enum Request {
     /// The log-likelihood of a target after a prompt.
     Score(Score),
-    /// Everything a checkpoint's heads say of one sequence.
+    /// Outputs of a checkpoint's heads for one sequence.
     Encode(Encode),
     /// A continuation.
     Generate(Generate),
 }
 
 impl Request {
-    /// The score that this asks for.
+    /// The score request; panics for another kind.
     pub(crate) fn as_score(&self) -> &Score {
         match self {
             Self::Score(score) => score,
@@ -25,7 +25,7 @@ impl Request {
         }
     }
 
-    /// The encoding that this asks for.
+    /// The encoding request; panics for another kind.
     pub(crate) fn as_encode(&self) -> &Encode {
         match self {
             Self::Encode(encode) => encode,
@@ -33,7 +33,7 @@ impl Request {
         }
     }
 
-    /// The continuation that this asks for.
+    /// The generation request; panics for another kind.
     pub(crate) fn as_generate(&self) -> &Generate {
         match self {
             Self::Generate(generate) => generate,
@@ -45,7 +45,7 @@ impl Request {
 /// Asks for the log-likelihood of `target` after `prompt`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
-    /// What stands before the target; for encoder-decoders, what the encoder reads.
+    /// The tokens before the target; for encoder-decoders, the encoder's input.
     pub prompt: Ids,
     /// At least one token.
     pub target: Ids,
@@ -53,25 +53,25 @@ pub struct Score {
     pub temperatures: Vec<f32>,
 }
 
-/// Asks for what an encoder's heads say of a sequence.
+/// Asks for outputs of an encoder's heads for a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encode {
     /// With special tokens.
     pub ids: Ids,
-    /// As many as `ids`, or none.
+    /// As many as `ids`, or empty.
     pub type_ids: Ids,
-    /// What is wanted.
+    /// The wanted output.
     pub want: Want,
 }
 
-/// Results of an encoder.
+/// Outputs of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Want {
     /// Token and sequence logits, as far as the checkpoint has the heads.
     Labels,
     /// Sequence logits.
     Logits,
-    /// Start and end logits, and the rank head's where there is one.
+    /// Start and end logits, and the rank head's logit if there is one.
     Span,
     /// The mean of the tokens' states.
     Mean,
@@ -82,39 +82,39 @@ pub enum Want {
 /// Asks for a continuation of a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generate {
-    /// For encoder-decoders, what the encoder reads.
+    /// For encoder-decoders, the encoder's input.
     pub prompt: Ids,
     /// At most this many tokens.
     pub max_tokens: usize,
-    /// How a token is chosen.
+    /// The rule for choosing tokens.
     pub sampling: Sampling,
     /// The text ends before the first of these; needs a tokenizer.
     pub stop: Vec<String>,
-    /// Tokens that end it: the model's own; empty to ignore them.
+    /// Tokens that end the continuation: the model's own; empty to ignore them.
     pub ends: Vec<u32>,
 }
 
-/// How a token is chosen from its logits.
+/// The rule for choosing a token from its logits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
     /// The highest logit; the lowest id of equals.
     Greedy,
-    /// Drawn, as transformers does it: temperature, then top-k, then top-p.
+    /// Drawn as in transformers: temperature, then top-k, then top-p.
     Sample {
         /// Finite and positive.
         temperature: f32,
         /// The highest `top_k` tokens; 0 for all.
         top_k: usize,
-        /// The fewest highest tokens that hold this probability; 1 for all.
+        /// The fewest highest tokens with this probability together; 1 for all.
         top_p: f32,
-        /// Fixes the draw.
+        /// The seed of the draw.
         seed: u64,
         /// Numbers independent samples of one prompt.
         draw: u32,
     },
 }
 
-/// What came out.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// For [`Request::Score`].
@@ -125,24 +125,24 @@ pub enum Answer {
     Generated(Generated),
 }
 
-/// Rows from which any temperature's log-probabilities follow.
+/// Rows for computing the log-probabilities at any temperature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scored {
     /// The logit of each target token.
     pub target_logits: Vec<f32>,
-    /// For each temperature that was asked for, in that order, one log-sum-exp for each target token.
+    /// For each requested temperature, in the order of the request, one log-sum-exp for each target token.
     pub log_sum_exps: Vec<Vec<f32>>,
 }
 
 impl Scored {
-    /// Log-probabilities of the target's tokens at the `t`-th of the `temperatures` that were asked for.
+    /// Log-probabilities of the target's tokens at the `t`-th of the requested temperatures.
     pub fn log_probs(&self, t: usize, temperature: f32) -> Vec<f32> {
         let at = |(logit, sum): (&f32, &f32)| logit / temperature - sum;
         self.target_logits.iter().zip(&self.log_sum_exps[t]).map(at).collect()
     }
 }
 
-/// What an encoder's heads said; empty where not asked for, or where the checkpoint has no such head.
+/// Outputs of an encoder's heads; empty if not requested, or if the checkpoint has no such head.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Encoded {
     /// `[tokens][labels]`.
@@ -166,30 +166,30 @@ pub struct Generated {
     pub ids: Vec<u32>,
     /// Log-probability of each of `ids`, at temperature 1 over the whole vocabulary.
     pub log_probs: Vec<f32>,
-    /// Why it ended.
+    /// The reason for its end.
     pub finish: Finish,
 }
 
-/// Why a continuation ended.
+/// The reason for the end of a continuation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// One of its ends came.
+    /// The model chose one of the end tokens.
     End,
-    /// A stop string came; the text is to be cut before it.
+    /// The text contains a stop string; the caller cuts the text before it.
     Stop,
-    /// As many tokens as allowed.
+    /// It has the allowed number of tokens.
     Length,
 }
 
-/// The work that a request needs alone, whatever was shared: deterministic.
+/// The work of a request alone, as if nothing were shared: deterministic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Tokens read.
+    /// Prompt tokens.
     pub prompt_tokens: u64,
-    /// Tokens written.
+    /// Generated tokens.
     pub completion_tokens: u64,
     /// Target tokens scored.
     pub scored_tokens: u64,
-    /// Floating-point operations when nothing is padded and logits are taken where they are needed.
+    /// Floating-point operations without padding, with logits only for the needed rows.
     pub operations: u64,
 }

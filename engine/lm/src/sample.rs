@@ -1,11 +1,11 @@
 //! Chooses the next token from its logits: greedily, or drawn from a seed.
 //!
-//! A draw is a function of (seed, draw, position in the continuation) and of the logits: it depends neither on the batch nor
-//! on what was generated beside it.
+//! A draw is a function of (seed, draw, position in the continuation) and of the logits. It depends neither on the
+//! batch nor on other continuations.
 
 use crate::request::Sampling;
 
-/// The logits were not all numbers, so nothing can be chosen.
+/// A logit is not a number, so no token can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model gave a logit that is not a number")]
 pub struct NotANumber;
@@ -37,7 +37,7 @@ pub fn choose(logits: &[f32], sampling: &Sampling, position: usize) -> Result<Ch
     Ok(Chosen { id, log_prob: (f64::from(logits[id as usize]) - log_sum_exp(logits)) as f32 })
 }
 
-/// The highest logit's token, the lowest id of equals.
+/// The token with the highest logit, the lowest id of equals.
 fn best(logits: &[f32]) -> u32 {
     let mut best = 0;
     for (id, logit) in logits.iter().enumerate() {
@@ -53,8 +53,8 @@ fn log_sum_exp(logits: &[f32]) -> f64 {
     highest + logits.iter().map(|l| (f64::from(*l) - highest).exp()).sum::<f64>().ln()
 }
 
-/// Tokens that may be drawn with their unnormalised probabilities, in the order of ids. As transformers' logits processors:
-/// temperature, then the `top_k` highest, then the fewest of those that hold `top_p` of their probability.
+/// The tokens that may be drawn, with their unnormalised probabilities, in the order of ids. As in transformers' logits
+/// processors: temperature, then the `top_k` highest, then the fewest of those with `top_p` of their probability.
 fn truncate(logits: &[f32], temperature: f32, top_k: usize, top_p: f32) -> Vec<(u32, f64)> {
     let highest = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     let weight = |logit: f32| ((f64::from(logit) - highest) / f64::from(temperature)).exp();
@@ -77,7 +77,7 @@ fn truncate(logits: &[f32], temperature: f32, top_k: usize, top_p: f32) -> Vec<(
     kept
 }
 
-/// The token at the quantile `at` of the cumulated weights.
+/// The token at the quantile `at` of the cumulative weights.
 fn pick(kept: &[(u32, f64)], at: f64) -> u32 {
     let total = kept.iter().map(|(_, w)| w).sum::<f64>();
     let mut cumulated = 0.0;

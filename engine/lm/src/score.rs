@@ -1,8 +1,8 @@
 //! Scores targets after prompts: logits at target positions only, nothing computed twice within a batch.
 //!
-//! A decoder reads `prompt + target` without its last token, laid out as a [`Forest`]; the rows that predict a target token meet
-//! the head, and no other does. An encoder-decoder encodes each prompt that is not in the pool once, and decodes every target
-//! over the pooled states.
+//! A decoder reads `prompt + target` without its last token, laid out as a [`Forest`]. The head is applied only to the
+//! rows that predict a target token. An encoder-decoder encodes each prompt outside the pool once, and decodes every
+//! target over the pooled states.
 
 use crate::model::{Batch, Decoder, EncoderDecoder, Head, Memory, Operations};
 use crate::prefix::Forest;
@@ -11,22 +11,22 @@ use crate::states::StatesPool;
 use hopeval_device::{Device, DeviceError, LogProbs, Packing};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Results of a batch, in its order, and how many tokens were really computed.
+/// Results of a batch, in its order, and the number of computed tokens.
 #[derive(Debug)]
 pub struct Batched<T> {
     /// One for each request.
     pub results: Vec<T>,
-    /// Rows that went through the model.
+    /// Rows computed by the model.
     pub computed_tokens: u64,
 }
 
-/// What a decoder reads to score a target: all but the last token, which predicts nothing that is asked for.
+/// The decoder's input for scoring a target: all but the last token, because its prediction is not needed.
 pub fn decoder_sequence(score: &Score) -> Vec<u32> {
     let target = &score.target[..score.target.len() - 1];
     [&score.prompt[..], target].concat()
 }
 
-/// Scores with a causal decoder. With `share` requests should come sorted by [`decoder_sequence`], so that prefixes meet.
+/// Scores with a causal decoder. With `share`, requests should come sorted by [`decoder_sequence`] to share prefixes.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`].
@@ -48,7 +48,7 @@ pub fn with_decoder<D: Device>(
     Ok(Batched { results, computed_tokens: forest.ids.len() as u64 })
 }
 
-/// Scores with an encoder-decoder, over the pool's states where they are there.
+/// Scores with an encoder-decoder, over the pool's states if they are there.
 ///
 /// # Errors
 /// [`DeviceError::OutOfMemory`].
@@ -80,11 +80,11 @@ pub(crate) struct Encoded<'a, D: Device> {
     pub(crate) states: D::Tensor,
     /// Each prompt's `(first row, rows)`.
     pub(crate) spans: BTreeMap<&'a Ids, (u32, u32)>,
-    /// Tokens that were not in the pool.
+    /// Tokens outside the pool.
     pub(crate) computed: u64,
 }
 
-/// Encodes those prompts that the pool does not hold, and gathers the states of all.
+/// Encodes the prompts outside the pool, and gathers the states of all.
 pub(crate) fn encode<'a, D: Device>(
     device: &D,
     model: &dyn EncoderDecoder<D>,
@@ -121,7 +121,7 @@ pub(crate) fn encode<'a, D: Device>(
     Ok(Encoded { states: pool.gather(device, &gathered)?, spans, computed: fresh.ids.len() as u64 })
 }
 
-/// Packed sequences in the making.
+/// Packed sequences during their construction.
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
     pub(crate) ids: Vec<u32>,
@@ -131,7 +131,7 @@ pub(crate) struct Sequences {
 }
 
 impl Sequences {
-    /// Adds a sequence that attends to itself.
+    /// Adds a sequence with attention to itself only.
     pub(crate) fn push(&mut self, ids: impl IntoIterator<Item = u32>) {
         let start = self.ids.len();
         self.ids.extend(ids);
@@ -140,19 +140,19 @@ impl Sequences {
         self.packing.get_or_insert_with(Packing::new).push(length, [(start as u32, length as u32)]);
     }
 
-    /// As a model takes it.
+    /// The batch for a model.
     pub(crate) fn batch(&self) -> Batch<'_> {
         let packing = self.packing.as_ref().expect("at least one sequence; this is a bug");
         Batch { ids: &self.ids, positions: &self.positions, type_ids: &self.type_ids, packing }
     }
 
-    /// How they lie.
+    /// The layout of the sequences.
     pub(crate) fn packing(&self) -> &Packing {
         self.packing.as_ref().expect("at least one sequence; this is a bug")
     }
 }
 
-/// Meets `hidden`, one row for each target token of all requests, with the head.
+/// Applies the head to `hidden`, one row for each target token of all requests.
 fn head_rows<D: Device>(
     device: &D,
     head: &Head<D>,
@@ -187,7 +187,7 @@ pub(crate) fn head_operations<D: Device>(head: &Head<D>, hidden: usize, rows: us
     2 * hidden as u64 * head.vocabulary as u64 * rows as u64
 }
 
-/// Operations of `queries` tokens that follow `before` others, each seeing all before it.
+/// Operations of `queries` tokens after `before` others; each attends to all tokens before it.
 pub(crate) fn causal_operations(operations: Operations, before: usize, queries: usize) -> u64 {
     let (before, queries) = (before as u64, queries as u64);
     queries * operations.per_token + (queries * before + queries * (queries + 1) / 2) * operations.per_pair

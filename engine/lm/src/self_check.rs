@@ -1,61 +1,62 @@
 //! Answers a sample again in other batches and compares, bit by bit: is the engine batch-invariant on this machine?
 //!
-//! The first pass asks one request at a time. Each later pass shuffles the sample, asks for all at once, and batches under
-//! another budget, on another number of threads. Within a numerics class nothing may differ.
+//! The first pass submits one request at a time. Each later pass shuffles the sample, submits all requests at once, and
+//! uses another batch budget and another number of threads. Within a numerics class all bits must be equal.
 
 use crate::engine::{Engine, Options, Refusal};
 use crate::request::{Answer, Request};
 use crate::sample::splitmix;
 
-/// How one pass is batched.
+/// The batching of one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// How the engine batches.
+    /// The engine's options.
     pub options: Options,
     /// Threads of the device.
     pub threads: usize,
-    /// Orders the sample; 0 leaves it as it is, one request at a time.
+    /// The seed of the sample's order; 0 keeps the order, one request at a time.
     pub shuffle: u64,
 }
 
-/// What a pass gave, compared with the first.
+/// A pass compared with the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Difference {
     /// Numbers compared.
     pub compared: u64,
-    /// Those that differ in any bit.
+    /// Numbers that differ in any bit.
     pub differing: u64,
     /// The largest absolute difference.
     pub largest: f64,
-    /// Pairs of requests whose order by their main number is another.
+    /// Pairs of requests with another order by their main number.
     pub rank_flips: u64,
-    /// Requests that were refused in one pass only, or for another reason.
+    /// Requests refused in one pass only, or for another reason.
     pub other_outcomes: u64,
 }
 
 impl Difference {
-    /// Whether everything was the same.
+    /// True if the passes were equal.
     pub fn is_none(&self) -> bool {
         self.differing == 0 && self.rank_flips == 0 && self.other_outcomes == 0
     }
 }
 
-/// The variants that a check runs through: `passes` of them, from a seed.
+/// The variants of a check: `passes` of them, from a seed.
 pub fn variants(options: Options, threads: usize, passes: u64, longest: usize) -> Vec<Variant> {
     let pass = |n: u64| {
         let room = options.batch_tokens.max(longest);
         let span = (room - longest) as u64 + 1;
-        // From batches that hold little more than the longest request up to full ones.
+        // From little more than the longest request up to full batches.
         let batch_tokens = longest + (splitmix(n) % span) as usize;
         Variant { options: Options { batch_tokens, ..options }, threads: 1 + (n as usize) % threads.max(1), shuffle: n }
     };
     (1..=passes).map(pass).collect()
 }
 
-/// Runs the sample through the first pass and all variants; one [`Difference`] for each of these. `open` starts an engine.
+/// Runs the sample through the first pass and all variants. Returns one [`Difference`] per variant. `open` starts an
+/// engine.
 ///
 /// # Errors
-/// What `open` says.
+/// The errors of `open`.
 pub fn check<E>(
     sample: &[Request],
     variants: &[Variant],
@@ -109,7 +110,7 @@ fn mean(numbers: &[f32]) -> f64 {
     numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / numbers.len().max(1) as f64
 }
 
-/// Everything that a request was answered with, as numbers.
+/// All numbers of an answer.
 fn numbers(answer: &Answer) -> Vec<f32> {
     match answer {
         Answer::Scored(scored) => {
@@ -126,7 +127,7 @@ fn numbers(answer: &Answer) -> Vec<f32> {
     }
 }
 
-/// Fisher and Yates, from a seed.
+/// Shuffles by Fisher and Yates, from a seed.
 fn shuffled(length: usize, seed: u64) -> Vec<usize> {
     let mut order = (0..length).collect::<Vec<_>>();
     for n in (1..length).rev() {

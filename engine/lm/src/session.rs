@@ -12,22 +12,22 @@ use hopeval_device::Device;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder's model at work.
+/// An opened model folder.
 #[derive(Debug)]
 pub struct Session {
-    /// Where it came from.
+    /// The folder.
     pub folder: PathBuf,
     /// Answers requests.
     pub engine: Engine,
-    /// None where the folder has none: token ids still work.
+    /// `None` if the folder has no tokenizer: token ids still work.
     pub tokenizer: Option<Arc<Tokenizer>>,
-    /// What the model is.
+    /// The family of the model.
     pub family: Family,
     /// Names of the token classifier's labels; empty without one.
     pub token_labels: Arc<[String]>,
     /// Names of the sequence classifier's labels; empty without one.
     pub sequence_labels: Arc<[String]>,
-    /// Token types of the model; 0 or 1 where they mean nothing.
+    /// Token types of the model; 0 or 1 if they mean nothing.
     pub token_types: usize,
     /// Tokens that end a continuation.
     pub ends: Vec<u32>,
@@ -55,7 +55,8 @@ impl Session {
                 Loaded::Encoder(WithHeads { encoder: architectures::open_encoder(&checkpoint, &device)?, heads })
             }
         };
-        // What opening takes is no request's: the first batch pays for itself alone, and a device that was lost says so here.
+        // Opening belongs to no request. The first batch must pay for itself alone, and a device lost until now is an
+        // error here.
         device.finish()?;
         let (ends, token_types) = (ends(&checkpoint)?, model.token_types());
         let detokenise = tokenizer
@@ -66,7 +67,7 @@ impl Session {
         Ok(Self { folder, engine, tokenizer, family, token_labels, sequence_labels, token_types, ends })
     }
 
-    /// The tokenizer, for a request that is text.
+    /// The tokenizer, for a request with text.
     ///
     /// # Errors
     /// [`TokeniseError::Absent`].
@@ -75,7 +76,7 @@ impl Session {
     }
 }
 
-/// `eos_token_id` of `generation_config.json`, or of `config.json`: one, several or none, as transformers reads it.
+/// `eos_token_id` of `generation_config.json`, or of `config.json`: one, several or none, as in transformers.
 fn ends(checkpoint: &Checkpoint) -> Result<Vec<u32>, LmError> {
     let path = checkpoint.folder().join("generation_config.json");
     let generation = match std::fs::read(&path) {

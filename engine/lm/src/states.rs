@@ -1,13 +1,14 @@
-//! A bounded pool of encoder states, so that a prompt is encoded once for all the targets that follow it.
+//! A bounded pool of encoder states, to encode a prompt once for all its targets.
 //!
-//! PromptRank's encoder reads the path and not the question (Khalifa et al. 2023, section 2.2), so one encoding serves every
-//! question that considers the path. States lie in one tensor; a prompt's rows need not be neighbours, since batches gather them.
+//! PromptRank's encoder reads the path and not the question (Khalifa et al. 2023, section 2.2), so one encoding serves
+//! every question with the path. States lie in one tensor. A prompt's rows need not be neighbours, since batches gather
+//! them.
 
 use crate::request::Ids;
 use hopeval_device::{Columns, Device, DeviceError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Encoder states of prompts that were seen lately.
+/// Encoder states of the most recently used prompts.
 #[derive(Debug)]
 pub struct StatesPool<D: Device> {
     states: D::Tensor,
@@ -25,7 +26,7 @@ struct Entry {
 }
 
 impl<D: Device> StatesPool<D> {
-    /// Room for `rows` tokens.
+    /// Reserves room for `rows` tokens.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -39,7 +40,7 @@ impl<D: Device> StatesPool<D> {
         })
     }
 
-    /// The rows of a prompt's states, if they are there; counts as a use.
+    /// The rows of a prompt's states, if the pool holds them; counts as a use.
     pub fn find(&mut self, prompt: &Ids) -> Option<Vec<u32>> {
         let entry = self.entries.get_mut(prompt)?;
         self.uses += 1;
@@ -49,8 +50,8 @@ impl<D: Device> StatesPool<D> {
         Some(entry.rows.clone())
     }
 
-    /// Rows for the states of a prompt that is not there; the least recently used prompts but those of `keep` make room.
-    /// None if they do not suffice.
+    /// Reserves rows for the states of a new prompt. The least recently used prompts outside `keep` make room. `None`
+    /// if their rows do not suffice.
     pub fn make_room(&mut self, prompt: &Ids, keep: &BTreeSet<Ids>) -> Option<Vec<u32>> {
         let wanted = prompt.len();
         let mut leaving = Vec::new();
@@ -79,7 +80,7 @@ impl<D: Device> StatesPool<D> {
         Some(rows)
     }
 
-    /// Forgets a prompt whose states were never stored.
+    /// Drops a prompt without stored states.
     pub fn forget(&mut self, prompt: &Ids) {
         if let Some(entry) = self.entries.remove(prompt) {
             self.by_use.remove(&entry.used);
@@ -87,7 +88,7 @@ impl<D: Device> StatesPool<D> {
         }
     }
 
-    /// Forgets every prompt.
+    /// Drops every prompt.
     pub fn clear(&mut self) {
         self.by_use.clear();
         self.free.extend(self.entries.drain().flat_map(|(_, entry)| entry.rows));
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_makes_room_and_the_batch_in_hand_stays() {
+    fn least_recently_used_prompts_make_room_and_kept_ones_stay() {
         let mut pool = StatesPool::<Reference>::reserve(&Reference, 6, 1).unwrap();
         let (a, b, c) = (ids(&[1, 1]), ids(&[2, 2]), ids(&[3, 3, 3]));
         let keep = BTreeSet::new();

@@ -6,8 +6,8 @@
 //!   ids -------------> text
 //! ```
 //!
-//! A folder may have no tokenizer, for requests may come as ids: that is an error only when a text comes. Special tokens are known by
-//! role, and a role that the folder does not fill is an error of the request that needs it.
+//! A folder may have no tokenizer, for requests may come as ids: the first text gives an error then. Special tokens are
+//! known by role. A missing role is an error of the request with that role.
 
 mod cache;
 mod special;
@@ -23,16 +23,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokenizers::{Encoding, Tokenizer as Inner};
 
-/// A token and the bytes of its text that it covers.
+/// A token and its bytes in the text.
 pub(crate) type Span = (u32, Option<(usize, usize)>);
 
-/// Bytes of texts and ids that a tokenizer remembers.
+/// Bytes of texts and ids in a tokenizer's cache.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// Why there are no ids, or no text.
+/// The reason for a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum TokeniseError {
-    /// The folder has no tokenizer, and text came.
+    /// The folder has no tokenizer, and a request has text.
     #[error(
         "{}: no tokenizer.json, so texts cannot be read\n\
          hint: hopeval model import makes one of spiece.model, vocab.json or vocab.txt; or give token ids",
@@ -42,12 +42,12 @@ pub enum TokeniseError {
         /// The model's folder.
         folder: PathBuf,
     },
-    /// A file of the tokenizer is not readable.
+    /// A file of the tokenizer is unreadable.
     #[error("{}: not a tokenizer", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         #[source]
         source: tokenizers::Error,
     },
@@ -60,21 +60,21 @@ pub enum TokeniseError {
     NoSpecial {
         /// The model's folder.
         folder: PathBuf,
-        /// Which.
+        /// The role.
         role: Role,
     },
-    /// A text or ids that the tokenizer fails on.
+    /// The tokenizer failed on a text or on ids.
     #[error("{}: the tokenizer fails", folder.display())]
     Failed {
         /// The model's folder.
         folder: PathBuf,
-        /// What it says.
+        /// The tokenizer's error.
         #[source]
         source: tokenizers::Error,
     },
 }
 
-/// A text or a pair of texts as a model reads it.
+/// A tokenised text or pair of texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
     /// Token ids.
@@ -83,7 +83,7 @@ pub struct Encoded {
     pub type_ids: Vec<u32>,
     /// Characters `(from, to)` of each token in its own text; `(0, 0)` for special tokens.
     pub offsets: Vec<(usize, usize)>,
-    /// The tokens of the second text of a pair, special tokens left out; all but special ones where there is no pair.
+    /// The tokens of the second text of a pair, without special tokens; for a single text, all but the special ones.
     pub second: Range<usize>,
 }
 
@@ -101,12 +101,12 @@ impl Tokenizer {
     /// The tokenizer of a folder.
     ///
     /// # Errors
-    /// [`TokeniseError::Absent`] without `tokenizer.json`, [`TokeniseError::Format`] for a file that is not what its name says.
+    /// [`TokeniseError::Absent`] without `tokenizer.json`, [`TokeniseError::Format`] for a file of another format.
     pub fn open(folder: &Path) -> Result<Self, TokeniseError> {
         Self::open_if_there(folder)?.ok_or_else(|| TokeniseError::Absent { folder: folder.to_owned() })
     }
 
-    /// As [`open`](Self::open); none where the folder has no `tokenizer.json`.
+    /// As [`open`](Self::open); `None` if the folder has no `tokenizer.json`.
     ///
     /// # Errors
     /// [`TokeniseError::Format`].
@@ -117,7 +117,7 @@ impl Tokenizer {
         }
         let mut inner =
             Inner::from_file(&path).map_err(|source| TokeniseError::Format { path: path.clone(), source })?;
-        // Lengths are the engine's matter: what a file was saved with must not cut or pad in silence.
+        // The engine decides about lengths: saved truncation and padding must not apply in silence.
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|source| TokeniseError::Format { path, source })?;
         let settings = special::read(&folder.join("tokenizer_config.json"))?;
@@ -140,7 +140,7 @@ impl Tokenizer {
         self.specials.get(role).ok_or_else(|| TokeniseError::NoSpecial { folder: self.folder.clone(), role })
     }
 
-    /// The token that ends a text.
+    /// The token for the end of a text.
     ///
     /// # Errors
     /// [`TokeniseError::NoSpecial`].
@@ -148,7 +148,7 @@ impl Tokenizer {
         self.special(Role::Eos)
     }
 
-    /// The ids of a text, with the special tokens that the model's texts have around them or without. Computed once per text.
+    /// The ids of a text, with or without the model's special tokens around it. Computed once per text.
     ///
     /// # Errors
     /// [`TokeniseError::Failed`].
@@ -186,7 +186,7 @@ impl Tokenizer {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// A text's tokens, with the tokenizer's special ones or without, with types and offsets.
+    /// A text's tokens with types and offsets, with or without the tokenizer's special tokens.
     ///
     /// # Errors
     /// [`TokeniseError::Failed`].
@@ -204,7 +204,7 @@ impl Tokenizer {
         Ok(Encoded::of(&encoding, 1))
     }
 
-    /// A text's tokens and the bytes of the text that each covers; none for special tokens put around it.
+    /// A text's tokens and the bytes of each; `None` for special tokens around the text.
     pub(crate) fn spans(&self, text: &str, special: bool) -> Result<Vec<Span>, TokeniseError> {
         let encoding = self.inner.encode(text, special).map_err(|source| self.failed(source))?;
         let around = encoding.get_special_tokens_mask();
@@ -212,19 +212,20 @@ impl Tokenizer {
         Ok(encoding.get_ids().iter().copied().zip(spans).collect())
     }
 
-    /// The text of token ids, with or without special tokens. Ids that it does not know have no text. Spaces before punctuation are
-    /// taken away where the folder says `clean_up_tokenization_spaces`.
+    /// The text of token ids, with or without special tokens. Unknown ids have no text. Spaces before punctuation are
+    /// removed if the folder says `clean_up_tokenization_spaces`.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> String {
         let text = self.inner.decode(ids, skip_special).unwrap_or_default();
         if self.clean_up { cleaned_up(&text) } else { text }
     }
 
-    /// Token ids as the vocabulary spells them; empty for those that it does not know.
+    /// Token ids in the vocabulary's spelling; unknown ids give an empty string.
     pub fn tokens(&self, ids: &[u32]) -> Vec<String> {
         ids.iter().map(|id| self.inner.id_to_token(*id).unwrap_or_default()).collect()
     }
 
-    /// The first `most` tokens of a text as text, and how many were lost; the text as it stands where none is.
+    /// The first `most` tokens of a text as text, and the number of lost tokens; the unchanged text if it is short
+    /// enough.
     ///
     /// # Errors
     /// [`TokeniseError::Failed`].
@@ -243,7 +244,7 @@ impl Tokenizer {
 }
 
 impl Encoded {
-    /// Takes over what is needed; `part` says which of the texts [`second`](Self::second) is.
+    /// Copies the needed fields; `part` is the index of the text of [`second`](Self::second).
     fn of(encoding: &Encoding, part: usize) -> Self {
         let of_part = encoding.get_sequence_ids();
         let mut of_part = of_part.iter().enumerate().filter_map(|(at, id)| (*id == Some(part)).then_some(at));
@@ -257,7 +258,7 @@ impl Encoded {
     }
 }
 
-/// What transformers' `clean_up_tokenization` does, in its order.
+/// Does the same as transformers' `clean_up_tokenization`, in the same order.
 fn cleaned_up(text: &str) -> String {
     const PAIRS: [(&str, &str); 10] = [
         (" .", "."),

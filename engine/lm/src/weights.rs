@@ -1,4 +1,4 @@
-//! Takes a checkpoint's tensors to a device, checked against what the configuration says.
+//! Copies a checkpoint's tensors to a device, checked against the configuration.
 
 use crate::LmError;
 use hopeval_checkpoint::Checkpoint;
@@ -18,7 +18,7 @@ impl<'a, D: Device> Weights<'a, D> {
         Self { checkpoint, device, prefix: String::new() }
     }
 
-    /// The device they go to.
+    /// The device of the tensors.
     pub fn device(&self) -> &'a D {
         self.device
     }
@@ -29,8 +29,8 @@ impl<'a, D: Device> Weights<'a, D> {
         Self { checkpoint: self.checkpoint, device: self.device, prefix: self.path(name) }
     }
 
-    /// Like [`under`](Self::under) for the first of `names` that holds a tensor: checkpoints of a bare model lack the prefix that
-    /// those with a head have. The last is taken if none does, so that errors name it.
+    /// Like [`under`](Self::under) for the first of `names` that holds a tensor: checkpoints of a bare model lack the
+    /// prefix of checkpoints with a head. Takes the last name if none holds a tensor, so that errors name it.
     #[must_use]
     pub fn under_any(&self, names: &[&str]) -> Self {
         let holds = |prefix: &str| {
@@ -47,7 +47,7 @@ impl<'a, D: Device> Weights<'a, D> {
         self.checkpoint.get(&self.path(name)).is_some()
     }
 
-    /// A tensor as it lies in the file, of this shape.
+    /// A tensor of this shape, as stored in the file.
     ///
     /// # Errors
     /// [`LmError::Checkpoint`], naming the tensor.
@@ -55,7 +55,7 @@ impl<'a, D: Device> Weights<'a, D> {
         Ok(self.checkpoint.tensor(&self.path(name), shape)?)
     }
 
-    /// A projection `[out, into]` as PyTorch's `Linear` stores it.
+    /// A projection `[out, into]` in the layout of PyTorch's `Linear`.
     ///
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
@@ -72,7 +72,7 @@ impl<'a, D: Device> Weights<'a, D> {
         Ok(self.device.matrix(&parts, Layout::OutIn)?)
     }
 
-    /// A projection `[into, out]` as GPT-2's `Conv1D` stores it.
+    /// A projection `[into, out]` in the layout of GPT-2's `Conv1D`.
     ///
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].

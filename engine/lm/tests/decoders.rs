@@ -1,5 +1,5 @@
-//! Decoders and T5 compute what transformers computes: `fixtures/README.md` says how its outputs were made. And however
-//! sequences are packed, shared or cached, they compute the same bits.
+//! Decoders and T5 compute the numbers of transformers: `fixtures/README.md` describes the making of its outputs. They
+//! compute the same bits in every packing, shared or cached.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -42,7 +42,7 @@ const DECODERS: [&str; 13] = [
 
 const ENCODER_DECODERS: [&str; 4] = ["t5-flan-bf16", "t5-flan-f16", "t5-v1.0", "t5-v1.1"];
 
-/// Runs a test on every numerics class of the CPU that this processor has.
+/// Runs a test on every numerics class of this processor.
 fn on_each_cpu(test: impl Fn(&Cpu)) {
     let available = Isa::available();
     if available.is_empty() {
@@ -60,7 +60,8 @@ fn difference(found: &[f32], expected: &[f32]) -> f32 {
     found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// Logits, encoder states and log-probabilities, all sequences in one batch, by the configurations of transformers 5 and 4.
+/// Logits, encoder states and log-probabilities, all sequences in one batch, by the configurations of transformers 5
+/// and 4.
 fn parity<D: Device>(device: &D) {
     for name in DECODERS.into_iter().chain(ENCODER_DECODERS) {
         for (older, fixture) in Fixture::versions(name) {

@@ -1,4 +1,5 @@
-//! Encoders and their heads compute what transformers computes: `fixtures/README.md` says how its outputs were made.
+//! Encoders and their heads compute the numbers of transformers: `fixtures/README.md` describes the making of its
+//! outputs.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic, or what was compared, is the report of a test")]
 
 use hopeval_checkpoint::Checkpoint;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Largest absolute difference from transformers that is accepted, in states, logits and embeddings.
+/// The largest accepted absolute difference from transformers, in states, logits and embeddings.
 const TOLERANCE: f32 = 1e-4;
 
 const FIXTURES: [&str; 17] = [
@@ -40,7 +41,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-/// Sequences of a fixture, and what transformers says about them.
+/// Sequences of a fixture, with transformers' outputs for them.
 struct Expected {
     summary: Value,
     tensors: Vec<u8>,
@@ -90,7 +91,7 @@ fn encode<D: Device>(device: &D, encoder: &dyn Encoder<D>, sequences: &[Value]) 
     (encoder.encode(device, &batch).unwrap(), packing)
 }
 
-/// Everything that a checkpoint says about packed sequences, one table for each tensor of the fixture; rows of sequences stay
+/// All outputs of a checkpoint for packed sequences, one table for each tensor of the fixture; rows of sequences stay
 /// together.
 fn outputs<D: Device>(
     device: &D,
@@ -135,7 +136,7 @@ fn difference(name: &str, found: &[f32], expected: &[f32]) -> f32 {
     found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// Compares everything that the fixture holds about its sequences; gives the largest difference.
+/// Compares all outputs in the fixture; returns the largest difference.
 fn compare(name: &str, expected: &Expected, found: &BTreeMap<String, Vec<Vec<f32>>>) -> f32 {
     let mut largest = 0.0_f32;
     let mut check = |tensor: String, found: &[f32]| {
@@ -218,7 +219,7 @@ fn the_cpu_agrees_with_transformers() {
     }
 }
 
-/// Fixtures hold exactly the heads that they are made for.
+/// Fixtures hold exactly their intended heads.
 #[test]
 fn heads_are_those_of_the_checkpoint() {
     for name in FIXTURES {
@@ -246,7 +247,7 @@ fn labels_have_their_names() {
 }
 
 #[test]
-fn a_head_that_is_not_there_is_an_error_that_lists_those_that_are() {
+fn a_missing_head_is_an_error_with_the_existing_ones() {
     let open = |name: &str| heads::open(&Checkpoint::open(&folder(name)).unwrap(), &Reference).unwrap();
     let message = |error: LmError| error.to_string();
     let missing = message(open("bert-sequence").token_classifier().unwrap_err());
@@ -262,7 +263,7 @@ fn a_head_that_is_not_there_is_an_error_that_lists_those_that_are() {
     assert!(three.contains("no cross-encoder (a sequence classifier with one label)"), "{three}");
 }
 
-/// A copy of a fixture, whose configuration and tensors a test may change.
+/// A copy of a fixture with a changeable configuration and changeable tensors.
 struct Copy {
     config: Value,
     /// `(shape, numbers)` by name.
@@ -314,7 +315,7 @@ impl Copy {
         Checkpoint::open(folder.path()).unwrap()
     }
 
-    /// Why neither the encoder nor the heads open.
+    /// The error of opening the encoder or the heads.
     fn refused(&self) -> String {
         let checkpoint = self.open();
         let result = open_encoder(&checkpoint, &Reference).and_then(|_| heads::open(&checkpoint, &Reference));
@@ -322,7 +323,7 @@ impl Copy {
     }
 }
 
-/// What a changed copy says of the fixture's sequences.
+/// The outputs of a changed copy for the fixture's sequences.
 fn outputs_of(copy: &Copy, expected: &Expected) -> BTreeMap<String, Vec<Vec<f32>>> {
     let checkpoint = copy.open();
     let encoder = open_encoder(&checkpoint, &Reference).unwrap();
@@ -353,7 +354,7 @@ fn names_may_lack_the_prefix_and_be_tensorflows() {
     compare("bare", &expected, &outputs_of(&Copy::of("bert-token").renamed(bare), &expected));
 }
 
-/// Without `architectures` the tensors tell.
+/// Without `architectures`, the tensors decide.
 #[test]
 fn heads_are_found_by_their_tensors() {
     for name in ["bert-sequence", "bert-token", "electra-span", "roberta-rerank", "deberta-v3-sequence"] {
@@ -367,8 +368,8 @@ fn spread(index: usize) -> f32 {
     (index as f32 * 12.9898).sin()
 }
 
-/// MDR's reader (`mdr/qa/qa_model.py`): ELECTRA under `encoder`, a pooler of its own, `qa_outputs`, a rank head, and `sp`, its logits of
-/// supporting sentences, which nothing here reads.
+/// MDR's reader (`mdr/qa/qa_model.py`): ELECTRA under `encoder`, its own pooler, `qa_outputs`, a rank head, and `sp`,
+/// its logits of supporting sentences; nothing here reads `sp`.
 #[test]
 fn a_reader_with_a_rank_head_ranks() {
     let expected = Expected::open("electra-span");
@@ -393,7 +394,7 @@ fn a_reader_with_a_rank_head_ranks() {
         let score = (0..hidden).map(|row| pooled(row) * spread(row + 31)).sum::<f32>() + 0.25;
         assert!((score - rank[0]).abs() < TOLERANCE, "rank of {i}: {score} and {rank:?}");
     }
-    // Trained without them, it reads spans all the same.
+    // A reader trained without them still reads spans.
     let bare = ["pooler.dense.weight", "pooler.dense.bias", "rank.weight", "rank.bias", "sp.weight", "sp.bias"];
     let found = outputs_of(&bare.into_iter().fold(reader, Copy::without), &expected);
     compare("reader without a rank head", &expected, &found);

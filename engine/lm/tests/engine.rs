@@ -1,4 +1,4 @@
-//! The engine against what transformers computed, and against itself in other batches.
+//! The engine against the outputs of transformers, and against itself in other batches.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where its fixture is not as expected")]
 
@@ -106,7 +106,7 @@ fn greedy_continuations_are_those_of_transformers() {
             })
         };
         assert!(!rows.is_empty(), "{name}");
-        // All at once, the same twice: they join one another's steps.
+        // All at once, each twice: they join one another's steps.
         let requests = rows.iter().chain(rows).map(request);
         for (answer, row) in answers(session.engine.ask(requests)).into_iter().zip(rows.iter().chain(rows)) {
             let Answer::Generated(generated) = answer else { panic!("{name}: {answer:?}") };
@@ -118,7 +118,7 @@ fn greedy_continuations_are_those_of_transformers() {
     }
 }
 
-/// A sample of requests of every sort that a fixture can be asked, with shared prompts and equal requests among them.
+/// A sample of requests of every sort for a fixture, with shared prompts and equal requests among them.
 fn sample(name: &str) -> Vec<Request> {
     let expected = expected(name);
     let mut sample = Vec::new();
@@ -138,7 +138,7 @@ fn sample(name: &str) -> Vec<Request> {
     let scores = scores_of(&expected).into_iter().map(|(request, _)| request).collect::<Vec<_>>();
     for request in &scores {
         let Request::Score(score) = request else { unreachable!() };
-        // Targets that follow one prompt, one of them twice; prompts that begin alike.
+        // Targets of one prompt, one of them twice; prompts with a common beginning.
         for cut in [1, score.target.len().div_ceil(2), score.target.len(), score.target.len()] {
             sample.push(Request::Score(Score { target: score.target[..cut].into(), ..score.clone() }));
         }
@@ -217,10 +217,10 @@ fn shared_work_is_done_once_and_counted() {
     assert_eq!(counters.requests.load(Relaxed), 4);
     assert_eq!(counters.requested_tokens.load(Relaxed), 9 + 8 + 8 + 5);
     assert_eq!(counters.unique_tokens.load(Relaxed), 9 + 8 + 5);
-    // They were asked together, so one batch has them all: the document once, then what follows it, without last tokens.
+    // They were submitted together, so one batch has them all: the document once, then the rests, without last tokens.
     assert_eq!(counters.batches.load(Relaxed), 1);
     assert_eq!(counters.computed_tokens.load(Relaxed), 6 + 2 + 1 + 1);
-    // All of it is in somebody's share; equal requests have theirs together.
+    // Every token is in somebody's share; equal requests have theirs together.
     assert_eq!(shares.iter().sum::<u64>(), 6 + 2 + 1 + 1);
     assert!(shares.iter().all(|&share| share > 0) && shares[1].abs_diff(shares[2]) <= 1, "{shares:?}");
 
@@ -304,7 +304,8 @@ fn lines_come_out_in_order_and_bad_ones_in_their_place() {
     let session = open("gpt2", cpu(), Options::default());
     let task = Task::Score { temperatures: vec![("1.0".into(), 1.0), ("1.4".into(), 1.4)], target_eos: true };
     let input = "{\"id\":1,\"prompt_ids\":[1,2],\"target_ids\":[3]}\n\nnonsense\n{\"id\":\"b\",\"prompt_ids\":[1,2]}\n\
-                 {\"id\":3,\"prompt_ids\":[1,2],\"target_ids\":[]}\n{\"id\":4,\"prompt_ids\":[1,2],\"target_ids\":[3,-1]}\n\
+                 {\"id\":3,\"prompt_ids\":[1,2],\"target_ids\":[]}\n\
+                 {\"id\":4,\"prompt_ids\":[1,2],\"target_ids\":[3,-1]}\n\
                  {\"id\":5,\"prompt\":\"The bridge\",\"target\":\" of Arlen\"}\n";
     let mut output = Vec::new();
     let tally = lines::run(&session, &task, input.as_bytes(), &mut output, 2).unwrap();
@@ -340,7 +341,7 @@ fn texts_are_scored_as_their_tokens_are() {
     }
 }
 
-/// After a closed pipe nobody reads the rest of a window.
+/// After a closed pipe the rest of a window has no reader.
 #[test]
 fn a_dropped_engine_ends_soon_and_refuses_what_is_left() {
     let session = open("gpt2", cpu(), Options { cache_tokens: 200, ..Options::default() });
@@ -363,9 +364,9 @@ fn a_dropped_engine_ends_soon_and_refuses_what_is_left() {
     assert!(refused > 300, "only {refused} were left undone");
 }
 
-/// An encoder cannot share prefixes: batches are counted by whole prompts, and the pool of states holds each of them.
+/// An encoder cannot share prefixes: batches count whole prompts, and the pool of states holds each of them.
 #[test]
-fn many_prompts_that_begin_alike_are_encoded_in_batches_that_fit() {
+fn prompts_with_shared_beginnings_are_encoded_in_batches() {
     let small = Options { batch_tokens: 80, states_tokens: 1, cache_tokens: 1024, share: true };
     let generate = |last: u32| {
         let mut prompt = vec![7; 30];
@@ -400,7 +401,7 @@ fn spans_of_token_ids_are_those_of_transformers() {
         let mut output = Vec::new();
         lines::run(&session, &task, line.as_bytes(), &mut output, 1).unwrap();
         let found: Value = serde_json::from_slice(&output).unwrap();
-        // Ours ends after the last token, theirs with it.
+        // Our range ends after the last token, theirs with it.
         let found = ids(&found["tokens"]);
         assert_eq!(vec![found[0], found[1] - 1], ids(&row["span"]));
         compared += 1;

@@ -1,4 +1,4 @@
-//! What a line may say, and what it is told where it says something else.
+//! The allowed content of a line, and the errors for other content.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where its fixture is not as expected")]
 
@@ -30,7 +30,7 @@ fn answer(session: &Session, task: &Task, line: &str) -> Value {
     parsed(&output).remove(0)
 }
 
-/// What is wrong with `line`: the code and the message.
+/// The error in `line`: the code and the message.
 fn wrong(session: &Session, task: &Task, line: &str) -> (String, String) {
     let answer = answer(session, task, line);
     let error = &answer["error"];
@@ -118,7 +118,8 @@ fn text_without_a_tokenizer_is_an_error_with_a_hint() {
 #[test]
 fn texts_are_tokenised_without_an_engine() {
     let tokenizer = Tokenizer::open(&fixture("bert-sequence")).unwrap();
-    let input = "{\"id\":1,\"text\":\"a b\"}\n{\"id\":2,\"text\":\"a\",\"text_pair\":\"b\"}\n\n{\"id\":3,\"ids\":[5,6]}\n\
+    let input = "{\"id\":1,\"text\":\"a b\"}\n{\"id\":2,\"text\":\"a\",\"text_pair\":\"b\"}\n\n\
+                 {\"id\":3,\"ids\":[5,6]}\n\
                  {\"id\":4,\"text\":\"a\",\"ids\":[5]}\n{\"id\":5,\"txt\":\"a\"}\nno\n";
     let mut output = Vec::new();
     let tally = lines::tokenize(&tokenizer, input.as_bytes(), &mut output).unwrap();

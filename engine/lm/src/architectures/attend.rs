@@ -1,10 +1,10 @@
-//! Causal self-attention over a batch's own rows, or over a cache that its keys and values are written to first.
+//! Causal self-attention over a batch's own rows, or over a cache after writing the batch's keys and values to it.
 
 use crate::model::Slots;
 use hopeval_device::{Attention, Columns, Device, DeviceError};
 
-/// Attends with the queries, keys and values that lie one beside the other in `qkv
-/// [rows, (heads + 2 * kv_heads) * head_dim]`; `layer` is the cache's.
+/// Attends with queries, keys and values, side by side in `qkv [rows, (heads + 2 * kv_heads) * head_dim]`.
+/// `layer` is the index of the layer in the cache.
 pub(super) fn attend<D: Device>(
     device: &D,
     layer: usize,

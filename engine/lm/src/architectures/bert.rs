@@ -1,5 +1,6 @@
-//! BERT (Devlin et al. 2019; transformers' `bert`): absolute positions, token types, post-norm layers. Contriever, E5 and BGE
-//! are this too. RoBERTa and ELECTRA differ in a few numbers and names, and say so to `open_variant`.
+//! BERT (Devlin et al. 2019; transformers' `bert`): absolute positions, token types, post-norm layers. Contriever, E5
+//! and BGE have this architecture, too. RoBERTa and ELECTRA differ in a few numbers and names, and pass them to
+//! `open_variant`.
 
 use super::post_norm::{Dense, Embeddings, EncoderLayer, LayerNorm, PostNorm, Shape, backbone};
 use crate::LmError;
@@ -8,7 +9,7 @@ use crate::weights::Weights;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 
-/// What the encoder's tensors are under in a checkpoint with a head.
+/// Prefix of the encoder's tensors in a checkpoint with a head.
 pub(crate) const PREFIX: &str = "bert";
 
 /// Opens a BERT.
@@ -21,13 +22,13 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D
     open_variant(checkpoint, device, Variant { prefix: PREFIX, first_position: 0, width })
 }
 
-/// How an encoder with BERT's tensors differs from it.
+/// Differences between BERT and another encoder with BERT's tensors.
 pub(super) struct Variant {
-    /// What its tensors are under.
+    /// Prefix of the tensors.
     pub(super) prefix: &'static str,
-    /// The row of the position embeddings that a sequence's first token takes.
+    /// The row of the position embeddings for a sequence's first token.
     pub(super) first_position: usize,
-    /// Numbers of an embedding; projected by `embeddings_project` where that is not `hidden_size`.
+    /// Numbers of an embedding. `embeddings_project` projects it if this is not `hidden_size`.
     pub(super) width: usize,
 }
 

@@ -1,8 +1,8 @@
 //! DeBERTa-v2 and v3 (He et al. 2021; transformers' `deberta-v2`): BERT's layers with disentangled attention.
 //!
-//! A score has a content term and up to two terms of relative position: content to position (`c2p`) and position to content
-//! (`p2c`). Their keys and queries are projections of one small table of relative positions, so constant in the weights: they
-//! are computed when the model is opened, never again.
+//! A score has a content term and up to two terms of relative position: content to position (`c2p`) and position to
+//! content (`p2c`). Their keys and queries are projections of one small table of relative positions. They depend on the
+//! weights only, so they are computed once, when the model is opened.
 
 use super::post_norm::{Dense, Embeddings, EncoderLayer, LayerNorm, Positions, PostNorm, Shape, backbone};
 use crate::LmError;
@@ -12,7 +12,7 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Buckets, Device};
 use serde_json::Value;
 
-/// What the encoder's tensors are under in a checkpoint with a head.
+/// Prefix of the encoder's tensors in a checkpoint with a head.
 pub(crate) const PREFIX: &str = "deberta";
 
 /// Opens a DeBERTa-v2 or v3.
@@ -44,7 +44,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D
     };
     Ok(PostNorm {
         shape,
-        // The terms that the configuration names count, even where there is no relative attention.
+        // The terms named by the configuration count, even without relative attention.
         scale: 1.0 / ((shape.hidden / shape.heads * (1 + terms.count())) as f32).sqrt(),
         vocabulary,
         types,
@@ -65,7 +65,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D
     })
 }
 
-/// Which terms of relative position a score has (`pos_att_type`), and whose projections they use (`share_att_key`).
+/// Terms of relative position in a score (`pos_att_type`), and the source of their projections (`share_att_key`).
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     content_to_position: bool,
@@ -117,7 +117,7 @@ impl Terms {
     }
 }
 
-/// How distances become rows of the table of relative positions; none without relative attention.
+/// The mapping of distances to rows of the table of relative positions; `None` without relative attention.
 fn buckets(config: &Config<'_>) -> Result<Option<Buckets>, LmError> {
     if !config.flag_or("relative_attention", false)? {
         return Ok(None);
@@ -130,7 +130,7 @@ fn buckets(config: &Config<'_>) -> Result<Option<Buckets>, LmError> {
         return Ok(Some(Buckets::Clamped { span: max_position }));
     }
     let span = config.size("position_buckets")?;
-    // Half of the buckets are exact; the logarithm's base is `(max_position - 1) / half`, which must be above 1.
+    // Half of the buckets are exact. The logarithm's base is `(max_position - 1) / half`; it must be above 1.
     if span < 2 || max_position <= span / 2 + 1 {
         let reason = format!(
             "expected -1, or 2 or more whose half is below {} relative positions, found {span}",
@@ -141,7 +141,7 @@ fn buckets(config: &Config<'_>) -> Result<Option<Buckets>, LmError> {
     Ok(Some(Buckets::Log { span, max_position }))
 }
 
-/// The table of relative positions `[2 * span, hidden]`, as the layers project it.
+/// The table of relative positions `[2 * span, hidden]`, ready for the projections of the layers.
 fn relative_positions<D: Device>(
     config: &Config<'_>,
     weights: &Weights<'_, D>,
@@ -161,7 +161,8 @@ fn relative_positions<D: Device>(
     Ok(table)
 }
 
-/// Refuses what changes the computation and is not implemented, rather than give other numbers than transformers.
+/// Refuses settings that change the computation and are not implemented: the numbers would differ from those of
+/// transformers.
 fn refuse_unsupported(config: &Config<'_>, shape: &Shape) -> Result<(), LmError> {
     let kernel = config.number_or("conv_kernel_size", 0.0)?;
     if kernel > 0.0 {
@@ -177,7 +178,7 @@ fn refuse_unsupported(config: &Config<'_>, shape: &Shape) -> Result<(), LmError>
     Ok(())
 }
 
-/// The parts of `a|b`, as transformers reads them.
+/// The parts of `a|b`, read as by transformers.
 fn alternatives(text: &str) -> Vec<String> {
     text.split('|').map(|part| part.trim().to_lowercase()).filter(|part| !part.is_empty()).collect()
 }

@@ -1,5 +1,5 @@
-//! ELECTRA's discriminator (Clark et al. 2020; transformers' `electra`): BERT whose embeddings may be narrower than its hidden
-//! states, and are projected then. MDR's reader has its tensors under `encoder`.
+//! ELECTRA's discriminator (Clark et al. 2020; transformers' `electra`): BERT, but the embeddings may be narrower than
+//! the hidden states, and are projected then. MDR's reader has these tensors under `encoder`.
 
 use super::bert::{Variant, open_variant};
 use super::post_norm::PostNorm;
@@ -8,7 +8,7 @@ use crate::config::Config;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 
-/// What the encoder's tensors are under in a checkpoint with a head.
+/// Prefix of the encoder's tensors in a checkpoint with a head.
 pub(crate) const PREFIX: &str = "electra";
 
 /// Opens an ELECTRA.

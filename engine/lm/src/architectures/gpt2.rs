@@ -1,5 +1,5 @@
-//! GPT-2 (Radford et al. 2019; transformers' `gpt2`): learnt positions, layers that normalise first, one matrix for embedding
-//! and head.
+//! GPT-2 (Radford et al. 2019; transformers' `gpt2`): learnt positions, layers with the normalisation first, one matrix
+//! for embedding and head.
 //!
 //! ```text
 //!   x = wte[ids] + wpe[positions]
@@ -34,7 +34,7 @@ pub struct Gpt2<D: Device> {
 struct Layer<D: Device> {
     before_attention: LayerNorm<D>,
     query_key_value: Projection<D>,
-    /// Times the product of query and key.
+    /// Factor of the product of query and key.
     scale: f32,
     output: Projection<D>,
     before_feed_forward: LayerNorm<D>,
@@ -88,7 +88,8 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Gpt2<D>, L
     })
 }
 
-/// Four projections of attention, two of the feed-forward network; products of queries and keys, of weights and values.
+/// Counts four projections of attention, two of the feed-forward network, and the products of queries with keys and of
+/// weights with values.
 fn operations(layers: usize, hidden: usize, inner: usize) -> Operations {
     let products = layers * (4 * hidden * hidden + 2 * hidden * inner);
     Operations { per_token: 2 * products as u64, per_pair: (4 * layers * hidden) as u64 }

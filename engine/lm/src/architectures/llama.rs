@@ -1,8 +1,9 @@
-//! The Llama class (Touvron et al. 2023): rotary positions, RMS norms, grouped-query attention and a gated feed-forward network.
+//! The Llama class (Touvron et al. 2023): rotary positions, RMS norms, grouped-query attention and a gated feed-forward
+//! network.
 //!
 //! ```text
 //!   x = embed_tokens[ids]
-//!   x = x + o_proj(attention(rotate(q), rotate(k), v))      q, k, v = one product of norm(x), q and k normalised by head in Qwen3
+//!   x = x + o_proj(attention(rotate(q), rotate(k), v))      q, k, v = one product of norm(x)
 //!   x = x + down_proj(act(gate_proj(y)) * up_proj(y))       y = norm(x); gate and up are one product
 //!   norm(x)
 //! ```
@@ -12,7 +13,7 @@
 //! | llama | `attention_bias` (q, k, v, o), `mlp_bias` | none | |
 //! | mistral | none | `sliding_window` on every layer | |
 //! | qwen2 | q, k, v | `use_sliding_window`, by layer | |
-//! | qwen3 | `attention_bias` | as qwen2 | norms of queries and keys; heads of 128 where `head_dim` is not said |
+//! | qwen3 | `attention_bias` | as qwen2 | norms of queries and keys, by head; heads of 128 without `head_dim` |
 
 use super::attend::attend;
 use super::norm::RmsNorm;
@@ -26,7 +27,7 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Attention, Bias, Device, DeviceError, Layout, Lookup, Mask, Rotary, RotaryStyle};
 use std::fmt;
 
-/// Longer sequences than this are not taken, whatever the configuration allows: the rotary table has a row for each position.
+/// The longest sequence, whatever the configuration allows: the rotary table has a row for each position.
 const MOST_POSITIONS: usize = 1 << 17;
 
 /// A model of the Llama class.
@@ -42,7 +43,7 @@ pub struct Llama<D: Device> {
 struct Layer<D: Device> {
     before_attention: RmsNorm<D>,
     query_key_value: Projection<D>,
-    /// Of queries and of keys, head by head.
+    /// For queries and for keys, applied to each head.
     head_norms: Option<(RmsNorm<D>, RmsNorm<D>)>,
     mask: Mask,
     output: Projection<D>,
@@ -51,7 +52,7 @@ struct Layer<D: Device> {
     down: Projection<D>,
 }
 
-/// What the configuration says.
+/// Sizes and options from the configuration.
 struct Shape {
     sizes: Sizes,
     heads: usize,
@@ -62,7 +63,7 @@ struct Shape {
     activation: Activation,
     eps: f32,
     tied: bool,
-    /// Of queries, keys and values; of the attention's output; of the feed-forward network.
+    /// Biases of queries, keys and values; of the attention's output; of the feed-forward network.
     biases: (bool, bool, bool),
     head_norms: bool,
     /// One for each layer.
@@ -144,7 +145,8 @@ impl Shape {
         self.heads * self.head_dim
     }
 
-    /// Query and output projections, key and value, gate, up and down; products of queries and keys, of weights and values.
+    /// Counts the projections (query, output, key, value, gate, up, down), and the products of queries with keys and of
+    /// weights with values.
     fn operations(&self) -> Operations {
         let Sizes { layers, hidden, kv_width, .. } = self.sizes;
         let products = layers * hidden * (2 * self.query_width() + 2 * kv_width + 3 * self.inner);
@@ -152,7 +154,7 @@ impl Shape {
     }
 }
 
-/// The window of a model that has one: 4,096 where it is not said, none where it is `null`.
+/// The window of a model with a window: 4,096 if the field is missing, no window if it is `null`.
 fn window(config: &Config<'_>) -> Result<Mask, LmError> {
     let field = "sliding_window";
     if config.is_null(field) {
@@ -290,8 +292,9 @@ mod tests {
     use std::path::Path;
 
     fn shape(more: Value) -> Result<Shape, LmError> {
-        let mut config = json!({"model_type": "qwen2", "vocab_size": 100, "hidden_size": 2048, "num_attention_heads": 32,
-            "num_key_value_heads": 4, "intermediate_size": 5632, "num_hidden_layers": 4, "max_position_embeddings": 64});
+        let mut config = json!({"model_type": "qwen2", "vocab_size": 100, "hidden_size": 2048,
+            "num_attention_heads": 32, "num_key_value_heads": 4, "intermediate_size": 5632, "num_hidden_layers": 4,
+            "max_position_embeddings": 64});
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         Shape::read(&Config::of(Path::new("model"), config.as_object().unwrap()))
     }

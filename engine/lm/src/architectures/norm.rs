@@ -11,14 +11,15 @@ pub(crate) struct LayerNorm<D: Device> {
 }
 
 impl<D: Device> LayerNorm<D> {
-    /// `weight` and `bias`, `[size]`, under the prefix of `weights`; `gamma` and `beta` in checkpoints that came from TensorFlow.
+    /// Reads `weight` and `bias`, `[size]`, under the prefix of `weights`; `gamma` and `beta` in checkpoints converted
+    /// from TensorFlow.
     pub(crate) fn open(weights: &Weights<'_, D>, size: usize, eps: f32) -> Result<Self, LmError> {
         let old = weights.has("gamma") && !weights.has("weight");
         let (weight, bias) = if old { ("gamma", "beta") } else { ("weight", "bias") };
         Ok(Self { weight: weights.vector(weight, size)?, bias: weights.vector(bias, size)?, eps })
     }
 
-    /// Without learnt parameters.
+    /// A normalisation without learnt parameters.
     pub(crate) fn plain(device: &D, size: usize, eps: f32) -> Result<Self, LmError> {
         let constant = |name, value| device.vector(&[HostTensor::from_f32(name, &[size], &vec![value; size])]);
         Ok(Self { weight: constant("ones", 1.0)?, bias: constant("zeros", 0.0)?, eps })
@@ -37,7 +38,7 @@ pub(super) struct RmsNorm<D: Device> {
 }
 
 impl<D: Device> RmsNorm<D> {
-    /// `weight`, `[size]`, under the prefix of `weights`.
+    /// Reads `weight`, `[size]`, under the prefix of `weights`.
     pub(super) fn open(weights: &Weights<'_, D>, size: usize, eps: f32) -> Result<Self, LmError> {
         Ok(Self { weight: weights.vector("weight", size)?, eps })
     }
@@ -47,7 +48,7 @@ impl<D: Device> RmsNorm<D> {
         device.norm(x, self.norm())
     }
 
-    /// For [`Device::norm_groups`].
+    /// The arguments of [`Device::norm_groups`].
     pub(super) fn norm(&self) -> Norm<'_, D> {
         Norm::Rms { weight: &self.weight, eps: self.eps }
     }

@@ -1,11 +1,11 @@
-//! OPT (Zhang et al. 2022; transformers' `opt`): GPT-2 with other names, positions that begin at row 2 of their table, and in
-//! one size (350m) projections around the stack and layers that normalise last.
+//! OPT (Zhang et al. 2022; transformers' `opt`): GPT-2 with other names, and with positions from row 2 of their table
+//! on. One size (350m) also has projections around the stack, and layers with the normalisation last.
 //!
 //! ```text
 //!   x = project_in(embed_tokens[ids]) + embed_positions[positions + 2]
 //!   x = x + out_proj(attention(q, k, v of norm(x)));  x = x + fc2(act(fc1(norm(x))))     normalised first, or
 //!   x = norm(x + out_proj(attention(q, k, v of x)));  x = norm(x + fc2(act(fc1(x))))     last
-//!   project_out(final_layer_norm(x))                                                     each where there is one
+//!   project_out(final_layer_norm(x))                                                     each if the checkpoint has it
 //! ```
 
 use super::attend::attend;
@@ -19,16 +19,16 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Attention, Bias, Device, DeviceError, Lookup, Mask};
 use std::fmt;
 
-/// Rows of the table before that of a sequence's first position (fairseq's padding).
+/// Rows of the table before the row of a sequence's first position (fairseq's padding).
 const FIRST_POSITION: usize = 2;
 
-/// PyTorch's default, which OPT does not configure.
+/// PyTorch's default; OPT has no setting for it.
 const EPSILON: f32 = 1e-5;
 
 /// An OPT.
 pub struct Opt<D: Device> {
     sizes: Sizes,
-    /// Numbers of a state between layers; `sizes.hidden` are those that come out.
+    /// Numbers of a state between layers. `sizes.hidden` counts the numbers of an output state.
     width: usize,
     heads: usize,
     /// Numbers between the two projections of the feed-forward network.
@@ -121,7 +121,7 @@ impl<D: Device> Opt<D> {
         }
     }
 
-    /// One layer's residual stream from the one before it.
+    /// Computes one layer's residual stream from the stream before it.
     fn layer(
         &self,
         device: &D,

@@ -1,12 +1,13 @@
-//! The encoder that BERT, RoBERTa, ELECTRA and DeBERTa are: embeddings, then layers of attention and a feed-forward network,
-//! each added to its input and then normalised (Devlin et al. 2019, section 3).
+//! The common encoder of BERT, RoBERTa, ELECTRA and DeBERTa: embeddings, then layers of attention and a feed-forward
+//! network, each added to its input and then normalised (Devlin et al. 2019, section 3).
 //!
 //! ```text
 //!   ids, positions, types --Embeddings--> x
 //!   x = norm(x + attention(x));  x = norm(x + down(act(up(x))))        once for each layer
 //! ```
 //!
-//! What differs (names, configuration, positions) stands in one file for each architecture; those build the parts here.
+//! The differences (names, configuration, positions) stand in one file for each architecture. Those files build these
+//! parts.
 
 pub(crate) use super::norm::LayerNorm;
 use crate::LmError;
@@ -19,7 +20,7 @@ use hopeval_device::{
 };
 use std::fmt;
 
-/// A projection with a bias, as PyTorch's `Linear`.
+/// A projection with a bias, like PyTorch's `Linear`.
 pub(crate) struct Dense<D: Device> {
     weight: D::Matrix,
     bias: D::Vector,
@@ -27,12 +28,12 @@ pub(crate) struct Dense<D: Device> {
 }
 
 impl<D: Device> Dense<D> {
-    /// `weight [out, into]` and `bias [out]` under the prefix of `weights`.
+    /// Reads `weight [out, into]` and `bias [out]` under the prefix of `weights`.
     pub(crate) fn open(weights: &Weights<'_, D>, out: usize, into: usize) -> Result<Self, LmError> {
         Ok(Self { weight: weights.matrix("weight", out, into)?, bias: weights.vector("bias", out)?, out })
     }
 
-    /// Three projections of one input as one product, each `[out, into]`.
+    /// Stacks three projections of one input into one product, each `[out, into]`.
     fn stacked(weights: &Weights<'_, D>, names: [&str; 3], out: usize, into: usize) -> Result<Self, LmError> {
         let named = |end: &str| names.map(|name| format!("{name}.{end}"));
         let (matrices, vectors) = (named("weight"), named("bias"));
@@ -48,7 +49,7 @@ impl<D: Device> Dense<D> {
         device.linear(x, &self.weight, Epilogue::bias(Some(&self.bias)).activation(activation))
     }
 
-    /// `x · weightᵀ + bias`, read: logits.
+    /// Logits: `x · weightᵀ + bias`, read from the device.
     pub(crate) fn project(&self, device: &D, x: &D::Tensor) -> Result<Rows, DeviceError> {
         Ok(Rows { columns: self.out, values: device.project(x, &self.weight, Some(&self.bias), 1.0)? })
     }
@@ -59,7 +60,7 @@ impl<D: Device> Dense<D> {
     }
 }
 
-/// Sizes that all layers share.
+/// Sizes shared by all layers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Numbers of a hidden state.
@@ -70,17 +71,17 @@ pub(crate) struct Shape {
     pub(crate) layers: usize,
     /// Numbers between the two projections of the feed-forward network.
     pub(crate) intermediate: usize,
-    /// Between the two projections of the feed-forward network.
+    /// The function between those two projections.
     pub(crate) activation: Activation,
-    /// Of every layer normalisation.
+    /// The epsilon of every layer normalisation.
     pub(crate) eps: f32,
 }
 
 impl Shape {
-    /// From the fields that every encoder's configuration has under the same names.
+    /// Reads the fields with the same names in every encoder's configuration.
     ///
     /// # Errors
-    /// [`LmError::Config`]; also where the heads do not divide the hidden size, or the model is made a decoder.
+    /// [`LmError::Config`]; also if the heads do not divide the hidden size, or the model is configured as a decoder.
     pub(crate) fn read(config: &Config<'_>, eps: f64) -> Result<Self, LmError> {
         config.only("is_decoder", false)?;
         let shape = Self {
@@ -98,11 +99,11 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Operations of a forward pass; `projected` is the width of embeddings that are projected to hidden states.
+    /// Operations of a forward pass. `projected` is the width of embeddings before their projection to hidden states.
     ///
-    /// A term of relative position is counted for each pair, as a product of `head_dim` numbers in each head, though for long
-    /// sequences, where several distances share a bucket, less would do. Relative positions are projected at load, which counts
-    /// nothing here.
+    /// A term of relative position counts as a product of `head_dim` numbers in each head, for each pair. For long
+    /// sequences fewer would do, because several distances share a bucket. Projecting the relative positions happens at
+    /// load and does not count.
     fn operations(&self, projected: Option<usize>, position_terms: usize) -> Operations {
         let Self { hidden, layers, intermediate, .. } = *self;
         let products = layers * (4 * hidden * hidden + 2 * hidden * intermediate) + projected.unwrap_or(0) * hidden;
@@ -112,8 +113,8 @@ impl Shape {
     }
 }
 
-/// The tensors of the encoder itself: those under `prefix`, under no prefix where a bare model was saved, or under `encoder`,
-/// where a model with heads of its own holds it by that name (MDR's reader).
+/// The tensors of the encoder itself. They stand under `prefix`, under no prefix in a checkpoint of a bare model, or
+/// under `encoder` in a model with custom heads (MDR's reader).
 pub(crate) fn backbone<'a, D: Device>(weights: &Weights<'a, D>, prefix: &str) -> Weights<'a, D> {
     let holds = |name: &&str| weights.under(name).has("embeddings.word_embeddings.weight");
     weights.under([prefix, "", "encoder"].iter().find(|name| holds(name)).unwrap_or(&prefix))
@@ -123,15 +124,15 @@ pub(crate) fn backbone<'a, D: Device>(weights: &Weights<'a, D>, prefix: &str) ->
 pub(crate) struct Embeddings<D: Device> {
     /// `[vocabulary, width]`.
     pub(crate) words: D::Matrix,
-    /// `[positions, width]`, and which row a sequence's first token takes.
+    /// `[positions, width]`, and the row for a sequence's first token.
     pub(crate) positions: Option<(D::Matrix, u32)>,
     /// `[types, width]`.
     pub(crate) types: Option<D::Matrix>,
-    /// `[hidden, width]`, before the normalisation: DeBERTa.
+    /// `[hidden, width]`, applied before the normalisation: DeBERTa.
     pub(crate) before: Option<D::Matrix>,
-    /// Of the sum.
+    /// Normalises the sum.
     pub(crate) norm: LayerNorm<D>,
-    /// `[hidden, width]`, after the normalisation: ELECTRA.
+    /// `[hidden, width]`, applied after the normalisation: ELECTRA.
     pub(crate) after: Option<Dense<D>>,
 }
 
@@ -160,13 +161,14 @@ impl<D: Device> Embeddings<D> {
     }
 }
 
-/// DeBERTa's relative positions in one layer: projections of a table that is constant in the weights, so made at load.
+/// DeBERTa's relative positions in one layer: projections of a table. They depend on the weights only and are made at
+/// load.
 pub(crate) struct Positions<D: Device> {
     /// `[2 * span, hidden]`, content to position.
     pub(crate) keys: Option<D::Tensor>,
     /// `[2 * span, hidden]`, position to content.
     pub(crate) queries: Option<D::Tensor>,
-    /// Which row for a query and a key.
+    /// Gives the row for a query and a key.
     pub(crate) buckets: Buckets,
 }
 
@@ -182,7 +184,7 @@ pub(crate) struct EncoderLayer<D: Device> {
 }
 
 impl<D: Device> EncoderLayer<D> {
-    /// The layer under the prefix of `weights`; `names` are those of the projections to query, key and value.
+    /// Opens the layer under the prefix of `weights`; `names` name the projections to query, key and value.
     pub(crate) fn open(
         weights: &Weights<'_, D>,
         shape: &Shape,
@@ -237,13 +239,13 @@ impl<D: Device> EncoderLayer<D> {
 /// An encoder of BERT's class.
 pub struct PostNorm<D: Device> {
     pub(crate) shape: Shape,
-    /// Times the product of query and key, and of the position terms.
+    /// Factor of the product of query and key, and of the position terms.
     pub(crate) scale: f32,
     pub(crate) vocabulary: usize,
-    /// Token types; 0 where they are not used.
+    /// Token types; 0 if the model does not use them.
     pub(crate) types: usize,
     pub(crate) max_positions: Option<usize>,
-    /// Numbers of an embedding before it is projected to a hidden state.
+    /// Numbers of an embedding before its projection to a hidden state.
     pub(crate) width: usize,
     /// Terms of relative position in attention: 0 to 2.
     pub(crate) position_terms: usize,
@@ -294,8 +296,8 @@ mod tests {
     const BASE: Shape =
         Shape { hidden: 768, heads: 12, layers: 12, intermediate: 3072, activation: Activation::Gelu, eps: 1e-12 };
 
-    /// By hand: for a token 12 layers of (Q, K, V, output: 4 * 768 * 768) and (2 * 768 * 3072) multiplications and as many
-    /// additions; for a pair 768 of each for query with key, and for weight with value.
+    /// By hand. For a token, 12 layers of (Q, K, V, output: 4 * 768 * 768) and (2 * 768 * 3072) multiplications, and as
+    /// many additions. For a pair, 768 of each for query with key, and for weight with value.
     #[test]
     fn operations_of_bert_base() {
         let operations = BASE.operations(None, 0);

@@ -1,17 +1,17 @@
-//! A projection of rows: one matrix product for everything that is projected from the same input.
+//! A projection of rows: one matrix product for all projections of one input.
 
 use crate::{LmError, Weights};
 use hopeval_device::{Activation, Device, DeviceError, Epilogue};
 
-/// `x · weightᵀ`, and a bias where there is one.
+/// `x · weightᵀ`, plus a bias if the checkpoint has it.
 pub(super) struct Projection<D: Device> {
     weight: D::Matrix,
     bias: Option<D::Vector>,
 }
 
 impl<D: Device> Projection<D> {
-    /// Projections `(name, out)` of one input, as PyTorch's `Linear` stores them (`name.weight [out, into]`, `name.bias
-    /// [out]`), one beside the other.
+    /// Opens projections `(name, out)` of one input, side by side. Their layout is that of PyTorch's `Linear`:
+    /// `name.weight [out, into]`, `name.bias [out]`.
     pub(super) fn open(
         weights: &Weights<'_, D>,
         parts: &[(&str, usize)],
@@ -26,7 +26,7 @@ impl<D: Device> Projection<D> {
         })
     }
 
-    /// A projection as GPT-2's `Conv1D` stores it: `name.weight [into, out]`, `name.bias [out]`.
+    /// Opens a projection in the layout of GPT-2's `Conv1D`: `name.weight [into, out]`, `name.bias [out]`.
     pub(super) fn transposed(weights: &Weights<'_, D>, name: &str, into: usize, out: usize) -> Result<Self, LmError> {
         let under = weights.under(name);
         Ok(Self { weight: under.transposed("weight", into, out)?, bias: Some(under.vector("bias", out)?) })

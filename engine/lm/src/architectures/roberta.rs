@@ -1,7 +1,7 @@
 //! RoBERTa and XLM-R (Liu et al. 2019, Conneau et al. 2020; transformers' `roberta`, `xlm-roberta`; BGE's rerankers are
-//! XLM-R): BERT whose positions begin after `pad_token_id`.
+//! XLM-R): BERT with positions from `pad_token_id + 1` on.
 //!
-//! transformers counts positions over tokens that are no padding; here nothing is padded, so each token counts.
+//! transformers counts the positions of tokens without padding. Nothing is padded here, so every token counts.
 
 use super::bert::{Variant, open_variant};
 use super::post_norm::PostNorm;
@@ -10,7 +10,7 @@ use crate::config::Config;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 
-/// What the encoder's tensors are under in a checkpoint with a head.
+/// Prefix of the encoder's tensors in a checkpoint with a head.
 pub(crate) const PREFIX: &str = "roberta";
 
 /// Opens a RoBERTa or an XLM-R.

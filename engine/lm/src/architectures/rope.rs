@@ -1,13 +1,16 @@
-//! The angles of rotary position embeddings (Su et al. 2021) and of their scaling variants, as transformers computes them
-//! (`modeling_rope_utils.py`): frequencies and angles in `f32`, so that far positions agree to the last digits, too.
+//! The angles of rotary position embeddings (Su et al. 2021) and of their scaling variants, computed as by transformers
+//! (`modeling_rope_utils.py`): frequencies and angles in `f32`, to match far positions to the last digits, too.
 //!
 //! | `rope_type` | frequencies |
 //! | --- | --- |
 //! | default | `theta^(-2i/d)` |
 //! | linear | divided by `factor` (Chen et al. 2023) |
-//! | dynamic | the default's up to `max_position_embeddings`; beyond, transformers' depend on the longest sequence of the batch, so such sequences are not taken |
+//! | dynamic | the default's, for sequences up to `max_position_embeddings`; longer ones are refused (see below) |
 //! | llama3 | low ones divided by `factor`, high ones kept, a ramp between (Llama 3.1) |
 //! | yarn | the same by number of rotations, and cosines and sines times an attention factor (Peng et al. 2023) |
+//!
+//! With `dynamic`, transformers' frequencies beyond `max_position_embeddings` depend on the longest sequence of the
+//! batch.
 //!
 //! Transformers 4 writes `rope_theta` and `rope_scaling`, 5 writes both into `rope_parameters`.
 
@@ -16,15 +19,15 @@ use crate::config::Config;
 use hopeval_device::HostTensor;
 use std::f64::consts::PI;
 
-/// What is supported.
+/// The supported types.
 const TYPES: [&str; 5] = ["default", "linear", "dynamic", "llama3", "yarn"];
 
 /// Rotary position embeddings of one head.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rope {
-    /// Radians a position, for each pair.
+    /// Radians per position, for each pair.
     frequencies: Vec<f32>,
-    /// Times the cosines and sines.
+    /// Factor of the cosines and sines.
     factor: f32,
 }
 
@@ -78,7 +81,7 @@ impl Rope {
         Ok(Self { frequencies, factor })
     }
 
-    /// Pairs of a head that turn.
+    /// Rotated pairs of a head.
     pub(super) fn pairs(&self) -> usize {
         self.frequencies.len()
     }
@@ -112,7 +115,7 @@ fn above_zero(fields: &Config<'_>, field: &str, default: Option<f64>) -> Result<
     Err(fields.refused(field, &format!("expected a number above 0, found {number}")))
 }
 
-/// Positions before scaling; a field at the top counts for more (Phi-3 has one).
+/// Positions before scaling. A field at the top level wins over one in the section (Phi-3 has the former).
 fn original_positions(config: &Config<'_>, fields: &Config<'_>, max_positions: usize) -> Result<f64, LmError> {
     let field = "original_max_position_embeddings";
     let own = if config.has(field) { config.size(field)? } else { fields.size_or(field, max_positions)? };
@@ -188,7 +191,7 @@ impl Yarn {
 
     fn frequencies(&self, powers: &[f32], theta: f64) -> Vec<f32> {
         let size = 2.0 * powers.len() as f64;
-        // The pair that turns this often within the original positions.
+        // The pair with this number of rotations within the original positions.
         let pair = |rotations: f64| size * (self.positions / (rotations * 2.0 * PI)).ln() / (2.0 * theta.ln());
         let (mut low, mut high) = (pair(self.fast), pair(self.slow));
         if self.truncate {
@@ -223,8 +226,9 @@ mod tests {
         let llama3 = json!({"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0,
             "high_freq_factor": 4.0, "original_max_position_embeddings": 8192});
         let yarn = json!({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768});
-        let detailed = json!({"rope_type": "yarn", "rope_theta": 1e4, "factor": 40.0, "mscale": 1.3, "mscale_all_dim": 0.7,
-            "original_max_position_embeddings": 4096, "beta_fast": 16.0, "beta_slow": 2.0, "truncate": false});
+        let detailed = json!({"rope_type": "yarn", "rope_theta": 1e4, "factor": 40.0, "mscale": 1.3,
+            "mscale_all_dim": 0.7, "original_max_position_embeddings": 4096, "beta_fast": 16.0, "beta_slow": 2.0,
+            "truncate": false});
         let cases: [(Value, usize, usize, &[f64], f64); 6] = [
             (json!({}), 8, 4096, &[1.0, 0.1, 0.01, 0.001], 1.0),
             (json!({"rope_theta": 1e4, "rope_scaling": {}}), 8, 4096, &[1.0, 0.1, 0.01, 0.001], 1.0),

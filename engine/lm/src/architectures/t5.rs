@@ -1,16 +1,16 @@
-//! T5 (Raffel et al. 2020; transformers' `t5`): v1.0, v1.1, LM-adapted and Flan. An encoder and a decoder whose positions are
-//! biases of the attention by distance, kept in the first layer of each stack, and whose attention is not scaled.
+//! T5 (Raffel et al. 2020; transformers' `t5`): v1.0, v1.1, LM-adapted and Flan. An encoder and a decoder. Positions
+//! are biases of the attention by distance, kept in the first layer of each stack, and the attention is not scaled.
 //!
 //! ```text
 //!   x = shared[ids]
 //!   x = x + o(attention(q, k, v of norm(x)))                 self-attention
 //!   x = x + o(attention(q of norm(x), k, v of the states))   cross-attention, in the decoder
-//!   x = x + wo(act(wi(norm(x))))                             or wo(act(wi_0(y)) * wi_1(y)), one product, where it is gated
+//!   x = x + wo(act(wi(norm(x))))                             if gated: wo(act(wi_0(y)) * wi_1(y)), one product
 //!   final_layer_norm(x)
 //! ```
 //!
-//! v1.0 uses its embedding as head and multiplies the states by `d_model^-0.5`; from v1.1 on the head is its own. See
-//! `scaled` for what of the two transformers reads from a configuration.
+//! v1.0 uses its embedding as head and multiplies the states by `d_model^-0.5`. From v1.1 on, the head has its own
+//! weight. `scaled` decides between the two by the configuration, like transformers.
 
 use super::attend::attend;
 use super::norm::RmsNorm;
@@ -31,7 +31,7 @@ pub struct T5<D: Device> {
     decoder: Stack<D>,
 }
 
-/// What the configuration says.
+/// Sizes and options from the configuration.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     hidden: usize,
@@ -82,7 +82,7 @@ struct Cross<D: Device> {
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmError> {
     let shape = Shape::read(&Config::new(checkpoint))?;
     let weights = Weights::new(checkpoint, device);
-    // Files without `shared.weight` are rare but real: they hold it under the name of one of its uses.
+    // A few real files lack `shared.weight`: they hold it under the name of one of its uses.
     let tables = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
     let table = tables.into_iter().find(|name| weights.has(name)).unwrap_or(tables[0]);
     let scale = if shape.scaled { (shape.hidden as f64).powf(-0.5) as f32 } else { 1.0 };
@@ -96,8 +96,9 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmE
 
 /// Whether states are multiplied by `d_model^-0.5` before the head.
 ///
-/// Transformers 4 scales where `tie_word_embeddings` is not `false`. Transformers 5 decides the same once, when it first reads
-/// a configuration, and then writes `scale_decoder_outputs` beside a `tie_word_embeddings` that is always `true`.
+/// Transformers 4 scales unless `tie_word_embeddings` is `false`. Transformers 5 decides the same once, at its first
+/// reading of a configuration. It then writes `scale_decoder_outputs`, and a `tie_word_embeddings` with the constant
+/// value `true`.
 fn scaled(config: &Config<'_>) -> Result<bool, LmError> {
     let tied = config.flag_or("tie_word_embeddings", true)?;
     config.flag_or("scale_decoder_outputs", tied)
@@ -111,7 +112,7 @@ impl Shape {
             config.size_or("relative_attention_num_buckets", 32)?,
             config.size_or("relative_attention_max_distance", 128)?,
         );
-        // Half of the buckets for each direction, half of those exact, the rest logarithmic from there to max_distance.
+        // Half of the buckets for each direction. Half of those are exact, the rest logarithmic up to `max_distance`.
         if buckets < 4 || buckets % 2 == 1 {
             let reason = format!("expected an even number of at least 4, found {buckets}");
             return Err(config.refused("relative_attention_num_buckets", &reason));
@@ -154,14 +155,15 @@ impl Shape {
         (if self.gated { 3 } else { 2 }) * self.hidden * self.inner
     }
 
-    /// Four projections of attention, the feed-forward network; products of queries and keys, of weights and values.
+    /// Counts four projections of attention, the feed-forward network, and the products of queries with keys and of
+    /// weights with values.
     fn encoder_operations(&self) -> Operations {
         let (layers, width) = (self.encoder_layers, self.width());
         let products = layers * (4 * self.hidden * width + self.feed_forward_products());
         Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
     }
 
-    /// As the encoder's, and queries and outputs of cross-attention.
+    /// As for the encoder, plus queries and outputs of cross-attention.
     fn decoder_operations(&self) -> Operations {
         let (layers, width) = (self.decoder_layers, self.width());
         let products = layers * (6 * self.hidden * width + self.feed_forward_products());
@@ -179,7 +181,7 @@ impl Shape {
     }
 }
 
-/// `feed_forward_proj`: `ACTIVATION` or `gated-ACTIVATION`, where `gated-gelu` means `gelu_new`.
+/// Reads `feed_forward_proj`: `ACTIVATION` or `gated-ACTIVATION`. `gated-gelu` means `gelu_new`.
 fn feed_forward(config: &Config<'_>) -> Result<(bool, Activation), LmError> {
     let field = "feed_forward_proj";
     let name = config.text(field)?.unwrap_or("relu");
@@ -203,7 +205,8 @@ impl<D: Device> Stack<D> {
 }
 
 impl<D: Device> Layer<D> {
-    /// `weights` are at the layer's list of parts: self-attention, cross-attention in a decoder, feed-forward network.
+    /// Opens a layer. `weights` stand at its list of parts: self-attention, cross-attention in a decoder, feed-forward
+    /// network.
     fn open(weights: &Weights<'_, D>, shape: &Shape, decodes: bool) -> Result<Self, LmError> {
         let (hidden, width, inner) = (shape.hidden, shape.width(), shape.inner);
         let (attention, last) = (weights.under("0.SelfAttention"), weights.under(if decodes { "2" } else { "1" }));
@@ -230,7 +233,7 @@ impl<D: Device> Layer<D> {
         })
     }
 
-    /// Adds what the layer makes of its own rows, or of the cache.
+    /// Adds the self-attention over the layer's own rows, or over the cache.
     fn attend(
         &self,
         device: &D,
@@ -256,7 +259,7 @@ impl<D: Device> Layer<D> {
 }
 
 impl<D: Device> Cross<D> {
-    /// Adds what the layer makes of the encoder's states.
+    /// Adds the cross-attention over the encoder's states.
     fn attend(
         &self,
         device: &D,

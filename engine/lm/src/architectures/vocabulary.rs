@@ -1,4 +1,4 @@
-//! The embedding of tokens and the language-model head, which are often one matrix.
+//! The embedding of tokens and the language-model head, often one matrix.
 
 use crate::{Head, LmError, Weights};
 use hopeval_device::{Device, HostTensor, Layout};
@@ -8,17 +8,18 @@ const HEAD: &str = "lm_head.weight";
 
 /// Both ends of a language model.
 pub(super) struct Vocabulary<D: Device> {
-    /// `[vocabulary, width]`; none where the head's weight serves.
+    /// `[vocabulary, width]`; `None` if the head's weight serves as table.
     table: Option<D::Matrix>,
     head: Head<D>,
 }
 
 impl<D: Device> Vocabulary<D> {
-    /// The table `name` under the prefix of `weights`, `[vocabulary, width]`, and the head under that of `root`.
+    /// Opens the table `name` under the prefix of `weights`, `[vocabulary, width]`, and the head under the prefix of
+    /// `root`.
     ///
-    /// They are tied as transformers 5 does it (`PreTrainedModel.tie_weights`): if the model is said to be tied and one of the
-    /// two is missing, the other stands in; if both are there and differ, each is itself, whatever the configuration says.
-    /// Transformers 4 differs in that last case only, where it would drop a head that it has just read.
+    /// They are tied as in transformers 5 (`PreTrainedModel.tie_weights`). If the configuration ties them and one of
+    /// the two is missing, the other takes its place. If both exist and differ, each is used as it is, whatever the
+    /// configuration says. Transformers 4 differs in the last case only: it drops the head after reading it.
     pub(super) fn open(
         root: &Weights<'_, D>,
         weights: &Weights<'_, D>,
@@ -43,7 +44,7 @@ impl<D: Device> Vocabulary<D> {
         Ok(Self { table, head: head(matrix(own)?) })
     }
 
-    /// With logits times `scale`.
+    /// Multiplies logits by `scale`.
     pub(super) fn scaled(mut self, scale: f32) -> Self {
         self.head.scale = scale;
         self

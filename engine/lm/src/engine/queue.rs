@@ -1,4 +1,4 @@
-//! What is checked at the door, and which requests are the same.
+//! Checks requests on submission, and decides which requests are equal.
 
 use super::{Options, Refusal};
 use crate::loaded::Loaded;
@@ -8,7 +8,7 @@ use crate::request::{Encode, Generate, Ids, Request, Sampling, Score, Want, Work
 use crate::score::{decoder_sequence, decoder_work, encoder_decoder_work};
 use hopeval_device::Device;
 
-/// Checks a request; the work that it needs alone.
+/// Checks a request. Returns the work of the request alone.
 pub(super) fn check<D: Device>(
     model: &Loaded<D>,
     request: &Request,
@@ -63,7 +63,7 @@ fn check_encode<D: Device>(model: &Loaded<D>, encode: &Encode, options: &Options
         let allowed = "one for each token, or none";
         return Err(Refusal::Parameter { name: "token_type_ids", value, allowed });
     }
-    // Where there are no types, they mean nothing, as in transformers.
+    // Without types in the model they mean nothing, as in transformers.
     let types = model.token_types();
     if let Some(id) = encode.type_ids.iter().find(|id| types > 0 && **id as usize >= types) {
         let value = format!("{id} of {types} types");
@@ -110,7 +110,7 @@ fn check_generate<D: Device>(
     if tokens > limit {
         return Err(Refusal::TooLong { tokens, limit, what: "the cache" });
     }
-    // Known when it has ended: how many tokens it took.
+    // The number of its tokens is known when it has ended.
     Ok(Work { prompt_tokens: prompt as u64, ..Work::default() })
 }
 
@@ -145,7 +145,7 @@ fn fits(tokens: usize, options: &Options) -> Result<(), Refusal> {
     if tokens > limit { Err(Refusal::TooLong { tokens, limit, what: "a batch" }) } else { Ok(()) }
 }
 
-/// What makes two requests the same; temperatures do not, since an answer can hold those of all.
+/// The identity of a request. Temperatures are left out, because one answer can hold those of all equal requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Same {
     Score(Ids, Ids),
@@ -166,7 +166,7 @@ impl Same {
                         top_k as u64,
                         u64::from(top_p.to_bits()),
                         seed,
-                        // Not the greedy one, whatever the draw.
+                        // Never equal to a greedy one, for any draw.
                         u64::from(draw) + 1,
                     ],
                 };
@@ -177,16 +177,16 @@ impl Same {
     }
 }
 
-/// A waiting request as a packer sees it.
+/// A waiting request, as the packer sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) request: Request,
-    /// Those who wait for it.
+    /// The group of submissions that wait for it.
     pub(super) group: u64,
-    /// Sorts with those that it shares work with.
+    /// Sorts it next to the requests with shared work.
     key: (usize, Ids),
     cost: usize,
-    /// How much of the key, if it is shared, is saved.
+    /// The part of the key that need not be computed again if it is shared.
     sharing: Sharing,
 }
 
@@ -238,7 +238,7 @@ impl Pack for Item {
     fn added_cost(&self, before: &Self) -> usize {
         match self.sharing {
             Sharing::Nothing => self.cost,
-            // At least one: what shares everything still has rows of its own at the head.
+            // At least one: a fully shared sequence still has its own rows at the head.
             Sharing::Prefix => (self.cost - common_prefix(&self.key.1, &before.key.1).min(self.cost)).max(1),
             Sharing::Prompt(tokens) if self.key == before.key => (self.cost - tokens).max(1),
             Sharing::Prompt(_) => self.cost,

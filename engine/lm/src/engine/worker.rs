@@ -1,4 +1,4 @@
-//! The engine's thread: takes submissions in, runs one batch of each sort in turn, answers.
+//! The engine's thread: takes in submissions, runs one batch of each sort in turn, and answers.
 
 use super::queue::{Item, Same};
 use super::{Completion, Cost, Counters, Options, Refusal, Submission};
@@ -22,41 +22,41 @@ pub(super) struct Worker<'a, D: Device> {
     options: Options,
     counters: &'a Counters,
     detokenise: Option<Box<Detokenise>>,
-    /// Scores and encodings that wait.
+    /// Waiting scores and encodings.
     batches: Packer<Item>,
-    /// Prompts that wait to be continued.
+    /// Prompts waiting for their continuation.
     prompts: Packer<Item>,
-    /// Whether some of them did not fit beside what is being continued: nothing is admitted until some of that has left.
+    /// True if some of them did not fit beside the active continuations. Nothing is admitted until one of those ends.
     full: bool,
     pool: Option<StatesPool<D>>,
     generator: Option<Generator<D>>,
     groups: u64,
-    /// Submissions by group: equal requests are one, of which the first has set an item in motion.
+    /// Submissions by group. Equal requests form one group; its first submission creates the item.
     waiting: HashMap<u64, Group>,
-    /// The group of a request whose item has not left yet.
+    /// Groups whose item still waits, by request.
     same: HashMap<Same, u64>,
 }
 
-/// Those who wait for one answer.
+/// The submissions that wait for one answer.
 struct Group {
     same: Same,
     submissions: Vec<Submission>,
-    /// When its item left the queue.
+    /// The time at which its item left the queue.
     started: Option<Instant>,
     device_s: f64,
-    /// None from the first piece of work on whose energy is not known.
+    /// Device energy in joules, or `None` once a piece of work was not metered.
     energy_j: Option<f64>,
     computed_tokens: u64,
 }
 
-/// What a piece of the device's work took.
+/// Timing and energy of a piece of the device's work.
 struct Spent {
     begun: Instant,
     busy: Duration,
     energy_j: Option<f64>,
 }
 
-/// Does a piece of work on the device.
+/// Runs a piece of work on the device, and measures it.
 fn spending<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, Spent) {
     let (begun, energy) = (Instant::now(), device.energy().map(Energy::begin));
     let (done, busy) = device.busy(work);
@@ -88,7 +88,8 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    /// Until the queue is closed and everything is answered, or until `stop`: then what waits is dropped, which answers it.
+    /// Runs until the queue is closed and everything is answered, or until `stop`. Then the waiting submissions are
+    /// dropped; this answers them.
     pub(super) fn run(mut self, submissions: &Receiver<Vec<Submission>>, stop: &AtomicBool) {
         let mut open = true;
         while (open || !self.waiting.is_empty()) && !stop.load(Relaxed) {
@@ -144,7 +145,7 @@ impl<'a, D: Device> Worker<'a, D> {
         assert!(fits, "what cannot fit was refused at the door; this is a bug");
     }
 
-    /// One batch of scores or encodings.
+    /// Runs one batch of scores or encodings.
     fn run_batch(&mut self) {
         let Some(batch) = self.batches.next_batch() else { return };
         let device = self.device;
@@ -192,7 +193,7 @@ impl<'a, D: Device> Worker<'a, D> {
         Ok(wrapped(scores, Answer::Scored))
     }
 
-    /// The score that an item asks for, at the temperatures of all who wait for it.
+    /// The score request of an item, with the temperatures of all waiting submissions.
     fn score_of(&self, item: &Item) -> Score {
         let temperatures = grid(&self.waiting[&item.group].submissions);
         Score { temperatures, ..item.request.as_score().clone() }
@@ -217,7 +218,7 @@ impl<'a, D: Device> Worker<'a, D> {
         Ok(())
     }
 
-    /// Admits what fits, and takes every continuation one token further.
+    /// Admits the prompts that fit, and adds a token to every continuation.
     fn run_generation(&mut self) {
         let idle = self.generator.as_ref().is_none_or(Generator::is_empty);
         if self.prompts.is_empty() && idle {
@@ -250,7 +251,7 @@ impl<'a, D: Device> Worker<'a, D> {
         self.counters.batches.fetch_add(stepped.passes, Relaxed);
         self.counters.halved.fetch_add(stepped.halved, Relaxed);
         self.full &= !stepped.has_left();
-        // A token of each.
+        // One token for each.
         self.charge(&groups, &spent, computed_tokens, |_| 1);
         self.finish(stepped.finished);
         for (groups, error) in stepped.failed {
@@ -286,7 +287,7 @@ impl<'a, D: Device> Worker<'a, D> {
                 let alone = self.prompts.out_of_memory(batch);
                 assert!(alone.is_none(), "several items wait again; this is a bug");
             }
-            // What the others hold may be what it lacks.
+            // The others may hold the memory that it lacks.
             Err(DeviceError::OutOfMemory { .. }) if others => {
                 self.prompts.put_back(batch);
                 self.full = true;
@@ -301,7 +302,7 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    /// Marks that these items wait no more: equal requests that come from now on are answered on their own.
+    /// Marks these items as no longer waiting: later equal requests are answered on their own.
     fn leave(&mut self, batch: &[(u64, Item)], started: Instant) {
         for (_, item) in batch {
             let group = self.waiting.get_mut(&item.group).expect("an item has a group; this is a bug");
@@ -312,8 +313,8 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    /// Shares the seconds and the energy of work that has ended among groups by the operations that each needs alone, and
-    /// the tokens that went through the model meanwhile by the tokens of each.
+    /// Divides the cost of finished work among groups: the seconds and the energy by the operations of each group
+    /// alone, the computed tokens by the tokens of each group.
     fn charge(&mut self, groups: &[u64], spent: &Spent, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
         let &Spent { busy, energy_j, .. } = spent;
         self.counters.device_us.fetch_add(busy.as_micros() as u64, Relaxed);
@@ -360,7 +361,7 @@ impl<'a, D: Device> Worker<'a, D> {
             if matches!(result, Ok(Answer::Generated(_))) {
                 self.counters.operations.fetch_add(work.operations, Relaxed);
             }
-            // Its own temperatures only: what others asked for must not change what it is told.
+            // Only its own temperatures: the requests of others must not change its answer.
             let result = result.clone().map(|answer| narrowed(answer, &submission.request, &grid));
             let result =
                 result.and_then(|answer| if is_finite(&answer) { Ok(answer) } else { Err(Refusal::NotFinite) });
@@ -376,7 +377,7 @@ impl<'a, D: Device> Worker<'a, D> {
     }
 }
 
-/// A whole number in parts by weight, whole numbers too, which sum to it.
+/// Divides a whole number into whole parts by integer weights. The parts sum to the number.
 struct Shares {
     whole: u64,
     total: u64,
@@ -391,7 +392,7 @@ impl Shares {
 
     fn next(&mut self, weight: u64) -> u64 {
         self.weighed += weight;
-        // The last one has what is left of the whole.
+        // The last part gets the rest of the whole.
         let until = u128::from(self.whole) * u128::from(self.weighed) / u128::from(self.total);
         let share = until as u64 - self.given;
         self.given += share;
@@ -399,7 +400,7 @@ impl Shares {
     }
 }
 
-/// The temperatures of all who wait for one score, ascending: positive floats sort as their bits do.
+/// The temperatures of all submissions for one score, ascending: positive floats sort as their bits do.
 fn grid(submissions: &[Submission]) -> Vec<f32> {
     let bits = submissions.iter().filter_map(|s| match &s.request {
         Request::Score(score) => Some(score.temperatures.iter().map(|t| t.to_bits())),
@@ -408,7 +409,7 @@ fn grid(submissions: &[Submission]) -> Vec<f32> {
     bits.flatten().collect::<BTreeSet<_>>().into_iter().map(f32::from_bits).collect()
 }
 
-/// The answer for one of those who waited: its own temperatures only, in its own order.
+/// The answer for one of the submissions: only its own temperatures, in its own order.
 fn narrowed(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
     match (answer, request) {
         (Answer::Scored(scored), Request::Score(score)) => {
@@ -425,10 +426,10 @@ fn wrapped<T>(batched: Batched<T>, wrap: impl Fn(T) -> Answer) -> Batched<Answer
     Batched { results: batched.results.into_iter().map(wrap).collect(), computed_tokens: batched.computed_tokens }
 }
 
-/// Whether every number of an answer is one.
+/// True if every number of an answer is finite, except for the logits of impossible tokens.
 fn is_finite(answer: &Answer) -> bool {
     match answer {
-        // A token may be impossible (a logit of -inf): that is a number. Its log-sum-exp is finite all the same.
+        // A token may be impossible (a logit of -inf): this is allowed. Its log-sum-exp is finite all the same.
         Answer::Scored(scored) => {
             scored.target_logits.iter().all(|x| !x.is_nan() && *x < f32::INFINITY)
                 && scored.log_sum_exps.iter().flatten().all(|x| x.is_finite())
@@ -437,7 +438,7 @@ fn is_finite(answer: &Answer) -> bool {
             let rows = encoded.token_logits.iter().flatten().chain(&encoded.sequence_logits).chain(&encoded.embedding);
             rows.chain(&encoded.start_logits).chain(&encoded.end_logits).chain(&encoded.rank).all(|x| x.is_finite())
         }
-        // Logits that are no numbers ended it before.
+        // Logits that are not numbers have already ended it.
         Answer::Generated(_) => true,
     }
 }
@@ -453,7 +454,7 @@ fn refusal(error: &DeviceError) -> Refusal {
     }
 }
 
-/// Tokens that a request would take alone, before anything is generated.
+/// Tokens of a request alone, before anything is generated.
 fn request_tokens(request: &Request) -> u64 {
     let tokens = match request {
         Request::Score(score) => score.prompt.len() + score.target.len(),

@@ -1,4 +1,5 @@
-//! Labels for tokens and for sequences. A cross-encoder's score is the one logit of a sequence classifier with one label.
+//! Labels for tokens and for sequences. A cross-encoder's score is the one logit of a sequence classifier with one
+//! label.
 
 use super::Rows;
 use super::pooling::Pooler;

@@ -1,5 +1,5 @@
-//! Finds and opens the heads of a checkpoint: by `architectures` in `config.json`, and by the tensors where that names a bare
-//! model or a class that transformers does not know (MDR's reader, a labeler without a class).
+//! Finds and opens the heads of a checkpoint: by `architectures` in `config.json`, or by the tensors if that field
+//! names a bare model or a class unknown to transformers (MDR's reader, a labeler without a class).
 
 use super::pooling::Pooler;
 use super::{Heads, Pooling, SequenceClassifier, SpanReader, TokenClassifier};
@@ -11,11 +11,11 @@ use crate::weights::Weights;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Device};
 
-/// Opens the heads that a checkpoint has.
+/// Opens the heads of a checkpoint.
 ///
 /// # Errors
-/// [`LmError::Config`] for an architecture that is no encoder, or a field with a value that is not supported;
-/// [`LmError::Checkpoint`], naming the tensor, where a head that `architectures` promises is not there or has another shape;
+/// [`LmError::Config`] for an architecture without a bidirectional encoder, or an unsupported value of a field;
+/// [`LmError::Checkpoint`], naming the tensor, if a head promised by `architectures` is missing or has another shape;
 /// [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Heads<D>, LmError> {
     let opening = Opening::new(checkpoint, device)?;
@@ -27,7 +27,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Heads<D>, 
     })
 }
 
-/// The head that the first of `architectures` promises.
+/// The head promised by the first of `architectures`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Declared {
     Token,
@@ -35,7 +35,7 @@ enum Declared {
     /// EfficientRAG's class with both.
     Labeler,
     Reader,
-    /// A bare model, or a class that transformers does not know.
+    /// A bare model, or a class unknown to transformers.
     Nothing,
 }
 
@@ -53,7 +53,7 @@ impl Declared {
     }
 }
 
-/// What is needed to open a checkpoint's heads.
+/// The inputs for opening a checkpoint's heads.
 struct Opening<'a, D: Device> {
     checkpoint: &'a Checkpoint,
     config: Config<'a>,
@@ -123,10 +123,10 @@ impl<'a, D: Device> Opening<'a, D> {
         Ok(Some(SequenceClassifier { labels, pooler, classifier }))
     }
 
-    /// EfficientRAG's tagger. What is pooled is `classifier_pooling` of `config.json` (ModernBERT's field: `cls` or `mean`); where
-    /// that is not given, the first token if there is a `pooler.dense` (the authors' code), else the mean (the paper, section
-    /// 3.1: average pooling and a linear layer). The projection `pooler.dense` is applied if it is there. Labels are the
-    /// method's tags where there are two or three.
+    /// EfficientRAG's tagger. `classifier_pooling` of `config.json` chooses the pooled vector (ModernBERT's field:
+    /// `cls` or `mean`). If it is missing, the tagger pools the first token if there is a `pooler.dense` (the authors'
+    /// code), else the mean (the paper, section 3.1: average pooling and a linear layer). The projection `pooler.dense`
+    /// is applied if it exists. Two or three labels are the method's tags.
     fn labelers_sequence_classifier(&self) -> Result<SequenceClassifier<D>, LmError> {
         let pooler = self.stock_pooler();
         let default = if pooler.is_some() { "cls" } else { "mean" };
@@ -153,7 +153,7 @@ impl<'a, D: Device> Opening<'a, D> {
         if !self.root.has("rank.weight") {
             return Ok(Some(SpanReader { spans, rank: None }));
         }
-        // MDR has BERT's pooler, of its own where the encoder has none (ELECTRA).
+        // MDR has BERT's pooler, or its own if the encoder has no pooler (ELECTRA).
         let pooler = self.stock_pooler().unwrap_or_else(|| self.root.under("pooler.dense"));
         let dense = Some((Dense::open(&pooler, self.hidden, self.hidden)?, Activation::Tanh));
         let rank = Dense::open(&self.root.under("rank"), 1, self.hidden)?;
@@ -166,20 +166,20 @@ impl<'a, D: Device> Opening<'a, D> {
         places.into_iter().find(|weights| weights.has("weight"))
     }
 
-    /// DeBERTa names its own; BERT's is tanh.
+    /// DeBERTa configures its own; BERT's is tanh.
     fn pooler_activation(&self) -> Result<Activation, LmError> {
         let default = if self.model_type == "deberta-v2" { "gelu" } else { "tanh" };
         self.config.activation("pooler_hidden_act", default)
     }
 
-    /// Names of the labels that the configuration declares; the rows of the tensor where it declares none.
+    /// Names of the configured labels, or of one label for each row of the tensor if the configuration has no labels.
     fn declared_labels(&self, tensor: &str) -> Result<Vec<String>, LmError> {
         let named = self.config.section("id2label")?.map_or(0, |names| names.fields().count());
         let declared = if named > 0 { Some(named) } else { self.config.optional_integer("num_labels")? };
         self.label_names(declared.unwrap_or_else(|| self.rows(tensor, 2)))
     }
 
-    /// Names of `count` labels: those of `id2label` if they are as many, else transformers' default ones.
+    /// Names of `count` labels: those of `id2label` if their number is the same, else transformers' default names.
     fn label_names(&self, count: usize) -> Result<Vec<String>, LmError> {
         if count == 0 {
             return Err(self.config.refused("num_labels", "expected a whole number above 0, found 0"));
@@ -192,7 +192,7 @@ impl<'a, D: Device> Opening<'a, D> {
         (0..count).map(name).collect()
     }
 
-    /// Rows of a tensor of the root, or `default` where it is missing, which opening it then reports.
+    /// Rows of a tensor of the root, or `default` if it is missing; opening the tensor then reports the error.
     fn rows(&self, tensor: &str, default: usize) -> usize {
         self.checkpoint.get(tensor).and_then(|tensor| tensor.shape.first().copied()).unwrap_or(default)
     }

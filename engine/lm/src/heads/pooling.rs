@@ -1,10 +1,10 @@
-//! One vector for a sequence: its first token's state or the mean of all, as it is or projected.
+//! One vector for a sequence: its first token's state or the mean of all, with or without a projection.
 
 use super::Rows;
 use crate::architectures::post_norm::Dense;
 use hopeval_device::{Activation, Device, DeviceError, Packing};
 
-/// Which vector stands for a sequence.
+/// The vector that stands for a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pooling {
     /// The first token's state.
@@ -14,7 +14,8 @@ pub enum Pooling {
 }
 
 impl Pooling {
-    /// A vector for each sequence of `packing`, of `states [rows, hidden]`: `[sequences, hidden]`. No sequence is empty.
+    /// Pools `states [rows, hidden]` into a vector for each sequence of `packing`: `[sequences, hidden]`. No sequence
+    /// may be empty.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -25,8 +26,8 @@ impl Pooling {
         }
     }
 
-    /// An embedding of each sequence: `[sequences, hidden]`, of length 1 if `normalize`. BERT's pooler is no part of it, as in
-    /// Contriever, E5 and BGE.
+    /// An embedding of each sequence: `[sequences, hidden]`, of length 1 if `normalize`. BERT's pooler is not applied,
+    /// as in Contriever, E5 and BGE.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -51,7 +52,7 @@ fn normalise(row: &mut [f32]) {
     row.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
 }
 
-/// A pooled vector, projected where the checkpoint has a projection.
+/// A pooled vector, projected if the checkpoint has a projection.
 pub(super) struct Pooler<D: Device> {
     pub(super) pooling: Pooling,
     /// `[hidden, hidden]`.

@@ -1,36 +1,37 @@
-//! Reads an answer's span, and says how likely its passage is to hold the answer where the checkpoint has a rank head.
+//! Reads an answer's span. With a rank head, also says how likely the passage is to hold the answer.
 
 use super::pooling::Pooler;
 use crate::architectures::post_norm::Dense;
 use hopeval_device::{Device, DeviceError, Packing};
 use std::fmt;
 
-/// What a reader says about packed sequences.
+/// A reader's logits for packed sequences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanLogits {
-    /// For each row, of an answer that starts there.
+    /// For each row: an answer starts there.
     pub start: Vec<f32>,
-    /// For each row, of an answer that ends there.
+    /// For each row: an answer ends there.
     pub end: Vec<f32>,
-    /// For each sequence, that it holds the answer, where the checkpoint has a rank head; larger is better.
+    /// For each sequence: it holds the answer; larger is better. `None` without a rank head.
     pub rank: Option<Vec<f32>>,
 }
 
-/// Reads spans: `qa_outputs [2, hidden]`, start then end, on each token's state, as in transformers. A rank head is MDR's
-/// `rank [1, hidden]` (Xiong et al. 2021; `mdr/qa/qa_model.py`) on the pooled first token. What to make of both (MDR sorts
-/// passages by `λ rank + (1 - λ) span`) is the caller's matter.
+/// Reads spans: `qa_outputs [2, hidden]`, start then end, on each token's state, as in transformers. A rank head is
+/// MDR's `rank [1, hidden]` (Xiong et al. 2021; `mdr/qa/qa_model.py`) on the pooled first token. The caller combines
+/// both (MDR sorts passages by `λ rank + (1 - λ) span`).
 pub struct SpanReader<D: Device> {
     pub(super) spans: Dense<D>,
     pub(super) rank: Option<(Pooler<D>, Dense<D>)>,
 }
 
 impl<D: Device> SpanReader<D> {
-    /// Whether it has a rank head.
+    /// True if it has a rank head.
     pub fn ranks(&self) -> bool {
         self.rank.is_some()
     }
 
-    /// Logits of `states [rows, hidden]`; [`best_span`](super::best_span) finds the answer in a sequence's part of them.
+    /// Logits of `states [rows, hidden]`. [`best_span`](super::best_span) finds the answer in a sequence's part of
+    /// them.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// A span of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Which tokens; at least one.
+    /// Indexes of the tokens; at least one.
     pub tokens: Range<usize>,
     /// `start[first] + end[last]`, in `f32`.
     pub score: f32,
@@ -13,8 +13,8 @@ pub struct Span {
 
 /// The span within `context` of at most `max_length` tokens with the highest `start[first] + end[last]`.
 ///
-/// `start` and `end` have one logit for each token of the sequence. Scores are compared by [`f32::total_cmp`]; of equal ones the
-/// earliest first token wins, then the shortest span. None where no span is possible: an empty context or no length.
+/// `start` and `end` have one logit for each token of the sequence. Scores are compared by [`f32::total_cmp`]; of equal
+/// ones the earliest first token wins, then the shortest span. `None` if `context` is empty or `max_length` is 0.
 /// MDR's `max_ans_len` counts the tokens after the first, so it is one less than `max_length` (`scripts/train_qa.py`);
 /// `max_answer_length` of SQuAD's evaluation is `max_length`.
 pub fn best_span(start: &[f32], end: &[f32], context: Range<usize>, max_length: usize) -> Option<Span> {

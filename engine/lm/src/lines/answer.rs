@@ -1,4 +1,4 @@
-//! From an answer to a line.
+//! Turns an answer into a line.
 
 use super::Task;
 use super::question::Context;
@@ -14,7 +14,7 @@ type Fields = Vec<(&'static str, Value)>;
 
 /// A line of output: the id, then the fields.
 pub(super) fn line(id: Value, fields: Fields) -> String {
-    // By hand, so that the id stands first and the fields in their order; their names need no escaping.
+    // Written by hand to put the id first and the fields in their order; their names need no escaping.
     let mut line = format!("{{\"id\":{id}");
     for (name, value) in fields {
         line.push_str(&format!(",\"{name}\":{value}"));
@@ -23,7 +23,7 @@ pub(super) fn line(id: Value, fields: Fields) -> String {
     line
 }
 
-/// Tells the answers of one task; it goes with each request to the engine's thread.
+/// Formats the answers of one task. It travels with each request to the engine's thread.
 pub(super) struct Answering {
     task: Task,
     tokenizer: Option<Arc<Tokenizer>>,
@@ -128,7 +128,7 @@ fn normalise(embedding: &mut [f32]) {
     }
 }
 
-/// The best span: its tokens, and its text with character offsets where the context came as text.
+/// The best span: its tokens, and its text with character offsets if the context was given as text.
 fn reading(context: &Context, encoded: &Encoded, max_answer_tokens: usize) -> Fields {
     let Context::Reading { allowed, source } = context else { panic!("a reader has a context; this is a bug") };
     let mut fields = Vec::new();

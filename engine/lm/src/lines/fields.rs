@@ -1,15 +1,15 @@
-//! The fields of a line: which may stand there together, and what they hold.
+//! The fields of a line: the allowed combinations, and their values.
 
 use super::{BadLine, kind_of};
 use crate::request::Ids;
 use serde_json::{Map, Value};
 
-/// An object's fields. One that is null is as good as absent.
+/// An object's fields. `null` counts as missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a Map<String, Value>);
 
 impl<'a> Fields<'a> {
-    /// Refuses a field that `command` does not know: a name misspelt must not be passed over.
+    /// Refuses a field that `command` does not know: a misspelt name must not go unnoticed.
     pub(super) fn are_of(self, command: &str, known: &[&str]) -> Result<(), BadLine> {
         match self.0.keys().find(|name| *name != "id" && !known.contains(&name.as_str())) {
             None => Ok(()),
@@ -19,7 +19,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Refuses a line that says the same as text and as token ids.
+    /// Refuses a line with both text and token ids for the same input.
     pub(super) fn either(self, texts: &[&str], ids: &str) -> Result<(), BadLine> {
         match texts.iter().find(|text| self.has(text) && self.has(ids)) {
             None => Ok(()),
@@ -27,7 +27,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Refuses types of tokens that the line does not give.
+    /// Refuses token types without token ids.
     pub(super) fn types_go_with_ids(self) -> Result<(), BadLine> {
         if self.has("token_type_ids") && !self.has("ids") {
             return Err(bad("token_type_ids: allowed beside ids only; of texts the tokenizer gives them".into()));
@@ -48,7 +48,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text; `or` is the field that may stand in its place.
+    /// A text; messages name `or` as the alternative field.
     pub(super) fn required(self, name: &str, or: &str) -> Result<&'a str, BadLine> {
         self.text(name)?.ok_or_else(|| bad(format!("{name} is missing: {name} or {or} is needed")))
     }
@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
         list.iter().map(id).collect::<Result<Vec<_>, _>>().map(|ids| Some(ids.into()))
     }
 
-    /// The number of an independent sample; 0 where it is missing.
+    /// The number of an independent sample; 0 if it is missing.
     pub(super) fn draw(self) -> Result<u32, BadLine> {
         match self.0.get("draw") {
             None | Some(Value::Null) => Ok(0),

@@ -1,4 +1,4 @@
-//! From a line to a request.
+//! Turns a line into a request.
 
 use super::fields::Fields;
 use super::{BadLine, Task};
@@ -9,7 +9,7 @@ use crate::tokenise::{Encoded, TokeniseError, Tokenizer};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// What is needed to tell an answer.
+/// Data of the line, needed to format the answer.
 #[derive(Debug)]
 pub(super) enum Context {
     /// Nothing.
@@ -18,11 +18,11 @@ pub(super) enum Context {
     Target(Ids),
     /// The tokens of a text, as strings.
     Tokens(Vec<String>),
-    /// Where answers may lie, and which characters of which text the tokens are.
+    /// The range of possible answers; the text, and each token's characters in it.
     Reading { allowed: Range<usize>, source: Option<(String, Vec<(usize, usize)>)> },
 }
 
-/// What a line asks, and what its answer will be told with.
+/// A line's request, and the context of its answer.
 type Question = (Request, Context);
 
 impl Task {
@@ -71,7 +71,7 @@ pub(super) fn token_ids(tokenizer: &Tokenizer, fields: &Map<String, Value>) -> R
     }
 }
 
-/// The text of a line that holds nothing else.
+/// The text of a line without other fields.
 pub(super) fn single_text(fields: &Map<String, Value>) -> Result<String, BadLine> {
     let fields = Fields(fields);
     fields.are_of("this measurement", &["text"])?;
@@ -100,7 +100,8 @@ impl Line<'_> {
         }
     }
 
-    /// A target, as it stands where it is ids. A text gets no special tokens, but an encoder-decoder's ends in its end token.
+    /// A target; token ids are taken as they are. A text gets no special tokens, except for the end token of an
+    /// encoder-decoder.
     fn target(&self, target_eos: bool) -> Result<Ids, BadLine> {
         self.fields.either(&["target"], "target_ids")?;
         if let Some(ids) = self.fields.ids("target_ids")? {
@@ -142,7 +143,7 @@ impl Line<'_> {
         Ok((Request::Encode(request), context))
     }
 
-    /// Token ids in place of `texts`, and their types, empty where there are none.
+    /// Token ids in place of `texts`, and their types; the types are empty if they are missing.
     fn given(&self, texts: &[&str]) -> Result<Option<(Ids, Ids)>, BadLine> {
         self.fields.either(texts, "ids")?;
         self.fields.types_go_with_ids()?;
@@ -152,9 +153,9 @@ impl Line<'_> {
 
     fn read(&self) -> Result<Question, BadLine> {
         if let Some((ids, type_ids)) = self.given(&["question", "context"])? {
-            // Answers lie in the second part where types tell the parts apart.
+            // If types tell the parts apart, answers lie in the second part.
             let first = type_ids.iter().position(|t| *t == 1).unwrap_or(0);
-            // The last of them is the separator that ends the sequence.
+            // The last of them is the separator at the end of the sequence.
             let last = type_ids.iter().rposition(|t| *t == 1).unwrap_or(ids.len());
             let context = Context::Reading { allowed: first..last, source: None };
             return Ok((Request::Encode(Encode { ids, type_ids, want: Want::Span }), context));
@@ -169,7 +170,7 @@ impl Line<'_> {
         Ok((Request::Encode(request), context))
     }
 
-    /// Types as the tokenizer gives them, where the model has more than one.
+    /// The tokenizer's types, if the model has more than one type.
     fn type_ids(&self, type_ids: Vec<u32>) -> Ids {
         if self.session.token_types > 1 { type_ids.into() } else { Ids::default() }
     }

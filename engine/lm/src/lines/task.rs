@@ -1,4 +1,4 @@
-//! What is asked of every line.
+//! The task for every line.
 
 use crate::request::{Sampling, Want};
 
@@ -7,7 +7,7 @@ use crate::request::{Sampling, Want};
 pub enum Task {
     /// `{"id", "prompt", "target"}` to `{"id", "target_tokens", "logprobs": {TEMPERATURE: [..]}}`.
     Score {
-        /// As they were written, which names them in the output, and their values.
+        /// The values, each with its spelling on the command line; the spellings name them in the output.
         temperatures: Vec<(String, f32)>,
         /// Whether an encoder-decoder's text target ends in a scored end token.
         target_eos: bool,
@@ -16,27 +16,28 @@ pub enum Task {
     Label,
     /// `{"id", "text"[, "text_pair"]}` to sequence logits.
     Classify,
-    /// As [`Task::Classify`], with the one logit of a cross-encoder as `score`; with several labels there is no score.
+    /// As [`Task::Classify`], with the one logit of a cross-encoder as `score`. Models with several labels give no
+    /// score.
     Rerank,
     /// `{"id", "text"}` to `{"id", "embedding"}`.
     Embed {
         /// [`Want::Mean`] or [`Want::First`].
         pooling: Want,
-        /// To length 1.
+        /// Whether to scale to length 1.
         normalize: bool,
     },
     /// `{"id", "question", "context"}` to the best span.
     Read {
-        /// Tokens of an answer at most.
+        /// The largest number of tokens of an answer.
         max_answer_tokens: usize,
     },
     /// `{"id", "prompt"}` to `{"id", "text", "ids"}`.
     Generate {
-        /// Tokens at most.
+        /// The largest number of tokens.
         max_tokens: usize,
-        /// Whether end tokens are tokens like others.
+        /// Whether end tokens count as ordinary tokens.
         ignore_eos: bool,
-        /// How tokens are chosen; the draw of a line may be given in the line.
+        /// The choice of tokens; the line may give its draw.
         sampling: Sample,
         /// Stop strings.
         stop: Vec<String>,
@@ -57,7 +58,7 @@ impl Task {
         }
     }
 
-    /// Fields that a line may have beside `id`.
+    /// Fields allowed in a line beside `id`.
     pub fn fields(&self) -> &'static [&'static str] {
         match self {
             Self::Score { .. } => &["prompt", "prompt_ids", "target", "target_ids"],
@@ -79,7 +80,7 @@ pub struct Sample {
     pub top_k: usize,
     /// 1 for all.
     pub top_p: f32,
-    /// Fixes the draws.
+    /// The seed of the draws.
     pub seed: u64,
 }
 

@@ -1,10 +1,10 @@
-//! The rules at work.
+//! Applies the overflow rules.
 
 use super::{Assembled, Limit, Overflow, Part, Prompt, PromptError, PromptReport};
 use crate::tokenise::{Span, TokeniseError, Tokenizer};
 
-/// Puts a prompt together. `most` is what the model takes; the smaller of it and the prompt's own budget holds. `special` puts the
-/// tokenizer's special tokens around the whole; they count.
+/// Puts a prompt together. The effective budget is the smaller of `most`, the model's limit, and the prompt's own
+/// budget. `special` puts the tokenizer's special tokens around the whole; they count.
 ///
 /// # Errors
 /// [`PromptError`].
@@ -50,7 +50,7 @@ pub fn assemble(
     Ok(Assembled { ids: work.ids, texts: work.texts, report: PromptReport { tokens, dropped, cut } })
 }
 
-/// A part's text within its own limit, and the tokens that it lost.
+/// A part's text within its own limit, and the number of tokens lost.
 fn truncated(tokenizer: &Tokenizer, part: &Part) -> Result<(String, usize), TokeniseError> {
     match part.truncate {
         None => Ok((part.text.clone(), 0)),
@@ -68,22 +68,22 @@ fn truncated(tokenizer: &Tokenizer, part: &Part) -> Result<(String, usize), Toke
     }
 }
 
-/// Where the first `count` words of a text end.
+/// The byte after the first `count` words of a text.
 fn end_of_words(text: &str, count: usize) -> usize {
     let start = text.as_ptr() as usize;
     let words = text.split_whitespace().take(count);
     words.last().map_or(0, |word| word.as_ptr() as usize + word.len() - start)
 }
 
-/// A prompt being put together.
+/// A prompt during its assembly.
 struct Work<'a> {
     tokenizer: &'a Tokenizer,
     special: bool,
-    /// Of each part, what is left.
+    /// The text left of each part.
     texts: Vec<String>,
-    /// Of each part, the tokens that it lost.
+    /// The tokens lost from each part.
     lost: Vec<usize>,
-    /// Of the whole.
+    /// Token ids of the whole.
     ids: Vec<u32>,
 }
 
@@ -93,7 +93,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Cuts a part until the whole fits or no more than `to` is left of it.
+    /// Cuts a part until the whole fits or no more than `to` is left of the part.
     fn cut(&mut self, part: usize, to: Limit, budget: usize) -> Result<(), TokeniseError> {
         let begin: usize = self.texts[..part].iter().map(String::len).sum();
         let text = self.texts[part].clone();
@@ -130,13 +130,13 @@ impl Work<'_> {
 struct Token {
     /// Its index in the whole.
     at: usize,
-    /// The bytes of the whole text that it covers.
+    /// The bytes that it covers in the whole text.
     begin: usize,
     end: usize,
 }
 
-/// The tokens of a text that end in it between two bytes, the first excluded: a token that reaches over a part's begin is the part's,
-/// one that reaches over its end is the next one's.
+/// The tokens of the whole text with an end after byte `begin` and at most at byte `end`. A token across a part's start
+/// thus belongs to the part, a token across its end to the next part.
 fn tokens_ending_in(whole: &[Span], begin: usize, end: usize) -> Vec<Token> {
     let token = |(at, (_, span)): (usize, &Span)| span.map(|(begin, end)| Token { at, begin, end });
     whole.iter().enumerate().filter_map(token).filter(|token| token.end > begin && token.end <= end).collect()

@@ -1,4 +1,4 @@
-//! Rules at work on real tokenizers, against what they promise.
+//! The overflow rules on real tokenizers, checked against their contract.
 
 use super::*;
 use crate::tokenise::tests::tokenizer;
@@ -38,7 +38,8 @@ fn what_fits_is_read_as_one_text() {
 
 #[test]
 fn prompt_rank_truncates_documents_and_then_the_whole() {
-    // mukhal/PromptRank: each document to max_doc_len tokens, decoded; the whole to max_prompt_len with truncation=True.
+    // mukhal/PromptRank: each document to max_doc_len tokens, decoded; the whole to max_prompt_len with
+    // truncation=True.
     for (tokenizer, special) in [(&*GPT2, false), (&*T5, true)] {
         let ids = tokenizer.ids(DOCUMENT, false).expect("ids");
         let document = tokenizer.decode(&ids[..20], false);
@@ -153,9 +154,10 @@ proptest! {
                     }
                     let text = GPT2.decode(&found.ids, true);
                     let mut at = 0;
-                    let touched = |part| found.report.dropped.contains(&part) || found.report.cut.iter().any(|cut| cut.0 == part);
+                    let touched =
+                        |part| found.report.dropped.contains(&part) || found.report.cut.iter().any(|cut| cut.0 == part);
                     for (n, part) in prompt.parts.iter().enumerate() {
-                        // Bytes that GPT-2's tokens are of decode to just the text; T5's vocabulary is too small for that.
+                        // The bytes of GPT-2's tokens decode to just the text; T5's vocabulary is too small for that.
                         if std::ptr::eq(tokenizer, &*GPT2) && !touched(n) {
                             let found = text[at..].find(&part.text);
                             prop_assert!(found.is_some(), "part {} of {:?} is not whole in {:?}", n, &prompt, text);

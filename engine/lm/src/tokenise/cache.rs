@@ -1,7 +1,7 @@
-//! Ids of texts that were seen not long ago, within a bound of bytes.
+//! Ids of recently used texts, within a bound of bytes.
 //!
-//! Two generations: a text that is asked for moves to the young one; when that is half of the bound, the old one is dropped and
-//! the young one becomes old. What is remembered never changes an answer.
+//! There are two generations. A requested text moves to the young one. When the young one reaches half of the bound,
+//! the old one is dropped and the young one becomes old. The cache never changes an answer.
 
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,7 @@ impl Cache {
 
     fn lock(&self, special: bool) -> MutexGuard<'_, Generations> {
         let generations = if special { &self.with_special } else { &self.without };
-        // A thread that panics here leaves whole entries behind.
+        // A panic in another thread leaves only whole entries behind.
         generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

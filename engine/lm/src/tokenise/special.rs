@@ -1,11 +1,11 @@
-//! Which tokens a folder has for `[CLS]`, `</s>` and their like.
+//! Finds a folder's tokens for `[CLS]`, `</s>` and the like.
 
 use super::TokeniseError;
 use serde_json::{Map, Value};
 use std::path::Path;
 use tokenizers::Tokenizer;
 
-/// What a special token is for.
+/// The purpose of a special token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "transformers' own names")]
 pub enum Role {
@@ -22,7 +22,7 @@ impl Role {
     /// Every role.
     pub const ALL: [Role; 7] = [Role::Cls, Role::Sep, Role::Pad, Role::Eos, Role::Bos, Role::Mask, Role::Unk];
 
-    /// As transformers' fields begin.
+    /// The beginning of transformers' field names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cls => "cls",
@@ -35,7 +35,7 @@ impl Role {
         }
     }
 
-    /// Tokens that fill a role in a folder that says nothing, if they are special there.
+    /// The usual tokens for a role in a folder without configured tokens; they must be special there.
     const fn usual(self) -> &'static [&'static str] {
         match self {
             Self::Cls => &["[CLS]"],
@@ -54,7 +54,7 @@ impl Role {
 pub(super) struct Specials([Option<u32>; Role::ALL.len()]);
 
 impl Specials {
-    /// What `tokenizer_config.json` says, else `special_tokens_map.json`, else the usual token.
+    /// Finds the tokens in `tokenizer_config.json`, else in `special_tokens_map.json`, else among the usual tokens.
     pub(super) fn find(tokenizer: &Tokenizer, settings: &Map<String, Value>, map: &Map<String, Value>) -> Self {
         let added = tokenizer.get_added_tokens_decoder();
         let is_special = |id: &u32| added.get(id).is_some_and(|token| token.special);
@@ -72,7 +72,7 @@ impl Specials {
     }
 }
 
-/// A token as these files write it: a text, or an object with `content`.
+/// The text of a token in these files: a string, or an object with `content`.
 fn content(token: Option<&Value>) -> Option<&str> {
     match token? {
         Value::String(text) => Some(text),

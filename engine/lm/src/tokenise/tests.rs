@@ -1,4 +1,4 @@
-//! On the small vocabularies of `hopeval-checkpoint`'s tests, imported as models' folders are.
+//! On the small vocabularies of `hopeval-checkpoint`'s tests, imported like the folders of models.
 
 use super::*;
 use hopeval_checkpoint::import::tokenizer::{Rules, import};

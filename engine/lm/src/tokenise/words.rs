@@ -1,8 +1,8 @@
 //! Word by word: each word tokenised on its own, as EfficientRAG's labeller and filter are trained.
 //!
-//! Every word, also `'s` and `)`, so gets the pieces that it has at the beginning of a text, unlike in a sentence. The sequence is
-//! `[CLS] words [SEP]` or `[CLS] words [SEP] words [SEP]`, cut hard at the right: where it is too long, the last `[SEP]` is lost,
-//! as in the official script (`EfficientRAG-official`, its data collation).
+//! Every word, also `'s` and `)`, thus gets its pieces at the beginning of a text, unlike in a sentence. The sequence
+//! is `[CLS] words [SEP]` or `[CLS] words [SEP] words [SEP]`, cut hard at the right. If it is too long, the last
+//! `[SEP]` is lost, as in the official script (`EfficientRAG-official`, its data collation).
 
 use super::{Role, TokeniseError, Tokenizer};
 
@@ -11,20 +11,20 @@ use super::{Role, TokeniseError, Tokenizer};
 pub struct WordPieces {
     /// Token ids.
     pub ids: Vec<u32>,
-    /// Whose piece a token is; none for special tokens.
+    /// The word piece of each token; `None` for special tokens.
     pub pieces: Vec<Option<WordPiece>>,
-    /// Tokens of each text that were cut off, its `[SEP]` included.
+    /// Tokens cut from each text, its `[SEP]` included.
     pub lost: [usize; 2],
 }
 
 /// A piece of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordPiece {
-    /// Which list the word is in: 0, or 1 for the second.
+    /// The word's list: 0 for the first, 1 for the second.
     pub text: u8,
     /// The word's index in its list.
     pub word: u32,
-    /// Where the piece lies in the word: characters, begin and end.
+    /// The piece's characters in the word: begin and end.
     pub characters: (u32, u32),
 }
 

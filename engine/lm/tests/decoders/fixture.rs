@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Largest absolute difference from transformers that is accepted, in states, logits and log-probabilities.
+/// The largest accepted absolute difference from transformers, in states, logits and log-probabilities.
 pub(crate) const TOLERANCE: f32 = 1e-4;
 
 /// The temperatures of the expected scores.
@@ -16,7 +16,7 @@ pub(crate) struct Fixture {
     pub(crate) checkpoint: Checkpoint,
     expected: Value,
     tensors: Vec<u8>,
-    /// What the checkpoint was opened from, where that is not the fixture's own folder.
+    /// The checkpoint's folder, if it is a copy instead of the fixture's own folder.
     _copy: Option<TempDir>,
 }
 
@@ -71,7 +71,7 @@ impl Fixture {
         }
     }
 
-    /// The fixture, and again (`true`) with the configuration that transformers 4 wrote, where it has one.
+    /// The fixture, and again (`true`) with the configuration of transformers 4, if it has one.
     pub(crate) fn versions(name: &str) -> Vec<(bool, Self)> {
         let mut versions = vec![(false, Self::open(name))];
         if let Ok(text) = std::fs::read(folder(name).join("config.transformers4.json")) {

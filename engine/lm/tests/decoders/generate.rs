@@ -1,5 +1,5 @@
-//! Greedy generation with a cache: all prompts of a fixture in one batch, 64 tokens each, the very ids of transformers; and
-//! every step's logits to the bit those of one pass over the whole sequence.
+//! Greedy generation with a cache: all prompts of a fixture in one batch, 64 tokens each, the exact ids of
+//! transformers. Every step's logits equal those of one pass over the whole sequence, to the bit.
 
 use super::fixture::{Fixture, Generation};
 use super::packed::{Packed, bits, by_sequence, logits, side_by_side};
@@ -9,15 +9,15 @@ use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
 use hopeval_lm::model::{Memory, Slots};
 use hopeval_lm::{Batch, Cache};
 
-/// A cache with as much room for every sequence, filled token by token.
+/// A cache with equal room for every sequence, filled token by token.
 struct Growing<D: Device> {
     cache: Cache<D>,
     room: usize,
-    /// What each sequence consists of so far.
+    /// The current tokens of each sequence.
     ids: Vec<Vec<u32>>,
-    /// How much of it is in the cache.
+    /// The number of its tokens in the cache.
     cached: Vec<usize>,
-    /// Logits of every row that came out, sequence by sequence.
+    /// Logits of every output row, sequence by sequence.
     logits: Vec<Vec<f32>>,
 }
 
@@ -29,7 +29,7 @@ impl<D: Device> Growing<D> {
         Self { cache, room, ids: prompts, cached: vec![0; sequences], logits: vec![Vec::new(); sequences] }
     }
 
-    /// One step: gives the batch of what is not in the cache yet to `pass`, which gives logits, and takes the best tokens.
+    /// One step: gives the batch of uncached tokens to `pass`, gets logits, and takes the best tokens.
     fn step(&mut self, device: &D, pass: impl FnOnce(&Batch<'_>, Slots<'_, D>) -> D::Tensor) {
         let (mut ids, mut positions, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         let mut packing = Packing::new();
@@ -52,7 +52,7 @@ impl<D: Device> Growing<D> {
         }
     }
 
-    /// Without the last token, which no pass has read.
+    /// Without the last token, because no pass has read it.
     fn read(&self) -> Packed {
         Packed::new(self.ids.iter().map(|ids| &ids[..ids.len() - 1]))
     }

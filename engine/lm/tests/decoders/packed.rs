@@ -1,4 +1,4 @@
-//! Many sequences in one batch, and what comes out for each; alone, each gives the same bits.
+//! Many sequences in one batch, and the output of each; alone, each gives the same bits.
 
 use super::fixture::{Fixture, Score, Sequence, TEMPERATURES};
 use super::{DECODERS, ENCODER_DECODERS, on_each_cpu};
@@ -29,7 +29,7 @@ impl Packed {
     }
 }
 
-/// Every decoder sequence attends to the encoder sequence of the same number.
+/// Lets every decoder sequence attend to the encoder sequence of the same number.
 pub(crate) fn side_by_side(decoder: &Packing, encoder: &Packing) -> Packing {
     let mut cross = Packing::new();
     for sequence in 0..decoder.len() {
@@ -39,7 +39,7 @@ pub(crate) fn side_by_side(decoder: &Packing, encoder: &Packing) -> Packing {
     cross
 }
 
-/// Rows of a tensor, those of each sequence together.
+/// Rows of a tensor, grouped by sequence.
 pub(crate) fn by_sequence<D: Device>(device: &D, x: &D::Tensor, packing: &Packing) -> Vec<Vec<f32>> {
     let (values, columns) = (device.read(x).unwrap(), device.shape(x).1);
     (0..packing.len())
@@ -79,7 +79,7 @@ pub(crate) fn logits_of_encoder_decoder<D: Device>(
     (by_sequence(device, &states, &encoder.packing), by_sequence(device, &logits, &decoder.packing))
 }
 
-/// Log-probabilities of the targets whose rows these are, temperature by temperature for each score.
+/// Log-probabilities of the targets of these rows, temperature by temperature for each score.
 fn log_probs<D: Device>(device: &D, head: &Head<D>, x: &D::Tensor, scores: &[Score]) -> Vec<Vec<f32>> {
     let targets = scores.iter().flat_map(|score| score.target.iter().copied()).collect::<Vec<_>>();
     let found = device.log_probs(x, &head.weight, head.bias.as_ref(), head.scale, &targets, &TEMPERATURES).unwrap();
@@ -127,7 +127,7 @@ pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
 }
 
-/// A sequence gives the same bits alone as among others.
+/// A sequence gives the same bits alone as in a batch.
 fn alone<D: Device>(device: &D) {
     for name in DECODERS {
         let fixture = Fixture::open(name);

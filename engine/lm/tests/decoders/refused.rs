@@ -1,5 +1,5 @@
-//! Checkpoints that are not what their configuration says, or ask for what is not supported: one error each, naming the field or
-//! the tensor, what is allowed and what was found.
+//! Checkpoints that contradict their configuration, or need unsupported features: one error each, with the field or the
+//! tensor, the allowed values and the value found.
 
 use super::fixture::{Fixture, changed, folder};
 use super::packed::logits_of_decoder;
@@ -32,7 +32,7 @@ fn set(field: &str, value: Value) -> impl FnOnce(&mut Map<String, Value>) {
     move |config| drop(config.insert(field.into(), value))
 }
 
-/// A copy of a fixture whose tensors are changed; `change` gives another name, bytes and shape, or nothing.
+/// A copy of a fixture with changed tensors; `change` gives another name, bytes and shape, or nothing.
 type Part = (String, Vec<u8>, Vec<usize>);
 fn with_tensors(name: &str, change: impl Fn(Part) -> Vec<Part>) -> TempDir {
     let copy = changed(name, |_| {});
@@ -143,7 +143,7 @@ fn halved(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks_exact(4).flat_map(half).collect()
 }
 
-/// A head in the file counts, whatever the configuration says of tying.
+/// A head in the file is used, whatever the configuration says about tying.
 #[test]
 fn own_heads_beside_tied_configurations() {
     let tied = first_logits(&folder("gpt2"));
@@ -167,7 +167,7 @@ fn head_of<D: Device>(model: &dyn EncoderDecoder<D>, device: &D, ids: &[u32]) ->
     device.read(&device.embed(&[rows], model.head().scale).unwrap()).unwrap()
 }
 
-/// T5's head: which weight and which scale, as transformers 4 and 5 say it.
+/// T5's head: its weight and its scale, by the configurations of transformers 4 and 5.
 #[test]
 fn heads_of_t5() {
     let open = |name: &str, fields: Value| {

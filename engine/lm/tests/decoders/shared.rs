@@ -1,5 +1,5 @@
-//! Work that is done once for several sequences gives the bits that it gives for each alone: the prefixes of decoders as a tree,
-//! the encoder's states of several targets.
+//! Shared work gives the same bits as separate work: the prefixes of decoders as a tree, the encoder's states of
+//! several targets.
 
 use super::fixture::Fixture;
 use super::packed::{Packed, bits, by_sequence, logits};
@@ -9,7 +9,7 @@ use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
 use hopeval_lm::model::Memory;
 use hopeval_lm::{Batch, Decoder};
 
-/// A tree of segments: each has tokens, and the segment that it continues.
+/// A tree of segments: each has tokens and a parent segment.
 const PARENTS: [Option<usize>; 6] = [None, Some(0), Some(0), Some(1), Some(1), None];
 const LENGTHS: [usize; 6] = [9, 5, 1, 3, 12, 4];
 
@@ -45,7 +45,7 @@ fn of_tree<D: Device>(device: &D, model: &dyn Decoder<D>) -> Vec<Vec<f32>> {
     by_sequence(device, &logits(device, model.head(), &states), &packing)
 }
 
-/// Every path from the root on, one sequence each; of it the last segment.
+/// Every path from the root, one sequence each; returns the last segment of each.
 fn flat<D: Device>(device: &D, model: &dyn Decoder<D>) -> Vec<Vec<f32>> {
     let vocabulary = model.sizes().vocabulary;
     let whole = |segment| path(segment).into_iter().flat_map(|s| tokens(s, vocabulary)).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Whole models on the CUDA device, whose kernels run on the CPU here.
+//! Whole models on the CUDA device; its kernels run on the CPU here.
 
 use super::*;
 use hopeval_checkpoint::Checkpoint;
@@ -22,10 +22,10 @@ fn cuda(arithmetic: Arithmetic, options: EmulatorOptions) -> Cuda<Emulator> {
     Cuda::new(Emulator::new(options).unwrap(), arithmetic)
 }
 
-/// What is compared: small batches, so that there are several.
+/// The compared options: small batches, to have several of them.
 const SMALL: Options = Options { batch_tokens: 200, states_tokens: 300, cache_tokens: 400, share: true };
 
-/// Scores, greedy continuations of few tokens, and all that heads say.
+/// Scores, greedy continuations of few tokens, and all outputs of heads.
 fn asked(name: &str) -> Vec<Request> {
     let tasks = open(name, cpu(), SMALL).engine.abilities().tasks.clone();
     let able = |request: &Request| match request {
@@ -35,15 +35,15 @@ fn asked(name: &str) -> Vec<Request> {
     };
     let asked = sample(name).into_iter().filter(able).collect::<Vec<_>>();
     assert!(asked.len() > 3, "{name}");
-    // A spread of them: a fibre for each thread of a GPU is slow.
+    // A selection spread over all of them: a fibre for each thread of a GPU is slow.
     let step = asked.len().div_ceil(10);
     asked.into_iter().step_by(step).collect()
 }
 
-/// Everything that requests were answered with, as numbers: by the engine of the CPU, and by that of CUDA.
+/// All numbers of the answers: those of the CPU's engine, and those of CUDA's.
 fn both(name: &str, arithmetic: Arithmetic) -> (Vec<f64>, Vec<f64>) {
     let mut asked = asked(name);
-    // One rounding may choose another token, and everything after it.
+    // A difference of one rounding may choose another token, and change all later ones.
     asked.retain(|request| arithmetic == Arithmetic::F32 || !matches!(request, Request::Generate(_)));
     let numbers = |session: Session| -> Vec<f64> {
         let of = |answer: Answer| match answer {
@@ -63,7 +63,7 @@ fn both(name: &str, arithmetic: Arithmetic) -> (Vec<f64>, Vec<f64>) {
 }
 
 #[test]
-fn whole_models_say_on_cuda_in_f32_what_they_say_on_the_cpu() {
+fn models_in_f32_on_cuda_agree_with_the_cpu() {
     for name in ["gpt2", "opt", "mistral", "qwen3", "t5-v1.1", "bert-token", "deberta-v3-token", "electra-span"] {
         let (expected, found) = both(name, Arithmetic::F32);
         let largest = expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
@@ -72,14 +72,14 @@ fn whole_models_say_on_cuda_in_f32_what_they_say_on_the_cpu() {
 }
 
 #[test]
-fn whole_models_say_on_cuda_in_bf16_nearly_what_they_say_on_the_cpu() {
+fn models_in_bf16_on_cuda_are_close_to_the_cpu() {
     for name in ["gpt2", "llama", "t5-flan-bf16", "roberta-rerank", "deberta-v3-token", "efficientrag-labeler"] {
         let (expected, found) = both(name, Arithmetic::Bf16);
         let n = expected.len() as f64;
         let mean = expected.iter().sum::<f64>() / n;
         let spread = (expected.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
         let error = (expected.iter().zip(&found).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / n).sqrt();
-        // Random weights: a layer keeps less of what comes in than a trained one's does, and rounding is half of 2^-7.
+        // Random weights: a layer keeps less of its input than a trained one, and rounding is half of 2^-7.
         assert!(error > 0.0 && error < 0.05 * spread, "{name}: {error} of {spread}");
     }
 }
@@ -106,7 +106,7 @@ fn scores() -> Vec<Request> {
 }
 
 #[test]
-fn memory_of_cuda_that_runs_out_halves_batches_and_loses_nothing() {
+fn cuda_out_of_memory_halves_batches_and_loses_nothing() {
     let with = |memory| {
         let device = cuda(Arithmetic::F32, EmulatorOptions { memory, ..options() });
         Session::open(&fixture("gpt2"), device, Options::default())
@@ -114,7 +114,7 @@ fn memory_of_cuda_that_runs_out_halves_batches_and_loses_nothing() {
     let full = with(None).unwrap();
     let all = full.engine.ask(scores());
     let most = full.engine.counters().batches.load(Relaxed);
-    // The least that holds the weights, to a kibibyte.
+    // The smallest memory that holds the weights, to a kibibyte.
     let (mut below, mut weights) = (0, 1 << 30);
     while weights - below > 1024 {
         let middle = u64::midpoint(below, weights);
@@ -157,7 +157,7 @@ fn what_the_device_uses_is_shared_among_the_answers() {
         let session = open(name, device, SMALL);
         let before = counter.load(Relaxed);
         let mut asked = asked(name);
-        // Equal ones meet, and have the cost of one together.
+        // Equal ones merge, and have the cost of one together.
         asked.push(asked[0].clone());
         let completions = session.engine.ask(asked.clone());
         let used = (counter.load(Relaxed) - before) as f64 / 1e3;
@@ -178,7 +178,7 @@ fn what_the_device_uses_is_shared_among_the_answers() {
 
 #[test]
 fn a_prompt_that_is_admitted_was_waited_for() {
-    // Decoders' first tokens are read; of encoder-decoders nothing is read before the first step.
+    // Decoders' first tokens are read. For encoder-decoders nothing is read before the first step.
     for name in ["gpt2", "t5-v1.1"] {
         let counter = Arc::new(AtomicU64::new(0));
         let device = cuda(Arithmetic::F32, EmulatorOptions { energy: Some(Arc::clone(&counter)), ..options() });
@@ -205,13 +205,13 @@ fn a_prompt_that_is_admitted_was_waited_for() {
     }
 }
 
-/// The counter begins anew in the midst of one continuation: what that one used is not known.
+/// The counter restarts in the middle of one continuation: its energy is then unknown.
 #[test]
 fn what_was_counted_in_part_is_not_told() {
     let counter = Arc::new(AtomicU64::new(1 << 40));
     let device = cuda(Arithmetic::F32, EmulatorOptions { energy: Some(Arc::clone(&counter)), ..options() });
     let model = open_decoder(&Checkpoint::open(&fixture("gpt2")).unwrap(), &device).unwrap();
-    // It is asked after every token, while its piece of work is under way.
+    // The detokeniser is called after every token, during the piece of work.
     let detokenise = Box::new(move |ids: &[u32]| {
         if ids.len() == 2 {
             counter.store(0, Relaxed);

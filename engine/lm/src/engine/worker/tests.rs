@@ -1,4 +1,4 @@
-//! The thread's turns one by one: who is let in, and what happens where memory comes and goes.
+//! The thread's turns one by one: admission, and the effects of memory shortage and release.
 
 use super::*;
 use crate::architectures::open_decoder;
@@ -8,7 +8,7 @@ use hopeval_device::Cpu;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 
-/// What a worker needs to outlive it.
+/// The values that a worker borrows.
 struct Bench {
     device: Cpu,
     model: Loaded<Cpu>,
@@ -31,7 +31,7 @@ impl Bench {
         Worker::new(&self.device, &self.model, options, None, &self.counters)
     }
 
-    /// Asks for `max_tokens` after a prompt; the answer comes under `tag`.
+    /// Submits a prompt with `max_tokens`; the answer comes under `tag`.
     fn ask(&self, worker: &mut Worker<'_, Cpu>, tag: u32, prompt: &[u32], max_tokens: usize) {
         let generate =
             Generate { prompt: prompt.into(), max_tokens, sampling: Sampling::Greedy, stop: vec![], ends: vec![] };
@@ -41,7 +41,7 @@ impl Bench {
         worker.take_in(Submission { request, work: Work::default(), reply: Some(reply), since: Instant::now() });
     }
 
-    /// What was answered since this was last asked.
+    /// The answers since the last call.
     fn answered(&self) -> Vec<(u32, Result<Generated, Refusal>)> {
         let generated = |answer| match answer {
             Answer::Generated(generated) => generated,
