@@ -1,5 +1,5 @@
-//! Attention as launches: a packing becomes lists of tiles and of key rows, which are sent once; the head's size and the bias
-//! choose the kernel.
+//! Attention as launches. A packing becomes lists of tiles and of key rows, which are sent once; the head's size and
+//! the bias choose the kernel.
 //!
 //! | kernel | for |
 //! | --- | --- |
@@ -21,13 +21,13 @@ use hopeval_device::{Attention, Bias, Columns, DeviceError, Disentangled, Mask};
 use plans::SIDE;
 use std::sync::Arc;
 
-/// Threads of all these kernels.
+/// Threads of each of these kernels.
 const THREADS: u32 = 128;
 
-/// Numbers that lie between the end of a row in shared memory and the next row, and that are copied at once.
+/// Numbers between the end of a row in shared memory and the next row, and numbers copied at once.
 const CHUNK: usize = 8;
 
-/// Bytes of the products with positions, of disentangled attention.
+/// Bytes of the products with positions in disentangled attention.
 const TERMS: usize = SIDE * 88 * Element::F32.size();
 
 /// See [`hopeval_device::Device::attention`].
@@ -90,12 +90,12 @@ pub(crate) fn attend<R: Runtime>(
     Ok(out)
 }
 
-/// An operand that may be missing.
+/// An operand, or null.
 fn optional<B>(buffer: Option<&B>) -> Argument<'_, B> {
     buffer.map_or(Null, Buffer)
 }
 
-/// A tensor as the caller has it, or converted.
+/// A tensor as the caller holds it, or converted.
 enum Given<'a, B> {
     Nothing,
     There(&'a B),
@@ -117,7 +117,7 @@ impl<'a, B> Given<'a, B> {
     }
 }
 
-/// What a bias gives to the kernels.
+/// The operands that a bias adds to a launch.
 struct Operands<'a, B> {
     table: Option<&'a B>,
     position_keys: Given<'a, B>,
@@ -150,12 +150,12 @@ impl<'a, B> Operands<'a, B> {
     }
 }
 
-/// Whether it matters where a query stands.
+/// True if the result depends on a query's position.
 fn by_position<R: Runtime>(attention: &Attention<'_, Cuda<R>>) -> bool {
     attention.mask != Mask::Full || !matches!(attention.bias, Bias::None)
 }
 
-/// What is added to the scores, as far as the choice of a kernel goes.
+/// The kind of term added to the scores, as far as it decides the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Added {
     Nothing,
@@ -163,7 +163,7 @@ enum Added {
     Disentangled,
 }
 
-/// The kernels on tensor cores: what they add, for heads of up to so many numbers; smaller ones first.
+/// The kernels on tensor cores: the added term, the largest head, the name; smaller heads first.
 const TENSOR_CORES: [(Added, usize, &str); 10] = [
     (Added::Nothing, 32, "attention_32"),
     (Added::Nothing, 64, "attention_64"),
@@ -177,8 +177,8 @@ const TENSOR_CORES: [(Added, usize, &str); 10] = [
     (Added::Disentangled, 64, "attention_disentangled_64"),
 ];
 
-/// Bytes of dynamic shared memory of a kernel on tensor cores: keys and values of a tile, and if disentangled, keys and
-/// queries of the relative positions that two tiles have, and their products.
+/// Bytes of dynamic shared memory of a kernel on tensor cores: keys and values of a tile; if disentangled, also keys
+/// and queries of the relative positions of two tiles, and their products.
 const fn shared(added: Added, head: usize) -> usize {
     let rows = SIDE * (head + CHUNK) * Element::Bf16.size();
     match added {
@@ -187,13 +187,13 @@ const fn shared(added: Added, head: usize) -> usize {
     }
 }
 
-/// Bytes of dynamic shared memory that a launch of the kernel of this name asks for.
+/// Bytes of dynamic shared memory in a launch of the kernel of this name.
 pub(crate) fn dynamic_shared(kernel: &str) -> usize {
     let found = TENSOR_CORES.iter().find(|(_, _, name)| *name == kernel);
     found.map_or(0, |(added, head, _)| shared(*added, *head))
 }
 
-/// The kernel, and the bytes of dynamic shared memory that it uses.
+/// The kernel, and its bytes of dynamic shared memory.
 fn choose<R: Runtime>(element: Element, head_dim: usize, bias: &Bias<'_, Cuda<R>>) -> (Kernel, usize) {
     let adds = match bias {
         Bias::None => Added::Nothing,

@@ -1,7 +1,7 @@
-//! The boards that this process computes on: each with one account of its energy, and with how busy and how full it was.
+//! The boards used by this process: each with one energy account, its utilisation and its memory.
 //!
-//! Whoever opens a device of a board shares its [`Board`], so that several engines do not count the same energy twice.
-//! Another process on the same board does.
+//! Everyone who opens a device of a board shares its [`Board`], so several engines do not count the same energy twice.
+//! Another process on the same board still does.
 
 use crate::energy::{EnergyError, Meter, Sample};
 use hopeval_device::Energy;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A board that NVML knows.
+/// A board known to NVML.
 #[derive(Debug)]
 pub struct Board {
     name: String,
@@ -25,7 +25,7 @@ impl Board {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let energy = {
             let (meter, seen) = (Arc::clone(&meter), Arc::clone(&seen));
-            // Looked at where work begins or ends: that needs no thread, and is when there is something to see.
+            // Sampled when work begins or ends: this needs no thread, and only then is there something to see.
             Energy::new(move || {
                 let mut seen = lock(&seen);
                 if seen.is_due(Instant::now())
@@ -45,17 +45,17 @@ impl Board {
         &self.name
     }
 
-    /// As NVML knows it.
+    /// Its UUID, as NVML writes it.
     pub fn uuid(&self) -> &str {
         &self.uuid
     }
 
-    /// The account of its energy.
+    /// Its energy account.
     pub fn energy(&self) -> &Energy {
         &self.energy
     }
 
-    /// What it says now.
+    /// Reads its counters now.
     ///
     /// # Errors
     /// [`EnergyError::Untold`].
@@ -63,7 +63,7 @@ impl Board {
         self.meter.sample()
     }
 
-    /// What was seen of it while it was used.
+    /// Its samples during use.
     pub fn seen(&self) -> Seen {
         *lock(&self.seen)
     }
@@ -73,30 +73,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Samples are at least so far apart: as often as NVML measures utilisation.
+/// The least time between samples: NVML measures utilisation as often.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What samples said, taken where work began or ended and at least a second apart.
+/// A summary of samples, taken when work began or ended and at least a second apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// When it was looked at last, or when it was used first.
+    /// Time of the last sample, or of the first use.
     looked: Option<Instant>,
-    /// Samples that tell the utilisation, and the sum of it.
+    /// Samples with a utilisation, and the sum of these.
     busy: u64,
     percents: u64,
-    /// Bytes of memory that were taken at most, by all processes.
+    /// The most bytes of memory in use, by all processes.
     pub memory_peak: u64,
     /// Bytes of memory.
     pub memory: u64,
 }
 
 impl Seen {
-    /// Percent of the time in which some kernel ran: the mean of the samples; none without one.
+    /// Percent of the time with some kernel running: the mean of the samples; `None` without a sample.
     pub fn utilisation(&self) -> Option<f64> {
         (self.busy > 0).then(|| self.percents as f64 / self.busy as f64)
     }
 
-    /// Whether it is time for another sample: a second after the first use, for what was before that is not its own.
+    /// True if the next sample is due: not before a second after the first use, because the time before belongs to
+    /// others.
     fn is_due(&mut self, now: Instant) -> bool {
         let due = now.duration_since(*self.looked.get_or_insert(now)) >= EVERY;
         if due {
@@ -118,7 +119,7 @@ impl Seen {
 /// By UUID.
 static BOARDS: Mutex<BTreeMap<String, Arc<Board>>> = Mutex::new(BTreeMap::new());
 
-/// The board of a device with this name and UUID; none where NVML does not know it, which is logged.
+/// The board of a device with this name and UUID. If NVML does not know it, this logs so and returns `None`.
 pub(crate) fn of(name: &str, uuid: &str) -> Option<Arc<Board>> {
     let mut boards = lock(&BOARDS);
     if let Some(board) = boards.get(uuid) {
@@ -137,7 +138,7 @@ pub(crate) fn of(name: &str, uuid: &str) -> Option<Arc<Board>> {
     }
 }
 
-/// The boards that this process has opened so far, by name.
+/// The boards opened so far by this process, by name.
 pub fn all() -> Vec<Arc<Board>> {
     let mut boards: Vec<Arc<Board>> = lock(&BOARDS).values().cloned().collect();
     boards.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,13 +1,13 @@
 //! Compiles a family of kernels to machine code of one architecture, by NVRTC, and keeps it on disk.
 //!
 //! ```text
-//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      compile::all: of all families, unless it is on disk already
+//!   kernels/*.cu, *.cuh (embedded) --NVRTC--> CUBIN + log      compile::all: all families that are not on disk yet
 //!                                                |
 //!                                                '--> resources: registers, shared memory, spills of each kernel
 //! ```
 //!
-//! Headers travel in memory, so no include path and no toolkit is needed. The machine code is that of one architecture, not
-//! PTX: a driver takes it whatever NVRTC's release within its CUDA version.
+//! Headers travel in memory, so neither an include path nor a toolkit is needed. The machine code is for one
+//! architecture; it is not PTX. A driver takes it from any release of NVRTC within its CUDA version.
 
 mod cache;
 pub mod resources;
@@ -19,7 +19,7 @@ use cudarc::nvrtc::{result::NvrtcError, sys};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
-/// What every family is compiled with, after the architecture. The report of ptxas comes with the log and costs nothing.
+/// Options for every family, after the architecture. The report of ptxas comes with the log and costs nothing.
 const OPTIONS: [&str; 3] = ["--std=c++17", "-lineinfo", "--ptxas-options=-v"];
 
 /// NVRTC.
@@ -29,23 +29,23 @@ pub struct Compiler {
     architectures: Vec<Architecture>,
 }
 
-/// What NVRTC made of a family.
+/// NVRTC's output for a family.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// Machine code, as `cuModuleLoadData` takes it.
     pub cubin: Vec<u8>,
-    /// What the compiler said: warnings, and ptxas's report.
+    /// The compiler's messages: warnings, and ptxas's report.
     pub log: String,
 }
 
-/// Compiled anew, it is the same: this does not pass by itself.
+/// A new compilation gives the same error: the user must act.
 const HINT: &str =
     "libnvrtc and libnvrtc-builtins must be of one release of CUDA 13: LD_LIBRARY_PATH says which are found first";
 
-/// Why there is no machine code.
+/// A failure to make machine code.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// NVRTC is not there, or cannot do it.
+    /// NVRTC is absent or unsuitable.
     #[error(transparent)]
     Missing(#[from] Missing),
     /// The source is wrong, or NVRTC lacks a part of itself.
@@ -55,17 +55,17 @@ pub enum CompileError {
         family: &'static str,
         /// The target.
         architecture: Architecture,
-        /// NVRTC's word for it.
+        /// NVRTC's name for the error.
         status: String,
-        /// All that NVRTC said.
+        /// NVRTC's full log.
         log: String,
     },
-    /// A call failed that does not depend on the source.
+    /// A call failed for a reason outside the source.
     #[error("{call} failed with {status}\nhint: {HINT}")]
     Call {
         /// The call.
         call: &'static str,
-        /// NVRTC's word for it.
+        /// NVRTC's name for the error.
         status: String,
     },
 }
@@ -83,7 +83,7 @@ impl Compiler {
             .result()
             .map_err(call("nvrtcGetNumSupportedArchs"))?;
         let mut numbers = vec![0; usize::try_from(count).unwrap_or(0)];
-        // SAFETY: the call writes as many ints as the call before said, and so many there are.
+        // SAFETY: the call writes as many ints as the call before reported, and `numbers` has room for them.
         unsafe { sys::nvrtcGetSupportedArchs(numbers.as_mut_ptr()) }
             .result()
             .map_err(call("nvrtcGetSupportedArchs"))?;
@@ -96,7 +96,7 @@ impl Compiler {
         self.version
     }
 
-    /// What to compile for so that a device runs it: its own architecture, or the nearest older one of its generation.
+    /// The target architecture for a device: its own, or the nearest older one of its generation.
     ///
     /// # Errors
     /// [`Missing::NewDevice`].
@@ -114,7 +114,7 @@ impl Compiler {
         let program = Program::new(family)?;
         let options = options(architecture).map(text);
         let options = options.each_ref().map(|option| option.as_ptr());
-        // SAFETY: the program is whole, and the options are texts that live until the call is done.
+        // SAFETY: the program is whole, and the options are texts that live until the call returns.
         let status = unsafe { sys::nvrtcCompileProgram(program.0, options.len() as c_int, options.as_ptr()) };
         let log = program.log()?;
         match status.result() {
@@ -127,7 +127,7 @@ impl Compiler {
     }
 }
 
-/// All options, the first of which says the architecture.
+/// All options; the first one is the architecture.
 fn options(architecture: Architecture) -> [String; OPTIONS.len() + 1] {
     let mut all = std::array::from_fn(|i| OPTIONS[i.saturating_sub(1)].to_owned());
     all[0] = format!("--gpu-architecture={architecture}");
@@ -153,7 +153,7 @@ impl Program {
         let names: [*const c_char; HEADERS.len()] = headers.each_ref().map(|(name, _)| name.as_ptr());
         let contents: [*const c_char; HEADERS.len()] = headers.each_ref().map(|(_, content)| content.as_ptr());
         let mut program = ptr::null_mut();
-        // SAFETY: all texts end with NUL and live until the call is done; both lists have as many as the count says. The
+        // SAFETY: all texts end with NUL and live until the call returns; both lists are as long as the count. The
         // caller found the library.
         let status = unsafe {
             sys::nvrtcCreateProgram(
@@ -176,7 +176,7 @@ impl Program {
             .result()
             .map_err(call("nvrtcGetProgramLogSize"))?;
         let mut log = vec![0; size];
-        // SAFETY: the call writes as many bytes as the call before said.
+        // SAFETY: the call writes as many bytes as the call before reported.
         unsafe { sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) }
             .result()
             .map_err(call("nvrtcGetProgramLog"))?;
@@ -189,7 +189,7 @@ impl Program {
         // SAFETY: the program was compiled for an architecture, not for PTX; the call writes one size.
         unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) }.result().map_err(call("nvrtcGetCUBINSize"))?;
         let mut cubin = vec![0; size];
-        // SAFETY: the call writes as many bytes as the call before said.
+        // SAFETY: the call writes as many bytes as the call before reported.
         unsafe { sys::nvrtcGetCUBIN(self.0, cubin.as_mut_ptr().cast()) }.result().map_err(call("nvrtcGetCUBIN"))?;
         Ok(cubin)
     }

@@ -1,4 +1,4 @@
-//! [`Device`] for [`Cuda`]: shapes are checked, and become launches.
+//! [`Device`] for [`Cuda`]: checks shapes and turns operations into launches.
 
 use crate::kernels::Kernel;
 use crate::runtime::{Argument, Element, Launch, Runtime};
@@ -10,13 +10,13 @@ use hopeval_device::{
     Lookup, Norm, Rotary, RotaryStyle,
 };
 
-/// Threads of kernels that have one for each number.
+/// Threads of a block in kernels with one thread for each number.
 const EACH: u32 = 256;
 
-/// Threads of kernels that have a block for each row.
+/// Threads of a block in kernels with one block for each row.
 const ROW: u32 = 128;
 
-/// Tables that one launch can add up.
+/// Tables that one launch can add.
 const TABLES: usize = 4;
 
 impl<R: Runtime> Cuda<R> {
@@ -47,7 +47,7 @@ impl<R: Runtime> Cuda<R> {
         )
     }
 
-    /// A kernel with a block for each `x` of the grid; nothing is launched for none.
+    /// Launches a kernel with a block for each `x` of the grid; does nothing for an empty grid.
     pub(crate) fn blocks(
         &self,
         kernel: Kernel,
@@ -61,7 +61,7 @@ impl<R: Runtime> Cuda<R> {
         self.runtime.launch(Launch { kernel, grid: (size(blocks), 1), threads, shared: 0 }, arguments)
     }
 
-    /// A kernel with a thread for each of `numbers`.
+    /// Launches a kernel with a thread for each of `numbers`.
     pub(crate) fn each(
         &self,
         kernel: Kernel,
@@ -71,7 +71,7 @@ impl<R: Runtime> Cuda<R> {
         self.blocks(kernel, numbers.div_ceil(EACH as usize), EACH, arguments)
     }
 
-    /// The tensor in this device's element, converted if it is in another.
+    /// The tensor converted to this device's element; `None` if it has this element already.
     pub(crate) fn converted(&self, x: &Tensor<R::Buffer>) -> Result<Option<Tensor<R::Buffer>>, DeviceError> {
         if x.element == self.element {
             return Ok(None);
@@ -102,7 +102,7 @@ pub(crate) fn code(activation: Activation) -> u32 {
     }
 }
 
-/// Threads that share a group of the normalisation: by its width alone, since they set the order of the sums.
+/// Threads for one group of a normalisation. They set the order of its sums, so they depend on its width alone.
 fn norm_threads(width: usize) -> u32 {
     match width {
         0..=512 => 32,

@@ -1,14 +1,14 @@
-//! [`Driver`]: the runtime on a device at hand, by the CUDA driver, NVRTC and cuBLASLt.
+//! [`Driver`]: the runtime on a real device, through the CUDA driver, NVRTC and cuBLASLt.
 //!
 //! ```text
 //!   Driver --- Context    the device's primary context, one stream, one pool of memory; failures, which last
-//!          |-- Modules    kernels: compiled or read from disk, and loaded, when the device is opened; launched
+//!   Driver --- Context    the device's primary context, one stream, one pool of memory; permanent failures
 //!          |-- Products   cuBLASLt: one algorithm for each shape of weights
 //!          '-- Staging    pinned memory, through which lists are uploaded without waiting
 //! ```
 //!
-//! Everything runs on the one stream, so the order of the calls is the order of the work, and memory that is freed is free
-//! for what is asked for later. Any thread may call: each call makes the context that of its thread.
+//! Everything runs on the one stream. The order of the calls is therefore the order of the work, and freed memory is
+//! available to later requests. Any thread may call: each call first makes the context current on its thread.
 
 mod context;
 mod memory;
@@ -30,7 +30,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A CUDA device.
-// Fields are dropped in this order: what the context holds goes before it.
+// Fields are dropped in this order: everything inside the context goes before it.
 #[derive(Debug)]
 pub struct Driver {
     staging: Staging,
@@ -38,11 +38,11 @@ pub struct Driver {
     modules: Modules,
     context: Arc<Context>,
     identity: Identity,
-    /// Where NVML knows it.
+    /// `None` if NVML does not know it.
     board: Option<Arc<Board>>,
 }
 
-/// What the device and its libraries are.
+/// The identity of the device and its libraries.
 #[derive(Clone, Debug)]
 struct Identity {
     /// "NVIDIA H100 80GB HBM3".
@@ -50,17 +50,18 @@ struct Identity {
     architecture: Architecture,
     multiprocessors: u32,
     uuid: String,
-    /// Of the machine code of all kernels.
+    /// The digest of all kernels' machine code.
     kernels: String,
     cublaslt: Version,
 }
 
 impl Driver {
-    /// The device that the driver numbers `ordinal`, with all kernels loaded: what of them does not compile or load is found
-    /// here, before there is work. Machine code is kept in `cache`; without one, it is compiled each time a device is opened.
+    /// Opens the device with the driver's number `ordinal` and loads all kernels, so a kernel that does not compile or
+    /// load fails here, before there is work. Machine code is kept in `cache`; without a cache, it is compiled each
+    /// time a device is opened.
     ///
     /// # Errors
-    /// [`DeviceError::Unavailable`], which says what is missing and what to do.
+    /// [`DeviceError::Unavailable`], with the missing part and a remedy.
     pub fn open(ordinal: usize, cache: Option<&Path>) -> Result<Self, DeviceError> {
         let name = format!("cuda:{ordinal}");
         let unavailable = |reason: String| DeviceError::Unavailable { name: name.clone(), reason };
@@ -70,7 +71,7 @@ impl Driver {
         if let Some(unfit) = device.unfit {
             return Err(missing(unfit));
         }
-        // Before anything is taken of the device.
+        // Before anything is allocated on the device.
         let uncompiled = |error: CompileError| unavailable(error.to_string());
         let cublaslt = machine::cublaslt_version().map_err(missing)?;
         let compiler = Compiler::find().map_err(uncompiled)?;
@@ -100,17 +101,17 @@ impl Driver {
         Ok(Self { staging, products, modules, context, identity, board })
     }
 
-    /// As NVML knows the device: for [`Meter`](crate::energy::Meter).
+    /// The device's UUID in NVML's form, for [`Meter`](crate::energy::Meter).
     pub fn uuid(&self) -> &str {
         &self.identity.uuid
     }
 }
 
-/// What to do where a device is there and does not serve.
-const HINT: &str = "\nhint: see whether `nvidia-smi` lists the device, and which processes use it; the driver must be of release 580 \
-                    or later";
+/// The remedy for a device that exists but does not work.
+const HINT: &str = "\nhint: see whether `nvidia-smi` lists the device, and which processes use it; \
+                    the driver must be of release 580 or later";
 
-/// Of all machine code, to tell one from another.
+/// A digest of all machine code, to distinguish builds.
 fn digest(cubins: &[Vec<u8>]) -> String {
     let mut hasher = blake3::Hasher::new();
     for cubin in cubins {
@@ -131,8 +132,8 @@ impl Runtime for Driver {
         format!("{} ({})", self.identity.model, self.context.name())
     }
 
-    /// Algorithms of products are chosen by cuBLASLt for an architecture and a number of multiprocessors, and perhaps for a
-    /// model. Of kernels it is their machine code that counts, whichever compiler made it.
+    /// cuBLASLt chooses algorithms by architecture, number of multiprocessors, and perhaps model. For kernels only the
+    /// machine code counts, whichever compiler made it.
     fn numerics(&self) -> String {
         let Identity { model, architecture, multiprocessors, kernels, cublaslt, .. } = &self.identity;
         let Architecture { major, minor } = architecture;

@@ -1,8 +1,8 @@
 //! The kernels' sources, embedded, and their names.
 //!
-//! A family is one `.cu` file of `kernels/`: CUDA C++ that needs no header of a toolkit. `prelude.cuh` holds what all use,
-//! `mma.cuh` the only inline PTX, `attention.cuh` what both families of attention take. Every kernel is `extern "C"` and
-//! begins with `KERNEL(threads)`.
+//! A family is one `.cu` file of `kernels/`: CUDA C++ without any header of a toolkit. `prelude.cuh` holds the shared
+//! basics, `mma.cuh` the only inline PTX, `attention.cuh` the arguments of both families of attention. Every kernel is
+//! `extern "C"` and begins with `KERNEL(threads)`.
 
 /// One file of kernels.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub struct Family {
 /// A kernel: its family, and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// Where it stands.
+    /// The file that defines it.
     pub family: &'static Family,
     /// Its `extern "C"` name.
     pub name: &'static str,
 }
 
-/// Headers by the name that they are included by.
+/// Headers by include name.
 pub const HEADERS: [(&str, &str); 3] = [
     ("prelude.cuh", include_str!("../kernels/prelude.cuh")),
     ("mma.cuh", include_str!("../kernels/mma.cuh")),
@@ -87,7 +87,7 @@ impl Kernel {
     /// The kernel of this name.
     ///
     /// # Panics
-    /// If there is none: names are written in this crate alone.
+    /// If it does not exist: names are written in this crate alone.
     pub(crate) fn named(family: &'static str, name: &'static str) -> Self {
         let found = FAMILIES.iter().find(|f| f.name == family && f.kernels.contains(&name));
         let family = found.unwrap_or_else(|| panic!("no kernel {name} in {family}.cu; this is a bug"));
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_is_listed_once_and_every_family_reads_the_prelude() {
+    fn kernels_are_listed_once_and_families_include_the_prelude() {
         for family in &FAMILIES {
             let listed = family.kernels.len();
             assert_eq!(family.text.matches("KERNEL(").count() - family.text.matches("define KERNEL(").count(), listed);

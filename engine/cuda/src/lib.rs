@@ -1,21 +1,21 @@
 //! The device seam on CUDA, through `cudarc`.
 //!
 //! ```text
-//!   hopeval-device    Device: what architectures ask for
+//!   hopeval-device    Device: the operations of architectures
 //!   ------------------------------------------------------------
 //!   Cuda              operations as launches: shapes, lists, tiles; no call into CUDA
 //!   kernels/*.cu      CUDA C++, compiled for the device at hand
 //!   ------------------------------------------------------- Runtime
-//!   Driver            the CUDA driver, NVRTC, cuBLASLt           (the emulator of the tests: the same kernels on the CPU)
+//!   Driver            the CUDA driver, NVRTC, cuBLASLt        (the emulator of the tests: the same kernels on the CPU)
 //! ```
 //!
-//! Libraries are looked up when they are first used: the same binary is built without a toolkit and runs without a driver,
-//! where opening a [`Driver`] is an error that says what is missing.
+//! Libraries are looked up at first use. The same binary is built without a toolkit and runs without a driver; there,
+//! opening a [`Driver`] is an error that names the missing part.
 //!
 //! # Numerics
-//! With [`Arithmetic::Bf16`] weights and activations are bf16 and sums `f32`; with [`Arithmetic::F32`] all is `f32`, for
-//! checks. A row's result does not depend on the rows beside it: reductions have one order, fixed by shapes that a model
-//! has, and a product's algorithm is chosen for a shape of weights, never for a number of rows.
+//! With [`Arithmetic::Bf16`] weights and activations are bf16 and sums `f32`; with [`Arithmetic::F32`] all is `f32`,
+//! for checks. A row's result does not depend on the rows beside it: reductions have one order, fixed by the model's
+//! shapes, and a product's algorithm is chosen for a shape of weights, never for a number of rows.
 //!
 //! Forbidden here: models, tokenizers, queues.
 
@@ -58,7 +58,7 @@ impl<R: Runtime> Cuda<R> {
         Self { runtime, element, lists: Lists::default(), plans: attention::Plans::default() }
     }
 
-    /// What it computes on.
+    /// The runtime below it.
     pub fn runtime(&self) -> &R {
         &self.runtime
     }

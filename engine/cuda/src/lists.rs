@@ -1,14 +1,14 @@
-//! Lists of indices in the device's memory: each is sent once, though every layer of a forward pass asks for it.
+//! Lists of indices in the device's memory: each is sent once, although every layer of a forward pass asks for it.
 
 use crate::runtime::Runtime;
 use hopeval_device::DeviceError;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lists that are kept: those of the batch at work, and a few more.
+/// Number of lists in memory: the current batch's, and a few more.
 const KEPT: usize = 8;
 
-/// The last few lists, the most recent first. They are compared by content, so that nothing can be stale.
+/// The last few lists, the most recent first. They are compared by content, so nothing can be stale.
 #[derive(Debug)]
 pub(crate) struct Lists<B>(Mutex<VecDeque<(Vec<u32>, Arc<B>)>>);
 

@@ -1,8 +1,8 @@
-//! Log-probabilities of targets: the product with the vocabulary tile by tile, of which only sums are kept.
+//! Log-probabilities of targets: the product with the vocabulary tile by tile; only sums are kept.
 //!
-//! A tile's logits are made in `f32` by the library of products, read once by a kernel that leaves the greatest and, for each
-//! temperature, a sum of exponentials; the tiles' parts are joined here, in their order, in `f64`. For each row and
-//! number of the vocabulary that is 8 bytes of traffic beside the `2 * inner` operations of the product.
+//! The library of products makes a tile's logits in `f32`. A kernel reads them once and leaves their maximum and, for
+//! each temperature, a sum of exponentials. The tiles' parts are joined here, in their order, in `f64`. For each row
+//! and vocabulary entry this takes 8 bytes of traffic beside the `2 * inner` operations of the product.
 
 use crate::device::size;
 use crate::kernels::Kernel;
@@ -13,11 +13,11 @@ use crate::{Cuda, Matrix, Tensor, Vector};
 use Argument::{Buffer, Null, U32};
 use hopeval_device::{DeviceError, LogProbs};
 
-/// Entries of a tile: what the kernel keeps in registers, 32 for each of its threads.
+/// Entries of a tile, all in the kernel's registers: 32 for each of its threads.
 const TILE: usize = 8192;
 const THREADS: u32 = 256;
 
-/// Rows whose logits lie in memory at once: 128 MiB of them. Results do not depend on it.
+/// Rows with logits in memory at once: 128 MiB of them. Results do not depend on it.
 const ROWS: usize = 4096;
 
 /// The conformance suite compares rows in one chunk with the same rows in two.
@@ -67,7 +67,7 @@ pub(crate) fn log_probs<R: Runtime>(
     Ok(found)
 }
 
-/// What all tiles share.
+/// The operands of all tiles.
 struct Head<'a, R: Runtime> {
     cuda: &'a Cuda<R>,
     x: &'a Tensor<R::Buffer>,
@@ -144,8 +144,8 @@ impl<R: Runtime> Head<'_, R> {
     }
 }
 
-/// `log Σ exp(logit / T)` for each temperature, from one row's parts `[tiles, 1 + temperatures]`. A tile's greatest logit is
-/// of those that are numbers; its sums are NaN where one is none, and 0 where all are minus infinity.
+/// `log Σ exp(logit / T)` for each temperature, from one row's parts `[tiles, 1 + temperatures]`. A tile's maximum
+/// ignores NaN; its sums are NaN if any logit is NaN, and 0 if all are minus infinity.
 fn joined<'a>(parts: &'a [f32], temperatures: &'a [f32]) -> impl Iterator<Item = f32> + use<'a> {
     let each = 1 + temperatures.len();
     let highest = parts.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);

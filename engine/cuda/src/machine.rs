@@ -1,8 +1,8 @@
-//! What this machine has of what CUDA needs: the driver and its devices, NVRTC, cuBLASLt, NVML.
+//! The parts of this machine that CUDA needs: the driver and its devices, NVRTC, cuBLASLt, NVML.
 //!
-//! `hopeval doctor` shows [`Facts`]; [`Driver::open`](crate::Driver::open) and the compiler ask the same functions first, because
-//! a call into a library that is not there would panic in `cudarc`. Nothing here decides anything for the user:
-//! `CUDA_VISIBLE_DEVICES` is the driver's matter, and devices are numbered as the driver numbers them.
+//! `hopeval doctor` shows [`Facts`]. [`Driver::open`](crate::Driver::open) and the compiler call the same functions
+//! first, because in `cudarc` a call into an absent library panics. Nothing here decides for the user:
+//! `CUDA_VISIBLE_DEVICES` is the driver's matter, and devices keep the driver's numbers.
 
 use crate::energy::{self, EnergyError};
 use cudarc::cublaslt::sys as products;
@@ -11,14 +11,14 @@ use cudarc::nvrtc::sys as nvrtc;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 
-/// The version of a library, or of the CUDA that a driver serves.
+/// The version of a library, or of the CUDA interface of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// 13 of 13.0.2.
     pub major: i32,
     /// 0 of 13.0.2.
     pub minor: i32,
-    /// 2 of 13.0.2, where the library tells.
+    /// 2 of 13.0.2, if the library reports it.
     pub patch: Option<i32>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A device's compute capability: what machine code it runs.
+/// A device's compute capability: the machine code it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Architecture {
     /// 9 of 9.0.
@@ -59,27 +59,28 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// What the driver and the libraries must be: they are called by the interface of this version.
+/// The oldest CUDA version of the driver and the libraries: they are called through the interface of this version.
 pub const OLDEST_CUDA: Version = Version::new(13, 0);
 
 /// The first devices with tensor cores for bf16 and with asynchronous copies to shared memory.
 pub const OLDEST_ARCHITECTURE: Architecture = Architecture::new(8, 0);
 
-/// What keeps CUDA from being used here, and what to do about it.
+/// A reason that prevents the use of CUDA here, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// No libcuda.
+    /// libcuda is absent.
     #[error(
-        "the CUDA driver (libcuda.so.1) was not found: install NVIDIA's driver, release 580 or later; in a container, pass \
-         the devices and the driver through to it"
+        "the CUDA driver (libcuda.so.1) was not found: install NVIDIA's driver, release 580 or later; in a container, \
+         pass the devices and the driver through to it"
     )]
     Driver,
-    /// libcuda is older than what it is called by.
+    /// libcuda is older than the interface used to call it.
     #[error(
-        "the driver serves CUDA {found}, {OLDEST_CUDA} or later is needed: install NVIDIA's driver, release 580 or later"
+        "the driver serves CUDA {found}, {OLDEST_CUDA} or later is needed: \
+         install NVIDIA's driver, release 580 or later"
     )]
     OldDriver {
-        /// What the driver serves.
+        /// The driver's CUDA version.
         found: Version,
     },
     /// A call failed before there was a device.
@@ -87,59 +88,59 @@ pub enum Missing {
     Broken {
         /// The call.
         call: &'static str,
-        /// What the driver said.
+        /// The driver's error.
         said: String,
     },
-    /// The driver shows none.
+    /// The driver shows no devices.
     #[error("the driver shows no device: see whether `nvidia-smi` lists one, and what CUDA_VISIBLE_DEVICES is set to")]
     Device,
-    /// Fewer devices.
+    /// The driver shows fewer devices.
     #[error("the driver shows {devices} (cuda:0 is the first): CUDA_VISIBLE_DEVICES says which it shows")]
     Ordinal {
-        /// How many there are.
+        /// The number of devices.
         devices: usize,
     },
-    /// Too old.
+    /// The device is too old.
     #[error(
-        "{name} has compute capability {}.{}, {}.{} or later is needed (Ampere): CUDA_VISIBLE_DEVICES says which devices \
-         there are, leave this one out",
+        "{name} has compute capability {}.{}, {}.{} or later is needed (Ampere): CUDA_VISIBLE_DEVICES says which \
+         devices there are, leave this one out",
         found.major, found.minor, OLDEST_ARCHITECTURE.major, OLDEST_ARCHITECTURE.minor
     )]
     OldDevice {
         /// The device.
         name: String,
-        /// What it has.
+        /// Its architecture.
         found: Architecture,
     },
-    /// No pools of memory: some virtual devices.
+    /// The device has no pools of memory: some virtual devices.
     #[error(
-        "{name} has no memory pools (cuMemAllocAsync): use a device that is not shared this way; CUDA_VISIBLE_DEVICES says which \
-         devices there are"
+        "{name} has no memory pools (cuMemAllocAsync): use a device that is not shared this way; \
+         CUDA_VISIBLE_DEVICES says which devices there are"
     )]
     Pools {
         /// The device.
         name: String,
     },
-    /// No libnvrtc.
+    /// libnvrtc is absent.
     #[error(
         "libnvrtc.so.13 was not found: pip install 'nvidia-cuda-nvrtc==13.0.*' and put its folder nvidia/cu13/lib on \
          LD_LIBRARY_PATH"
     )]
     Nvrtc,
-    /// No libcublasLt.
+    /// libcublasLt is absent.
     #[error(
         "libcublasLt.so.13 was not found: pip install 'nvidia-cublas==13.0.*' and put its folder nvidia/cu13/lib on \
          LD_LIBRARY_PATH"
     )]
     CublasLt,
-    /// A library is there, but of another major version.
+    /// A library is there, but with another major version.
     #[error(
         "{library} is of CUDA {found}, {OLDEST_CUDA} or later is needed: LD_LIBRARY_PATH says which is found first"
     )]
     OldLibrary {
-        /// Which.
+        /// The library.
         library: &'static str,
-        /// What was found.
+        /// Its version.
         found: Version,
     },
     /// The device is newer than the compiler.
@@ -152,7 +153,7 @@ pub enum Missing {
     },
 }
 
-/// A device that the driver shows.
+/// A device shown by the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// `N` of `cuda:N`.
@@ -165,31 +166,31 @@ pub struct DeviceFacts {
     pub multiprocessors: u32,
     /// Bytes of memory.
     pub memory: u64,
-    /// Bytes of it that are free, where they were asked for.
+    /// Bytes of it that are free, if they were requested.
     pub free: Option<u64>,
     /// As NVML and `nvidia-smi -L` write it: `GPU-...`.
     pub uuid: String,
-    /// What keeps it from being used.
+    /// The reason that prevents its use.
     pub unfit: Option<Missing>,
 }
 
-/// All that `hopeval doctor` shows of CUDA.
+/// The facts about CUDA shown by `hopeval doctor`.
 #[derive(Debug)]
 pub struct Facts {
-    /// libcuda is there and serves this CUDA.
+    /// The CUDA version of the driver, if libcuda is there.
     pub driver: Result<Version, Missing>,
-    /// What it shows.
+    /// The driver's devices.
     pub devices: Result<Vec<DeviceFacts>, Missing>,
     /// NVRTC, the compiler of kernels.
     pub nvrtc: Result<Version, Missing>,
     /// cuBLASLt, the products of matrices.
     pub cublaslt: Result<Version, Missing>,
-    /// NVML, by which energy is counted: the driver's release, "580.159.04". Nothing else needs it.
+    /// NVML, which counts energy: the driver's release, "580.159.04". Nothing else needs it.
     pub nvml: Result<String, EnergyError>,
 }
 
 impl Facts {
-    /// Asks them all. Free memory is asked by a context on each device, which takes a moment and some memory.
+    /// Collects all facts. A context on each device reports its free memory, which takes a moment and some memory.
     pub fn gather() -> Self {
         let driver = driver_version();
         let devices = driver.clone().and_then(|_| {
@@ -199,19 +200,19 @@ impl Facts {
         Self { driver, devices, nvrtc: nvrtc_version(), cublaslt: cublaslt_version(), nvml: energy::release() }
     }
 
-    /// Whether any device could be opened.
+    /// True if some device could be opened.
     pub fn usable(&self) -> bool {
         let fit = |devices: &Vec<DeviceFacts>| devices.iter().any(|device| device.unfit.is_none());
         self.devices.as_ref().is_ok_and(fit) && self.nvrtc.is_ok() && self.cublaslt.is_ok()
     }
 }
 
-/// The CUDA that the driver serves.
+/// The CUDA version of the driver.
 ///
 /// # Errors
 /// [`Missing::Driver`], [`Missing::OldDriver`].
 pub fn driver_version() -> Result<Version, Missing> {
-    // SAFETY: loading libcuda runs its initialisers; its own clients rely on them.
+    // SAFETY: loading libcuda runs its initialisers, as in all of its clients.
     if !unsafe { sys::is_culib_present() } {
         return Err(Missing::Driver);
     }
@@ -222,10 +223,10 @@ pub fn driver_version() -> Result<Version, Missing> {
     if found < OLDEST_CUDA { Err(Missing::OldDriver { found }) } else { Ok(found) }
 }
 
-/// How many devices the driver shows: at least 1.
+/// The number of devices shown by the driver: at least 1.
 ///
 /// # Errors
-/// As [`driver_version`]; [`Missing::Device`]; [`Missing::Broken`] when it cannot start.
+/// As [`driver_version`]; [`Missing::Device`]; [`Missing::Broken`] if it cannot start.
 pub fn devices() -> Result<usize, Missing> {
     driver_version()?;
     let none = |call| {
@@ -239,7 +240,7 @@ pub fn devices() -> Result<usize, Missing> {
     usize::try_from(count).ok().filter(|&count| count > 0).ok_or(Missing::Device)
 }
 
-/// What a device is; its free memory is not asked.
+/// The facts about a device, without its free memory.
 ///
 /// # Errors
 /// As [`devices`]; [`Missing::Ordinal`].
@@ -285,7 +286,7 @@ pub fn describe(ordinal: usize) -> Result<DeviceFacts, Missing> {
 /// # Errors
 /// [`Missing::Nvrtc`], [`Missing::OldLibrary`].
 pub fn nvrtc_version() -> Result<Version, Missing> {
-    // SAFETY: loading libnvrtc runs its initialisers; its own clients rely on them.
+    // SAFETY: loading libnvrtc runs its initialisers, as in all of its clients.
     if !unsafe { nvrtc::is_culib_present() } {
         return Err(Missing::Nvrtc);
     }
@@ -301,7 +302,7 @@ pub fn nvrtc_version() -> Result<Version, Missing> {
 /// # Errors
 /// [`Missing::CublasLt`], [`Missing::OldLibrary`].
 pub fn cublaslt_version() -> Result<Version, Missing> {
-    // SAFETY: loading libcublasLt runs its initialisers; its own clients rely on them.
+    // SAFETY: loading libcublasLt runs its initialisers, as in all of its clients.
     if !unsafe { products::is_culib_present() } {
         return Err(Missing::CublasLt);
     }
@@ -320,13 +321,13 @@ pub fn cublaslt_version() -> Result<Version, Missing> {
     recent("libcublasLt", found)
 }
 
-/// `cudarc` takes a library of an earlier CUDA where there is no other.
+/// Refuses an older major version, which `cudarc` takes if there is no other.
 fn recent(library: &'static str, found: Version) -> Result<Version, Missing> {
     if found.major < OLDEST_CUDA.major { Err(Missing::OldLibrary { library, found }) } else { Ok(found) }
 }
 
 impl DeviceFacts {
-    /// A device on which no context can be made, be it for want of memory, is not fit for use either.
+    /// A device without a context is unfit for use, even if only memory is short.
     fn with_free_memory(self) -> Self {
         match free_memory(self.ordinal) {
             Ok(free) => Self { free: Some(free), ..self },
@@ -335,7 +336,7 @@ impl DeviceFacts {
     }
 }
 
-/// Asked on the device's primary context, which is made for it if nothing else holds it.
+/// Read through the device's primary context, which is made for this call if nothing else holds it.
 fn free_memory(ordinal: usize) -> Result<u64, Missing> {
     let device = driver::device::get(ordinal as c_int).map_err(broken("cuDeviceGet"))?;
     // SAFETY: the device was given by cuDeviceGet; the context is released below.
@@ -354,7 +355,7 @@ pub(crate) fn broken(call: &'static str) -> impl Fn(DriverError) -> Missing {
     move |error| Missing::Broken { call, said: said(error) }
 }
 
-/// The driver's name of an error, and what it says about it.
+/// The driver's name of an error, and its description.
 pub(crate) fn said(error: DriverError) -> String {
     let text = error.error_string().map_or("no description".into(), CStr::to_string_lossy);
     format!("{:?} ({text})", error.0)
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_and_architectures_are_ordered_and_written_as_the_field_writes_them() {
+    fn versions_and_architectures_are_ordered_and_formatted() {
         assert!(Version::new(12, 9) < OLDEST_CUDA && OLDEST_CUDA < Version { patch: Some(2), ..OLDEST_CUDA });
         assert_eq!(Version { major: 13, minor: 0, patch: Some(2) }.to_string(), "13.0.2");
         assert!(Architecture::new(7, 5) < OLDEST_ARCHITECTURE);

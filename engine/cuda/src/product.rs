@@ -1,4 +1,4 @@
-//! Products with weights: what the library's epilogue can do goes there, the rest to a kernel behind it.
+//! Products with weights: the library's epilogue does as much as it can, a kernel behind it the rest.
 
 use crate::device::{code, size};
 use crate::kernels::Kernel;
@@ -12,12 +12,12 @@ use hopeval_device::{Activation, DeviceError, Epilogue};
 const SIDE: usize = 32;
 const THREADS: u32 = 256;
 
-/// What of an epilogue is part of the product.
+/// The part of an epilogue inside the product.
 struct Split<'a, B> {
     bias: Option<&'a B>,
     fused: Fused,
     residual: Option<&'a B>,
-    /// What is left for `finish`, if anything.
+    /// The part left for `finish`, if any.
     rest: Option<Rest<'a, B>>,
 }
 
@@ -125,12 +125,12 @@ pub(crate) fn project<R: Runtime>(
     Ok(numbers.chunks_exact(padded).flat_map(add).collect())
 }
 
-/// Whether the library of products takes these sizes.
+/// True if the library of products takes these sizes.
 fn aligned(inner: usize, out: usize) -> bool {
     inner.is_multiple_of(8) && out.is_multiple_of(8)
 }
 
-/// A product without an epilogue that its way cannot do.
+/// Multiplies by the library, or by `product.cu` for other sizes; there the product must have no bias or residual.
 pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &Product<'_, R::Buffer>) -> Result<(), DeviceError> {
     if aligned(product.inner, product.out) {
         return cuda.runtime.product(product);
@@ -156,7 +156,7 @@ pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &Product<'_, R::Buff
     cuda.runtime.launch(Launch { kernel, grid, threads: THREADS, shared: 0 }, &arguments)
 }
 
-/// Divides an epilogue. In `f32` no activation is fused but relu: a library's GELU may be an approximation.
+/// Divides an epilogue. In `f32` only relu is fused: a library's GELU may be an approximation.
 fn split<'a, B>(
     element: Element,
     aligned: bool,

@@ -1,8 +1,8 @@
-//! [`Runtime`]: what the device asks of a machine: memory, copies, launches of kernels, products of matrices.
+//! [`Runtime`]: the device's demands on a machine: memory, copies, launches of kernels, products of matrices.
 //!
-//! It is the seam between what can be proven without a GPU (everything above it, and the kernels themselves) and what cannot:
+//! It separates the parts testable without a GPU (everything above it, and the kernels themselves) from the rest.
 //! [`Driver`](crate::Driver) stands on the CUDA driver and cuBLASLt; the emulator of the tests runs the same kernels on
-//! the CPU. All work of a runtime happens in the order in which it was asked for.
+//! the CPU. A runtime does all work in the order of the requests.
 
 use crate::kernels::Kernel;
 use hopeval_device::{DeviceError, Energy};
@@ -27,12 +27,12 @@ impl Element {
     }
 }
 
-/// One argument of a kernel, as its parameter list has it.
+/// One argument of a kernel, as in its parameter list.
 #[derive(Debug)]
 pub enum Argument<'a, B> {
     /// The address of a buffer.
     Buffer(&'a B),
-    /// The address 0: an operand that is not there.
+    /// The address 0: an absent operand.
     Null,
     /// `unsigned int`.
     U32(u32),
@@ -48,20 +48,20 @@ impl<B> Clone for Argument<'_, B> {
 
 impl<B> Copy for Argument<'_, B> {}
 
-/// How a kernel is launched.
+/// The parameters of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Which.
+    /// The kernel.
     pub kernel: Kernel,
-    /// Blocks in x and y; none is 0.
+    /// Blocks in x and y, both above 0.
     pub grid: (u32, u32),
-    /// Threads of a block: a multiple of 32, at most what the kernel's `KERNEL(threads)` says.
+    /// Threads of a block: a multiple of 32, at most the number in the kernel's `KERNEL(threads)`.
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared: u32,
 }
 
-/// What a product may do to a number before it stores it.
+/// A function that a product may apply to a number before storing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fused {
     /// Nothing.
@@ -72,8 +72,8 @@ pub enum Fused {
     GeluTanh,
 }
 
-/// `output [rows, out] = fused(scale * x [rows, inner] · weight[first..first + out, inner]ᵀ + bias) + residual`, row-major,
-/// summed in `f32`. `residual` only where `fused` is [`Fused::Nothing`].
+/// `output [rows, out] = fused(scale * x [rows, inner] · weight[first..first + out, inner]ᵀ + bias) + residual`,
+/// row-major, summed in `f32`. `residual` only if `fused` is [`Fused::Nothing`].
 #[derive(Clone, Copy, Debug)]
 pub struct Product<'a, B> {
     /// Rows of `x`.
@@ -82,47 +82,48 @@ pub struct Product<'a, B> {
     pub inner: usize,
     /// Columns of the output.
     pub out: usize,
-    /// Of `x` and `weight`.
+    /// Element of `x` and `weight`.
     pub element: Element,
     /// `[rows, inner]`.
     pub x: &'a B,
     /// `[at least first + out, inner]`.
     pub weight: &'a B,
-    /// The first row of `weight` that counts.
+    /// The first used row of `weight`.
     pub first: usize,
-    /// Times the product.
+    /// Factor of the product.
     pub scale: f32,
     /// `[out]`, of the output's element.
     pub bias: Option<&'a B>,
-    /// Then.
+    /// Applied next.
     pub fused: Fused,
     /// `[rows, out]`, of the output's element; not the output itself.
     pub residual: Option<&'a B>,
-    /// Of the output: `element`, or [`Element::F32`].
+    /// Element of the output: `element`, or [`Element::F32`].
     pub output_element: Element,
     /// `[rows, out]`.
     pub output: &'a B,
 }
 
-/// A machine that kernels run on.
+/// A machine that runs kernels.
 ///
 /// # Contract
-/// * A buffer's address is a multiple of 256, and it is freed when it is dropped, after the work that uses it.
-/// * [`Runtime::product`] gives a row the same bits in whatever company: how it sums depends on `inner`, `out` and the
+/// * A buffer's address is a multiple of 256, and a dropped buffer is freed after the work that uses it.
+/// * [`Runtime::product`] gives a row the same bits in any batch: its summation depends on `inner`, `out` and the
 ///   elements only, never on `rows`.
-/// * Memory that runs out is [`DeviceError::OutOfMemory`], what the machine cannot do is [`DeviceError::Unsupported`], and both
-///   leave everything usable; anything else that fails is [`DeviceError::Lost`], and so is whatever is asked after that.
+/// * Exhausted memory is [`DeviceError::OutOfMemory`], an unsupported request is [`DeviceError::Unsupported`], and both
+///   leave everything usable. Any other failure is [`DeviceError::Lost`], and so is every request after it.
 pub trait Runtime: Send + Sync + 'static {
-    /// Memory of the device. Kernels write to what is given by a shared reference: the order of the work is its lock.
+    /// Memory of the device. Kernels write through shared references: the order of the work is the lock.
     type Buffer: Send + Sync + fmt::Debug;
 
     /// For people: "NVIDIA H100 80GB HBM3 (cuda:0)".
     fn name(&self) -> String;
 
-    /// What of the machine can change a bit of a result: its architecture, the library of its products. No spaces.
+    /// Everything about the machine that can change a bit of a result: its architecture, its library of products. No
+    /// spaces.
     fn numerics(&self) -> String;
 
-    /// The account of what it uses; none where nothing counts that.
+    /// The account of its energy; `None` if nothing counts it.
     fn energy(&self) -> Option<&Energy> {
         None
     }
@@ -139,16 +140,16 @@ pub trait Runtime: Send + Sync + 'static {
     /// As [`Runtime::allocate`].
     fn upload(&self, bytes: &[u8]) -> Result<Self::Buffer, DeviceError>;
 
-    /// The first bytes of a buffer, once all work asked for before is done.
+    /// The first bytes of a buffer, after all earlier work.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
     fn download(&self, from: &Self::Buffer, into: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Waits until all work asked for before is done.
+    /// Waits until all earlier work is done.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] when any of it failed.
+    /// [`DeviceError::Lost`] if any of it failed.
     fn synchronize(&self) -> Result<(), DeviceError>;
 
     /// Launches a kernel.
@@ -157,8 +158,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Unsupported`], [`DeviceError::Lost`].
     fn launch(&self, launch: Launch, arguments: &[Argument<'_, Self::Buffer>]) -> Result<(), DeviceError>;
 
-    /// Multiplies. `inner` and `out` are multiples of 8 ([`Cuda`](crate::Cuda) sees to the others itself); `rows`, `inner`
-    /// and `out` are not 0.
+    /// Multiplies. `inner` and `out` are multiples of 8 ([`Cuda`](crate::Cuda) handles other sizes itself); `rows`,
+    /// `inner` and `out` are not 0.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Unsupported`], [`DeviceError::Lost`].

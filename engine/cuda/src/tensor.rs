@@ -1,4 +1,4 @@
-//! What the CUDA device's operations take and give: tensors, matrices and vectors in the device's memory.
+//! Operands of the CUDA device: tensors, matrices and vectors in the device's memory.
 
 use crate::runtime::Element;
 use half::bf16;
@@ -13,7 +13,7 @@ pub struct Tensor<B> {
     pub(crate) element: Element,
 }
 
-/// Weights `[rows, columns]`, row-major; behind them zeros up to a multiple of 8 rows.
+/// Weights `[rows, columns]`, row-major, followed by zeros up to a multiple of 8 rows.
 #[derive(Debug)]
 pub struct Matrix<B> {
     pub(crate) buffer: B,
@@ -21,34 +21,34 @@ pub struct Matrix<B> {
     pub(crate) columns: usize,
 }
 
-/// Weights of one dimension, as kernels add and multiply them, and as the epilogue of a product takes them.
+/// Weights of one dimension, in one form for kernels and in another for the epilogue of a product.
 #[derive(Debug)]
 pub struct Vector<B> {
     /// `f32`.
     pub(crate) exact: B,
-    /// As activations are; none where they are `f32`, too.
+    /// In the element of activations; `None` if this is `f32`, too.
     pub(crate) rounded: Option<B>,
     pub(crate) len: usize,
 }
 
 impl<B> Matrix<B> {
-    /// Rows are padded, so that products of any vocabulary are of sizes that tensor cores take.
+    /// Rows are padded, so products with any vocabulary have sizes for tensor cores.
     pub(crate) const PAD: usize = 8;
 
-    /// Rows with those behind them that are 0.
+    /// Rows including the zero rows behind them.
     pub(crate) fn padded(&self) -> usize {
         self.rows.next_multiple_of(Self::PAD)
     }
 }
 
-/// Bytes of weights, stacked along *out*, as the device takes them.
+/// Bytes of weights, stacked along *out*, in the device's element.
 pub(crate) struct Stacked {
     pub(crate) bytes: Vec<u8>,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
 }
 
-/// Numbers that are converted at once.
+/// Numbers converted at once.
 const STEP: usize = 1 << 16;
 
 /// Stacks `parts` and converts them.
@@ -82,7 +82,7 @@ pub(crate) fn stack(parts: &[HostTensor], layout: Layout, element: Element) -> R
     Ok(stacked)
 }
 
-/// A part as it lies.
+/// Appends a part in its stored order.
 fn append(bytes: &mut Vec<u8>, part: &HostTensor, element: Element) {
     let same = matches!((part.dtype, element), (Dtype::F32, Element::F32) | (Dtype::Bf16, Element::Bf16));
     if same {
@@ -97,7 +97,7 @@ fn append(bytes: &mut Vec<u8>, part: &HostTensor, element: Element) {
     }
 }
 
-/// A part `[columns, rows]`, turned.
+/// Appends a part `[columns, rows]`, transposed.
 fn append_transposed(bytes: &mut Vec<u8>, part: &HostTensor, (rows, columns): (usize, usize), element: Element) {
     let there = part.to_f32();
     for row in 0..rows {
@@ -105,7 +105,7 @@ fn append_transposed(bytes: &mut Vec<u8>, part: &HostTensor, (rows, columns): (u
     }
 }
 
-/// Numbers as the device takes them.
+/// Numbers in the device's element.
 pub(crate) fn to_bytes(numbers: &[f32], element: Element) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(numbers.len() * element.size());
     extend(&mut bytes, numbers.iter().copied(), element);
@@ -119,7 +119,7 @@ fn extend(bytes: &mut Vec<u8>, numbers: impl Iterator<Item = f32>, element: Elem
     }
 }
 
-/// Numbers as the device gave them.
+/// Numbers from the device's element.
 pub(crate) fn from_bytes(bytes: &[u8], element: Element) -> Vec<f32> {
     match element {
         Element::F32 => bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect(),

@@ -1,8 +1,8 @@
-//! The driver on a device at hand: memory, uploads of every way, products against sums in `f64`, and failures.
+//! The driver on a real device: memory, uploads of every way, products against sums in `f64`, and failures.
 //!
-//! Without a device each test says that it was skipped. The emulator's tests run all of this over simulated libraries, too.
-//! `Cuda` on the driver is another matter: the conformance suite's. A device is lost in a process of its own, since its context
-//! goes with it.
+//! Without a device each test reports that it was skipped. The emulator's tests run all of this over simulated
+//! libraries, too. The conformance suite tests `Cuda` on the driver. A device is lost in a process of its own, since
+//! its context goes with it.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is the report of a test, and skipping is said")]
 
@@ -46,8 +46,7 @@ fn device() -> Option<Turn> {
     Some(Turn { driver, _turn: turn })
 }
 
-/// Numbers of a seed, from -1 to 1, with few enough bits that each is a bf16, and of such different sizes that their sums are
-/// rounded.
+/// Seeded numbers from -1 to 1, each a bf16 number, and of such different sizes that their sums are rounded.
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -85,7 +84,7 @@ fn what_is_uploaded_by_any_way_comes_back() {
     println!("{}, {}", driver.name(), driver.numerics());
     assert!(!driver.numerics().contains(char::is_whitespace), "{}", driver.numerics());
     let sizes = [0, 1, 4, 255, 64 << 10, (64 << 10) + 1, 300_000, 1 << 20, (1 << 20) + 1, 5_000_000];
-    // Three of ten go through a slot: twice as many as there are slots, on their way together.
+    // Three of ten go through a slot: twice as many as there are slots, pending together.
     let uploads: Vec<(Vec<u8>, Buffer)> = (0..60_u64)
         .map(|turn| {
             let size = sizes[turn as usize % sizes.len()];
@@ -117,7 +116,7 @@ fn memory_that_runs_out_leaves_the_device_usable() {
     assert!(available > 0 && available <= memory, "{available} of {memory}");
     assert_eq!(download(&driver, &before, 3), [1, 2, 3]);
 
-    // Freed memory is had again, whatever its pieces.
+    // Freed memory is available again, even if fragmented.
     let half = available as usize / 2;
     for _ in 0..8 {
         drop(driver.allocate(half).unwrap());
@@ -147,7 +146,7 @@ fn a_kernel_runs_and_wrong_arguments_are_found() {
     driver.launch(launch, &arguments).unwrap();
 }
 
-/// What a product is asked for beside its lengths.
+/// The properties of a product beside its lengths.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     element: Element,
@@ -173,7 +172,7 @@ fn asked() -> Vec<Asked> {
             (Fused::GeluTanh, false, false),
             (Fused::GeluTanh, true, false),
         ] {
-            // Of f32 the caller applies this one itself.
+            // In f32 the caller applies this function itself.
             if (element, fused) != (F32, Fused::GeluTanh) {
                 let (first, scale) = if bias { (3, 1.0) } else { (0, 0.125) };
                 all.push(Asked { element, output_element, fused, bias, residual, first, scale });
@@ -271,7 +270,7 @@ fn products_are_those_of_f64_up_to_rounding() {
                 let rounding = if asked.output_element == Element::Bf16 { 1.0 / 128.0 } else { 1e-6 };
                 // cuBLASLt's tanh is the device's approximation.
                 let fused = if asked.fused == Fused::GeluTanh { 2e-3 } else { 0.0 };
-                // Tensor cores do not round a sum's steps but cut them.
+                // Tensor cores truncate a sum's steps instead of rounding them.
                 let steps = if asked.element == Element::Bf16 { 4e-6 } else { 1e-6 };
                 let allowed = rounding * expected.abs() + (steps + fused) * size;
                 let off = (f64::from(found) - expected).abs();
@@ -286,7 +285,7 @@ fn a_rows_product_has_the_same_bits_in_whatever_company() {
     let Some(driver) = device() else { return };
     const ROWS: usize = 2100;
     let shapes = [(64, 64), (768, 3072), (3072, 768), (1600, 4800), (2048, 5120), (5120, 2048)];
-    // What sizes do to a library's choices can only be seen of the real one.
+    // Only the real library shows how sizes affect its choices.
     let is_simulated = driver.name().starts_with("Simulated");
     for &(inner, out) in if is_simulated { &shapes[..1] } else { &shapes } {
         for asked in asked() {
@@ -343,7 +342,7 @@ fn a_lost_device_stays_lost() {
     let Some(Turn { driver, _turn }) = device() else { return };
     drop(driver);
     let mut child = Command::new(std::env::current_exe().unwrap());
-    // This file may be a module of another.
+    // This file may be a module of another test.
     let test = format!("{}::a_device_is_lost", module_path!());
     let test = test.split_once("::").unwrap().1;
     let output = child.args(["--exact", test, "--ignored", "--nocapture"]).output().unwrap();
@@ -357,7 +356,7 @@ fn a_lost_device_stays_lost() {
 fn a_device_is_lost() {
     let driver = device().unwrap();
     let x = driver.upload(&[0; 4096]).unwrap();
-    // Writes where nothing is; who waits for it is told.
+    // Writes to an invalid address; the next wait reports it.
     let arguments = [Argument::Null, Argument::Buffer(&x), Argument::U32(1), Argument::U32(0)];
     driver.launch(round_to_bf16(32), &arguments).unwrap();
     let error = driver.download(&x, &mut [0]).unwrap_err();

@@ -1,8 +1,8 @@
-//! Compiles every kernel for every architecture by NVRTC, which needs no GPU: none may spill a register.
+//! Compiles every kernel for every architecture by NVRTC, without a GPU: no register may be spilled.
 //!
-//! NVRTC comes from the Python package index into a folder below `target`, once. A library is found by the loader's path as
-//! it was when a process began, so each test here runs this binary again, with the path set, for the test of the same
-//! name in `with_nvrtc`.
+//! NVRTC comes from the Python package index into a folder below `target`, once. The loader's path is fixed when a
+//! process begins, so each test here runs this binary again, with the path set, for the test of the same name in
+//! `with_nvrtc`.
 //!
 //! `HOPEVAL_BLESS=1 cargo test -p hopeval-cuda --test nvrtc` writes the table `ops/bench/gpu/registers.md` anew.
 
@@ -56,10 +56,10 @@ fn the_compiler_does_what_it_should() {
     assert!(output.status.success() && said.contains("4 passed"), "{child:?}");
 }
 
-/// Each says what is missing; no call into a library that is not there, which would panic.
+/// Each error names the missing part; no call goes into an absent library, which would panic.
 #[test]
 fn what_is_missing_is_an_error_that_says_what_to_do() {
-    // No machine has so many devices, so that this holds on one with a GPU, too.
+    // No machine has a thousand devices, so this holds on one with a GPU, too.
     let error = Driver::open(1000, None).unwrap_err();
     let DeviceError::Unavailable { name, reason } = &error else { panic!("{error}") };
     assert_eq!(name, "cuda:1000");
@@ -83,7 +83,7 @@ fn what_is_missing_is_an_error_that_says_what_to_do() {
     }
 }
 
-/// What needs NVRTC on the loader's path.
+/// Tests with NVRTC on the loader's path.
 mod with_nvrtc {
     use hopeval_cuda::compile::resources::{ARCHITECTURES, Measured, measure, table};
     use hopeval_cuda::compile::{CompileError, Compiler, all, kept};
@@ -91,7 +91,7 @@ mod with_nvrtc {
     use std::path::{Path, PathBuf};
     use std::{fs, time};
 
-    /// Kernels that may spill: none. A name here is followed by the reason.
+    /// Kernels allowed to spill: none. Each name here is followed by the reason.
     const MAY_SPILL: [&str; 0] = [];
 
     const INTRODUCTION: &str = "\
@@ -153,7 +153,7 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
 
     #[test]
     #[ignore = "run by the_compiler_does_what_it_should"]
-    fn all_families_are_compiled_at_once_to_the_same_code_and_then_read() {
+    fn all_families_compile_at_once_and_are_then_read() {
         let compiler = Compiler::find().unwrap();
         let architecture = compiler.target(ARCHITECTURES[2]).unwrap();
         let home = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
         assert!(all(&compiler, Some(&folder), architecture).unwrap() == made);
         println!("read: {:.1?}", begun.elapsed());
 
-        // What is lacking is made.
+        // The missing file is made again.
         fs::remove_file(fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path()).unwrap();
         assert!(all(&compiler, Some(&folder), architecture).unwrap() == made);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), FAMILIES.len());
@@ -205,7 +205,7 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
         fs::copy(&other, &file).unwrap();
         assert_eq!(made(), cubin);
 
-        // A folder that cannot be: the code is made all the same.
+        // An impossible folder: the code is made all the same.
         let nowhere = file.join("kernels");
         assert_eq!(kept(&compiler, Some(&nowhere), family, architecture).unwrap(), cubin);
         assert_eq!(kept(&compiler, None, family, architecture).unwrap(), cubin);

@@ -1,11 +1,11 @@
-//! How fast attention is, as a part of what matrix products reach on the same machine in the same run.
+//! Attention's speed, as a part of the speed of matrix products on the same machine in the same run.
 //!
 //! **Why**: attention is a few percent of a model's operations, and must stay a few percent of its time; where products of
 //! DeBERTa's relative positions are added it is more.
-//! **What**: packed sequences of one length, self-attention, all heads; useful operations are the products of every query
-//! with every key it sees and of every weight with every value, and one more product of that size for each term of
-//! relative positions. Beside them a square product by `linear`. Medians of the repeats, taken in turns; by seconds of
-//! processor time, of which a busy machine does not take its share.
+//! **What**: packed sequences of one length, self-attention, all heads. Useful operations are the products of every
+//! query with every visible key and of every weight with every value, and one more product of this size for each term
+//! of relative positions. Beside them a square product by `linear`. Medians of the repeats, taken in turns, in seconds
+//! of processor time, which a busy machine does not inflate.
 //! **Knobs**: `attention [threads] [tokens] [sequences] [heads] [head_dim] [repeats]`; by default 1 200 8 12 64 9.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
@@ -39,7 +39,7 @@ fn knobs() -> Knobs {
     }
 }
 
-/// Numbers between -1 and 1; which ones does not matter.
+/// Numbers between -1 and 1; their values do not matter.
 fn numbers(n: usize) -> Vec<f32> {
     (0..n as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
 }
@@ -73,7 +73,7 @@ fn measure(cpu: &Cpu, knobs: &Knobs) -> Result<(), DeviceError> {
         })
     };
     let packing = Packing::of_lengths(std::iter::repeat_n(tokens, sequences));
-    // Leaves of 30 tokens over a prefix: what a prompt with several questions is.
+    // Leaves of 30 tokens over a prefix: a prompt with several questions.
     let mut leaves = Packing::new();
     for _ in 0..rows / 30 {
         leaves.push(30, [(0, tokens as u32), (tokens as u32, 30)]);
@@ -127,7 +127,7 @@ fn measure(cpu: &Cpu, knobs: &Knobs) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Processor time of one call, of all threads: the mean over as many calls as take a twentieth of a second.
+/// Processor time of one call, of all threads: the mean over the calls of a twentieth of a second.
 fn seconds<T>(mut call: impl FnMut() -> Result<T, DeviceError>) -> Result<f64, DeviceError> {
     let start = used();
     for calls in 1.. {

@@ -1,4 +1,4 @@
-//! The conformance suite: what every device must pass, and the one table of tolerances.
+//! The conformance suite that every device must pass, and the one table of tolerances.
 //!
 //! ```text
 //!   tolerance    how far a device may be from the reference, by operation and arithmetic
@@ -6,10 +6,10 @@
 //!   rows         embed, norm, norm_groups, gate, rotate, gather, scatter, average
 //!   products     linear, project, log_probs
 //!   attention    masks, biases, spans
-//!   invariance   the same rows in other company: not a bit may differ
+//!   invariance   the same rows in other batches: not a bit may differ
 //! ```
 //!
-//! It is a function, not a test, so that devices of other crates and a command line can call it. It draws its cases from a
+//! It is a function, not a test, so other crates' devices and a command line can call it. It draws its cases from a
 //! fixed seed and takes seconds.
 //!
 //! ```
@@ -33,33 +33,33 @@ pub use tolerance::{Arithmetic, Operation, Tolerance};
 use crate::{Device, DeviceError};
 use trial::Trial;
 
-/// Rows of the largest batch whose log-probabilities are taken: more than a device should hold the logits of at once.
+/// Rows of the largest batch of log-probabilities: a device should not hold the logits of so many at once.
 pub const MANY_ROWS: usize = 4101;
 
-/// What was found of one operation.
+/// The counts of one operation's check.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Check {
-    /// Which.
+    /// The operation.
     pub operation: Operation,
-    /// How often it was compared with the reference.
+    /// Number of comparisons with the reference.
     pub cases: usize,
-    /// The largest difference found, as a part of what is tolerated: at most 1 if none failed.
+    /// The largest difference found, as a part of the tolerance: at most 1 if no case failed.
     pub largest: f64,
-    /// How often the same rows were computed in other company.
+    /// Number of times that the same rows were computed in another batch.
     pub companies: usize,
 }
 
-/// What was found of one operation, and every case that failed.
+/// The result of one operation's check, with every failed case.
 #[derive(Debug)]
 pub struct Finding {
-    /// `cases` and `companies` are those that passed; `largest` is of failed ones, too.
+    /// `cases` and `companies` count passed cases only; `largest` includes failed ones.
     pub check: Check,
-    /// First what ended the operation, if anything did: the device refused, or gave another shape, and other cases were not tried.
-    /// Then numbers that were wrong, in the order of the cases.
+    /// First the failure that ended the operation, if any: the device refused, or returned another shape, and the
+    /// remaining cases were not tried. Then wrong numbers, in the order of the cases.
     pub failures: Vec<Failure>,
 }
 
-/// What was found of a device.
+/// The result of a device's check.
 #[derive(Debug)]
 pub struct Report {
     /// One for each operation, in the order of [`Operation::ALL`].
@@ -67,46 +67,47 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing failed.
+    /// True if nothing failed.
     pub fn conforms(&self) -> bool {
         self.findings.iter().all(|finding| finding.failures.is_empty())
     }
 }
 
-/// A case in which a device does not conform.
+/// A case that shows a device's fault.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The device refused.
     #[error("{operation:?}, {case}: the device failed")]
     Device {
-        /// Which operation.
+        /// The operation.
         operation: Operation,
-        /// Of what shape.
+        /// The case's shape.
         case: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: DeviceError,
     },
-    /// A result of another size.
+    /// The result has another size.
     #[error("{operation:?}, {case}: {found:?} rows and columns instead of {expected:?}")]
     Shape {
-        /// Which operation.
+        /// The operation.
         operation: Operation,
-        /// Of what shape.
+        /// The case's shape.
         case: String,
         /// `(rows, columns)` of the reference.
         expected: (usize, usize),
         /// `(rows, columns)` of the device.
         found: (usize, usize),
     },
-    /// Farther from the reference than is tolerated.
+    /// A number is farther from the reference than the tolerance.
     #[error(
-        "{operation:?}, {case}: number {at} is {found:e} instead of {expected:e}; {wrong} of {numbers} are beyond {tolerance}"
+        "{operation:?}, {case}: number {at} is {found:e} instead of {expected:e}; \
+         {wrong} of {numbers} are beyond {tolerance}"
     )]
     Differs {
-        /// Which operation.
+        /// The operation.
         operation: Operation,
-        /// Of what shape.
+        /// The case's shape.
         case: String,
         /// The first such number of the result.
         at: usize,
@@ -114,38 +115,38 @@ pub enum Failure {
         expected: f32,
         /// The device's.
         found: f32,
-        /// How many numbers are so far off.
+        /// How many numbers are too far off.
         wrong: usize,
-        /// Of how many.
+        /// How many numbers there are.
         numbers: usize,
-        /// What would have been tolerated.
+        /// The tolerance.
         tolerance: Tolerance,
     },
-    /// The same row in other company gave other bits.
+    /// The same row in another batch gave other bits.
     #[error(
-        "{operation:?}, {case}: number {at} is {alone:e} ({:08x}) and {together:e} ({:08x}) in other company; {different} of \
-        {numbers} differ", alone.to_bits(), together.to_bits()
+        "{operation:?}, {case}: number {at} is {alone:e} ({:08x}) and {together:e} ({:08x}) in other company; \
+        {different} of {numbers} differ", alone.to_bits(), together.to_bits()
     )]
     Company {
-        /// Which operation.
+        /// The operation.
         operation: Operation,
-        /// Of what shape, and which company.
+        /// The case's shape and batch.
         case: String,
         /// The first such number of the result.
         at: usize,
-        /// In the one company.
+        /// The device's number in one batch.
         alone: f32,
-        /// In the other.
+        /// The device's number in the other.
         together: f32,
         /// How many numbers differ.
         different: usize,
-        /// Of how many.
+        /// How many numbers there are.
         numbers: usize,
     },
 }
 
-/// Checks all operations of a device: against the reference, and against themselves in other batches. Wrong numbers end neither their
-/// operation nor the others: a device is borrowed for minutes, and one run should tell all.
+/// Checks all operations of a device: against the reference, and against themselves in other batches. Wrong numbers end
+/// neither their operation nor the others: a device is borrowed for minutes, and one run should report everything.
 pub fn run<D: Device>(device: &D, arithmetic: Arithmetic) -> Report {
     let finding = |operation: &Operation| {
         let mut trial = Trial::new(device, arithmetic, *operation).going_on();
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_reference_conforms_to_itself() {
-        // Large batches of layers would take it half a minute; its projections are the same products.
+        // Large batches of layers would take the reference half a minute; its projections are the same products.
         for operation in Operation::ALL.into_iter().filter(|operation| *operation != Operation::Linear) {
             let check = check(&Reference, Arithmetic::F32, operation).unwrap();
             assert!(check.cases > 0 && check.companies > 0 && check.largest == 0.0, "{check:?}");

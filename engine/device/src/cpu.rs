@@ -1,22 +1,21 @@
 //! The CPU: `f32`, AVX2 or AVX-512, on threads of its own.
 //!
 //! ```text
-//!   device      what the seam asks for, one line each
+//!   device      the seam's operations, one line each
 //!   simd        the instruction sets under one trait; math: functions of vectors
 //!   attention   queries over spans of keys
 //!   embed, norm, gate, rotary, rows      operations on rows
 //!   gemm        products: blocks, tasks, threads; their inner loops in kernel_avx512 and kernel_avx2
 //!   pack        weights of any type and layout as products read them; interleave: activations
-//!   epilogue    what happens to a product before it leaves the cache
+//!   epilogue    the last step of a product, before it leaves the cache
 //!   tensor      tensors, matrices (mapped, and packed from their first product on), vectors
 //!   memory      aligned, counted, recycled
-//!   clocks      for how long threads have run
+//!   clocks      running time of threads
 //! ```
 //!
 //! # Contract
-//! A numerics class is an instruction set: within it every number is the outcome of a sequence of operations that is
-//! fixed by the shapes of one row's inputs. Threads, other rows, the edges of tiles and the way weights are kept change
-//! nothing.
+//! A numerics class is an instruction set. Within it every number results from a sequence of operations fixed by the
+//! shapes of one row's inputs. Threads, other rows, the edges of tiles and the storage of weights change nothing.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the CPU device is written for x86_64 with AVX2");
@@ -50,7 +49,7 @@ use rayon::prelude::*;
 use simd::{Kernel, Level};
 use std::sync::Mutex;
 
-/// Which vector instructions are used; each is a numerics class of its own.
+/// The vector instructions in use; each set is a numerics class of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isa {
     /// 256 bits: AVX2, FMA and F16C.
@@ -60,7 +59,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// Those that this processor has, best first.
+    /// The sets of this processor, best first.
     pub fn available() -> Vec<Self> {
         let avx2 =
             is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
@@ -75,7 +74,7 @@ impl Isa {
             .collect()
     }
 
-    /// As the numerics class names it.
+    /// The name in the numerics class.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Avx2 => "avx2",
@@ -87,16 +86,16 @@ impl Isa {
 /// How a [`Cpu`] is set up.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Threads; all the machine offers by default.
+    /// Threads; by default as many as the machine offers.
     pub threads: Option<usize>,
-    /// Instructions; the best that the processor has by default.
+    /// Instructions; by default the processor's best.
     pub isa: Option<Isa>,
-    /// Bytes of activations and scratch memory beyond which an operation is refused; unlimited by default.
+    /// Limit in bytes of activations and scratch memory; beyond it an operation is refused. Unlimited by default.
     pub memory: Option<u64>,
-    /// Bytes that packed copies of weights may take; by default 8 GiB, but no more than 40 % of the machine's memory.
-    /// What finds no room is converted inside each product instead, with the same result to the bit.
+    /// Limit in bytes of packed copies of weights; by default 8 GiB, but no more than 40 % of the machine's memory.
+    /// Weights without room are converted inside each product instead, with the same result to the bit.
     pub packed: Option<u64>,
-    /// Whether weights of 16-bit types are packed too, at twice their size; by default they stay as they lie in the file.
+    /// Packs weights of 16-bit types too, at twice their size; by default they stay as they lie in the file.
     pub pack_half: bool,
 }
 
@@ -106,19 +105,19 @@ pub struct Cpu {
     isa: Isa,
     level: Level,
     pool: rayon::ThreadPool,
-    /// Of its threads, where they can be read.
+    /// Of its threads, if they can be read.
     clocks: Option<Clocks>,
     /// Held while a batch is computed.
     busy: Mutex<()>,
     /// Threads that can run at once.
     processors: u32,
     memory: Memory,
-    /// Where packed weights live.
+    /// The memory of packed weights.
     packed: Memory,
     pack_half: bool,
 }
 
-/// Operations of less work than this many multiply-adds run on the calling thread: waking another costs more.
+/// Operations of fewer multiply-adds than this run on the calling thread: waking another costs more.
 const WORTH_A_THREAD: usize = 1 << 17;
 
 impl Cpu {
@@ -176,12 +175,12 @@ impl Cpu {
         })
     }
 
-    /// Threads that can be asked for: four for each core, and 64 on any machine. Thousands would only wait for one another.
+    /// The most allowed threads: four for each core, and 64 on any machine. Thousands would only wait for one another.
     pub fn most_threads() -> usize {
         (std::thread::available_parallelism().map_or(1, usize::from) * 4).max(64)
     }
 
-    /// From now on at most `bytes` of activations and scratch memory; for tests of what happens when memory runs out.
+    /// Limits activations and scratch memory to `bytes` from now on; for tests of exhausted memory.
     pub fn limit_memory(&self, bytes: u64) {
         self.memory.set_limit(bytes);
     }
@@ -191,12 +190,12 @@ impl Cpu {
         self.memory.live()
     }
 
-    /// The instructions that are used.
+    /// The instructions in use.
     pub fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// Threads that work.
+    /// Number of working threads.
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
@@ -211,7 +210,8 @@ impl Cpu {
         Ok(Tensor { buffer: self.memory.take(rows * columns)?, rows, columns })
     }
 
-    /// Runs `task(0..tasks)` on all threads, in any order; `work` is about how many multiply-adds they are in all.
+    /// Runs `task(0..tasks)` on all threads, in any order; `work` is about the number of multiply-adds of all tasks
+    /// together.
     pub(crate) fn parallel<E: Send>(
         &self,
         tasks: usize,
@@ -224,8 +224,8 @@ impl Cpu {
         self.pool.install(|| (0..tasks).into_par_iter().with_max_len(1).try_for_each(task))
     }
 
-    /// Calls `fill(row, its numbers)` for every row of `out` on all threads; `work` is about how many multiply-adds a row
-    /// costs.
+    /// Calls `fill(row, its numbers)` for every row of `out` on all threads; `work` is about the number of
+    /// multiply-adds of a row.
     pub(crate) fn for_rows(&self, out: &mut Tensor, work: usize, fill: impl Fn(usize, &mut [f32]) + Sync + Send) {
         let columns = out.columns;
         self.for_pieces(out.values_mut(), columns, work, fill);

@@ -1,9 +1,9 @@
-//! Shares a device's energy counter among the pieces of work that are under way.
+//! Shares a device's energy counter among concurrent pieces of work.
 //!
-//! A counter counts the whole device, whoever uses it, and several engines of a process may use one device at once. So there
-//! is one account for each device. It reads the counter whenever a piece of work begins or ends, and splits what was used since
-//! the reading before evenly among the pieces that were under way; a piece's own is what it got between its begin and its end.
-//! What is used while nothing is under way belongs to nobody.
+//! A counter counts the whole device for all users, and several engines of a process may use one device at once. So
+//! there is one account for each device. It reads the counter whenever a piece of work begins or ends, and splits the
+//! energy since the last reading evenly among the active pieces; a piece's own energy is the sum of its shares between
+//! its begin and its end. Energy used while no piece is active belongs to nobody.
 //!
 //! ```text
 //!   counter   0        100     160        200       240    J
@@ -12,8 +12,7 @@
 //!                                          |---------|       nobody's: 40
 //! ```
 //!
-//! A counter moves every few tens of milliseconds, so the figure of a piece that is shorter than that is right in the mean of
-//! many, and no better.
+//! A counter moves every few tens of milliseconds, so the figure of a shorter piece is right only in the mean of many.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,17 +20,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The arithmetic: readings of a counter in millijoules, without the counter.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// The last reading; none before the first, and after one that failed.
+    /// The last reading; `None` before the first one, and after a failed one.
     last: Option<u64>,
-    /// Pieces that are under way.
+    /// Number of active pieces.
     pieces: u32,
-    /// Millijoules that a piece would have got which is under way since the first reading.
+    /// Millijoules of a piece active since the first reading.
     each: f64,
-    /// Times that it is not known what was used since the reading before.
+    /// Number of readings since which the used energy is unknown.
     gaps: u64,
 }
 
-/// A piece of work that is under way.
+/// An active piece of work.
 #[derive(Debug)]
 #[must_use = "a piece that is never ended gets its part of everything"]
 pub struct Ticket {
@@ -41,18 +40,18 @@ pub struct Ticket {
 }
 
 impl Account {
-    /// A piece of work begins. `now_mj` is the counter's reading, none where it cannot be read.
+    /// Begins a piece of work. `now_mj` is the counter's reading, `None` if it cannot be read.
     pub fn begin(&mut self, now_mj: Option<u64>) -> Ticket {
         self.read(now_mj);
         self.pieces += 1;
         Ticket { each: self.each, gaps: self.gaps }
     }
 
-    /// A piece that this account began has ended: its joules. None where a reading since it began failed, or the counter
-    /// went back.
+    /// Ends a piece begun by this account and returns its joules; `None` if a reading since its begin failed, or the
+    /// counter went back.
     ///
     /// # Panics
-    /// If none is under way.
+    /// If there is no active piece.
     pub fn end(&mut self, ticket: Ticket, now_mj: Option<u64>) -> Option<f64> {
         self.read(now_mj);
         self.pieces = self.pieces.checked_sub(1).expect("what ends has begun; this is a bug");
@@ -69,10 +68,10 @@ impl Account {
     }
 }
 
-/// Reads a counter: millijoules since some time before, none where it cannot be read.
+/// Reads a counter: millijoules since some earlier time, `None` if it cannot be read.
 type Counter = dyn Fn() -> Option<u64> + Send + Sync;
 
-/// A device's account with its counter: one for each device, whoever shares it.
+/// A device's account with its counter: one for each device, shared by all its users.
 pub struct Energy {
     counter: Box<Counter>,
     account: Mutex<Account>,
@@ -85,15 +84,15 @@ impl fmt::Debug for Energy {
 }
 
 impl Energy {
-    /// An account of this counter of millijoules, which is read when a piece of work begins or ends.
+    /// An account of this counter of millijoules. The counter is read when a piece of work begins or ends.
     pub fn new(counter: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
         Self { counter: Box::new(counter), account: Mutex::default() }
     }
 
-    /// A piece of work begins.
+    /// Begins a piece of work.
     pub fn begin(&self) -> Piece<'_> {
         let mut account = self.account();
-        // Under the lock, so that readings come in the counter's order.
+        // Read under the lock, so readings come in the counter's order.
         let ticket = account.begin((self.counter)());
         Piece { energy: self, ticket: Some(ticket) }
     }
@@ -103,7 +102,7 @@ impl Energy {
     }
 }
 
-/// A piece of work that is under way; dropped, it ends, and what it used is not told.
+/// An active piece of work; dropping it ends it without a figure.
 #[derive(Debug)]
 #[must_use = "a piece of work lasts as long as this"]
 pub struct Piece<'a> {
@@ -112,8 +111,8 @@ pub struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// The piece has ended: its joules, as [`Account::end`] tells them. All of its work is done: what a device still has
-    /// before it would be another's.
+    /// Ends the piece and returns its joules, as [`Account::end`] does. All of its work must be done: energy for work
+    /// still pending on the device would be charged to another piece.
     pub fn end(mut self) -> Option<f64> {
         self.close()
     }
@@ -140,13 +139,13 @@ mod tests {
     #[test]
     fn a_piece_alone_has_all_that_is_used_meanwhile() {
         let mut account = Account::default();
-        // Whatever was used before is nobody's.
+        // Energy used before belongs to nobody.
         let piece = account.begin(Some(5_000));
         assert_eq!(account.end(piece, Some(7_500)), Some(2.5));
-        // What was used while the device was idle, too.
+        // So does energy used while the device was idle.
         let piece = account.begin(Some(9_000));
         assert_eq!(account.end(piece, Some(9_250)), Some(0.25));
-        // One that is too short for the counter to move.
+        // A piece too short for the counter to move.
         let piece = account.begin(Some(9_250));
         assert_eq!(account.end(piece, Some(9_250)), Some(0.0));
     }
@@ -160,7 +159,7 @@ mod tests {
         assert_eq!(account.end(second, Some(200_000)), Some(70.0));
         assert_eq!(account.pieces, 0);
 
-        // One around three others, of which two meet.
+        // One around three others, two of which overlap.
         let long = account.begin(Some(240_000));
         let [a, b] = [250_000, 260_000].map(|now| account.begin(Some(now)));
         assert_eq!(account.end(a, Some(290_000)), Some(5.0 + 10.0));
@@ -170,7 +169,7 @@ mod tests {
         assert_eq!(account.end(long, Some(331_000)), Some(10.0 + 5.0 + 10.0 + 10.0 + 10.0 + 1.0));
     }
 
-    /// Whatever the order of begins and ends: the parts sum to what was used while something was under way.
+    /// In any order of begins and ends the parts sum to the energy used while some piece was active.
     #[test]
     fn the_parts_sum_to_the_whole() {
         let mut state = 7_u64;
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_fails_leaves_open_what_was_under_way_and_nothing_else() {
+    fn a_failed_reading_affects_active_pieces_only() {
         let mut account = Account::default();
         let [hit, failed] = [account.begin(Some(0)), account.begin(Some(10))];
         assert_eq!(account.end(failed, None), None);
@@ -214,7 +213,7 @@ mod tests {
         let after = account.begin(Some(600));
         assert_eq!(account.end(after, Some(1_600)), Some(1.0));
 
-        // One that begins where the counter cannot be read.
+        // A piece that begins while the counter cannot be read.
         let blind = account.begin(None);
         assert_eq!(account.end(blind, Some(2_000)), None);
         let after = account.begin(Some(2_000));
@@ -254,7 +253,7 @@ mod tests {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        // 4,000 readings; each that came while something was under way gave a joule to somebody.
+        // 4,000 readings; each one during an active piece gave a joule to somebody.
         assert!((2_000.0..4_000.0).contains(&(told + 1e-6)), "{told}");
         assert_eq!(energy.account().pieces, 0);
     }

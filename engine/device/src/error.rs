@@ -1,6 +1,6 @@
-//! What can go wrong on a device.
+//! Errors of a device.
 
-/// Why an operation gave nothing.
+/// The cause of a failed operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// Memory ran out: the caller may halve its batch and try again.
@@ -8,41 +8,41 @@ pub enum DeviceError {
     OutOfMemory {
         /// The device.
         device: String,
-        /// Bytes asked for.
+        /// Requested bytes.
         wanted: u64,
-        /// Bytes that were left.
+        /// Bytes left.
         available: u64,
     },
-    /// The device is not there, or not usable.
+    /// The device is absent, or not usable.
     #[error("no device {name}: {reason}")]
     Unavailable {
-        /// The device that was asked for.
+        /// The requested device.
         name: String,
-        /// Why it cannot be used, and what to do.
+        /// The reason, and a remedy.
         reason: String,
     },
-    /// The device stopped working; nothing it holds can be trusted.
+    /// The device stopped working; nothing in its memory can be trusted.
     #[error("device {device} was lost: {reason}")]
     Lost {
         /// The device.
         device: String,
-        /// What it said.
+        /// The device's own reason.
         reason: String,
     },
-    /// The device or its library cannot do this, and works all the same; asking again gives the same.
+    /// The device or its library does not support the request, and still works; a second request gives the same error.
     #[error("device {device} cannot do this: {what}")]
     Unsupported {
         /// The device.
         device: String,
-        /// What was asked, and what was said to it.
+        /// The request, and the device's response.
         what: String,
     },
-    /// A weight has a shape or type that the operation cannot take.
+    /// A weight has a shape or type unfit for the operation.
     #[error("tensor {name}: {reason}")]
     Weight {
         /// The tensor, as its file names it.
         name: String,
-        /// What was expected and what was found.
+        /// The expectation and the fact.
         reason: String,
     },
 }

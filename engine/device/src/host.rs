@@ -1,11 +1,11 @@
-//! Weights as they lie in their file: bytes with a type, a shape and a name, shared and never copied.
+//! Weights in the form of their file: bytes with a type, a shape and a name, shared and never copied.
 
 use crate::DeviceError;
 use bytes::Bytes;
 use half::{bf16, f16};
 use std::sync::Arc;
 
-/// Types of numbers that weights are stored in.
+/// Types of numbers in stored weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dtype {
     /// 32-bit IEEE.
@@ -25,7 +25,7 @@ impl Dtype {
         }
     }
 
-    /// The name that configurations use.
+    /// The name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "float32",
@@ -38,9 +38,9 @@ impl Dtype {
 /// A tensor in host memory, usually a slice of a memory-mapped file; cloning shares it.
 #[derive(Clone, Debug)]
 pub struct HostTensor {
-    /// As its file names it, for messages.
+    /// The name in its file, for messages.
     pub name: Arc<str>,
-    /// How its numbers are stored.
+    /// The type of its numbers.
     pub dtype: Dtype,
     /// Outermost first.
     pub shape: Vec<usize>,
@@ -52,19 +52,19 @@ impl HostTensor {
     /// A tensor of `f32` numbers, copied.
     ///
     /// # Panics
-    /// If `values` are not as many as `shape` says.
+    /// If the number of `values` does not fit `shape`.
     pub fn from_f32(name: &str, shape: &[usize], values: &[f32]) -> Self {
         assert_eq!(shape.iter().product::<usize>(), values.len(), "shape of {name}; this is a bug");
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
         Self { name: name.into(), dtype: Dtype::F32, shape: shape.to_vec(), bytes: bytes.into() }
     }
 
-    /// How many numbers it holds.
+    /// The number of its numbers.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it holds nothing.
+    /// True if it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,7 +72,7 @@ impl HostTensor {
     /// Rows and columns of a matrix.
     ///
     /// # Errors
-    /// [`DeviceError::Weight`] if it has not two dimensions.
+    /// [`DeviceError::Weight`] if it does not have two dimensions.
     pub fn matrix_shape(&self) -> Result<(usize, usize), DeviceError> {
         match self.shape[..] {
             [rows, columns] => Ok((rows, columns)),

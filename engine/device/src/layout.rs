@@ -1,11 +1,12 @@
-//! How sequences lie in packed tensors: no padding, only offsets.
+//! The layout of sequences in packed tensors: no padding, only offsets.
 //!
 //! ```text
 //!   rows      | a a a a a | b b b | c c c c |        one row per token, sequences one after the other
 //!   cu_seqlens 0           5       8         12
 //! ```
 //!
-//! Each query sequence attends to *spans* of key rows, in logical order. One description covers all of the engine's needs:
+//! Each query sequence attends to *spans* of key rows, in logical order. One description covers all needs of the
+//! engine:
 //!
 //! | use | spans of a sequence |
 //! | --- | --- |
@@ -14,7 +15,7 @@
 //! | generation with a cache | its rows in the cache |
 //! | cross-attention | the rows of the encoded prompt, shared by many sequences |
 
-/// Which rows belong to which sequence, and which key rows each sequence attends to.
+/// The rows of each sequence, and the key rows it attends to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
     /// Query rows of sequence `s`: `cu_seqlens[s]..cu_seqlens[s + 1]`; starts with 0.
@@ -36,7 +37,7 @@ impl Packing {
         packing
     }
 
-    /// No sequence yet.
+    /// An empty packing.
     pub fn new() -> Self {
         Self::of_lengths([])
     }
@@ -48,17 +49,17 @@ impl Packing {
         self.cu_spans.push(self.spans.len() as u32);
     }
 
-    /// How many sequences.
+    /// The number of sequences.
     pub fn len(&self) -> usize {
         self.cu_seqlens.len() - 1
     }
 
-    /// Whether there is no sequence.
+    /// True if there is no sequence.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Query rows in all.
+    /// The number of query rows.
     pub fn rows(&self) -> usize {
         self.cu_seqlens.last().copied().unwrap_or(0) as usize
     }
@@ -73,18 +74,19 @@ impl Packing {
         &self.spans[self.cu_spans[s] as usize..self.cu_spans[s + 1] as usize]
     }
 
-    /// Key rows that sequence `s` attends to, in all.
+    /// The number of key rows that sequence `s` attends to.
     pub fn key_count(&self, s: usize) -> usize {
         self.keys(s).iter().map(|(_, rows)| *rows as usize).sum()
     }
 }
 
-/// Columns of a tensor from `start`; how many is the operation's matter. So a fused query/key/value tensor needs no copy.
+/// Columns of a tensor from `start` on; the operation decides how many. With it, a fused query/key/value tensor needs
+/// no copy.
 #[derive(Debug)]
 pub struct Columns<'a, T> {
     /// The tensor.
     pub tensor: &'a T,
-    /// Its first column that counts.
+    /// Its first used column.
     pub start: usize,
 }
 
@@ -100,13 +102,14 @@ impl<T> Copy for Columns<'_, T> {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buckets {
     /// T5 (Raffel et al. 2020, section 2.1; transformers' `_relative_position_bucket`): half of the buckets exact, the
-    /// other half logarithmic up to `max_distance`; with `bidirectional` the keys after the query have buckets of their own.
+    /// other half logarithmic up to `max_distance`; with `bidirectional` the keys after the query have buckets of their
+    /// own.
     T5 {
         /// Rows of the table.
         count: usize,
         /// Distances from here on share the last bucket.
         max_distance: usize,
-        /// Encoders; decoders look back only.
+        /// True for encoders; decoders look back only.
         bidirectional: bool,
     },
     /// DeBERTa-v2/v3 (transformers' `make_log_bucket_position`): exact up to half of `span`, logarithmic beyond; row
@@ -114,18 +117,18 @@ pub enum Buckets {
     Log {
         /// `position_buckets`.
         span: usize,
-        /// `max_relative_positions`, or `max_position_embeddings` where it is not positive.
+        /// `max_relative_positions`, or `max_position_embeddings` if it is not positive.
         max_position: usize,
     },
     /// DeBERTa without buckets: row `span + query - key`, clamped to `0..2 * span`.
     Clamped {
-        /// `max_relative_positions`, or `max_position_embeddings` where it is not positive.
+        /// `max_relative_positions`, or `max_position_embeddings` if it is not positive.
         span: usize,
     },
 }
 
 impl Buckets {
-    /// Rows of the table that this indexes.
+    /// Rows of the indexed table.
     pub fn rows(self) -> usize {
         match self {
             Self::T5 { count, .. } => count,
@@ -187,7 +190,7 @@ fn log_bucket(distance: i64, span: i64, max_position: i64) -> i64 {
 mod tests {
     use super::*;
 
-    /// How many neighbouring distances from 0 to 599 share each row, and whether rows follow each other.
+    /// The number of neighbouring distances from 0 to 599 for each row, and the rows in order.
     fn runs(rows: impl Iterator<Item = usize>) -> (Vec<usize>, Vec<usize>) {
         let (mut values, mut counts): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         for row in rows {
@@ -240,7 +243,7 @@ mod tests {
             let expected = (0..rows.len() as i64).map(|bucket| (256 + sign * bucket) as usize).collect::<Vec<_>>();
             assert_eq!(rows, expected);
             assert_eq!(counts[..129], [1; 129]);
-            // The last row of all, 511, is where positive ones end; negative ones have one more.
+            // The last row of all, 511, belongs to positive distances; negative ones have one more.
             let (last, beyond) = counts[129..].split_last().expect("distances beyond the exact ones");
             assert_eq!(beyond, &counts_beyond[..beyond.len()]);
             assert_eq!(*last, 600 - 129 - counts_beyond[..beyond.len()].iter().sum::<usize>());

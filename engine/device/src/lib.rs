@@ -1,7 +1,7 @@
-//! The device seam: the operations that language models are made of, on packed tensors.
+//! The device seam: the operations of language models, on packed tensors.
 //!
-//! An architecture is written once, over [`Device`]; a device is written once, under it. What crosses is about a dozen
-//! fused operations ([`seam`]) and a few descriptions of how sequences are packed ([`layout`]).
+//! An architecture is written once, over [`Device`]; a device is written once, under it. Between them are about a dozen
+//! fused operations ([`seam`]) and a few descriptions of packed sequences ([`layout`]).
 //!
 //! ```text
 //!   architectures, scoring, generation      (hopeval-lm: knows models, no kernel)

@@ -1,6 +1,6 @@
 //! The reference device: every operation in the most obvious way, in `f64`, on one thread.
 //!
-//! It is what the fused kernels are compared with, and what architectures are developed against. It is never fast.
+//! Fused kernels are compared with it, and architectures are developed against it. It is never fast.
 
 use crate::{
     Activation, Attention, Bias, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs,
@@ -14,9 +14,9 @@ pub struct Reference;
 /// A matrix of `f32` numbers, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plain {
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// How many columns.
+    /// Number of columns.
     pub columns: usize,
     /// `rows * columns` numbers.
     pub values: Vec<f32>,
@@ -302,7 +302,7 @@ impl Device for Reference {
     }
 }
 
-/// The number that goes into the softmax for one query, one key and one head.
+/// The softmax's input for one query, one key and one head.
 fn score(
     attention: &Attention<'_, Reference>,
     q: Columns<'_, Plain>,

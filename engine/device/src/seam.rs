@@ -1,20 +1,20 @@
-//! [`Device`]: what an architecture asks of the hardware.
+//! [`Device`]: an architecture's demands on the hardware.
 //!
-//! Activations are matrices `[rows, columns]`, one row per token: of `f32` numbers, or rounded to bf16 where a device is made
-//! to. Every operation that makes a tensor returns a new one; devices recycle memory. Sequences are described by [`Packing`],
-//! on the host.
+//! Activations are matrices `[rows, columns]`, one row per token: of `f32` numbers, or rounded to bf16 on a device with
+//! that arithmetic. Every operation that makes a tensor returns a new one; devices recycle memory. [`Packing`]
+//! describes sequences, on the host.
 //!
 //! # Contract
-//! * **Batch invariance.** A row of a result depends on its own inputs only: neither on the other rows, nor on how many
-//!   there are, nor on threads, nor on how key rows are cut into spans. Bit for bit, within a numerics class.
+//! * **Batch invariance.** A row of a result depends on its own inputs only: not on the other rows or their number, nor
+//!   on threads, nor on the cut of key rows into spans. Bit for bit, within a numerics class.
 //! * **Bounds.** Shapes and indices are the caller's duty; a violation panics with "this is a bug".
-//! * **Memory** that runs out is [`DeviceError::OutOfMemory`], and leaves the device usable.
+//! * **Memory.** Exhausted memory is [`DeviceError::OutOfMemory`], and leaves the device usable.
 //! * Every implementation passes [`crate::conformance`].
 
 use crate::{Buckets, Columns, DeviceError, Energy, HostTensor, Packing};
 use std::time::{Duration, Instant};
 
-/// What a device is, for tables, messages and keys.
+/// The identity of a device, for tables, messages and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// For people: "Intel Xeon, 2 threads".
@@ -23,7 +23,7 @@ pub struct Identity {
     pub numerics: String,
 }
 
-/// How a weight matrix lies in its file.
+/// The layout of a weight matrix in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// `[out, in]`, as PyTorch's `Linear`.
@@ -49,10 +49,10 @@ pub enum Activation {
     Tanh,
 }
 
-/// What happens to a product before it is stored: `activation(scale * product + bias) + residual`.
+/// The last step of a product before it is stored: `activation(scale * product + bias) + residual`.
 #[derive(Debug)]
 pub struct Epilogue<'a, D: Device + ?Sized> {
-    /// Times the product; 1 leaves every bit alone.
+    /// Factor of the product; 1 leaves every bit alone.
     pub scale: f32,
     /// `[out]`.
     pub bias: Option<&'a D::Vector>,
@@ -77,7 +77,7 @@ impl<D: Device + ?Sized> Default for Epilogue<'_, D> {
 }
 
 impl<'a, D: Device + ?Sized> Epilogue<'a, D> {
-    /// Adds a bias, if there is one.
+    /// An epilogue that adds a bias, if there is one.
     pub fn bias(bias: Option<&'a D::Vector>) -> Self {
         Self { bias, ..Self::default() }
     }
@@ -100,7 +100,7 @@ impl<'a, D: Device + ?Sized> Epilogue<'a, D> {
 pub struct Lookup<'a, D: Device + ?Sized> {
     /// `[entries, columns]`.
     pub table: &'a D::Matrix,
-    /// Which entry; as many as the result has rows.
+    /// The entry for each row of the result.
     pub ids: &'a [u32],
 }
 
@@ -133,7 +133,7 @@ impl<D: Device + ?Sized> Clone for Norm<'_, D> {
 
 impl<D: Device + ?Sized> Copy for Norm<'_, D> {}
 
-/// Which pairs of a rotary embedding turn together.
+/// The pairs of dimensions turned together by a rotary embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotaryStyle {
     /// Dimension `i` with `i + rotary/2`: Llama as transformers stores it.
@@ -142,29 +142,29 @@ pub enum RotaryStyle {
     Interleaved,
 }
 
-/// Rotary position embedding: the angles' cosines and sines are the model's matter (scaling variants differ there only).
+/// Rotary position embedding. The model makes the angles' cosines and sines (scaling variants differ there only).
 #[derive(Debug)]
 pub struct Rotary<'a, D: Device + ?Sized> {
     /// `[positions, 2 * pairs]`: cosines of the pairs, then their sines.
     pub table: &'a D::Matrix,
-    /// Pairs that turn; the dimensions of a head beyond `2 * pairs` stay.
+    /// Number of pairs to turn; the dimensions of a head beyond `2 * pairs` stay.
     pub pairs: usize,
-    /// Which dimensions are a pair.
+    /// The dimensions of a pair.
     pub style: RotaryStyle,
 }
 
-/// Which keys a query sees.
+/// The keys visible to a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
-    /// All of its sequence's.
+    /// All keys of its sequence.
     Full,
-    /// Those up to itself: the last query row of a sequence stands at its last key.
+    /// The keys up to itself: the last query row of a sequence stands at its last key.
     Causal,
     /// As [`Mask::Causal`], but only the last `n` of them.
     Window(u32),
 }
 
-/// What is added to the product of query and key before the softmax.
+/// The summand of the product of query and key before the softmax.
 #[derive(Debug)]
 pub enum Bias<'a, D: Device + ?Sized> {
     /// Nothing.
@@ -173,7 +173,7 @@ pub enum Bias<'a, D: Device + ?Sized> {
     Relative {
         /// `[buckets, heads]`.
         table: &'a D::Matrix,
-        /// Which row.
+        /// The row of the table for a distance.
         buckets: Buckets,
     },
     /// DeBERTa's disentangled attention.
@@ -187,7 +187,7 @@ pub struct Disentangled<'a, D: Device + ?Sized> {
     pub position_keys: Option<&'a D::Tensor>,
     /// `[2 * span, heads * head_dim]`: queries of relative positions; the term is `key · queries[row]`.
     pub position_queries: Option<&'a D::Tensor>,
-    /// Which row for a query and a key: the same for both terms.
+    /// The row for a query and a key, the same for both terms.
     pub buckets: Buckets,
 }
 
@@ -200,17 +200,18 @@ pub struct Attention<'a, D: Device + ?Sized> {
     pub kv_heads: usize,
     /// Numbers per head.
     pub head_dim: usize,
-    /// Times the product of query and key.
+    /// Factor of the product of query and key.
     pub scale: f32,
-    /// Which keys are seen.
+    /// The visible keys.
     pub mask: Mask,
     /// Relative positions; a query's position is its row's distance from the end of its sequence's keys.
     pub bias: Bias<'a, D>,
-    /// Which rows belong together.
+    /// The rows of each sequence.
     pub packing: &'a Packing,
 }
 
-/// Log-probabilities in two parts, so that any temperature's follows by arithmetic: `logit / T - log_sum_exp(T)`.
+/// Log-probabilities in two parts, from which those of any temperature follow by arithmetic: `logit / T -
+/// log_sum_exp(T)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogProbs {
     /// The target's logit (unscaled), for each row.
@@ -223,33 +224,34 @@ pub struct LogProbs {
 pub trait Device: Send + Sync + 'static {
     /// Activations `[rows, columns]`.
     type Tensor: Send + Sync + std::fmt::Debug;
-    /// Weights that rows are multiplied by, or that rows are looked up in.
+    /// Weights for products with rows, or tables of rows.
     type Matrix: Send + Sync + std::fmt::Debug;
     /// Weights of one dimension.
     type Vector: Send + Sync + std::fmt::Debug;
 
-    /// What it is.
+    /// The device's identity.
     fn identity(&self) -> Identity;
 
-    /// The account of what it uses; none where nothing counts that.
+    /// The account of its energy; `None` if nothing counts it.
     fn energy(&self) -> Option<&Energy> {
         None
     }
 
-    /// Does the work of a batch where that is quickest, and says for how long it kept the device busy: from begin to end, unless
-    /// the device shares its processors with others and knows which part was its own, as [`Cpu`](crate::Cpu) does.
+    /// Does the work of a batch on the fastest thread for it, and returns for how long it kept the device busy: from
+    /// begin to end, unless the device shares its processors with others and knows its own part, as [`Cpu`](crate::Cpu)
+    /// does.
     ///
-    /// `work` reads what it asked the device for, or ends with [`finish`](Self::finish): what is under way when it returns is not
-    /// counted. It does not call this again.
+    /// `work` reads the results of its requests, or ends with [`finish`](Self::finish): work still pending at its
+    /// return is not counted. It does not call this again.
     fn busy<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
         let begun = Instant::now();
         (work(), begun.elapsed())
     }
 
-    /// Waits until all work that was asked for is done: where nothing is read, and time or energy is told.
+    /// Waits until all requested work is done; for callers that read nothing but report time or energy.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] when any of it failed.
+    /// [`DeviceError::Lost`] if any of it failed.
     fn finish(&self) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -257,7 +259,7 @@ pub trait Device: Send + Sync + 'static {
     /// Makes weights usable: `parts` are stacked along *out*, so that one product serves several projections.
     ///
     /// # Errors
-    /// [`DeviceError::Weight`] when a part is no matrix or their *in* differ; [`DeviceError::OutOfMemory`].
+    /// [`DeviceError::Weight`] if a part is not a matrix or their *in* differ; [`DeviceError::OutOfMemory`].
     fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Self::Matrix, DeviceError>;
 
     /// Makes a vector usable: `parts` one after the other.
@@ -266,13 +268,13 @@ pub trait Device: Send + Sync + 'static {
     /// [`DeviceError::OutOfMemory`].
     fn vector(&self, parts: &[HostTensor]) -> Result<Self::Vector, DeviceError>;
 
-    /// A tensor of given numbers, `rows * columns` of them.
+    /// A tensor of these `rows * columns` numbers.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
     fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Self::Tensor, DeviceError>;
 
-    /// A tensor whose content does not matter yet: room for a cache.
+    /// A tensor of any content: room for a cache.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
@@ -323,8 +325,8 @@ pub trait Device: Send + Sync + 'static {
         epilogue: Epilogue<'_, Self>,
     ) -> Result<Self::Tensor, DeviceError>;
 
-    /// `scale * x [rows, in] · weightᵀ [out, in] + bias`, read: `rows * out` numbers, row-major. For logits that leave the
-    /// device: they are never rounded to what activations are stored in.
+    /// `scale * x [rows, in] · weightᵀ [out, in] + bias`, read: `rows * out` numbers, row-major. For logits on the
+    /// host: they are never rounded to the precision of stored activations.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
@@ -376,7 +378,7 @@ pub trait Device: Send + Sync + 'static {
     /// [`DeviceError::OutOfMemory`].
     fn gather(&self, x: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor, DeviceError>;
 
-    /// Writes `columns` columns of each row of `from` to the rows `to` of `into`.
+    /// Writes each row of `from`, from column `from.start` on, to a row of `into`: row `i` to row `to[i]`.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
@@ -388,7 +390,7 @@ pub trait Device: Send + Sync + 'static {
     /// [`DeviceError::OutOfMemory`].
     fn average(&self, x: &Self::Tensor, cu_seqlens: &[u32]) -> Result<Self::Tensor, DeviceError>;
 
-    /// Logits `scale * x · weightᵀ + bias`, of which only the target's and one log-sum-exp for each temperature are kept.
+    /// Logits `scale * x · weightᵀ + bias`; only the target's and one log-sum-exp for each temperature are kept.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].

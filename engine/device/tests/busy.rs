@@ -1,4 +1,4 @@
-//! How long a batch kept a device busy.
+//! The time for which a batch keeps a device busy.
 
 use hopeval_device::{Cpu, Device, Reference};
 use nix::time::{ClockId, clock_gettime};
@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
 
-/// Keeps this thread running for a while; how long it ran, without what others took from it.
+/// Keeps this thread running for a while; returns its running time, without time taken by others.
 fn run(least: Duration) -> Duration {
     let clock = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock"));
     let begun = clock();
@@ -43,7 +43,7 @@ fn other_devices_count_from_begin_to_end() {
     assert!(busy >= Duration::from_millis(20), "{busy:?}");
 }
 
-/// However many ask at once.
+/// Even with simultaneous batches.
 #[test]
 fn a_batch_is_not_charged_for_another() {
     let cpu = Cpu::new(Some(4)).expect("a CPU");

@@ -1,4 +1,4 @@
-//! The CPU passes the conformance suite: with every instruction set that the processor has, on any number of threads.
+//! The CPU passes the conformance suite with every instruction set of the processor, on any number of threads.
 
 #![expect(clippy::print_stderr, reason = "what is skipped is said, and a failed test's log says how far it was")]
 

@@ -1,4 +1,4 @@
-//! The CPU's products: right by the reference, and the same to the bit whatever lies beside them.
+//! The CPU's products: right by the reference, and the same to the bit in any batch.
 
 use hopeval_device::cpu::{Isa, Options};
 use hopeval_device::{Activation, Cpu, Device, Dtype, Epilogue, HostTensor, Layout, Reference};
@@ -15,7 +15,7 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Weights of a type: what is stored are the rounded numbers.
+/// Weights of a type: the stored numbers are rounded.
 fn stored(name: &str, shape: [usize; 2], dtype: Dtype, values: &[f32]) -> HostTensor {
     let bytes = match dtype {
         Dtype::F32 => values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>(),
@@ -125,7 +125,7 @@ fn epilogues_are_the_references() {
 }
 
 #[test]
-fn a_row_is_the_same_to_the_bit_in_any_company_on_any_threads_and_from_any_panels() {
+fn rows_are_batch_invariant_on_any_threads_and_panels() {
     for (outputs, inputs) in [([40, 77], 1200), ([700, 401], 130)] {
         let most = 300;
         let x = numbers(5, most * inputs);
@@ -196,7 +196,7 @@ fn shapes_without_numbers_are_taken() {
 }
 
 #[test]
-fn log_probabilities_are_the_references_and_the_same_to_the_bit_in_any_company() {
+fn log_probabilities_are_the_references_in_any_batch() {
     let (entries, inputs, most) = (1037, 70, 40);
     let temperatures = [1.0, 0.7, 3.0];
     let x = numbers(9, most * inputs).iter().map(|v| v * 4.0).collect::<Vec<_>>();
@@ -231,7 +231,7 @@ fn log_probabilities_are_the_references_and_the_same_to_the_bit_in_any_company()
 }
 
 #[test]
-fn words_that_are_all_impossible_have_no_probability_unless_one_is_unknown() {
+fn impossible_words_have_no_probability_unless_one_is_nan() {
     let (entries, inputs) = (1037, 6);
     let weight = HostTensor::from_f32("w", &[entries, inputs], &numbers(11, entries * inputs));
     let x = numbers(12, 2 * inputs);

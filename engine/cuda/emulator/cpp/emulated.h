@@ -1,4 +1,4 @@
-// How a kernel is launched, and what a library of kernels tells of them: for who built it, and for who loads it.
+// The parameters of a launch, and the data of a library of kernels: for its builder and its loader.
 #pragma once
 
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 extern "C" {
 
-// How a kernel is launched; `Launch` of Rust fills it in.
+// The parameters of a launch, filled in by Rust.
 struct LaunchParameters {
     uint32_t grid_x, grid_y;
     uint32_t threads;
@@ -14,7 +14,7 @@ struct LaunchParameters {
     uint32_t shared;
     // 0: ascending, 1: descending, 2: shuffled by `seed`: blocks, warps of a block, and lanes of a warp.
     uint32_t order;
-    // How many arguments there are, and of each: 'p' for an address, 'u' for an unsigned int, 'f' for a float.
+    // The number of arguments, and the kind of each: 'p' for an address, 'u' for an unsigned int, 'f' for a float.
     uint32_t arguments;
     const char* kinds;
     uint64_t seed;

@@ -4,8 +4,9 @@
 //   wait at __syncthreads         next lane .. last lane, then the next warp .. last warp, then the block's first again
 //   end of the thread             next lane .. last lane, then the next warp .. last warp, then the next block
 //
-// "Next" and "first" are those of the launch's order. All lanes of a warp must wait for the same, and all warps of a block for
-// the same __syncthreads or their end; anything else is an error in the kernel, and ends the launch with a message.
+// "Next" and "first" are those of the launch's order. All lanes of a warp must wait for the same, and all warps of a
+// block for the same __syncthreads or their end; anything else is an error in the kernel, and ends the launch with a
+// message.
 #include "emulator.h"
 
 #include <stdarg.h>
@@ -39,9 +40,9 @@ constexpr size_t STACK = 256 << 10;
 #else
 constexpr size_t STACK = 64 << 10;
 #endif
-// A multiple of every machine's pages: what goes beyond a stack is a fault.
+// A multiple of every machine's pages: an access beyond a stack is a fault.
 constexpr size_t GUARD = 64 << 10;
-// Static shared memory that every GPU has.
+// Static shared memory of every GPU.
 constexpr size_t MOST_STATIC_SHARED = 48 << 10;
 
 #ifdef HOPEVAL_PORTABLE_SWITCH
@@ -50,7 +51,7 @@ typedef ucontext_t Registers;
 // The stack pointer; the other registers that a call preserves lie on the stack.
 typedef void* Registers;
 extern "C" __attribute__((visibility("hidden"))) void hopeval_switch(Registers* from, Registers to);
-// What a call may not preserve need not be kept: it is a call. Floating-point control words are nobody's to change.
+// Registers not preserved by a call need not be kept: this is a call. Nobody changes floating-point control words.
 #ifdef __x86_64__
 constexpr size_t FRAME = 56, RETURN_ADDRESS = 48;
 asm(R"(
@@ -118,10 +119,10 @@ hopeval_switch:
 #endif
 #endif
 
-// A line of execution: a fibre, or the OS thread that asked for the launch.
+// A line of execution: a fibre, or the OS thread that requested the launch.
 struct Context {
     Registers registers;
-    // Where its stack lies, for address sanitizer.
+    // The place of its stack, for address sanitizer.
     const void* bottom = nullptr;
     size_t size = 0;
     void* fake_stack = nullptr;
@@ -136,7 +137,7 @@ struct Copy {
 
 struct Fibre : Thread {
     Context context;
-    // Who runs when this one waits, unless it is the last of its warp.
+    // The successor when this one waits, unless it is the last of its warp.
     Fibre* next;
     // Its place in the order of its warp, and its warp's in the order of the block.
     uint32_t place, warp_place;
@@ -150,7 +151,7 @@ struct Shared {
     void* memory;
 };
 
-// Everything that a launch needs; launches of several OS threads have one each, and those to come use them again.
+// The data of a launch; simultaneous launches of several OS threads have one each, and later launches reuse them.
 struct Machine {
     std::vector<std::unique_ptr<Fibre>> fibres;
     std::unique_ptr<Warp[]> warps{new Warp[MOST_THREADS / LANES]};
@@ -159,7 +160,7 @@ struct Machine {
     Block block;
     Context caller;
     const Call* call;
-    // What the block's first warp waits for.
+    // The barrier of the block's first warp.
     Wait wait;
     std::vector<Shared> shared;
     size_t static_shared;
@@ -171,7 +172,7 @@ struct Machine {
     }
 };
 
-// Of the launch that runs on this OS thread. It is found from a fibre only.
+// The launch on this OS thread. It is found from a fibre only.
 __attribute__((tls_model("initial-exec"))) __thread Machine* machine = nullptr;
 
 const char* name(Wait wait) {
@@ -207,14 +208,14 @@ __attribute__((no_sanitize_address)) inline void switch_context(Context& from, C
     abort();
 }
 
-// Where a fibre begins, on its own stack.
+// A fibre's start, on its own stack.
 __attribute__((no_sanitize_address)) void begin() {
 #ifdef __SANITIZE_ADDRESS__
     Context& caller = machine->caller;
     const void* bottom;
     size_t size;
     __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
-    // The first fibre of a launch learns where the caller's stack lies.
+    // The first fibre of a launch learns the place of the caller's stack.
     if (caller.bottom == nullptr) caller.bottom = bottom, caller.size = size;
 #endif
     (*machine->call)();
@@ -303,7 +304,7 @@ void line_up(Machine& m, const LaunchParameters& parameters) {
     }
 }
 
-// Memory of exactly so many bytes that hold ones.
+// Memory of exactly this many bytes, all ones.
 void* ones(size_t bytes) {
     void* memory = malloc(bytes);
     if (memory == nullptr) abort();
@@ -341,7 +342,7 @@ void give_back(std::unique_ptr<Machine> machine) {
     idle.push_back(std::move(machine));
 }
 
-// Who runs when the last lane of a warp waits for its block or has ended; null when the block has.
+// The successor when the last lane of a warp waits for its block or has ended; null when the block has ended.
 Fibre* after_the_warp(Machine& m, Fibre* me, Wait wait) {
     if (me->warp_place == 0) {
         m.wait = wait;
@@ -380,7 +381,7 @@ void wait_for(Wait wait, uint32_t bytes) {
             to = after_the_warp(*machine, me, wait);
         }
     }
-    // All fibres switch here, so that the processor's guess of where the switch returns to is right.
+    // All fibres switch here, so that the processor predicts the switch's return.
     here = to;
     switch_context(me->context, to == nullptr ? machine->caller : to->context, ends);
 }
@@ -470,7 +471,7 @@ int launch(const char* kernel, uint32_t most_threads, const LaunchParameters* pa
 
 }  // namespace hopeval
 
-// Ends the launch that runs on this thread, from a signal's handler, too; returns where none does.
+// Ends the launch on this thread, from a signal's handler, too; returns if there is none.
 extern "C" __attribute__((visibility("default"))) void emulator_end_launch(const char* message) {
     if (hopeval::here != nullptr) hopeval::fail(message);
 }

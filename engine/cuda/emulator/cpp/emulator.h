@@ -1,14 +1,16 @@
-// What a kernel's source needs of a GPU, on the CPU: included by prelude.cuh where HOPEVAL_EMULATED is defined.
+// The parts of a GPU that a kernel's source needs, on the CPU: included by prelude.cuh if HOPEVAL_EMULATED is defined.
 //
-// Blocks run one after another, the threads of a block as fibres of one OS thread: a fibre runs until it comes to a barrier,
-// a collective of its warp, or its end, and then the next one runs. So a launch is deterministic for a given order of
-// threads, and where a barrier is missing, another order gives other bits. Shared memory is heap memory of exactly its size, so
-// that address sanitizer sees an index outside of it, and it is filled with ones (NaN) before each block.
+// Blocks run one after another, the threads of a block as fibres of one OS thread: a fibre runs until it comes to a
+// barrier, a collective of its warp, or its end, and then the next one runs. So a launch is deterministic for a given
+// order of threads, and if a barrier is missing, another order gives other bits. Shared memory is heap memory of
+// exactly its size, so address sanitizer sees an index outside of it, and it is filled with ones (NaN) before each
+// block.
 //
-// It is not a model of a GPU's speed, nor of its memory beyond what barriers promise, and its libm rounds as the CPU's does.
+// It does not model a GPU's speed, or its memory beyond the promises of barriers, and its libm rounds as the CPU's
+// does.
 //
-// Only these headers are included before a kernel's source, which is read within an unnamed namespace: a `.cuh` that needs
-// another must get it here.
+// Only these headers are included before a kernel's source, which is read within an unnamed namespace: any other header
+// for a `.cuh` must be included here.
 #pragma once
 
 #include <math.h>
@@ -56,15 +58,15 @@ constexpr uint32_t MOST_THREADS = 1024;
 // Bytes that a lane can give to an exchange.
 constexpr uint32_t LARGEST_EXCHANGE = 256;
 
-// What a fibre waits for.
+// The kinds of waits of a fibre.
 enum class Wait : uint32_t { Exchange, SyncWarp, SyncThreads, End };
 
-// Where the lanes of a warp leave what they exchange: in turn one of two, so that a lane that has come to the next collective
-// does not overwrite what others have yet to read.
+// The exchanged values of a warp's lanes: two in turn, so a lane at the next collective does not overwrite values that
+// others have yet to read.
 struct Warp {
     alignas(64) unsigned char slots[2][LANES * LARGEST_EXCHANGE];
     uint32_t turn;
-    // What the warp's first lane waits for, and how many bytes it exchanges.
+    // The wait of the warp's first lane, and its number of exchanged bytes.
     Wait wait;
     uint32_t bytes;
 };
@@ -73,7 +75,7 @@ struct Block {
     Index index, dimension, grid;
 };
 
-// What a running kernel may know of the thread that runs it; the scheduler's part follows in emulator.cpp.
+// The part of a running thread's state visible to its kernel; the scheduler's part follows in emulator.cpp.
 struct Thread {
     Index index;
     uint32_t lane;
@@ -81,7 +83,7 @@ struct Thread {
     const Block* block;
 };
 
-// The thread that runs. A fibre never moves to another OS thread.
+// The running thread. A fibre never moves to another OS thread.
 extern __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread Thread* here;
 
 // Runs the other threads that must come here before this one goes on.
@@ -110,8 +112,8 @@ inline void exchange(const T& mine, T (&all)[LANES]) {
     __builtin_memcpy(all, exchanged(mine), sizeof(all));
 }
 
-// An asynchronous copy of at most 16 bytes, zeros where `from` is null: it happens at the `wait_copies` that waits for its
-// group. Until then the destination holds ones, so that a wait that is missing shows.
+// An asynchronous copy of at most 16 bytes, zeros if `from` is null: it happens at the `wait_copies` for its group.
+// Until then the destination holds ones, so a missing wait shows.
 __attribute__((visibility("hidden"))) void copy_later(void* to, const void* from, uint32_t bytes);
 // Ends the calling thread's group of copies.
 __attribute__((visibility("hidden"))) void commit_copies();
@@ -307,7 +309,7 @@ inline int launch_kernel(const char* name, uint32_t most_threads, void (*kernel)
     const type name = {__VA_ARGS__};
 #define EMULATOR_FAMILY(name, source, kernels) EMULATOR_DATA(EmulatedFamily, emulated_family_##name, source, kernels)
 
-// `emulate_<name>`: runs a launch, and returns 0, or another number and a message that says what is wrong with the kernel.
+// `emulate_<name>`: runs a launch, and returns 0, or another number and a message about the kernel's fault.
 #define EMULATOR_EXPORT_OF(name, most_threads)                                                                                  \
     EMULATOR_DATA(EmulatedKernel, emulated_kernel_##name, hopeval::kinds_of(&name), most_threads)                               \
     extern "C" __attribute__((visibility("default"))) int emulate_##name(                                                       \

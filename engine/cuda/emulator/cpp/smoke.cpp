@@ -38,7 +38,7 @@ KERNEL(256) neighbour(u32* out, u32 barrier) {
     out[threadIdx.x] = numbers[(threadIdx.x + WARP) % blockDim.x];
 }
 
-// Asynchronous copies of two groups; what is read before it is waited for is ones.
+// Asynchronous copies of two groups; a read before the wait gives ones.
 KERNEL(32) copied(const u32* from, u32* out) {
     SHARED(u32, near, 64);
     hopeval::copy_later(&near[threadIdx.x], from + threadIdx.x, 4);

@@ -1,14 +1,14 @@
 // libcublasLt.so.13, simulated: column-major products in plain loops, summed in f32.
 //
-// What it offers are algorithms as the real one's, good ones and such as must not be taken:
+// Its algorithms are like the real one's, good ones and ones that must be refused:
 //
 //   1  cuts the sum where there are many columns      its bits depend on how many there are
 //   2  adds a matrix only where it is the output
-//   3  serves no more than 32,768 columns
+//   3  serves at most 32,768 columns
 //   4  serves all
 //   5  serves all, with other bits than 4, and needs memory of its own
 //
-//   SIMULATED_CUDA_POOR_PRODUCTS   1: all need memory of their own, and none adds a matrix that is not its output
+//   SIMULATED_CUDA_POOR_PRODUCTS   1: all need memory of their own, and none adds a matrix outside its output
 #include "simulated.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ struct Preference {
     uint32_t alignment[4] = {256, 256, 256, 256};
 };
 
-// 64 bytes, as the caller has it.
+// 64 bytes, as declared by the caller.
 struct Algorithm {
     int32_t id, parts, scheme, is_out_of_place;
     uint64_t workspace;
@@ -99,7 +99,7 @@ struct Problem {
         if (!a.is_whole() || !b.is_whole() || !c.is_whole() || !d.is_whole() || !fits) return INVALID;
         bool has_bias = (operation.epilogue & BIAS) != 0;
         if (has_bias && operation.bias == nullptr) return INVALID;
-        // The types that the documentation lists for sums in f32, of those that we know.
+        // The known types among those documented for sums in f32.
         bool is_listed = a.type == b.type && c.type == d.type && (d.type == a.type || d.type == F32);
         bool is_gelu = (operation.epilogue & GELU) != 0;
         if (!is_listed || (is_gelu && a.type == F32)) return UNSUPPORTED;
@@ -163,7 +163,7 @@ float sum(const float* x, const float* y, size_t count) {
     return ((parts[0] + parts[4]) + (parts[2] + parts[6])) + ((parts[1] + parts[5]) + (parts[3] + parts[7]));
 }
 
-// In as many parts as the algorithm cuts the sum into.
+// In the algorithm's number of parts.
 float dot(const float* x, const float* y, size_t padded, size_t parts) {
     size_t length = (padded / 8 + parts - 1) / parts * 8;
     float all = 0.0f;

@@ -3,11 +3,11 @@
 //   SIMULATED_CUDA_DEVICES   how many there are; 1
 //   SIMULATED_CUDA_MEMORY    bytes of each; 256 MiB
 //   SIMULATED_CUDA_LOST_AT   "device:N": that device is lost at its Nth launch, kernels and products counted together
-//   SIMULATED_CUDA_AT_ONCE   1: work is done when it is asked for, not when it is waited for
-//   SIMULATED_CUDA_REPORT    a file that gets a line of JSON at the process's end: what each device has done, and what was not
-//                            given back
+//   SIMULATED_CUDA_AT_ONCE   1: work is done when it is requested, not when someone waits for it
+//   SIMULATED_CUDA_REPORT    a file that gets a line of JSON at the process's end: the work of each device, and its
+//                            unreleased objects
 //
-// Memory is the host's. Behind the chunk that a buffer lies in is what nobody may write; a buffer holds ones (NaN) when it is
+// Memory is the host's. The bytes behind a buffer's chunk must not be written; a buffer holds ones (NaN) when it is
 // new, and again once it is freed.
 #include "devices.h"
 
@@ -23,7 +23,7 @@ __thread Device* current = nullptr;
 
 namespace {
 
-// Bytes behind a buffer's chunk that hold this, and must when it is freed.
+// The content of the bytes behind a buffer's chunk, checked when it is freed.
 constexpr size_t FENCE = 256;
 constexpr unsigned char FENCED = 0xab;
 constexpr size_t ALIGNMENT = 256;
@@ -50,7 +50,7 @@ std::vector<Device*>& all() {
     return all;
 }
 
-// The launch at which a device is lost; 0: at none.
+// The launch at which a device is lost; 0: never.
 uint64_t last_launch(unsigned number) {
     const char* text = getenv("SIMULATED_CUDA_LOST_AT");
     unsigned which = 0;
@@ -59,7 +59,7 @@ uint64_t last_launch(unsigned number) {
     return told && which == number ? launch : 0;
 }
 
-// The device that an entry of CUDA_VISIBLE_DEVICES names: its number, or the beginning of its UUID.
+// The device named by an entry of CUDA_VISIBLE_DEVICES: its number, or the beginning of its UUID.
 Device* named(const std::string& entry) {
     for (Device* device : all()) {
         bool is_uuid = entry.rfind("GPU-", 0) == 0 && uuid_text(device->number).rfind(entry, 0) == 0;
@@ -148,7 +148,7 @@ std::string uuid_text(unsigned number) {
     return text;
 }
 
-// What follows an entry that names no device is not there, either, and a device is there once.
+// The entries after one without a device are ignored, too, and each device is shown once.
 std::vector<Device*> visible() {
     const char* text = getenv("CUDA_VISIBLE_DEVICES");
     if (text == nullptr) return all();
@@ -202,7 +202,8 @@ void Device::release(Chunk chunk) {
     account();
 }
 
-// A spare chunk serves what is at least half as long: other lengths take chunks of their own, until there is no memory for that.
+// A spare chunk serves requests of at least half its length; other lengths take chunks of their own, while there is
+// memory.
 Result Device::allocate(size_t bytes, Stream* stream, uint64_t* address) {
     size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (rounded < bytes) return OUT_OF_MEMORY;

@@ -1,4 +1,4 @@
-// The devices of the simulated driver: memory, streams, and what is lost.
+// The devices of the simulated driver: memory, streams, and the loss of a device.
 #pragma once
 
 #include "simulated.h"
@@ -15,11 +15,11 @@ namespace simulated {
 
 struct Device;
 
-// Work in the order in which it was asked for. It is done when somebody waits for it, and not before.
+// Work in the order of the requests. It is done at the next wait, and not before.
 struct Stream {
     Device* device;
     std::deque<std::function<void()>> waiting;
-    // Pieces of work that were asked for, and that are done.
+    // Numbers of requested and of finished pieces of work.
     uint64_t asked = 0, done = 0;
 
     void push(std::function<void()> work);
@@ -27,22 +27,23 @@ struct Stream {
     void run_to(uint64_t piece);
 };
 
-// What a stream had been asked for when the event was recorded.
+// The position of a stream when the event was recorded.
 struct Event {
     Stream* stream = nullptr;
     uint64_t piece = 0;
 };
 
-// Memory that a buffer has, or had.
+// Memory of a present or former buffer.
 struct Chunk {
     unsigned char* at;
     size_t bytes;
 };
 
-// A chunk of the pool that no buffer has.
+// An unused chunk of the pool.
 struct Spare {
     Chunk chunk;
-    // Who freed it, and when: that stream may have it at once, others when that is done. No stream: it is.
+    // The stream that freed it, and when: this stream may reuse it at once, others after that work. No stream: it is
+    // done.
     Stream* stream;
     uint64_t piece;
 
@@ -55,43 +56,43 @@ struct Buffer {
     size_t bytes;
 };
 
-// Memory of the host that copies read when they are done.
+// Host memory that copies read when they are done.
 struct Pinned {
     size_t bytes;
-    // Copies that are still to read it.
+    // Pending copies that read it.
     std::shared_ptr<std::atomic<int>> reads;
 };
 
 struct Device {
     unsigned number;
-    // Of all but the counters.
+    // For everything except the counters.
     std::recursive_mutex lock;
-    // How often the primary context is held; it is there as long as that is not 0.
+    // Number of holders of the primary context; it exists while this is not 0.
     int held = 0;
-    // What ended it.
+    // The reason of its end.
     Result lost = SUCCESS;
     std::set<Stream*> streams;
     std::set<Event*> events;
     std::map<uint64_t, Buffer> buffers;
     std::vector<Spare> spares;
     std::map<uint64_t, Pinned> pinned;
-    // Bytes of buffers, of chunks, and of what is beside the pool.
+    // Bytes of buffers, of chunks, and of memory beside the pool.
     size_t used = 0, reserved = 0, beside = 0;
     uint64_t threshold = 0;
     std::atomic<uint64_t> launches{0}, products{0}, taken{0}, peak{0};
-    // Buffers for which there was no memory.
+    // Buffers refused for lack of memory.
     std::atomic<uint64_t> refused{0};
 
-    // The buffer that the address lies in, if any; with its first byte's address.
+    // The buffer that contains the address, if any; with its first byte's address.
     std::map<uint64_t, Buffer>::iterator within(uint64_t address, size_t bytes);
     Result allocate(size_t bytes, Stream* stream, uint64_t* address);
     Result free(uint64_t address, Stream* stream);
-    // Gives spare memory back whose free is done.
+    // Returns spare memory whose free is done.
     void trim(size_t keep);
-    // Takes memory beside the pool, or says that there is none.
+    // Takes memory beside the pool; false if there is none.
     Result take_beside(size_t bytes);
     void give_back_beside(size_t bytes);
-    // Counts a launch that is to be done now; false where the device is, or is now, lost.
+    // Counts a launch before it is done; false if the device is lost, or is lost now.
     bool begins();
     void account();
 
@@ -99,17 +100,17 @@ private:
     void release(Chunk chunk);
 };
 
-// Bytes of each device, and of them what a context takes.
+// Bytes of each device, and the bytes of a context.
 size_t memory();
 constexpr size_t CONTEXT = 2 << 20;
 
-// The devices that CUDA_VISIBLE_DEVICES leaves, in its order.
+// The devices left by CUDA_VISIBLE_DEVICES, in its order.
 std::vector<Device*> visible();
 Device& device(unsigned number);
 
 // The calling thread's context.
 extern __thread Device* current;
-// Whether the process ends: every call says so then.
+// True while the process ends: every call then returns an error that says so.
 bool ending();
 // The report is written from now on, at the process's end.
 void begun();

@@ -1,8 +1,8 @@
-// libcuda.so.1, simulated: the calls that are made of it, and none else.
+// libcuda.so.1, simulated: only the calls in use.
 //
-//   SIMULATED_CUDA_KERNELS   the emulator's shared library: what runs the kernels
+//   SIMULATED_CUDA_KERNELS   the emulator's shared library, which runs the kernels
 //
-// Launches, copies and frees are put into the stream and done when somebody waits for it, so that a wait that is missing shows.
+// Launches, copies and frees are put into the stream and done at the next wait for it, so a missing wait shows.
 #include "devices.h"
 #include "emulated.h"
 
@@ -19,12 +19,12 @@ namespace {
 
 typedef uint64_t Address;
 
-// A kernel that is loaded.
+// A loaded kernel.
 struct Function {
     std::string name;
     const EmulatedKernel* kernel;
     struct Module* module;
-    // Dynamic shared memory that a launch may have.
+    // The dynamic shared memory allowed for a launch.
     uint32_t shared;
 };
 
@@ -32,20 +32,20 @@ struct Module {
     Device* device;
     Image image;
     std::map<std::string, std::unique_ptr<Function>> functions;
-    // Launches that are not done.
+    // Launches still to be done.
     int launches = 0;
 };
 
-// What of a device the kernels were made for.
+// The properties of a device that the kernels were made for.
 constexpr int MAJOR = 9, MINOR = 0;
 constexpr int MULTIPROCESSORS = 2;
 // Bytes beside the pool.
 constexpr size_t MODULE = 64 << 10;
-// Bytes of pageable memory that go along with a command.
+// Bytes of pageable memory copied along with a command.
 constexpr size_t TAKEN_ALONG = 64 << 10;
-// Shared memory of a block: without being asked for, and at most.
+// Shared memory of a block: by default, and at most.
 constexpr uint32_t SHARED = 48 << 10, MOST_SHARED = 227 << 10;
-// The emulator learns a kernel's static shared memory as it runs: this is the most that one of ours has.
+// The emulator learns a kernel's static shared memory as it runs: this is the most of any of ours.
 constexpr uint32_t STATIC_SHARED = 8448;
 constexpr uint32_t MOST_THREADS = 1024, MOST_BLOCKS_Y = 65535;
 
@@ -56,7 +56,7 @@ __thread bool faulted = false;
 struct sigaction before;
 void (*end_launch)(const char* message) = nullptr;
 
-// Comes back where no kernel runs on this thread: what was there before is told then, by the same access once more.
+// Returns if no kernel runs on this thread: the same access, made once more, then meets the previous handler.
 void fault(int, siginfo_t*, void*) {
     faulted = true;
     end_launch("an access to no memory");
@@ -72,7 +72,7 @@ void* kernels() {
         end_launch = reinterpret_cast<decltype(end_launch)>(dlsym(opened, "emulator_end_launch"));
         struct sigaction catches = {};
         catches.sa_sigaction = fault;
-        // On the fibre's own stack, which is left for good.
+        // On the fibre's own stack, which is abandoned.
         catches.sa_flags = SA_SIGINFO | SA_NODEFER;
         sigaction(SIGSEGV, &catches, &before);
         return opened;
@@ -112,7 +112,7 @@ Device* visible_device(int ordinal) {
 
 std::atomic<bool> is_begun{false};
 
-// The calls that tell of devices.
+// The calls that describe devices.
 #define DEVICE(ordinal)                              \
     if (!is_begun) return NOT_INITIALIZED;           \
     Device* of = visible_device(ordinal);            \
@@ -120,7 +120,7 @@ std::atomic<bool> is_begun{false};
 
 size_t length(char kind) { return kind == 'p' ? 8 : 4; }
 
-// Where a parameter lies: each at a multiple of its length.
+// The place of a parameter: each at a multiple of its length.
 size_t offset(const EmulatedKernel& kernel, size_t index) {
     size_t at = 0;
     for (size_t i = 0;; ++i) {
@@ -144,7 +144,7 @@ struct Launched {
         char message[512] = "";
         faulted = false;
         if (entry(&parameters, arguments.data(), message, sizeof(message)) == 0) return;
-        // A real kernel would go on, with whatever it finds.
+        // A real kernel would continue with whatever it finds.
         if (!faulted) misused("%s", message);
         function->module->device->lost = ILLEGAL_ADDRESS;
     }
@@ -252,7 +252,7 @@ SIMULATED_CALL cuCtxSetCurrent(Device* context) {
 
 SIMULATED_CALL cuStreamCreate(Stream** made, unsigned flags) {
     ENTER
-    // The other kind waits for the stream that has no name.
+    // The other kind waits for the nameless stream.
     if (flags != NON_BLOCKING) misused("a stream with the flags %u", flags);
     *made = new Stream;
     (*made)->device = &device;
@@ -350,8 +350,8 @@ SIMULATED_CALL cuMemFreeHost(void* memory) {
     return SUCCESS;
 }
 
-// Pinned memory is read when the copy is done, and so is much of any other: a driver that can read it where it lies need not stage
-// it. Up to 64 KiB it is read before the call returns.
+// Pinned memory is read when the copy is done, and so is most other memory: a driver may read it in place without
+// staging. Up to 64 KiB are read before the call returns.
 SIMULATED_CALL cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* handle) {
     ENTER_STREAM(handle)
     if (device.within(to, bytes) == device.buffers.end()) return INVALID_VALUE;
@@ -388,7 +388,7 @@ SIMULATED_CALL cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void
     return SUCCESS;
 }
 
-// Into pageable memory, too, it is done only when it is waited for: who relies on more does not wait.
+// A copy into pageable memory, too, is done only at a wait: this reveals callers that rely on more.
 SIMULATED_CALL cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* handle) {
     ENTER_STREAM(handle)
     if (device.within(from, bytes) == device.buffers.end()) return INVALID_VALUE;
@@ -414,7 +414,7 @@ SIMULATED_CALL cuEventRecord(Event* event, void* handle) {
     return SUCCESS;
 }
 
-// Of what was asked for after the event nothing is done.
+// No work requested after the event is done.
 SIMULATED_CALL cuEventSynchronize(Event* event) {
     ENTER
     if (device.events.count(event) == 0) return INVALID_HANDLE;
@@ -436,7 +436,7 @@ SIMULATED_CALL cuModuleLoadData(Module** made, const void* code) {
     Image image;
     memcpy(&image, code, sizeof(image));
     if (memcmp(image.tag, TAG, sizeof(TAG)) != 0) return INVALID_IMAGE;
-    // Machine code runs on the devices of its generation that are no older.
+    // Machine code runs on the devices of its generation, unless they are older.
     if (image.major != MAJOR || image.minor > MINOR) return NO_BINARY_FOR_GPU;
     auto* family = symbol<EmulatedFamily>(std::string("emulated_family_") + image.family);
     if (family == nullptr || family->source != image.source) return INVALID_IMAGE;

@@ -1,6 +1,6 @@
-// libnvidia-ml.so.1, simulated: memory as the devices have it, and a millijoule for each kernel and product that is done.
+// libnvidia-ml.so.1, simulated: the devices' memory, and a millijoule for each finished kernel and product.
 //
-// It sees what this process does, and all devices, whatever CUDA_VISIBLE_DEVICES says.
+// It sees this process's work, and all devices, whatever CUDA_VISIBLE_DEVICES says.
 #include "simulated.h"
 
 #include <stdio.h>
@@ -27,12 +27,12 @@ struct Utilization {
     unsigned gpu, memory;
 };
 
-// A device that is in use is busy.
+// A device in use is busy.
 constexpr unsigned BUSY = 50;
 
 bool is_begun = false;
 
-// A handle is the device's number, and no null pointer.
+// A handle is the device's number plus one, so it is not null.
 unsigned number(const void* handle) { return static_cast<unsigned>(reinterpret_cast<uintptr_t>(handle)) - 1; }
 
 }  // namespace

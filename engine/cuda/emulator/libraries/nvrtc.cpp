@@ -1,7 +1,7 @@
-// libnvrtc.so.13, simulated: makes an image that the simulated driver loads.
+// libnvrtc.so.13, simulated: makes an image for the simulated driver.
 //
-// Of the source only its includes are looked at: the C++ compiler has built the kernels. Its version is one that no release has, so that
-// what is kept on disk is never taken for what the real one made.
+// It reads only the includes of a source: the C++ compiler has built the kernels. No release has its version, so code
+// kept on disk is never confused with the real one's.
 #include "simulated.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ int told(const std::string& text, char* to) {
     return DONE;
 }
 
-// The architecture that an option names, or 0.
+// The architecture named by an option, or 0.
 int target(const char* option) {
     if (strncmp(option, TARGET, strlen(TARGET)) != 0) return 0;
     int number = atoi(option + strlen(TARGET));
@@ -51,7 +51,7 @@ int target(const char* option) {
     return 0;
 }
 
-// Whether all headers that the source includes were given.
+// True if all included headers were given.
 bool includes_are_there(Program& program) {
     const std::string include = "#include \"";
     for (size_t at = program.source.find(include); at != std::string::npos; at = program.source.find(include, at + 1)) {

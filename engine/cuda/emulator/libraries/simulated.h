@@ -1,9 +1,9 @@
-// What the simulated libraries know of each other: the driver has the devices, cuBLASLt and NVML ask it, and NVRTC makes what it
-// loads. None of this is in the real ones.
+// The interface between the simulated libraries: the driver has the devices, cuBLASLt and NVML ask it, and NVRTC makes
+// its images. The real libraries have none of this.
 //
-// They stand in for libcuda, libcublasLt, libnvrtc and libnvidia-ml in tests, by what NVIDIA's documentation says of the calls that are
-// made of them: their order, their arguments, and what an error is. They are no measure of a GPU, and all that they tell of
-// themselves says "simulated".
+// They stand in for libcuda, libcublasLt, libnvrtc and libnvidia-ml in tests. They follow NVIDIA's documentation of the
+// calls in use: their order, their arguments, their errors. They do not measure a GPU, and everything that they report
+// about themselves says "simulated".
 #pragma once
 
 #include <stddef.h>
@@ -38,8 +38,8 @@ enum Result : int {
     NOT_SUPPORTED = 801,
 };
 
-// What the simulated NVRTC makes of a family of kernels. The kernels themselves are those that the emulator was built from: the
-// digest says whether it was built from the same file, headers aside.
+// The simulated NVRTC's image of a family of kernels. The kernels themselves are the emulator's: the digest shows
+// whether it was built from the same file, headers aside.
 struct Image {
     char magic[4];
     char tag[12];
@@ -50,18 +50,18 @@ struct Image {
 constexpr char MAGIC[4] = {0x7f, 'E', 'L', 'F'};
 constexpr char TAG[12] = "simulated";
 
-// FNV-1a, as `sources.rs` has it.
+// FNV-1a, as in `sources.rs`.
 inline uint64_t digest(const char* text) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (; *text != 0; ++text) hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001b3u;
     return hash;
 }
 
-// What a device has done and holds.
+// A device's work and memory.
 struct Counters {
-    // Kernels and products that were done.
+    // Finished kernels and products.
     uint64_t launches, products;
-    // Bytes of memory, those that are taken, and the most that ever were.
+    // Bytes of memory, bytes in use, and the most bytes ever in use.
     uint64_t memory, taken, peak;
 };
 
@@ -72,19 +72,19 @@ SIMULATED_EXPORT void uuid(unsigned device, unsigned char (&bytes)[16]);
 // "GPU-" and the bytes in groups of 4, 2, 2, 2 and 6.
 SIMULATED_EXPORT std::string uuid_text(unsigned device);
 
-// Success if the calling thread's context can be used, or what each call gives that needs one.
+// Success if the calling thread's context is usable; else the error of every call that needs one.
 SIMULATED_EXPORT Result usable();
 
-// Whether so many bytes lie within one buffer of the calling thread's context, in the order of the calls.
+// True if this range lies within one buffer of the calling thread's context, in the order of the calls.
 SIMULATED_EXPORT bool holds(const void* address, size_t bytes);
 
-// Puts a product into a stream of the calling thread's context: it is done when somebody waits for it.
+// Puts a product into a stream of the calling thread's context: it is done at the next wait.
 SIMULATED_EXPORT Result enqueue_product(void* stream, std::function<void()> product);
 
-// Counts things that must be given back, by their kind.
+// Counts objects that must be released, by kind.
 SIMULATED_EXPORT void count(const char* kind, int more);
 
-// Ends the process: the caller did what the real library does not notice, and what would be wrong silently.
+// Ends the process: the caller made a mistake that the real library would not notice, with silently wrong results.
 SIMULATED_EXPORT __attribute__((noreturn, format(printf, 1, 2))) void misused(const char* format, ...);
 
 }  // namespace simulated

@@ -1,21 +1,21 @@
 //! Runs the CUDA kernels on the CPU: a [`Runtime`] for tests, never for results.
 //!
 //! ```text
-//!   kernels/*.cu     the very files that a GPU runs
-//!   cpp/emulator.h   what they need of a GPU, as C++: threads are fibres, shared memory is heap memory of its exact size
-//!   ---------------------------------------------------------------------------- the machine's C++ compiler, at first use
-//!   library          one shared library, kept in a folder by what went into it
+//!   kernels/*.cu     the files that a GPU runs, unchanged
+//!   cpp/emulator.h   a GPU in C++: threads are fibres, shared memory is heap memory of its exact size
+//!   ------------------------------------------------------------------------ the machine's C++ compiler, at first use
+//!   library          one shared library, kept in a folder under a hash of its sources
 //!   Emulator         buffers, launches; products in plain loops, where a GPU has its library
 //! ```
 //!
-//! The same launch in another [`Order`] of threads gives the same bits, unless a barrier is missing. Built with
-//! [`Options::sanitized`], an index outside a buffer or a shared array ends the process with its line.
+//! The same launch in another [`Order`] of threads gives the same bits, unless a barrier is missing. With
+//! [`Options::sanitized`], an index outside a buffer or a shared array ends the process and names its line.
 //!
-//! [`libraries`] builds stand-ins for the libraries that CUDA is, which run the same kernels: for tests of the driver, and of the whole
-//! program.
+//! [`libraries`] builds stand-ins for CUDA's own libraries. They run the same kernels, for tests of the driver and of
+//! the whole program.
 //!
-//! What it does not show: speed, the rounding of a GPU's functions, and races that no order of whole stretches between
-//! barriers brings to light.
+//! It does not show speed, the rounding of a GPU's functions, or races that need an order of threads finer than the
+//! stretches between barriers.
 
 #[cfg(target_os = "linux")]
 pub mod libraries;
@@ -37,34 +37,34 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// In which order blocks run, warps within a block, and lanes within a warp, from one barrier to the next.
+/// The order of blocks, of warps within a block, and of lanes within a warp, from one barrier to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// By index.
     Ascending,
-    /// The last first.
+    /// The last one first.
     Descending,
-    /// Any, by this seed.
+    /// A random order from this seed.
     Shuffled(u64),
 }
 
-/// What an emulator is to be.
+/// The settings of an emulator.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where built libraries are kept; processes may share it.
+    /// The folder of built libraries; processes may share it.
     pub folder: PathBuf,
-    /// What is built: [`Sources::kernels`], or those with a planted fault.
+    /// The kernels to build: [`Sources::kernels`], or a copy with a planted fault.
     pub sources: Sources,
     /// The order of threads.
     pub order: Order,
     /// Bytes that buffers may take together.
     pub memory: Option<u64>,
-    /// The device is lost at the launch after so many.
+    /// The device is lost at the launch after this number of launches.
     pub launches: Option<u64>,
-    /// A counter of simulated energy: a millijoule for each launch, and nothing for a copy. It counts a launch when it is waited
-    /// for, as if nothing were done before.
+    /// A counter of simulated energy: a millijoule for each launch, nothing for a copy. It counts a launch when someone
+    /// waits for it, as if nothing were done before.
     pub energy: Option<Arc<AtomicU64>>,
-    /// With address and undefined-behaviour sanitizers, which must have been loaded before the process began; see
+    /// Builds with address and undefined-behaviour sanitizers. They must be loaded before the process begins; see
     /// [`sanitizer::run_again`].
     pub sanitized: bool,
 }
@@ -77,14 +77,14 @@ impl Options {
         Self { folder, sources, order, memory: None, launches: None, energy: None, sanitized: false }
     }
 
-    /// In this order of threads.
+    /// Sets the order of threads.
     #[must_use]
     pub fn order(self, order: Order) -> Self {
         Self { order, ..self }
     }
 }
 
-/// A CUDA device that is none.
+/// A CUDA device without a GPU.
 #[derive(Debug)]
 pub struct Emulator {
     library: Arc<Library>,
@@ -93,7 +93,7 @@ pub struct Emulator {
     launches: AtomicU64,
     most_launches: u64,
     simulated: Option<(Arc<AtomicU64>, Energy)>,
-    /// Launches that nobody waited for.
+    /// Launches that have not been waited for.
     under_way: AtomicU64,
     lost: OnceLock<String>,
     read: Mutex<blake3::Hasher>,
@@ -102,10 +102,10 @@ pub struct Emulator {
 const NAME: &str = "emulator";
 
 impl Emulator {
-    /// Builds the kernels where they are not built yet.
+    /// Builds the kernels unless they are built already.
     ///
     /// # Errors
-    /// [`BuildError`]: no compiler, or sources that it does not take.
+    /// [`BuildError`]: there is no compiler, or it rejects a source.
     pub fn new(options: Options) -> Result<Self, BuildError> {
         let library = Library::build(&options.folder, &options.sources, options.sanitized)?;
         let simulated = options.energy.map(|counter| {
@@ -125,7 +125,8 @@ impl Emulator {
         })
     }
 
-    /// A hash of all that was downloaded so far: emulators that were asked for the same differ in it if one number did.
+    /// A hash of everything downloaded so far. For the same work, the hashes of two emulators differ if a single number
+    /// differs.
     pub fn digest(&self) -> String {
         self.read.lock().unwrap_or_else(PoisonError::into_inner).finalize().to_hex().to_string()
     }
@@ -139,7 +140,7 @@ impl Emulator {
         DeviceError::Lost { device: NAME.into(), reason: self.lost.get_or_init(|| reason.into()).clone() }
     }
 
-    /// What was lost stays lost.
+    /// A lost device stays lost.
     fn alive(&self) -> Result<(), DeviceError> {
         self.lost.get().map_or(Ok(()), |reason| Err(self.lost(reason)))
     }
@@ -194,7 +195,7 @@ impl Runtime for Emulator {
         Ok(())
     }
 
-    /// Everything was done when it was asked for; only the counter of energy shows who waits.
+    /// Work is done as soon as it is requested; only the energy counter shows the wait.
     fn synchronize(&self) -> Result<(), DeviceError> {
         self.alive()?;
         let done = self.under_way.swap(0, Ordering::Relaxed);

@@ -1,15 +1,16 @@
-//! Builds simulated `libcuda`, `libcublasLt`, `libnvrtc` and `libnvidia-ml`, by which a program runs with devices that are none.
+//! Builds simulated `libcuda`, `libcublasLt`, `libnvrtc` and `libnvidia-ml`. With them a program runs without a GPU.
 //!
 //! ```text
 //!   Driver, as it is --cudarc--> libcuda.so.1        devices, memory, streams, launches    of the emulator's kernels
 //!                                libcublasLt.so.13   products in plain loops
-//!                                libnvrtc.so.13      "compiles" what is built already
+//!                                libnvrtc.so.13      "compiles" the kernels that are already built
 //!                    --NVML----> libnvidia-ml.so.1   a millijoule for each launch
 //! ```
 //!
-//! They prove the order and the arguments of calls against a reading of NVIDIA's documentation, not against a GPU: work is done only
-//! when it is waited for (or at once, if so set), what a call refuses is refused, and what would be wrong silently ends the process with a message.
-//! What can be set is listed in `libraries/devices.cpp`.
+//! They check the order and the arguments of calls against NVIDIA's documentation, not against a GPU. Work is done only
+//! when the caller waits for it (or at once, if so configured). A call refuses whatever the real call refuses. A
+//! mistake that would silently give wrong results ends the process with a message. `libraries/devices.cpp` lists the
+//! settings.
 
 use crate::library::{self, BuildError, Compiler, Held, Unit, at};
 use crate::sources::{EMULATED_H, Sources};
@@ -38,14 +39,15 @@ const ALL: [Simulated; 4] = [
     Simulated { name: "libnvidia-ml.so.1", files: &[("nvml.cpp", include_str!("../libraries/nvml.cpp"))] },
 ];
 
-/// What they include.
+/// Headers of the libraries' sources.
 const HEADERS: [(&str, &str); 3] = [
     ("simulated.h", include_str!("../libraries/simulated.h")),
     ("devices.h", include_str!("../libraries/devices.h")),
     ("emulated.h", EMULATED_H),
 ];
 
-/// The loader is asked for the name without a version first, which a toolkit on this machine may have, too.
+/// Links the name without a version as well. The loader tries that name first, and a toolkit on this machine may have
+/// it, too.
 fn also_without_version(folder: &Path, name: &str) -> Result<(), BuildError> {
     let plain = folder.join(name.split_inclusive(".so").next().unwrap_or(name));
     match symlink(name, &plain) {
@@ -54,7 +56,7 @@ fn also_without_version(folder: &Path, name: &str) -> Result<(), BuildError> {
     }
 }
 
-/// Libraries that are built, and the kernels that they run.
+/// Built libraries, and the kernels that they run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Libraries {
     folder: PathBuf,
@@ -62,10 +64,10 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// Builds what is not built yet; processes may share the folder, also with [`Options::folder`](crate::Options::folder).
+    /// Builds the missing files. Processes may share the folder, also with [`Options::folder`](crate::Options::folder).
     ///
     /// # Errors
-    /// [`BuildError`]: no compiler, or sources that it does not take.
+    /// [`BuildError`]: there is no compiler, or it rejects a source.
     pub fn build(folder: &Path) -> Result<Self, BuildError> {
         let kernels = library::build(folder, &Sources::kernels(), false)?;
         let compiler = Compiler::find(false)?;
@@ -81,7 +83,7 @@ impl Libraries {
             let objects = compiler.objects(&folder, &units(library))?;
             let name = format!("-Wl,-soname,{}", library.name);
             let with = if library.name == ALL[0].name { Path::new("-ldl") } else { &driver };
-            // The driver is found beside the others, and at once by its name where it is loaded already.
+            // The driver is found beside the others, or by its name if it is loaded already.
             let more = [Path::new(&name), with, Path::new("-Wl,-rpath,$ORIGIN"), Path::new("-pthread")];
             compiler.link(&folder.join(library.name), &objects, &more)?;
             also_without_version(&folder, library.name)?;
@@ -89,7 +91,8 @@ impl Libraries {
         Ok(Self { folder, kernels })
     }
 
-    /// What a process needs to find them before others, with compiled kernels kept apart from real ones.
+    /// The variables with which a process finds these libraries before others and keeps compiled kernels apart from
+    /// real ones.
     pub fn environment(&self) -> [(&'static str, OsString); 3] {
         let mut path = self.folder.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {

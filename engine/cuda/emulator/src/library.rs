@@ -1,11 +1,11 @@
 //! Builds the kernels into a shared library with the machine's C++ compiler, keeps it, and calls it.
 //!
-//! Every file is compiled to an object of its own, named by a hash of all that goes into it (texts, the compiler's version,
-//! flags), so that a changed kernel compiles alone. What is there under its name is complete: files are written beside it
-//! and renamed. A lock on the folder keeps two processes from doing the same work.
+//! Every file is compiled to an object of its own. Its name is a hash of all inputs (texts, the compiler's version,
+//! flags), so a changed kernel compiles alone. Files are written under another name and then renamed, so a file under
+//! its final name is complete. A lock on the folder keeps two processes from doing the same work.
 //!
-//! Flags: the host's instructions are used where the compiler may not thereby change a bit (no contraction of products and
-//! sums, no fast math), so results are those of any other host but for its libm.
+//! Flags allow the host's instructions as long as they cannot change a bit (no contraction of products and sums, no
+//! fast math). Results are therefore those of any other host, except for its libm.
 
 use crate::sanitizer;
 use crate::sources::{EMULATED_H, EMULATOR_CPP, EMULATOR_H, Sources};
@@ -18,53 +18,53 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Why there is no library.
+/// A failure to build or load the library.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The compiler does not start.
     #[error("no C++ compiler: {} does not run; hint: install g++, or name one in CXX", compiler.display())]
     NoCompiler {
-        /// Which.
+        /// The compiler.
         compiler: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It does not take a file.
+    /// It rejects a file.
     #[error("{file} does not compile:\n{output}")]
     Compile {
-        /// Which.
+        /// The file.
         file: String,
-        /// What the compiler says.
+        /// The compiler's messages.
         output: String,
     },
     /// A file of the folder.
     #[error("{}", path.display())]
     File {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The library does not load.
     #[error("{} does not load", path.display())]
     Load {
-        /// Which.
+        /// The library's path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: libloading::Error,
     },
-    /// Sanitizers begin with the process or not at all.
+    /// Sanitizers must be loaded when the process starts.
     #[error("the sanitizer's library was not loaded at the process's start; hint: LD_PRELOAD={}", library.display())]
     NotPreloaded {
-        /// The sanitizer's.
+        /// The sanitizer's library.
         library: PathBuf,
     },
 }
 
-/// How a kernel is launched, as `LaunchParameters` of `emulated.h` has it.
+/// The parameters of a launch, as `LaunchParameters` in `emulated.h` declares them.
 #[repr(C)]
 pub(crate) struct Parameters {
     pub(crate) grid: [u32; 2],
@@ -76,7 +76,7 @@ pub(crate) struct Parameters {
     pub(crate) seed: u64,
 }
 
-/// An argument of a kernel, where its address can be taken.
+/// An argument of a kernel, in memory so that its address can be taken.
 #[repr(C)]
 pub(crate) union Value {
     pub(crate) address: *mut u8,
@@ -86,7 +86,7 @@ pub(crate) union Value {
 
 type Entry = unsafe extern "C" fn(*const Parameters, *const *mut c_void, *mut c_char, usize) -> c_int;
 
-/// Kernels that can be launched.
+/// Kernels, ready to launch.
 #[derive(Debug)]
 pub(crate) struct Library {
     entries: HashMap<String, Entry>,
@@ -94,12 +94,12 @@ pub(crate) struct Library {
     _loaded: libloading::Library,
 }
 
-/// What `CXX` names, or the machine's.
+/// The compiler in `CXX`, or the machine's default one.
 pub(crate) fn compiler() -> PathBuf {
     std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++")).into()
 }
 
-/// A compiler that does not inherit the sanitizers of this process.
+/// A compiler process without the sanitizers of this process.
 fn command(compiler: &Path) -> Command {
     let mut command = Command::new(compiler);
     command.env_remove("LD_PRELOAD");
@@ -134,21 +134,21 @@ pub(crate) fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError>
     result.map_err(|source| BuildError::File { path: path.into(), source })
 }
 
-/// What compiles: a program, and how it is asked.
+/// A compiler: its program and flags.
 pub(crate) struct Compiler {
     program: PathBuf,
     version: Vec<u8>,
     flags: Vec<&'static str>,
 }
 
-/// A file to compile, with the others that it reads.
+/// A file to compile, with the other files that it includes.
 pub(crate) struct Unit<'a> {
     pub(crate) name: &'a str,
     pub(crate) text: String,
     pub(crate) beside: Vec<(String, &'a str)>,
 }
 
-/// A folder of what is built, which nobody else writes to as long as this lives.
+/// A folder of build results, locked against other writers as long as this lives.
 pub(crate) struct Held {
     _lock: File,
 }
@@ -172,7 +172,7 @@ impl Compiler {
         }
     }
 
-    /// A name for what becomes of these texts.
+    /// A name for the result of compiling these texts.
     pub(crate) fn key<'a>(&self, texts: impl Iterator<Item = &'a str>) -> String {
         let mut hasher = blake3::Hasher::new();
         let flags = self.flags.iter().copied();
@@ -196,7 +196,7 @@ impl Compiler {
         }
     }
 
-    /// The object of a unit, compiled where it is not there yet.
+    /// The object of a unit; compiled if it does not exist yet.
     fn object(&self, folder: &Path, unit: &Unit<'_>) -> Result<PathBuf, BuildError> {
         let texts = unit.beside.iter().flat_map(|(name, text)| [name.as_str(), *text]);
         let folder = folder.join(self.key([unit.name, unit.text.as_str()].into_iter().chain(texts)));
@@ -235,7 +235,7 @@ impl Compiler {
         objects.into_iter().map(|(_, object)| object).collect()
     }
 
-    /// A shared library of these objects, linked as `more` says where it is not there yet.
+    /// A shared library of these objects, linked with the arguments `more` if it does not exist yet.
     pub(crate) fn link(&self, library: &Path, objects: &[PathBuf], more: &[&Path]) -> Result<(), BuildError> {
         if library.exists() {
             return Ok(());
@@ -248,7 +248,7 @@ impl Compiler {
     }
 }
 
-/// Builds what is not built; the library's path.
+/// Builds the missing files and returns the library's path.
 pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result<PathBuf, BuildError> {
     let compiler = Compiler::find(sanitized)?;
     let _held = Held::new(folder)?;
@@ -268,7 +268,7 @@ pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result
 }
 
 impl Library {
-    /// Builds what is not built, and loads it.
+    /// Builds the missing files and loads the library.
     pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result<Arc<Self>, BuildError> {
         if sanitized && !sanitizer::is_loaded() {
             return Err(BuildError::NotPreloaded {
@@ -281,8 +281,7 @@ impl Library {
     }
 
     fn load<'a>(path: &Path, kernels: impl Iterator<Item = &'a String>) -> Result<Self, libloading::Error> {
-        // SAFETY: the library was built from the emulator's sources; nothing of it runs when it is loaded but constructors of
-        // empty lists.
+        // SAFETY: the library was built from the emulator's sources; loading it runs only constructors of empty lists.
         let loaded = unsafe { libloading::Library::new(path)? };
         let entry = |name: &String| {
             // SAFETY: `EMULATOR_EXPORT` defines it with this signature.
@@ -293,16 +292,16 @@ impl Library {
         Ok(Self { entries, _loaded: loaded })
     }
 
-    /// Runs a kernel to its end, or says what is wrong with it.
+    /// Runs a kernel to its end, or returns the fault found.
     pub(crate) fn launch(&self, kernel: &str, parameters: &Parameters, values: &mut [Value]) -> Result<(), String> {
         let Some(entry) = self.entries.get(kernel) else {
             return Err(format!("no kernel {kernel} was built"));
         };
         let arguments = values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect::<Vec<*mut c_void>>();
         let mut message = [0; 512];
-        // SAFETY: `parameters` has a kind for each argument, and `entry` compares them with the kernel's before it reads any.
-        // That the kernel stays within its buffers is what it is run here for: in a sanitized build it does, or the process
-        // ends.
+        // SAFETY: `parameters` has a kind for each argument, and `entry` compares them with the kernel's before it
+        // reads any. The run itself tests whether the kernel stays within its buffers: in a sanitized build it does, or
+        // the process ends.
         let failed = unsafe { entry(parameters, arguments.as_ptr(), message.as_mut_ptr().cast(), message.len()) } != 0;
         if !failed {
             return Ok(());

@@ -1,14 +1,14 @@
-//! Buffers: blocks of the heap of exactly their size, so that address sanitizer sees what goes beyond.
+//! Buffers: heap blocks of exactly their size, so that address sanitizer sees every access beyond one.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a GPU's allocations are a multiple of.
+/// Alignment of a GPU's allocations, in bytes.
 const ALIGNMENT: usize = 256;
 
-/// How much memory buffers may take, and do.
+/// The limit of all buffers together, and their present total.
 #[derive(Debug)]
 pub(crate) struct Memory {
     most: u64,
@@ -25,7 +25,8 @@ pub struct Buffer {
 
 // SAFETY: a buffer is bytes, and nothing of it belongs to a thread.
 unsafe impl Send for Buffer {}
-// SAFETY: who launches orders the work on it, as for a GPU's memory; Rust never makes a reference to its content.
+// SAFETY: whoever launches work orders its accesses, as for a GPU's memory; Rust never makes a reference to the
+// content.
 unsafe impl Sync for Buffer {}
 
 impl Memory {
@@ -33,7 +34,7 @@ impl Memory {
         Arc::new(Self { most, taken: AtomicU64::new(0) })
     }
 
-    /// Memory full of ones (NaN, or an index beyond everything), or how much is left.
+    /// Memory with all bits set (NaN, or an index beyond everything); the error is the number of bytes left.
     pub(crate) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer, u64> {
         let grown = |taken: u64| taken.checked_add(bytes as u64).filter(|taken| *taken <= self.most);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map_err(|taken| self.most - taken)?;
@@ -46,7 +47,7 @@ impl Memory {
     fn block(bytes: usize) -> Option<NonNull<u8>> {
         let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
         if bytes == 0 {
-            // No memory is there: an access is a fault.
+            // There is no memory at this address: an access is a fault.
             return Some(NonNull::dangling());
         }
         // SAFETY: the size is not 0.
@@ -55,12 +56,12 @@ impl Memory {
 }
 
 impl Buffer {
-    /// Bytes.
+    /// Its size in bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there are none.
+    /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -72,18 +73,19 @@ impl Buffer {
     /// Writes the first bytes; the others stay.
     ///
     /// # Panics
-    /// If they are more than the buffer's.
+    /// If there are more bytes than the buffer has.
     pub(crate) fn write(&self, bytes: &[u8]) {
         assert!(bytes.len() <= self.bytes, "bytes of a buffer; this is a bug");
-        // SAFETY: both have at least so many bytes, and no slice lies in a buffer.
+        // SAFETY: both have at least `bytes.len()` bytes, and no slice lies in a buffer.
         unsafe { self.at.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
     /// # Panics
-    /// If more are wanted than there are.
+    /// If `into` is longer than the buffer.
     pub(crate) fn read(&self, into: &mut [u8]) {
         assert!(into.len() <= self.bytes, "bytes of a buffer; this is a bug");
-        // SAFETY: the buffer has at least so many bytes, all of them written when it was made; no slice lies in a buffer.
+        // SAFETY: the buffer has at least `into.len()` bytes, all of them written when it was made; no slice lies in a
+        // buffer.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.at.as_ptr(), into.len()) };
     }
 }

@@ -1,7 +1,7 @@
-//! Products in plain loops: they stand in for the GPU's library of products (cuBLASLt), which cannot be emulated.
+//! Products in plain loops. They stand in for the GPU's library of products (cuBLASLt), which cannot be emulated.
 //!
-//! A sum has eight parts, each in the order of the inner index, joined as a tree: it depends on `inner` alone. Operands are
-//! checked against their buffers, so that a wrong size is an error and not memory of another.
+//! A sum has eight parts, each in the order of the inner index, joined as a tree: it depends on `inner` alone. Operands
+//! are checked against their buffers, so a wrong size is an error, not a read from another buffer.
 
 use crate::Buffer;
 use half::bf16;
@@ -10,7 +10,7 @@ use hopeval_cuda::runtime::{Element, Fused, Product};
 /// Parts of a sum.
 const PARTS: usize = 8;
 
-/// Computes a product, or says what is wrong with it.
+/// Computes a product, or returns the fault found.
 pub(crate) fn multiply(product: &Product<'_, Buffer>) -> Result<(), String> {
     let Product { rows, inner, out, first, .. } = *product;
     if rows == 0 || inner == 0 || out == 0 || inner % PARTS != 0 || out % PARTS != 0 {
@@ -37,7 +37,7 @@ pub(crate) fn multiply(product: &Product<'_, Buffer>) -> Result<(), String> {
         }
     }
     let bytes = to_bytes(&results, product.output_element);
-    // A longer buffer is one that a wider product wrote: what it left stays.
+    // A longer buffer was written by a wider product; the numbers beyond this one stay.
     if bytes.len() > product.output.len() {
         return Err(format!("a product of {} bytes into a buffer of {}", bytes.len(), product.output.len()));
     }

@@ -1,4 +1,4 @@
-//! What is built: the kernels' files and the emulator's own, as texts, so that a test may change a copy.
+//! The texts to build: the kernels' files and the emulator's own, so that a test may change a copy.
 
 use hopeval_cuda::kernels::{FAMILIES, HEADERS};
 
@@ -16,21 +16,21 @@ pub struct Source {
 /// All files of kernels, and the headers that they include.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
-    /// By the name that they are included by.
+    /// By include name.
     pub headers: Vec<(String, String)>,
     /// One for each family.
     pub families: Vec<Source>,
 }
 
-/// What `prelude.cuh` includes.
+/// The header included by `prelude.cuh`.
 pub(crate) const EMULATOR_H: &str = include_str!("../cpp/emulator.h");
-/// What that includes.
+/// The header included by `emulator.h`.
 pub(crate) const EMULATED_H: &str = include_str!("../cpp/emulated.h");
-/// What runs the launches.
+/// The code behind the launches.
 pub(crate) const EMULATOR_CPP: &str = include_str!("../cpp/emulator.cpp");
 
 impl Sources {
-    /// Those of the device.
+    /// The device's own kernels.
     pub fn kernels() -> Self {
         let family = |family: &hopeval_cuda::kernels::Family| Source {
             name: family.name.into(),
@@ -45,9 +45,9 @@ impl Sources {
 }
 
 impl Source {
-    /// The C++ file that reads the kernels and makes them callable.
+    /// The C++ file that includes the kernels and exports them.
     ///
-    /// The unnamed namespace keeps a family's functions to itself, as a module of its own does on a GPU.
+    /// The unnamed namespace keeps a family's functions private, as its own module does on a GPU.
     pub(crate) fn unit(&self) -> String {
         let exports = self.kernels.iter().map(|kernel| match self.most_threads(kernel) {
             Some(threads) => format!("EMULATOR_EXPORT_OF({kernel}, ({threads}))\n"),
@@ -55,14 +55,15 @@ impl Source {
         });
         let names = self.kernels.iter().map(|kernel| format!("{kernel} ")).collect::<String>();
         format!(
-            "#include \"emulator.h\"\nnamespace {{\n#include \"{0}.cu\"\n}}\nEMULATOR_FAMILY({0}, {1:#x}u, \" {names}\")\n{2}",
+            "#include \"emulator.h\"\nnamespace {{\n#include \"{0}.cu\"\n}}\n\
+             EMULATOR_FAMILY({0}, {1:#x}u, \" {names}\")\n{2}",
             self.name,
             digest(&self.text),
             exports.collect::<String>()
         )
     }
 
-    /// The expression of `KERNEL(..) kernel(`; none where a macro writes that.
+    /// The expression in `KERNEL(..) kernel(`; `None` if a macro writes it.
     fn most_threads(&self, kernel: &str) -> Option<&str> {
         self.text.split("KERNEL(").skip(1).find_map(|part| {
             let (threads, rest) = part.split_once(')')?;
@@ -72,7 +73,7 @@ impl Source {
     }
 }
 
-/// FNV-1a, as the simulated libraries have it: whether what NVRTC was given is what the kernels were built from.
+/// FNV-1a, as in the simulated libraries: shows whether NVRTC was given the sources of the built kernels.
 fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -1,5 +1,5 @@
-//! Attention at shapes that models have, against the reference: heads that begin at multiples of 16 bytes, which are copied in
-//! another way than the conformance suite's, sequences of several tiles, heads of all sizes that kernels are made for.
+//! Attention at the shapes of real models, against the reference: heads at multiples of 16 bytes (copied in another way
+//! than the conformance suite's), sequences of several tiles, heads of all sizes with a kernel.
 
 use half::bf16;
 use hopeval_cuda::{Cuda, Matrix, Tensor};
@@ -11,7 +11,7 @@ use hopeval_device::{
 
 type OnDevice = Cuda<Emulator>;
 
-/// Numbers that bf16 has, between -1.7 and 1.7.
+/// bf16 numbers between -1.7 and 1.7.
 fn numbers(seed: &mut u64, count: usize) -> Vec<f32> {
     let mut next = || {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -47,7 +47,7 @@ struct Heads {
 enum Kind {
     None,
     Relative(Buckets),
-    /// Whether there are keys of positions, and queries.
+    /// True for keys of positions, and for queries of positions.
     Disentangled(Buckets, bool, bool),
 }
 
@@ -118,7 +118,7 @@ fn heads_of_all_sizes_with_all_biases_are_the_references() {
     for ((mask, kind), heads) in cases.into_iter().flat_map(|case| heads.map(|heads| (case, heads))) {
         let largest = difference(&device, mask, kind, heads, &mut seed).unwrap();
         eprintln!("{mask:?}, {kind:?}, {heads:?}: {largest:e}");
-        // Weights are rounded to 8 bits, and so are the results, of up to 1.7.
+        // Weights and results are rounded to 8 bits; results reach 1.7.
         assert!(largest < 1.2e-2, "{mask:?}, {kind:?}, {heads:?}: {largest}");
     }
 }

@@ -1,5 +1,5 @@
-//! The kernels pass the device's conformance suite on the CPU, in both arithmetics and in three orders of threads, which
-//! give the same bits.
+//! The kernels pass the device's conformance suite on the CPU, in both arithmetics and in three orders of threads with
+//! the same bits.
 
 #![expect(clippy::print_stderr, reason = "a log says how far the device was from the reference, and how long it took")]
 

@@ -1,4 +1,4 @@
-//! Log-probabilities of words that cannot be: what the reference, which divides by their sum, has no number for.
+//! Log-probabilities of impossible words, for which the reference has no number because it divides by their sum.
 
 use hopeval_cuda::Cuda;
 use hopeval_cuda_emulator::{Emulator, Options};
@@ -6,8 +6,8 @@ use hopeval_device::conformance::Arithmetic;
 use hopeval_device::{Device, HostTensor, Layout};
 
 #[test]
-fn words_that_are_all_impossible_have_no_probability_unless_one_is_unknown() {
-    // Two tiles, and words behind the last that only fill it up.
+fn impossible_words_have_no_probability_unless_one_is_nan() {
+    // Two tiles; the columns behind the last word are padding.
     let (words, inner) = (8195, 8);
     for arithmetic in [Arithmetic::F32, Arithmetic::Bf16] {
         let device = Cuda::new(Emulator::new(Options::new(env!("CARGO_TARGET_TMPDIR"))).unwrap(), arithmetic);

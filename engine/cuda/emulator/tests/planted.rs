@@ -1,10 +1,11 @@
-//! Faults planted in copies of the kernels are found: a barrier that is missing, and an index beside its array.
+//! Faults planted in copies of the kernels are found: a missing barrier, and an index beside its array.
 //!
-//! Every `__syncthreads()`, `__syncwarp()` and wait for copies of the kernels is left out in turn. A fault is found when an operation fails,
-//! differs from the reference, or gives other bits than the kernels as they are, in one of two orders of threads. Indices
-//! are planted in four places: a load and a store, of a buffer and of shared memory; the sanitizer must name the line.
+//! Every `__syncthreads()`, `__syncwarp()` and wait for copies is left out in turn. A fault is found if an operation
+//! fails, differs from the reference, or gives other bits than the unchanged kernels, in one of two orders of threads.
+//! Indices are planted in four places: a load and a store, of a buffer and of shared memory; the sanitizer must name
+//! the line.
 //!
-//! One barrier of `attention.cu` no test protects, since nothing here can miss it: see `UNSEEN`.
+//! Here no test can detect the absence of one barrier of `attention.cu`: see `UNSEEN`.
 
 #![expect(clippy::print_stderr, reason = "a log says how each fault was found, and a test that is skipped says so")]
 
@@ -17,14 +18,14 @@ use hopeval_device::{
 use std::error::Error;
 use std::process::Command;
 
-/// What threads wait for each other with, and for their own copies.
+/// Barriers of threads, and waits for their own copies.
 const BARRIERS: [&str; 3] = ["__syncthreads();", "__syncwarp();", "copy_wait<0>();"];
 
-/// What follows a barrier that cannot be missed here: lanes wait for each other in the products with positions, before they
-/// store. On a GPU those promise nothing of memory.
+/// The text behind a barrier whose absence cannot be detected here: lanes wait for each other in the products with
+/// positions before they store. On a GPU those products promise nothing about memory.
 const UNSEEN: [&str; 1] = ["__syncwarp();\n            }\n            if (o.position_queries != nullptr) {"];
 
-/// Work that a family's kernels are put to.
+/// Work for a family's kernels.
 type Exercise = fn(&Cuda<Emulator>) -> Result<(), String>;
 
 /// An error with its causes.
@@ -75,7 +76,7 @@ fn attention(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// The kernels that the exercise of a family launches; those of attention in part.
+/// The kernels launched by the exercise of a family; those of attention in part.
 fn sources_for(family: &str) -> Sources {
     let launched: &[&str] = match family {
         "log_probs" => &["log_probs", "product", "rows"],
@@ -98,7 +99,7 @@ fn file<'a>(sources: &'a mut Sources, name: &str) -> &'a mut String {
     headers.chain(families).find(|(found, _)| found == name).map(|(_, text)| text).expect("a file of kernels")
 }
 
-/// What the exercise reads of these kernels, or how it fails.
+/// The exercise's result with these kernels, or its failure.
 fn outcome(sources: &Sources, family: &str, order: Order) -> Result<String, String> {
     let options = Options::new(env!("CARGO_TARGET_TMPDIR")).order(order);
     let arithmetic = if family == "attention" { Arithmetic::Bf16 } else { Arithmetic::F32 };
@@ -110,7 +111,7 @@ fn outcome(sources: &Sources, family: &str, order: Order) -> Result<String, Stri
     Ok(device.runtime().digest())
 }
 
-/// Which mutant this process is to run, and what the kernels as they are gave.
+/// The mutant for this process, and the result of the unchanged kernels.
 fn planted() -> Option<(usize, String)> {
     let which = std::env::var("PLANTED").ok()?;
     Some((which.parse().expect("a number"), std::env::var("EXPECTED").unwrap_or_default()))
@@ -127,8 +128,8 @@ fn find(mutant: &Sources, family: &str, expected: &str) {
     }
 }
 
-/// Leaves out the barriers of one file, each in turn, where one family includes it. Mutants run in processes of their own:
-/// without a barrier a number may be read as an index that leads anywhere.
+/// Leaves out the barriers of one file, each in turn, as included by one family. Mutants run in processes of their own:
+/// without a barrier a number may be read as an index to anywhere.
 fn every_barrier_counts(test: &str, name: &str, family: &str) {
     let sources = sources_for(family);
     let text = file(&mut sources.clone(), name).clone();
@@ -149,7 +150,7 @@ fn every_barrier_counts(test: &str, name: &str, family: &str) {
         let ran = again.env("RUST_BACKTRACE", "0").output().expect("this test again");
         let report = String::from_utf8_lossy(&ran.stderr);
         let how = report.lines().find(|line| line.contains("cending: ")).map(String::from);
-        // No code: a signal ended it.
+        // There is no exit code: a signal ended it.
         let how = how.or_else(|| ran.status.code().is_none().then(|| ran.status.to_string()));
         assert!(how.is_some() != ran.status.success(), "{fault}: {}\n{report}", ran.status);
         match how {
@@ -188,11 +189,11 @@ fn every_file_with_a_barrier_is_tested() {
     assert_eq!(with.map(|(name, _)| name).collect::<Vec<_>>(), ["prelude.cuh", "product.cu", "attention.cu"]);
 }
 
-/// An index made one array too large.
+/// An index changed to one array further.
 struct Index {
     file: &'static str,
     family: &'static str,
-    /// Stands once in the file.
+    /// Occurs once in the file.
     was: &'static str,
     becomes: &'static str,
     report: &'static str,

@@ -1,4 +1,4 @@
-//! The emulator keeps the contract of a runtime, says what is wrong with a kernel, and passes its own test in C++.
+//! The emulator keeps the contract of a runtime, reports the fault of a kernel, and passes its own test in C++.
 
 use hopeval_cuda::kernels::{Family, Kernel};
 use hopeval_cuda::runtime::{Argument, Launch, Runtime};

@@ -1,5 +1,5 @@
-//! The conformance suite with the kernels under address and undefined-behaviour sanitizers: nothing reads or writes beside a
-//! buffer or a shared array, and no address is crooked.
+//! The conformance suite with the kernels under address and undefined-behaviour sanitizers: no access beside a buffer
+//! or a shared array, no misaligned address.
 
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so, and a log says how long it took")]
 
@@ -8,7 +8,7 @@ use hopeval_cuda_emulator::{Emulator, Options, Order, sanitizer};
 use hopeval_device::conformance::{Arithmetic, Operation, check};
 use std::time::Instant;
 
-/// Runs itself again where the sanitizers are not loaded yet.
+/// Runs this test again if the sanitizers are not loaded yet.
 fn conforms(test: &str, arithmetic: Arithmetic) {
     if !sanitizer::is_loaded() {
         let Some(ran) = sanitizer::run_again(test, &[]) else {

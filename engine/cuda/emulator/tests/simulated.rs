@@ -1,4 +1,4 @@
-//! The driver's own tests, over simulated libraries: memory, uploads, launches, products, and a device that is lost.
+//! The driver's own tests over simulated libraries: memory, uploads, launches, products, and a lost device.
 //!
 //! A process finds its libraries when it begins, so this one runs itself again.
 
@@ -12,7 +12,7 @@ use hopeval_cuda_emulator::libraries::Libraries;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the tests of `driver` in a process whose devices work in this way, and what it said.
+/// Runs the tests of `driver` in a process whose devices work in this way, and returns its output.
 fn again(report: &Path, way: [(&str, &str); 2]) -> String {
     let libraries = Libraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -24,8 +24,8 @@ fn again(report: &Path, way: [(&str, &str); 2]) -> String {
     said
 }
 
-/// What is not waited for is not there yet; what changes after its copy was asked for is copied as it was. Products are as right
-/// where the library has no algorithm of the better sort.
+/// Results are absent until someone waits for them; bytes are copied as they were when the copy was requested. Products
+/// are equally right if the library has no algorithm of the better kind.
 #[test]
 fn the_driver_keeps_its_promises_over_simulated_libraries() {
     for (at_once, poor) in [("0", "0"), ("1", "0"), ("0", "1")] {
@@ -37,7 +37,7 @@ fn the_driver_keeps_its_promises_over_simulated_libraries() {
         assert!(said.contains("Simulated CUDA device (cuda:0)"), "{said}");
         let report = std::fs::read_to_string(&report).unwrap();
         println!("{report}");
-        // The process whose device was lost gives nothing back, and the other everything.
+        // The process with the lost device frees nothing, the other one everything.
         let (lost, whole): (Vec<&str>, Vec<&str>) = report.lines().partition(|line| line.contains("\"contexts\":1"));
         assert_eq!((lost.len(), whole.len()), (1, 1), "{report}");
         let left = whole[0].split_once("\"left\":").unwrap().1;

@@ -6,9 +6,9 @@
 //!   spans       (0, 70)  (0, 9) (70, 2)  ..     keys   0 1 2 .. 69 | 0 .. 8 70 71 | ..
 //! ```
 //!
-//! A tile is at most 64 rows of a sequence. Sequences that attend to the same keys share a list, and where positions do not
-//! matter (cross-attention) those that follow each other share tiles. All layers of a forward pass ask for the same plan:
-//! the last few are kept, and compared by content, so that nothing can be stale.
+//! A tile is at most 64 rows of a sequence. Sequences that attend to the same keys share a list; if positions do not
+//! matter (cross-attention), neighbouring ones also share tiles. All layers of a forward pass ask for the same plan.
+//! The last few plans are kept and compared by content, so nothing can be stale.
 
 use crate::runtime::Runtime;
 use hopeval_device::{Buckets, DeviceError, Packing};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Query rows of a tile.
 pub(super) const SIDE: usize = 64;
 
-/// Plans, and lists of places, that are kept: those of the batch at work, and a few more.
+/// Plans, and lists of places, kept in memory: the current batch's, and a few more.
 const KEPT: usize = 8;
 
 /// A packing on the device.
@@ -30,7 +30,7 @@ pub(crate) struct Plan<B> {
     pub(super) tiles: B,
     /// Rows of keys.
     pub(super) keys: B,
-    /// Of any sequence.
+    /// The most keys of any sequence.
     pub(super) most_keys: usize,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Plans<B> {
     places: Mutex<VecDeque<Places<B>>>,
 }
 
-/// A plan, and what it is made of.
+/// A plan with its inputs.
 #[derive(Debug)]
 struct Kept<B> {
     packing: Packing,
@@ -64,7 +64,7 @@ impl<B> Default for Plans<B> {
 }
 
 impl<B> Plans<B> {
-    /// The plan of a packing; `by_position` says whether it matters where in its sequence a query stands.
+    /// The plan of a packing; `by_position` is true if the result depends on a query's position in its sequence.
     pub(super) fn of_packing<R: Runtime<Buffer = B>>(
         &self,
         runtime: &R,
@@ -89,7 +89,7 @@ impl<B> Plans<B> {
         Ok(plan)
     }
 
-    /// Rows of relative positions by distance, and the largest distance, which is enough for sequences of `keys` keys.
+    /// Rows of relative positions by distance, and the largest distance, at least `keys`.
     pub(super) fn places<R: Runtime<Buffer = B>>(
         &self,
         runtime: &R,
@@ -101,7 +101,7 @@ impl<B> Plans<B> {
         if let Some(found) = found.and_then(|at| kept.remove(at)) {
             kept.push_front(found);
         } else {
-            // Few lengths, so that the list is not made anew whenever a batch is a little longer.
+            // Rounds up to a few lengths: a slightly longer batch does not need a new list.
             let reach = keys.next_power_of_two().max(512);
             let rows = Arc::new(send(runtime, &places(buckets, reach))?);
             kept.truncate(KEPT - 1);
@@ -111,7 +111,7 @@ impl<B> Plans<B> {
     }
 }
 
-/// The row of a relative position for the distances `-reach ..= reach`.
+/// The row of relative positions for each distance in `-reach ..= reach`.
 fn places(buckets: Buckets, reach: usize) -> Vec<u32> {
     let before = (1..=reach).rev().map(|distance| buckets.row(0, distance));
     let behind = (0..=reach).map(|distance| buckets.row(distance, 0));
@@ -125,7 +125,7 @@ fn send<R: Runtime>(runtime: &R, numbers: &[u32]) -> Result<R::Buffer, DeviceErr
 /// The lists of a packing.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tiles {
-    /// First query row, query rows, position of the first, first of its keys in `keys`, how many keys.
+    /// First query row, query rows, position of the first one, start of its keys in `keys`, number of keys.
     tiles: Vec<[u32; 5]>,
     keys: Vec<u32>,
     most_keys: usize,
@@ -139,7 +139,7 @@ impl Tiles {
         while let Some(sequence) = sequences.next() {
             let spans = packing.keys(sequence);
             let mut rows = packing.queries(sequence);
-            // Rows of sequences without any lie between those of others: rows that follow each other are always neighbours.
+            // Sequences without rows may lie in between; the rows of consecutive others are always neighbours.
             while let Some(next) = sequences.next_if(|next| !by_position && packing.keys(*next) == spans) {
                 rows.end = packing.queries(next).end;
             }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_keys_are_listed_once_and_share_tiles_where_positions_do_not_matter() {
+    fn sequences_over_the_same_keys_share_lists_and_tiles() {
         let mut packing = Packing::new();
         for length in [2, 0, 40, 30] {
             packing.push(length, [(5, 4), (1, 1)]);

@@ -1,12 +1,12 @@
 //! Machine code on disk: a file for each family, architecture, version of the compiler and text of the sources.
 //!
-//! The version is what NVRTC tells of itself, "13.0": a later patch of it finds what an earlier one made. The driver, which
-//! NVRTC looks up as it compiles, is not in the key, either. What is found is what runs, and the digest of the machine code in
-//! the numerics class says so. Who wants it made anew removes the folder.
+//! The version is NVRTC's own report, "13.0": a later patch release finds the code of an earlier one. The driver, which
+//! NVRTC consults during compilation, is not in the key either. The code found is the code run, and the numerics class
+//! contains its digest. To force a new compilation, remove the folder.
 //!
-//! A file is its key, a digest of key and code, and the code; it is written beside its place and renamed. A file that is
-//! torn, damaged, or stands under another's name is compiled anew and replaced. Nothing is ever read that an earlier text of
-//! the sources, other options or another version of the compiler made: they have other keys, and so other names.
+//! A file holds its key, a digest of key and code, and the code; it is written under another name and renamed. A torn
+//! or damaged file, or one under another's name, is compiled anew and replaced. Code from earlier sources, other
+//! options or another version of the compiler is never read: it has another key, and so another name.
 
 use super::{CompileError, Compiler, options};
 use crate::kernels::{FAMILIES, Family, HEADERS};
@@ -22,8 +22,8 @@ const LAYOUT: &[u8] = b"hopeval machine code 1";
 /// Bytes of a key, and of a digest.
 const DIGEST: usize = 32;
 
-/// The machine code of all families, in their order: from `folder` where it is there whole, else compiled, each family in a
-/// thread of its own, and put there.
+/// The machine code of all families, in their order. Each is read from `folder` if it is there whole; the others are
+/// compiled, each in a thread of its own, and stored there.
 ///
 /// # Errors
 /// As [`Compiler::compile`].
@@ -46,7 +46,7 @@ pub fn all(
         let threads = families.map(|((family, place), found)| {
             scope.spawn(move || found.map_or_else(|| make(compiler, family, architecture, place.as_ref()), Ok))
         });
-        // All are begun before one is waited for.
+        // All threads start before the first join.
         let threads = threads.collect::<Vec<_>>();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
     });
@@ -54,8 +54,8 @@ pub fn all(
     all
 }
 
-/// The machine code of a family: from `folder` if it is there whole, else compiled and put there. A folder that cannot be
-/// written is a warning, not an error.
+/// The machine code of a family: from `folder` if it is there whole, else compiled and stored there. An unwritable
+/// folder is a warning, not an error.
 ///
 /// # Errors
 /// As [`Compiler::compile`].
@@ -89,13 +89,13 @@ fn make(
     Ok(cubin)
 }
 
-/// Where a family's machine code is kept.
+/// The place of a family's machine code on disk.
 struct Place {
     path: PathBuf,
     key: blake3::Hash,
 }
 
-/// Of everything that the machine code depends on, each part with its length before it.
+/// The hash of everything that the machine code depends on, each part after its length.
 fn key(family: &Family, architecture: Architecture, compiler: Version) -> blake3::Hash {
     let (target, compiler) = (options(architecture), compiler.to_string());
     let own = [LAYOUT, family.name.as_bytes(), family.text.as_bytes(), compiler.as_bytes()];
@@ -108,7 +108,7 @@ fn key(family: &Family, architecture: Architecture, compiler: Version) -> blake3
     hasher.finalize()
 }
 
-/// Of the key, too, so that a file is whole under its own name only.
+/// Includes the key, so that a file is valid only under its own name.
 fn digest(key: &blake3::Hash, cubin: &[u8]) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(key.as_bytes()).update(cubin);

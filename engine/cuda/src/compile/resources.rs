@@ -1,4 +1,4 @@
-//! Reads what a kernel takes of a multiprocessor out of a compiler's log, and makes the table of it.
+//! Reads a kernel's use of a multiprocessor from a compiler's log, and makes a table of it.
 
 use super::{CompileError, Compiler};
 use crate::attention::dynamic_shared;
@@ -6,28 +6,28 @@ use crate::kernels::{FAMILIES, Family};
 use crate::machine::Architecture;
 use std::fmt::Write as _;
 
-/// What the kernels are proven to compile for.
+/// Architectures that all kernels are tested to compile for.
 pub const ARCHITECTURES: [Architecture; 4] =
     [Architecture::new(8, 0), Architecture::new(8, 9), Architecture::new(9, 0), Architecture::new(10, 0)];
 
-/// What one kernel takes.
+/// The resources of one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// The kernel's name.
     pub kernel: String,
     /// Registers of a thread.
     pub registers: u32,
-    /// Static shared memory of a block, in bytes; what a launch adds the compiler does not know.
+    /// Static shared memory of a block, in bytes; the compiler does not know the dynamic part of a launch.
     pub shared: u32,
-    /// Local memory of a thread that holds arrays and saved registers, in bytes.
+    /// Local memory of a thread for arrays and saved registers, in bytes.
     pub stack: u32,
-    /// Bytes of registers that a thread stores to local memory for want of room.
+    /// Bytes of registers that a thread stores to local memory for lack of room.
     pub spill_stores: u32,
-    /// And loads again.
+    /// Bytes that it loads again.
     pub spill_loads: u32,
 }
 
-/// The kernels of a log that was made with ptxas's `-v`, by name. A line that is none of ptxas's report is passed over.
+/// The kernels of a log made with ptxas's `-v`, by name. Lines outside ptxas's report are skipped.
 ///
 /// ```text
 /// ptxas info    : Compiling entry function 'norm_f32' for 'sm_90'
@@ -57,7 +57,7 @@ pub fn parse(log: &str) -> Vec<Resources> {
     found
 }
 
-/// 0 where the word is not there: ptxas leaves out what there is none of.
+/// The number before `word`; 0 if the word is absent: ptxas leaves out zero counts.
 fn number_before(line: &str, word: &str) -> u32 {
     let before = line.split_once(word).map_or("", |(before, _)| before);
     before.rsplit([' ', ',']).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
@@ -87,8 +87,8 @@ pub fn measure(compiler: &Compiler) -> Result<Vec<Measured>, CompileError> {
     FAMILIES.iter().map(measure).collect()
 }
 
-/// The table of `ops/bench/gpu/registers.md`: for each kernel the dynamic shared memory that its launches ask for, and for each
-/// architecture registers / static shared memory / bytes spilled, both ways.
+/// The table of `ops/bench/gpu/registers.md`: for each kernel the dynamic shared memory of its launches, and for each
+/// architecture registers / static shared memory / spilled bytes, both ways.
 pub fn table(measured: &[Measured]) -> String {
     let mut table = String::from("| family | kernel | dynamic shared |");
     for architecture in ARCHITECTURES {

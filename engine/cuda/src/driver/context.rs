@@ -1,12 +1,13 @@
-//! A device's primary context with one stream and one pool of memory, and what became of it.
+//! A device's primary context with one stream and one pool of memory, and its failures.
 //!
-//! | the driver says | and that is |
+//! | the driver reports | the result |
 //! | --- | --- |
-//! | there is no memory, also after the pool's was given back | an error of one call: [`DeviceError::OutOfMemory`] |
-//! | the call asks for what it cannot do, and nothing was done | an error of that call, every time: [`DeviceError::Unsupported`] |
+//! | no memory, even after the pool's was given back | an error of one call: [`DeviceError::OutOfMemory`] |
+//! | an unsupported request, and nothing was done | an error of this call, every time: [`DeviceError::Unsupported`] |
 //! | anything else | the context's end: [`DeviceError::Lost`] |
 //!
-//! CUDA keeps an error that ends a context and answers every later call with it, and so does this, without asking.
+//! CUDA keeps an error that ends a context and returns it from every later call. So does this, without asking CUDA
+//! again.
 
 use crate::machine::{Missing, broken, said};
 use cudarc::driver::{DriverError, result as driver, sys};
@@ -15,7 +16,7 @@ use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// A device to work on.
+/// An open device.
 #[derive(Debug)]
 pub(super) struct Context {
     /// "cuda:0".
@@ -24,24 +25,24 @@ pub(super) struct Context {
     context: sys::CUcontext,
     stream: sys::CUstream,
     pool: sys::CUmemoryPool,
-    /// What ended it.
+    /// The reason of its end.
     lost: OnceLock<String>,
 }
 
-// SAFETY: the driver may be called from any thread with the same context, stream and pool; the pointers are never followed
-// here, and what they name lives until `drop`.
+// SAFETY: the driver may be called from any thread with the same context, stream and pool. The pointers are never
+// followed here, and their objects live until `drop`.
 unsafe impl Send for Context {}
-// SAFETY: as above; the driver orders calls that come at the same time.
+// SAFETY: as above; the driver orders simultaneous calls.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Takes hold of a device that [`describe`](crate::machine::describe) found fit.
+    /// Opens a device that [`describe`](crate::machine::describe) found fit.
     pub(super) fn new(ordinal: usize, name: String) -> Result<Arc<Self>, Missing> {
         let device = driver::device::get(ordinal as c_int).map_err(broken("cuDeviceGet"))?;
-        // SAFETY: the device was given by cuDeviceGet; `drop` releases what is retained.
+        // SAFETY: the device was given by cuDeviceGet; `drop` releases the retained context.
         let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken("cuDevicePrimaryCtxRetain"))?;
         let (stream, pool) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // From here on `drop` undoes what was done.
+        // From here on `drop` undoes these steps.
         let mut new = Self { name, device, context, stream, pool, lost: OnceLock::new() };
         // SAFETY: the context was just retained.
         unsafe { driver::ctx::set_current(new.context) }.map_err(broken("cuCtxSetCurrent"))?;
@@ -50,7 +51,7 @@ impl Context {
         // SAFETY: the device was given by cuDeviceGet.
         let pool = unsafe { driver::device::get_default_mem_pool(device) };
         new.pool = pool.map_err(broken("cuDeviceGetDefaultMemPool"))?;
-        // What is freed stays with the pool, for the next batch.
+        // Freed memory stays with the pool, for the next batch.
         let mut threshold = u64::MAX;
         let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: the pool is the device's, and this attribute is a 64-bit number.
@@ -69,10 +70,10 @@ impl Context {
         self.stream
     }
 
-    /// Makes this the calling thread's context: first in every call.
+    /// Makes this the calling thread's context; must come first in every call.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`], at once where it was lost before.
+    /// [`DeviceError::Lost`], immediately if it was lost before.
     pub(super) fn enter(&self) -> Result<(), DeviceError> {
         if let Some(reason) = self.lost.get() {
             return Err(self.lost_error(reason));
@@ -81,7 +82,7 @@ impl Context {
         self.check("cuCtxSetCurrent", unsafe { driver::ctx::set_current(self.context) })
     }
 
-    /// What a call gave.
+    /// Turns a call's result into this crate's errors.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] of an unknown amount, [`DeviceError::Unsupported`], [`DeviceError::Lost`].
@@ -101,8 +102,8 @@ impl Context {
         })
     }
 
-    /// What a call gives that may need memory beside the pool's. Where there is none, the pool's is given back, and the call
-    /// is made once more. The thread has entered.
+    /// Makes a call that may need memory outside the pool. If memory runs out, gives the pool's unused memory back and
+    /// calls once more. The thread has entered.
     ///
     /// # Errors
     /// As [`Context::check`].
@@ -119,7 +120,7 @@ impl Context {
         self.check(call, given)
     }
 
-    /// Waits until all work is done, and gives what the pool holds and nobody uses back to the device.
+    /// Waits until all work is done, and gives the pool's unused memory back to the device.
     ///
     /// # Errors
     /// [`DeviceError::Lost`] when any of the work failed.
@@ -129,12 +130,12 @@ impl Context {
         self.check("cuMemPoolTrimTo", unsafe { driver::mem_pool::trim_to(self.pool, 0) })
     }
 
-    /// What the device cannot do, and will not do another time.
+    /// An error for a request that the device never supports.
     pub(super) fn unsupported(&self, what: String) -> DeviceError {
         DeviceError::Unsupported { device: self.name.clone(), what }
     }
 
-    /// Ends it; the first reason is the one that lasts.
+    /// Ends the context; the first reason stays.
     pub(super) fn lose(&self, reason: String) -> DeviceError {
         let reason = self.lost.get_or_init(|| {
             tracing::error!("{} is lost: {reason}", self.name);
@@ -156,13 +157,13 @@ impl Context {
         self.check("cuStreamSynchronize", unsafe { driver::stream::synchronize(self.stream) })
     }
 
-    /// Memory of the pool, in the stream's order. The thread has entered.
+    /// Allocates from the pool, in the stream's order. The thread has entered.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`] when there is none even after all work is done and the pool is given back;
+    /// [`DeviceError::OutOfMemory`] if memory is short even after all work is done and the pool is given back;
     /// [`DeviceError::Lost`].
     pub(super) fn allocate(&self, bytes: usize) -> Result<sys::CUdeviceptr, DeviceError> {
-        // The pool may hold enough, but in pieces.
+        // The pool may have enough bytes, but fragmented.
         // SAFETY: the stream lives until `drop`, and all work is on it.
         let given = self.attempt("cuMemAllocAsync", || unsafe { driver::malloc_async(self.stream, bytes) });
         given.map_err(|error| match error {
@@ -171,19 +172,19 @@ impl Context {
         })
     }
 
-    /// Gives memory back once the work asked for before is done.
+    /// Frees memory after all earlier work on the stream.
     ///
     /// # Safety
-    /// [`Context::allocate`] gave it, and nothing asked for later uses it.
+    /// [`Context::allocate`] gave it, and no later work uses it.
     pub(super) unsafe fn free(&self, address: sys::CUdeviceptr) {
-        // A lost context's memory goes with the process.
+        // A lost context's memory is freed with the process.
         if self.enter().is_ok() {
             // SAFETY: the caller's promise.
             drop(self.check("cuMemFreeAsync", unsafe { driver::free_async(address, self.stream) }));
         }
     }
 
-    /// Memory ran out: of the device, or what of it is not in use by the pool.
+    /// An error for exhausted memory, with the free bytes of the device and the unused bytes of the pool.
     pub(super) fn out_of_memory(&self, wanted: u64) -> DeviceError {
         let free = driver::mem_get_info().map_or(0, |(free, _)| free as u64);
         let held = self.pool_bytes(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
@@ -202,9 +203,9 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // Errors have nobody to go to: the device is lost, or the process is ending.
-        // SAFETY: nothing else holds the context: buffers, modules and products each hold an `Arc` of this. The stream is
-        // null or was made here, and its work is done before it is destroyed; the context was retained once.
+        // Errors cannot be reported here: the device is lost, or the process is ending.
+        // SAFETY: nothing else holds the context: buffers, modules and products each hold an `Arc` of this. The stream
+        // is null or was made here, and its work is done before it is destroyed; the context was retained once.
         let _ = unsafe {
             driver::ctx::set_current(self.context)
                 .and_then(|()| if self.stream.is_null() { Ok(()) } else { close(self.stream) })

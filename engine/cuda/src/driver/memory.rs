@@ -22,28 +22,28 @@ impl Buffer {
         Ok(Self { context: Arc::clone(context), address, bytes })
     }
 
-    /// Where it lies.
+    /// Its address on the device.
     pub(super) fn address(&self) -> sys::CUdeviceptr {
         self.address
     }
 
-    /// How long it is.
+    /// Its length.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Its first bytes, once the work asked for before is done.
+    /// Reads its first bytes after all earlier work.
     ///
     /// # Panics
-    /// If it is shorter.
+    /// If `into` is longer than the buffer.
     pub(super) fn read(&self, into: &mut [u8]) -> Result<(), DeviceError> {
         assert!(into.len() <= self.bytes, "{} bytes of {}; this is a bug", into.len(), self.bytes);
         self.context.enter()?;
         if into.is_empty() {
             return self.context.synchronize();
         }
-        // SAFETY: the buffer has as many bytes, and `into` is borrowed until the copy is done: the next call waits for it,
-        // also when the copy could not be asked for.
+        // SAFETY: the buffer has at least `into.len()` bytes, and `into` is borrowed until the copy is done: the next
+        // call waits for it, even if the copy was refused.
         let copied = unsafe { driver::memcpy_dtoh_async(into, self.address, self.context.stream()) };
         let done = self.context.synchronize();
         self.context.check("cuMemcpyDtoHAsync", copied).and(done)
@@ -53,7 +53,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: the context gave it in `new`, and who could ask for work on it borrowed it.
+            // SAFETY: the context gave it in `new`, and all work on it borrowed it.
             unsafe { self.context.free(self.address) };
         }
     }

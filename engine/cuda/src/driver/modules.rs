@@ -1,7 +1,7 @@
 //! Kernels: the modules of all families, loaded when the device is opened, and launches.
 //!
-//! The driver tells how long each parameter of a kernel is, so that a launch with others is a bug found here, not memory read
-//! that nobody meant.
+//! The driver reports the length of each parameter of a kernel. A launch with wrong arguments is therefore a bug found
+//! here, not a read of unrelated memory.
 
 use super::context::Context;
 use super::memory::Buffer;
@@ -13,10 +13,10 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most parameters that a kernel has here.
+/// The most parameters of any kernel here.
 const PARAMETERS: usize = 48;
 
-/// Bytes of shared memory that a block may have, static and dynamic, without the kernel being allowed more.
+/// Bytes of shared memory of a block, static and dynamic, within the default limit of a kernel.
 const SHARED: u32 = 48 << 10;
 
 /// The kernels of a device.
@@ -34,26 +34,27 @@ struct Module {
     functions: HashMap<&'static str, Function>,
 }
 
-// SAFETY: modules and functions may be used by any thread with the context; the pointers are never followed here.
+// SAFETY: any thread with the context may use modules and functions; the pointers are never followed here.
 unsafe impl Send for Module {}
-// SAFETY: as above, also by several at the same time.
+// SAFETY: as above, also by several threads at the same time.
 unsafe impl Sync for Module {}
 
 /// A kernel of a loaded module.
 #[derive(Debug)]
 struct Function {
     handle: sys::CUfunction,
-    /// Bytes of each.
+    /// Bytes of each parameter.
     parameters: Vec<usize>,
-    /// Dynamic shared memory that a launch may ask for so far.
+    /// The largest dynamic shared memory allowed so far.
     shared: Mutex<u32>,
 }
 
 impl Modules {
-    /// Loads the machine code of all families, which is in their order.
+    /// Loads the machine code of all families, given in their order.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`]; [`DeviceError::Unsupported`] and [`DeviceError::Lost`] where it is none for this device.
+    /// [`DeviceError::OutOfMemory`]; [`DeviceError::Unsupported`] and [`DeviceError::Lost`] if the code does not fit
+    /// this device.
     pub(super) fn new(context: Arc<Context>, cubins: &[Vec<u8>]) -> Result<Self, DeviceError> {
         context.enter()?;
         let mut all = Self { context, modules: Vec::with_capacity(FAMILIES.len()) };
@@ -63,17 +64,17 @@ impl Modules {
             let handle = all.context.attempt(format_args!("cuModuleLoadData of {}.cu", family.name), load)?;
             let mut module = Module { family, handle, functions: HashMap::new() };
             let found = module.find(&all.context);
-            // Before it is asked whether an error came: `drop` unloads what is here.
+            // Stored before any error is checked, so `drop` unloads it.
             all.modules.push(module);
             found?;
         }
         Ok(all)
     }
 
-    /// Asks for the work of a kernel.
+    /// Enqueues a launch of a kernel.
     ///
     /// # Panics
-    /// If the arguments are not those of the kernel's parameter list.
+    /// If the arguments do not match the kernel's parameter list.
     pub(super) fn launch(&self, launch: Launch, arguments: &[Argument<'_, Buffer>]) -> Result<(), DeviceError> {
         self.context.enter()?;
         let function = self.function(launch)?;
@@ -91,9 +92,9 @@ impl Modules {
         }
         let mut pointers: [*mut c_void; PARAMETERS] = values.each_mut().map(|value| (value as *mut u64).cast());
         let (grid, block) = ((launch.grid.0, launch.grid.1, 1), (launch.threads, 1, 1));
-        // SAFETY: the function is of a module that is loaded until `drop`; each parameter of it has a value as long as it is
-        // (checked above; numbers are little-endian, so a short one lies at the beginning), and the values live until the
-        // call has read them. What the kernel does with the addresses is its contract with the caller.
+        // SAFETY: the function's module stays loaded until `drop`. Each of its parameters has a value of its length
+        // (checked above; numbers are little-endian, so a short one lies at the beginning), and the values live until
+        // the call has read them. The kernel's use of the addresses is its contract with the caller.
         let attempt = || unsafe {
             let stream = self.context.stream();
             driver::launch_kernel(function.handle, grid, block, launch.shared, stream, &mut pointers)
@@ -103,7 +104,7 @@ impl Modules {
         self.context.attempt(call, attempt)
     }
 
-    /// The function of a kernel, allowed as much shared memory as this launch asks for.
+    /// The function of a kernel, with this launch's shared memory allowed.
     fn function(&self, Launch { kernel, shared, .. }: Launch) -> Result<&Function, DeviceError> {
         let module = self.modules.iter().find(|module| module.family.name == kernel.family.name);
         let Some(function) = module.and_then(|module| module.functions.get(kernel.name)) else {
@@ -113,7 +114,7 @@ impl Modules {
         if shared > *allowed {
             let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let call = format_args!("cuFuncSetAttribute: {shared} bytes of shared memory for {}", kernel.name);
-            // SAFETY: the function is of a module that is loaded.
+            // SAFETY: the function's module is loaded.
             let set =
                 || unsafe { driver::function::set_function_attribute(function.handle, attribute, shared as c_int) };
             self.context.attempt(call, set)?;
@@ -151,7 +152,7 @@ fn symbol(name: &str) -> CString {
     CString::new(name).expect("a kernel's name has no NUL; this is a bug")
 }
 
-/// Bytes of each parameter; past the last, the driver calls the index invalid.
+/// Bytes of each parameter; the driver rejects the index after the last one as invalid.
 fn parameters(context: &Context, function: sys::CUfunction, name: &str) -> Result<Vec<usize>, DeviceError> {
     let mut lengths = Vec::new();
     loop {

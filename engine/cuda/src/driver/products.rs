@@ -1,16 +1,16 @@
 //! Products of matrices by cuBLASLt, with one algorithm for each shape of weights.
 //!
 //! # Batch invariance
-//! An algorithm is chosen once for inner and outer length, elements and epilogue, at [`NOMINAL_ROWS`], and serves every number
-//! of rows: its tile fixes the order in which a row's products are summed. Whatever cuts the sum into parts that are added
-//! up later (split-K, reduction schemes) is refused, as it could depend on how full the device is. Parts must lie somewhere
-//! until they are added up, so an algorithm that needs no memory of its own is taken before any that does, whatever either
-//! says of itself. The choice depends on the device and on cuBLASLt's version, which are part of
-//! [`Runtime::numerics`](crate::runtime::Runtime::numerics).
+//! An algorithm is chosen once for inner and outer length, elements and epilogue, at [`NOMINAL_ROWS`], and serves every
+//! number of rows: its tile fixes the summation order of a row's products. Algorithms that cut the sum into parts and
+//! add them later (split-K, reduction schemes) are refused, because the result could depend on the load of the device.
+//! Such parts must be stored until they are added, so an algorithm without memory of its own is preferred to one with
+//! memory, whatever either reports about itself. The choice depends on the device and on cuBLASLt's version, which are
+//! part of [`Runtime::numerics`](crate::runtime::Runtime::numerics).
 //!
-//! cuBLASLt is column-major: a row-major matrix is its transpose there. What is asked for is `outᵀ [n, rows] = w [n, k] · xᵀ
-//! [k, rows]`: A is `w`, which it sees as `[k, n]` and transposes, B is `x`, seen as `[k, rows]`, and D is seen as `[n, rows]`.
-//! So rows are columns there, and all leading dimensions are the weights'.
+//! cuBLASLt is column-major: a row-major matrix is its transpose there. The request is `outᵀ [n, rows] = w [n, k] · xᵀ
+//! [k, rows]`. A is `w`, seen as `[k, n]` and transposed; B is `x`, seen as `[k, rows]`; D is seen as `[n, rows]`. So
+//! rows are columns there, and all leading dimensions are the weights'.
 
 use super::context::Context;
 use super::memory::Buffer;
@@ -25,25 +25,25 @@ use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of memory that an algorithm may use beside the operands, where none does without.
+/// Bytes of memory beside the operands for an algorithm that needs some, if there is no other.
 const WORKSPACE: usize = 32 << 20;
 
-/// Rows that an algorithm is chosen for: those of a full batch of sequences.
+/// The number of rows for choosing an algorithm: a full batch of sequences.
 const NOMINAL_ROWS: u64 = 4096;
 
-/// Rows that an algorithm must serve as well, with its tiles full, partly full, and nearly empty.
+/// Other numbers of rows that an algorithm must serve, with its tiles full, partly full, and nearly empty.
 const OTHER_ROWS: [u64; 5] = [1, 7, 64, 1000, 1 << 16];
 
-/// Numbers the rules by which algorithms are chosen: others may give other bits.
+/// The version of the rules for choosing algorithms: other rules may give other bits.
 pub(super) const RULES: u32 = 2;
 
-/// How many algorithms are asked for, the fastest first.
+/// The number of requested algorithms, the fastest first.
 const CANDIDATES: usize = 64;
 
-/// The first byte of a weight's row that a product begins at: rows are multiples of 8 numbers.
+/// Alignment in bytes of a product's first weight: rows are multiples of 8 numbers.
 const ALIGNMENT: u32 = 16;
 
-/// What an algorithm is chosen for.
+/// The properties that decide an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
     inner: usize,
@@ -65,7 +65,7 @@ pub(super) struct Products {
 }
 
 impl Products {
-    /// Takes the workspace. The library was found, and is of this version.
+    /// Allocates the workspace. The library was found, and has this version.
     pub(super) fn new(context: Arc<Context>, version: Version) -> Result<Self, DeviceError> {
         context.enter()?;
         let handle = attempt(&context, "cublasLtCreate", lt::create_handle)?;
@@ -74,11 +74,11 @@ impl Products {
         Ok(Self { context, handle, version, workspace, plans: Mutex::default() })
     }
 
-    /// Asks for a product.
+    /// Enqueues a product.
     ///
     /// # Panics
-    /// If a buffer is shorter than its matrix, or lengths are none that [`Runtime::product`](crate::runtime::Runtime::product)
-    /// allows.
+    /// If a buffer is shorter than its matrix, or [`Runtime::product`](crate::runtime::Runtime::product) does not allow
+    /// a length.
     pub(super) fn multiply(&self, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
         assert_fits(product);
         self.context.enter()?;
@@ -91,7 +91,7 @@ impl Products {
             bias: product.bias.is_some(),
             residual: product.residual.is_some(),
         };
-        // Held until the product is asked for: a plan's descriptors are set for it.
+        // Held until the product is enqueued: a plan's descriptors are set for it.
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = match plans.entry(shape) {
             Entry::Occupied(known) => known.into_mut(),
@@ -105,7 +105,7 @@ impl Products {
         attempt(&self.context, "a descriptor of cuBLASLt", set)?;
         let weight = product.weight.address() + (product.first * product.inner * product.element.size()) as u64;
         let (scale, share) = (product.scale, if product.residual.is_some() { 1.0_f32 } else { 0.0 });
-        // What is added: the residual where it lies, or what was copied to the output, or nothing.
+        // The summand: the residual in place, a copy of it in the output, or nothing.
         let (added, copied) = match product.residual {
             Some(residual) if plan.choice.is_apart => (residual, None),
             residual => (product.output, residual),
@@ -113,14 +113,14 @@ impl Products {
         let output = product.output.address() as *mut c_void;
         let pointer = |address: u64| address as *const c_void;
         let workspace = if plan.choice.workspace == 0 { 0 } else { self.workspace.address() };
-        // SAFETY: the descriptors were made with the plan and set for this product; every matrix lies within its buffer
-        // (`assert_fits`), and buffers are freed in the stream's order. The factors are read before the call returns. Made
-        // again after it failed, it writes the same, for no output is an operand, or is made one anew.
+        // SAFETY: the descriptors were made with the plan and set for this product. Every matrix lies within its buffer
+        // (`assert_fits`), and buffers are freed in the stream's order. The factors are read before the call returns. A
+        // second call after a failure writes the same: the output is not an operand, or becomes one anew.
         let given = || unsafe {
             if let Some(residual) = copied {
                 let bytes = product.rows * product.out * product.output_element.size();
                 let (to, from) = (product.output.address(), residual.address());
-                // Waiting says what became of a device that cannot even copy.
+                // The wait reports the state of a device that cannot even copy.
                 driver::memcpy_dtod_async(to, from, bytes, self.context.stream())
                     .map_err(|_| CublasError(sys::cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED))?;
             }
@@ -146,8 +146,8 @@ impl Products {
         attempt(&self.context, format_args!("cublasLtMatmul of {} rows, {:?}", product.rows, plan.shape), given)
     }
 
-    /// Makes the descriptors of a shape and chooses its algorithm. `product` gives the bias's address, which the choice asks
-    /// for: where it lies does not matter, since every bias begins a buffer and so is aligned alike.
+    /// Makes the descriptors of a shape and chooses its algorithm. `product` gives the bias's address for the choice.
+    /// The place does not matter: every bias begins a buffer, so all are aligned alike.
     fn plan(&self, shape: Shape, product: &Product<'_, Buffer>) -> Result<Plan, DeviceError> {
         let make = || Plan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
         let mut plan = attempt(&self.context, "a descriptor of cuBLASLt", make)?;
@@ -155,7 +155,7 @@ impl Products {
         for workspace in [0, WORKSPACE] {
             let call = format_args!("cublasLtMatmulAlgoGetHeuristic of {shape:?}");
             let mut candidates = attempt(&self.context, call, || self.candidates(&plan, workspace))?;
-            // The fastest first, as cuBLASLt thinks; but those that must be given a copy of the residual last.
+            // The fastest first, by cuBLASLt's estimate; algorithms that need a copy of the residual last.
             if shape.residual {
                 candidates.sort_by_key(|algorithm| !writes_apart(algorithm));
             }
@@ -175,19 +175,20 @@ impl Products {
             }
         }
         Err(self.context.unsupported(format!(
-            "no algorithm of cuBLASLt {} multiplies {shape:?} whole, for every number of rows; {refused} were offered and refused",
+            "no algorithm of cuBLASLt {} multiplies {shape:?} whole, for every number of rows; \
+             {refused} were offered and refused",
             self.version
         )))
     }
 
-    /// The algorithms for [`NOMINAL_ROWS`] with at most so many bytes of workspace, the fastest first, as cuBLASLt thinks;
+    /// The algorithms for [`NOMINAL_ROWS`] with at most `workspace` bytes, the fastest first by cuBLASLt's estimate;
     /// empty if it knows none.
     fn candidates(&self, plan: &Plan, workspace: usize) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
         plan.set_rows(NOMINAL_ROWS)?;
         let preference = preference(workspace)?;
         let mut found = vec![nothing_found(); CANDIDATES];
         let mut count: c_int = 0;
-        // SAFETY: handle, descriptors and preference are whole; the call writes at most as many results as there is room for.
+        // SAFETY: handle, descriptors and preference are whole; the call writes at most `CANDIDATES` results.
         let status = unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 self.handle.0,
@@ -211,7 +212,7 @@ impl Products {
         Ok(found.into_iter().map(|result| result.algo).collect())
     }
 
-    /// Why an algorithm cannot be taken: it does not sum whole rows, or does not serve every number of them.
+    /// The reason to refuse an algorithm: it does not sum whole rows, or does not serve every number of them.
     fn refusal(&self, plan: &Plan, algorithm: &sys::cublasLtMatmulAlgo_t, workspace: usize) -> Option<String> {
         use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
         let parts = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
@@ -259,7 +260,8 @@ impl Products {
 
 impl Drop for Products {
     fn drop(&mut self) {
-        // The handle's own memory is the context's, which its end must find in place and idle. A lost one has none.
+        // The handle's own memory is the context's; `cublasLtDestroy` must find it in place and idle. A lost context
+        // has no such memory.
         drop(self.context.enter().and_then(|()| self.context.synchronize()));
     }
 }
@@ -270,7 +272,7 @@ impl fmt::Debug for Products {
     }
 }
 
-/// A shape's descriptors and algorithm. The descriptors are set anew for each product; who uses them holds the lock.
+/// A shape's descriptors and algorithm. The descriptors are set anew for each product, under the lock.
 struct Plan {
     shape: Shape,
     operation: Operation,
@@ -283,12 +285,12 @@ struct Plan {
     choice: Choice,
 }
 
-/// An algorithm, and what it is given.
+/// An algorithm with its settings.
 struct Choice {
     algorithm: sys::cublasLtMatmulAlgo_t,
     /// Bytes.
     workspace: usize,
-    /// It adds a residual that is not its output; else the residual is copied there first.
+    /// True if it adds a residual outside its output; else the residual is copied to the output first.
     is_apart: bool,
 }
 
@@ -299,11 +301,11 @@ impl fmt::Display for Choice {
     }
 }
 
-// SAFETY: descriptors are this struct's alone, plain memory of the host that any thread may use, one at a time.
+// SAFETY: only this struct owns the descriptors; they are plain host memory, usable by any thread, one at a time.
 unsafe impl Send for Plan {}
 
 impl Plan {
-    /// With no algorithm chosen yet, and for no rows.
+    /// A plan without an algorithm or rows yet.
     fn new(shape: Shape) -> Result<Self, CublasError> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let (inner, out) = (shape.inner as u64, shape.out as u64);
@@ -360,11 +362,12 @@ fn assert_fits(product: &Product<'_, Buffer>) {
     assert!(product.bias.is_none_or(|buffer| fits(buffer, out, written)), "the bias; this is a bug");
 }
 
-/// What a call of cuBLASLt gives. Where it fails for want of something, all work is waited for, the pool's memory is given
-/// back, and the call is made once more: cuBLASLt does not always say that it was memory. Of a lost device, waiting says why.
+/// Makes a call of cuBLASLt. If it fails for lack of a resource, waits for all work, gives the pool's memory back, and
+/// calls once more: cuBLASLt does not always report that memory was short. If the device is lost, the wait returns the
+/// reason.
 ///
 /// # Errors
-/// As the driver's: memory that ran out, what the library cannot do, or the context's end.
+/// As the driver's: exhausted memory, an unsupported request, or the context's end.
 fn attempt<T>(
     context: &Context,
     call: impl fmt::Display,
@@ -385,7 +388,7 @@ fn attempt<T>(
     })
 }
 
-/// Whether cuBLASLt will not do what it was asked for, and has begun nothing.
+/// True if cuBLASLt refuses the request and has begun nothing.
 fn is_refusal(error: &CublasError) -> bool {
     use sys::cublasStatus_t as Status;
     matches!(
@@ -404,7 +407,7 @@ fn data_type(element: Element) -> sys::cudaDataType_t {
     }
 }
 
-/// A bias is of the output's element, which is what cuBLASLt takes it for.
+/// cuBLASLt assumes that a bias has the output's element, as it does here.
 fn epilogue(fused: Fused, bias: bool) -> sys::cublasLtEpilogue_t {
     use sys::cublasLtEpilogue_t as Epilogue;
     match (fused, bias) {
@@ -417,7 +420,7 @@ fn epilogue(fused: Fused, bias: bool) -> sys::cublasLtEpilogue_t {
     }
 }
 
-/// Of all algorithms: no reduction beside the one of a tile, bytes of workspace, and where weights may begin.
+/// Limits for all algorithms: no reduction beyond that of a tile, bytes of workspace, alignment of weights.
 fn preference(workspace: usize) -> Result<Preference, CublasError> {
     use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
     let preference = Preference(lt::create_matmul_pref()?);
@@ -428,7 +431,7 @@ fn preference(workspace: usize) -> Result<Preference, CublasError> {
     Ok(preference)
 }
 
-/// Room for a result; its state is not success.
+/// Room for a result, in a state other than success.
 fn nothing_found() -> sys::cublasLtMatmulHeuristicResult_t {
     sys::cublasLtMatmulHeuristicResult_t {
         algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
@@ -439,13 +442,13 @@ fn nothing_found() -> sys::cublasLtMatmulHeuristicResult_t {
     }
 }
 
-/// What an algorithm is set to.
+/// A setting of an algorithm.
 fn setting(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: sys::cublasLtMatmulAlgoConfigAttributes_t) -> Option<i32> {
     use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
-    // The shape of a cluster is a number of 16 bits, which are the lower ones of `value`; the others asked for here have 32.
+    // The shape of a cluster has 16 bits, the lower ones of `value`; the other attributes here have 32.
     let size = if attribute == Setting::CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID { 2 } else { 4 };
     let (mut value, mut written) = (0_i32, 0);
-    // SAFETY: the algorithm is one that cuBLASLt gave; the call writes at most the bytes it is told of, and how many.
+    // SAFETY: cuBLASLt gave the algorithm; the call writes at most `size` bytes, and their number.
     let status = unsafe {
         let place = (&raw mut value).cast();
         sys::cublasLtMatmulAlgoConfigGetAttribute(algorithm, attribute, place, size, &raw mut written)
@@ -453,7 +456,7 @@ fn setting(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: sys::cublasLtMatmul
     status.result().ok().map(|()| value)
 }
 
-/// Whether an algorithm can add a matrix that is not its output.
+/// True if an algorithm can add a matrix other than its output.
 fn writes_apart(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
     let (mut value, mut written) = (0_i32, 0);
     let attribute = sys::cublasLtMatmulAlgoCapAttributes_t::CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT;
@@ -465,7 +468,7 @@ fn writes_apart(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
     status.result().is_ok() && value != 0
 }
 
-/// An algorithm for the log: what tells two apart.
+/// An algorithm for the log: its distinguishing settings.
 struct Described<'a>(&'a sys::cublasLtMatmulAlgo_t);
 
 impl fmt::Display for Described<'_> {
@@ -489,8 +492,8 @@ impl fmt::Display for Described<'_> {
 /// The library's handle, destroyed when dropped.
 struct Handle(sys::cublasLtHandle_t);
 
-// SAFETY: cuBLASLt may be called from any thread with the same handle, also at the same time; the pointer is never followed
-// here.
+// SAFETY: cuBLASLt may be called from any thread with the same handle, also at the same time; the pointer is never
+// followed here.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
@@ -502,7 +505,7 @@ impl Drop for Handle {
     }
 }
 
-/// What is computed: transpositions, epilogue, bias. Destroyed when dropped.
+/// The definition of a product: transpositions, epilogue, bias. Destroyed when dropped.
 struct Operation(sys::cublasLtMatmulDesc_t);
 
 impl Operation {
@@ -539,7 +542,7 @@ impl Drop for Layout {
     }
 }
 
-/// What an algorithm must keep to. Destroyed when dropped.
+/// The limits for the choice of an algorithm. Destroyed when dropped.
 struct Preference(sys::cublasLtMatmulPreference_t);
 
 impl Preference {
@@ -562,7 +565,7 @@ mod tests {
     use super::*;
     use crate::machine;
 
-    /// Descriptors are memory of the host: where the library is, they can be made without a device.
+    /// Descriptors are host memory: with the library they can be made without a device.
     #[test]
     fn descriptors_take_what_they_are_set_to() {
         if let Err(missing) = machine::cublaslt_version() {

@@ -1,10 +1,10 @@
-//! Uploads: a list's bytes are on their way when the call returns, and the caller's memory is free again.
+//! Uploads: when the call returns, the bytes are on their way and the caller's memory is free again.
 //!
 //! | bytes | way | waits |
 //! | --- | --- | --- |
 //! | up to [`INLINE`] | the driver takes them along with the command | never |
 //! | up to [`SLOT`] | through pinned memory of ours, one slot after the other | for the copy [`SLOTS`] uploads ago |
-//! | more | the driver's own staging of pageable memory | for all that was asked for: weights are uploaded once |
+//! | more | the driver's own staging of pageable memory | for all earlier work: weights are uploaded once |
 
 use super::context::Context;
 use super::memory::Buffer;
@@ -14,14 +14,14 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the driver is known to copy without waiting for the stream (CUDA C++ Programming Guide, "Concurrent execution between
-/// host and device").
+/// The largest copy that the driver is documented to take without waiting for the stream (CUDA C++ Programming Guide,
+/// "Concurrent execution between host and device").
 const INLINE: usize = 64 << 10;
 
 /// Bytes of a slot.
 const SLOT: usize = 1 << 20;
 
-/// Slots: so many uploads may be on their way.
+/// Number of slots, and so of uploads on their way at once.
 const SLOTS: usize = 8;
 
 /// Pinned memory.
@@ -35,17 +35,17 @@ pub(super) struct Staging {
 struct Slots {
     /// `SLOTS * SLOT` bytes, or null.
     memory: *mut c_void,
-    /// A slot's last copy; null: it had none.
+    /// The event after a slot's last copy; null before the first.
     copied: [sys::CUevent; SLOTS],
-    /// Used next.
+    /// The next slot to use.
     next: usize,
 }
 
-// SAFETY: the memory and the events are this struct's alone, and any thread may use them with the context, one at a time.
+// SAFETY: only this struct owns the memory and the events; any thread with the context may use them, one at a time.
 unsafe impl Send for Slots {}
 
 impl Staging {
-    /// Takes the pinned memory.
+    /// Allocates the pinned memory.
     pub(super) fn new(context: Arc<Context>) -> Result<Self, DeviceError> {
         context.enter()?;
         // SAFETY: the thread has a context; `drop` frees the memory.
@@ -54,7 +54,7 @@ impl Staging {
         Ok(Self { context, slots })
     }
 
-    /// Copies `bytes` to the buffer's beginning, in the stream's order; they may be changed when this returns.
+    /// Copies `bytes` to the buffer's beginning, in the stream's order; the caller may change them after the return.
     ///
     /// # Panics
     /// If the buffer is shorter.
@@ -67,15 +67,15 @@ impl Staging {
             n if n <= SLOT => self.through_a_slot(bytes, to),
             _ => {
                 self.ask(bytes, to)?;
-                // A driver that reads pageable memory where it lies need not have read it all by now.
+                // A driver that reads pageable memory in place may not have read all of it by now.
                 self.context.synchronize()
             }
         }
     }
 
     fn ask(&self, bytes: &[u8], to: &Buffer) -> Result<(), DeviceError> {
-        // SAFETY: the buffer has as many bytes. Up to `INLINE` the driver reads them before this returns; more is waited for by
-        // the caller.
+        // SAFETY: the buffer has at least `bytes.len()` bytes. Up to `INLINE` the driver reads them before this
+        // returns; for more the caller waits.
         let copied = unsafe { driver::memcpy_htod_async(to.address(), bytes, self.context.stream()) };
         self.context.check("cuMemcpyHtoDAsync", copied)
     }
@@ -92,13 +92,15 @@ impl Staging {
             context.check("cuEventSynchronize", unsafe { driver::event::synchronize(slots.copied[slot]) })?;
         }
         slots.next = (slot + 1) % SLOTS;
-        // SAFETY: the slot lies within the memory, no copy from it is on its way, and the lock is held: nobody else has it.
+        // SAFETY: the slot lies within the memory, no copy from it is pending, and the lock is held: there is no other
+        // user.
         let staged = unsafe {
             let slot = slots.memory.cast::<u8>().add(slot * SLOT);
             ptr::copy_nonoverlapping(bytes.as_ptr(), slot, bytes.len());
             std::slice::from_raw_parts(slot, bytes.len())
         };
-        // SAFETY: the buffer has as many bytes; the slot is not touched before the event, recorded next, has come.
+        // SAFETY: the buffer has at least `bytes.len()` bytes; the slot is not touched before the event, recorded next,
+        // has come.
         let copied = unsafe { driver::memcpy_htod_async(to.address(), staged, context.stream()) };
         context.check("cuMemcpyHtoDAsync", copied)?;
         // SAFETY: event and stream are of this context.

@@ -13,12 +13,12 @@ pub(super) struct Heads {
     pub(super) head_dim: usize,
 }
 
-/// Which bias.
+/// The kind of bias.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     None,
     Relative(Buckets),
-    /// With the keys' term, with the queries' term.
+    /// With keys of positions, with queries of positions.
     Disentangled(Buckets, bool, bool),
 }
 
@@ -32,12 +32,12 @@ pub(super) struct Biases<D: Device> {
 
 const T5: Buckets = Buckets::T5 { count: 32, max_distance: 128, bidirectional: true };
 const T5_BACK: Buckets = Buckets::T5 { count: 32, max_distance: 128, bidirectional: false };
-/// So small that short sequences reach all of it.
+/// Small enough that short sequences reach all of it.
 const LOG: Buckets = Buckets::Log { span: 12, max_position: 40 };
 const DEBERTA: Buckets = Buckets::Log { span: 256, max_position: 512 };
 const CLAMPED: Buckets = Buckets::Clamped { span: 9 };
 
-/// Masks and biases that models have, and some that none has.
+/// Masks and biases of real models, and some others.
 pub(super) const KINDS: [(Mask, Kind); 12] = [
     (Mask::Full, Kind::None),
     (Mask::Causal, Kind::None),
@@ -111,8 +111,8 @@ pub(super) fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failu
     for (turn, (mask, kind)) in KINDS.into_iter().enumerate() {
         for (i, packing) in packings(&mut trial.random, matches!((mask, kind), (Mask::Full, Kind::None))) {
             let heads = HEADS[(turn + i) % HEADS.len()];
-            // Every other time as models have it: heads that begin where a device may load many numbers at once. Whether they
-            // do, and how large they are, has nothing to do with each other.
+            // Every other case has the layout of models: heads begin at places that allow a device to load many numbers
+            // at once. This is independent of the size of the heads.
             compare(trial, mask, kind, heads, &packing, (i + turn / 2) % 2)?;
         }
     }
@@ -126,7 +126,7 @@ pub(super) fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failu
     Ok(())
 }
 
-/// Heads of 64 and 128 numbers with each bias that models of them have, over sequences of several tiles, without gaps.
+/// Heads of 64 and 128 numbers with each of their models' biases, over sequences of several tiles, without gaps.
 fn as_models_have_it<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     let packing = Packing::of_lengths([130, 3]);
     for (mask, relative) in [(Mask::Full, T5), (Mask::Causal, T5_BACK)] {
@@ -143,7 +143,7 @@ fn as_models_have_it<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Packings of all uses, numbered. Where positions do not matter, also of more queries than keys.
+/// Packings of all uses, numbered. Where positions do not matter, some have more queries than keys.
 fn packings(random: &mut Random, anywhere: bool) -> Vec<(usize, Packing)> {
     let mut packings = vec![
         Packing::of_lengths([1]),
@@ -160,7 +160,7 @@ fn packings(random: &mut Random, anywhere: bool) -> Vec<(usize, Packing)> {
         tree.push(6, [(0, 20), (20, 9), (start, 6)]);
     }
     packings.push(tree);
-    // Steps of generation: one query, keys in pieces that lie anywhere.
+    // Steps of generation: one query, keys in scattered pieces.
     let mut steps = Packing::new();
     for _ in 0..5 {
         let pieces = (0..1 + random.below(4)).map(|_| (random.below(100) as u32, 1 + random.below(30) as u32));

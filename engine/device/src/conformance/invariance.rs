@@ -1,4 +1,4 @@
-//! The same rows in other company: alone, in another order, cut into other spans. Not a bit may differ.
+//! The same rows in other batches: alone, in another order, cut into other spans. Not a bit may differ.
 
 use super::attention::{Biases, Heads, KINDS, Kind};
 use super::products::{EPILOGUES, LAYERS, Parts};
@@ -27,7 +27,7 @@ pub(super) fn in_other_company<D: Device>(trial: &mut Trial<'_, D>) -> Result<()
     }
 }
 
-/// Rows of activations, in their first company.
+/// Rows of activations, in their first batch.
 struct Company {
     rows: usize,
     columns: usize,
@@ -45,7 +45,7 @@ impl Company {
     }
 }
 
-/// Companies of `rows` rows: single ones, a few, all in another order, all twice.
+/// Selections of `rows` rows: single ones, a few, all in another order, all twice.
 fn companies(random: &mut Random, rows: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![0], vec![rows - 1], vec![random.below(rows)]];
     for size in [2, 5, 6, 7, 13, 16] {
@@ -56,7 +56,8 @@ fn companies(random: &mut Random, rows: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Runs `operation(device, rows, their numbers, which rows)` in all companies; it gives as many numbers for each row.
+/// Runs `operation(device, rows, their numbers, which rows)` on all selections; it returns equally many numbers for
+/// each row.
 fn of_rows<D: Device>(
     trial: &mut Trial<'_, D>,
     case: &str,
@@ -68,7 +69,7 @@ fn of_rows<D: Device>(
     of_companies(trial, case, (rows, columns), &companies, operation)
 }
 
-/// As [`of_rows`], in these companies.
+/// As [`of_rows`], on these selections.
 fn of_companies<D: Device>(
     trial: &mut Trial<'_, D>,
     case: &str,
@@ -144,7 +145,7 @@ fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
             })?;
         }
     }
-    // Every epilogue at one layer, and at the other, which takes longer, those that models have there.
+    // Every epilogue at one layer; at the slower one, only the epilogues of its models.
     for ((into, out), epilogues) in LAYERS.into_iter().zip([&EPILOGUES[4..6], &EPILOGUES[..]]) {
         let weight = trial.matrix(out, into, Layout::OutIn, (3.0 / into as f32).sqrt())?;
         let bias = trial.vector(out, 0.0)?;
@@ -155,7 +156,7 @@ fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The rows of a large batch in smaller ones: a device may multiply another way when there are few.
+/// The rows of a large batch in smaller ones: a device may use another product for few rows.
 fn layer<D: Device>(
     trial: &mut Trial<'_, D>,
     (into, out): (usize, usize),
@@ -225,7 +226,7 @@ fn scatter<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     })
 }
 
-/// The companies that log-probabilities are taken in.
+/// The batches for log-probabilities.
 enum Batches {
     /// [`companies`] of 60 rows.
     Small,
@@ -261,7 +262,7 @@ fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
                 .collect())
         })?;
     }
-    // A temperature gives the same in any grid.
+    // A temperature's result does not depend on the others.
     let weight = trial.matrix(500, 20, Layout::OutIn, 0.5)?;
     let x = trial.tensor(7, 20)?;
     let device = trial.device;
@@ -310,7 +311,7 @@ impl<D: Device> Batch<'_, D> {
         self.heads.heads * self.heads.head_dim
     }
 
-    /// Attention of queries in rows `queries`, over keys that lie in rows `keys`.
+    /// Attention of queries in rows `queries`, over keys in rows `keys`.
     fn attend(
         &self,
         trial: &Trial<'_, D>,
@@ -403,7 +404,7 @@ fn sequences_in_other_batches<D: Device>(
     Ok(())
 }
 
-/// Keys lie anywhere, in pieces.
+/// Keys in scattered pieces.
 fn keys_in_pieces<D: Device>(
     trial: &mut Trial<'_, D>,
     case: &str,
@@ -412,7 +413,7 @@ fn keys_in_pieces<D: Device>(
 ) -> Result<(), Failure> {
     let case = format!("{case}, keys in pieces");
     let all = (0..batch.company.rows).collect::<Vec<_>>();
-    // Pieces of at most 9 rows, shuffled; where each row of keys lies then.
+    // Pieces of at most 9 rows, shuffled, and the new place of each key row.
     let pieces = all.chunks(9).collect::<Vec<_>>();
     let order = trial.random.shuffled(pieces.len());
     let keys = order.iter().flat_map(|piece| pieces[*piece]).copied().collect::<Vec<_>>();
@@ -436,7 +437,7 @@ fn keys_in_pieces<D: Device>(
     trial.same(&case, &apart, together)
 }
 
-/// As generation does it: each query alone, over the keys up to it (or over all, where all are seen).
+/// As in generation: each query alone, over the keys up to it (or over all, if the mask allows all).
 fn one_query_at_a_time<D: Device>(
     trial: &mut Trial<'_, D>,
     case: &str,
@@ -456,7 +457,7 @@ fn one_query_at_a_time<D: Device>(
     trial.same(&case, &apart, together)
 }
 
-/// As a tree does it: the first queries of each sequence, then the others over two spans.
+/// As in a tree: the first queries of each sequence, then the others over two spans.
 fn prefix_apart<D: Device>(
     trial: &mut Trial<'_, D>,
     case: &str,

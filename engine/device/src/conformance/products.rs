@@ -22,7 +22,7 @@ const SHAPES: [(usize, usize, usize); 12] = [
     (150, 24, 40),
 ];
 
-/// In and out of layers that models have.
+/// In and out of real models' layers.
 pub(super) const LAYERS: [(usize, usize); 2] = [(768, 3072), (1024, 1024)];
 
 /// An epilogue's parts.
@@ -40,7 +40,7 @@ impl Parts {
     }
 }
 
-/// Epilogues that layers have: a device may choose another product for each.
+/// Epilogues of real layers: a device may choose another product for each.
 pub(super) const EPILOGUES: [Parts; 10] = [
     Parts::of(false, Activation::Identity, false),
     Parts::of(true, Activation::Identity, false),
@@ -54,7 +54,7 @@ pub(super) const EPILOGUES: [Parts; 10] = [
     Parts { scale: 0.125, ..Parts::of(true, Activation::Relu, true) },
 ];
 
-/// Operands of a product, of which an epilogue may take a part.
+/// Operands of a product; an epilogue uses a part of them.
 struct Operands<D: Device> {
     x: Both<D::Tensor, Plain>,
     weight: Both<D::Matrix, Plain>,
@@ -123,7 +123,7 @@ pub(super) fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
 }
 
 pub(super) fn project<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
-    // Heads of one number and of two, a head for each word, and what products are made of anyway.
+    // Heads of one number and of two, a head for each word, and usual products.
     let heads = [(9, 768, 1), (5, 1024, 2), (3, 96, 5003)].into_iter();
     for shape in heads.chain(SHAPES).chain(LAYERS.map(|(into, out)| (3, into, out))) {
         let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
@@ -139,10 +139,10 @@ pub(super) fn project<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure
 const VOCABULARIES: [(usize, usize, usize); 6] =
     [(1, 8, 1), (1, 16, 50), (3, 31, 130), (9, 64, 1000), (40, 48, 777), (5, 20, 5003)];
 
-/// In, words: as many as a device may take at once, and a few or many more.
+/// In, words: the most that a device may take at once, and a few or many more.
 const LARGE_VOCABULARIES: [(usize, usize); 6] = [(8, 8192), (8, 8195), (8, 8200), (12, 8195), (8, 20_003), (8, 24_576)];
 
-/// Whose log-probabilities are asked for, and at which temperatures.
+/// The targets and temperatures of a request for log-probabilities.
 struct Asked<'a> {
     scale: f32,
     targets: &'a [u32],
@@ -182,8 +182,7 @@ fn of_words<D: Device>(
     compare_log_probs(trial, &case, &x, &weight, bias.as_ref(), asked)
 }
 
-/// A logit that is no number makes the sums of its row none, however improbable all others are; words that cannot be are
-/// left out.
+/// A NaN logit makes the sums of its row NaN, however improbable all others are; impossible words are left out.
 fn not_numbers<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     const NEVER: f32 = f32::NEG_INFINITY;
     for words in [50, 8300] {

@@ -74,7 +74,7 @@ impl<D: Device> Weights<D> {
 
 pub(super) fn norm<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     for (rows, columns) in SHAPES {
-        // One number has no variance: the layer norm of it is noise over noise.
+        // One number has no variance: its layer norm is noise over noise.
         for layer in [false, true].into_iter().filter(|layer| !layer || columns > 1) {
             let x = trial.tensor(rows, columns)?;
             let weights = Weights::random(trial, columns, layer)?;
@@ -199,7 +199,7 @@ pub(super) fn average<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure
     Ok(())
 }
 
-/// 0, then where each sequence ends.
+/// 0, then the end of each sequence.
 pub(super) fn ends(lengths: &[usize]) -> Vec<u32> {
     let ends = lengths.iter().scan(0, |end, length| {
         *end += *length as u32;

@@ -1,9 +1,9 @@
-//! How far from the reference a device may be.
+//! The tolerated distance of a device from the reference.
 //!
-//! The suite's numbers are of magnitude one, and weights are scaled so that products are too. Then a result computed with
-//! sums in `f32` is within 1e-6 or so of the reference, which computes in `f64`; a sum of a thousand products within a few
-//! times that. A device that rounds the factors of products to fewer bits, and sums in `f32`, errs by about the rounding of
-//! one factor for each product it makes in a row:
+//! The suite's numbers are of magnitude one, and weights are scaled to keep products so. A result with sums in `f32` is
+//! then within about 1e-6 of the reference, which computes in `f64`; a sum of a thousand products within a few times
+//! this. A device that rounds the factors of products to fewer bits, and sums in `f32`, errs by about the rounding of
+//! one factor for each product in a row:
 //!
 //! | arithmetic | a factor keeps | rounding |
 //! | --- | --- | --- |
@@ -11,25 +11,26 @@
 //! | `Tf32` | 11 bits | 5e-4 |
 //! | `Bf16` | 8 bits | 4e-3 |
 //!
-//! A device of `Bf16` stores its weights and what lies between operations so, too. The suite gives it numbers that it can hold,
-//! and allows each operation the rounding of its result: half of 2^-7 for each unit of it. What is never stored so is not
-//! allowed it: `project`, whose factors the device can hold and whose sums are `f32`, errs by these sums alone, and a result
-//! that was rounded to 8 bits is found.
+//! A device of `Bf16` also stores its weights and intermediate results with 8 bits. The suite gives it representable
+//! numbers, and allows each operation the rounding of its result: half of 2^-7 for each unit of it. Results that are
+//! never stored this way get no such allowance. `project` has exact factors and sums in `f32`, so it errs by these sums
+//! alone, and a result rounded to 8 bits is found.
 
 use std::fmt;
 
-/// What a device does to the factors of products; sums are always `f32`.
+/// The rounding of the factors of products; sums are always `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
     /// Nothing.
     F32,
     /// Rounds them to 11 bits of precision.
     Tf32,
-    /// Rounds them to 8 bits of precision, and all that is stored; but for what is read at last: means, logits and log-sum-exps.
+    /// Rounds factors and everything stored to 8 bits of precision, except final results: means, logits and
+    /// log-sum-exps.
     Bf16,
 }
 
-/// The operations that are checked: all of [`Device`](crate::Device) that compute.
+/// The checked operations: all those of [`Device`](crate::Device) that compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as the methods of `Device` are")]
 pub enum Operation {
@@ -68,9 +69,9 @@ impl Operation {
 /// `|found - expected| <= absolute + relative * |expected|`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
-    /// Of any number.
+    /// The part for any number.
     pub absolute: f32,
-    /// Of a number, for each unit of it.
+    /// The part for each unit of a number.
     pub relative: f32,
 }
 
@@ -80,26 +81,26 @@ impl fmt::Display for Tolerance {
     }
 }
 
-/// The table.
+/// The table of tolerances.
 pub fn tolerance(operation: Operation, arithmetic: Arithmetic) -> Tolerance {
     let of = |absolute, relative| Tolerance { absolute, relative };
     match (operation, arithmetic) {
-        // Numbers that only move.
+        // Numbers are only moved.
         (Operation::Gather | Operation::Scatter, _) => of(0.0, 0.0),
         // One rounding, of the result.
         (Operation::Embed | Operation::Rotate | Operation::Gate, Arithmetic::Bf16) => of(4e-7, 4e-3),
         (Operation::Norm | Operation::NormGroups, Arithmetic::Bf16) => of(1e-6, 4e-3),
-        // No products of two activations: the arithmetic of products does not matter.
+        // There are no products of two activations: the arithmetic of products does not matter.
         (Operation::Embed | Operation::Rotate | Operation::Average, _) => of(4e-7, 4e-7),
         (Operation::Gate, _) => of(4e-7, 8e-7),
         (Operation::Norm | Operation::NormGroups, _) => of(1e-6, 1e-6),
-        // Sums of products, of up to a thousand in a row.
+        // Sums of products, up to a thousand in a row.
         (Operation::Linear | Operation::Project, Arithmetic::F32) => of(1e-5, 4e-6),
         (Operation::Linear | Operation::Project, Arithmetic::Tf32) => of(4e-3, 2e-3),
         (Operation::Linear, Arithmetic::Bf16) => of(3e-2, 1e-2),
-        // Of factors that are exact; a GPU's units cut what they add where a processor rounds.
+        // The factors are exact; a GPU's units truncate sums, a processor rounds them.
         (Operation::Project, Arithmetic::Bf16) => of(1e-4, 1e-4),
-        // Two of them with an exponential between; scores reach 10.
+        // Two sums of products with an exponential between; scores reach 10.
         (Operation::Attention, Arithmetic::F32) => of(4e-6, 4e-6),
         (Operation::Attention, Arithmetic::Tf32) => of(2e-2, 1e-2),
         (Operation::Attention, Arithmetic::Bf16) => of(8e-2, 4e-2),

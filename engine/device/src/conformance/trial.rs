@@ -22,7 +22,7 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// One of them.
+    /// One element of the slice.
     pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// Something on the device, and the same for the reference.
+/// A value on the device, and the same for the reference.
 pub(super) struct Both<T, P> {
     pub(super) device: T,
     pub(super) plain: P,
@@ -57,7 +57,7 @@ pub(super) struct Trial<'a, D: Device> {
     pub(super) device: &'a D,
     pub(super) random: Random,
     pub(super) check: Check,
-    /// Of cases that failed, where they end nothing.
+    /// Failed cases, if they do not end the trial.
     pub(super) failures: Vec<Failure>,
     goes_on: bool,
     arithmetic: Arithmetic,
@@ -72,7 +72,7 @@ impl<'a, D: Device> Trial<'a, D> {
         Self { device, random: Random(0x40E_7A1), check, failures: Vec::new(), goes_on: false, arithmetic }
     }
 
-    /// Cases whose numbers are wrong end nothing, and are kept.
+    /// From now on wrong numbers do not end the trial, and are collected.
     pub(super) fn going_on(mut self) -> Self {
         self.goes_on = true;
         self
@@ -86,7 +86,7 @@ impl<'a, D: Device> Trial<'a, D> {
         Err(failure)
     }
 
-    /// Names the operation and the case of a device's error.
+    /// Adds the operation and the case to a device's error.
     pub(super) fn done<T>(&self, case: &str, result: Result<T, DeviceError>) -> Result<T, Failure> {
         result.map_err(|source| Failure::Device { operation: self.check.operation, case: case.into(), source })
     }
@@ -102,7 +102,7 @@ impl<'a, D: Device> Trial<'a, D> {
         Ok(Both { device: self.upload(rows, columns, &values)?, plain: Plain { rows, columns, values } })
     }
 
-    /// The numbers, rounded to what the device can hold.
+    /// The numbers, rounded to the device's precision.
     pub(super) fn storable(&self, mut numbers: Vec<f32>) -> Vec<f32> {
         if self.arithmetic == Arithmetic::Bf16 {
             numbers.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32());
@@ -158,7 +158,7 @@ impl<'a, D: Device> Trial<'a, D> {
         HostTensor { name: dtype.name().into(), dtype, shape: shape.to_vec(), bytes }
     }
 
-    /// What the device holds.
+    /// The device's numbers.
     pub(super) fn read(&self, case: &str, x: &D::Tensor) -> Result<Vec<f32>, Failure> {
         self.done(case, self.device.read(x))
     }
@@ -203,7 +203,7 @@ impl<'a, D: Device> Trial<'a, D> {
         Ok(())
     }
 
-    /// Holds two computations of the same numbers in different company against each other.
+    /// Compares the bits of two computations of the same numbers in different batches.
     pub(super) fn same(&mut self, case: &str, alone: &[f32], together: &[f32]) -> Result<(), Failure> {
         if alone.len() != together.len() {
             let (operation, expected, found) = (self.check.operation, (together.len(), 1), (alone.len(), 1));

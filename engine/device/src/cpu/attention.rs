@@ -1,17 +1,18 @@
 //! Attention of packed queries over spans of key rows.
 //!
 //! ```text
-//!   distance    what depends on the distance of query and key, once per call: bias rows, panels of relative positions
+//!   distance    the part that depends on distance only, once per call: bias rows, panels of relative positions
 //!   head        one sequence (or several over the same keys), one key head: panels, scores, softmax, values
 //!   softmax     rows of scores to rows of weights
 //!   tile        the products: a few rows times a few vectors, the sum running over the inner dimension in order
 //! ```
 //!
-//! # What a result is a function of
+//! # Inputs that a result depends on
 //! A score is one chain of fused multiply-adds over the dimensions of a head. The softmax takes its sum in lanes by the
-//! key's place in its sequence, of which lanes that see no key add zero. The values are one chain over the keys, in their
-//! order; keys that are not seen weigh zero, which changes no sum of finite numbers. So neither the other queries, nor how keys are cut
-//! into spans, nor keys after the last one seen change a bit, and a step of generation gives what a prompt gave.
+//! key's place in its sequence; lanes without a visible key add zero. The values are one chain over the keys, in their
+//! order; invisible keys weigh zero, which changes no sum of finite numbers. So neither the other queries, nor the cut
+//! of keys into spans, nor keys after the last visible one change a bit, and a step of generation gives the same bits
+//! as a prompt.
 
 mod distance;
 mod head;
@@ -53,7 +54,7 @@ pub(super) fn attention(
     Ok(out)
 }
 
-/// All that the tasks of a call share.
+/// The shared operands of a call's tasks.
 pub(crate) struct Call<'a> {
     q: Rows<'a>,
     k: Rows<'a>,
@@ -64,7 +65,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Keys that the query at `position` of its sequence sees, of `keys`.
+    /// The visible keys, out of `keys`, for the query at `position` of its sequence.
     fn seen(&self, position: usize, keys: usize) -> Range<usize> {
         match self.attention.mask {
             Mask::Full => 0..keys,
@@ -74,7 +75,7 @@ impl Call<'_> {
     }
 }
 
-/// Where results are written: each task has rows and columns of its own.
+/// The address of the result; each task has rows and columns of its own.
 pub(crate) struct Place(*mut f32);
 
 // SAFETY: tasks write to disjoint places: the rows of their sequences, the columns of their heads.
@@ -114,7 +115,7 @@ fn check(q: Columns<'_, Tensor>, k: Columns<'_, Tensor>, v: Columns<'_, Tensor>,
     assert!(!by_position || (0..packing.len()).all(enough), "positions of queries; this is a bug");
 }
 
-/// Sequences that come one after the other and attend to the same keys share the panels of those.
+/// Groups neighbouring sequences over the same keys; each group shares panels of keys.
 fn groups(attention: &Attention<'_, Cpu>) -> Vec<Range<usize>> {
     let packing: &Packing = attention.packing;
     // Terms that belong to a key and a position are computed for one sequence.

@@ -1,27 +1,28 @@
-//! For how long threads have run on a processor.
+//! Running time of threads on a processor.
 
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::gettid;
 use std::time::Duration;
 
-/// The processor clocks of some threads, which all threads of the process can read.
+/// The processor clocks of some threads, readable by all threads of the process.
 #[derive(Debug)]
 pub(super) struct Clocks(Vec<ClockId>);
 
 impl Clocks {
-    /// Of all threads of a pool; none where a system does not show them.
+    /// The clocks of all threads of a pool; `None` if the system does not show them.
     pub(super) fn of(pool: &rayon::ThreadPool) -> Option<Self> {
         let clocks = Self(pool.broadcast(|_| Self::mine()));
         clocks.0.iter().all(|clock| clock_gettime(*clock).is_ok()).then_some(clocks)
     }
 
-    /// Of the calling thread. Linux numbers the clocks of threads by the threads (`posix-timers.h`: the complement of the
-    /// number, three bits higher; 4 for a thread's, 2 for what the scheduler gave it), as `pthread_getcpuclockid` does.
+    /// The clock of the calling thread. Linux derives the number of a thread's clock from the thread's number
+    /// (`posix-timers.h`: its complement, three bits higher; 4 for a thread, 2 for time given by the scheduler), as
+    /// `pthread_getcpuclockid` does.
     fn mine() -> ClockId {
         ClockId::from_raw((!gettid().as_raw() << 3) | 4 | 2)
     }
 
-    /// What all have run, together.
+    /// The running time of all threads together.
     pub(super) fn read(&self) -> Duration {
         let ran = |clock: &ClockId| {
             Duration::from(clock_gettime(*clock).expect("a thread lives as long as its pool; this is a bug"))

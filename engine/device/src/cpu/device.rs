@@ -1,4 +1,4 @@
-//! [`Device`] for the [`Cpu`]: which module does what.
+//! [`Device`] for the [`Cpu`]: the module behind each operation.
 
 use crate::cpu::clocks::Clocks;
 use crate::cpu::{Cpu, Matrix, Tensor, Vector, attention, embed, gate, gemm, log_probs, norm, rotary, rows};
@@ -19,10 +19,11 @@ impl Device for Cpu {
         Identity { name: format!("CPU, {isa}, {} threads", self.threads()), numerics: format!("cpu-{isa}-1") }
     }
 
-    /// On a thread of its own, where an operation begins at once. Others use the same processors, so what is told is the time
-    /// that its threads ran, over how many of them can run at once; where the system does not tell that, the wall's.
+    /// Runs on a thread of the pool, where an operation begins at once. Others use the same processors, so the reported
+    /// time is the running time of its threads divided by the number that can run at once; if the system does not show
+    /// it, wall time.
     fn busy<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
-        // Of two batches at once each would be charged for both, and a thread that waits inside one could begin the other.
+        // Two simultaneous batches would each be charged for both, and a waiting thread of one could begin the other.
         let _one = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.install(|| {
             let (begun, ran) = (Instant::now(), self.clocks.as_ref().map(Clocks::read));

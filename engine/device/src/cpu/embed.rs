@@ -29,5 +29,5 @@ pub(super) fn embed(cpu: &Cpu, lookups: &[Lookup<'_, Cpu>], scale: f32) -> Resul
     Ok(out)
 }
 
-/// Numbers that are read at a time.
+/// Numbers read at a time.
 const PIECE: usize = 256;

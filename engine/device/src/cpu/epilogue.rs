@@ -1,4 +1,4 @@
-//! What happens to a product's numbers before they leave the cache: `activation(scale * product + bias) + residual`.
+//! The last step of a product, before its numbers leave the cache: `activation(scale * product + bias) + residual`.
 
 use crate::cpu::gemm::{Last, Rows};
 use crate::cpu::simd::{Kernel, Simd, prefetch};
@@ -6,7 +6,7 @@ use crate::cpu::{Cpu, Tensor, math};
 use crate::{Activation, Epilogue};
 use std::ops::Range;
 
-/// An [`Epilogue`] whose parts are checked against the shape of the product.
+/// An [`Epilogue`] with its parts checked against the shape of the product.
 #[derive(Clone, Copy)]
 pub(super) struct Finish<'a> {
     scale: f32,

@@ -16,7 +16,7 @@ pub(super) fn gate(cpu: &Cpu, x: &Tensor, activation: Activation) -> Result<Tens
     Ok(out)
 }
 
-/// What a number costs, in multiply-adds.
+/// Cost of a number, in multiply-adds.
 const WORK: usize = 8;
 
 struct Gate<'a> {

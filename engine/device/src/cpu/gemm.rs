@@ -8,8 +8,9 @@
 //! ```
 //!
 //! # Contract
-//! A number of the result is `((s_0 + s_1) + s_2) + ..`, where `s_b` is block `b`'s chain of fused multiply-adds from zero
-//! in the order of *in*. The cut into blocks depends on *in* alone; lanes run over *out*; so nothing else matters to a bit.
+//! A number of the result is `((s_0 + s_1) + s_2) + ..`, where `s_b` is block `b`'s chain of fused multiply-adds from
+//! zero in the order of *in*. The cut into blocks depends on *in* alone; lanes run over *out*; so nothing else changes
+//! a bit.
 
 use crate::cpu::epilogue::Finish;
 use crate::cpu::interleave::Interleave;
@@ -20,36 +21,36 @@ use crate::{DeviceError, Dtype, Epilogue};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The most inputs that are summed in registers before the result is touched. Longer is better, as the result is touched
-/// less often, until the rows of a task no longer fit the second-level cache.
+/// The most inputs summed in registers before the result is touched. A longer block touches the result less often,
+/// until the rows of a task no longer fit the second-level cache.
 const DEPTH: usize = 768;
 
-/// Rows of a panel that a tile calls for ahead of using them.
+/// Rows of a panel that a tile prefetches.
 pub(super) const AHEAD: usize = 8;
 
-/// Rows of a task at most: a block of them and a panel fit the second-level cache.
+/// The most rows of a task: a block of them and a panel fit the second-level cache.
 pub(super) const ROWS: usize = 168;
 
-/// If all blocks of a task's rows are not more numbers than this, they are copied once and stay in the second-level cache.
+/// The largest size in numbers of all blocks of a task's rows that are copied once and stay in the second-level cache.
 const RESIDENT: usize = 128 * 1024;
 
-/// Columns of a task at most, but for the single one of a single thread.
+/// The most columns of a task, except for the only task of a single thread.
 const COLUMNS: usize = 1024;
 
-/// Products of at most so many rows convert unpacked weights task by task instead of chunk by chunk.
+/// Products of at most this many rows convert unpacked weights task by task instead of chunk by chunk.
 const FEW_ROWS: usize = 64;
 
-/// Numbers of unpacked weights that are converted for one task: they stay in the second-level cache.
+/// Numbers of unpacked weights converted for one task: they stay in the second-level cache.
 const TASK_PANELS: usize = 128 * 1024;
 
-/// Numbers of unpacked weights that are converted before they are multiplied: they stay in the last-level cache.
+/// Numbers of unpacked weights converted before they are multiplied: they stay in the last-level cache.
 const CHUNK_PANELS: usize = 4 * 1024 * 1024;
 
-/// Adds a block's product to a tile of the result, or sets it: `c[r][j] (+)= Σ_i a[i][r] * b[i][j]`, for as many rows as
-/// the function is made for. Arguments: `depth` (how many `i`), `a` (as many numbers for each `i`), `b` (rows of the
-/// panel's width, at a multiple of 64 bytes), `c`, `stride` (from one of its rows to the next), `columns` (how many `j`, at
-/// least one and at most the width; `b` has the width), `first` (set instead of add), `next` (an address that is wanted in
-/// the second-level cache, another one `advance` numbers on with each `i`).
+/// Adds a block's product to a tile of the result, or sets it: `c[r][j] (+)= Σ_i a[i][r] * b[i][j]`, for the function's
+/// own number of rows. Arguments: `depth` (number of `i`), `a` (one number per row for each `i`), `b` (rows of the
+/// panel's width, at a multiple of 64 bytes), `c`, `stride` (from one of its rows to the next), `columns` (number of
+/// `j`, at least one and at most the width; `b` has the width), `first` (set instead of add), `next` (an address to
+/// prefetch into the second-level cache, advanced by `advance` numbers with each `i`).
 ///
 /// # Safety
 /// The processor has the instructions, and the numbers named above can be read, those of `c` written.
@@ -73,7 +74,7 @@ impl Isa {
     }
 }
 
-/// The cut of *in* into blocks, of equal length as far as it goes.
+/// The cut of *in* into blocks, as equal in length as possible.
 #[derive(Clone, Copy)]
 struct Blocks {
     inputs: usize,
@@ -94,7 +95,7 @@ impl Blocks {
     }
 }
 
-/// A result that several threads write, each its own numbers.
+/// A result written by several threads, each its own numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Shared<'a> {
     start: *mut f32,
@@ -103,7 +104,7 @@ pub(super) struct Shared<'a> {
     owner: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: it is written through unsafe functions only, whose callers take care that no two threads meet.
+// SAFETY: it is written through unsafe functions only, and their callers keep threads apart.
 unsafe impl Send for Shared<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Shared<'_> {}
@@ -127,16 +128,16 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// What becomes of a tile's numbers when they are whole, while they are near.
+/// The last step for a tile's complete numbers, while they are in the cache.
 pub(super) trait Last {
-    /// Is told which rows and columns of the result come next.
+    /// Announces the next rows and columns of the result.
     fn expect(&self, rows: Range<usize>, columns: Range<usize>);
 
     /// Finishes columns `columns` of rows `first..first + rows.len()`.
     fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: Rows<'_>);
 }
 
-/// Nothing.
+/// Does nothing.
 impl Last for () {
     fn expect(&self, _: Range<usize>, _: Range<usize>) {}
     fn finish(&self, _: &Cpu, _: usize, _: Range<usize>, _: Rows<'_>) {}
@@ -150,7 +151,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// How many.
+    /// The number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -159,7 +160,7 @@ impl Rows<'_> {
     #[inline]
     pub(super) fn row(&mut self, row: usize) -> &mut [f32] {
         assert!(row < self.rows.len(), "a row of the tile; this is a bug");
-        // SAFETY: whoever made this vouched for rows and columns, and borrows it as a whole.
+        // SAFETY: the maker vouched for rows and columns, and borrows them as a whole.
         unsafe { self.of.part(self.rows.start + row, self.columns.clone()) }
     }
 }
@@ -169,7 +170,7 @@ impl Rows<'_> {
 pub(super) enum Panels<'a> {
     /// Panels from `first` on.
     Packed { first: usize, panels: &'a [f32] },
-    /// All, to be packed by each task for itself.
+    /// All panels; each task packs its own.
     Mapped(&'a Matrix),
 }
 
@@ -181,7 +182,7 @@ pub(super) struct Task<'a> {
     pub(super) inputs: usize,
     /// Outputs of the weights.
     pub(super) outputs: usize,
-    /// Which panels.
+    /// The task's panels.
     pub(super) panels: Range<usize>,
 }
 
@@ -192,7 +193,7 @@ impl Task<'_> {
     /// [`DeviceError::OutOfMemory`].
     ///
     /// # Safety
-    /// Nobody else uses that part of `to` meanwhile.
+    /// Nobody else uses this part of `to` meanwhile.
     pub(super) unsafe fn run(
         &self,
         cpu: &Cpu,
@@ -235,7 +236,7 @@ impl Task<'_> {
     }
 }
 
-/// A task's rows, and where their copies are.
+/// A task's rows and their copies.
 struct Work<'a> {
     cpu: &'a Cpu,
     x: &'a [f32],
@@ -255,18 +256,18 @@ impl Work<'_> {
         }
     }
 
-    /// Where the copy of a block begins.
+    /// The start of a block's copy.
     fn place(&self, block: usize) -> usize {
         if self.resident { self.rows * self.blocks.range(block).start } else { 0 }
     }
 
-    /// Tiles: of equal height as far as it goes, since flat ones leave the multipliers waiting.
+    /// Tiles as equal in height as possible, since flat ones leave the multipliers waiting.
     fn tiles(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let (rows, count) = (self.rows, self.rows.div_ceil(self.cpu.isa.tiles().len()));
         (0..count).map(move |tile| tile * rows / count..(tile + 1) * rows / count)
     }
 
-    /// Of the blocks' copies and of the tiles', later ones overwrite what earlier ones wrote too much.
+    /// Copies of later blocks and tiles overwrite the surplus numbers of earlier ones.
     fn copy(&mut self, block: usize) {
         let (place, columns, inputs) = (self.place(block), self.blocks.range(block), self.blocks.inputs);
         for rows in self.tiles() {
@@ -292,7 +293,7 @@ impl Work<'_> {
             let first = (which.start + index) * width;
             let range = work.blocks.range(block);
             let panel = &panels[index * size + range.start * width..index * size + range.end * width];
-            // What will be wanted next: the panel's next block, or the same block of the next panel.
+            // The data wanted next: the panel's next block, or the same block of the next panel.
             let next = panel.as_ptr().wrapping_add(if work.resident { panel.len() } else { size });
             let columns = at.1 + index * width..at.1 + index * width + width.min(outputs - first);
             // SAFETY: the caller's word.
@@ -330,10 +331,12 @@ impl Work<'_> {
         let advance = self.cpu.isa.width().div_ceil(self.rows.div_ceil(kernels.len()));
         for (tile, rows) in self.tiles().enumerate() {
             let a = &self.copies[place + rows.start * depth..place + rows.end * depth];
-            // All tiles share the lines of what comes next, or the caches would have to fetch them while one of them waits.
+            // All tiles share the prefetching of the next data, or the caches would have to fetch it while one of them
+            // waits.
             let next = next.wrapping_add(tile * depth * advance);
-            // SAFETY: the processor has the instructions, or there were no `Cpu`; `a` and `panel` are as large as is read
-            // and panels begin at multiples of 64 bytes; the numbers of the result are within it and the caller's alone.
+            // SAFETY: a `Cpu` exists only if the processor has the instructions; `a` and `panel` are as large as the
+            // reads, and panels begin at multiples of 64 bytes; the numbers of the result are within it and the
+            // caller's alone.
             unsafe {
                 let c = to.start.add((at + rows.start) * to.columns + columns.start);
                 let b = panel.as_ptr();
@@ -397,7 +400,7 @@ struct Cut {
 impl Cut {
     fn of(cpu: &Cpu, rows: usize, panels: usize) -> Self {
         let row_tasks = rows.div_ceil(ROWS);
-        // A few tasks for each thread, so that one that was interrupted does not hold up all.
+        // A few tasks for each thread, so that an interrupted one does not hold up all.
         let wanted = if cpu.threads() == 1 { 1 } else { (cpu.threads() * 4).div_ceil(row_tasks.max(1)) };
         let most = if cpu.threads() == 1 { panels } else { COLUMNS / cpu.isa.width() };
         let panel_tasks = panels.div_ceil(panels.div_ceil(wanted).clamp(1, most.max(1)));
@@ -416,8 +419,8 @@ impl Cut {
     }
 }
 
-/// Calls `multiply(weights, which panels)` for all panels: at once where they are packed, and chunk by chunk (a multiple of
-/// `unit` panels) where they are mapped and rows are many.
+/// Calls `multiply(weights, which panels)` for all panels: at once if they are packed, and chunk by chunk (a multiple
+/// of `unit` panels) if they are mapped and rows are many.
 pub(super) fn each_chunk(
     cpu: &Cpu,
     weight: &Matrix,
@@ -444,13 +447,13 @@ pub(super) fn each_chunk(
     Ok(())
 }
 
-/// Packs as many panels from `first` on as `out` has room for.
+/// Packs panels from `first` on until `out` is full.
 fn pack_all(cpu: &Cpu, weight: &Matrix, first: usize, out: &mut [f32]) {
     let (width, size) = (cpu.isa.width(), weight.columns() * cpu.isa.width());
     cpu.for_pieces(out, size, size * 8, |i, panel| pack::pack(weight, width, first + i, panel));
 }
 
-/// The packed panels of a matrix, made when they are first asked for; `None` if they are not to be had.
+/// The packed panels of a matrix, made at first use; `None` if there is no room for them.
 fn packed<'a>(cpu: &Cpu, weight: &'a Matrix) -> Option<&'a Buffer> {
     let (isa, panels) = weight.panels.get_or_init(|| {
         let size = weight.rows().next_multiple_of(cpu.isa.width()) * weight.columns();

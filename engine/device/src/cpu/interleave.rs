@@ -1,4 +1,4 @@
-//! Rows of activations as tiles read them: the rows of a tile side by side, so that a tile follows one stream.
+//! Rows of activations in the layout of tiles: the rows of a tile side by side, so a tile reads one stream.
 //!
 //! ```text
 //!   tile of rows r, r + 1, ..:   x[r][0] x[r + 1][0] ..  x[r][1] x[r + 1][1] ..  ..
@@ -15,12 +15,12 @@ pub(super) struct Interleave<'a> {
     /// Not more than a vector has lanes.
     pub(super) rows: usize,
     pub(super) columns: Range<usize>,
-    /// Room for [`Interleave::room`] numbers, of which the last ones are left in any state.
+    /// Room for [`Interleave::room`] numbers; the last ones are left in any state.
     pub(super) to: &'a mut [f32],
 }
 
 impl Interleave<'_> {
-    /// Numbers that are written for so many, whole vectors at a time.
+    /// Numbers written for `numbers` numbers, since whole vectors are written.
     pub(super) const fn room(numbers: usize) -> usize {
         numbers + 16
     }

@@ -33,8 +33,8 @@ unsafe fn tile<const M: usize>(
 ) {
     let masks = [mask(columns), mask(columns.saturating_sub(16))];
     let mut sums = [[_mm512_setzero_ps(); 2]; M];
-    // SAFETY: the caller's contract: `a` has `depth` rows of `M`, `b` has `depth` rows of 32 and is aligned, and of `c`
-    // only the `columns` numbers that the masks let through are touched. Prefetching takes any address.
+    // SAFETY: the caller's contract: `a` has `depth` rows of `M`, `b` has `depth` rows of 32 and is aligned, and in `c`
+    // only the `columns` numbers under the masks are touched. Prefetching takes any address.
     unsafe {
         for row in 0..M {
             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(row * stride).cast());

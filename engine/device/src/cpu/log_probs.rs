@@ -1,10 +1,10 @@
-//! Log-probabilities of targets: the product with the vocabulary, of which no row is ever stored.
+//! Log-probabilities of targets: the product with the vocabulary, without ever storing a full row of it.
 //!
-//! Tasks multiply some rows with a tile of the vocabulary and keep, of each row's logits, the greatest and, for each
+//! Tasks multiply some rows with a tile of the vocabulary. They keep the maximum of each row's logits and, for each
 //! temperature, the sum of `exp((logit - greatest) / T)`; these are joined in the order of the tiles, in `f64`.
 //!
 //! # Contract
-//! The tiles depend on the vocabulary alone, and so does the order within them: batch-invariant as the product is.
+//! The tiles depend on the vocabulary alone, and so does the order within them: batch-invariant, as is the product.
 
 use crate::cpu::gemm::{self, Panels, Shared, Task};
 use crate::cpu::memory::Buffer;
@@ -62,7 +62,7 @@ pub(super) fn log_probs(
     Ok(LogProbs { target_logits, log_sum_exps })
 }
 
-/// What all tasks read, and where they write.
+/// The inputs of all tasks, and their outputs.
 struct Head<'a> {
     cpu: &'a Cpu,
     x: &'a Tensor,
@@ -93,7 +93,7 @@ impl Head<'_> {
         let bias = self.bias.map(|bias| &bias[start..start + count]);
         let each = 1 + self.inverse.len();
         for (row, logits) in rows.zip(logits.as_mut_slice().chunks_exact_mut(TILE)) {
-            // SAFETY: of a row and a tile there is one task.
+            // SAFETY: there is one task for a row and a tile.
             let out = unsafe { self.parts.part(row, start / TILE * each..(start / TILE + 1) * each) };
             self.cpu.run(Sums { logits, count, scale: self.scale, bias, inverse: self.inverse, out });
             let target = (self.targets[row] as usize).wrapping_sub(start);
@@ -115,7 +115,7 @@ struct Sums<'a> {
     scale: f32,
     bias: Option<&'a [f32]>,
     inverse: &'a [f32],
-    /// The greatest, then a sum for each temperature: NaN where a logit is.
+    /// The greatest logit, then a sum for each temperature: NaN if any logit is NaN.
     out: &'a mut [f32],
 }
 
@@ -151,7 +151,7 @@ impl Kernel for Sums<'_> {
         let highest = s.highest(highest);
         self.out[0] = highest;
         if highest == f32::NEG_INFINITY {
-            // The maximum passes over NaN.
+            // The maximum ignores NaN.
             let unknown = self.logits[..self.count].iter().any(|logit| logit.is_nan());
             self.out[1..].fill(if unknown { f32::NAN } else { 0.0 });
             return;

@@ -6,13 +6,13 @@
 use crate::Activation;
 use crate::cpu::simd::Simd;
 
-/// `e^x`; 0 where that is no normal number, infinity where it is too large, NaN for NaN.
+/// `e^x`; 0 if this is not a normal number, infinity if it is too large, NaN for NaN.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
-    /// Of the smallest normal and of the largest number, the logarithms.
+    /// The logarithms of the smallest normal number and of the largest number.
     const LEAST: f32 = -87.336_54;
     const MOST: f32 = 88.722_83;
-    // x = n ln 2 + r; ln 2 in two parts, of which the first times n is exact.
+    // x = n ln 2 + r; ln 2 in two parts, the first of which times n is exact.
     let n = s.round(s.mul(x, s.splat(std::f32::consts::LOG2_E)));
     let r = s.fnma(n, s.splat(0.693_359_4), x);
     let r = s.fnma(n, s.splat(-2.121_944_4e-4), r);
@@ -29,7 +29,7 @@ pub(crate) fn exp<S: Simd>(s: S, x: S::V) -> S::V {
 pub(crate) fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
     let magnitude = s.abs(x);
     let one = s.splat(1.0);
-    // Near zero x + x³ p(x²), p by minimax; farther out 1 - 2 / (e^2|x| + 1), which cancels nothing there.
+    // Near zero x + x³ p(x²), p by minimax; farther out 1 - 2 / (e^2|x| + 1), free of cancellation there.
     let square = s.mul(x, x);
     let p = polynomial(s, square, [-0.005_704_986_4, 0.020_639_101, -0.053_739_71, 0.133_314_42, -0.333_332_8]);
     let near = s.fma(s.mul(x, square), p, x);
@@ -57,7 +57,7 @@ fn gelu<S: Simd>(s: S, x: S::V) -> S::V {
     let a = s.where_less(s.splat(14.0), magnitude, s.splat(14.0), magnitude);
     let u = s.div(s.splat(1.0), s.fma(a, s.splat(0.35), s.splat(1.0)));
     let square = s.mul(a, a);
-    // What the square lost in rounding, times the derivative.
+    // The rounding error of the square, times the derivative.
     let lost = s.fma(a, a, s.sub(s.splat(0.0), square));
     let e = exp(s, s.mul(square, s.splat(-0.5)));
     let e = s.fma(s.mul(lost, s.splat(-0.5)), e, e);
@@ -204,7 +204,7 @@ mod tests {
                 (Activation::Identity, 0.0),
                 (Activation::Relu, 0.0),
                 (Activation::Gelu, 6e-7),
-                // Where the result is nearly nothing: e^-60 of an argument that was rounded.
+                // Nearly 0: e^-60 of a rounded argument.
                 (Activation::GeluTanh, 2e-5),
                 (Activation::Silu, 3e-7),
                 (Activation::Tanh, 3e-7),

@@ -1,8 +1,8 @@
 //! The CPU device's memory: aligned, counted against a limit, and recycled.
 //!
-//! A forward pass makes and drops the same tensors again and again. Fresh pages cost more than the arithmetic of a small
-//! operation, so what is dropped is kept for the next tensor of about its size. What is kept never exceeds the most that
-//! was in use at once, and it is given up before anything is refused.
+//! A forward pass makes and drops the same tensors again and again. Fresh pages cost more than the arithmetic of a
+//! small operation, so dropped memory is kept for the next tensor of about its size. Kept memory never exceeds the most
+//! in use at once, and it is freed before anything is refused.
 
 use crate::DeviceError;
 use nix::sys::mman::{MmapAdvise, madvise};
@@ -12,22 +12,22 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One cache line: all storage is made of these, so that every buffer begins at a multiple of 64 bytes.
+/// One cache line: all storage consists of these, so every buffer begins at a multiple of 64 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Line([f32; LANES]);
 
 const LANES: usize = 16;
 
-/// Where buffers come from and go back to; clones share it.
+/// The source of buffers, to which dropped ones return; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory(Arc<Mutex<Books>>);
 
 #[derive(Debug)]
 struct Books {
-    /// Bytes that may be held, in use or kept.
+    /// Limit of held bytes, in use or kept.
     limit: u64,
-    /// Whether anything is kept.
+    /// True if dropped memory is kept.
     keeps: bool,
     /// Bytes in use.
     live: u64,
@@ -35,17 +35,17 @@ struct Books {
     most: u64,
     /// Bytes kept for later.
     kept: u64,
-    /// What is kept, by size in lines.
+    /// Kept lines, by number of lines.
     spare: BTreeMap<usize, Vec<Vec<Line>>>,
 }
 
 impl Memory {
-    /// Memory of which at most `limit` bytes are held.
+    /// Memory that holds at most `limit` bytes.
     pub(crate) fn new(limit: u64) -> Self {
         Self::of(limit, true)
     }
 
-    /// Memory of which at most `limit` bytes are used, and which keeps nothing: for what lives long.
+    /// Memory with at most `limit` bytes in use, without recycling: for long-lived buffers.
     pub(crate) fn lasting(limit: u64) -> Self {
         Self::of(limit, false)
     }
@@ -55,11 +55,11 @@ impl Memory {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        // The books are changed in steps that cannot panic, so a poisoned lock still guards true ones.
+        // The books are changed in steps that cannot panic, so they are right even behind a poisoned lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on at most `limit` bytes are held; what is in use stays.
+    /// Limits held bytes to `limit` from now on; memory in use stays.
     pub(crate) fn set_limit(&self, limit: u64) {
         self.books().limit = limit;
     }
@@ -112,7 +112,7 @@ impl Books {
         Ok(fresh)
     }
 
-    /// Frees what is kept beyond `most` bytes, largest first.
+    /// Frees kept memory beyond `most` bytes, largest first.
     fn give_up(&mut self, most: u64) {
         while self.kept > most {
             let Some(mut largest) = self.spare.last_entry() else { return };
@@ -126,8 +126,8 @@ impl Books {
     }
 }
 
-/// Asks the system for huge pages where `fresh`, which nobody has written yet, holds some: products walk through more memory
-/// than the processor has small pages in mind for.
+/// Asks the system for huge pages within `fresh`, which is still unwritten: products walk through more memory than the
+/// processor can map with small pages.
 fn in_huge_pages(fresh: &mut [MaybeUninit<Line>]) {
     const HUGE: usize = 2 << 20;
     let range = fresh.as_mut_ptr_range();
@@ -136,8 +136,8 @@ fn in_huge_pages(fresh: &mut [MaybeUninit<Line>]) {
         return;
     };
     if start < end {
-        // A system without them says so; small pages do.
-        // SAFETY: whole pages within memory that is ours; the advice changes no content.
+        // A system without them returns an error; small pages suffice.
+        // SAFETY: whole pages within memory of ours; the advice changes no content.
         unsafe { madvise(place, end - start, MmapAdvise::MADV_HUGEPAGE) }.ok();
     }
 }
@@ -151,7 +151,7 @@ fn bytes_of(lines: usize) -> u64 {
     (lines * size_of::<Line>()) as u64
 }
 
-/// Numbers at a multiple of 64 bytes; goes back to where it came from when dropped.
+/// Numbers at a multiple of 64 bytes; returned to their memory when dropped.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     lines: Vec<Line>,
@@ -160,13 +160,13 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// All of them.
+    /// All numbers.
     pub(crate) fn as_slice(&self) -> &[f32] {
         // SAFETY: `Line` is `repr(C)` and holds `LANES` numbers without padding; there are at least `len` of them.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 
-    /// All of them.
+    /// All numbers.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [f32] {
         // SAFETY: as above, and the borrow is unique.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
@@ -188,7 +188,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Bytes of memory that the machine has, if it says so.
+/// Bytes of memory in the machine, if it reports them.
 pub(crate) fn machine() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,7 +1,6 @@
 //! Normalisation of rows, whole or in groups of columns.
 //!
-//! Sums run over four vectors side by side, then over their lanes: an order that depends on the length of a row and on
-//! nothing else.
+//! Sums run over four vectors side by side, then over their lanes: the order depends on the length of a row only.
 
 use crate::cpu::simd::{Kernel, Simd};
 use crate::cpu::{Cpu, Tensor};
@@ -28,13 +27,13 @@ pub(super) fn norm_groups(cpu: &Cpu, x: &mut Tensor, start: usize, groups: usize
     });
 }
 
-/// What a number costs, in multiply-adds.
+/// Cost of a number, in multiply-adds.
 const WORK: usize = 4;
 
 #[derive(Clone, Copy)]
 struct Weights<'a> {
     weight: &'a [f32],
-    /// With it the mean is taken off.
+    /// With it, the mean is subtracted.
     bias: Option<&'a [f32]>,
     eps: f32,
 }

@@ -1,7 +1,7 @@
-//! Weights as products read them: panels of as many outputs as a tile is wide, padded with zeros.
+//! Weights in the layout of products: panels of one tile's width in outputs, padded with zeros.
 //!
 //! ```text
-//!   panel p of weights [out, in]:   in rows of WIDTH numbers, of which row i is weights[p * WIDTH ..][i]
+//!   panel p of weights [out, in]:   in rows of WIDTH numbers; row i is weights[p * WIDTH ..][i]
 //! ```
 //!
 //! Mapped weights of any type and layout become the same panels, because conversion to `f32` is exact.
@@ -14,14 +14,14 @@ use std::arch::x86_64::{
     _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
 
-/// Inputs that are transposed at a time: of every row of a panel, they fit the first-level cache.
+/// Inputs transposed at a time: those of every row of a panel fit the first-level cache.
 const STRIP: usize = 128;
 /// The most outputs of a panel.
 const WIDEST: usize = 32;
 
 /// Packs panel `panel` of `width` outputs into `out [weight.columns, width]`.
 ///
-/// The processor has AVX2 and F16C: no [`super::Cpu`] is made without.
+/// The processor has AVX2 and F16C: without them no [`super::Cpu`] is made.
 pub(super) fn pack(weight: &Matrix, width: usize, panel: usize, out: &mut [f32]) {
     assert!(out.len() == weight.columns() * width && width <= WIDEST, "the size of a panel; this is a bug");
     let rows = panel * width..weight.rows().min((panel + 1) * width);
@@ -107,7 +107,7 @@ fn transpose_block(rows: &[[f32; STRIP]; 8], start: usize, out: &mut [f32], widt
     unsafe { run(rows, start, out.as_mut_ptr(), width) }
 }
 
-/// Numbers `start..start + out.len()` of a part, as [`HostTensor::read_into`] gives them.
+/// Numbers `start..start + out.len()` of a part, the same as from [`HostTensor::read_into`].
 fn convert(part: &HostTensor, start: usize, out: &mut [f32]) {
     #[target_feature(enable = "avx2,f16c")]
     fn halves(from: &[[u8; 16]], out: &mut [[f32; 8]], bf16: bool) {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use half::{bf16, f16};
 
-    /// Finite numbers of every magnitude that a type has.
+    /// Finite numbers of every magnitude in a type.
     fn bytes(dtype: Dtype, count: usize) -> Vec<u8> {
         let bits = |i: usize| (i as u32).wrapping_mul(0x9E37_79B9);
         let number = |i: usize| match dtype {

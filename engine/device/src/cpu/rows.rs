@@ -1,4 +1,4 @@
-//! Rows that move as they are, and their means.
+//! Moves rows unchanged, and averages them.
 
 use crate::cpu::{Cpu, Tensor};
 use crate::{Columns, DeviceError};
@@ -10,7 +10,7 @@ pub(super) fn gather(cpu: &Cpu, x: &Tensor, rows: &[u32]) -> Result<Tensor, Devi
     Ok(out)
 }
 
-/// Writes rows of `from` to the rows `to` of `into`; of several for one row the last counts.
+/// Writes rows of `from` to the rows `to` of `into`; among several for one row the last one counts.
 pub(super) fn scatter(cpu: &Cpu, into: &mut Tensor, to: &[u32], from: Columns<'_, Tensor>) {
     let columns = into.columns();
     let source = |row: usize| &from.tensor.row(row)[from.start..][..columns];

@@ -1,30 +1,29 @@
-//! Vectors of `f32` lanes: what AVX2 and AVX-512 share, under one trait, so that every kernel is written once.
+//! Vectors of `f32` lanes: the common part of AVX2 and AVX-512, under one trait, so that every kernel is written once.
 //!
-//! A [`Simd`] value is a proof: it exists only where the processor has the instructions, so its methods are safe to call.
-//! They are `inline(always)` and become single instructions inside [`Simd::vectorize`], which compiles a [`Kernel`] with
-//! the instruction set switched on; outside of it they are correct and slow.
+//! A [`Simd`] value is a proof: it exists only if the processor has the instructions, so its methods are safe to call.
+//! They are `inline(always)` and become single instructions inside [`Simd::vectorize`], which compiles a [`Kernel`] for
+//! the instruction set; outside of it they are correct and slow.
 //!
-//! Every function here is the same function of its lanes on both sets, except where the number of lanes shows: in
-//! [`Simd::sum`].
+//! Every function is the same function of its lanes on both sets, except [`Simd::sum`], which depends on the number of
+//! lanes.
 
 use crate::cpu::Isa;
 use std::arch::x86_64::*;
 
-/// A computation that is compiled once for each instruction set. Mark `run` `#[inline(always)]`.
+/// A computation compiled once for each instruction set. Mark `run` `#[inline(always)]`.
 pub(crate) trait Kernel {
-    /// What it gives.
+    /// The computation's result.
     type Output;
 
     /// Computes it.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// Asks for numbers that are read soon. Rows of one head lie a row of all heads apart, which no prefetcher of the
-/// processor follows.
+/// Prefetches numbers. Rows of one head lie a row of all heads apart; the processor's prefetchers do not follow this.
 #[inline(always)]
 pub(crate) fn prefetch(numbers: &[f32]) {
     for line in numbers.chunks(16) {
-        // SAFETY: SSE is part of the architecture, and an address that is only asked for is not read.
+        // SAFETY: SSE is part of the architecture, and prefetching an address does not read it.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) }
     }
 }
@@ -38,7 +37,7 @@ pub(crate) trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// Numbers in a vector.
     const LANES: usize;
 
-    /// Runs a kernel with the instruction set switched on.
+    /// Runs a kernel compiled for the instruction set.
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
 
     /// The same number in all lanes.
@@ -86,9 +85,9 @@ pub(crate) trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// # Panics
     /// If it is shorter than a vector.
     fn store(self, a: Self::V, to: &mut [f32]);
-    /// A slice not longer than a vector, then zeros.
+    /// A slice of at most one vector, then zeros.
     fn load_part(self, from: &[f32]) -> Self::V;
-    /// Writes as many lanes as the slice has room for.
+    /// Writes the first lanes until the slice is full.
     fn store_part(self, a: Self::V, to: &mut [f32]);
 
     /// The lanes at an address.
@@ -104,12 +103,12 @@ pub(crate) trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// `from[indices[lane]]`.
     ///
     /// # Safety
-    /// The indices are readable, and so are the numbers that they name.
+    /// The indices are readable, and so are the indexed numbers.
     unsafe fn gather_at(self, from: *const f32, indices: *const i32) -> Self::V;
-    /// `from[indices[lane]]`, where no index is less than the first one or further from it than the lanes of a vector.
+    /// `from[indices[lane]]`, where all indices lie in a vector's length from the first one on.
     ///
     /// # Safety
-    /// The indices are readable, and so is a vector from the number on that the first one names.
+    /// The indices are readable, and so is a vector of numbers from the first index on.
     unsafe fn pick_at(self, from: *const f32, indices: *const i32) -> Self::V;
 }
 
@@ -149,7 +148,7 @@ impl Avx512 {
     }
 }
 
-/// A sliding window of lane masks: as many lanes are set as the window starts before the middle.
+/// A sliding window of lane masks: its start's distance before the middle is the number of set lanes.
 static LEADING: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Avx2 {
@@ -157,11 +156,11 @@ impl Avx2 {
     #[inline(always)]
     fn leading(self, n: usize) -> __m256i {
         assert!(n <= 8, "lanes of a vector; this is a bug");
-        // SAFETY: the proof that is `self`; at most 8 before the middle, so 8 can be read.
+        // SAFETY: `self` is the proof; at most 8 before the middle, so 8 can be read.
         unsafe { _mm256_loadu_si256(LEADING.as_ptr().add(8 - n).cast()) }
     }
 
-    /// The sum of 8 lanes in the order that both sets end with.
+    /// The sum of 8 lanes in the final order of both sets.
     #[inline(always)]
     fn sum_8(a: __m256) -> f32 {
         // SAFETY: called by the methods of proofs only.
@@ -190,13 +189,13 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
-        // SAFETY: the proof that is `self`.
+        // SAFETY: `self` is the proof.
         unsafe { self.call(kernel) }
     }
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
-        // SAFETY: the proof that is `self`; so in all methods below.
+        // SAFETY: `self` is the proof, here and in all methods below.
         unsafe { _mm256_set1_ps(x) }
     }
 
@@ -380,13 +379,13 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
-        // SAFETY: the proof that is `self`.
+        // SAFETY: `self` is the proof.
         unsafe { self.call(kernel) }
     }
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
-        // SAFETY: the proof that is `self`; so in all methods below.
+        // SAFETY: `self` is the proof, here and in all methods below.
         unsafe { _mm512_set1_ps(x) }
     }
 
@@ -592,7 +591,7 @@ impl Level {
         }
     }
 
-    /// Those that this processor has.
+    /// The sets of this processor.
     #[cfg(test)]
     pub(crate) fn available() -> Vec<Self> {
         Isa::available().into_iter().filter_map(Self::detect).collect()

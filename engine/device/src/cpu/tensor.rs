@@ -1,4 +1,4 @@
-//! What the CPU device's operations take and give: tensors, matrices and vectors.
+//! Operands of the CPU device: tensors, matrices and vectors.
 
 use crate::cpu::Isa;
 use crate::cpu::memory::Buffer;
@@ -65,16 +65,16 @@ impl std::ops::Deref for Vector {
     }
 }
 
-/// Weights `[out, columns]`: the mapped bytes, and beside them, from the first product on and where the budget for packed
-/// weights allows, the panels that products read. Rows that are looked up always come from the mapped bytes.
+/// Weights `[out, columns]`: the mapped bytes and, from the first product on, the packed panels read by products, if
+/// the budget for packed weights allows. Looked-up rows always come from the mapped bytes.
 #[derive(Debug)]
 pub struct Matrix {
     parts: Vec<HostTensor>,
-    /// Row at which each part begins, and the end.
+    /// The first row of each part, and the end.
     starts: Vec<usize>,
     columns: usize,
     layout: Layout,
-    /// The instructions that panels are made for, and all panels; `None` if they found no room.
+    /// The instruction set of the panels, and all panels; `None` if there was no room for them.
     pub(crate) panels: OnceLock<(Isa, Option<Buffer>)>,
 }
 
@@ -117,12 +117,12 @@ impl Matrix {
         self.layout
     }
 
-    /// How its numbers are stored.
+    /// Its stored types of numbers.
     pub(crate) fn dtypes(&self) -> impl Iterator<Item = Dtype> {
         self.parts.iter().map(|part| part.dtype)
     }
 
-    /// The parts that hold rows of `rows`, each with those rows as it counts them itself.
+    /// The parts with rows of `rows`, each with those rows in its own numbering.
     pub(crate) fn parts_of(&self, rows: Range<usize>) -> impl Iterator<Item = (&HostTensor, Range<usize>)> {
         self.parts.iter().zip(self.starts.windows(2)).filter_map(move |(part, bounds)| {
             let (from, to) = (rows.start.max(bounds[0]), rows.end.min(bounds[1]));

@@ -1,8 +1,8 @@
-//! What depends on the distance of query and key only: computed once per call, for all sequences.
+//! Tables that depend only on the distance of query and key: computed once per call, for all sequences.
 //!
-//! Tables are in the order of lanes, so that a vector of neighbouring keys (or queries) reads neighbouring numbers. The
-//! place of a query and a key is `longest - 1 + key - query` where keys run along the lanes, and
-//! `longest - 1 + query - key` where queries do; `longest` is the most keys that a sequence has.
+//! Tables are in the order of lanes, so a vector of neighbouring keys (or queries) reads neighbouring numbers. The
+//! place of a query and a key is `longest - 1 + key - query` if keys run along the lanes, and `longest - 1 + query -
+//! key` if queries do; `longest` is the most keys of a sequence.
 
 use super::tile::{Pack, Panels};
 use crate::cpu::simd::{Kernel, Simd};
@@ -19,9 +19,9 @@ pub(super) struct Distances {
 
 pub(super) enum Terms {
     None,
-    /// `[heads, places]`: what is added, by place of keys.
+    /// `[heads, places]`: the summand, by place of keys.
     Relative(Tensor),
-    /// DeBERTa's: what queries are multiplied with by place of keys, what keys are multiplied with by place of queries.
+    /// DeBERTa's: the factors of queries by place of keys, and the factors of keys by place of queries.
     Disentangled {
         keys: Option<Side>,
         queries: Option<Side>,
@@ -35,20 +35,20 @@ pub(super) struct Side {
     vectors: usize,
     /// Columns, to whole vectors.
     width: usize,
-    /// Which column, by place; a vector more than there are places.
+    /// The column of each place, and of a vector more.
     columns: Vec<i32>,
-    /// How the columns of a whole vector of places lie, by the first place.
+    /// The order of the columns of a whole vector of places, by the first place.
     order: Vec<Order>,
-    /// Whether columns never fall with rising places.
+    /// True if columns never fall with rising places.
     rising: bool,
 }
 
-/// How the columns of neighbouring places lie.
+/// The order of the columns of neighbouring places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     /// One after the other: DeBERTa's near distances.
     Follow,
-    /// Within a vector from the first one on: its far distances, of which several share a column.
+    /// Within a vector from the first one on: its far distances, several of which share a column.
     Near,
     Anywhere,
 }
@@ -66,7 +66,7 @@ impl Order {
     }
 }
 
-/// Lanes of the widest vector: room after tables that are read in whole vectors.
+/// Lanes of the widest vector: room after tables for reading whole vectors.
 const LANES: usize = 16;
 
 impl Distances {
@@ -131,7 +131,7 @@ impl Kernel for MakeSide<'_> {
         assert_eq!(positions.columns(), heads * head_dim, "columns of relative positions; this is a bug");
         let (least, most) = rows.iter().fold((usize::MAX, 0), |(least, most), row| (least.min(*row), most.max(*row)));
         assert!(most < positions.rows(), "rows of relative positions; this is a bug");
-        // Columns rise with places, whether rows do or fall.
+        // Columns rise with places; rows may rise or fall.
         let rises = rows[0] <= rows[rows.len() - 1];
         let column = |row: usize| if rises { row - least } else { most - row };
         let columns = rows.iter().map(|row| column(*row) as i32).collect::<Vec<_>>();
@@ -165,7 +165,7 @@ impl Side {
         self.width + LANES
     }
 
-    /// Columns that places of `places` (not empty) name.
+    /// The columns of the places `places` (not empty).
     pub(super) fn wanted(&self, places: Range<usize>) -> Range<usize> {
         if self.rising {
             self.columns[places.start] as usize..self.columns[places.end - 1] as usize + 1
@@ -179,7 +179,7 @@ impl Side {
     pub(super) fn look_up<S: Simd>(&self, s: S, products: &[f32], place: usize) -> S::V {
         let columns = &self.columns[place..place + S::LANES];
         assert!(products.len() >= self.stride(), "products with positions; this is a bug");
-        // SAFETY: columns are below `width`, from each of which on a vector can be read.
+        // SAFETY: columns are below `width`, and a vector can be read from each of them on.
         unsafe {
             match self.order[place] {
                 Order::Follow => s.load_at(products.as_ptr().add(columns[0] as usize)),
@@ -189,7 +189,7 @@ impl Side {
         }
     }
 
-    /// The column of `place`, if those of two vectors of places that end and begin there follow each other.
+    /// The column of `place`, if two vectors of places, one ending and one beginning there, have consecutive columns.
     #[inline(always)]
     pub(super) fn midst<S: Simd>(&self, place: usize) -> Option<usize> {
         let first = (place + 1).checked_sub(S::LANES)?;

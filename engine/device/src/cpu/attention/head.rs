@@ -23,16 +23,16 @@ impl<'a> Rows<'a> {
         Self { values: columns.tensor.values(), stride: columns.tensor.columns(), start: columns.start }
     }
 
-    /// Where head `head` of a row begins.
+    /// The start of head `head` of a row.
     fn place(&self, row: usize, head: usize, head_dim: usize) -> usize {
         row * self.stride + self.start + head * head_dim
     }
 }
 
-/// Queries whose scores are held at a time, so that a panel of keys is used often while it is near.
+/// Queries with scores in memory at a time, so that a panel of keys is used often while it is in the cache.
 const BLOCK: usize = 48;
 
-/// As many as [`BLOCK`], or a tile's where their scores would take too much room.
+/// [`BLOCK`], or a tile's rows if their scores would take too much room.
 fn block_rows(keys: usize) -> usize {
     if keys <= 4096 { BLOCK } else { ROWS }
 }
@@ -43,13 +43,13 @@ pub(super) struct Head<'a, S> {
     call: &'a Call<'a>,
     group: Range<usize>,
     kv_head: usize,
-    /// Keys.
+    /// Number of keys.
     count: usize,
     sizes: Sizes,
     numbers: Buffer,
 }
 
-/// How many numbers each part of the room takes.
+/// The size of each part of the room, in numbers.
 #[derive(Clone, Copy, Default)]
 struct Sizes {
     /// Panels of keys.
@@ -57,7 +57,7 @@ struct Sizes {
     /// `[count, value_width]`.
     values: usize,
     value_width: usize,
-    /// Keys as rows, where positions ask for them.
+    /// Keys as rows, if terms of positions need them.
     key_rows: usize,
     /// `[count, by_key_stride]`: products of keys with positions.
     by_key: usize,
@@ -141,7 +141,7 @@ struct Block {
 }
 
 impl Block {
-    /// All keys that some row of a tile sees: those ranges only move forward.
+    /// All keys visible to some row of a tile: those ranges only move forward.
     fn seen_by(&self, call: &Call<'_>, count: usize, tile: Range<usize>) -> Range<usize> {
         let seen = |row: usize| call.seen(self.position + row, count);
         seen(tile.start).start..seen(tile.end - 1).end
@@ -182,7 +182,7 @@ impl<'a, S: Simd> Head<'a, S> {
         let shared = self.call.attention.heads / self.call.attention.kv_heads;
         for sequence in self.group.clone() {
             let rows = packing.queries(sequence);
-            // Where positions count there are no more queries than keys; elsewhere they are never looked at.
+            // Where positions count there are no more queries than keys; elsewhere they are not read.
             let position = self.count.saturating_sub(rows.len());
             for head in self.kv_head * shared..(self.kv_head + 1) * shared {
                 self.products_by_key(position..position + rows.len(), head);
@@ -198,7 +198,7 @@ impl<'a, S: Simd> Head<'a, S> {
         }
     }
 
-    /// The products of each key with the positions that queries at `positions` have seen from it.
+    /// The products of each key with the relative positions of the queries at `positions`.
     fn products_by_key(&mut self, positions: Range<usize>, head: usize) {
         let Terms::Disentangled { queries: Some(side), .. } = &self.call.distances.terms else { return };
         let (depth, longest) = (self.call.attention.head_dim, self.call.distances.longest);
@@ -225,12 +225,13 @@ impl<'a, S: Simd> Head<'a, S> {
         let a = Matrix { at: room.scores.as_ptr(), stride: sizes.score_stride };
         let b = Matrix { at: room.values.as_ptr(), stride: width };
         let c = Matrix { at: room.mixed.as_mut_ptr(), stride: width };
-        // SAFETY: scores have room for `count` keys, values have `count` rows of whole vectors, and as wide is `mixed`.
+        // SAFETY: scores have room for `count` keys, values have `count` rows of whole vectors, and `mixed` is equally
+        // wide.
         unsafe { by_rows(s, a, rows, b, width / S::LANES, c, seen_by) };
         s.vectorize(Finish { call, block, width, mixed: room.mixed, sums, out });
     }
 
-    /// Products of the block's queries with the keys that they see, and what positions add to them.
+    /// Products of the block's queries with their visible keys, and the terms of positions.
     fn scores(&mut self, block: &Block, seen_by: impl Fn(Range<usize>) -> Range<usize>) {
         let (s, call, sizes) = (self.s, self.call, self.sizes);
         let (depth, longest) = (call.attention.head_dim, call.distances.longest);
@@ -278,11 +279,11 @@ impl<'a, S: Simd> Head<'a, S> {
     }
 }
 
-/// Turns a block's scores into weights; gives their sum for each row, 0 where nothing is seen.
+/// Turns a block's scores into weights; returns their sum for each row, 0 for a row without visible keys.
 struct Weigh<'a> {
     call: &'a Call<'a>,
     block: &'a Block,
-    /// Keys.
+    /// Number of keys.
     count: usize,
     sizes: Sizes,
     scores: &'a mut [f32],
@@ -315,7 +316,7 @@ impl Kernel for Weigh<'_> {
                 }
                 _ => Term::None,
             };
-            // What the row's own vectors do not reach of its tile's keys weighs nothing.
+            // Keys of the tile outside the row's own vectors weigh nothing.
             let own = seen.start / S::LANES * S::LANES..seen.end.next_multiple_of(S::LANES);
             *sum = Softmax { scores: &mut *scores, seen, scale: call.attention.scale, term }.run(s);
             scores[all.start.min(own.start)..own.start].fill(0.0);
@@ -347,7 +348,7 @@ impl Kernel for Finish<'_> {
         let Attention { heads, head_dim, .. } = *self.call.attention;
         for ((row, mixed), sum) in self.block.rows.clone().zip(self.mixed.chunks_exact(self.width)).zip(self.sums) {
             let place = (row * heads + self.block.head) * head_dim;
-            // SAFETY: this task's rows and columns of the result, of which nobody else knows; see `Place`.
+            // SAFETY: these rows and columns of the result are this task's alone; see `Place`.
             let out = unsafe { std::slice::from_raw_parts_mut(self.out.0.add(place), head_dim) };
             Divide { mixed: &mixed[..head_dim], sum, out }.run(s);
         }

@@ -5,10 +5,10 @@ use crate::cpu::math::exp;
 use crate::cpu::simd::{Kernel, Simd};
 use std::ops::Range;
 
-/// Numbers of lanes, as numbers.
+/// The lane numbers, as `f32`.
 static LANES: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.];
 
-/// What is added to the scores of one row, by the distance of each key.
+/// The summand of one row's scores, by the distance of each key.
 #[derive(Clone, Copy)]
 pub(super) enum Term<'a> {
     /// Nothing.
@@ -17,16 +17,16 @@ pub(super) enum Term<'a> {
     Bias(&'a [f32]),
     /// `products[columns[first + key]]`, before scaling.
     Looked {
-        /// Of the query with each relative position.
+        /// Products of the query with each relative position.
         products: &'a [f32],
-        /// Which of them.
+        /// The columns of these products.
         side: &'a Side,
         /// The first key's place in `side`.
         first: usize,
     },
 }
 
-/// `e^(score - highest)` of the keys that are seen, 0 of the others up to whole vectors; gives their sum.
+/// `e^(score - highest)` of the visible keys, 0 of the others up to whole vectors; returns their sum.
 pub(super) struct Softmax<'a> {
     /// By key; whole vectors.
     pub(super) scores: &'a mut [f32],
@@ -61,7 +61,7 @@ impl Kernel for Softmax<'_> {
 }
 
 impl Softmax<'_> {
-    /// Scores of the keys from `key` on; minus infinity where a key is not seen.
+    /// Scores of the keys from `key` on; minus infinity for invisible keys.
     #[inline(always)]
     fn score<S: Simd>(&self, s: S, key: usize) -> S::V {
         let product = s.load(&self.scores[key..]);
@@ -83,7 +83,7 @@ impl Softmax<'_> {
     }
 }
 
-/// Adds to scores `[queries, keys]` the products of each key with the position that each query has seen from it.
+/// Adds to scores `[queries, keys]` the products of each key with its position relative to each query.
 pub(super) struct AddByKey<'a> {
     /// Up to a vector's lanes of queries.
     pub(super) scores: &'a mut [f32],
@@ -104,7 +104,7 @@ impl Kernel for AddByKey<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         for start in (self.keys.start / S::LANES * S::LANES..self.keys.end).step_by(S::LANES) {
-            // Loops of fixed length keep a block in registers: one for each way to find it.
+            // Loops of fixed length keep a block in registers: one loop for each way to find it.
             match self.side.midst::<S>(self.first - start).filter(|_| start + S::LANES <= self.keys.end) {
                 Some(column) => self.add(s, start, self.midst(s, start, column)),
                 None => self.add(s, start, self.anywhere(s, start)),
@@ -114,8 +114,8 @@ impl Kernel for AddByKey<'_> {
 }
 
 impl AddByKey<'_> {
-    /// For each of a vector of keys, the products with the positions that the queries have seen from it, which follow each
-    /// other: from `column` on for the first key.
+    /// For each of a vector of keys, the products with its positions relative to the queries. They are consecutive:
+    /// from `column` on for the first key.
     #[inline(always)]
     fn midst<S: Simd>(&self, s: S, start: usize, column: usize) -> S::Block {
         let stride = self.products_stride;
@@ -123,7 +123,7 @@ impl AddByKey<'_> {
         assert!(column + 1 >= S::LANES && column + S::LANES <= stride, "a column of products; this is a bug");
         let mut block = s.zeros();
         for (key, lanes) in block.as_mut().iter_mut().enumerate() {
-            // The next key has been seen from one position nearer, which is the column before.
+            // The next key is one position nearer, which is the column before.
             // SAFETY: within the key's row, by the assertion.
             *lanes = unsafe { s.load_at(products.as_ptr().add(key * stride + column - key)) };
         }
@@ -141,7 +141,7 @@ impl AddByKey<'_> {
         block
     }
 
-    /// Adds to the scores of a vector of keys what was found for each of them.
+    /// Adds the found products to the scores of a vector of keys.
     #[inline(always)]
     fn add<S: Simd>(&mut self, s: S, start: usize, found: S::Block) {
         let rows = self.scores.len() / self.stride;
@@ -154,10 +154,10 @@ impl AddByKey<'_> {
     }
 }
 
-/// What the weights made of the values, by the sum of the weights: the results of a row.
+/// The results of a row: its weighted values divided by the sum of the weights.
 pub(super) struct Divide<'a> {
     pub(super) mixed: &'a [f32],
-    /// 0 where nothing is seen: then the result is 0.
+    /// 0 for a row without visible keys: then the result is 0.
     pub(super) sum: f32,
     pub(super) out: &'a mut [f32],
 }
@@ -169,7 +169,7 @@ impl Kernel for Divide<'_> {
     fn run<S: Simd>(self, s: S) {
         let sum = s.splat(if self.sum == 0.0 { 1.0 } else { self.sum });
         for (out, mixed) in self.out.chunks_mut(S::LANES).zip(self.mixed.chunks(S::LANES)) {
-            // Adding zero turns the -0 of a product that vanished into 0.
+            // Adding zero turns the -0 of an underflowed product into 0.
             s.store_part(s.add(s.div(s.load_part(mixed), sum), s.splat(0.0)), out);
         }
     }

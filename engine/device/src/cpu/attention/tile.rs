@@ -1,6 +1,6 @@
 //! Products of a few rows with panels: each number is one chain of fused multiply-adds over the inner dimension.
 //!
-//! A panel holds up to [`panel_vectors`] vectors of columns, the inner dimension outermost, so that a tile reads it from
+//! A panel holds up to [`panel_vectors`] vectors of columns, the inner dimension outermost, so a tile reads it from
 //! start to end:
 //!
 //! ```text
@@ -19,7 +19,7 @@ pub(super) const fn panel_vectors<S: Simd>() -> usize {
     if S::LANES == 16 { 4 } else { 2 }
 }
 
-/// Rows of `b` in [`by_rows`] that all rows of `a` meet before the next ones: of a panel's width they take half of the
+/// Rows of `b` in [`by_rows`] used by all rows of `a` before the next ones: with a panel's width they take half of the
 /// first-level cache.
 const CHUNK: usize = 64;
 
@@ -28,7 +28,7 @@ struct Tile<const M: usize, const N: usize> {
     at: Places,
 }
 
-/// Where a tile's numbers are; strides in numbers.
+/// The addresses of a tile's numbers; strides in numbers.
 #[derive(Clone, Copy)]
 struct Places {
     a: *const f32,
@@ -38,7 +38,7 @@ struct Places {
     c: *mut f32,
     c_stride: usize,
     depth: usize,
-    /// Whether `c` is set, instead of its chains being carried on.
+    /// True if `c` is set; else its chains are continued.
     first: bool,
 }
 
@@ -60,7 +60,7 @@ impl<const M: usize, const N: usize> Kernel for Tile<M, N> {
         for i in 0..depth {
             let mut columns = [s.splat(0.0); N];
             for (n, column) in columns.iter_mut().enumerate() {
-                // SAFETY: `product`'s caller vouches for `depth` rows of `b`, here and below for all of a, b and c.
+                // SAFETY: the callers of `by_panels` and `by_rows` vouch for the rows of a, b and c, here and below.
                 *column = unsafe { s.load_at(b.add(i * b_stride + n * S::LANES)) };
             }
             for (m, sums) in sums.iter_mut().enumerate() {
@@ -104,7 +104,7 @@ impl Places {
     }
 }
 
-/// Columns of rows that lie anywhere, in panels.
+/// Columns of scattered rows, in panels.
 #[derive(Clone, Copy)]
 pub(super) struct Panels<'a> {
     /// [`Panels::len`] numbers.
@@ -116,7 +116,7 @@ pub(super) struct Panels<'a> {
 }
 
 impl Panels<'_> {
-    /// Numbers that the panels of so many columns take.
+    /// Numbers in the panels of `columns` columns.
     pub(super) fn len<S: Simd>(columns: usize, depth: usize) -> usize {
         columns.next_multiple_of(S::LANES) * depth
     }
@@ -129,12 +129,11 @@ pub(super) struct Matrix<P> {
     pub(super) stride: usize,
 }
 
-/// `c[row][column] = a[row] · panel[column]`. For each tile of rows, `columns(rows)` says which are wanted; whole vectors
+/// `c[row][column] = a[row] · panel[column]`. For each tile of rows, `columns(rows)` is the wanted range; whole vectors
 /// are computed.
 ///
 /// # Safety
-/// `a` has `rows` rows of `panels.depth` numbers; `c` has room for `rows` rows of the columns that are wanted, to whole
-/// vectors.
+/// `a` has `rows` rows of `panels.depth` numbers; `c` has room for `rows` rows of the wanted columns, to whole vectors.
 pub(super) unsafe fn by_panels<S: Simd>(
     s: S,
     a: Matrix<*const f32>,
@@ -174,10 +173,11 @@ pub(super) unsafe fn by_panels<S: Simd>(
     }
 }
 
-/// `c[row] = Σ a[row][i] b[i]`, where for each tile of rows `depths(rows)` says which `i` count.
+/// `c[row] = Σ a[row][i] b[i]`, over the `i` in `depths(rows)` for each tile of rows.
 ///
 /// # Safety
-/// `a` has `rows` rows with numbers at those `i`; `b` has rows of `vectors` whole vectors there; `c` has room for `rows` such rows.
+/// `a` has `rows` rows with numbers at those `i`; `b` has rows of `vectors` whole vectors there; `c` has room for
+/// `rows` rows of this width.
 pub(super) unsafe fn by_rows<S: Simd>(
     s: S,
     a: Matrix<*const f32>,
@@ -196,7 +196,7 @@ pub(super) unsafe fn by_rows<S: Simd>(
                 let depth = depths(tile.clone());
                 let from = depth.start.max(chunk);
                 let count = depth.end.min(chunk + CHUNK).saturating_sub(from);
-                // Where nothing counts the result is 0; elsewhere chains go on where the last chunk left them.
+                // Without any `i` the result is 0; otherwise chains continue from the last chunk.
                 let nothing = depth.is_empty() && chunk == 0;
                 if count == 0 && !nothing {
                     continue;
@@ -220,7 +220,7 @@ pub(super) unsafe fn by_rows<S: Simd>(
     }
 }
 
-/// Lays rows of `depth` numbers, which begin at `rows` of `from`, as columns of panels.
+/// Lays out rows of `depth` numbers, beginning at `rows` of `from`, as columns of panels.
 pub(super) struct Pack<'a> {
     pub(super) from: &'a [f32],
     pub(super) rows: &'a [usize],
@@ -257,7 +257,7 @@ impl Kernel for Pack<'_> {
     }
 }
 
-/// Lays rows of `depth` numbers, which begin at `rows` of `from`, one after the other, each filled up with zeros to
+/// Lays out rows of `depth` numbers, beginning at `rows` of `from`, one after the other, each filled up with zeros to
 /// `width`.
 pub(super) struct Gather<'a> {
     pub(super) from: &'a [f32],
@@ -272,7 +272,7 @@ impl Kernel for Gather<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        /// Rows between what is asked for and what is read.
+        /// Rows between the prefetched one and the one being read.
         const AHEAD: usize = 12;
         for (i, to) in self.to.chunks_exact_mut(self.width).take(self.rows.len()).enumerate() {
             if let Some(row) = self.rows.get(i + AHEAD) {
