@@ -7,6 +7,9 @@ The tables are CPython 3.11's (Unicode 14), the version the golden vectors were 
 import sys
 import unicodedata
 
+# Longest line of a table.
+COLUMNS = 120
+
 
 def ranges(test):
     found, start = [], None
@@ -25,8 +28,14 @@ def table(name, doc, test):
     print(f"/// {doc}")
     print("#[rustfmt::skip]")
     print(f"pub(crate) const {name}: [(u32, u32); {len(rows)}] = [")
-    for i in range(0, len(rows), 8):
-        print("    " + " ".join(f"(0x{a:x}, 0x{b:x})," for a, b in rows[i : i + 8]))
+    line = "   "
+    for a, b in rows:
+        pair = f" (0x{a:x}, 0x{b:x}),"
+        if len(line + pair) > COLUMNS:
+            print(line)
+            line = "   "
+        line += pair
+    print(line)
     print("];")
 
 

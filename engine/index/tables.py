@@ -6,6 +6,9 @@ Usage: python3.11 engine/index/tables.py > engine/index/src/tfidf/tables.rs
 import sys
 import unicodedata
 
+# Longest line of a table.
+COLUMNS = 120
+
 
 def ranges(categories):
     found, start = [], None
@@ -24,8 +27,14 @@ def table(name, doc, categories):
     print(f"\n/// {doc}: inclusive ranges.")
     print("#[rustfmt::skip]")
     print(f"pub(super) const {name}: [(u32, u32); {len(rows)}] = [")
-    for i in range(0, len(rows), 8):
-        print("    " + " ".join(f"(0x{a:x}, 0x{b:x})," for a, b in rows[i : i + 8]))
+    line = "   "
+    for a, b in rows:
+        pair = f" (0x{a:x}, 0x{b:x}),"
+        if len(line + pair) > COLUMNS:
+            print(line)
+            line = "   "
+        line += pair
+    print(line)
     print("];")
 
 

@@ -1,7 +1,8 @@
-//! Imports the tokenizer of a folder and encodes JSON Lines with it, for `ops/lm/compare-tokenizers.py` to compare.
+//! Imports the tokenizer of a folder and encodes JSON Lines with it; `ops/lm/compare-tokenizers.py` compares the
+//! output.
 //!
-//! `tokenize DIR OUT [transformers-5] < texts.jsonl > ids.jsonl`: each line is `{"text"}`, `{"text","text_pair"}` or `{"words"}` (a list, each
-//! encoded alone and without special tokens); each answer is `{"ids","type_ids"}`.
+//! `tokenize DIR OUT [transformers-5] < texts.jsonl > ids.jsonl`: each line is `{"text"}`, `{"text","text_pair"}` or
+//! `{"words"}` (a list, each word encoded alone and without special tokens). Each answer is `{"ids","type_ids"}`.
 
 use hopeval_checkpoint::import::tokenizer::{self, Rules};
 use serde_json::{Value, json};

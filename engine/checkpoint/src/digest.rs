@@ -1,7 +1,7 @@
-//! Fingerprints: what a model's numbers and a tokenizer are, in 32 bytes.
+//! Fingerprints of a model's weights and of a tokenizer, 32 bytes each.
 //!
-//! A digest of weights reads them all, minutes for the largest models, so it is taken only when asked for and remembered in a
-//! side file of the model's folder, beside the sizes and modification times of the files that it was taken of.
+//! A digest of weights reads them all, minutes for the largest models. It is therefore taken only on request, and
+//! remembered in a side file of the model's folder, beside the sizes and modification times of its input files.
 
 use crate::CheckpointError;
 use hopeval_device::HostTensor;
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// The file of a model's folder in which its weights' digest is remembered.
+/// The file in a model's folder with the remembered digest of its weights.
 pub const SIDE_FILE: &str = ".hopeval-digest.json";
 
-/// What the digest covers; part of it, so that a change of the recipe is a change of every digest.
+/// The recipe of the digest. It is hashed too, so a change of the recipe changes every digest.
 const RECIPE: &str = "hopeval weights 1";
 
-/// The files that say what a tokenizer does.
+/// The files that define a tokenizer.
 const TOKENIZER_FILES: [&str; 3] = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"];
 
 /// The side file of a folder, for its present files.
@@ -25,7 +25,7 @@ pub(crate) struct Digests {
     present: BTreeMap<String, Stamp>,
 }
 
-/// What changes when a file does.
+/// Size and modification time of a file; either changes when the file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     size: u64,
@@ -55,19 +55,19 @@ impl Digests {
         Ok(Self { path: folder.join(SIDE_FILE), present })
     }
 
-    /// The digest taken earlier of just these files.
+    /// The remembered digest, if it was taken of exactly these files.
     pub(crate) fn recall(&self) -> Option<String> {
         let text = std::fs::read(&self.path).ok()?;
         let remembered: Remembered = serde_json::from_slice(&text).ok()?;
         (remembered.recipe == RECIPE && remembered.files == self.present).then_some(remembered.weights)
     }
 
-    /// Writes it down; a folder that cannot be written is read again next time.
+    /// Writes the digest down. If the folder is not writable, the weights are read again next time.
     pub(crate) fn remember(&self, weights: &str) {
         let remembered =
             Remembered { recipe: RECIPE.to_owned(), files: self.present.clone(), weights: weights.to_owned() };
         let text = serde_json::to_vec_pretty(&remembered).expect("names and numbers; this is a bug");
-        // Several processes may do this at once: each writes a file of its own, and the last rename wins.
+        // Several processes may do this at once: each writes its own file, and the last rename wins.
         let own = self.path.with_extension(format!("json.{}", std::process::id()));
         if std::fs::write(&own, text).and_then(|()| std::fs::rename(&own, &self.path)).is_err() {
             let _ = std::fs::remove_file(&own);
@@ -75,7 +75,7 @@ impl Digests {
     }
 }
 
-/// BLAKE3 of the configuration and of the tensors, which come in the order of their names.
+/// BLAKE3 of the configuration and of the tensors, in the order of their names.
 pub(crate) fn of_weights<'a>(
     config: &serde_json::Map<String, serde_json::Value>,
     tensors: impl Iterator<Item = &'a HostTensor>,
@@ -111,7 +111,7 @@ pub(crate) fn of_tokenizer(folder: &Path) -> Result<Option<String>, CheckpointEr
     Ok(Some(hasher.finalize().to_hex().to_string()))
 }
 
-/// Its length first, so that no two lists of fields run together to the same bytes.
+/// Hashes the length first, so that no two lists of fields run together to the same bytes.
 fn framed(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);

@@ -1,8 +1,8 @@
-//! What can be wrong with a checkpoint.
+//! Errors of checkpoints.
 
 use std::path::PathBuf;
 
-/// Why a checkpoint cannot be used; every variant names the file.
+/// Reasons why a checkpoint cannot be used; every variant names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// A file could not be read.
@@ -10,7 +10,7 @@ pub enum CheckpointError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -19,39 +19,39 @@ pub enum CheckpointError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// A file is not what its name says.
+    /// A file is not of the format that its name promises.
     #[error("{}: {reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What was expected and what was found.
+        /// The expected and the found content.
         reason: String,
     },
-    /// A folder holds no weights that can be opened.
+    /// A folder holds no weights in a known format.
     #[error("{}: no model.safetensors and no model.safetensors.index.json; found {found}{hint}", folder.display())]
     NoWeights {
         /// The folder.
         folder: PathBuf,
-        /// What is there instead.
+        /// The files found instead.
         found: String,
-        /// What to do about it; empty, or a line that begins with a line break.
+        /// Advice; empty, or a line that begins with a line break.
         hint: String,
     },
-    /// A tensor that the configuration calls for is not there.
+    /// A tensor required by the configuration is missing.
     #[error("{}: no tensor {name} (shape {shape:?} expected by config.json)", folder.display())]
     Missing {
         /// The folder.
         folder: PathBuf,
         /// The tensor; alternatives are separated by " or ".
         name: String,
-        /// What the configuration makes it.
+        /// The shape by the configuration.
         shape: Vec<usize>,
     },
-    /// A tensor has another shape than the configuration says.
+    /// The shape of a tensor differs from the configuration.
     #[error("{}: tensor {name}: expected shape {expected:?} by config.json, found {found:?}", folder.display())]
     Shape {
         /// The folder.
@@ -63,20 +63,21 @@ pub enum CheckpointError {
         /// In the file.
         found: Vec<usize>,
     },
-    /// A tensor holds numbers of a type that weights cannot have.
+    /// The numbers of a tensor have a type unfit for weights.
     #[error("{}: tensor {name}: dtype {found} is not one of F32, F16, BF16", path.display())]
     Dtype {
         /// The file.
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// As the file names it.
+        /// The type's name in the file.
         found: String,
     },
-    /// A pickle names something that is no part of a state dict; nothing of it was run.
+    /// A pickle names something outside a state dict; nothing of it was executed.
     #[error(
         "{}: the pickle wants {global}, which is no part of a tensor; nothing was run\n\
-         hint: allowed are collections.OrderedDict, torch's storages, dtypes and tensor rebuilders; save the model's state_dict again",
+         hint: allowed are collections.OrderedDict, torch's storages, dtypes and tensor rebuilders; \
+         save the model's state_dict again",
         path.display()
     )]
     Global {
@@ -90,7 +91,7 @@ pub enum CheckpointError {
     Exists {
         /// The folder.
         folder: PathBuf,
-        /// What is there.
+        /// The existing file.
         file: String,
     },
     /// A vocabulary cannot be made into a tokenizer.
@@ -98,9 +99,9 @@ pub enum CheckpointError {
     Vocabulary {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
-        /// What `tokenizers` said, where it said something.
+        /// The error of `tokenizers`, if it caused this one.
         #[source]
         source: Option<tokenizers::Error>,
     },

@@ -1,7 +1,8 @@
 //! [`Checkpoint`]: a folder with `config.json` and `*.safetensors`, memory-mapped.
 //!
-//! Opening reads `config.json` and the headers of the weight files; the weights themselves are mapped and come into memory
-//! when they are used. Names of BERT's first checkpoints (`LayerNorm.gamma`, `LayerNorm.beta`) are read as today's.
+//! Opening reads `config.json` and the headers of the weight files. The weights themselves are mapped and come into
+//! memory when they are used. Tensor names of BERT's first checkpoints (`LayerNorm.gamma`, `LayerNorm.beta`) are
+//! changed to today's.
 
 mod shards;
 
@@ -22,13 +23,13 @@ pub struct Checkpoint {
     folder: PathBuf,
     config: serde_json::Map<String, serde_json::Value>,
     tensors: BTreeMap<String, HostTensor>,
-    /// Tensors of other types than weights have, such as causal masks and position ids.
+    /// Tensors with a dtype other than F32, F16 and BF16, such as causal masks and position ids.
     others: BTreeMap<String, Other>,
     files: Vec<PathBuf>,
     weights_digest: Arc<OnceLock<String>>,
 }
 
-/// A tensor that cannot be a weight.
+/// A tensor with a dtype unfit for weights.
 #[derive(Clone, Debug)]
 struct Other {
     path: PathBuf,
@@ -59,7 +60,7 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -69,22 +70,22 @@ impl Checkpoint {
         &self.config
     }
 
-    /// The files that hold the weights.
+    /// The weight files.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// A tensor, if it is there and can be a weight.
+    /// The weight tensor called `name`, if the folder has it.
     pub fn get(&self, name: &str) -> Option<&HostTensor> {
         self.tensors.get(name)
     }
 
-    /// Names of all tensors that can be weights, in order.
+    /// Names of all weight tensors, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// A tensor that must be there, in this shape.
+    /// The weight tensor called `name`, which must have this shape.
     ///
     /// # Errors
     /// [`CheckpointError::Missing`], [`CheckpointError::Dtype`], [`CheckpointError::Shape`].
@@ -110,9 +111,10 @@ impl Checkpoint {
         Ok(found.clone())
     }
 
-    /// BLAKE3, in hex, of the configuration and all weights (name, type, shape, numbers, in the order of names): the same
-    /// however the weights are cut into files. Reads them all the first time, and remembers the result in the folder where it
-    /// can be written ([`digest::SIDE_FILE`]), for as long as no file's size or time changes.
+    /// BLAKE3, in hex, of the configuration and all weights (name, type, shape, numbers, in the order of names). It
+    /// does not depend on how the weights are cut into files. The first call reads all weights and remembers the
+    /// digest in the folder if it is writable ([`digest::SIDE_FILE`]). The remembered digest holds until the size or
+    /// time of a file changes.
     ///
     /// # Errors
     /// [`CheckpointError::Read`] if a file's size and time cannot be read.
@@ -129,7 +131,7 @@ impl Checkpoint {
         Ok(self.weights_digest.get_or_init(|| digest))
     }
 
-    /// BLAKE3, in hex, of the tokenizer's files; none where the folder has no `tokenizer.json`.
+    /// BLAKE3, in hex, of the tokenizer's files; `None` if the folder has no `tokenizer.json`.
     ///
     /// # Errors
     /// [`CheckpointError::Read`].
@@ -137,7 +139,7 @@ impl Checkpoint {
         digest::of_tokenizer(&self.folder)
     }
 
-    /// Adds the tensors of a mapped file; returns their names as the file has them.
+    /// Adds the tensors of a mapped file. Returns their names as in the file.
     fn add(&mut self, path: &Path, bytes: &Bytes) -> Result<BTreeSet<String>, CheckpointError> {
         let format = |source| CheckpointError::Format {
             path: path.to_owned(),
@@ -169,7 +171,7 @@ impl Checkpoint {
     }
 }
 
-/// The name that transformers gives a tensor today.
+/// The tensor's name in today's transformers.
 fn modern(name: &str) -> String {
     for (old, new) in [(".gamma", ".weight"), (".beta", ".bias")] {
         if let Some(layer) = name.strip_suffix(old)

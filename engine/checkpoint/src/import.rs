@@ -1,16 +1,16 @@
-//! Imports a model folder of older formats: weights of `torch.save` become safetensors, SentencePiece models and vocabulary files
-//! become `tokenizer.json`, and configuration files are copied.
+//! Imports a model folder of older formats. Weights of `torch.save` become safetensors, SentencePiece models and
+//! vocabulary files become `tokenizer.json`, and configuration files are copied.
 //!
 //! ```text
 //!   pytorch_model.bin, or its shards  --pickle, archive--> tensors --weights--> model*.safetensors (and index)
 //!   spiece.model, spm.model, tokenizer.model, sentencepiece.bpe.model --.
-//!   vocab.json + merges.txt                                             +--tokenizer--> tokenizer.json, tokenizer_config.json
-//!   vocab.txt                                                         --'
+//!   vocab.json + merges.txt                                             +--tokenizer--> tokenizer.json,
+//!   vocab.txt                                                         --'               tokenizer_config.json
 //!   *.safetensors, tokenizer.json, config.json                        --copied
 //! ```
 //!
-//! Nothing that a file says is run, and the model is never in memory whole. Files are written beside the folder and moved into it
-//! when all are whole.
+//! Nothing in a file is executed, and the model is never in memory whole. Files are written beside the folder and
+//! moved into it when all of them are complete.
 
 mod archive;
 mod pickle;
@@ -24,58 +24,58 @@ use staging::Staging;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What an import did.
+/// The summary of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Names of the files written, in order.
     pub files: Vec<String>,
-    /// Tensors written; 0 where safetensors were copied.
+    /// Tensors written; 0 if safetensors were copied.
     pub tensors: usize,
     /// Bytes of weights written.
     pub bytes: u64,
-    /// What the files held and the model does not need.
+    /// Entries left out because the model does not need them.
     pub skipped: Vec<Skipped>,
-    /// Tensors that are another's, and so were left out.
+    /// Tensors left out because they are the same as another.
     pub tied: Vec<Tied>,
     /// Tensors of f64, rounded to f32.
     pub narrowed: Vec<String>,
-    /// What the tokenizer was made of; none where the folder has none.
+    /// The source of the tokenizer; `None` if the folder has no tokenizer.
     pub tokenizer: Option<tokenizer::Source>,
 }
 
-/// Something left out.
+/// An entry left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// The file that holds it.
+    /// The file with the entry.
     pub file: PathBuf,
-    /// Its name there.
+    /// The entry's name in the file.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// A tensor that is the same as another.
+/// A tensor left out because it is the same as another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tied {
-    /// What was left out.
+    /// The tensor left out.
     pub name: String,
-    /// What it is the same as.
+    /// The tensor written in its place.
     pub same_as: String,
 }
 
-/// Files that are copied as they are.
+/// Files copied unchanged.
 const COPIED: [&str; 4] = ["config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja"];
 
-/// Makes the folder `out` of the model folder `dir`: `config.json`, safetensors, and a tokenizer where `dir` has what one can be
-/// made of. `out` is created; it may hold other files, but no model.
+/// Imports the model folder `dir` into the folder `out`: `config.json`, safetensors and, if `dir` has the files for
+/// one, a tokenizer. `out` is created if necessary; it may hold other files, but no model.
 ///
 /// # Errors
-/// [`CheckpointError`], naming the file; then `out` is as it was, and is not created.
+/// [`CheckpointError`], naming the file. `out` is then unchanged; if it did not exist, it is not created.
 pub fn import(dir: &Path, out: &Path) -> Result<Report, CheckpointError> {
     import_by(dir, out, tokenizer::Rules::default())
 }
 
-/// [`import`], with the choice of what a SentencePiece tokenizer does.
+/// [`import`] with a choice of the rules for SentencePiece tokenizers.
 ///
 /// # Errors
 /// As [`import`].
@@ -164,7 +164,7 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut Report) -> Re
 
 fn copy(dir: &Path, out: &Path, name: &str, report: &mut Report) -> Result<(), CheckpointError> {
     let (from, to) = (dir.join(name), out.join(name));
-    // A folder of its own needs its own files: the source may be a cache that is cleared.
+    // Copies, not links: the source may be a cache and be cleared later.
     std::fs::copy(&from, &to).map_err(|source| CheckpointError::Write { path: to, source })?;
     report.files.push(name.to_owned());
     Ok(())

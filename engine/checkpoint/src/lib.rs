@@ -1,13 +1,13 @@
 //! Checkpoints: folders of a model's configuration, tokenizer and weights, as Hugging Face lays them out.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
 //! | [`folder`] | [`Checkpoint`]: an open folder, its weights memory-mapped |
 //! | [`digest`] | fingerprints of weights and tokenizer, taken once and remembered |
 //! | [`mod@import`] | older formats (`pytorch_model.bin`, SentencePiece, vocabulary and merges) into such a folder |
 //!
-//! Knows formats of files only: neither architectures nor devices' kernels. Weights are memory-mapped and handed out as
-//! [`HostTensor`](hopeval_device::HostTensor)s, which share the map. Nothing that a file says is ever run.
+//! Knows file formats only: neither architectures nor device kernels. Weights are memory-mapped and handed out as
+//! [`HostTensor`](hopeval_device::HostTensor)s sharing the map. Nothing in a file is ever executed.
 
 pub mod digest;
 pub mod error;

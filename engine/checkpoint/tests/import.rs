@@ -1,4 +1,4 @@
-//! What an import makes of files that `torch.save` wrote (`ops/lm/pickles.py`), number for number, and what it refuses.
+//! Imports of `torch.save` files (`ops/lm/pickles.py`): the results, number for number, and the refusals.
 
 use hopeval_checkpoint::{Checkpoint, CheckpointError, import::import};
 use safetensors::SafeTensors;
@@ -76,7 +76,7 @@ fn a_pickle_that_wants_to_run_code_is_refused_and_runs_nothing() {
     assert!(error.to_string().contains("the pickle wants torch.nn.modules.linear.Linear"), "{error}");
 }
 
-/// A file that `torch.save` had no part in: all of it is the pickle that wants something.
+/// A file not from `torch.save`: all of it is the malicious pickle.
 #[test]
 fn a_bare_pickle_that_wants_to_run_code_says_what() {
     let protocol_0 = &b"cposix\nsystem\n(S'touch hopeval-pickle-was-run'\ntR."[..];
@@ -87,7 +87,7 @@ fn a_bare_pickle_that_wants_to_run_code_says_what() {
         assert!(error.to_string().contains("pytorch_model.bin: the pickle wants posix.system"), "{error}");
         assert!(!Path::new("hopeval-pickle-was-run").exists());
     }
-    // A text that begins like an instruction is none.
+    // A text beginning like an instruction is harmless.
     let (error, _) = refused(folder(b"can you\nread this?\nNo.\n").path());
     assert!(error.to_string().contains("neither a zip archive nor a pickle"), "{error}");
 }
@@ -174,8 +174,8 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_refused_import_leaves_nothing_and_a_good_one_leaves_what_was_there() {
-    // The weights are good: what is wrong comes after they were written.
+fn imports_leave_other_files_alone() {
+    // The weights are good: the defect appears after they were written.
     let bad = tempfile::tempdir().expect("a folder");
     for file in ["config.json", "pytorch_model.bin"] {
         std::fs::copy(pickles("zip").join(file), bad.path().join(file)).expect("copied");

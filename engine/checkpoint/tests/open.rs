@@ -1,4 +1,4 @@
-//! Opening folders: what is mapped, what is checked, and what is said of folders that are not right.
+//! Opening folders: mapping, checks, and the errors for bad folders.
 
 use hopeval_checkpoint::{Checkpoint, CheckpointError};
 use safetensors::Dtype;
@@ -137,7 +137,7 @@ fn the_digest_is_taken_once_and_again_when_a_file_changes() {
     let side = dir.path().join(hopeval_checkpoint::digest::SIDE_FILE);
     let text = std::fs::read_to_string(&side).expect("remembered");
     assert!(text.contains(&first));
-    // That the side file is believed shows in what it is made to say.
+    // The changed side file shows whether it is believed.
     std::fs::write(&side, text.replace(&first, "remembered")).expect("written");
     assert_eq!(digest(), "remembered");
     write(&path, &[("a", Dtype::F32, &[1], &[1; 4]), ("b", Dtype::F32, &[1], &[3; 4]), ("c", Dtype::F32, &[0], &[])]);

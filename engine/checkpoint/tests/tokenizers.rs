@@ -1,5 +1,5 @@
-//! Imported tokenizers give the ids that transformers and SentencePiece give, on vocabularies and texts that
-//! `ops/lm/compare-tokenizers.py --fixture` wrote; the script itself compares 10,000 passages.
+//! Imported tokenizers give the same ids as transformers and SentencePiece, on vocabularies and texts written by
+//! `ops/lm/compare-tokenizers.py --fixture`; the script itself compares 10,000 passages.
 
 use hopeval_checkpoint::CheckpointError;
 use hopeval_checkpoint::import::tokenizer::{Rules, Source, import};

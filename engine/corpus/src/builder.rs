@@ -1,15 +1,16 @@
-//! Builds a corpus from passages that are handed in one by one.
+//! Builds a corpus from passages pushed one by one.
 //!
-//! Passages go to disk in batches and are mapped again to make tables and links, so memory does not grow with the text:
+//! Passages are written to disk in batches and mapped again to make tables and links, so memory does not grow with
+//! the text:
 //!
 //! ```text
-//! push     8 bytes per passage, and unless duplicates are kept a map of 15 to 30 more; one batch of text
+//! push     8 bytes per passage, and a map of 15 to 30 more unless duplicates are kept; one batch of text
 //! finish   24 bytes per passage while a table is sorted; 8 per passage, 4 per link and, with title mentions, about
 //!          30 per form of a title while links are made
 //! ```
 //!
-//! (21 million passages: about 0.6 GB.) Ids of dropped duplicates are kept too, some 120 bytes and twice the
-//! id each.
+//! (21 million passages: about 0.6 GB.) Ids of dropped duplicates are kept too, at about 120 bytes plus twice the
+//! id's length each.
 
 mod batches;
 mod duplicates;
@@ -71,7 +72,7 @@ struct Alias {
     position: u64,
 }
 
-/// What was built.
+/// The result of a build.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BuildReport {
@@ -80,11 +81,11 @@ pub struct BuildReport {
 }
 
 impl CorpusBuilder {
-    /// Begins a corpus that will stand at `dir`, where nothing but an empty folder may be.
+    /// Begins a corpus for the place `dir`, which must be absent or an empty folder.
     ///
     /// # Errors
     ///
-    /// There is something at `dir`, a setting is out of range, or the system refuses to write.
+    /// `dir` is occupied, a setting is out of range, or the system refuses to write.
     pub fn create(dir: &Path, settings: CorpusSettings) -> Result<Self, BuildError> {
         check_settings(&settings)?;
         let staging = Staging::create(dir)?;
@@ -110,17 +111,17 @@ impl CorpusBuilder {
         })
     }
 
-    /// Notes a file that passages come from.
+    /// Notes a source file of the passages.
     pub fn add_source(&mut self, source: Source) {
         self.sources.push(source);
     }
 
-    /// Stores the next passage and says where it stands; a dropped duplicate stands where the kept one does.
+    /// Stores the next passage and returns its id; for a dropped duplicate, the id of the kept passage.
     ///
     /// # Errors
     ///
-    /// The passage breaks a rule of [`NewPassage`] or a limit of the format, it is a duplicate and the settings forbid
-    /// those, or the system refuses to write. After an error the builder must not be used further.
+    /// The passage breaks a rule of [`NewPassage`] or a limit of the format, it is a duplicate and the settings
+    /// forbid duplicates, or the system refuses to write. After an error the builder must not be used again.
     pub fn push(&mut self, passage: NewPassage<'_>) -> Result<PassageId, BuildError> {
         let position = self.counts.pushed;
         check_passage(position, &passage)?;
@@ -160,12 +161,12 @@ impl CorpusBuilder {
         counts.passages_with_sentences += u64::from(!passage.sentences.is_empty());
     }
 
-    /// Makes tables and links and puts the corpus at its place, all at once.
+    /// Makes tables and links and moves the corpus to its place, all at once.
     ///
     /// # Errors
     ///
-    /// Two passages have one external id, something else came to stand at the place meanwhile, or the system refuses.
-    /// Nothing is left behind then.
+    /// Two passages have one external id, the place was taken meanwhile, or the system refuses to write. After an
+    /// error nothing is left behind.
     pub fn finish(mut self) -> Result<BuildReport, BuildError> {
         if self.rows.len() > 0 {
             self.file.write(self.rows.take())?;
@@ -194,7 +195,7 @@ impl CorpusBuilder {
     }
 }
 
-/// What is left to do once all passages are on disk.
+/// The remaining steps of a build, once all passages are on disk.
 struct Finish<'a> {
     dir: &'a Path,
     passages: Passages,
@@ -211,7 +212,7 @@ impl Finish<'_> {
         lookup::write(&self.dir.join(lookup::CONTENTS_FILE), &entries)
     }
 
-    /// Writes aliases and the table of ids, in which every id must stand for one passage.
+    /// Writes aliases and the table of ids, and checks that every id stands for one passage.
     fn ids_table(&mut self, aliases: Vec<Alias>, dropped: &Dropped) -> Result<String, BuildError> {
         let aliases = self.distinct_aliases(aliases, dropped)?;
         self.counts.aliases = aliases.len() as u64;
@@ -246,7 +247,7 @@ impl Finish<'_> {
         Ok(digest)
     }
 
-    /// Drops aliases that say nothing: a passage's own id, or one that was seen. Refuses those that say two things.
+    /// Drops useless aliases (a passage's own id, or a repeated one). Refuses an alias of two passages.
     fn distinct_aliases(&self, aliases: Vec<Alias>, dropped: &Dropped) -> Result<Vec<Alias>, BuildError> {
         let mut seen: BTreeMap<Box<str>, (u32, u64)> = BTreeMap::new();
         let mut distinct = Vec::with_capacity(aliases.len());

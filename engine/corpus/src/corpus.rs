@@ -1,4 +1,4 @@
-//! A finished corpus, mapped: everything it answers is borrowed from the map.
+//! A finished corpus, mapped. All texts and lists are borrowed from the map.
 
 use std::{
     fmt,
@@ -24,8 +24,8 @@ use crate::{
 ///
 /// # Panics
 ///
-/// Methods that take a [`PassageId`] panic, as indexing does, where it is not below [`Corpus::len`]. Those that return a
-/// text, title or id panic if it is no longer the UTF-8 that was written, which [`Corpus::verify`] would have found.
+/// Methods with a [`PassageId`] argument panic, as indexing does, if it is not below [`Corpus::len`]. Methods for
+/// texts, titles and ids panic if the bytes are no longer valid UTF-8; [`Corpus::verify`] finds such damage.
 pub struct Corpus {
     dir: PathBuf,
     info: CorpusInfo,
@@ -43,20 +43,20 @@ struct Lookups {
     contents: Lookup,
 }
 
-/// A link and the part of the text that carries it.
+/// A link and its anchor in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// The passage linked to.
     pub target: PassageId,
-    /// The anchor's bytes in the text. Several targets share an anchor where they share a title.
+    /// The anchor's bytes in the text. Targets with the same title share an anchor.
     pub span: Range<usize>,
 }
 
 impl Corpus {
     /// Maps the corpus in folder `dir`.
     ///
-    /// The format version, the files' lengths, everything that says where something lies and all numbers of passages are
-    /// checked, which reads about 60 bytes per passage and 4 per link. Texts are not read: see [`Corpus::verify`].
+    /// Checks the format version, the files' lengths, all offsets and all passage numbers, which reads about 60 bytes
+    /// per passage and 4 per link. Texts are not read: see [`Corpus::verify`].
     ///
     /// # Errors
     ///
@@ -91,17 +91,17 @@ impl Corpus {
         Ok(Self { dir: dir.to_owned(), info, passages, aliases, links, backlinks, lookups })
     }
 
-    /// The folder it was opened from.
+    /// The corpus's folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What it is: name, counts, settings, sources.
+    /// Name, counts, settings and sources.
     pub fn info(&self) -> &CorpusInfo {
         &self.info
     }
 
-    /// Identifies all that this corpus can answer; part of the keys of what is computed from it.
+    /// Identifies the whole content of this corpus; part of the keys of everything computed from it.
     pub fn digest(&self) -> &str {
         &self.info.digest
     }
@@ -111,7 +111,7 @@ impl Corpus {
         self.passages.len()
     }
 
-    /// Whether there are no passages.
+    /// Whether the corpus is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -121,7 +121,7 @@ impl Corpus {
         (0..self.len() as u32).map(PassageId)
     }
 
-    /// Whether there is such a passage.
+    /// Whether `passage` is a passage of this corpus.
     pub fn contains(&self, passage: PassageId) -> bool {
         passage.index() < self.len()
     }
@@ -131,7 +131,7 @@ impl Corpus {
         self.passages.id(passage.0)
     }
 
-    /// The title, empty where the source has none.
+    /// The title; empty if the source has none.
     pub fn title(&self, passage: PassageId) -> &str {
         self.passages.title(passage.0)
     }
@@ -141,12 +141,12 @@ impl Corpus {
         self.passages.text(passage.0)
     }
 
-    /// Byte offset in the text of each sentence's end; empty where sentences are not known.
+    /// Byte offset in the text of each sentence's end; empty if the sentences are unknown.
     pub fn sentence_ends(&self, passage: PassageId) -> &[u32] {
         self.passages.sentence_ends(passage.0)
     }
 
-    /// Sentence `n` of a passage, counted from 0, with the space that follows or precedes it in the text.
+    /// Sentence `n` of a passage, counted from 0, with the space before or after it in the text.
     pub fn sentence(&self, passage: PassageId, n: usize) -> Option<&str> {
         let ends = self.sentence_ends(passage);
         let end = *ends.get(n)?;
@@ -154,7 +154,7 @@ impl Corpus {
         self.text(passage).get(start as usize..end as usize)
     }
 
-    /// The sentences of a passage: joined, they are its text. None where they are not known.
+    /// The sentences of a passage; joined, they are its text. Empty if they are unknown.
     pub fn sentences(&self, passage: PassageId) -> impl Iterator<Item = &str> {
         let text = self.text(passage);
         let mut start = 0;
@@ -165,12 +165,12 @@ impl Corpus {
         })
     }
 
-    /// The passages that this one links to, each once, in the order in which the text first does.
+    /// The passages linked from this one, each once, in the order of their first anchors.
     pub fn links(&self, passage: PassageId) -> &[PassageId] {
         as_passages(self.links.of(passage.0, 0))
     }
 
-    /// The links of a passage with the part of the text that carries each.
+    /// The links of a passage with their anchors in the text.
     pub fn anchors(&self, passage: PassageId) -> impl ExactSizeIterator<Item = Anchor> {
         let (starts, ends) = (self.links.of(passage.0, 1), self.links.of(passage.0, 2));
         self.links(passage)
@@ -179,12 +179,12 @@ impl Corpus {
             .map(|(&target, (&start, &end))| Anchor { target, span: start as usize..end as usize })
     }
 
-    /// The passages that link to this one, ascending.
+    /// The passages linking to this one, ascending.
     pub fn linked_from(&self, passage: PassageId) -> &[PassageId] {
         as_passages(self.backlinks.of(passage.0, 0))
     }
 
-    /// The passage with this external id, or that stands for the dropped duplicate that had it.
+    /// The passage with this external id. The id of a dropped duplicate gives the kept passage.
     pub fn by_external_id(&self, id: &str) -> Option<PassageId> {
         let entry =
             *self.lookups.ids.equal(digest::key(id), |entry| self.id_entry(entry).0 == id.as_bytes()).first()?;
@@ -196,8 +196,8 @@ impl Corpus {
         as_passages(exact_title(&self.passages, &self.lookups.titles, title))
     }
 
-    /// The passages whose title is this one as wiki links are written (see [`fold_title`]). Those of one exact title are
-    /// neither first nor together.
+    /// The passages with this title after folding, as wiki links are written (see [`fold_title`]). Passages with the
+    /// same exact title are neither first nor together.
     pub fn by_title_folded(&self, title: &str) -> &[PassageId] {
         as_passages(folded_title(&self.passages, &self.lookups.folded, title))
     }
@@ -217,7 +217,7 @@ impl Corpus {
     }
 }
 
-/// The id and passage of entry `entry` of the id table, in which aliases follow the passages.
+/// The id and passage of entry `entry` of the id table: passages first, then aliases.
 pub(crate) fn id_entry<'a>(passages: &'a Passages, aliases: &'a Aliases, entry: u32) -> (&'a [u8], u32) {
     match entry.checked_sub(passages.len() as u32) {
         None => (passages.id_bytes(entry), entry),

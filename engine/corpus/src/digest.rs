@@ -1,13 +1,13 @@
 //! The digests of a corpus: BLAKE3 over a canonical encoding of its content, in order.
 //!
-//! Strings and lists are prefixed with their length, numbers are little-endian, so no two contents have one encoding.
-//! Neither the batch size nor the layout of files enters.
+//! Strings and lists are prefixed with their length and numbers are little-endian, so different contents have
+//! different encodings. Neither the batch size nor the layout of files enters.
 
 use crate::info::LinkOrigin;
 
 const BLOCK: usize = 1 << 16;
 
-/// A BLAKE3 that gathers small pieces, since the hash is several times faster on long input.
+/// A BLAKE3 hasher with a buffer for small pieces: the hash is several times faster on long input.
 pub(crate) struct Canonical {
     pending: Vec<u8>,
     hasher: blake3::Hasher,
@@ -93,7 +93,7 @@ impl LinksDigest {
     }
 }
 
-/// Digest of the aliases, which come in the order in which duplicates were met.
+/// Digest of the aliases, in the input order of the duplicates.
 pub(crate) fn of_aliases<'a>(aliases: impl ExactSizeIterator<Item = (&'a str, u32)>) -> String {
     let mut canonical = Canonical::new("hopeval aliases 1");
     canonical.count(aliases.len());
@@ -118,12 +118,13 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// The 64 bits under which a string stands in a lookup on disk.
+/// The 64-bit key of a string in a lookup on disk.
 pub(crate) fn key(string: &str) -> u64 {
     halves(blake3::hash(string.as_bytes())).0
 }
 
-/// 128 bits of a passage's title and text. The first half is its key in a lookup, both identify it while building.
+/// 128 bits of a passage's title and text. The first half is its key in a lookup; both together identify it during a
+/// build.
 pub(crate) fn content_key(title: &str, text: &str) -> (u64, u64) {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(title.len() as u64).to_le_bytes()).update(title.as_bytes()).update(text.as_bytes());

@@ -1,10 +1,10 @@
-//! What can go wrong when a corpus is built, and when one is opened or verified.
+//! Errors of building, opening and verifying a corpus.
 
 use std::{io, path::PathBuf};
 
 use arrow::error::ArrowError;
 
-/// Why a corpus could not be opened or is not what it says it is.
+/// Errors of opening or verifying a corpus.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CorpusError {
@@ -14,7 +14,7 @@ pub enum CorpusError {
         /// The folder.
         path: PathBuf,
     },
-    /// A file of the corpus is not there.
+    /// A file of the corpus does not exist.
     #[error("{} is missing: the corpus is incomplete and must be built again", path.display())]
     Missing {
         /// The file.
@@ -25,30 +25,33 @@ pub enum CorpusError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// `corpus.json` cannot be read as such.
+    /// `corpus.json` cannot be parsed.
     #[error("{} is not a description of a corpus", path.display())]
     Info {
         /// The file.
         path: PathBuf,
-        /// Where and why reading it failed.
+        /// The parser's error.
         #[source]
         source: serde_json::Error,
     },
     /// The corpus was written in another format version.
-    #[error("{} has format version {found}, this program reads version {supported}: build the corpus again", path.display())]
+    #[error(
+        "{} has format version {found}, this program reads version {supported}: build the corpus again",
+        path.display()
+    )]
     Version {
-        /// The file that says so.
+        /// The file with the version.
         path: PathBuf,
         /// Its version.
         found: u64,
-        /// The version that is read here.
+        /// The supported version.
         supported: u64,
     },
-    /// A file has another length than when it was written.
+    /// A file's length has changed since it was written.
     #[error("{} has {found} bytes and was written with {expected}: it is truncated or was overwritten", path.display())]
     Length {
         /// The file.
@@ -63,7 +66,7 @@ pub enum CorpusError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The contradiction.
         detail: String,
     },
     /// Arrow could not read a file.
@@ -71,27 +74,27 @@ pub enum CorpusError {
     Arrow {
         /// The file.
         path: PathBuf,
-        /// What Arrow found.
+        /// Arrow's error.
         #[source]
         source: ArrowError,
     },
-    /// The content has another digest than the corpus states.
+    /// The content's digest differs from the stated one.
     #[error("{} has digest {found}, corpus.json states {expected}", path.display())]
     Digest {
         /// The file, or the folder for the digest of the content.
         path: PathBuf,
         /// The stated digest.
         expected: String,
-        /// The digest of what is there.
+        /// The digest of the present content.
         found: String,
     },
 }
 
-/// Why a corpus could not be built. Positions count the passages handed in, from 0.
+/// Errors of building a corpus. Positions count the passages handed in, from 0.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// There is something at the place where the corpus should go.
+    /// The corpus's place is occupied.
     #[error("{} exists already", path.display())]
     Exists {
         /// The place.
@@ -102,7 +105,7 @@ pub enum BuildError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -111,18 +114,18 @@ pub enum BuildError {
     Arrow {
         /// The file.
         path: PathBuf,
-        /// What Arrow said.
+        /// Arrow's error.
         #[source]
         source: ArrowError,
     },
-    /// A setting has a value that is not allowed.
+    /// A setting has a forbidden value.
     #[error("{setting} is {found}, allowed is {allowed}")]
     Setting {
         /// The setting's name.
         setting: &'static str,
         /// Its value.
         found: u64,
-        /// What it may be.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// A field is longer than the format holds.
@@ -136,13 +139,13 @@ pub enum BuildError {
         found: usize,
         /// Unit of the length.
         unit: &'static str,
-        /// The longest that fits.
+        /// The maximum length.
         allowed: usize,
     },
     /// There are more passages than the format holds.
     #[error("there are more than {allowed} passages")]
     TooMany {
-        /// The most that fit.
+        /// The maximum number.
         allowed: u32,
     },
     /// The ends of sentences do not partition the text.
@@ -196,23 +199,23 @@ pub enum BuildError {
         /// Position of the second.
         second: u64,
     },
-    /// What was just written cannot be read back.
+    /// The new corpus cannot be read back.
     #[error("the new corpus cannot be read back")]
     ReadBack {
-        /// Why not.
+        /// The reason.
         #[from]
         source: CorpusError,
     },
 }
 
 impl BuildError {
-    /// Wraps what the system said about `path`.
+    /// Wraps the system's error about `path`.
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
     }
 
-    /// Wraps what Arrow said about `path`; a refusal of the system underneath stays one.
+    /// Wraps Arrow's error about `path`; a system error inside it becomes [`BuildError::Io`].
     pub(crate) fn arrow(path: impl Into<PathBuf>) -> impl FnOnce(ArrowError) -> Self {
         let path = path.into();
         move |source| match source {

@@ -2,7 +2,7 @@
 
 use hopeval_pytext::{is_space, lower_into};
 
-/// A title as hyperlinks are compared: underscores are spaces, runs of spaces are one, none at the ends, lower case.
+/// A title in the form for comparing hyperlinks: lower case, underscores as spaces, single spaces, trimmed.
 pub fn fold_title(title: &str) -> String {
     let mut spaced = String::with_capacity(title.len());
     for word in title.split(|c| c == '_' || is_space(c)).filter(|word| !word.is_empty()) {

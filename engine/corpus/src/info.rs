@@ -1,4 +1,4 @@
-//! `corpus.json`: what a corpus is, without looking at its passages.
+//! `corpus.json`: describes a corpus without its passages.
 
 use std::{fs, io::ErrorKind, path::Path};
 
@@ -10,13 +10,13 @@ use crate::{
     settings::{CorpusSettings, Source},
 };
 
-/// Version of the folder's format; it changes with every incompatible change of a file's layout or of a stated rule.
+/// Version of the folder's format. It changes with every incompatible change of a file's layout or of a stated rule.
 pub const FORMAT_VERSION: u64 = 1;
 
 /// Name of the description within the folder.
 pub(crate) const INFO_FILE: &str = "corpus.json";
 
-/// What a corpus is.
+/// The description of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CorpusInfo {
@@ -24,27 +24,27 @@ pub struct CorpusInfo {
     pub version: u64,
     /// Name in reports.
     pub name: String,
-    /// BLAKE3 over the three digests below: identifies all that a corpus can answer.
+    /// BLAKE3 over the three digests below: identifies the whole content of the corpus.
     pub digest: String,
-    /// BLAKE3 over ids, titles, texts and sentence ends, in order: identifies what an index can see.
+    /// BLAKE3 over ids, titles, texts and sentence ends, in order: identifies everything visible to an index.
     pub passages_digest: String,
     /// BLAKE3 over the origin of links and all links, in order.
     pub links_digest: String,
-    /// BLAKE3 over the ids of dropped duplicates and what they stand for.
+    /// BLAKE3 over the ids of dropped duplicates and their kept passages.
     pub aliases_digest: String,
-    /// Where the links come from.
+    /// Origin of the links.
     pub link_origin: LinkOrigin,
-    /// How many there are of everything.
+    /// Numbers of passages, titles, links and so on.
     pub counts: Counts,
     /// The settings it was built with.
     pub settings: CorpusSettings,
-    /// The files it was built from.
+    /// The files of the build's input.
     pub sources: Vec<Source>,
-    /// The files it consists of.
+    /// The files of the corpus.
     pub files: Vec<FileInfo>,
 }
 
-/// Where the links of a corpus come from. Figures that used links say so.
+/// The origin of a corpus's links. Figures computed with links report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkOrigin {
@@ -52,7 +52,7 @@ pub enum LinkOrigin {
     Hyperlinks,
     /// Titles found in texts.
     TitleMentions,
-    /// There are none.
+    /// No links.
     None,
 }
 
@@ -67,43 +67,43 @@ impl LinkOrigin {
     }
 }
 
-/// How many there are of everything.
+/// Numbers of passages, titles, links and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Passages that were handed in.
+    /// Passages handed to the builder.
     pub pushed: u64,
-    /// Passages that are there.
+    /// Passages in the corpus.
     pub passages: u64,
-    /// Passages dropped because their title and text were seen before.
+    /// Passages dropped because of an earlier one with the same title and text.
     pub dropped_duplicates: u64,
-    /// External ids of dropped passages that still find the kept one.
+    /// External ids of dropped passages; they still find the kept one.
     pub aliases: u64,
-    /// Passages that came without an external id.
+    /// Passages handed in without an external id.
     pub without_id: u64,
     /// Different titles.
     pub titles: u64,
-    /// Titles that more than one passage has.
+    /// Titles of more than one passage.
     pub shared_titles: u64,
     /// Bytes of all texts.
     pub text_bytes: u64,
     /// Sentences.
     pub sentences: u64,
-    /// Passages whose sentences are known.
+    /// Passages with known sentences.
     pub passages_with_sentences: u64,
     /// Links.
     pub links: u64,
     /// Passages with at least one link.
     pub passages_with_links: u64,
-    /// Hyperlinks of kept passages whose target is not in the corpus.
+    /// Hyperlinks of kept passages to targets outside the corpus.
     pub unresolved_links: u64,
-    /// Links dropped because their target has the title of the passage they stand in.
+    /// Links dropped because their target has the title of their own passage.
     pub self_links: u64,
-    /// Links dropped because the passage has a link to that target already.
+    /// Links dropped because the passage already has a link to the same target.
     pub repeated_links: u64,
 }
 
-/// A file of the folder, as it was written.
+/// A file of the folder, as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileInfo {
@@ -111,7 +111,7 @@ pub struct FileInfo {
     pub name: String,
     /// Its length in bytes.
     pub bytes: u64,
-    /// BLAKE3 of the parts that say where everything lies; checked whenever it is opened.
+    /// BLAKE3 of the parts with offsets and lengths; checked whenever the file is opened.
     pub structure: String,
     /// BLAKE3 of all its bytes; checked by `verify`.
     pub digest: String,
@@ -132,7 +132,7 @@ impl CorpusInfo {
             }
             Err(source) => return Err(CorpusError::Io { path, source }),
         };
-        // The version comes first: a later one may have fields that this one does not know.
+        // The version comes first: a later one may have unknown fields.
         let Version { version } = match serde_json::from_slice(&text) {
             Ok(version) => version,
             Err(source) => return Err(CorpusError::Info { path, source }),
@@ -155,7 +155,7 @@ impl CorpusInfo {
         Ok(info)
     }
 
-    /// What was written about file `name`.
+    /// The written description of file `name`.
     pub(crate) fn file(&self, dir: &Path, name: &str) -> Result<&FileInfo, CorpusError> {
         self.files.iter().find(|file| file.name == name).ok_or_else(|| CorpusError::Damaged {
             path: dir.join(INFO_FILE),

@@ -1,21 +1,21 @@
 //! Memory-mapped passage corpora.
 //!
-//! A corpus is a folder that is built once, by [`CorpusBuilder`], and then mapped read-only by every process that wants
-//! it, by [`Corpus::open`]. Passages are addressed by [`PassageId`], their position in the corpus; texts, titles, ids,
-//! sentence ends and links are borrowed straight from the map.
+//! A corpus is a folder. [`CorpusBuilder`] builds it once; then every process maps it read-only by [`Corpus::open`].
+//! Passages are addressed by [`PassageId`], their position in the corpus. Texts, titles, ids, sentence ends and links
+//! are borrowed straight from the map.
 //!
 //! ```text
 //! corpus.json        name, format version, digests, counts, settings, sources, link origin   (CorpusInfo)
 //! passages.arrow     id, title, text, sentence ends; Arrow IPC, a fixed number of rows per batch
 //! links.arrow        for each passage its outgoing links: target, start and end of the anchor
-//! backlinks.arrow    for each passage the passages that link to it
-//! aliases.arrow      external ids of dropped duplicates and the passages that stand for them
+//! backlinks.arrow    for each passage the passages linking to it
+//! aliases.arrow      external ids of dropped duplicates and their kept passages
 //! ids.lookup         hash table over external ids and aliases
-//! titles.lookup      hash table over titles;  folded.lookup: over folded titles;  contents.lookup: over title and text
+//! titles.lookup      hash table over titles; folded.lookup: over folded titles; contents.lookup: over title and text
 //! ```
 //!
-//! This crate reads no dataset format, runs no query and spawns no thread. It must not depend on timely, tokio, parquet,
-//! object_store or any crate of `jobs`.
+//! This crate reads no dataset format, runs no query and spawns no thread. It must not depend on timely, tokio,
+//! parquet, object_store or any crate of `jobs`.
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("corpora are mapped as they lie on disk, which is little-endian");

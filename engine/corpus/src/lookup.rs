@@ -1,14 +1,14 @@
-//! A mapped hash table from 64-bit keys to numbers, sorted so that equal things lie side by side.
+//! A mapped hash table from 64-bit keys to numbers, sorted to keep equal things side by side.
 //!
 //! ```text
 //! magic "hopelook", entries u64, directory bits u32, zero to 64 bytes
-//! directory  u32 x (2^bits + 1)   where the keys with these leading bits start
+//! directory  u32 x (2^bits + 1)   start of the keys with these leading bits
 //! keys       u64 x entries        ascending
-//! values     u32 x entries        under one key in the order of the strings they stand for, then ascending
+//! values     u32 x entries        under one key: in the order of their strings, then ascending
 //! ```
 //!
-//! Each part starts at a multiple of 64 bytes. A look-up reads the directory, one or two keys and then the strings, which
-//! it compares: two strings may share a key. An entry takes 12 bytes and its part of the directory 1 to 2.
+//! Each part starts at a multiple of 64 bytes. A look-up reads the directory and one or two keys, then compares the
+//! strings, because two strings may share a key. An entry takes 12 bytes and its part of the directory 1 to 2.
 
 use std::{
     fs::File,
@@ -41,7 +41,7 @@ pub(crate) struct Lookup {
     values: ScalarBuffer<u32>,
 }
 
-/// Where the parts of a table lie.
+/// The byte ranges of a table's parts.
 struct Layout {
     directory: Range<usize>,
     keys: Range<usize>,
@@ -60,7 +60,7 @@ impl Layout {
     }
 }
 
-/// A directory with two to four keys under each entry.
+/// Bits of a directory with two to four keys under each entry.
 fn directory_bits(entries: usize) -> u32 {
     entries.checked_ilog2().unwrap_or(0).saturating_sub(1)
 }
@@ -71,11 +71,11 @@ fn slot(key: u64, bits: u32) -> usize {
     if bits == 0 { 0 } else { (key >> (64 - bits)) as usize }
 }
 
-/// Sorts entries by key, by the strings that `string` gives their values, and by value.
+/// Sorts entries by key, by the string of their value, and by value.
 pub(crate) fn sort<S: Ord>(entries: &mut [(u64, u32)], string: impl Fn(u32) -> S) {
     entries.sort_unstable();
     for run in entries.chunk_by_mut(|a, b| a.0 == b.0) {
-        // Nearly always all are one string, and then the values' order is right.
+        // Nearly always all strings are equal, and then the order of the values is right.
         let first = string(run[0].1);
         if run[1..].iter().any(|entry| string(entry.1) != first) {
             run.sort_by_cached_key(|entry| (string(entry.1), entry.1));
@@ -138,7 +138,7 @@ impl Lookup {
         }
     }
 
-    /// Maps a table whose values must stay below `bound`.
+    /// Maps a table; its values must stay below `bound`.
     pub(crate) fn open(dir: &Path, listed: &FileInfo, bound: usize) -> Result<Self, CorpusError> {
         let path = dir.join(&listed.name);
         let buffer = mapped::map_listed(dir, listed)?;
@@ -153,7 +153,7 @@ impl Lookup {
         }
     }
 
-    /// Maps a table that was just written.
+    /// Maps a table just written.
     pub(crate) fn read_back(path: &Path) -> Result<Self, CorpusError> {
         Self::view(path, &mapped::map(path)?)
     }
@@ -185,10 +185,10 @@ impl Lookup {
         &self.values[start + first..start + first + count]
     }
 
-    /// The values under `key` for which `is_equal` says that they stand for the string in question.
+    /// The values under `key` that stand for the wanted string, by `is_equal`.
     pub(crate) fn equal(&self, key: u64, is_equal: impl Fn(u32) -> bool) -> &[u32] {
         let under = self.under(key);
-        // Equal strings lie side by side, so if the outermost are right, all are.
+        // Equal strings lie side by side: if the outermost are right, all are.
         if let [first, .., last] = under
             && is_equal(*first)
             && is_equal(*last)
@@ -200,7 +200,7 @@ impl Lookup {
         &under[start..start + count]
     }
 
-    /// Values in runs of one string; `same` compares two values' strings.
+    /// Runs of values with the same string; `same` compares two values' strings.
     pub(crate) fn groups(&self, same: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = &[u32]> {
         let mut start = 0;
         std::iter::from_fn(move || {
@@ -242,7 +242,7 @@ fn structure(path: &Path, buffer: &[u8]) -> Result<String, CorpusError> {
     Ok(digest::of_bytes(&buffer[..layout.directory.end]))
 }
 
-/// What is to be written down about a table that was just completed.
+/// The description of a table just completed.
 pub(crate) fn describe(dir: &Path, name: &str) -> Result<FileInfo, CorpusError> {
     let path = dir.join(name);
     let buffer = mapped::map(&path)?;
@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    /// Few keys, so that different strings share them.
+    /// Few keys, to make different strings share them.
     fn weak_key(string: &str) -> u64 {
         ((string.len() as u64 % 3) << 62) | (string.len() as u64 % 2)
     }

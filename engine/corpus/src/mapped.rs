@@ -1,10 +1,10 @@
 //! Maps the files of a corpus and decodes their Arrow batches without copying.
 //!
-//! A batch's metadata is covered by the structure digest in `corpus.json`, which is compared before anything is decoded:
-//! Arrow's decoder panics on metadata that points outside of its file. Offsets are checked by Arrow.
+//! The structure digest in `corpus.json` covers a batch's metadata and is compared before anything is decoded,
+//! because Arrow's decoder panics on metadata pointing outside of its file. Arrow itself checks offsets.
 //!
-//! A file that is truncated while it is mapped ends the process with SIGBUS, as with any memory map. Corpora are never
-//! written in place, so this takes an outside hand.
+//! A file truncated while it is mapped ends the process with SIGBUS, as with any memory map. Corpora are never
+//! written in place, so only an outsider can cause this.
 
 use std::{
     fs::File,
@@ -32,13 +32,13 @@ pub(crate) fn map(path: &Path) -> Result<Buffer, CorpusError> {
         }
         Err(source) => return Err(CorpusError::Io { path: path.to_owned(), source }),
     };
-    // SAFETY: the map is read-only and private to this process's readers; files of a finished corpus are never written
-    // again, which the module's header states as the condition.
+    // SAFETY: the map is read-only and private to this process's readers. Files of a finished corpus are never
+    // written again, as the module's header requires.
     let map = unsafe { Mmap::map(&file) }.map_err(|source| CorpusError::Io { path: path.to_owned(), source })?;
     Ok(Buffer::from(bytes::Bytes::from_owner(map)))
 }
 
-/// Maps a file of a finished corpus, whose length must be as written.
+/// Maps a file of a finished corpus and checks its length.
 pub(crate) fn map_listed(dir: &Path, listed: &FileInfo) -> Result<Buffer, CorpusError> {
     let path = dir.join(&listed.name);
     let found = match path.metadata() {
@@ -52,7 +52,7 @@ pub(crate) fn map_listed(dir: &Path, listed: &FileInfo) -> Result<Buffer, Corpus
     map(&path)
 }
 
-/// Fails if a mapped file's structure is not the one that was written.
+/// Fails if a mapped file's structure differs from the written one.
 pub(crate) fn check_structure(path: &Path, listed: &FileInfo, found: String) -> Result<(), CorpusError> {
     if found == listed.structure {
         return Ok(());
@@ -63,7 +63,7 @@ pub(crate) fn check_structure(path: &Path, listed: &FileInfo, found: String) -> 
     })
 }
 
-/// A mapped Arrow IPC file whose footer has been read.
+/// A mapped Arrow IPC file with its footer located.
 pub(crate) struct ArrowFile {
     path: PathBuf,
     buffer: Buffer,
@@ -95,7 +95,7 @@ impl ArrowFile {
         Ok(hasher.finalize().to_hex().to_string())
     }
 
-    /// Decodes all batches, which must have `schema`; strings come as bytes. Nothing is copied.
+    /// Decodes all batches without copying. They must have `schema`; strings come as bytes.
     pub(crate) fn batches(&self, expected: &Schema) -> Result<Vec<RecordBatch>, CorpusError> {
         let footer = self.footer()?;
         let found = footer.schema().ok_or_else(|| self.damaged("it has no schema".to_owned()))?;
@@ -150,7 +150,7 @@ impl ArrowFile {
     }
 }
 
-/// Whether columns have the same names and types; what is said about them may differ.
+/// Whether the columns have the same names and types; their metadata may differ.
 fn same_layout(found: &Schema, expected: &Schema) -> bool {
     let same = |(a, b): (&FieldRef, &FieldRef)| a.name() == b.name() && a.data_type().equals_datatype(b.data_type());
     found.fields().len() == expected.fields().len() && found.fields().iter().zip(expected.fields()).all(same)
@@ -164,7 +164,7 @@ pub(crate) fn open_listed(dir: &Path, listed: &FileInfo, schema: &Schema) -> Res
     file.batches(schema)
 }
 
-/// What is to be written down about an Arrow file that was just completed.
+/// The description of an Arrow file just completed.
 pub(crate) fn describe_arrow(dir: &Path, name: &str) -> Result<FileInfo, CorpusError> {
     let path = dir.join(name);
     let buffer = map(&path)?;
@@ -173,7 +173,7 @@ pub(crate) fn describe_arrow(dir: &Path, name: &str) -> Result<FileInfo, CorpusE
     Ok(FileInfo { name: name.to_owned(), bytes, structure, digest })
 }
 
-/// Sees mapped numbers as passages.
+/// Reinterprets mapped numbers as passages.
 pub(crate) fn as_passages(numbers: &[u32]) -> &[PassageId] {
     // SAFETY: `PassageId` is `repr(transparent)` over `u32`, and every bit pattern is a valid one.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<PassageId>(), numbers.len()) }

@@ -1,21 +1,21 @@
 //! Finds the titles of passages in texts, for corpora without hyperlinks.
 //!
-//! The rule:
+//! Rules:
 //!
-//! * A title is mentioned where the text has its exact characters, case included, with no word character (Python's `\w`)
-//!   before and none after.
-//! * A title with a trailing parenthesis, `Mercury (planet)`, is also mentioned by the form without it, `Mercury`, if no
-//!   other title is that form or has it: a bare form that stands for two titles stands for none.
-//! * A form must have a letter and at most 64 words. A form of one word must have three characters, a letter that is not
-//!   lower-case, and must not be among the `STOP_WORDS` (English function words, months and weekdays). A form of several
-//!   stop words must begin each with a capital.
-//! * Texts are read from left to right. At each word the longest form wins (of equal length the one that starts earlier),
-//!   and reading goes on behind it, so mentions do not overlap.
-//! * A passage's own title, full or bare, is passed over: it is no link, and nothing within it is.
+//! * A text mentions a title if it contains its exact characters, case included, with no word character (Python's
+//!   `\w`) directly before or after.
+//! * A title with a trailing parenthesis, `Mercury (planet)`, is also mentioned by its bare form, `Mercury`, unless
+//!   another title is or has the same form: an ambiguous bare form mentions nothing.
+//! * A form must have a letter and at most 64 words. A form of one word must have three characters, a letter other
+//!   than lower-case, and must not be among the `STOP_WORDS` (English function words, months and weekdays). In a form
+//!   of several stop words, each must begin with a capital.
+//! * Texts are read from left to right. At each word the longest form wins (of equal length, the one starting
+//!   earlier), and reading continues after it, so mentions do not overlap.
+//! * A passage's own title, full or bare, is skipped: neither it nor anything within it is a link.
 //!
-//! Forms stand in a hash table under their *core*, from their first word character to their last. At each word of a text
-//! the cores that could start there are hashed word by word, no further than the longest form with that first word. The
-//! table takes 14 bytes for each form while the links are made, twice that while it is sorted.
+//! A hash table holds the forms under their *core*, from their first word character to their last. At each word of a
+//! text, the possible cores from there are hashed word by word, no further than the longest form with this first
+//! word. The table takes 14 bytes per form while the links are made, twice as much while it is sorted.
 
 mod stop_words;
 
@@ -27,16 +27,16 @@ use rustc_hash::FxHashMap;
 use crate::{lookup::Lookup, passages::Passages};
 use stop_words::is_stop_word;
 
-/// More words than any title has; bounds the work that one strange title can cause.
+/// More words than any real title has; bounds the work caused by a single strange title.
 const MAX_WORDS: usize = 64;
 
-/// Marks a number of a passage as the bare form of its title.
+/// Marks a passage number as the bare form of the passage's title.
 const BARE: u32 = 1 << 31;
 
 /// A title found in a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mention {
-    /// The first passage with that title.
+    /// The first passage with this title.
     pub(crate) passage: u32,
     /// Bytes in the text.
     pub(crate) span: Range<usize>,
@@ -46,11 +46,11 @@ pub(crate) struct Mention {
 pub(crate) struct Mentions<'a> {
     passages: &'a Passages,
     forms: Lookup,
-    /// Hash of a first word to the most words of a form that begins with it.
+    /// Hash of a first word to the maximum number of words in a form with this first word.
     longest: FxHashMap<u64, u8>,
 }
 
-/// A form, split where its words begin and end.
+/// A form, with the bounds of its words.
 #[derive(Clone, Copy)]
 struct Form<'a> {
     text: &'a str,
@@ -72,7 +72,7 @@ impl<'a> Form<'a> {
         &self.text[self.lead..self.core_end]
     }
 
-    /// Where the form lies in `text`, if its core starts at `at` and it may not start before `from`.
+    /// The span of the form in `text`, if its core starts at `at`. The span may not start before `from`.
     fn at(&self, text: &str, at: usize, from: usize) -> Option<Range<usize>> {
         let start = at.checked_sub(self.lead).filter(|&start| start >= from)?;
         let end = start + self.text.len();
@@ -83,14 +83,14 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The form without a trailing parenthesis, if there is one.
+/// The title without its trailing parenthesis, if it has one.
 fn bare(title: &str) -> Option<&str> {
     let open = title.strip_suffix(')')?.rfind('(')?;
     let bare = title[..open].trim_end();
     (!bare.is_empty()).then_some(bare)
 }
 
-/// Whether a form is looked for at all.
+/// Whether texts are searched for a form at all.
 fn is_matchable(form: &str) -> bool {
     let count = words(form).take(MAX_WORDS + 1).count();
     let starts_large = |word: &str| word.chars().next().is_some_and(|c| !c.is_lowercase());
@@ -105,7 +105,7 @@ fn is_matchable(form: &str) -> bool {
     }
 }
 
-/// FNV-1a, which can be stopped at every word; finished by the last step of splitmix64, since tables use leading bits.
+/// FNV-1a, usable after every word, finished by the last step of splitmix64, because tables use the leading bits.
 #[derive(Clone, Copy)]
 struct Rolling(u64);
 
@@ -178,7 +178,7 @@ impl<'a> Mentions<'a> {
             let at = words[word].start;
             let itself = own.iter().flatten().filter_map(|form| form.at(text, at, from)).map(|span| (None, span));
             let others = self.candidates(text, &words[word..], from).map(|(code, span)| (Some(code), span));
-            // Own forms come last, so that of equal spans they are the ones taken.
+            // Own forms come last: among equal spans they win.
             let longest = others.chain(itself).max_by_key(|(_, span)| (span.len(), std::cmp::Reverse(span.start)));
             let Some((code, span)) = longest else {
                 word += 1;
@@ -192,7 +192,7 @@ impl<'a> Mentions<'a> {
         }
     }
 
-    /// The forms whose core starts with the first of `words`.
+    /// The forms with a core starting at the first of `words`.
     fn candidates<'t>(
         &self,
         text: &'t str,
@@ -215,7 +215,7 @@ impl<'a> Mentions<'a> {
     }
 }
 
-/// Drops bare forms that stand for several titles. Entries are sorted by hash and form.
+/// Drops bare forms shared by several titles. Entries are sorted by hash and form.
 fn without_ambiguous(mut entries: Vec<(u64, u32)>, passages: &Passages) -> Vec<(u64, u32)> {
     let mut kept = 0;
     let mut start = 0;

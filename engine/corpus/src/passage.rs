@@ -1,4 +1,4 @@
-//! What a passage is called, and what a caller hands in to have one stored.
+//! The id of a passage, and the builder's input for a new one.
 
 use std::fmt;
 
@@ -29,27 +29,27 @@ impl fmt::Display for PassageId {
 /// A passage to be stored, in the caller's memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewPassage<'a> {
-    /// The external id. Without one the passage is called by its [`PassageId`] in decimal.
+    /// The external id. Without one, it is the [`PassageId`] in decimal.
     pub id: Option<&'a str>,
-    /// The title; empty where the source has none.
+    /// The title; empty if the source has none.
     pub title: &'a str,
     /// The text.
     pub text: &'a str,
-    /// Byte offset in `text` of the end of each sentence. They partition the text: never decreasing, on character
-    /// boundaries, the last one its length. Empty: sentences are not known.
+    /// Byte offset in `text` of the end of each sentence. The sentences partition the text: the ends never decrease,
+    /// lie on character boundaries, and the last is the text's length. Empty: sentences are unknown.
     pub sentences: &'a [u32],
-    /// Hyperlinks in any order; `None` where the source does not say, which is not the same as none.
+    /// Hyperlinks in any order; `None` if the source has no information about them, unlike an empty list.
     pub links: Option<&'a [NewLink<'a>]>,
 }
 
 /// A hyperlink in a passage to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewLink<'a> {
-    /// Title of the passage it points to, percent-decoded; underscores may stand for spaces.
+    /// Title of the target passage, percent-decoded; underscores may stand for spaces.
     pub title: &'a str,
-    /// Byte offset in the text where its anchor starts.
+    /// Byte offset in the text of the anchor's start.
     pub start: u32,
-    /// Byte offset in the text where its anchor ends.
+    /// Byte offset in the text of the anchor's end.
     pub end: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The passages of a mapped corpus: fixed rows per batch, so a row is found with a shift and a mask.
+//! The passages of a mapped corpus: every batch has the same number of rows, so a shift and a mask find a row.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ struct Batch {
 }
 
 impl Passages {
-    /// Takes the decoded batches of `path`, of `rows` rows each but for the last.
+    /// Takes the decoded batches of `path`. All but the last have `rows` rows.
     pub(crate) fn new(path: &Path, batches: Vec<RecordBatch>, rows: u32) -> Result<Self, CorpusError> {
         let len = check_rows(path, &batches, rows)?;
         let batches = batches
@@ -89,7 +89,7 @@ impl Passages {
     }
 }
 
-/// Text was UTF-8 when it was written. That it still is costs far less to check than to fetch.
+/// Text was UTF-8 when it was written. Checking it again costs far less than fetching it.
 #[inline]
 fn checked<'a>(bytes: &'a [u8], passage: u32, field: &str) -> &'a str {
     match std::str::from_utf8(bytes) {
@@ -155,7 +155,7 @@ pub(crate) struct Aliases {
 }
 
 impl Aliases {
-    /// Takes the decoded batches of `path`, whose targets must stay below `passages`.
+    /// Takes the decoded batches of `path`; their targets must stay below `passages`.
     pub(crate) fn new(path: &Path, batches: Vec<RecordBatch>, rows: u32, passages: usize) -> Result<Self, CorpusError> {
         let len = check_rows(path, &batches, rows)?;
         let batches: Vec<_> = batches
@@ -183,7 +183,7 @@ impl Aliases {
     }
 }
 
-/// All batches but the last must be full. Returns the number of rows.
+/// Checks that all batches but the last are full. Returns the number of rows.
 fn check_rows(path: &Path, batches: &[RecordBatch], rows: u32) -> Result<usize, CorpusError> {
     let rows = rows as usize;
     for (number, batch) in batches.iter().enumerate() {
@@ -202,7 +202,7 @@ fn check_rows(path: &Path, batches: &[RecordBatch], rows: u32) -> Result<usize, 
     Ok(len)
 }
 
-/// Maps the passages that were just written to `dir`.
+/// Maps the passages just written to `dir`.
 pub(crate) fn read_back(dir: &Path, rows: u32) -> Result<Passages, CorpusError> {
     let path = dir.join(schema::PASSAGES_FILE);
     let file = mapped::ArrowFile::new(path.clone(), mapped::map(&path)?)?;

@@ -1,14 +1,14 @@
-//! The Arrow schemas of a corpus's files, with what each field means in its metadata.
+//! The Arrow schemas of a corpus's files, with a description of each field in its metadata.
 
 use std::{collections::HashMap, sync::Arc};
 
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
-/// Most rows of a record batch, so that 32-bit offsets suffice for fields of up to [`MAX_FIELD`].
+/// Maximum number of rows in a record batch: 32-bit offsets then suffice for fields of up to [`MAX_FIELD`].
 pub(crate) const MAX_BATCH_ROWS: u32 = 1 << 15;
-/// Most bytes of an id or a title, and most sentences of a passage.
+/// Maximum number of bytes of an id or a title, and of sentences in a passage.
 pub(crate) const MAX_FIELD: usize = u16::MAX as usize;
-/// Most passages: one bit of a passage's number is left for the mention tables.
+/// Maximum number of passages: one bit of a passage's number is left for the mention tables.
 pub(crate) const MAX_PASSAGES: u32 = i32::MAX as u32;
 
 pub(crate) const PASSAGES_FILE: &str = "passages.arrow";
@@ -74,8 +74,8 @@ pub(crate) fn backlinks() -> SchemaRef {
 
 /// The same layout with strings as bytes.
 ///
-/// Arrow checks all UTF-8 of a batch when it decodes it, which for a large corpus means to read all of it from disk. As
-/// bytes, only the offsets are checked; a string is checked when it is asked for.
+/// Arrow checks all UTF-8 of a batch when it decodes it, which reads all of a large corpus from disk. With bytes it
+/// checks only the offsets; a string is checked on access.
 pub(crate) fn unchecked(schema: &Schema) -> SchemaRef {
     let fields: Vec<Field> = schema
         .fields()

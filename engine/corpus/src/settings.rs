@@ -1,20 +1,20 @@
-//! The choices that shape a corpus while it is built; they stand in its `corpus.json`.
+//! The settings of a corpus build, stored in its `corpus.json`.
 
 use serde::{Deserialize, Serialize};
 
-/// How a corpus is built.
+/// The settings of a corpus build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CorpusSettings {
     /// The corpus's name in reports; empty: the name of its folder.
     pub name: String,
-    /// What happens to a passage whose title and text were seen before.
+    /// Treatment of a passage with the title and text of an earlier one.
     pub duplicates: Duplicates,
-    /// Where links come from.
+    /// Source of the links.
     pub links: LinkSource,
-    /// A link to a title that several passages share goes to the first so many of them, in corpus order.
+    /// Maximum number of targets of a link to a title shared by several passages: the first ones in corpus order.
     ///
-    /// Corpora that cut an article into many passages would otherwise have quadratically many links.
+    /// Without this limit, corpora with articles cut into many passages would have quadratically many links.
     pub targets_per_title: u32,
     /// Rows in a record batch: a power of two from 1 to 32,768. The corpus's digest does not depend on it.
     pub batch_rows: u32,
@@ -32,7 +32,7 @@ impl Default for CorpusSettings {
     }
 }
 
-/// What happens to a passage whose title and text are byte for byte those of an earlier one.
+/// Treatment of a passage whose title and text are byte for byte those of an earlier one.
 ///
 /// Passages with one title and different texts always both stay. One external id for two different passages is always
 /// an error.
@@ -41,34 +41,34 @@ impl Default for CorpusSettings {
 pub enum Duplicates {
     /// It stays, as a passage of its own.
     KeepAll,
-    /// It is dropped; its external id, sentences and links with it, but its id still finds the one that was kept.
+    /// It is dropped with its external id, sentences and links, but its id still finds the kept passage.
     #[default]
     DropExact,
     /// The build fails and names both.
     Error,
 }
 
-/// Where links come from.
+/// Source of a corpus's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkSource {
     /// From hyperlinks if any passage has them, else from title mentions.
     #[default]
     Auto,
-    /// From hyperlinks alone; a corpus without any then has no links.
+    /// From hyperlinks only; without any, the corpus has no links.
     Hyperlinks,
-    /// From title mentions, whatever hyperlinks there are.
+    /// From title mentions, regardless of hyperlinks.
     Mentions,
     /// Nowhere.
     None,
 }
 
-/// A file that a corpus was built from.
+/// A source file of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// The file's name, as the user knows it.
     pub name: String,
-    /// Digest of its bytes, in whatever notation the caller keeps.
+    /// Digest of its bytes, in the caller's notation.
     pub digest: String,
 }

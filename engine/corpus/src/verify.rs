@@ -1,4 +1,4 @@
-//! Reads a whole corpus and compares it with what `corpus.json` states.
+//! Reads a whole corpus and compares it with `corpus.json`.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use crate::{
 };
 
 impl Corpus {
-    /// Reads all bytes of all files, checks that strings are UTF-8 and computes every digest again.
+    /// Reads all bytes of all files, checks strings for UTF-8 and computes every digest again.
     ///
     /// Runs at the speed of the disk or about a gigabyte per second, whichever is less.
     ///
     /// # Errors
     ///
-    /// The first difference that is found.
+    /// The first difference found.
     pub fn verify(&self) -> Result<(), CorpusError> {
         for listed in &self.info().files {
             let buffer = mapped::map_listed(self.dir(), listed)?;

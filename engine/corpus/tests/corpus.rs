@@ -26,7 +26,7 @@ fn build(dir: &Path, settings: CorpusSettings, passages: &[NewPassage<'_>]) -> R
     builder.finish()
 }
 
-/// Builds in a fresh folder and opens; the folder must outlive the corpus's callers only for `verify`.
+/// Builds a corpus in a fresh folder and opens it; the folder must outlive the corpus's callers only for `verify`.
 fn corpus(settings: CorpusSettings, passages: &[NewPassage<'_>]) -> (tempfile::TempDir, Corpus) {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("corpus");
@@ -128,7 +128,7 @@ fn an_id_for_two_passages_is_an_error_that_names_both() {
     let dir = root.path().join("c");
     let cases: [&[NewPassage<'_>]; 3] = [
         &[with_id("i", "T", "x"), with_id("j", "T", "x"), with_id("k", "U", "x"), with_id("k", "V", "x")],
-        // The id that the second passage is given is the first one's.
+        // The second passage's default id is the first one's id.
         &[with_id("1", "T", "x"), passage("A", "a")],
         &[with_id("i", "T", "x"), with_id("j", "U", "x"), with_id("j", "T", "x")],
     ];

@@ -1,4 +1,4 @@
-//! Damaged corpora are refused with an error that names the file, and never with a panic.
+//! Damaged corpora are refused with an error naming the file, and never with a panic.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
 
@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusError, CorpusSettings, NewPassage};
 
-/// A small corpus that has something in every file.
+/// A small corpus with something in every file.
 fn build(dir: &Path) {
     let settings = CorpusSettings { batch_rows: 2, ..CorpusSettings::default() };
     let mut builder = CorpusBuilder::create(dir, settings).unwrap();
@@ -28,7 +28,7 @@ fn files(dir: &Path) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Opens and, if that works, verifies and asks for everything whose answer does not depend on valid text.
+/// Opens a corpus; if it opens, makes all queries independent of valid text, and verifies it.
 fn examine(dir: &Path) -> Result<(), CorpusError> {
     let corpus = Corpus::open(dir)?;
     for passage in corpus.passages() {
@@ -56,7 +56,7 @@ fn flipped_bytes_are_found_and_none_is_a_panic() {
     examine(&dir).unwrap();
     for path in files(&dir).into_iter().filter(|path| path.file_name().unwrap() != "corpus.json") {
         let sound = fs::read(&path).unwrap();
-        // A prime step, so that all places within words and headers are met.
+        // A prime step, to meet all places within words and headers.
         for at in (0..sound.len()).step_by(13) {
             let mut bytes = sound.clone();
             bytes[at] ^= 0x55;

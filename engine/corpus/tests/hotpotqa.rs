@@ -1,4 +1,4 @@
-//! The passages of real HotpotQA questions, where the data lies beside the repository.
+//! The passages of real HotpotQA questions, if the data lies beside the repository.
 
 use std::{
     io::{BufRead, BufReader},

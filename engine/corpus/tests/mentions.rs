@@ -4,7 +4,7 @@
 
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, LinkOrigin, NewPassage};
 
-/// The mentions in `text`, which stands in a passage called `title`, among passages with the other titles. In order, as
+/// The mentions in `text`, the text of a passage called `title`, among passages with the other titles. In order, as
 /// `anchor>title`.
 fn mentions(title: &str, text: &str, others: &[&str]) -> Vec<String> {
     let root = tempfile::tempdir().unwrap();
@@ -28,7 +28,7 @@ fn the_longest_title_wins_and_mentions_do_not_overlap() {
         mentions("T", "in New York, York and City Hall", &titles),
         ["New York>New York", "York>York", "City Hall>City Hall"]
     );
-    // The longest title that is there, not the longest that begins so.
+    // The longest title in the text, not the longest with this beginning.
     assert_eq!(mentions("T", "New York City", &["New York", "New York City Hall"]), ["New York>New York"]);
 }
 
@@ -59,7 +59,7 @@ fn a_passage_does_not_link_to_itself_nor_to_parts_of_its_name() {
     let others = ["New York", "York", "Mercury"];
     assert_eq!(mentions("New York City", "New York City is not York.", &others), ["York>York"]);
     assert_eq!(mentions("Mercury (planet)", "Mercury is small.", &others), [""; 0]);
-    // Its bare name is its own even where it is ambiguous, and nothing within it is a mention.
+    // Its bare name is its own even if it is ambiguous, and nothing within it is a mention.
     let smiths = ["John Smith (actor)", "Smith"];
     assert_eq!(mentions("John Smith (poet)", "John Smith met Smith.", &smiths), ["Smith>Smith"]);
 }

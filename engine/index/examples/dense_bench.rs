@@ -1,9 +1,10 @@
 //! Measures exact dense top-k on one thread.
 //!
-//! Why: a query of a dense index costs two operations for each stored number; with a batch the bar is what numpy's matrix
-//! product and `argpartition` need, for single queries what the memory gives (`ops/bench/dense/run.py` runs all).
-//! What: builds an index of a file of vectors (single precision, by rows, no header), or answers a file of such queries,
-//! and prints one JSON line with CPU seconds of the main thread.
+//! Why: a query of a dense index costs two operations for each stored number. With a batch the bar is the time of
+//! numpy's matrix product and `argpartition`, for single queries the bandwidth of the memory
+//! (`ops/bench/dense/run.py` runs all).
+//! What: builds an index of a file of vectors (single precision, by rows, no header), or answers a file of such
+//! queries, and prints one JSON line with CPU seconds of the main thread.
 //! Knobs: number format, `k`, queries at a time, repetitions.
 //!
 //! ```text
@@ -65,7 +66,8 @@ fn build(vectors: &str, dimension: usize, index: &str, dtype: &str) -> Outcome<(
     }
     writer.finish()?;
     println!(
-        "{{\"passages\": {passages}, \"build_s_cpu\": {:.3}, \"build_s_wall\": {:.3}, \"disk_mb\": {:.1}, \"rss_mb\": {}}}",
+        "{{\"passages\": {passages}, \"build_s_cpu\": {:.3}, \"build_s_wall\": {:.3}, \
+         \"disk_mb\": {:.1}, \"rss_mb\": {}}}",
         thread_seconds()? - from,
         wall.elapsed().as_secs_f64(),
         fs::metadata(index)?.len() as f64 / f64::from(1 << 20),

@@ -1,7 +1,7 @@
 //! Measures BM25 top-k on one thread.
 //!
-//! Why: retrieval must never be what an evaluation waits for; the bar is twice the better of bm25s (numba) and tantivy,
-//! per CPU-second, whatever the size of the corpus and the kind of query (`ops/bench/retrieval/run.py` runs all).
+//! Why: an evaluation must never wait for retrieval. The bar is twice the better of bm25s (numba) and tantivy, per
+//! CPU-second, for every size of the corpus and kind of query (`ops/bench/retrieval/run.py` runs all).
 //! What: builds an index of a file of passages, one a line, or answers a file of queries, one a line, and prints one
 //! JSON line with CPU seconds. Analysis of the queries' text is inside the measured time.
 //! Knobs: threads of the build; `k`, repetitions.
@@ -68,7 +68,8 @@ fn build(corpus: &str, index: &str, threads: usize) -> Result<(), Box<dyn Error>
     let (corpus_mb, cpu, wall) = (peak_mb()?, process_seconds()?, Instant::now());
     Bm25Index::build(&passages, "bench", &PARAMETERS, Path::new(index), threads)?;
     println!(
-        "{{\"passages\": {}, \"threads\": {threads}, \"build_s_cpu\": {:.2}, \"build_s_wall\": {:.2}, \"disk_mb\": {:.1}, \"rss_over_corpus_mb\": {}}}",
+        "{{\"passages\": {}, \"threads\": {threads}, \"build_s_cpu\": {:.2}, \"build_s_wall\": {:.2}, \
+         \"disk_mb\": {:.1}, \"rss_over_corpus_mb\": {}}}",
         passages.len(),
         process_seconds()? - cpu,
         wall.elapsed().as_secs_f64(),

@@ -1,10 +1,10 @@
-//! Analyzers: how text becomes terms.
+//! Analyzers: turn text into terms.
 //!
 //! | name | rule |
 //! | --- | --- |
 //! | `word` | Python's `re.findall(r"\w+", text.lower())` |
 //! | `whitespace` | Python's `text.lower().split()` |
-//! | `english` | Lucene's `EnglishAnalyzer`, which Elasticsearch calls `english` |
+//! | `english` | Lucene's `EnglishAnalyzer`, called `english` in Elasticsearch |
 
 mod english;
 mod porter;
@@ -14,7 +14,7 @@ use std::{fmt, str::FromStr};
 use hopeval_pytext as pytext;
 use serde::{Deserialize, Serialize};
 
-/// How text becomes terms.
+/// A way to turn text into terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Analyzer {
@@ -41,7 +41,7 @@ impl Analyzer {
         }
     }
 
-    /// The terms of `text`, in order, repeated ones repeated.
+    /// The terms of `text`, in order, with repetitions.
     pub fn terms(self, text: &str) -> Vec<String> {
         let mut terms = Vec::new();
         self.each(text, &mut String::new(), |term| terms.push(String::from_utf8_lossy(term).into_owned()));
@@ -74,7 +74,7 @@ impl Analyzer {
     }
 }
 
-/// Calls `emit` with each longest run of bytes that are `inside`.
+/// Calls `emit` with each longest run of bytes for which `inside` holds.
 fn runs(bytes: &[u8], inside: impl Fn(u8) -> bool, mut emit: impl FnMut(&[u8])) {
     let mut start = None;
     for (at, &byte) in bytes.iter().enumerate() {
@@ -98,7 +98,7 @@ impl fmt::Display for Analyzer {
     }
 }
 
-/// A name that is no analyzer's.
+/// A name of no known analyzer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no analyzer is called {name:?}; there are word, whitespace, english")]
 pub struct UnknownAnalyzer {

@@ -1,10 +1,10 @@
 //! BM25 over an index file.
 //!
-//! A query is planned (its terms looked up, their weights computed in double precision) and answered by one of three
-//! ways that give the same hits with the same scores, to the last bit:
+//! A query is planned: its terms are looked up and their weights computed in double precision. Then one of three
+//! searches answers it. All give the same hits with the same scores, to the last bit:
 //!
-//! * `pruned` for most: single-precision upper bounds decide what can still be among the best, exact scores rank it;
-//! * `exhaustive` where a weight is not positive, so that bounds would not hold;
+//! * `pruned` for most: single-precision upper bounds exclude passages, exact scores rank the rest;
+//! * `exhaustive` if a weight is not positive, because then bounds do not hold;
 //! * `within` for queries restricted to some passages.
 
 pub(crate) mod description;
@@ -39,7 +39,7 @@ pub struct Bm25Index {
     level: Level,
 }
 
-/// Working memory of a search, kept from one batch to the next. One for each thread.
+/// Working memory of a search, reused from batch to batch. Each thread needs its own.
 #[derive(Default)]
 pub struct Scratch {
     plan: plan::Scratch,
@@ -50,18 +50,18 @@ pub struct Scratch {
 }
 
 impl Bm25Index {
-    /// The name of the index of a corpus under these parameters: 64 hexadecimal digits. Parameters that do not change
+    /// The name of the index of a corpus under these parameters: 64 hexadecimal digits. Parameters without effect on
     /// the file (`formula`, `k1`, `b`, `epsilon`) do not change the name.
     pub fn key(corpus_digest: &str, parameters: &Bm25Parameters) -> String {
         parameters.layout().key(corpus_digest)
     }
 
-    /// Builds the index of `passages` at `path` with `threads` threads. The file appears when it is complete; its bytes
-    /// do not depend on `threads`.
+    /// Builds the index of `passages` at `path` with `threads` threads. The file appears when it is complete; its
+    /// bytes do not depend on `threads`.
     ///
     /// # Errors
     ///
-    /// [`IndexError::Parameter`] for parameters out of range, [`IndexError::Io`] where the file cannot be written,
+    /// [`IndexError::Parameter`] for parameters out of range, [`IndexError::Io`] if the file cannot be written,
     /// [`IndexError::TooLarge`] for a corpus beyond the format's limits.
     pub fn build(
         passages: &dyn Passages,
@@ -74,12 +74,12 @@ impl Bm25Index {
         build::build(passages, corpus_digest, parameters.layout(), path, threads)
     }
 
-    /// Opens the index at `path`, which must have been built from the corpus of that digest with the same analyzer and
+    /// Opens the index at `path`. It must have been built from the corpus of this digest with the same analyzer and
     /// fields; formula, `k1`, `b` and `epsilon` are free.
     ///
     /// # Errors
     ///
-    /// [`IndexError`] says whether the file is missing, foreign, truncated, corrupt, or of something else. Header and
+    /// [`IndexError`] if the file is missing, foreign, truncated, corrupt, or an index of something else. Header and
     /// tables are checked here; [`Bm25Index::verify`] checks all bytes.
     pub fn open(path: &Path, corpus_digest: &str, parameters: &Bm25Parameters) -> Result<Self, IndexError> {
         parameters.check()?;
@@ -95,12 +95,12 @@ impl Bm25Index {
     ///
     /// # Errors
     ///
-    /// [`IndexError::Corrupt`] names the first section that does not match.
+    /// [`IndexError::Corrupt`] names the first section with a wrong checksum.
     pub fn verify(&self) -> Result<(), IndexError> {
         self.container.verify()
     }
 
-    /// How many passages the index has.
+    /// Number of passages in the index.
     pub fn len(&self) -> u32 {
         self.description.passages
     }
@@ -110,15 +110,15 @@ impl Bm25Index {
         self.len() == 0
     }
 
-    /// The parameters it was opened with.
+    /// The parameters of this open index.
     pub fn parameters(&self) -> &Bm25Parameters {
         &self.parameters
     }
 
     /// Answers each query with at most `k` hits, best first, equal scores in corpus order.
     ///
-    /// Passages that have no term of the query are never returned, under no formula; passages that have one are, also
-    /// with a score of zero or less (`okapi` with `epsilon` 0, or where most terms are frequent).
+    /// Under every formula, passages without a term of the query are never returned. Passages with one are, even with
+    /// a score of zero or less (`okapi` with `epsilon` 0, or if most terms are frequent).
     pub fn search(&self, queries: &[Query<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>> {
         queries.iter().map(|query| self.answer(query, scratch)).collect()
     }

@@ -1,4 +1,4 @@
-//! Builds an index file, in memory that does not grow with the number of passages' postings.
+//! Builds an index file, in memory independent of the number of postings.
 //!
 //! ```text
 //! passages --chunks of 32,768--> runs (parallel) --in order--> term numbers --> spilled runs
@@ -6,8 +6,8 @@
 //!          sections <--in order-- lists encoded (parallel) <-- terms, batch by batch +
 //! ```
 //!
-//! Chunks are of fixed size and are given their term numbers in corpus order, so the bytes do not depend on the number of
-//! threads. What stays in memory is the vocabulary, a length for each passage, and `threads` chunks.
+//! Chunks have a fixed size and get their term numbers in corpus order, so the bytes do not depend on the number of
+//! threads. Only the vocabulary, a length for each passage, and `threads` chunks stay in memory.
 
 mod merge;
 mod run;
@@ -31,7 +31,7 @@ use run::Run;
 /// Passages in a run.
 const RUN: u32 = 1 << 15;
 
-/// The most passages of an index: numbers above mark ends.
+/// Maximum number of passages of an index; higher numbers mark ends.
 const MOST_PASSAGES: u32 = u32::MAX - 2;
 
 /// Builds the index of `passages` at `path`.
@@ -66,7 +66,7 @@ pub(crate) fn build(
     })
 }
 
-/// The text of a passage's field, in `scratch` if it must be put together.
+/// The text of a passage's field, in `scratch` if it must be composed.
 fn field_text<'a>(passages: &'a dyn Passages, fields: Fields, field: u32, id: u32, scratch: &'a mut String) -> &'a str {
     match (fields, field) {
         (Fields::TitleText, _) => {
@@ -89,7 +89,7 @@ fn each_term(layout: Layout, text: &str, scratch: &mut String, emit: impl FnMut(
     }
 }
 
-/// The terms of a field, with the passages that have each, and the length of each passage.
+/// The terms of a field, the number of passages with each, and the length of each passage.
 #[derive(Default)]
 struct FieldTerms {
     terms: Interner,
@@ -119,13 +119,13 @@ fn build_field(
     Ok(numbers)
 }
 
-/// Numbers the terms of a field in corpus order, and spills the runs of passages that have them.
+/// Numbers the terms of a field in corpus order, and spills the runs with their passages.
 fn gather(passages: &dyn Passages, layout: Layout, field: u32, spill: &mut Spill) -> Result<FieldTerms, IndexError> {
     let mut found = FieldTerms { lengths: Vec::with_capacity(passages.len() as usize), ..FieldTerms::default() };
     let mut runs: Vec<Run> = (0..rayon::current_num_threads()).map(|_| Run::default()).collect();
     let mut start = 0;
     while start < passages.len() {
-        // One chunk for each thread, then their terms are numbered one chunk after the other.
+        // One chunk for each thread; then the terms are numbered chunk by chunk.
         let starts: Vec<u32> = (0..runs.len() as u32).map_while(|i| start.checked_add(i * RUN)).collect();
         let starts: Vec<u32> = starts.into_iter().take_while(|&s| s < passages.len()).collect();
         let runs = &mut runs[..starts.len()];

@@ -1,4 +1,4 @@
-//! The file that an index lives in: a header, a table of sections, the sections.
+//! The file of an index: a header, a table of sections, the sections.
 //!
 //! ```text
 //!  0  magic  "hopeval\x1a"                    8 bytes
@@ -10,9 +10,9 @@
 //!     sections, each at a multiple of 64 and followed by at least 64 zero bytes
 //! ```
 //!
-//! All integers are little-endian. Opening checks magic, version, length, header checksum, that every section lies
-//! within the file, and the checksum of the description; [`Container::verify`] checks every byte. A file is written
-//! beside its place and moved there when it is complete and on disk, so a reader never sees half of one.
+//! All integers are little-endian. Opening checks magic, version, length, header checksum, the bounds of every
+//! section, and the checksum of the description; [`Container::verify`] checks every byte. A file is written beside
+//! its place and moved there when it is complete and on disk, so readers never see a partial file.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -27,20 +27,20 @@ use memmap2::Mmap;
 
 use crate::error::IndexError;
 
-/// Changes whenever the bytes of an index mean something else.
+/// Changes whenever the bytes of an index change their meaning.
 pub(crate) const VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"hopeval\x1a";
 const HEADER: usize = 56;
 const ENTRY: usize = 56;
-/// Every section begins at a multiple of it.
+/// Every section begins at a multiple of this.
 pub(crate) const ALIGN: u64 = 64;
-/// Zero bytes that follow each section at least: a vector load may begin at a section's last byte.
+/// Minimum number of zero bytes after each section: a vector load may begin at a section's last byte.
 pub(crate) const SLACK: u64 = 64;
 /// More sections than any version writes.
 const MOST_SECTIONS: u32 = 64;
 
-/// What a section holds. The numbers are part of the format.
+/// Kinds of sections. The numbers are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Kind {
@@ -68,7 +68,7 @@ struct Section {
     digest: [u8; 32],
 }
 
-/// Writes a container. Sections are written one after the other, each in as many pieces as the caller likes.
+/// Writes a container. Sections are written one after the other, each in any number of pieces.
 pub(crate) struct Writer {
     out: BufWriter<File>,
     place: PathBuf,
@@ -79,7 +79,7 @@ pub(crate) struct Writer {
     hasher: blake3::Hasher,
 }
 
-/// A file name that is removed again unless the file was moved away.
+/// A file name; the file is removed on drop unless it was moved away.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
@@ -88,7 +88,7 @@ impl Drop for Temporary {
     }
 }
 
-/// A name beside `place` that no other writer of this process uses.
+/// A name beside `place`, unique among the writers of this process.
 fn beside(place: &Path, what: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut name = place.file_name().unwrap_or_default().to_os_string();
@@ -96,19 +96,19 @@ fn beside(place: &Path, what: &str) -> PathBuf {
     place.with_file_name(name)
 }
 
-/// An empty file beside `place`, whose name ends with `what`, locked for as long as it is open. What writers that were
-/// killed have left there is removed: their locks went with them. Where the file system knows no locks, it stays.
+/// Creates an empty file beside `place`, with a name ending in `what`, locked while it is open. Removes the files of
+/// killed writers there: their locks are gone. On file systems without locks these files stay.
 pub(crate) fn fresh(place: &Path, what: &str) -> Result<(PathBuf, File), IndexError> {
     loop {
         let path = beside(place, what);
         let file = match File::options().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => file,
-            // Of a writer with the number that this process has: of another host, or of an earlier life of this container.
+            // From a writer with the same process id: on another host, or in an earlier life of this container.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(failed("create", &path)(error)),
         };
         let taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-        // Whoever sweeps between the two calls above takes the new file for an abandoned one.
+        // A sweep between the two calls above takes the new file for an abandoned one.
         if taken || file.metadata().map_err(failed("read", &path))?.nlink() == 0 {
             continue;
         }
@@ -117,7 +117,7 @@ pub(crate) fn fresh(place: &Path, what: &str) -> Result<(PathBuf, File), IndexEr
     }
 }
 
-/// Removes the files beside `place` that nobody writes any more, but for `own`. What cannot be looked at stays.
+/// Removes the abandoned files beside `place`, except `own`. Unreadable ones stay.
 fn sweep(place: &Path, what: &str, own: &Path) {
     let (Some(folder), Some(name)) = (place.parent(), place.file_name().and_then(|name| name.to_str())) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -128,7 +128,7 @@ fn sweep(place: &Path, what: &str, own: &Path) {
         if numbers.is_none_or(|numbers| !numbers.starts_with('.')) || path.file_name() == own.file_name() {
             continue;
         }
-        // Removed under the lock: a writer that has just made it finds it taken or gone, and makes another.
+        // Removed under the lock: a writer that has just created it finds it locked or gone, and creates another.
         if let Ok(file) = File::options().write(true).open(&path)
             && file.try_lock().is_ok()
         {
@@ -142,7 +142,7 @@ fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) ->
 }
 
 impl Writer {
-    /// Begins a file that will have at most `sections` sections.
+    /// Begins a file with at most `sections` sections.
     pub(crate) fn create(place: &Path, sections: usize) -> Result<Self, IndexError> {
         let (path, file) = fresh(place, "part")?;
         let mut writer = Self {
@@ -183,13 +183,13 @@ impl Writer {
         self.sections.push(Section { kind: kind as u32, field, offset: self.at, length: 0, digest: [0; 32] });
     }
 
-    /// Appends to the section that was begun last.
+    /// Appends to the current section.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
         self.hasher.update(bytes);
         self.raw(bytes)
     }
 
-    /// Leaves `length` bytes of the section that was begun last to [`Writer::place`], and says where they begin in the file.
+    /// Leaves `length` bytes of the current section to [`Writer::place`]. Returns their offset in the file.
     pub(crate) fn leave(&mut self, length: u64) -> Result<u64, IndexError> {
         let offset = self.at;
         self.at += length;
@@ -197,12 +197,12 @@ impl Writer {
         Ok(offset)
     }
 
-    /// Writes bytes of what was left, anywhere in it.
+    /// Writes bytes anywhere within the part left by [`Writer::leave`].
     pub(crate) fn place(&mut self, offset: u64, bytes: &[u8]) -> Result<(), IndexError> {
         self.out.get_ref().write_all_at(bytes, offset).map_err(failed("write", &self.temporary.0))
     }
 
-    /// Reads what was left and placed, so that the section's checksum counts it.
+    /// Reads the placed bytes again and adds them to the section's checksum.
     pub(crate) fn seal(&mut self, placed: Range<u64>) -> Result<(), IndexError> {
         let mut piece = vec![0; 1 << 20];
         let mut at = placed.start;
@@ -216,7 +216,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the section that was begun last.
+    /// Ends the current section.
     pub(crate) fn end(&mut self) -> Result<(), IndexError> {
         let (at, digest) = (self.at, *self.hasher.finalize().as_bytes());
         if let Some(section) = self.sections.last_mut() {
@@ -226,7 +226,7 @@ impl Writer {
         self.pad()
     }
 
-    /// Writes the header, brings all to disk and moves the file to its place.
+    /// Writes the header, syncs the file to disk and moves it to its place.
     pub(crate) fn finish(mut self) -> Result<(), IndexError> {
         let mut table = Vec::with_capacity(self.sections.len() * ENTRY);
         for section in &self.sections {
@@ -255,7 +255,8 @@ impl Writer {
         };
         write(&mut self.out).map_err(failed("write", &path))?;
         fs::rename(&path, &self.place).map_err(failed("move into place", &self.place))?;
-        // The rename itself is on disk once the folder is; where folders cannot be opened there is nothing to do.
+        // The rename is durable once the folder is synced. Some systems cannot open folders; then nothing can be
+        // done.
         let folder = self.place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if let Ok(folder) = File::open(folder) {
             folder.sync_all().map_err(failed("write", &self.place))?;
@@ -295,9 +296,9 @@ impl Container {
         if length < HEADER as u64 {
             return Err(IndexError::NotAnIndex { path: path.to_owned() });
         }
-        // SAFETY: index files are never changed in place: writers replace them by renaming, so the mapping's pages keep
-        // the bytes of the file that was opened. Whoever truncates a file under a reader breaks that contract, as with
-        // any memory-mapped database.
+        // SAFETY: index files are never changed in place. Writers replace them by renaming, so the mapped pages keep
+        // the bytes of the opened file. Truncating a file under a reader breaks this contract, as with any
+        // memory-mapped database.
         let map = unsafe { Mmap::map(&file) }.map_err(failed("map", path))?;
         let sections = read_table(&map, path)?;
         let container = Self { map, path: path.to_owned(), sections };
@@ -307,11 +308,11 @@ impl Container {
         Ok(container)
     }
 
-    /// Where a section lies.
+    /// The byte range of a section.
     pub(crate) fn section(&self, kind: Kind, field: u32) -> Result<Range<usize>, IndexError> {
         let found = self.sections.iter().find(|s| s.kind == kind as u32 && s.field == field);
         let section = found.ok_or_else(|| self.corrupt(format!("section {kind:?} of field {field} is missing")))?;
-        // `read_table` has checked that the section lies within the map.
+        // `read_table` has checked the bounds of the section.
         Ok(section.offset as usize..(section.offset + section.length) as usize)
     }
 

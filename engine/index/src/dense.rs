@@ -1,7 +1,7 @@
 //! Exact dense retrieval: the inner products of queries with the vectors of all passages, or of some.
 //!
-//! A vector is what an encoder makes of a passage; whether it is normalised (cosine) is the encoder's business. Rows lie in
-//! passage order, in single or half precision, each at a multiple of 64 bytes, and are searched where they are mapped.
+//! An encoder makes a vector of each passage, and decides whether it is normalised (cosine). Rows lie in passage
+//! order, in single or half precision, each at a multiple of 64 bytes. The search reads them directly from the map.
 //!
 //! ```text
 //! vectors, in passage order --writer--> container (vectors, description)         writer, description
@@ -13,10 +13,10 @@
 //! ```
 //!
 //! # Contract
-//! A score is the inner product in single precision in one order (stated in `simd/products.rs`), of the numbers as they are
-//! stored. It is the same to the last bit whatever the batch, the number of shards, the restriction and the processor. Every
-//! ranking is the total order of [`Hit::ranking`], of all passages that were to be searched, also of those with a score
-//! of zero or less.
+//! A score is the inner product of the numbers as stored, in single precision and in one order (stated in
+//! `simd/products.rs`). It is the same to the last bit for every batch, number of shards, restriction and processor.
+//! Every ranking is the total order of [`Hit::ranking`] over all passages to be searched, including those with a
+//! score of zero or less.
 
 mod description;
 mod search;
@@ -38,12 +38,12 @@ pub use writer::DenseWriter;
 
 pub(crate) use search::Scratch;
 
-/// What decides the bytes of a dense index beside the passages.
+/// The settings that decide the bytes of a dense index, together with the passages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DenseParameters {
-    /// The fingerprint of the encoder: model, pooling, normalisation, the text it is given, all that changes a vector.
+    /// The fingerprint of the encoder: model, pooling, normalisation, input text, and all else that changes a vector.
     pub encoder: String,
-    /// How the vectors are stored.
+    /// Number format of the stored vectors.
     pub dtype: Dtype,
 }
 
@@ -52,9 +52,9 @@ pub struct DenseParameters {
 pub struct DenseQuery<'a> {
     /// The question's vector, of the index's dimension.
     pub vector: &'a [f32],
-    /// The most hits to return.
+    /// Maximum number of hits.
     pub k: usize,
-    /// The passages to search, in any order; all where `None`. Numbers that the index does not have are ignored.
+    /// The passages to search, in any order; `None` means all. Numbers outside the index are ignored.
     pub within: Option<&'a [u32]>,
 }
 
@@ -94,12 +94,12 @@ impl DenseIndex {
         description::key(corpus_digest, parameters)
     }
 
-    /// Opens the index at `path`, which must have been built from the corpus of that digest with these parameters.
+    /// Opens the index at `path`. It must have been built from the corpus of this digest with these parameters.
     ///
     /// # Errors
     ///
-    /// [`IndexError`] says whether the file is missing, foreign, truncated, corrupt, or of something else. Header and sizes
-    /// are checked here; [`DenseIndex::verify`] checks all bytes.
+    /// [`IndexError`] if the file is missing, foreign, truncated, corrupt, or an index of something else. Header and
+    /// sizes are checked here; [`DenseIndex::verify`] checks all bytes.
     pub fn open(path: &Path, corpus_digest: &str, parameters: &DenseParameters) -> Result<Self, IndexError> {
         let container = Container::open(path)?;
         let description = Description::read(&container, corpus_digest, parameters)?;
@@ -123,12 +123,12 @@ impl DenseIndex {
     ///
     /// # Errors
     ///
-    /// [`IndexError::Corrupt`] names the first section that does not match.
+    /// [`IndexError::Corrupt`] names the first section with a wrong checksum.
     pub fn verify(&self) -> Result<(), IndexError> {
         self.container.verify()
     }
 
-    /// How many passages the index has.
+    /// Number of passages in the index.
     pub fn len(&self) -> u32 {
         self.description.passages
     }
@@ -138,17 +138,17 @@ impl DenseIndex {
         self.len() == 0
     }
 
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// How the vectors are stored.
+    /// Number format of the stored vectors.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// The vector of a passage as it is stored, if the index has the passage.
+    /// The stored vector of a passage, if the index has the passage.
     pub fn vector(&self, id: u32) -> Option<Vec<f32>> {
         if id >= self.len() {
             return None;
@@ -161,30 +161,30 @@ impl DenseIndex {
         Some(wide.iter().flat_map(|line| line.0).take(self.dimension).collect())
     }
 
-    /// Whether a vector can be searched with.
+    /// Checks that a vector is usable as a query.
     ///
     /// # Errors
     ///
-    /// [`IndexError::Vector`] says which dimension or which numbers are allowed.
+    /// [`IndexError::Vector`] with the allowed dimension or numbers.
     pub fn check(&self, vector: &[f32]) -> Result<(), IndexError> {
         vector::check(vector, self.dimension)
             .map_err(|what| IndexError::Vector { owner: "the query's vector".to_owned(), what })
     }
 
-    /// Answers each query with the best `k` of all passages, or of those it is restricted to; equal scores in corpus order.
-    /// A query that [`DenseIndex::check`] refuses is refused alone.
+    /// Answers each query with the best `k` of all passages, or of its restriction; equal scores in corpus order. A
+    /// query refused by [`DenseIndex::check`] does not affect the others.
     pub fn search(&self, queries: &[DenseQuery<'_>], scratch: &mut AllScratch) -> Vec<Result<Vec<Hit>, IndexError>> {
         self.shard(0..self.len()).search(queries, scratch)
     }
 
-    /// The passages of a range, as far as the index has them.
+    /// The passages of a range, cut to the passages of the index.
     pub fn shard(&self, rows: Range<u32>) -> Shard<'_> {
         let end = rows.end.min(self.len());
         Shard { index: self, rows: rows.start.min(end)..end }
     }
 
-    /// Part `part` of `parts` of nearly equal size, 0 the first, in passage order: the shard of a worker, or of a thread.
-    /// The parts of one number of parts have every passage once.
+    /// Part `part` of `parts` of nearly equal size, counted from 0, in passage order: the shard of a worker or
+    /// thread. Together the parts have every passage once.
     pub fn part(&self, part: u32, parts: u32) -> Shard<'_> {
         let bound = |at: u32| (u64::from(self.len()) * u64::from(at) / u64::from(parts.max(1))) as u32;
         self.shard(bound(part)..bound(part.saturating_add(1)))
@@ -200,26 +200,26 @@ impl DenseIndex {
     }
 }
 
-/// Some of an index's passages, one after the other.
+/// Consecutive passages of an index.
 pub struct Shard<'a> {
     index: &'a DenseIndex,
     rows: Range<u32>,
 }
 
 impl Shard<'_> {
-    /// The passages.
+    /// The range of passages.
     pub fn rows(&self) -> Range<u32> {
         self.rows.clone()
     }
 
-    /// As [`DenseIndex::search`], of the shard's passages only. What the shards of a whole index find, merged by
-    /// [`Hit::merge`], is what the index finds.
+    /// As [`DenseIndex::search`], of the shard's passages only. The results of the shards of a whole index, merged by
+    /// [`Hit::merge`], are the result of the index.
     pub fn search(&self, queries: &[DenseQuery<'_>], scratch: &mut AllScratch) -> Vec<Result<Vec<Hit>, IndexError>> {
         search::search(self.index, self.rows.clone(), queries, &mut scratch.dense)
     }
 }
 
-/// The vectors where they are mapped.
+/// The mapped vectors.
 enum Rows<'a> {
     Single(Matrix<'a, Line>),
     Half(Matrix<'a, HalfLine>),
@@ -228,7 +228,7 @@ enum Rows<'a> {
 /// Rows of `depth` units, `pitch` bytes from one to the next.
 struct Matrix<'a, T> {
     bytes: &'a [u8],
-    /// The bytes again.
+    /// The same bytes as units.
     units: &'a [T],
     depth: usize,
     pitch: usize,
@@ -239,7 +239,7 @@ impl<'a, T> Matrix<'a, T> {
         &self.units[row as usize * (self.pitch / size_of::<T>())..][..self.depth]
     }
 
-    /// The bytes of `count` rows from `row` on, or of fewer where there are not so many.
+    /// The bytes of `count` rows from `row` on, or of fewer at the end.
     fn bytes(&self, row: usize, count: usize) -> &'a [u8] {
         let bound = |row: usize| (row * self.pitch).min(self.bytes.len());
         &self.bytes[bound(row)..bound(row + count)]

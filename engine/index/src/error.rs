@@ -1,45 +1,52 @@
-//! What can go wrong when an index is built or opened.
+//! Errors of building and opening an index.
 
 use std::{io, path::PathBuf};
 
-/// Why an index could not be built, opened or verified.
+/// Errors of building, opening and verifying an index.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The operating system refused something.
+    /// The operating system reported an error.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was being done.
+        /// The attempted action.
         action: &'static str,
-        /// The file it was done to.
+        /// The file concerned.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The file does not begin as index files do.
+    /// The file lacks the magic bytes of an index file.
     #[error("{} is not a hopeval index\nhint: delete the file and build it again", path.display())]
     NotAnIndex {
         /// The file.
         path: PathBuf,
     },
     /// Another version of the program wrote the file.
-    #[error("{} has index format {found}, this program reads format {supported}\nhint: delete the file and build it again", path.display())]
+    #[error(
+        "{} has index format {found}, this program reads format {supported}\n\
+         hint: delete the file and build it again",
+        path.display()
+    )]
     ForeignVersion {
         /// The file.
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The format that this build reads and writes.
+        /// The format of this build.
         supported: u32,
     },
-    /// The file is shorter or longer than its header says.
-    #[error("{} has {found} bytes where its header says {expected}\nhint: delete the file and build it again", path.display())]
+    /// The file is shorter or longer than stated in its header.
+    #[error(
+        "{} has {found} bytes where its header says {expected}\nhint: delete the file and build it again",
+        path.display()
+    )]
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Bytes it should have.
+        /// Stated length in bytes.
         expected: u64,
-        /// Bytes it has.
+        /// Actual length in bytes.
         found: u64,
     },
     /// A checksum or an invariant of the format does not hold.
@@ -47,7 +54,7 @@ pub enum IndexError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What does not hold.
+        /// The broken invariant.
         what: String,
     },
     /// The index was built from other passages or for other settings.
@@ -57,9 +64,9 @@ pub enum IndexError {
         path: PathBuf,
         /// `corpus`, or the name of the setting.
         what: &'static str,
-        /// What the file says.
+        /// The file's value.
         found: String,
-        /// What the caller wants.
+        /// The caller's value.
         wanted: String,
     },
     /// A parameter is out of its range.
@@ -69,31 +76,31 @@ pub enum IndexError {
         field: &'static str,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// The passages exceed what the format can hold.
+    /// The passages exceed the capacity of the format.
     #[error("the corpus has more {what} than an index holds ({limit})")]
     TooLarge {
-        /// What there is too much of.
+        /// The kind of thing of which there are too many.
         what: &'static str,
-        /// The most there may be.
+        /// Maximum number.
         limit: u64,
     },
-    /// A vector that inner products cannot be computed with.
+    /// A vector unfit for inner products.
     #[error("{owner} cannot be used: {what}")]
     Vector {
-        /// Whose it is: `the vector of passage 17` (counted from 0) or `the query's vector`.
+        /// The vector's owner: `the vector of passage 17` (counted from 0) or `the query's vector`.
         owner: String,
-        /// What is wrong with it, and what is allowed.
+        /// The defect, and the allowed values.
         what: String,
     },
     /// A dense index got more or fewer vectors than its corpus has passages.
     #[error("there are {found} vectors for {wanted} passages")]
     Count {
-        /// Vectors so far.
+        /// The number of vectors so far.
         found: u64,
-        /// The passages.
+        /// The number of passages.
         wanted: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! One field of an opened index: vocabulary, lengths and postings, with every place checked at opening.
+//! One field of an open index: vocabulary, lengths and postings. All offsets are checked at opening.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::{
     vocabulary::{Record, Vocabulary},
 };
 
-/// Where a field lies in its container.
+/// The sections of a field in its container.
 pub(crate) struct Field {
     pub vocabulary: Vocabulary,
     lengths: Range<usize>,
@@ -44,7 +44,7 @@ impl Field {
 
     /// The postings of a term.
     pub(crate) fn list<'a>(&self, bytes: &'a [u8], record: &Record) -> List<'a> {
-        // Vector loads may run into the slack behind the section; the container has checked that it is there.
+        // Vector loads may read into the slack after the section; the container has checked for it.
         let start = self.postings.start + record.offset as usize;
         if record.dense {
             let end = self.postings.start + record.end as usize;
@@ -78,8 +78,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Calls `each` with the passages of `from..to` that have the term, and its frequency; `from` is the `to` of the
-    /// call before, or 0.
+    /// Calls `each` with the passages of `from..to` that have the term, and with its frequency; `from` is the `to` of
+    /// the previous call, or 0.
     #[inline]
     pub(crate) fn each(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, u32)) {
         match self {

@@ -1,13 +1,14 @@
-//! Retrieval over memory-mapped index files: BM25 in the variants that published systems use, the hashed TF-IDF of DrQA,
-//! the TF-IDF by which PromptRank ranks links, and exact inner products of vectors that an encoder made.
+//! Retrieval over memory-mapped index files: BM25 in the variants of published systems, the hashed TF-IDF of DrQA,
+//! the TF-IDF of PromptRank's link ranking, and exact inner products of encoder vectors.
 //!
-//! Forbidden here: the dataflow, async, Arrow, the corpus and language models; passages come through [`Passages`], vectors
-//! through [`DenseWriter`]. Nothing prints.
+//! Forbidden here: the dataflow, async, Arrow, the corpus and language models. Passages come through [`Passages`],
+//! vectors through [`DenseWriter`]. Nothing prints.
 //!
-//! An index is one file, named by [`Bm25Index::key`] from the corpus digest and what decides its bytes, the same whatever
-//! the number of threads that built it, mapped whole by every process and shared by its workers. Every score is the
-//! formula's in double precision, in the order of the query's tokens (dense: in single precision, in one fixed order);
-//! every ranking is a total order, ties in corpus order; pruning, batches and shards change neither.
+//! An index is one file. [`Bm25Index::key`] names it from the corpus digest and the settings that decide its bytes.
+//! The bytes do not depend on the number of building threads. Every process maps the file whole and its workers share
+//! the map. Every score is the formula's in double precision, in the order of the query's tokens (dense: in single
+//! precision, in one fixed order). Every ranking is a total order, ties in corpus order. Pruning, batches and shards
+//! change neither scores nor rankings.
 //!
 //! ```text
 //! passages --build--> runs --> merge --> container (sections, checksums)      build, container
@@ -21,7 +22,8 @@
 //! use hopeval_index::{Bm25Index, Bm25Parameters, Query, Scratch};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let passages = vec![("Silda", "A battle off Norway in 1810."), ("Klushino", "A battle of 1610."), ("Fox", "A film.")];
+//! let passages =
+//!     vec![("Silda", "A battle off Norway in 1810."), ("Klushino", "A battle of 1610."), ("Fox", "A film.")];
 //! let parameters = Bm25Parameters::default();
 //! let folder = tempfile::tempdir()?;
 //! let path = folder.path().join(Bm25Index::key("digest of the corpus", &parameters));

@@ -1,7 +1,7 @@
 //! PromptRank's ranking of linked passages: scikit-learn's `TfidfVectorizer(strip_accents="unicode",
 //! stop_words="english")`, fitted on just these passages, and the cosine to the question.
 //!
-//! Words are those of `\b\w\w+\b` in lower case, without accents and without scikit-learn's 318 English stop words; a
+//! Words match `\b\w\w+\b`, in lower case, without accents and without scikit-learn's 318 English stop words. A
 //! vector has `tf * (ln((1 + n) / (1 + df)) + 1)`, scaled to length 1. PromptRank fits it on texts without titles.
 
 use std::sync::LazyLock;
@@ -11,7 +11,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unicode_normalization::{UnicodeNormalization, char::canonical_combining_class};
 
 /// scikit-learn's `ENGLISH_STOP_WORDS`, sorted.
-const STOP_WORDS: &str = "a about above across after afterwards again against all almost alone along already also although always am \
+const STOP_WORDS: &str = "a about above across after afterwards again against all almost alone along already also \
+    although always am \
     among amongst amoungst amount an and another any anyhow anyone anything anyway anywhere are around as at back \
     be became because become becomes becoming been before beforehand behind being below beside besides between \
     beyond bill both bottom but by call can cannot cant co con could couldnt cry de describe detail do done down \
@@ -32,14 +33,14 @@ const STOP_WORDS: &str = "a about above across after afterwards again against al
 
 static IS_STOP_WORD: LazyLock<FxHashSet<&str>> = LazyLock::new(|| STOP_WORDS.split(' ').collect());
 
-/// Words and their numbers, in the order of the words: sums over them come out the same every time.
+/// Words and their numbers, in the order of the words, to make sums over them reproducible.
 type Weights<'a> = Vec<(&'a str, f64)>;
 
 /// Ranks `passages`, `(title, text)` each, by their similarity to `question`: pairs of position and cosine, best first.
 ///
-/// Of equal similarities the later passage comes first, as PromptRank's reversed `argsort` has it, and passages without
-/// any similarity are kept. Where no passage has a word that counts there is nothing to fit and the ranking is empty;
-/// a single passage is returned unranked, with whatever similarity it has. Titles are not read.
+/// Of equal similarities the later passage comes first, as in PromptRank's reversed `argsort`. Passages without any
+/// similarity are kept. If no passage has a counted word, nothing can be fitted and the ranking is empty; but a
+/// single passage is always returned, with any similarity. Titles are not read.
 pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
     let lower: Vec<String> = passages.iter().map(|(_, text)| lowered(text)).collect();
     let counts: Vec<Weights<'_>> = lower.iter().map(|text| words(text)).collect();
@@ -59,7 +60,7 @@ pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
         weighted(counts, &idfs).into_iter().filter_map(|(word, w)| Some(w * question.get(word)?)).sum::<f64>()
     };
     let mut ranking: Vec<(usize, f64)> = counts.into_iter().map(similarity).enumerate().collect();
-    // `+ 0.0`: an empty sum is -0.0, which a total order would put behind other zeros.
+    // `+ 0.0`: an empty sum is -0.0, and a total order would put it after other zeros.
     ranking.iter_mut().for_each(|(_, score)| *score += 0.0);
     ranking.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
     ranking
@@ -77,7 +78,7 @@ fn weighted<'a>(mut counts: Weights<'a>, idfs: &FxHashMap<&str, f64>) -> Weights
     counts
 }
 
-/// In lower case and without accents.
+/// The text in lower case and without accents.
 fn lowered(text: &str) -> String {
     let mut lower = String::new();
     pytext::lower_into(text, &mut lower);
@@ -87,7 +88,7 @@ fn lowered(text: &str) -> String {
     lower
 }
 
-/// The counts of the words that the vectorizer sees in such a text.
+/// The counts of the vectorizer's words in a lower-case text.
 fn words(lower: &str) -> Weights<'_> {
     let counted = |word: &&str| word.chars().nth(1).is_some() && !IS_STOP_WORD.contains(word);
     let mut all: Vec<&str> = pytext::words(lower).filter(counted).collect();

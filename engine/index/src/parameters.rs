@@ -1,7 +1,7 @@
-//! Parameters of retrieval, as they stand in settings files and in index file names.
+//! Parameters of retrieval, as in settings files and in index file names.
 //!
-//! What changes the bytes of an index file is its *layout*: analyzer and fields. Formula, `k1`, `b` and `epsilon` are
-//! applied when a query is answered, so one file serves a whole sweep over them.
+//! The *layout*, analyzer and fields, decides the bytes of an index file. Formula, `k1`, `b` and `epsilon` apply when
+//! a query is answered, so one file serves a whole sweep over them.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{analyzer::Analyzer, error::IndexError};
 
-/// How term frequencies become a score. `tf` is a term's count in the passage, `df` the number of passages that have
-/// it, `N` the number of passages, `norm = k1 * (1 - b + b * length / average length)`.
+/// A formula that turns term frequencies into a score. `tf` is a term's count in the passage, `df` the number of
+/// passages with the term, `N` the number of passages, `norm = k1 * (1 - b + b * length / average length)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Formula {
     /// Lucene 8 and later: `ln(1 + (N - df + .5) / (df + .5)) * tf / (tf + norm)`, with exact lengths.
     #[default]
     Lucene,
-    /// `BM25Okapi` of rank_bm25 0.2.2: `idf * (tf * (k1 + 1) / (tf + norm))`, `idf = ln(N - df + .5) - ln(df + .5)`,
-    /// and where that is negative `epsilon` times the mean idf of all terms.
+    /// `BM25Okapi` of rank_bm25 0.2.2: `idf * (tf * (k1 + 1) / (tf + norm))`, `idf = ln(N - df + .5) - ln(df + .5)`;
+    /// a negative idf is replaced by `epsilon` times the mean idf of all terms.
     Okapi,
     /// ATIRE: `ln(N / df) * tf * (k1 + 1) / (tf + norm)`.
     Atire,
 }
 
-/// What of a passage is searched.
+/// The searched parts of a passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Fields {
     /// One field: the title, a space, the text.
@@ -49,11 +49,11 @@ impl Fields {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bm25Parameters {
-    /// How text becomes terms.
+    /// The analyzer, which turns text into terms.
     pub analyzer: Analyzer,
-    /// What of a passage is searched.
+    /// The searched parts of a passage.
     pub fields: Fields,
-    /// How a score is computed.
+    /// The formula of the score.
     pub formula: Formula,
     /// Term frequency saturation, at least 0.
     pub k1: f64,
@@ -102,28 +102,28 @@ impl Bm25Parameters {
     }
 }
 
-/// Which of two passages with equal scores comes first.
+/// The order of two passages with equal scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ties {
-    /// The earlier passage of the corpus.
+    /// The earlier passage of the corpus first.
     #[default]
     Earlier,
-    /// The later passage of the corpus, as a reversed `argsort` has it.
+    /// The later passage of the corpus first, as in a reversed `argsort`.
     Later,
 }
 
-/// Parameters of the hashed TF-IDF of DrQA, which PromptRank retrieves with.
+/// Parameters of the hashed TF-IDF of DrQA, PromptRank's retrieval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TfidfParameters {
-    /// What of a passage is searched; two fields are not supported.
+    /// The searched parts of a passage; two fields are not supported.
     pub fields: Fields,
     /// Longest n-gram, in tokens: 1 or 2.
     pub ngrams: u8,
     /// n-grams are counted modulo 2 to this power, 1 to 32.
     pub hash_bits: u8,
-    /// Which of two passages with equal scores comes first.
+    /// The order of two passages with equal scores.
     pub ties: Ties,
 }
 
@@ -158,7 +158,7 @@ impl TfidfParameters {
     }
 }
 
-/// What decides the bytes of an index file beside the passages.
+/// The settings that decide the bytes of an index file, together with the passages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(crate) enum Layout {
@@ -173,7 +173,7 @@ impl Layout {
         }
     }
 
-    /// The name of an index of this layout over the corpus of that digest: 64 hexadecimal digits.
+    /// The name of an index of this layout over the corpus of this digest: 64 hexadecimal digits.
     pub(crate) fn key(self, corpus_digest: &str) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"hopeval index\0");

@@ -1,4 +1,4 @@
-//! The passages an index is built from.
+//! The source of an index: its passages.
 
 /// A corpus as this crate sees it: passages numbered from 0 in corpus order.
 ///
@@ -6,9 +6,9 @@
 ///
 /// `title` and `text` are called with `id < len()` only, from several threads, and return the same text every time.
 pub trait Passages: Sync {
-    /// How many passages there are.
+    /// Number of passages.
     fn len(&self) -> u32;
-    /// The passage's title; empty where it has none.
+    /// The passage's title; empty if it has none.
     fn title(&self, id: u32) -> &str;
     /// The passage's text, without the title.
     fn text(&self, id: u32) -> &str;

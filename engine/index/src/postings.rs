@@ -1,15 +1,16 @@
-//! Posting lists: which passages have a term, and how often.
+//! Posting lists: the passages with a term, and its frequency in each.
 //!
-//! A term that at least a fifth of the passages have is **dense**: a table of half a byte for each passage with its
-//! frequency, 0 for none; 15 stands for "15 or more" and is looked up among the exceptions `{passage u32, frequency
-//! u32}` whose count (u32) and entries follow the table. It is scored without decoding, and a look-up costs one load.
+//! A term of at least a fifth of the passages is **dense**: a table with its frequency in each passage, half a byte
+//! each, 0 if absent. 15 stands for "15 or more"; such passages are among the exceptions `{passage u32, frequency
+//! u32}`, whose count (u32) and entries follow the table. A dense list is scored without decoding, and a look-up
+//! costs one load.
 //!
-//! All others are **blocks** of 128 postings, the last one shorter. A block is a run of gaps (difference to the passage
-//! before, less 1) and a run of frequencies less 1, each bit-packed at the width that the block needs. Lists of more than
-//! one block begin with a table `{last passage u32, start of the block u32, gap bits u8, frequency bits u8, highest
-//! frequency u8 (255: or more), shortest passage u8 (or longer)}`, single blocks with the two widths.
+//! All other lists are **blocks** of 128 postings, the last one shorter. A block is a run of gaps (difference to the
+//! previous passage, less 1) and a run of frequencies less 1, each bit-packed at the smallest sufficient width. Lists
+//! of several blocks begin with a table `{last passage u32, start of the block u32, gap bits u8, frequency bits u8,
+//! highest frequency u8 (255: or more), shortest passage u8 (or longer)}`, single blocks with the two widths.
 //!
-//! Reading never leaves the section's bytes, whatever they hold: what lies outside reads as an empty block.
+//! Reading never leaves the section's bytes, even if they are damaged: anything outside reads as an empty block.
 
 pub(crate) mod cursor;
 
@@ -22,7 +23,7 @@ const ENTRY: usize = 12;
 /// A term is dense if its document frequency times this is at least the number of passages.
 const DENSE_SHARE: u64 = 5;
 
-/// What the encoder learns about a list for the term's record.
+/// Facts about an encoded list for the term's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Encoded {
     pub dense: bool,
@@ -34,7 +35,7 @@ fn width(largest: u32) -> u8 {
     (32 - largest.leading_zeros()) as u8
 }
 
-/// Appends the values, `bits` wide each, the first in the lowest bits.
+/// Appends the values, `bits` bits each, the first in the lowest bits.
 fn pack(values: impl Iterator<Item = u32>, bits: u8, out: &mut Vec<u8>) {
     let (mut held, mut count) = (0u64, 0u32);
     for value in values {
@@ -51,7 +52,7 @@ fn pack(values: impl Iterator<Item = u32>, bits: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the list of one term. `docs` ascend; `lengths` are those of all passages.
+/// Appends the list of one term. `docs` ascend; `lengths` are the lengths of all passages.
 pub(crate) fn encode(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &mut Vec<u8>) -> Encoded {
     let highest = frequencies.iter().copied().max().unwrap_or(0);
     let shortest = docs.iter().map(|&doc| lengths[doc as usize]).min().unwrap_or(0);
@@ -161,7 +162,7 @@ impl<'a> Dense<'a> {
         (u32::from_le_bytes([e[0], e[1], e[2], e[3]]), u32::from_le_bytes([e[4], e[5], e[6], e[7]]))
     }
 
-    /// The passages of `from..to` whose frequency is 15 or more, with it.
+    /// The passages of `from..to` with a frequency of 15 or more, with this frequency.
     pub(crate) fn exceptions(&self, from: u32, to: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let (mut low, mut high) = (0, self.exceptions.len() / 8);
         while low < high {
@@ -172,10 +173,10 @@ impl<'a> Dense<'a> {
     }
 }
 
-/// One block's place.
+/// The position of a block.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Where its bytes begin.
+    /// Offset of its first byte.
     start: usize,
     count: usize,
     gap_bits: u8,
@@ -204,7 +205,7 @@ impl<'a> Blocks<'a> {
         self.bytes.get(at..at + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
     }
 
-    /// The last passage of block `b`; of a single block, the last passage there can be.
+    /// The last passage of block `b`; for a single block, the last possible passage.
     #[inline]
     pub(crate) fn last(&self, b: usize) -> u32 {
         if self.count() == 1 { u32::MAX - 1 } else { self.word(b * ENTRY) }
@@ -232,7 +233,7 @@ impl<'a> Blocks<'a> {
         Place { start, count, gap_bits: widths as u8, frequency_bits: (widths >> 8) as u8 }
     }
 
-    /// Decodes the passages of block `b`; returns how many.
+    /// Decodes the passages of block `b`. Returns their number.
     #[inline]
     pub(crate) fn docs(&self, b: usize, out: &mut [u32; BLOCK], level: simd::Level) -> usize {
         let place = self.place(b);
@@ -300,7 +301,10 @@ mod tests {
         #[test]
         fn lists_round_trip(passages in 1u32..40_000, share in 1u32..2000, seed in any::<u64>()) {
             let mut state = seed;
-            let mut next = || { state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1); (state >> 33) as u32 };
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) as u32
+            };
             let mut postings: Vec<(u32, u32)> =
                 (0..passages).filter(|_| next() % share == 0).map(|doc| (doc, 0)).collect();
             for p in &mut postings { p.1 = if next() % 50 == 0 { next() % 70_000 + 1 } else { next() % 3 + 1 }; }

@@ -1,26 +1,26 @@
-//! Queries and what they find.
+//! Queries and hits.
 
 use std::{borrow::Cow, cmp::Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// What the numbers of a formula (passages, document frequencies, mean length) are counted over.
+/// The base of a formula's numbers (passages, document frequencies, mean length).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistics {
     /// All passages of the index.
     #[default]
     Corpus,
-    /// The passages that the query is restricted to, as if the index held only them.
+    /// The passages of the query's restriction, as if the index held only them.
     Restriction,
 }
 
 /// A restriction of a query to some passages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Within {
-    /// The passages, ascending and without repetition; [`Within::new`] brings any list into that form.
+    /// The passages, ascending and without repetition; [`Within::new`] brings any list into this form.
     pub ids: Vec<u32>,
-    /// What the formula's numbers are counted over.
+    /// The base of the formula's numbers.
     pub statistics: Statistics,
 }
 
@@ -32,7 +32,7 @@ impl Within {
         Self { ids, statistics }
     }
 
-    /// The passages an index of `passages` has, ascending without repetition however the public field was filled.
+    /// The passages below `passages`, ascending without repetition, whatever the public field holds.
     pub(crate) fn ids_below(&self, passages: u32) -> Cow<'_, [u32]> {
         if self.ids.is_sorted_by(|a, b| a < b) {
             return Cow::Borrowed(&self.ids[..self.ids.partition_point(|&id| id < passages)]);
@@ -48,18 +48,18 @@ impl Within {
 pub struct Query<'a> {
     /// The question's text, analyzed as the passages were.
     pub text: &'a str,
-    /// The most hits to return.
+    /// Maximum number of hits.
     pub k: usize,
-    /// The passages to search; all where `None`. Numbers that the index does not have are ignored.
+    /// The passages to search; `None` means all. Numbers outside the index are ignored.
     pub within: Option<Within>,
 }
 
-/// A passage that was found.
+/// A passage found by a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
     /// The passage.
     pub id: u32,
-    /// Its score, computed in double precision in the formula's order; of a dense index, a number of single precision.
+    /// Its score, computed in double precision in the formula's order; in a dense index, a single-precision number.
     pub score: f64,
 }
 
@@ -90,8 +90,8 @@ impl Best {
         Self { k, hits: Vec::new(), ranking, least: f64::NEG_INFINITY }
     }
 
-    /// A score that `k` of the hits so far have at least: a hit that is behind them all, and does not exceed it, is not
-    /// among the best.
+    /// A lower bound: at least `k` of the hits so far have this score or more. A later passage with no higher score
+    /// is not among the best.
     pub(crate) fn least(&self) -> f64 {
         self.least
     }

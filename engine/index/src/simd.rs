@@ -1,7 +1,8 @@
-//! The inner loops, with AVX2 where the processor has it. All `unsafe` of scoring and decoding is in this file.
+//! The inner loops, with AVX2 if the processor has it. All `unsafe` code of scoring and decoding is in this file.
 //!
-//! Every function here is safe: it checks what its vector form relies on, and takes the plain form otherwise. Integer
-//! results are the same in both; single-precision scores may differ in their last bits, which callers allow for.
+//! Every function here is safe: it checks the preconditions of its vector form, and takes the plain form otherwise.
+//! Integer results are the same in both forms; single-precision scores may differ in their last bits, and callers
+//! allow for it.
 
 #[cfg(target_endian = "big")]
 compile_error!("index files are little-endian and are read in place");
@@ -10,7 +11,7 @@ pub(crate) mod products;
 
 use crate::postings::BLOCK;
 
-/// What the processor can do.
+/// The processor's vector instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Plain,
@@ -18,7 +19,7 @@ pub(crate) enum Level {
     Avx2(Avx2),
 }
 
-/// Proof that AVX2 and FMA are there: made by [`Level::detect`] only.
+/// Proof that AVX2 and FMA are available; made by [`Level::detect`] only.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Avx2(());
@@ -32,21 +33,21 @@ impl Level {
         Self::Plain
     }
 
-    /// Every level this machine can run.
+    /// Every level supported by this machine.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
         if Self::detect() == Self::Plain { vec![Self::Plain] } else { vec![Self::Plain, Self::detect()] }
     }
 }
 
-/// The bytes as little-endian words; empty if they are not aligned, which a mapped section always is.
+/// The bytes as little-endian words; empty if they are not aligned. A mapped section is always aligned.
 pub(crate) fn words(bytes: &[u8]) -> &[u32] {
     // SAFETY: every bit pattern is a u32.
     let (before, words, _) = unsafe { bytes.align_to::<u32>() };
     if before.is_empty() { words } else { &[] }
 }
 
-/// Value `i` of a run that is `bits` wide.
+/// Value `i` of a run of values with `bits` bits each.
 #[inline]
 pub(crate) fn unpack_one(bytes: &[u8], bits: u8, i: usize) -> u32 {
     let bits = usize::from(bits.min(32));
@@ -60,7 +61,7 @@ pub(crate) fn unpack_one(bytes: &[u8], bits: u8, i: usize) -> u32 {
     0
 }
 
-/// Unpacks `count` values (at most a block) into `out`; false if the bytes, with the slack behind them, are too few.
+/// Unpacks `count` values (at most a block) into `out`. False if the bytes, with the slack behind them, are too few.
 #[inline]
 pub(crate) fn unpack(level: Level, bytes: &[u8], bits: u8, count: usize, out: &mut [u32; BLOCK]) -> bool {
     // Groups of eight values are read whole, 16 bytes at a time.
@@ -102,7 +103,7 @@ pub(crate) fn sum_gaps(level: Level, before: u32, out: &mut [u32; BLOCK]) {
     }
 }
 
-/// Adds 1 to each.
+/// Adds 1 to each value.
 #[inline]
 pub(crate) fn increment(out: &mut [u32; BLOCK]) {
     out.iter_mut().for_each(|value| *value = value.wrapping_add(1));
@@ -124,8 +125,8 @@ impl Impact {
     }
 }
 
-/// Adds a term's impacts to the scores of a window that begins at passage `start`. `scores` and `lengths` are the
-/// window's; passages outside it count for its last passage, which only a damaged list has.
+/// Adds a term's impacts to the scores of a window starting at passage `start`. `scores` and `lengths` are the
+/// window's. Passages outside the window, present only in damaged lists, count as its last passage.
 #[inline]
 pub(crate) fn add_postings(
     level: Level,
@@ -153,7 +154,7 @@ pub(crate) fn add_postings(
     }
 }
 
-/// As [`add_postings`] for a table of half bytes whose first is that of the window's first passage.
+/// As [`add_postings`], for a table of half bytes, beginning with the window's first passage.
 #[inline]
 pub(crate) fn add_table(level: Level, impact: Impact, table: &[u8], lengths: &[u32], scores: &mut [f32]) {
     if scores.len() != lengths.len() || table.len() < scores.len() / 2 {
@@ -191,12 +192,12 @@ impl Candidates {
         self.scores.push(score);
     }
 
-    /// Keeps those of at least that score, in their order.
+    /// Keeps candidates with a score of at least `least`, in their order.
     pub(crate) fn keep(&mut self, least: f32) {
         let Self { docs, scores } = self;
         let mut kept = 0;
         for at in 0..docs.len().min(scores.len()) {
-            // Without a branch: whether one is kept cannot be foreseen.
+            // Without a branch: it would be mispredicted too often.
             let (doc, score) = (docs[at], scores[at]);
             docs[kept] = doc;
             scores[kept] = score;
@@ -207,7 +208,7 @@ impl Candidates {
     }
 }
 
-/// Sets all scores to zero and appends those that were at least `cut`, with their passages; the first is `start`.
+/// Sets all scores to zero. Appends the scores of at least `cut` with their passages; the first passage is `start`.
 #[inline]
 pub(crate) fn sweep(level: Level, scores: &mut [f32], cut: f32, start: u32, found: &mut Candidates) {
     let done = match level {
@@ -224,8 +225,8 @@ pub(crate) fn sweep(level: Level, scores: &mut [f32], cut: f32, start: u32, foun
     }
 }
 
-/// Adds a term's impacts to candidates of a window that begins at passage `start`, a multiple of 8. `table` has half a
-/// byte for each passage from there on, `lengths` are the window's.
+/// Adds a term's impacts to candidates of a window starting at passage `start`, a multiple of 8. `table` has half a
+/// byte for each passage of the window, and `lengths` are the window's.
 #[inline]
 pub(crate) fn look_up(level: Level, impact: Impact, table: &[u8], lengths: &[u32], start: u32, found: &mut Candidates) {
     let Candidates { docs, scores } = found;
@@ -233,7 +234,7 @@ pub(crate) fn look_up(level: Level, impact: Impact, table: &[u8], lengths: &[u32
     let done = match level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx2(_) if table.len() >= 4 && !lengths.is_empty() => {
-            // The table is read in words of eight passages; a last part of a word is left to the loop below.
+            // The table is read in words of eight passages; the loop below handles a partial last word.
             let whole = docs[..count].partition_point(|doc| (doc.wrapping_sub(start) as usize) < table.len() / 4 * 8);
             // SAFETY: the level proves AVX2 and FMA; both columns hold `whole` candidates.
             unsafe { avx2::look_up(impact, table, lengths, start, &docs[..whole], &mut scores[..whole]) }
@@ -249,7 +250,7 @@ pub(crate) fn look_up(level: Level, impact: Impact, table: &[u8], lengths: &[u32
     }
 }
 
-/// Asks for the cache line of a byte that will be read soon.
+/// Prefetches the cache line of a byte that will be read soon.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8], at: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -263,7 +264,7 @@ pub(crate) fn prefetch(bytes: &[u8], at: usize) {
     let _ = (bytes, at);
 }
 
-/// How many scores are at least `cut`.
+/// The number of scores of at least `cut`.
 #[inline]
 pub(crate) fn count(level: Level, scores: &[f32], cut: f32) -> usize {
     match level {
@@ -274,7 +275,7 @@ pub(crate) fn count(level: Level, scores: &[f32], cut: f32) -> usize {
     }
 }
 
-/// Scores whose maximum [`maxima`] takes.
+/// Number of scores in each group of [`maxima`].
 pub(crate) const GROUP: usize = 16;
 
 /// Appends the highest score of each whole group of 16.
@@ -297,12 +298,12 @@ mod avx2 {
     use super::{Candidates, Impact};
     use crate::postings::BLOCK;
 
-    /// For each width up to 25, which bytes of 16 hold the four values of a half group that starts at bit 0 or at bit
-    /// `4 * bits % 8`, and how far to shift.
+    /// For each width up to 25: the bytes, out of 16, of the four values in a half group starting at bit 0 or at bit
+    /// `4 * bits % 8`, and their shifts.
     struct Layout {
         bytes: [[u8; 16]; 2],
         shifts: [[u32; 4]; 2],
-        /// Where the second half's 16 bytes begin.
+        /// Offset of the second half's 16 bytes.
         second: usize,
     }
 
@@ -338,8 +339,8 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn unpack(bytes: *const u8, bits: u8, groups: usize, out: &mut [u32; BLOCK]) {
         let layout = &LAYOUTS[usize::from(bits)];
-        // SAFETY: the arrays are 16 bytes each and adjacent. A group's second half begins at most `bits / 2` bytes after
-        // its first, so its 16 bytes end within `(group + 1) * bits + 16`.
+        // SAFETY: the arrays are 16 bytes each and adjacent. A group's second half begins at most `bits / 2` bytes
+        // after its first, so its 16 bytes end within `(group + 1) * bits + 16`.
         unsafe {
             let shuffle = _mm256_loadu_si256(layout.bytes.as_ptr().cast());
             let shifts = _mm256_loadu_si256(layout.shifts.as_ptr().cast());
@@ -379,7 +380,7 @@ mod avx2 {
         }
     }
 
-    /// Adds the impacts of whole groups of eight postings; returns how many that were.
+    /// Adds the impacts of whole groups of eight postings. Returns the number of postings added.
     ///
     /// # Safety
     ///
@@ -406,7 +407,7 @@ mod avx2 {
                 let doc = _mm256_loadu_si256(docs.as_ptr().add(group * 8).cast());
                 let index = _mm256_min_epu32(_mm256_sub_epi32(doc, start), last);
                 _mm256_storeu_si256(at.as_mut_ptr().cast(), index);
-                // Eight loads: processors whose microcode fences gathers need ten times as long for one.
+                // Eight loads: a gather takes ten times as long on processors with a microcode fence for gathers.
                 let length = |lane: usize| *lengths.get_unchecked(at[lane] as usize) as i32;
                 let length = _mm256_setr_epi32(
                     length(0),
@@ -432,7 +433,7 @@ mod avx2 {
         groups * 8
     }
 
-    /// Adds the impacts of whole groups of eight passages; returns how many that were.
+    /// Adds the impacts of whole groups of eight passages. Returns the number of passages added.
     ///
     /// # Safety
     ///
@@ -460,7 +461,7 @@ mod avx2 {
         groups * 8
     }
 
-    /// For each mask of eight lanes, the lanes that are set, in order.
+    /// For each mask of eight lanes, the set lanes in order.
     static SET_LANES: [[u32; 8]; 256] = set_lanes();
 
     const fn set_lanes() -> [[u32; 8]; 256] {
@@ -480,7 +481,7 @@ mod avx2 {
         all
     }
 
-    /// Sweeps whole groups of 32 scores; returns how many that were.
+    /// Sweeps whole groups of 32 scores. Returns the number of scores swept.
     ///
     /// # Safety
     ///
@@ -492,11 +493,11 @@ mod avx2 {
         let zero = _mm256_setzero_ps();
         let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         let mut count = found.docs.len().min(found.scores.len());
-        // Eight are written at a time, of which some are overwritten by the next.
+        // Eight are written at a time; the next write may overwrite some of them.
         found.docs.reserve(groups * 32 + 8);
         found.scores.reserve(groups * 32 + 8);
         for group in 0..groups {
-            // SAFETY: whole groups of `scores`; room for a group of candidates behind those found was reserved.
+            // SAFETY: whole groups of `scores`; room for a group of candidates after those found was reserved.
             unsafe {
                 let at = scores.as_mut_ptr().add(group * 32);
                 let four = [
@@ -532,7 +533,7 @@ mod avx2 {
         groups * 32
     }
 
-    /// Adds a term's impacts to whole groups of eight candidates; returns how many that were.
+    /// Adds a term's impacts to whole groups of eight candidates. Returns the number of candidates handled.
     ///
     /// # Safety
     ///
@@ -553,7 +554,7 @@ mod avx2 {
         let (weight, base) = (_mm256_set1_ps(impact.weight), _mm256_set1_ps(impact.base));
         let slope = _mm256_set1_ps(impact.slope);
         for group in 0..groups {
-            // SAFETY: whole groups of both columns; words and lengths are read at indices that are bounded by the last.
+            // SAFETY: whole groups of both columns; words and lengths are read at indices bounded by the last one.
             unsafe {
                 let doc = _mm256_loadu_si256(docs.as_ptr().add(group * 8).cast());
                 let at = _mm256_sub_epi32(doc, start);

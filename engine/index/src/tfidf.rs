@@ -1,8 +1,9 @@
-//! The hashed TF-IDF of DrQA, with which PromptRank retrieves.
+//! The hashed TF-IDF of DrQA, used by PromptRank's retrieval.
 //!
-//! A passage's vector has for each n-gram `ln(1 + tf) * max(0, ln((N - n + .5) / (n + .5)))`, `n` being the number of
-//! passages that have it; so has the question's; the score is their dot product, summed by ascending n-gram number.
-//! n-grams of weight 0 count as absent: passages that share no other with the question are never returned.
+//! A passage's vector has for each n-gram `ln(1 + tf) * max(0, ln((N - n + .5) / (n + .5)))`, with `n` the number of
+//! passages with this n-gram. The question has the same kind of vector. The score is their dot product, summed by
+//! ascending n-gram number. n-grams of weight 0 count as absent: a passage with no other n-gram of the question is
+//! never returned.
 
 pub(crate) mod grams;
 mod murmur;
@@ -24,7 +25,7 @@ use crate::{
     vocabulary::Record,
 };
 
-/// Passages that are scored together.
+/// Passages scored together.
 const WINDOW: u32 = 1 << 13;
 
 /// A TF-IDF index, memory-mapped.
@@ -36,7 +37,7 @@ pub struct TfidfIndex {
     level: Level,
 }
 
-/// The window's scores, kept from one batch to the next.
+/// The scores of a window; the allocation is reused for the next batch.
 #[derive(Default)]
 pub(crate) struct Scores {
     scores: Vec<f64>,
@@ -71,7 +72,7 @@ impl TfidfIndex {
         build::build(passages, corpus_digest, parameters.layout(), path, threads)
     }
 
-    /// Opens the index at `path`, which must have been built from the corpus of that digest with these parameters.
+    /// Opens the index at `path`. It must have been built from the corpus of this digest with these parameters.
     ///
     /// # Errors
     ///
@@ -88,12 +89,12 @@ impl TfidfIndex {
     ///
     /// # Errors
     ///
-    /// [`IndexError::Corrupt`] names the first section that does not match.
+    /// [`IndexError::Corrupt`] names the first section with a wrong checksum.
     pub fn verify(&self) -> Result<(), IndexError> {
         self.container.verify()
     }
 
-    /// How many passages the index has.
+    /// Number of passages in the index.
     pub fn len(&self) -> u32 {
         self.description.passages
     }
@@ -103,7 +104,7 @@ impl TfidfIndex {
         self.len() == 0
     }
 
-    /// Answers each query with at most `k` hits, best first, ties as the parameters say.
+    /// Answers each query with at most `k` hits, best first; the parameters decide ties.
     pub fn search(&self, queries: &[Query<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>> {
         queries.iter().map(|query| self.answer(query, &mut scratch.tfidf)).collect()
     }
@@ -123,7 +124,7 @@ impl TfidfIndex {
         }
     }
 
-    /// The question's n-grams that the index has, by ascending number.
+    /// The question's n-grams found in the index, by ascending number.
     fn grams(&self, text: &str) -> Vec<Gram> {
         let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
         grams::each(text, self.parameters.ngrams, self.parameters.hash_bits, |gram| {
@@ -229,7 +230,7 @@ mod tests {
         texts.iter().map(|t| (String::new(), (*t).to_owned())).collect()
     }
 
-    /// The same by the definition, with n-grams as strings.
+    /// The same scores by the definition, with n-grams as strings.
     fn defined(passages: &[&str], question: &str) -> Vec<f64> {
         let counts = |text: &str| {
             let words: Vec<&str> = text.split(' ').collect();

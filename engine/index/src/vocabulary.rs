@@ -1,10 +1,10 @@
-//! Terms to numbers and back: while an index is built, and in the file.
+//! Maps terms to numbers and back, during a build and in the file.
 //!
-//! Terms are numbered in the order of their first occurrence in the corpus. In the file a term is a record of 16 bytes
-//! `{text start u32, document frequency u32, where u64}`, `where` being (from the lowest bit) the offset of its postings
-//! (40 bits), whether they are dense (1), the shortest passage that has it (15, capped) and its highest frequency in a
-//! passage (8, capped; 255 means "255 or more"). One more record closes the table. A hash table with open addressing maps
-//! a term to its number + 1; 0 is empty.
+//! Terms are numbered in the order of their first occurrence in the corpus. In the file a term is a record of 16
+//! bytes `{text start u32, document frequency u32, where u64}`. From the lowest bit, `where` holds the offset of its
+//! postings (40 bits), whether they are dense (1), the length of the shortest passage with the term (15, capped) and
+//! its highest frequency in a passage (8, capped; 255 means "255 or more"). One more record closes the table. A hash
+//! table with open addressing maps a term to its number + 1; 0 is empty.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ use crate::{
 const RECORD: usize = 16;
 const OFFSET_BITS: u32 = 40;
 const DENSE: u64 = 1 << OFFSET_BITS;
-/// The largest value of a record's shortest length.
+/// Cap of a record's shortest length.
 pub(crate) const LENGTH_CAP: u32 = (1 << 15) - 1;
-/// The largest value of a record's highest frequency: this many or more.
+/// Cap of a record's highest frequency: this many or more.
 pub(crate) const FREQUENCY_CAP: u32 = 255;
-/// The longest posting section, in bytes.
+/// Maximum length of the posting section, in bytes.
 pub(crate) const MOST_POSTING_BYTES: u64 = 1 << OFFSET_BITS;
 
 /// The hash of a term. Part of the file format.
@@ -45,7 +45,7 @@ pub(crate) fn hash(term: &[u8]) -> u32 {
     (state.wrapping_mul(K) >> 32) as u32
 }
 
-/// A growing set of terms, numbered as they come.
+/// A growing set of terms, numbered in the order of insertion.
 #[derive(Default)]
 pub(crate) struct Interner {
     text: Vec<u8>,
@@ -76,7 +76,7 @@ impl Interner {
         self.hashes[id as usize]
     }
 
-    /// The number of `term`, which is new if it equals the former [`Interner::len`].
+    /// The number of `term`. The term is new if its number equals the former [`Interner::len`].
     pub(crate) fn intern(&mut self, term: &[u8], hash: u32) -> u32 {
         if (self.ends.len() + 1) * 4 > self.slots.len() * 3 {
             self.grow();
@@ -111,7 +111,7 @@ impl Interner {
         self.ends[id]
     }
 
-    /// The hash table as it stands in the file: at most two thirds full, so that a look-up touches few slots.
+    /// The hash table for the file: at most two thirds full, to keep look-ups short.
     pub(crate) fn file_slots(&self) -> Vec<u32> {
         slots(&self.hashes, (self.hashes.len() * 3 / 2 + 1).next_power_of_two())
     }
@@ -132,15 +132,15 @@ fn slots(hashes: &[u32], size: usize) -> Vec<u32> {
 /// A term's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Passages that have the term.
+    /// Passages with the term.
     pub document_frequency: u32,
-    /// Where its postings begin in the section of postings.
+    /// Start of its postings in the section of postings.
     pub offset: u64,
-    /// Where the next term's begin.
+    /// Start of the next term's postings.
     pub end: u64,
     /// Whether the postings are a table over all passages.
     pub dense: bool,
-    /// The length of the shortest passage that has it, or less.
+    /// A lower bound of the lengths of the passages with the term.
     pub shortest: u32,
     /// Its highest frequency in a passage; `None` if it is not known exactly.
     pub highest: Option<u32>,
@@ -165,7 +165,7 @@ pub(crate) fn record_bytes(
     bytes
 }
 
-/// Where a vocabulary lies in a container. Every start and offset was checked when it was opened.
+/// The sections of a vocabulary in a container. All starts and offsets were checked at opening.
 pub(crate) struct Vocabulary {
     slots: Range<usize>,
     text: Range<usize>,

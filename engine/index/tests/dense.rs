@@ -12,7 +12,7 @@ fn parameters(dtype: Dtype) -> DenseParameters {
     DenseParameters { encoder: "encoder".into(), dtype }
 }
 
-/// Numbers of a few values only, so that many products are equal; all are exact in half precision.
+/// Numbers of a few values only, to make many products equal; all are exact in half precision.
 fn coarse(count: usize, seed: u64) -> Vec<f32> {
     numbers(count, seed).into_iter().map(|x| (x * 2.0).round() / 2.0).collect()
 }
@@ -91,7 +91,7 @@ fn scores_are_near_the_exact_products() {
     let (vectors, asked) = (numbers(dimension * count, 3), numbers(dimension * 5, 4));
     for dtype in [Dtype::F32, Dtype::F16] {
         let index = opened(folder.path(), &vectors, dimension, dtype);
-        // What is stored: in half precision, numbers of 11 bits.
+        // The stored numbers: in half precision, numbers of 11 bits.
         let stored: Vec<f32> = (0..count as u32).flat_map(|id| index.vector(id).unwrap()).collect();
         let off = vectors.iter().zip(&stored).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(if dtype == Dtype::F32 { off == 0.0 } else { off > 0.0 && off <= 0.5 / 2048.0 }, "{dtype:?} {off}");
@@ -111,7 +111,7 @@ fn scores_are_near_the_exact_products() {
 #[test]
 fn batches_shards_and_restrictions_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    // Queries of 40 KB: 90 of them are more than stay in a cache together.
+    // Queries of 40 KB: 90 of them do not fit into a cache together.
     for (dimension, count, asked) in [(67, 2000, 31), (10_000, 40, 90)] {
         let (vectors, asked) = (numbers(dimension * count, 5), numbers(dimension * asked, 6));
         let asked = queries(&asked, dimension, 25);
@@ -156,7 +156,7 @@ fn restrictions_are_kept() {
     assert_eq!(search(Some(&[]), 5), []);
     assert_eq!(search(Some(&[400, u32::MAX]), 5), []);
     assert_eq!(search(None, 0), []);
-    // A shard searches those of its own.
+    // A shard searches its own passages only.
     let query = DenseQuery { vector: &query, k: 400, within: Some(&ids) };
     let shard = index.shard(100..200).search(&[query], &mut Scratch::default()).remove(0).unwrap();
     assert_eq!(shard, ranked(&vectors, query.vector, |id| id % 3 == 1 && (100..200).contains(&id)));
@@ -203,7 +203,7 @@ fn vectors_that_cannot_be_used_are_named() {
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left of files that were not finished");
 
-    // A query is refused alone.
+    // Only the bad query is refused.
     let index = opened(folder.path(), &[1.0, 2.0, 3.0], 3, Dtype::F32);
     let vectors: [&[f32]; 4] = [&[1.0, 0.0, 0.0], &[1.0, 0.0], &[f32::NAN, 0.0, 0.0], &[0.0, 1.0, 0.0]];
     let asked: Vec<_> = vectors.iter().map(|vector| DenseQuery { vector, k: 1, within: None }).collect();
@@ -266,7 +266,7 @@ fn other_files_are_refused() {
     assert!(matches!(missing, IndexError::Io { action: "open", .. }));
 }
 
-/// Whatever happens to a file, opening and searching it gives an error or hits, never a panic, and `verify` sees it.
+/// For any damage to a file, opening and searching it gives an error or hits, never a panic, and `verify` finds it.
 #[test]
 fn damage_is_never_a_panic() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +311,7 @@ fn damage_is_never_a_panic() {
 }
 
 #[test]
-fn what_a_killed_writer_left_is_cleared_away_and_what_is_written_is_not() {
+fn files_of_killed_writers_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     let names = || -> Vec<String> {
@@ -323,7 +323,7 @@ fn what_a_killed_writer_left_is_cleared_away_and_what_is_written_is_not() {
     let (left, other) = ("index.1.0.part", "another.1.0.part");
     fs::write(folder.path().join(left), b"half").unwrap();
     fs::write(folder.path().join(other), b"half").unwrap();
-    // A process with the number of this one, in its earlier life.
+    // From a process with this one's id, in its earlier life.
     for number in 0..100 {
         fs::write(folder.path().join(format!("index.{}.{number}.part", std::process::id())), b"").unwrap();
     }

@@ -148,7 +148,7 @@ fn opened(passages: &Passages, p: &Bm25Parameters) -> (tempfile::TempDir, Bm25In
     (folder, index)
 }
 
-/// Same passages in the same order, and the same scores to the last bit: only the mean idf of a restriction is summed in
+/// Compares passages and their order, and scores to the last bit. Only the mean idf of a restriction is summed in
 /// another order than the reference's.
 fn same(found: &[Hit], wanted: &[Hit], exactly: bool) {
     if exactly {
@@ -240,7 +240,7 @@ fn large_corpora_are_searched_exactly() {
     }
 }
 
-/// Thousands of passages with one and the same score: ties go to the earlier one.
+/// Thousands of passages with the same score: ties go to the earlier one.
 #[test]
 fn ties_are_in_corpus_order() {
     let passages: Passages = (0..20_000).map(|i| (String::new(), format!("a b{}", i % 2))).collect();

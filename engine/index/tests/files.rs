@@ -1,4 +1,4 @@
-//! Index files: the same whoever builds them, and refused when they are damaged or another's.
+//! Index files: the same for every builder, and refused if damaged or foreign.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -48,7 +48,7 @@ fn other_corpora_and_settings_are_refused() {
     let path = folder.path().join("index");
     let p = Bm25Parameters::default();
     build(&passages(50), &path, 1);
-    // What is applied to queries is free.
+    // Parameters of the query are free.
     Bm25Index::open(&path, "digest", &Bm25Parameters { k1: 2.0, b: 0.1, formula: Formula::Okapi, ..p }).unwrap();
     let error = |digest, p: &Bm25Parameters| Bm25Index::open(&path, digest, p).err().unwrap();
     assert!(matches!(error("other", &p), IndexError::Mismatch { what: "corpus", .. }));
@@ -92,7 +92,7 @@ fn parameters_are_read_from_settings() {
     assert_eq!(serde_json::from_str::<TfidfParameters>(r#"{"ties": "later"}"#).unwrap().hash_bits, 24);
 }
 
-/// Whatever happens to a file, opening and searching it gives an error or hits, never a panic, and `verify` sees it.
+/// For any damage to a file, opening and searching it gives an error or hits, never a panic, and `verify` finds it.
 #[test]
 fn damage_is_never_a_panic() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Figures and lists that other programs produced, on the real passages beside the repository.
+//! Figures and lists of other programs, on the real passages beside the repository.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a skipped test must say so")]

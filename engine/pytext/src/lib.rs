@@ -1,9 +1,10 @@
 //! Python's rules for words, whitespace and case.
 //!
 //! Official evaluation scripts and published retrieval baselines are Python programs, so the last digit of a figure
-//! depends on what `re`'s `\w`, `str.split` and `str.lower` do beyond ASCII. Rust's `char` methods differ: combining
-//! marks are alphabetic to Rust and not to Python, `²` is a word character to Python's `\w` and U+001C..U+001F
-//! separate words in `str.split`. This crate has Python's answers as tables; it depends on nothing.
+//! depends on the behaviour of `re`'s `\w`, `str.split` and `str.lower` beyond ASCII. Rust's `char` methods differ:
+//! combining marks are alphabetic to Rust and not to Python, `²` is a word character to Python's `\w`, and
+//! U+001C..U+001F separate words in `str.split`. This crate has Python's answers as tables and depends on no other
+//! crate.
 
 mod tables;
 
@@ -21,7 +22,7 @@ pub fn is_word(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_alphanumeric() || c == '_' } else { within(&ALNUM, c as u32) }
 }
 
-/// Whether `str.isspace` holds for `c`, which is where `str.split()` without arguments splits.
+/// Whether `str.isspace` holds for `c`; `str.split()` without arguments splits at these characters.
 #[inline]
 pub fn is_space(c: char) -> bool {
     if c.is_ascii() { matches!(c, '\t'..='\r' | '\x1c'..='\x1f' | ' ') } else { within(&SPACE, c as u32) }
@@ -37,7 +38,7 @@ pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| !is_word(c)).filter(|word| !word.is_empty())
 }
 
-/// `re.findall(r"\w+|[^\w\s]", text)`: words, and each mark that is neither part of a word nor whitespace by itself.
+/// `re.findall(r"\w+|[^\w\s]", text)`: words, and each other non-space character by itself.
 pub fn words_and_marks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -55,7 +56,7 @@ pub fn words_and_marks(text: &str) -> impl Iterator<Item = &str> {
 
 /// Appends `text.lower()` to `out`.
 ///
-/// Python and Rust agree on it, the final sigma and `İ` included; ASCII takes a short way.
+/// Python and Rust agree on it, including the final sigma and `İ`; ASCII takes a shortcut.
 pub fn lower_into(text: &str, out: &mut String) {
     if text.is_ascii() {
         out.extend(text.bytes().map(|b| char::from(b.to_ascii_lowercase())));

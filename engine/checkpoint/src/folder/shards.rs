@@ -1,4 +1,4 @@
-//! Which files hold the weights of a folder, and what their index promises of each.
+//! Finds the weight files of a folder and checks them against their index.
 
 use crate::CheckpointError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,12 +7,12 @@ use std::path::{Component, Path, PathBuf};
 /// Files of weights, in order.
 pub(super) struct Shards {
     pub(super) files: Vec<PathBuf>,
-    /// The index, and the file that it gives each tensor.
+    /// The index, and the file of each tensor according to it.
     index: Option<(PathBuf, BTreeMap<String, PathBuf>)>,
 }
 
 impl Shards {
-    /// Checks that a file holds what the index says; `names` are the tensors in it.
+    /// Checks that a file holds all tensors listed for it in the index; `names` are the tensors in the file.
     pub(super) fn check(&self, file: &Path, names: &BTreeSet<String>) -> Result<(), CheckpointError> {
         let Some((index, promised)) = &self.index else { return Ok(()) };
         let lacking = promised.iter().find(|(name, at)| at.as_path() == file && !names.contains(*name));
@@ -43,10 +43,10 @@ pub(super) fn find(folder: &Path) -> Result<Shards, CheckpointError> {
     Err(no_weights(folder))
 }
 
-/// The `weight_map` of an index: for each tensor the file that holds it, in the index's folder and there.
+/// The `weight_map` of an index: the file of each tensor. All files exist and lie in the index's folder.
 ///
 /// # Errors
-/// [`CheckpointError`] if it is no index, or a file that it names is missing or elsewhere.
+/// [`CheckpointError`] if it is no index, or if a listed file is missing or elsewhere.
 pub(crate) fn read_index(index: &Path) -> Result<BTreeMap<String, PathBuf>, CheckpointError> {
     #[derive(serde::Deserialize)]
     struct Index {

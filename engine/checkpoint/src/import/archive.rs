@@ -1,8 +1,9 @@
-//! The two formats of `torch.save`: a zip archive (PyTorch 1.6 and later), and a row of pickles followed by storages (before).
+//! The two formats of `torch.save`: a zip archive (PyTorch 1.6 and later), and a sequence of pickles followed by
+//! storages (before 1.6).
 //!
 //! ```text
 //!   zip      NAME/data.pkl, NAME/data/KEY (stored, not compressed), NAME/byteorder
-//!   legacy   magic | protocol | system | state dict | keys | for each key: numbers (u64), bytes      (| : one pickle each)
+//!   legacy   magic | protocol | system | state dict | keys | for each key: numbers (u64), bytes  (| : one pickle each)
 //! ```
 
 use super::pickle::{Element, Pickle, Refused, Storage, Tensor, Value};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-/// `0x1950a86a20f9469cfc6c`, with which a legacy file begins.
+/// The number at the start of a legacy file: `0x1950a86a20f9469cfc6c`.
 const LEGACY_MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
 /// A file of `torch.save`, mapped.
@@ -21,7 +22,7 @@ pub(super) struct Archive {
     path: PathBuf,
     /// Tensors in the file's order.
     pub(super) tensors: Vec<(String, Tensor)>,
-    /// Entries that are no tensors.
+    /// Names of the entries other than tensors.
     pub(super) others: Vec<String>,
     storages: BTreeMap<String, Bytes>,
 }
@@ -50,7 +51,7 @@ impl Archive {
         Ok(Self { path: path.to_owned(), tensors, others, storages })
     }
 
-    /// The bytes of a tensor's storage, from the tensor's view of it on.
+    /// The bytes of a tensor's storage, beginning at the tensor's view of it.
     ///
     /// # Errors
     /// [`CheckpointError::Format`] if the file lacks them.
@@ -75,7 +76,7 @@ impl Archive {
     }
 }
 
-/// The tensors of a state dict, and the names of what else it holds.
+/// The tensors of a state dict, and the names of its other entries.
 #[expect(clippy::type_complexity, reason = "two lists, named where they are used")]
 fn state_dict(pickle: &Pickle) -> Result<(Vec<(String, Tensor)>, Vec<String>), String> {
     let Value::Dict(entries) = pickle.get(pickle.root) else {
@@ -145,7 +146,7 @@ fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), Refused> {
         Ok::<_, Refused>(pickle)
     };
     let magic = next().map_err(|refused| match refused {
-        // Something that wants to be run is told apart from a file of another kind.
+        // A pickle that asks for code to be run is reported as such; any other is a file of another kind.
         Refused::Global(global) if is_name(&global) => Refused::Global(global),
         _ => format("neither a zip archive nor a pickle: not written by torch.save".to_owned()),
     })?;
@@ -166,7 +167,7 @@ fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), Refused> {
     Ok((state, storages))
 }
 
-/// The storages by key: `keys` lists them, and from `at` on each stands with its number of elements before it.
+/// The storages by key. `keys` lists them; they begin at `at`, each after its number of elements.
 fn legacy_storages(
     bytes: &Bytes,
     mut at: usize,
@@ -201,7 +202,7 @@ fn legacy_storages(
     Ok(storages)
 }
 
-/// Whether this can be `module.name`, and not two lines of any text.
+/// True if this can be `module.name`, rather than two lines of any text.
 fn is_name(global: &str) -> bool {
     global.contains('.')
         && global
@@ -216,7 +217,7 @@ fn little_endian(system: &Pickle) -> bool {
     })
 }
 
-/// The type of each storage that a state dict names.
+/// The element type of each storage in a state dict.
 fn elements(state: &Pickle) -> BTreeMap<String, Element> {
     state
         .values()

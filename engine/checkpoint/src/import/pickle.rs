@@ -1,21 +1,22 @@
-//! A pickle reader that runs nothing.
+//! A pickle reader that executes nothing.
 //!
-//! A pickle is a program for a small stack machine, and Python's own machine calls whatever function the program names. This one
-//! knows a closed list of names ([`Global`]), each of which makes data of data; any other name is an error that says it. Values
-//! lie in an arena and refer to each other by index, so neither depth nor sharing costs more than the pickle's own length.
+//! A pickle is a program for a small stack machine, and Python's own machine calls any function named in it. This one
+//! knows a closed list of names ([`Global`]), each of which makes data of data; any other name is an error that shows
+//! it. Values lie in an arena and refer to each other by index, so neither depth nor sharing costs more than the
+//! pickle's own length.
 
 use std::collections::HashMap;
 
-/// The most bytes that one pickle may have; a state dict's needs some hundred for each tensor.
+/// Maximum length of a pickle in bytes; a state dict needs a few hundred for each tensor.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The most dimensions of a tensor, as in PyTorch.
+/// Maximum number of dimensions of a tensor, as in PyTorch.
 const MOST_DIMENSIONS: usize = 64;
 
 /// Index of a value in its [`Pickle`].
 pub(super) type Id = usize;
 
-/// What a pickle holds.
+/// A value in a pickle.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     None,
@@ -31,12 +32,12 @@ pub(super) enum Value {
     /// In the order of insertion.
     Dict(Vec<(Id, Id)>),
     Global(Global),
-    /// A storage, known by its persistent id.
+    /// A storage, given by its persistent id.
     Storage(Storage),
     Tensor(Tensor),
 }
 
-/// Names that a pickle may use.
+/// Names allowed in a pickle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Global {
     /// `collections.OrderedDict`, without arguments.
@@ -49,11 +50,11 @@ pub(super) enum Global {
     Size,
     /// `torch.FloatStorage` and its like, `torch.float32` and its like.
     Element(Element),
-    /// `torch.storage.UntypedStorage`: bytes whose type the tensor says.
+    /// `torch.storage.UntypedStorage`: bytes; the tensor gives their type.
     Untyped,
 }
 
-/// Types of numbers that PyTorch stores.
+/// Number types of PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
     F64,
@@ -73,11 +74,11 @@ pub(super) enum Element {
 /// A storage as a pickle refers to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Storage {
-    /// Names its bytes in the file.
+    /// Key of its bytes in the file.
     pub(super) key: String,
-    /// None where it is untyped.
+    /// `None` if it is untyped.
     pub(super) element: Option<Element>,
-    /// Legacy files: numbers of the key's bytes that come before this view, and how many it has.
+    /// Legacy files: offset and length of this view of the key's bytes, counted in numbers.
     pub(super) view: Option<(u64, u64)>,
 }
 
@@ -152,27 +153,27 @@ impl Global {
     }
 }
 
-/// Why a pickle was not read.
+/// A reason to refuse a pickle.
 #[derive(Debug, PartialEq)]
 pub(super) enum Refused {
-    /// It names something that is not allowed.
+    /// It names something outside the allowed list.
     Global(String),
     /// It is not a whole pickle, or not one of a state dict.
     Format(String),
 }
 
-/// What a pickle said.
+/// A parsed pickle.
 #[derive(Debug)]
 pub(super) struct Pickle {
     values: Vec<Value>,
-    /// The value that it is a pickle of.
+    /// The pickled value.
     pub(super) root: Id,
-    /// Bytes read, to where the next pickle may begin.
+    /// Bytes read; the next pickle may begin there.
     pub(super) length: usize,
 }
 
 impl Pickle {
-    /// Reads the pickle that `bytes` begins with.
+    /// Reads the pickle at the start of `bytes`.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Refused> {
         let mut machine = Machine { bytes, at: 0, values: Vec::new(), stack: Vec::new(), memo: HashMap::new() };
         let root = machine.run()?;
@@ -184,7 +185,7 @@ impl Pickle {
         &self.values[id]
     }
 
-    /// Every value, whether the root holds it or not.
+    /// Every value, reachable from the root or not.
     pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
         self.values.iter()
     }
@@ -194,7 +195,7 @@ struct Machine<'a> {
     bytes: &'a [u8],
     at: usize,
     values: Vec<Value>,
-    /// None is a mark.
+    /// `None` is a mark.
     stack: Vec<Option<Id>>,
     memo: HashMap<u64, Id>,
 }
@@ -530,7 +531,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What calling one of the allowed names makes.
+    /// The result of calling one of the allowed names.
     fn reduce(&self, callee: Id, arguments: Id) -> Result<Value, Refused> {
         let (Value::Global(global), Value::Tuple(arguments)) = (&self.values[callee], &self.values[arguments]) else {
             return format("the pickle calls something that is no function");
@@ -549,7 +550,7 @@ impl Machine<'_> {
                 let Value::Storage(storage) = &self.values[*storage] else {
                     return format("a tensor of something that is no storage");
                 };
-                // `_rebuild_tensor_v3` says the type after `requires_grad` and the hooks.
+                // `_rebuild_tensor_v3` gives the type after `requires_grad` and the hooks.
                 let said = rest.iter().find_map(|&id| match self.values[id] {
                     Value::Global(Global::Element(element)) => Some(element),
                     _ => None,
@@ -568,7 +569,8 @@ impl Machine<'_> {
         }
     }
 
-    /// `obj.__setstate__`: only a dict's own attributes, such as a state dict's `_metadata`, which say nothing of weights.
+    /// `obj.__setstate__`: only a dict's own attributes, such as a state dict's `_metadata`. They say nothing about
+    /// weights.
     fn build(&mut self) -> Result<(), Refused> {
         let state = self.pop()?;
         let top = self.top()?;
@@ -578,7 +580,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A persistent id: `('storage', type, key, location, numbers)`, in legacy files with a view.
+    /// A persistent id: `('storage', type, key, location, numbers)`; legacy files add a view.
     fn storage(&self, id: Id) -> Result<Storage, Refused> {
         let Value::Tuple(fields) = &self.values[id] else { return format("a persistent id that is no tuple") };
         let field = |n: usize| fields.get(n).map(|&id| &self.values[id]);

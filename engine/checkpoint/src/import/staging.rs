@@ -1,4 +1,4 @@
-//! A folder that comes to be whole or not at all: written beside its place, moved there at the end, removed on the way out.
+//! A folder that appears whole or not at all: written beside its place, moved there at the end, removed on failure.
 
 use crate::CheckpointError;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// A folder on `out`'s file system: in it where it is there, else in the nearest of its parents that is.
+    /// Creates a folder on `out`'s file system: inside `out` if that exists, else in its nearest existing parent.
     ///
     /// # Errors
     /// [`CheckpointError::Write`].
@@ -20,7 +20,7 @@ impl Staging {
         let write = |path: PathBuf| move |source| CheckpointError::Write { path, source };
         let out = std::path::absolute(out).map_err(write(out.to_owned()))?;
         let home = out.ancestors().find(|path| path.is_dir()).unwrap_or(&out).to_owned();
-        // Another import into the same place, or one that was killed, has its own.
+        // Another import into the same place, running or killed, has its own.
         for number in 0_u64.. {
             let path = home.join(format!(".hopeval-import-{}-{number}", std::process::id()));
             match std::fs::create_dir(&path) {
@@ -32,12 +32,12 @@ impl Staging {
         unreachable!("a free number comes before 2^64; this is a bug")
     }
 
-    /// Where to write.
+    /// The folder to write into.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Moves everything to where it belongs: `config.json` last, without which no folder is a model.
+    /// Moves all files to their place, `config.json` last: without it no folder is a model.
     ///
     /// # Errors
     /// [`CheckpointError::Write`].
@@ -66,7 +66,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Moved as a whole it is gone; else what is left cannot be helped.
+        // A folder moved as a whole is gone already. Otherwise this is best effort.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

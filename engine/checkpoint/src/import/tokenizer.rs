@@ -1,4 +1,4 @@
-//! `tokenizer.json` of the files that older model folders have, as transformers converts them.
+//! Makes `tokenizer.json` from the files of older model folders, as transformers converts them.
 //!
 //! | class | files | model |
 //! | --- | --- | --- |
@@ -8,11 +8,11 @@
 //! | Llama, Mistral | `tokenizer.model` | BPE of characters with bytes for the unknown |
 //! | GPT-2, OPT | `vocab.json`, `merges.txt` | BPE of bytes; OPT begins with `</s>` |
 //! | RoBERTa | `vocab.json`, `merges.txt` | BPE of bytes, `<s> A </s></s> B </s>` |
-//! | Qwen2, Qwen3 | `vocab.json`, `merges.txt` | BPE of bytes of composed characters, words cut by a pattern of its own |
+//! | Qwen2, Qwen3 | `vocab.json`, `merges.txt` | BPE of bytes of composed characters, words cut by its own pattern |
 //! | BERT, ELECTRA | `vocab.txt` | WordPiece, `[CLS] A [SEP] B [SEP]` |
 //!
-//! The class is `tokenizer_class` of `tokenizer_config.json`, else what `config.json` says the model is. The rules are those of
-//! transformers' `convert_slow_tokenizer.py`, which for SentencePiece apply the model's own character map.
+//! The class is `tokenizer_class` of `tokenizer_config.json`, else it follows from `config.json`. The rules are those
+//! of transformers' `convert_slow_tokenizer.py`; for SentencePiece they apply the model's own character map.
 
 mod byte_level;
 mod sentencepiece;
@@ -26,7 +26,7 @@ use settings::Settings;
 use std::path::{Path, PathBuf};
 use tokenizers::Tokenizer;
 
-/// What a tokenizer was made of.
+/// The files that a tokenizer was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A `tokenizer.json`, copied.
@@ -39,18 +39,19 @@ pub enum Source {
     WordPiece,
 }
 
-/// Whose reading of a SentencePiece model counts, where they differ: for DeBERTa-v2/v3, on 2 of 100 Wikipedia passages.
+/// The rules for a SentencePiece model where implementations differ: for DeBERTa-v2/v3, on 2 of 100 Wikipedia
+/// passages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// The model's own character map, as SentencePiece and the slow tokenizers of transformers 4 apply it: what the published
-    /// models were trained with.
+    /// The model's own character map, as SentencePiece and the slow tokenizers of transformers 4 apply it. The
+    /// published models were trained with it.
     #[default]
     Model,
-    /// `DebertaV2Tokenizer` of transformers 5, which composes characters (NFC) and leaves out the map.
+    /// `DebertaV2Tokenizer` of transformers 5: it composes characters (NFC) and leaves out the map.
     Transformers5,
 }
 
-/// What a tokenizer does around its vocabulary.
+/// Tokenizer classes of transformers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     T5,
@@ -76,11 +77,11 @@ const CLASSES: [(&[&str], Class); 9] = [
     (&["BertTokenizer", "ElectraTokenizer", "bert", "electra"], Class::Bert),
 ];
 
-/// Files that hold a SentencePiece model, in the order in which they are looked for.
+/// Files with a SentencePiece model, in the order of the search.
 const SENTENCEPIECE_FILES: [&str; 4] = ["spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model"];
 
-/// Puts `tokenizer.json` and `tokenizer_config.json` into `out`, of what is in `dir`; adds their names to `files`. None if there
-/// is nothing that a tokenizer can be made of.
+/// Writes `tokenizer.json` and `tokenizer_config.json` into `out`, made from the files in `dir`, and adds their names
+/// to `files`. `None` if `dir` has no files to make a tokenizer from.
 ///
 /// # Errors
 /// [`CheckpointError::Vocabulary`] and [`CheckpointError::Format`], naming the file.
@@ -145,27 +146,27 @@ fn class(file: &Path, settings: &Settings, config: &Map<String, Value>) -> Resul
     }
 }
 
-/// A tokenizer without what all have in common.
+/// A tokenizer without the parts common to all classes.
 struct Parts {
     model: Value,
     normalizer: Value,
     pre_tokenizer: Value,
     decoder: Value,
-    /// Token ids of the vocabulary, without added ones.
+    /// Token ids of the vocabulary, without added tokens.
     vocabulary: std::collections::HashMap<String, u32>,
     /// One more than the largest id of the vocabulary.
     size: u32,
-    /// Pieces of the vocabulary that are found in a text before anything else, in order, and whether they are special.
+    /// Pieces of the vocabulary found in a text before anything else, in order, and whether they are special.
     fixed: Vec<(String, bool)>,
-    /// Before, between and after texts, when all tokens have ids.
+    /// Tokens before, between and after texts, when all tokens have ids.
     processor: Processor,
 }
 
-/// What is put around texts.
+/// The tokens around texts.
 enum Processor {
     /// Tokens, `$A` and `$B`, each with its type.
     Template { single: Vec<(String, u32)>, pair: Vec<(String, u32)> },
-    /// RoBERTa's, whose offsets leave out a word's space.
+    /// RoBERTa's, with offsets that leave out a word's space.
     Roberta { sep: String, cls: String, add_prefix_space: bool },
     /// Nothing.
     Bytes,
@@ -257,7 +258,7 @@ impl Processor {
         Self::Template { single: single.iter().map(piece).collect(), pair: pair.iter().map(piece).collect() }
     }
 
-    /// `[CLS] A [SEP] B [SEP]`, the second text and what follows of type 1.
+    /// `[CLS] A [SEP] B [SEP]`; the second text and everything after it have type 1.
     fn classifier(cls: &str, sep: &str) -> Self {
         let last = format!("{sep}:1");
         Self::template(&[cls, "$A", sep], &[cls, "$A", sep, "$B:1", &last])

@@ -1,12 +1,13 @@
-//! Writes the tensors of `torch.save` files as safetensors, one number after the other: neither file is ever in memory whole.
+//! Writes the tensors of `torch.save` files as safetensors, one number after the other. Neither file is ever in
+//! memory whole.
 //!
-//! What becomes of a tensor:
-//! - f32, f16 and bf16 are written as they are, f64 as f32; other types are no weights and are left out, and reported.
+//! Treatment of a tensor:
+//! - f32, f16 and bf16 are written unchanged, f64 as f32. Other types are no weights: they are left out and reported.
 //! - A tensor that is not contiguous is written in row-major order.
-//! - Tensors that are the same view of one storage are *tied*: the first in the file's order (state dicts list embeddings before
-//!   heads) is written, the others are left out and reported, for loaders tie them by `config.json`. If `tie_word_embeddings` is
-//!   false there, every name is written.
-//! - Other views of a shared storage are written each in full.
+//! - Tensors that are the same view of one storage are *tied*. The first in the file's order (state dicts list
+//!   embeddings before heads) is written. The others are left out and reported, because loaders tie them by
+//!   `config.json`. If `tie_word_embeddings` is false there, every name is written.
+//! - Other views of a shared storage are each written in full.
 
 use super::archive::Archive;
 use super::pickle::{Element, Tensor};
@@ -18,7 +19,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes put together before they are written.
+/// Bytes collected before each write.
 const CHUNK: usize = 1 << 20;
 
 /// A tensor to be written.
@@ -27,11 +28,11 @@ struct Planned {
     element: Element,
     shape: Vec<usize>,
     stride: Vec<usize>,
-    /// From the tensor's first number on.
+    /// Begins at the tensor's first number.
     bytes: Bytes,
 }
 
-/// Writes the tensors of `from` to the safetensors file `to`; returns the names written.
+/// Writes the tensors of `from` to the safetensors file `to`. Returns the written names.
 pub(super) fn convert(from: &Path, to: &Path, tied: bool, report: &mut Report) -> Result<Vec<String>, CheckpointError> {
     let archive = Archive::open(from)?;
     let planned = plan(from, &archive, tied, report)?;
@@ -69,7 +70,7 @@ fn plan(from: &Path, archive: &Archive, tied: bool, report: &mut Report) -> Resu
         planned.push(locate(from, name, tensor, archive)?);
     }
     report.skipped.extend(archive.others.iter().map(|name| leave_out(name, "no tensor".to_owned())));
-    // Wide numbers first, so that all are aligned; then by name, so that the file does not depend on the dict's order.
+    // Wide numbers first, to align all of them; then by name, to be independent of the dict's order.
     planned.sort_by(|a, b| stored(b.element).1.cmp(&stored(a.element).1).then_with(|| a.name.cmp(&b.name)));
     Ok(planned)
 }
@@ -109,7 +110,7 @@ fn locate(from: &Path, name: &str, tensor: &Tensor, archive: &Archive) -> Result
     Ok(Planned { name: name.to_owned(), element: tensor.element, shape, stride, bytes: bytes.slice(offset..end) })
 }
 
-/// The type's name in safetensors, and its bytes there.
+/// The type's name in safetensors, and its size there in bytes.
 fn stored(element: Element) -> (&'static str, usize) {
     match element {
         Element::F16 => ("F16", 2),
@@ -118,7 +119,7 @@ fn stored(element: Element) -> (&'static str, usize) {
     }
 }
 
-/// Writes header and tensors; returns the bytes of the file.
+/// Writes header and tensors. Returns the size of the file in bytes.
 fn write_file(path: &Path, planned: &[Planned]) -> std::io::Result<u64> {
     let mut header = serde_json::Map::new();
     header.insert("__metadata__".to_owned(), serde_json::json!({"format": "pt"}));
@@ -168,7 +169,7 @@ fn write_tensor(out: &mut impl Write, tensor: &Planned) -> std::io::Result<()> {
     write_numbers(out, tensor.element, &chunk)
 }
 
-/// Numbers that lie one after the other: f64 rounded to f32, all others as they are.
+/// Writes adjacent numbers: f64 rounded to f32, all others unchanged.
 fn write_numbers(out: &mut impl Write, element: Element, bytes: &[u8]) -> std::io::Result<()> {
     if element != Element::F64 {
         return out.write_all(bytes);

@@ -50,7 +50,7 @@ impl BatchFile {
     }
 }
 
-/// The passages of the batch that is being gathered: all the text that a build holds in memory.
+/// The passages of the current batch: the only text that a build holds in memory.
 pub(super) struct PassageRows {
     rows: usize,
     ids: StringBuilder,
@@ -83,7 +83,7 @@ impl PassageRows {
         self.rows
     }
 
-    /// The columns so far; begins anew.
+    /// Takes the columns gathered so far.
     pub(super) fn take(&mut self) -> Vec<ArrayRef> {
         self.rows = 0;
         vec![
@@ -95,7 +95,7 @@ impl PassageRows {
     }
 }
 
-/// Links of the batch that is being gathered.
+/// The links of the current batch.
 #[derive(Default)]
 pub(super) struct LinkRows {
     lengths: Vec<usize>,
@@ -117,7 +117,7 @@ impl LinkRows {
         self.lengths.len()
     }
 
-    /// The column so far; begins anew.
+    /// Takes the column gathered so far.
     pub(super) fn take(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         let Self { lengths, columns } = std::mem::take(self);
         let columns = columns.into_iter().map(|column| Arc::new(UInt32Array::from(column)) as ArrayRef).collect();
@@ -128,7 +128,7 @@ impl LinkRows {
     }
 }
 
-/// A column of plain lists, one for each of `lengths`.
+/// A column of plain lists with these lengths.
 pub(super) fn lists(lengths: impl IntoIterator<Item = usize>, values: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
     let values = Arc::new(UInt32Array::from(values.to_vec()));
     let lists =

@@ -1,13 +1,13 @@
-//! Remembers which titles and texts were seen, and where passages stood before duplicates were dropped.
+//! Remembers titles and texts for finding duplicates, and the input positions of passages.
 
 use std::collections::HashMap;
 
 use rustc_hash::FxBuildHasher;
 
-/// What was seen, by 128 bits of BLAKE3 of title and text.
+/// The contents seen so far, as 128 bits of BLAKE3 of title and text.
 ///
-/// The first 64 bits of every kept passage stand in order (8 bytes each): they become the contents table. The other 64
-/// are the key of the map (12 bytes an entry, with the map's slack 15 to 30).
+/// `keys` holds the first 64 bits of every kept passage in order (8 bytes each); they become the contents table. The
+/// other 64 bits are the key of the map (12 bytes an entry, 15 to 30 with the map's slack).
 pub(super) struct Seen {
     keys: Vec<u64>,
     by_rest: HashMap<[u32; 2], u32, FxBuildHasher>,
@@ -20,7 +20,7 @@ impl Seen {
         Self { keys: Vec::new(), by_rest: HashMap::default(), remembers }
     }
 
-    /// The kept passage with this content, or `None` after taking it as the next one.
+    /// The kept passage with this content; or `None`, and the content is added as the next passage.
     pub(super) fn earlier(&mut self, (key, rest): (u64, u64)) -> Option<u32> {
         let passage = self.keys.len() as u32;
         if self.remembers {
@@ -33,7 +33,7 @@ impl Seen {
                 if self.keys[*entry as usize] == key {
                     return Some(*entry);
                 }
-                // Another content with the same second half: it goes, and is found, one further.
+                // Another content with the same second half: both insertion and search use the next key.
                 probe = probe.wrapping_add(1);
             }
         }
@@ -51,7 +51,7 @@ impl Seen {
     }
 }
 
-/// Positions of dropped passages, to say where a kept one stood in the input.
+/// Positions of dropped passages, to find the input position of a kept one.
 #[derive(Default)]
 pub(super) struct Dropped(Vec<u64>);
 
@@ -69,7 +69,7 @@ impl Dropped {
         let (mut low, mut high) = (0, self.0.len());
         while low < high {
             let middle = low.midpoint(high);
-            // As many passages were kept before this one was dropped.
+            // The number of passages kept before this one was dropped.
             if self.0[middle] - middle as u64 <= u64::from(passage) { low = middle + 1 } else { high = middle }
         }
         u64::from(passage) + low as u64

@@ -1,7 +1,7 @@
 //! Turns hyperlinks or title mentions into links between passages, both ways.
 //!
-//! A hyperlink goes to the passages with its title, exactly, else with its title folded. A link never goes to a passage
-//! with the title of the one it stands in, and goes to each target once, from the first anchor in the text.
+//! A hyperlink goes to the passages with exactly its title, else to those with its folded title. A link never goes to
+//! a passage with the title of its own passage. It goes to each target once, from the first anchor in the text.
 
 use std::path::Path;
 
@@ -23,30 +23,30 @@ use crate::{
     settings::CorpusSettings,
 };
 
-/// What links are resolved against.
+/// The tables for resolving links.
 pub(super) struct Titles<'a> {
     pub(super) passages: &'a Passages,
     pub(super) exact: &'a Lookup,
     pub(super) folded: &'a Lookup,
 }
 
-/// An anchor and the passages that its title stands for.
+/// An anchor and the passages with its title.
 struct Resolved<'a> {
     targets: &'a [u32],
     start: u32,
     end: u32,
 }
 
-/// Where the anchors of a passage come from.
+/// The origin of a passage's anchors.
 enum Anchors<'a> {
     Hyperlinks(SpoolReader),
     Mentions(Box<Mentions<'a>>),
     None,
 }
 
-/// Writes `links.arrow` and `backlinks.arrow` and returns the links' digest.
+/// Writes `links.arrow` and `backlinks.arrow`. Returns the links' digest.
 ///
-/// Holds 4 bytes for each link and 8 for each passage in memory, for the way back.
+/// Holds 4 bytes per link and 8 per passage in memory, for the backlinks.
 pub(super) fn write(
     dir: &Path,
     settings: &CorpusSettings,
@@ -153,7 +153,7 @@ fn select(
     links
 }
 
-/// Writes for each passage those that link to it, by counting.
+/// Writes for each passage the passages linking to it, by a counting sort.
 fn write_back(dir: &Path, batch_rows: usize, lengths: &[u32], targets: &[u32]) -> Result<(), BuildError> {
     let mut ends = vec![0u64; lengths.len() + 1];
     for &target in targets {

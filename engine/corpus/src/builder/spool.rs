@@ -1,4 +1,4 @@
-//! Hyperlinks on their way: written down with each passage, read again when all titles are known.
+//! A temporary file of hyperlinks: written with each passage, read again when all titles are known.
 
 use std::{
     fs::File,
@@ -43,7 +43,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Reads from the start.
+    /// Reads the hyperlinks from the start.
     pub(super) fn read(self) -> Result<SpoolReader, BuildError> {
         let Self { path, mut out } = self;
         out.flush().map_err(BuildError::io(&path))?;
@@ -52,7 +52,7 @@ impl Spool {
     }
 }
 
-/// Reads what a [`Spool`] holds, passage by passage.
+/// Reads the content of a [`Spool`], passage by passage.
 pub(super) struct SpoolReader {
     path: PathBuf,
     input: BufReader<File>,

@@ -1,4 +1,4 @@
-//! The folder in which a corpus grows, beside its place and under another name, until it is whole.
+//! The folder of an unfinished corpus, beside its place and under another name.
 
 use std::{
     fs::{self, File},
@@ -10,10 +10,10 @@ use std::{
 
 use crate::error::BuildError;
 
-/// A folder that is moved to its place when all is well and removed otherwise.
+/// A folder that is moved to its place on success and removed otherwise.
 ///
-/// A process that is killed leaves it behind, named `.NAME.building-PID-N`; it has no `corpus.json` until everything else
-/// is on disk, so nothing takes it for a corpus.
+/// A killed process leaves it behind, named `.NAME.building-PID-N`. It has no `corpus.json` until everything else is
+/// on disk, so it is never mistaken for a corpus.
 pub(super) struct Staging {
     path: PathBuf,
     place: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Makes the folder. The place itself may be an empty folder, or nothing.
+    /// Makes the folder. The place itself may be absent or an empty folder.
     pub(super) fn create(place: &Path) -> Result<Self, BuildError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         if !is_free(place) {
@@ -38,7 +38,7 @@ impl Staging {
         &self.path
     }
 
-    /// Moves the folder, whose files are on disk, to its place, durably.
+    /// Moves the folder to its place, durably. Its files are already on disk.
     pub(super) fn publish(mut self) -> Result<(), BuildError> {
         sync_folder(&self.path)?;
         match fs::rename(&self.path, &self.place) {
@@ -54,7 +54,7 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.published {
-            // Nobody reads what may be left over, so there is nothing to say about a failure.
+            // Leftovers are never read, so a failure is not reported.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -74,7 +74,7 @@ fn is_free(place: &Path) -> bool {
     }
 }
 
-/// What a rename says when someone else was there first.
+/// The kinds of errors of a rename to a place taken meanwhile.
 fn is_taken(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory)
 }

@@ -1,4 +1,4 @@
-//! Words that are no mention of a title by themselves, however they are written.
+//! Words that never mention a title by themselves, in any case.
 
 /// English function words and the names of months and weekdays, in lower case and sorted.
 const STOP_WORDS: &[&str] = &[
@@ -150,7 +150,7 @@ const STOP_WORDS: &[&str] = &[
     "yourselves",
 ];
 
-/// Function words that are too short to be mentions by themselves but count in longer forms.
+/// Function words too short to be mentions by themselves; they count in longer forms.
 const SHORT: &[&str] = &[
     "a", "am", "an", "as", "at", "be", "by", "do", "he", "i", "if", "in", "is", "it", "me", "my", "no", "of", "on",
     "or", "so", "to", "up", "us", "we",
@@ -158,7 +158,7 @@ const SHORT: &[&str] = &[
 
 /// Whether `word` is a stop word in any case.
 pub(crate) fn is_stop_word(word: &str) -> bool {
-    // Longer words need no lower-casing to be ruled out.
+    // Longer words are ruled out without lower-casing.
     if word.len() > 10 || !word.is_ascii() {
         return false;
     }

@@ -1,8 +1,8 @@
 //! Lucene's `EnglishAnalyzer`, filter by filter: StandardTokenizer, EnglishPossessiveFilter, LowerCaseFilter,
 //! StopFilter with `ENGLISH_STOP_WORDS_SET`, PorterStemFilter.
 //!
-//! Tokens are the words of UAX #29, which StandardTokenizer implements; tokens of more than 255 UTF-16 units are cut
-//! there as Lucene cuts them. Emoji, which newer Lucene versions keep as tokens, are dropped.
+//! Tokens are the words of UAX #29, as in StandardTokenizer; tokens of more than 255 UTF-16 units are cut there, as
+//! in Lucene. Emoji are dropped; newer Lucene versions keep them as tokens.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -34,7 +34,7 @@ pub(super) fn each(text: &str, lower: &mut String, mut emit: impl FnMut(&[u8])) 
     }
 }
 
-/// How many bytes of `word` are one token.
+/// The length in bytes of the first token of `word`.
 fn cut(word: &str) -> usize {
     if word.len() <= LONGEST {
         return word.len();

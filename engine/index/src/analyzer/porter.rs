@@ -1,5 +1,6 @@
-//! Porter's stemmer as in "An algorithm for suffix stripping" (1980), with the two departures of Porter's own reference
-//! program that Lucene's `PorterStemmer` shares: `bli` -> `ble` for `abli` -> `able`, and the added `logi` -> `log`.
+//! Porter's stemmer as in "An algorithm for suffix stripping" (1980), with two departures shared by Porter's own
+//! reference program and Lucene's `PorterStemmer`: `bli` -> `ble` for `abli` -> `able`, and the added `logi` ->
+//! `log`.
 //!
 //! Not the later English stemmer ("Porter2"). Letters outside a to z count as consonants.
 
@@ -13,8 +14,8 @@ pub(super) fn stem(word: &mut String) {
         }
         return;
     }
-    // A character outside ASCII acts as one consonant that no suffix contains: stand-ins let the same code work on
-    // bytes, and as suffixes only shorten or replace the end, the kept beginning maps back one to one.
+    // A character outside ASCII acts as one consonant outside all suffixes. Stand-ins let the same code work on
+    // bytes. Suffixes only shorten or replace the end, so the kept beginning maps back one to one.
     let chars: Vec<char> = word.chars().collect();
     if chars.len() <= 2 {
         return;
@@ -26,7 +27,7 @@ pub(super) fn stem(word: &mut String) {
         stemmer.b.iter().enumerate().map(|(i, &byte)| if byte == 0x01 { chars[i] } else { char::from(byte) }).collect();
 }
 
-/// The word being stemmed and, after a suffix matched, the length of what precedes it.
+/// The word being stemmed and, after a matching suffix, the length before it.
 struct Stemmer {
     b: Vec<u8>,
     j: usize,
@@ -64,7 +65,7 @@ impl Stemmer {
         n >= 2 && self.b[n - 1] == self.b[n - 2] && self.consonant(n - 1)
     }
 
-    /// Whether the `end` bytes end in consonant, vowel, consonant, the last none of w, x, y.
+    /// Whether the `end` bytes end in consonant, vowel, consonant, and the last is not w, x or y.
     fn cvc(&self, end: usize) -> bool {
         end >= 3
             && self.consonant(end - 1)
@@ -86,7 +87,7 @@ impl Stemmer {
         self.b.extend_from_slice(suffix.as_bytes());
     }
 
-    /// The first suffix of `rules` that matches is replaced if the measure before it is positive.
+    /// Replaces the first matching suffix of `rules` if the measure before it is positive.
     fn replace_first(&mut self, rules: &[(&str, &str)]) {
         for &(suffix, by) in rules {
             if self.ends(suffix) {
@@ -218,18 +219,19 @@ mod tests {
 
     #[test]
     fn examples_of_the_paper() {
-        let pairs = "caresses caress ponies poni ties ti caress caress cats cat feed feed agreed agre plastered plaster \
-            bled bled motoring motor sing sing conflated conflat troubled troubl sized size hopping hop tanned tan \
-            falling fall hissing hiss fizzed fizz failing fail filing file happy happi sky sky relational relat \
-            conditional condit rational ration valenci valenc hesitanci hesit digitizer digit conformabli conform \
-            radicalli radic differentli differ vileli vile analogousli analog vietnamization vietnam predication predic \
-            operator oper feudalism feudal decisiveness decis hopefulness hope callousness callous formaliti formal \
-            sensitiviti sensit sensibiliti sensibl triplicate triplic formative form formalize formal electriciti electr \
-            electrical electr hopeful hope goodness good revival reviv allowance allow inference infer airliner airlin \
-            gyroscopic gyroscop adjustable adjust defensible defens irritant irrit replacement replac adjustment adjust \
-            dependent depend adoption adopt homologou homolog communism commun activate activ angulariti angular \
-            homologous homolog effective effect bowdlerize bowdler probate probat rate rate cease ceas controll control \
-            roll roll generalizations gener oscillators oscil archaeology archaeolog by by as as";
+        let pairs = "caresses caress ponies poni ties ti caress caress cats cat feed feed agreed agre plastered \
+            plaster bled bled motoring motor sing sing conflated conflat troubled troubl sized size hopping hop \
+            tanned tan falling fall hissing hiss fizzed fizz failing fail filing file happy happi sky sky relational \
+            relat conditional condit rational ration valenci valenc hesitanci hesit digitizer digit conformabli \
+            conform radicalli radic differentli differ vileli vile analogousli analog vietnamization vietnam \
+            predication predic operator oper feudalism feudal decisiveness decis hopefulness hope callousness callous \
+            formaliti formal sensitiviti sensit sensibiliti sensibl triplicate triplic formative form formalize \
+            formal electriciti electr electrical electr hopeful hope goodness good revival reviv allowance allow \
+            inference infer airliner airlin gyroscopic gyroscop adjustable adjust defensible defens irritant irrit \
+            replacement replac adjustment adjust dependent depend adoption adopt homologou homolog communism commun \
+            activate activ angulariti angular homologous homolog effective effect bowdlerize bowdler probate probat \
+            rate rate cease ceas controll control roll roll generalizations gener oscillators oscil archaeology \
+            archaeolog by by as as";
         let words: Vec<&str> = pairs.split_whitespace().collect();
         for pair in words.chunks(2) {
             let mut word = pair[0].to_owned();

@@ -1,4 +1,4 @@
-//! What an index file says about itself: corpus, layout, and the numbers of its fields.
+//! The description section of an index file: corpus, layout, and the numbers of its fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +11,14 @@ use crate::{
 /// The description section, JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Description {
-    /// The digest that the builder was given.
+    /// The corpus digest given to the builder.
     pub corpus: String,
     pub layout: Layout,
     pub passages: u32,
     pub fields: Vec<FieldNumbers>,
 }
 
-/// Numbers of one field that formulas need.
+/// The numbers of one field for the formulas.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FieldNumbers {
     /// Tokens of all passages.
@@ -41,7 +41,7 @@ impl FieldNumbers {
     }
 }
 
-/// rank_bm25's idf before its floor, which is negative for terms in more than half of the passages.
+/// rank_bm25's idf before its floor. It is negative for terms in more than half of the passages.
 pub(crate) fn okapi_idf(passages: f64, df: f64) -> f64 {
     (passages - df + 0.5).ln() - (df + 0.5).ln()
 }
@@ -51,7 +51,7 @@ impl Description {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Reads the section and checks it against what the caller wants.
+    /// Reads the section and checks it against the expected corpus and layout.
     pub(crate) fn read(container: &Container, corpus: &str, layout: Layout) -> Result<Self, IndexError> {
         let section = container.section(Kind::Description, 0)?;
         let found: Self = serde_json::from_slice(&container.bytes()[section])

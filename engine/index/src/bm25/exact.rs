@@ -1,7 +1,7 @@
-//! Exact scores of a few passages: the frequencies of every term in each of them, then the formula in double precision.
+//! Exact scores of a few passages: the frequencies of every term in each, then the formula in double precision.
 //!
-//! A short list is read through, each posting tested against a small hash table of the passages; in a long one each
-//! passage is looked up. Then terms are added column by column, in the order of the query's tokens.
+//! A short list is read through, and each posting is tested against a small hash table of the passages. In a long one
+//! each passage is looked up. Then terms are added column by column, in the order of the query's tokens.
 
 use super::{Bm25Index, plan::Plan};
 use crate::{
@@ -14,15 +14,15 @@ use crate::{
 /// Slots of the table of passages.
 const SLOTS: usize = 1 << 12;
 
-/// A list with at most this many postings for each passage is read through.
+/// A list with at most this many postings per passage is read through.
 const READ_SHARE: usize = 24;
 
-/// The columns, kept from query to query.
+/// The columns, reused from query to query.
 #[derive(Default)]
 pub(super) struct Exact {
-    /// By a passage's lowest bits: its position + 1, 0 where there is none.
+    /// By a passage's lowest bits: its position + 1, or 0 for no passage.
     heads: Vec<u16>,
-    /// For each passage the position + 1 of another with the same lowest bits.
+    /// For each passage: the position + 1 of another one with the same lowest bits.
     next: Vec<u16>,
     /// `[terms, passages]`
     frequencies: Vec<u32>,
@@ -63,7 +63,7 @@ impl Exact {
         self.best(docs, k)
     }
 
-    /// Scores are positive, so their bits order them; one number orders by falling score, then by passage.
+    /// Scores are positive, so their bits order them. One number orders by falling score, then by passage.
     fn best(&mut self, docs: &[u32], k: usize) -> Vec<Hit> {
         let keys = &mut self.keys;
         keys.clear();
@@ -118,7 +118,7 @@ impl Exact {
     }
 }
 
-/// Reads the part of a list that may have `docs` and enters frequencies into their column.
+/// Reads the part of a list that may have `docs` and enters the frequencies into their column.
 fn read(list: Blocks<'_>, docs: &[u32], heads: &[u16], next: &[u16], level: simd::Level, column: &mut [u32]) {
     let mut block = [0; BLOCK];
     for b in 0..list.count() {

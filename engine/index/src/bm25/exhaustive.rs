@@ -1,5 +1,5 @@
-//! Scores every passage that has a term of the query: the reference of the pruned search, and the search where weights
-//! are not all positive.
+//! Scores every passage with a term of the query: the reference of the pruned search, and the search for queries with
+//! weights that are not positive.
 
 use super::{Bm25Index, plan::Plan};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     query::{Best, Hit},
 };
 
-/// Passages that are scored together.
+/// Passages scored together.
 const WINDOW: u32 = 1 << 13;
 
 /// The window's scores.

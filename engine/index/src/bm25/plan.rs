@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::{Bm25Index, description::okapi_idf};
 use crate::{parameters::Formula, simd::Impact, vocabulary::Record};
 
-/// What planning needs again for each query.
+/// Working memory of planning, reused from query to query.
 #[derive(Default)]
 pub(super) struct Scratch {
     lower: String,
@@ -19,14 +19,14 @@ pub(super) struct Term {
     pub record: Record,
     /// The idf of the formula; a document frequency of 0 gives 0.
     pub idf: f64,
-    /// How often the query has it.
+    /// The term's number of occurrences in the query.
     pub count: u32,
 }
 
 /// A query, ready to be answered.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The distinct terms that the index has, by field, then by first occurrence in the query.
+    /// The distinct terms found in the index, by field, then by first occurrence in the query.
     pub terms: Vec<Term>,
     /// For each field the query's tokens in order, as indices into `terms`.
     pub sequence: Vec<Vec<u32>>,
@@ -42,7 +42,7 @@ pub(super) struct Scorer {
     epsilon: f64,
     passages: f64,
     average_length: f64,
-    /// rank_bm25's mean idf, which floors negative ones.
+    /// rank_bm25's mean idf, the base of its floor for negative ones.
     mean_idf: f64,
 }
 
@@ -72,24 +72,24 @@ impl Scorer {
         }
     }
 
-    /// The norm of a passage of that length, in the order of operations of rank_bm25.
+    /// The norm of a passage of this length, in rank_bm25's order of operations.
     #[inline]
     pub(super) fn norm(&self, length: u32) -> f64 {
         self.k1 * (1.0 - self.b + self.b * f64::from(length) / self.average_length)
     }
 
-    /// The impact of a term that the query has `count` times, in single precision.
+    /// The impact of a term with `count` occurrences in the query, in single precision.
     pub(super) fn single(&self, idf: f64, count: u32) -> Impact {
         let factor = if self.formula == Formula::Lucene { 1.0 } else { self.k1 + 1.0 };
         Impact {
             weight: (idf * factor * f64::from(count)) as f32,
-            // The tiny addend keeps 0 / 0 away where a passage lacks the term and its norm is 0.
+            // The tiny addend prevents 0 / 0 for a passage without the term and with a norm of 0.
             base: (self.k1 * (1.0 - self.b) + 1e-30) as f32,
             slope: (self.k1 * self.b / self.average_length) as f32,
         }
     }
 
-    /// What a term adds to a passage's score.
+    /// A term's contribution to a passage's score.
     #[inline]
     pub(super) fn impact(&self, idf: f64, frequency: u32, norm: f64) -> f64 {
         let tf = f64::from(frequency);

@@ -1,19 +1,20 @@
-//! The best `k` passages without scoring all: MaxScore over windows of passages, exact in its result.
+//! Finds the best `k` passages without scoring all: MaxScore over windows of passages, with an exact result.
 //!
-//! Scores are first computed in single precision. Their relative error is at most `Query::error`, so a passage whose
-//! single-precision score is more than twice that below the k-th best cannot be among the best; all others are scored
-//! again in double precision, in the formula's order, and ranked by that.
+//! Scores are first computed in single precision. Their relative error is at most `Search::error`. A passage whose
+//! single-precision score is more than twice the error below the k-th best cannot be among the best. All others are
+//! scored again in double precision, in the formula's order, and ranked by this score.
 //!
-//! Terms are ordered by the most that they can add. Once the k-th best score is above what the last terms can add
-//! together, these are *optional*: a passage that has only them cannot be among the best. Then for each window
+//! Terms are ordered by their maximum contribution. Once the k-th best score exceeds the joint maximum of the last
+//! terms, these are *optional*: a passage with only optional terms cannot be among the best. Then for each window
 //!
 //! ```text
 //! needed terms   --postings--> scores of the window --sweep--> candidates above (k-th best - optional bounds)
-//! optional terms --look-ups, most promising first, dropping candidates as the bound shrinks--> survivors
+//! optional terms --look-ups, best first, dropping candidates as the bound shrinks--> survivors
 //! ```
 //!
-//! In the first window all terms are needed; the k-th highest of its groups' highest scores is a bound to start from.
-//! Where so many candidates remain that looking a term up for each costs more than adding its postings, it is added.
+//! In the first window all terms are needed; the k-th highest of its groups' highest scores is the first bound. If so
+//! many candidates remain that looking up a term for each costs more than adding its postings, the postings are
+//! added.
 
 use super::{Bm25Index, exact::Exact, plan::Plan};
 use crate::{
@@ -22,29 +23,29 @@ use crate::{
     simd::{self, Candidates, Impact},
 };
 
-/// Passages of a window: its scores take a quarter of a usual second-level cache. Windows that fit the first level (2^13) cost
-/// 2 to 9 % more at 10,000 to 1,000,000 passages, by what is done once for each.
+/// Passages of a window; its scores take a quarter of a usual second-level cache. Windows for the first level (2^13)
+/// cost 2 to 9 % more at 10,000 to 1,000,000 passages, through the fixed work per window.
 const WINDOW: u32 = 1 << 15;
 
-/// What things cost, in tenths of a nanosecond: to look a passage up in a table and in blocks, to add a passage of a
-/// table and a posting of a block. They decide how a window is searched, never what is found.
+/// Costs in tenths of a nanosecond: a look-up in a table and in blocks, adding one passage of a table and one posting
+/// of a block. They decide how a window is searched, never the result.
 const LOOK_UP_TABLE: usize = 30;
 const LOOK_UP_BLOCKS: usize = 250;
 const ADD_TABLE: usize = 4;
 const ADD_BLOCKS: usize = 15;
 
-/// Kept from query to query.
+/// Working memory, reused from query to query.
 #[derive(Default)]
 pub(super) struct Scratch {
     /// The window's scores, all zero between windows.
     scores: Vec<f32>,
     candidates: Candidates,
     survivors: Candidates,
-    /// Candidates that are not in order yet.
+    /// Candidates not sorted yet.
     unordered: Vec<(u32, f32)>,
-    /// Passages that were scored in a window with few postings.
+    /// Passages scored in a window with few postings.
     touched: Vec<u32>,
-    /// Scores to select among.
+    /// Scores to select from.
     maxima: Vec<f32>,
     exact: Exact,
 }
@@ -52,16 +53,16 @@ pub(super) struct Scratch {
 /// A term in the order of the search.
 struct Term<'a> {
     impact: Impact,
-    /// The most it adds to a passage.
+    /// Its maximum contribution to a passage.
     bound: f32,
-    /// The most this and all later terms add together.
+    /// Maximum joint contribution of this and all later terms.
     rest: f32,
     document_frequency: u32,
     lengths: &'a [u32],
     reader: Reader<'a>,
 }
 
-/// `None` if single precision cannot bound the scores: where weights are not positive, or beyond its range.
+/// `None` if single precision cannot bound the scores: if weights are not positive, or beyond its range.
 pub(super) fn search(index: &Bm25Index, plan: &Plan, k: usize, scratch: &mut Scratch) -> Option<Vec<Hit>> {
     let mut terms = terms(index, plan)?;
     let error = (4 * terms.len() + 48) as f32 * f32::EPSILON;
@@ -123,14 +124,15 @@ fn terms<'a>(index: &'a Bm25Index, plan: &Plan) -> Option<Vec<Term<'a>>> {
     Some(terms)
 }
 
-/// The most a term adds to a passage at least `shortest` long that has it at most `highest` times (`None`: unknown).
+/// Maximum contribution of a term to a passage at least `shortest` long, with at most `highest` occurrences (`None`:
+/// unknown).
 #[inline]
 fn bound(impact: Impact, highest: Option<u32>, shortest: u32) -> f32 {
     highest.map_or(impact.weight, |highest| impact.of(highest, shortest)) * (1.0 + 16.0 * f32::EPSILON)
 }
 
 impl Term<'_> {
-    /// A passage at or behind `start`, none before it having the term.
+    /// A passage at or after `start`; no passage between `start` and it has the term.
     fn next(&self, start: u32) -> Option<u32> {
         match &self.reader {
             Reader::Dense(_) => Some(start),
@@ -221,7 +223,7 @@ impl Search<'_> {
         let scores = &mut scratch.scores[..lengths.len()];
         match &mut term.reader {
             Reader::Blocks(cursor) => {
-                // Windows before may have looked passages up, or have been passed by.
+                // Earlier windows may have looked passages up in the list, or skipped it.
                 cursor.skip_to(start);
                 while cursor.take_before(end, |docs, frequencies| {
                     simd::add_postings(level, impact, docs, frequencies, start, lengths, scores);
@@ -241,7 +243,8 @@ impl Search<'_> {
         }
     }
 
-    /// Moves the window's passages of at least that score to the candidates, ascending, and clears the scores.
+    /// Moves the window's passages with a score of at least `cut` to the candidates, ascending, and clears the
+    /// scores.
     fn collect(&self, cut: f32, start: u32, size: usize, few: bool, scratch: &mut Scratch) {
         let Scratch { scores, candidates, unordered, touched, .. } = scratch;
         let scores = &mut scores[..size];
@@ -252,10 +255,10 @@ impl Search<'_> {
         }
         unordered.clear();
         for &doc in touched.iter() {
-            // A damaged list may hold any number; its score went to the window's last passage.
+            // A damaged list may hold any number; its score was added to the window's last passage.
             let at = (doc.wrapping_sub(start) as usize).min(size - 1);
             let score = std::mem::take(&mut scores[at]);
-            // Few pass, so the branch is foretold well.
+            // Few pass, so the branch is predicted well.
             if score >= cut {
                 unordered.push((start + at as u32, score));
             }
@@ -280,14 +283,14 @@ impl Search<'_> {
                 }
             }
             Reader::Blocks(cursor) => {
-                // What a candidate needs of this term, if all later ones give their most.
+                // A candidate's minimum contribution of this term, if all later terms contribute their maximum.
                 let needed = (self.cut - (term.rest - term.bound).max(0.0)) * (1.0 - 8.0 * f32::EPSILON);
                 for (&doc, score) in candidates.docs.iter().zip(&mut candidates.scores) {
                     let promising = |highest, shortest| *score + bound(impact, highest, shortest) >= needed;
                     match cursor.frequency_if(doc, promising) {
                         Some(0) => {}
                         Some(frequency) => *score += impact.of(frequency, term.lengths[doc as usize]),
-                        // Out of the race whatever comes.
+                        // It cannot be among the best any more.
                         None => *score = f32::NEG_INFINITY,
                     }
                 }
@@ -295,7 +298,7 @@ impl Search<'_> {
         }
     }
 
-    /// Notes that `k` passages have at least this single-precision score.
+    /// Raises the cut, given a single-precision score reached by `k` passages.
     fn raise(&mut self, kth: f32) {
         self.cut = self.cut.max(kth * (1.0 - 2.0 * self.error));
     }
@@ -310,7 +313,7 @@ impl Search<'_> {
         maxima.extend_from_slice(&survivors.scores);
         self.raise(kth_highest(maxima, self.k));
         survivors.keep(self.cut);
-        // Many equal scores: only the exact order tells them apart.
+        // Many equal scores: only exact scores can order them.
         if survivors.docs.len() > 4 * self.k + 1024 {
             let mut best: Vec<u32> = self.rank(scratch).iter().map(|hit| hit.id).collect();
             best.sort_unstable();
@@ -330,7 +333,7 @@ impl Search<'_> {
     }
 }
 
-/// The `k`-th highest of at least `k` scores, none of them negative: their bits order them.
+/// The `k`-th highest of at least `k` scores. They are not negative, so their bits order them.
 fn kth_highest(scores: &mut [f32], k: usize) -> f32 {
     *scores.select_nth_unstable_by_key(k - 1, |score| !score.to_bits()).1
 }

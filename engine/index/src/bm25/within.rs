@@ -1,4 +1,4 @@
-//! Searches some passages only, by looking each of them up in the query's lists.
+//! Searches some passages only: looks each of them up in the query's lists.
 
 use super::{
     Bm25Index,
@@ -39,7 +39,7 @@ pub(super) fn search(index: &Bm25Index, plan: &mut Plan, within: &Within, k: usi
     best.finish()
 }
 
-/// Replaces the corpus' numbers by those of `ids`.
+/// Replaces the corpus's numbers with those of `ids`.
 fn restrict(index: &Bm25Index, plan: &mut Plan, ids: &[u32], frequencies: &[u32]) {
     let bytes = index.container.bytes();
     let terms = plan.terms.len();
@@ -51,7 +51,7 @@ fn restrict(index: &Bm25Index, plan: &mut Plan, ids: &[u32], frequencies: &[u32]
         let lengths = index.fields[field].lengths(bytes);
         let tokens: u64 = ids.iter().map(|&id| u64::from(lengths[id as usize])).sum();
         let passages = ids.len() as f64;
-        // Only a term in more than half of the passages needs the mean idf, for which all lists must be read.
+        // Only a term in more than half of the passages needs the mean idf, and the mean idf needs all lists.
         let negative = |t: usize| counts[t] > 0 && okapi_idf(passages, f64::from(counts[t])) < 0.0;
         let needed = index.parameters.formula == Formula::Okapi
             && index.parameters.epsilon != 0.0

@@ -18,10 +18,10 @@ use crate::{
     vocabulary::{Interner, MOST_POSTING_BYTES, record_bytes},
 };
 
-/// About as many postings are merged at a time.
+/// Approximate number of postings merged at a time.
 const BATCH: u64 = 1 << 22;
 
-/// The file of spilled runs; it disappears with this value.
+/// The file of spilled runs; it is removed when this value is dropped.
 pub(super) struct Spill {
     path: PathBuf,
     out: BufWriter<File>,
@@ -29,11 +29,11 @@ pub(super) struct Spill {
     runs: Vec<Spilled>,
 }
 
-/// Where a run lies in the file.
+/// The position of a run in the file.
 struct Spilled {
     /// u32 for each term: its number in the index.
     terms: Range<usize>,
-    /// u32 for each term: where its list ends.
+    /// u32 for each term: the end of its list.
     ends: Range<usize>,
     lists: Range<usize>,
 }
@@ -62,7 +62,7 @@ impl Spill {
         Ok(start..self.at as usize)
     }
 
-    /// Appends a run that was encoded.
+    /// Appends an encoded run.
     pub(super) fn push(&mut self, run: &Run) -> Result<(), IndexError> {
         let words = |words: &mut dyn Iterator<Item = u32>| words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
         let terms = self.write(&words(&mut run.terms()))?;
@@ -72,7 +72,7 @@ impl Spill {
         Ok(())
     }
 
-    /// Writes the section of postings; returns that of the terms' records.
+    /// Writes the section of postings. Returns the section of the terms' records.
     pub(super) fn merge(
         mut self,
         terms: &Interner,
@@ -104,18 +104,18 @@ impl Spill {
         Ok(records.end(offset))
     }
 
-    /// The runs' bytes, once all are written; `None` where there are none.
+    /// The runs' bytes, once all are written; `None` if there are no runs.
     fn map(&mut self) -> Result<Option<Mmap>, IndexError> {
         self.out.flush().map_err(self.failed("write"))?;
         // An empty file cannot be mapped everywhere.
         if self.at == 0 {
             return Ok(None);
         }
-        // SAFETY: the file was created by this value under a name of its own, and nothing writes to it any more.
+        // SAFETY: this value created the file under a unique name, and nothing writes to it any more.
         unsafe { Mmap::map(self.out.get_ref()) }.map(Some).map_err(self.failed("map"))
     }
 
-    /// Where the lists of `terms` lie, in corpus order for each term; moves the runs' `positions` behind them.
+    /// The positions of the lists of `terms`, in corpus order for each term. Moves the runs' `positions` past them.
     fn parts(&self, bytes: &[u8], terms: Range<u32>, positions: &mut [usize]) -> Vec<Vec<Range<usize>>> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let mut parts = vec![Vec::new(); terms.len()];
@@ -138,10 +138,10 @@ impl Spill {
     }
 }
 
-/// The bytes of a group of lists, and for each list its end in them and what its record says.
+/// The bytes of a group of lists; for each list its end in them and the facts for its record.
 type Lists = (Vec<u8>, Vec<(usize, postings::Encoded)>);
 
-/// The end of a batch of terms that begins with `from`: at least one term, and no more than a batch of postings else.
+/// The end of a batch of terms starting with `from`: at least one term, otherwise at most a batch of postings.
 fn batch_end(frequencies: &[u32], from: usize) -> usize {
     let (mut to, mut postings) = (from, 0);
     while to < frequencies.len() && (to == from || postings + u64::from(frequencies[to]) <= BATCH) {
@@ -163,7 +163,7 @@ impl<'a> Records<'a> {
         Self { terms, frequencies, bytes: Vec::with_capacity((terms.len() + 1) * 16) }
     }
 
-    /// Adds a group of terms from `first` on, whose lists begin at `offset`.
+    /// Adds a group of terms starting with `first`; their lists begin at `offset`.
     fn push(&mut self, first: usize, lists: &Lists, offset: u64) {
         let mut start = 0;
         for (term, &(end, encoded)) in (first..).zip(&lists.1) {
@@ -175,7 +175,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// All records, and the one that says where the last term's text and list end.
+    /// All records, with a closing one for the end of the last term's text and list.
     fn end(mut self, offset: u64) -> Vec<u8> {
         let text = self.terms.text().len() as u32;
         self.bytes.extend_from_slice(&record_bytes(text, 0, offset, false, 0, 0));
@@ -183,7 +183,8 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Encodes the lists of consecutive terms, in groups that threads share; groups are in order, with their first term.
+/// Encodes the lists of consecutive terms, in groups shared among threads. Groups are in order, with their first
+/// term.
 fn encode_terms(
     bytes: &[u8],
     parts: &[Vec<Range<usize>>],

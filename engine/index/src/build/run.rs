@@ -1,4 +1,4 @@
-//! One chunk of passages on its way into an index: counted, numbered, written small.
+//! One chunk of passages during a build: counted, numbered, encoded compactly.
 
 use crate::vocabulary::{Interner, hash};
 
@@ -11,14 +11,14 @@ struct Entry {
     frequency: u32,
 }
 
-/// The last passage that had a term of the run, and the entry of that.
+/// The last passage with a term of the run, and its entry.
 #[derive(Clone, Copy)]
 struct Latest {
     doc: u32,
     entry: u32,
 }
 
-/// A run. Its allocations are kept from chunk to chunk.
+/// A run. Its allocations are reused for the next chunk.
 #[derive(Default)]
 pub(super) struct Run {
     first: u32,
@@ -28,13 +28,13 @@ pub(super) struct Run {
     lengths: Vec<u32>,
     /// (number in the index, number in the run), by the former.
     numbers: Vec<(u32, u32)>,
-    /// The lists of `numbers`' terms, one after the other, and where each ends.
+    /// The lists of `numbers`' terms, one after the other, and the end of each.
     pub(super) bytes: Vec<u8>,
     pub(super) ends: Vec<u32>,
 }
 
 impl Run {
-    /// Takes the terms of passages `from..to`; `each(id, emit)` emits those of one.
+    /// Takes the terms of passages `from..to`; `each(id, emit)` emits those of one passage.
     pub(super) fn fill(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, &mut dyn FnMut(&[u8]))) {
         self.first = from;
         self.terms.clear();
@@ -85,7 +85,7 @@ impl Run {
         self.numbers.iter().map(|&(number, _)| number)
     }
 
-    /// Writes the entries into `bytes`, term by term: for each posting the distance to the one before (the first to
+    /// Writes the entries into `bytes`, term by term: for each posting the distance to the previous one (the first to
     /// passage 0 of the index) and its frequency.
     pub(super) fn encode(&mut self) {
         // A counting sort by term; within a term entries stay in passage order.
@@ -122,7 +122,7 @@ impl Run {
     }
 }
 
-/// Appends a number, seven bits to a byte.
+/// Appends a number, seven bits per byte.
 fn push(mut value: u64, out: &mut Vec<u8>) {
     while value >= 128 {
         out.push(value as u8 | 128);
@@ -144,7 +144,7 @@ fn pull(bytes: &mut &[u8]) -> u64 {
     value
 }
 
-/// Appends the postings of one list that [`Run::encode`] wrote.
+/// Appends the postings of one list written by [`Run::encode`].
 pub(super) fn decode(mut bytes: &[u8], docs: &mut Vec<u32>, frequencies: &mut Vec<u32>) {
     let mut doc = 0;
     while !bytes.is_empty() {

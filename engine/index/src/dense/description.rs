@@ -1,4 +1,4 @@
-//! What the file of a dense index says about itself.
+//! The description section of a dense index file.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ use crate::{
     error::IndexError,
 };
 
-/// Changes whenever the description or the vectors' bytes mean something else.
+/// Changes whenever the description or the vectors' bytes change their meaning.
 const SCHEMA: u32 = 1;
 
 /// The description section, JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Description {
-    /// The digest that the writer was given.
+    /// The corpus digest given to the writer.
     pub corpus: String,
     pub layout: Layout,
     pub passages: u32,
 }
 
-/// What decides the bytes beside the passages.
+/// The settings that decide the bytes, together with the passages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(super) enum Layout {
@@ -35,7 +35,7 @@ pub(super) enum Layout {
     Other,
 }
 
-/// The name of an index: 64 hexadecimal digits. The dimension is the encoder's.
+/// The name of an index: 64 hexadecimal digits. The encoder determines the dimension.
 pub(super) fn key(corpus_digest: &str, parameters: &DenseParameters) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"hopeval index\0");
@@ -64,7 +64,7 @@ impl Description {
         serde_json::to_vec(self).expect("plain data can be written as JSON; this is a bug")
     }
 
-    /// Reads the section and checks it against what the caller wants.
+    /// Reads the section and checks it against the expected corpus and parameters.
     pub(super) fn read(container: &Container, corpus: &str, parameters: &DenseParameters) -> Result<Self, IndexError> {
         let section = container.section(Kind::Description, 0)?;
         let found: Self = serde_json::from_slice(&container.bytes()[section])
@@ -86,7 +86,7 @@ impl Description {
         }
     }
 
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub(super) fn dimension(&self, container: &Container) -> Result<usize, IndexError> {
         match self.layout {
             Layout::Dense { dimension, .. } if (1..=MOST_NUMBERS).contains(&(dimension as usize)) => {

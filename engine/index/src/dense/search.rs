@@ -1,10 +1,10 @@
-//! Searches rows: queries and rows are multiplied tile by tile, and what exceeds a query's `k`-th best so far is kept.
+//! Searches rows: multiplies queries and rows tile by tile, and keeps scores above a query's `k`-th best so far.
 //!
 //! ```text
-//! for each block of rows        its scores, a row of them for each query
+//! for each block of rows        its scores: one row of scores per query
 //!   for some of the queries     as many as stay in the second-level cache
-//!     for each 6 rows           widened first if they are stored in half precision, their products
-//!   for each query              the block's scores against the k-th best of the rows before
+//!     for each 6 rows           widened first if stored in half precision; then their products
+//!   for each query              the block's scores against the k-th best of the previous rows
 //! ```
 
 use std::ops::Range;
@@ -16,23 +16,23 @@ use crate::{
     simd::products::{self, Chains, LANES, Level, Line, QUERIES, ROWS},
 };
 
-/// Rows whose scores are looked at together.
+/// Rows whose scores are compared together.
 const BLOCK: usize = 16 * ROWS;
 
 /// Bytes of queries that stay in the second-level cache while rows pass.
 const RESIDENT: usize = 256 << 10;
 
-/// Working memory, kept from one batch to the next.
+/// Working memory, reused from batch to batch.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// Queries, one after the other, filled up to whole lines.
+    /// Queries, one after the other, padded to whole lines.
     queries: Vec<Line>,
     /// Scores of a block, [`BLOCK`] for each query.
     scores: Vec<f32>,
     tiles: Tiles,
 }
 
-/// What [`ROWS`] rows and some queries are multiplied in.
+/// Buffers for multiplying [`ROWS`] rows with some queries.
 #[derive(Default)]
 struct Tiles {
     /// The rows in single precision.
@@ -41,7 +41,7 @@ struct Tiles {
     products: Vec<[f32; ROWS]>,
 }
 
-/// Answers queries over the rows of a range that the index has.
+/// Answers queries over a range of rows; the index must have all of them.
 pub(super) fn search(
     index: &DenseIndex,
     rows: Range<u32>,
@@ -72,7 +72,7 @@ pub(super) fn search(
     answers
 }
 
-/// The numbers that lie in a range, ascending and without repetition.
+/// The numbers within a range, ascending and without repetition.
 fn members(ids: &[u32], rows: &Range<u32>) -> Vec<u32> {
     let mut ids: Vec<u32> = ids.iter().copied().filter(|id| rows.contains(id)).collect();
     ids.sort_unstable();
@@ -80,7 +80,7 @@ fn members(ids: &[u32], rows: &Range<u32>) -> Vec<u32> {
     ids
 }
 
-/// Lays vectors out as lines.
+/// Copies vectors into lines.
 fn pack(queries: &[&DenseQuery<'_>], out: &mut Vec<Line>) {
     out.clear();
     for query in queries {
@@ -92,24 +92,24 @@ fn pack(queries: &[&DenseQuery<'_>], out: &mut Vec<Line>) {
     }
 }
 
-/// Keeps, of scores of ascending passages, those that may be among the best.
+/// Keeps the scores that may be among the best. The passages of `scores` ascend.
 fn keep(best: &mut Best, ids: impl Iterator<Item = u32>, scores: &[f32]) {
-    // Without a branch for each: nearly always there is none.
+    // One test without branches: nearly always no score is high enough.
     let least = best.least() as f32;
     if scores.iter().fold(false, |any, &score| any | (score > least)) {
         for (id, &score) in ids.zip(scores) {
             if score > least {
-                // `+ 0.0`: of -0.0 and 0.0, a total order would put the first behind the second.
+                // `+ 0.0`: a total order would put -0.0 after 0.0.
                 best.push(Hit { id, score: f64::from(score) + 0.0 });
             }
         }
     }
 }
 
-/// The vectors, and how to multiply them.
+/// The vectors, and the processor's way to multiply them.
 struct View<'a> {
     rows: Rows<'a>,
-    /// Lines of a vector.
+    /// Lines per vector.
     depth: usize,
     level: Level,
 }
@@ -152,16 +152,17 @@ impl View<'_> {
         best.finish()
     }
 
-    /// Scores of at most [`BLOCK`] rows: `scores[query * BLOCK + at]` is that of row `ids[at]`.
+    /// Scores of at most [`BLOCK`] rows: `scores[query * BLOCK + at]` belongs to row `ids[at]`.
     fn multiply(&self, ids: &[u32], queries: &[Line], scores: &mut [f32], tiles: &mut Tiles) {
         let Tiles { wide, chains, products } = tiles;
         products.resize(queries.len() / self.depth, [0.0; ROWS]);
         for (group, six) in ids.chunks(ROWS).enumerate() {
             let count = six.len();
-            // The last row stands for those that a last group lacks.
+            // The last row fills the places of missing rows in the last group.
             let six: [u32; ROWS] = std::array::from_fn(|at| six[at.min(count - 1)]);
             let rows = self.rows.singles(six, self.level, wide);
-            // Rows that follow one another are followed by others; what comes after a restriction's is not known here.
+            // Consecutive rows are followed by the next ones. After rows of a restriction the next ones are unknown
+            // here.
             let consecutive = six[ROWS - 1] - six[0] == ROWS as u32 - 1;
             let next = if consecutive { self.rows.after(six[ROWS - 1]) } else { &[] };
             products::products(self.level, queries, rows, next, chains, products);
@@ -187,7 +188,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The bytes of the [`ROWS`] rows after a row, as far as there are any.
+    /// The bytes of the [`ROWS`] rows after `row`, or of fewer at the end.
     fn after(&self, row: u32) -> &'a [u8] {
         match self {
             Self::Single(rows) => rows.bytes(row as usize + 1, ROWS),

@@ -1,21 +1,21 @@
-//! Vectors: how they are stored, and which ones can be.
+//! Vectors: number formats and checks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::container::ALIGN;
 
-/// The most numbers of a vector.
+/// Maximum number of numbers in a vector.
 pub(super) const MOST_NUMBERS: usize = 1 << 16;
 
-/// The greatest Euclidean length of a vector. Two vectors of at most this length have products that no sum of single
-/// precision overflows in, whatever its order.
+/// Maximum Euclidean length of a vector. Sums in single precision for products of two such vectors never overflow, in
+/// any order.
 const LONGEST: f64 = 1e18;
 
-/// How the numbers of an index's vectors are stored.
+/// Number format of an index's stored vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {
-    /// Single precision, as encoders give them.
+    /// Single precision, as encoders produce it.
     #[default]
     F32,
     /// Half precision, rounded to nearest, ties to even: half the bytes.
@@ -40,7 +40,7 @@ impl Dtype {
         (dimension * size).next_multiple_of(ALIGN as usize)
     }
 
-    /// Appends a vector's bytes, filled up to the pitch with zeros. A vector that [`check`] passes and [`Self::check`] too.
+    /// Appends a vector's bytes, padded to the pitch with zeros. The vector must pass [`check`] and [`Self::check`].
     pub(super) fn write(self, vector: &[f32], out: &mut Vec<u8>) {
         let end = out.len() + self.pitch(vector.len());
         match self {
@@ -50,7 +50,7 @@ impl Dtype {
         out.resize(end, 0);
     }
 
-    /// Whether its numbers can be stored so.
+    /// Checks that the numbers fit this format.
     pub(super) fn check(self, vector: &[f32]) -> Result<(), String> {
         let beyond = |&(_, &x): &(usize, &f32)| self == Self::F16 && !half::f16::from_f32(x).is_finite();
         match vector.iter().enumerate().find(beyond) {
@@ -60,7 +60,7 @@ impl Dtype {
     }
 }
 
-/// Whether products can be computed with a vector: its dimension, finite numbers, no overflow.
+/// Checks that products can be computed with a vector: its dimension, finite numbers, no overflow.
 pub(super) fn check(vector: &[f32], dimension: usize) -> Result<(), String> {
     if vector.len() != dimension {
         return Err(format!("it has {} numbers; the index has vectors of {dimension}", vector.len()));

@@ -1,4 +1,4 @@
-//! Writes the file of a dense index, in memory that does not grow with the number of passages.
+//! Writes the file of a dense index, in memory independent of the number of passages.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use crate::{
 };
 
 /// Takes the vectors of all passages, in any order. The file appears at its place when [`DenseWriter::finish`] has
-/// returned, and never if it is not called; its bytes do not depend on the order.
+/// returned, and never without this call. Its bytes do not depend on the order.
 pub struct DenseWriter {
     writer: Writer,
     description: Description,
     parameters: DenseParameters,
     dimension: usize,
-    /// Where the first vector begins in the file.
+    /// Offset of the first vector in the file.
     offset: u64,
-    /// A bit for each passage: whether its vector is there.
+    /// One bit per passage: whether its vector is placed.
     placed: Vec<u64>,
     count: u64,
     buffer: Vec<u8>,
@@ -32,8 +32,8 @@ impl DenseWriter {
     ///
     /// # Errors
     ///
-    /// [`IndexError::Parameter`] for a dimension of zero or of more than 65,536, [`IndexError::Io`] where the file cannot be
-    /// made.
+    /// [`IndexError::Parameter`] for a dimension of zero or of more than 65,536, [`IndexError::Io`] if the file
+    /// cannot be created.
     pub fn create(
         path: &Path,
         corpus_digest: &str,
@@ -61,14 +61,13 @@ impl DenseWriter {
         })
     }
 
-    /// Takes the vectors of the passages from `first` on, `[count, dimension]` by rows; what a passage had before is
-    /// replaced. After an error none of them is part of the file.
+    /// Takes the vectors of the passages from `first` on, `[count, dimension]` by rows, and replaces earlier vectors
+    /// of these passages. After an error, all vectors of the call are left out of the file.
     ///
     /// # Errors
     ///
-    /// [`IndexError::Vector`] for a vector that is not whole, is not finite, does not fit the number format, or is longer
-    /// than 1e18; [`IndexError::Count`] for more vectors than passages; [`IndexError::Io`] where the file cannot be
-    /// written.
+    /// [`IndexError::Vector`] for a vector that is incomplete, not finite, outside the number format, or longer than
+    /// 1e18; [`IndexError::Count`] for more vectors than passages; [`IndexError::Io`] if the file cannot be written.
     pub fn place(&mut self, first: u32, vectors: &[f32]) -> Result<(), IndexError> {
         let (count, wanted) = (vectors.len().div_ceil(self.dimension) as u64, self.description.passages);
         let passages = u64::from(first)..u64::from(first) + count;
@@ -92,16 +91,16 @@ impl DenseWriter {
         Ok(())
     }
 
-    /// How many passages have their vector.
+    /// Number of passages with a vector.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Completes the file, brings it to disk and moves it to its place.
+    /// Completes the file, syncs it to disk and moves it to its place.
     ///
     /// # Errors
     ///
-    /// [`IndexError::Count`] for fewer vectors than passages; [`IndexError::Io`] where the file cannot be written.
+    /// [`IndexError::Count`] for fewer vectors than passages; [`IndexError::Io`] if the file cannot be written.
     pub fn finish(mut self) -> Result<(), IndexError> {
         let wanted = self.description.passages;
         if self.count != u64::from(wanted) {

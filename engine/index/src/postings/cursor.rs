@@ -3,11 +3,11 @@
 use super::{BLOCK, Blocks};
 use crate::simd::Level;
 
-/// Decoded postings of one block, and which block that is.
+/// The decoded postings of one block, with the block's number.
 pub(crate) struct Cursor<'a> {
     list: Blocks<'a>,
     level: Level,
-    /// The block in `docs`; the number of blocks at the end.
+    /// The number of the block in `docs`; the number of blocks at the end.
     block: usize,
     /// Postings of the block.
     count: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Cursor<'a> {
     at: usize,
     docs: [u32; BLOCK],
     frequencies: [u32; BLOCK],
-    /// Whether `frequencies` are those of `block`.
+    /// Whether `frequencies` belong to `block`.
     has_frequencies: bool,
 }
 
@@ -48,8 +48,8 @@ impl<'a> Cursor<'a> {
         (self.at < self.count).then(|| self.docs[self.at])
     }
 
-    /// Hands the postings before passage `end` that are in the current block to `take` and moves behind them; false when
-    /// the next posting is at `end` or behind it, or there is none. Call it until it returns false.
+    /// Hands the current block's postings before passage `end` to `take` and moves past them. Returns false once the
+    /// next posting is at or after `end`, or the list has ended. Call it until it returns false.
     #[inline]
     pub(crate) fn take_before(&mut self, end: u32, mut take: impl FnMut(&[u32], &[u32])) -> bool {
         if self.at >= self.count {
@@ -75,8 +75,8 @@ impl<'a> Cursor<'a> {
         self.count > 0
     }
 
-    /// The block at or behind the current one that may have `doc`, found without decoding. At the end of the list the
-    /// cursor moves there.
+    /// The current or a later block, the first that may have `doc`, found without decoding. If there is none, the
+    /// cursor moves to the end of the list.
     #[inline]
     fn seek_block(&mut self, doc: u32) -> Option<usize> {
         let blocks = self.list.count();
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
         Some(high)
     }
 
-    /// Moves to the first passage at or behind `doc`.
+    /// Moves to the first passage at or after `doc`.
     pub(crate) fn skip_to(&mut self, doc: u32) {
         if self.doc().is_none_or(|here| here >= doc) {
             return;
@@ -118,7 +118,7 @@ impl<'a> Cursor<'a> {
         self.at += self.docs[self.at..self.count].partition_point(|&d| d < doc);
     }
 
-    /// The frequency of the term in `doc`, 0 if the passage lacks it; moves to it. Ascending passages only.
+    /// The frequency of the term in `doc`, 0 if the passage lacks it. Moves to `doc`; passages must ascend.
     #[inline]
     pub(crate) fn frequency(&mut self, doc: u32) -> u32 {
         let Some(block) = self.seek_block(doc) else { return 0 };
@@ -126,7 +126,7 @@ impl<'a> Cursor<'a> {
             self.load(block);
         }
         let docs = &self.docs[self.at..self.count];
-        // Near the position first: in a short list the next passage asked for is often the next one.
+        // Near the position first: in a short list the wanted passage is often the next one.
         let skip = match docs.get(4) {
             Some(&near) if near < doc => docs.partition_point(|&d| d < doc),
             _ => docs.iter().take_while(|&&d| d < doc).count(),
@@ -135,7 +135,7 @@ impl<'a> Cursor<'a> {
         if self.at < self.count && self.docs[self.at] == doc { self.list.frequency(self.block, self.at) } else { 0 }
     }
 
-    /// As [`Cursor::frequency`], but passes by blocks whose bounds `promising` refuses: `None` then.
+    /// As [`Cursor::frequency`], but `None`, without decoding, for blocks whose bounds `promising` refuses.
     #[inline]
     pub(crate) fn frequency_if(&mut self, doc: u32, promising: impl FnOnce(Option<u32>, u32) -> bool) -> Option<u32> {
         let Some(block) = self.seek_block(doc) else { return Some(0) };

@@ -1,28 +1,28 @@
 //! Inner products of a few queries with a few rows: the kernel of dense retrieval, with AVX2 or AVX-512.
 //!
 //! # Contract
-//! A product is that of the definition, [`reference`], to the last bit, on every processor and whatever else is computed
-//! beside it: sixteen chains of fused multiply-adds, component `d` in chain `d % 16`, by ascending `d` from zero; then the
-//! upper half of the chains is added to the lower, eight, four, two, one.
+//! Every product equals its definition, [`reference`], to the last bit, on every processor and in every batch:
+//! sixteen chains of fused multiply-adds, component `d` in chain `d % 16`, by ascending `d` from zero; then the upper
+//! half of the chains is added to the lower, eight, four, two, one.
 //!
 //! ```text
 //! tile     4 queries x 6 rows; a product's 16 chains are the lanes of one AVX-512 register, or of two of AVX2
-//! caches   a stretch of the rows stays in the first level while all queries pass, the queries in the second; then the
-//!          chains of all tiles go on with the next stretch; meanwhile the next rows are called for
+//! caches   a stretch of the rows stays in the first level while all queries pass, the queries in the second; then
+//!          the chains of all tiles continue with the next stretch; meanwhile the next rows are prefetched
 //! ```
 
 use std::ops::Range;
 
 use half::f16;
 
-/// Numbers that are added in chains of their own.
+/// Number of chains of a product; each is summed on its own.
 pub(crate) const LANES: usize = 16;
 /// Rows of a tile.
 pub(crate) const ROWS: usize = 6;
-/// The most queries of a tile.
+/// Maximum number of queries of a tile.
 pub(crate) const QUERIES: usize = 4;
 
-/// A cache line of components; a vector is a whole number of them, filled up with zeros.
+/// A cache line of components. A vector is a whole number of lines, padded with zeros.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [f32; LANES]);
@@ -34,13 +34,13 @@ impl Line {
 /// Half a cache line: [`LANES`] components in half precision, as their bits.
 pub(crate) type HalfLine = [u16; LANES];
 
-/// Lines of a stretch at most. Tiles of whole rows of 768 numbers, which need 30 KB, ran at 0.7 of the rate of this.
+/// Maximum number of lines in a stretch. Tiles of whole rows of 768 numbers need 30 KB and ran at 0.7 of this rate.
 const STRETCH: usize = 24;
 
 /// The chains of a tile.
 pub(crate) type Chains = [[Line; QUERIES]; ROWS];
 
-/// What the processor can do.
+/// The processor's vector instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Plain,
@@ -50,18 +50,18 @@ pub(crate) enum Level {
     Avx512(Proof),
 }
 
-/// Proof that the processor has the instructions: made by [`Level::all`] only.
+/// Proof that the processor has the instructions; made by [`Level::all`] only.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Proof(());
 
 impl Level {
-    /// The fastest.
+    /// The fastest level.
     pub(crate) fn detect() -> Self {
         Self::all().pop().unwrap_or(Self::Plain)
     }
 
-    /// Every level this machine can run, the fastest last.
+    /// Every level supported by this machine, the fastest last.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
@@ -78,21 +78,21 @@ impl Level {
     }
 }
 
-/// The bytes as lines; empty if they are not aligned, which a mapped section always is.
+/// The bytes as lines; empty if they are not aligned. A mapped section is always aligned.
 pub(crate) fn lines(bytes: &[u8]) -> &[Line] {
-    // SAFETY: a line is sixteen numbers, and every bit pattern is one.
+    // SAFETY: a line is sixteen numbers, and every bit pattern is a valid number.
     let (before, lines, _) = unsafe { bytes.align_to::<Line>() };
     if before.is_empty() { lines } else { &[] }
 }
 
-/// The bytes as half lines; empty if they are not aligned, which a mapped section always is.
+/// The bytes as half lines; empty if they are not aligned. A mapped section is always aligned.
 pub(crate) fn half_lines(bytes: &[u8]) -> &[HalfLine] {
     // SAFETY: every bit pattern is a u16.
     let (before, lines, _) = unsafe { bytes.align_to::<HalfLine>() };
     if before.is_empty() { lines } else { &[] }
 }
 
-/// Turns half precision into single, exactly; as many lines as both slices have.
+/// Converts half precision to single, exactly; as many lines as both slices have.
 pub(crate) fn widen(level: Level, from: &[HalfLine], to: &mut [Line]) {
     match level {
         #[cfg(target_arch = "x86_64")]
@@ -106,7 +106,7 @@ pub(crate) fn widen(level: Level, from: &[HalfLine], to: &mut [Line]) {
     }
 }
 
-/// The definition of a product, slowly.
+/// The definition of a product, slow and simple.
 pub(crate) fn reference(query: &[Line], row: &[Line]) -> f32 {
     let mut chains = [0.0; LANES];
     for (query, row) in query.iter().zip(row) {
@@ -124,8 +124,8 @@ pub(crate) fn reference(query: &[Line], row: &[Line]) -> f32 {
     chains[0]
 }
 
-/// The products of queries, which lie one after the other, with rows that are each as long as a query: `out[query][row]`.
-/// `ahead` are bytes that will be read soon; `chains` is working memory.
+/// The products of queries with rows: `out[query][row]`. The queries lie one after the other; each row is as long as
+/// a query. `ahead` are bytes to prefetch; `chains` is working memory.
 ///
 /// # Panics
 /// If the lengths do not fit.
@@ -142,7 +142,7 @@ pub(crate) fn products(
     assert!(fits, "queries and rows of one length; this is a bug");
     let tiles = out.len().div_ceil(QUERIES);
     chains.resize(tiles, [[Line::ZERO; QUERIES]; ROWS]);
-    // One tile uses nothing twice.
+    // A single tile reuses nothing.
     let stretches = if tiles > 1 { depth.div_ceil(STRETCH) } else { 1 };
     let share = ahead.len().div_ceil((tiles * stretches).max(1));
     let mut ahead = ahead.chunks(share.max(1));
@@ -159,7 +159,7 @@ pub(crate) fn products(
 
 /// Up to [`QUERIES`] queries and [`ROWS`] rows, for a stretch of their lines.
 struct Tile<'a> {
-    /// As many as `out` has, all equally long.
+    /// As many queries as `out` has, all equally long.
     queries: &'a [Line],
     rows: [&'a [Line]; ROWS],
     /// The stretch; the first begins with zeros, the last ends in products.
@@ -201,13 +201,13 @@ impl Tile<'_> {
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Calls for `count` cache lines from `at` on, into the second level.
+/// Prefetches `count` cache lines from `at` on, into the second level.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn call_for(at: *const u8, count: usize) {
     use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
     for line in 0..count {
-        // SAFETY: SSE is part of x86-64, and an address that is only called for is not read.
+        // SAFETY: SSE is part of x86-64, and a prefetch does not read from its address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(line * CACHE_LINE).cast()) }
     }
 }
@@ -234,14 +234,14 @@ mod avx2 {
         }
     }
 
-    /// Rows whose chains fit into the registers, beside those of [`QUERIES`] queries.
+    /// Rows whose chains fit into the registers, together with those of [`QUERIES`] queries.
     const TOGETHER: usize = 3;
 
-    /// See [`super::products`]. Half of the lanes, and half of the rows, pass at a time: 12 of the 16 registers are sums.
+    /// See [`super::products`]. Half of the lanes and half of the rows pass at a time: 12 of 16 registers are sums.
     ///
     /// # Safety
     ///
-    /// AVX2 and FMA; there are `Q` queries, and rows as long as one of them, and the stretch lies within.
+    /// AVX2 and FMA. There are `Q` queries, rows as long as one of them, and the stretch lies within.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn tile<const Q: usize>(tile: Tile<'_>) {
         const { assert!(Q <= QUERIES && ROWS.is_multiple_of(TOGETHER)) };
@@ -319,7 +319,7 @@ mod avx512 {
     ///
     /// # Safety
     ///
-    /// AVX-512F; there are `Q` queries, and rows as long as one of them, and the stretch lies within.
+    /// AVX-512F. There are `Q` queries, rows as long as one of them, and the stretch lies within.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn tile<const Q: usize>(tile: Tile<'_>) {
         const { assert!(Q <= QUERIES && QUERIES == 4 && ROWS == 6) };
@@ -378,7 +378,7 @@ mod avx512 {
         }
     }
 
-    /// Sixteen chains of each query become four, in its quarter of the result.
+    /// Sums sixteen chains of each query to four, in the query's quarter of the result.
     #[target_feature(enable = "avx512f")]
     fn four([a, b, c, d]: [__m512; QUERIES]) -> __m512 {
         let ab = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
@@ -386,13 +386,13 @@ mod avx512 {
         _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(ab, cd), _mm512_shuffle_f32x4::<0xDD>(ab, cd))
     }
 
-    /// Four chains of each query become two, for two rows: in each quarter `a`, `b`, `a`, `b`.
+    /// Sums four chains of each query to two, for two rows: in each quarter `a`, `b`, `a`, `b`.
     #[target_feature(enable = "avx512f")]
     fn two(a: __m512, b: __m512) -> __m512 {
         _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
     }
 
-    /// Two chains of each query become one, for four rows.
+    /// Sums two chains of each query to one, for four rows.
     #[target_feature(enable = "avx512f")]
     fn one(ab: __m512, cd: __m512) -> __m512 {
         _mm512_add_ps(_mm512_shuffle_ps::<0x44>(ab, cd), _mm512_shuffle_ps::<0xEE>(ab, cd))

@@ -1,16 +1,16 @@
 //! DrQA's hashed n-grams.
 //!
 //! Text is normalised to NFD and cut by DrQA's simple tokenizer (`[\p{L}\p{N}\p{M}]+` or a single character of
-//! `[^\p{Z}\p{C}]`); tokens are lower-cased; an n-gram that contains a stop word or a token of punctuation only is
-//! dropped (`filter_ngram`, mode `any`); the others, joined by a space, are hashed modulo a power of two. Categories are
+//! `[^\p{Z}\p{C}]`). Tokens are lower-cased. An n-gram with a stop word or a token of punctuation only is dropped
+//! (`filter_ngram`, mode `any`); the others, joined by a space, are hashed modulo a power of two. Categories are
 //! Unicode 14's.
 
 use unicode_normalization::{UnicodeNormalization, is_nfd_quick};
 
 use super::{murmur, tables};
 
-/// DrQA's `STOPWORDS` that the simple tokenizer can produce, sorted; contractions such as `n't` come from tokenizers that
-/// keep them whole.
+/// DrQA's `STOPWORDS`, as far as the simple tokenizer can produce them, sorted. Contractions such as `n't` come only
+/// from tokenizers that keep them whole.
 const STOP_WORDS: [&str; 153] = [
     "a",
     "about",
@@ -180,7 +180,7 @@ fn blank(c: char) -> bool {
     if c.is_ascii() { c <= ' ' || c == '\x7f' } else { within(&tables::BLANK, c) }
 }
 
-/// Calls `emit` with four bytes for each n-gram of `text`: its hash modulo 2 to the `bits`, little-endian.
+/// Calls `emit` with four bytes for each n-gram of `text`: its hash modulo 2 to the power `bits`, little-endian.
 pub(crate) fn each(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])) {
     let mask = ((1u64 << bits) - 1) as u32;
     let normal: String;
@@ -191,7 +191,7 @@ pub(crate) fn each(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])
         &normal
     };
     let mut send = |gram: &str| emit(&(murmur::hash(gram.as_bytes()) & mask).to_le_bytes());
-    // `pair` holds the token before, a space, and then this token; empty where the token before is filtered.
+    // `pair` holds the previous token, a space, and then this token; empty if the previous token was filtered.
     let (mut word, mut pair) = (String::new(), String::new());
     for token in tokens(text) {
         word.clear();
@@ -213,7 +213,7 @@ pub(crate) fn each(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])
     }
 }
 
-/// Runs of letters, numbers and marks, and every other character that is not blank.
+/// Runs of letters, numbers and marks, and every other non-blank character.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -254,7 +254,7 @@ mod tests {
     fn ngrams_with_a_filtered_token_are_dropped() {
         assert_eq!(hashes("The Battle of Silda, Norway"), of(&["battle", "silda", "norway"]));
         assert_eq!(hashes("New York City"), of(&["new", "york", "new york", "city", "york city"]));
-        // A symbol is no punctuation to \p{P}; an underscore is.
+        // A symbol is no punctuation to `\p{P}`; an underscore is.
         assert_eq!(hashes("5 + 6_7"), of(&["5", "+", "5 +", "6", "+ 6", "7"]));
     }
 

@@ -1,4 +1,4 @@
-//! MurmurHash3_x86_32 with seed 0, by which DrQA numbers n-grams (`sklearn.utils.murmurhash3_32`, unsigned).
+//! MurmurHash3_x86_32 with seed 0, DrQA's hash for n-grams (`sklearn.utils.murmurhash3_32`, unsigned).
 
 pub(super) fn hash(bytes: &[u8]) -> u32 {
     let scramble = |k: u32| k.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);

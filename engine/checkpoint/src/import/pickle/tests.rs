@@ -1,4 +1,4 @@
-//! Pickles written by hand: what runs nothing, what is refused, what is broken.
+//! Pickles written by hand: harmless, refused and broken ones.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn reads_data_of_every_protocol() {
         b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01]q\x02(K\x01J\xfe\xff\xff\xff\x88NG?\xf8\x00\x00\x00\x00\x00\x00eX\x01\x00\x00\x00bq\x03K\x07\x85q\x04u.",
         b"\x80\x04\x95\x2b\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01a\x94]\x94(K\x01J\xfe\xff\xff\xff\x88NG?\xf8\x00\x00\x00\x00\x00\x00e\x8c\x01b\x94C\x01x\x94\x85\x94u.",
     ];
-    // Protocol 0 has no bytes: Python calls a codec, which is not allowed.
+    // Protocol 0 has no bytes: Python calls a codec, and codecs are not allowed.
     assert_eq!(refused(written[0]), Refused::Global("_codecs.encode".to_owned()));
     for (bytes, second) in [(written[1], Value::Int(7)), (written[2], Value::Bytes(b"x".to_vec()))] {
         let pickle = Pickle::read(bytes).expect("a pickle");
@@ -44,10 +44,10 @@ fn names_what_it_will_not_run() {
 
 #[test]
 fn allowed_names_are_not_called_with_what_they_do_not_take() {
-    // OrderedDict of a list of pairs would be data; a state dict has none, so it is not read.
+    // OrderedDict of a list of pairs would be data, but no state dict has one, so it is refused.
     assert!(matches!(refused(b"\x80\x02ccollections\nOrderedDict\n]\x85R."), Refused::Format(_)));
     assert!(matches!(refused(b"\x80\x02ctorch\nFloatStorage\nK\x01\x85R."), Refused::Format(_)));
-    // An object's state is set only on dicts, whose own items it does not touch.
+    // An object's state is set on dicts only, and does not touch their items.
     assert!(matches!(refused(b"\x80\x02]}b."), Refused::Format(_)));
     assert!(matches!(refused(b"\x80\x02ctorch\nFloatStorage\n)\x81."), Refused::Format(_)));
 }

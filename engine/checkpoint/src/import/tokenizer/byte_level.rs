@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Where Qwen2 cuts a text, as transformers writes it (`models/qwen2/tokenization_qwen2.py`): contractions of any case, words with
-/// the one character before them, single digits, signs with the line breaks behind them.
+/// The pattern by which Qwen2 cuts a text, as transformers writes it (`models/qwen2/tokenization_qwen2.py`):
+/// contractions of any case, words with the character before them, single digits, signs with the line breaks after
+/// them.
 const QWEN2_WORDS: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*",
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -28,7 +29,7 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
     let bos = role("bos_token");
     let processor = match class {
         Class::Roberta => Processor::Roberta { sep: role("sep_token"), cls: role("cls_token"), add_prefix_space },
-        // A folder without such a token says so in vain.
+        // Without a BOS token the flag has no effect.
         _ if !bos.is_empty() && settings.flag("add_bos_token", class == Class::Opt) => {
             Processor::template(&[&bos, "$A"], &[&bos, "$A", &format!("{bos}:1"), "$B:1"])
         }
@@ -51,7 +52,7 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
     Ok((parts, roles))
 }
 
-/// The tokens that a class has where its folder names no others; `None` if it is no class of bytes.
+/// The default special tokens of a class; `None` if the class is not one of byte-pair encoding.
 fn default_roles(class: Class) -> Option<&'static [(&'static str, &'static str)]> {
     Some(match class {
         Class::Gpt2 => {
@@ -87,7 +88,7 @@ fn pre_tokenizer(class: Class, add_prefix_space: bool) -> Value {
     json!({"type": "Sequence", "pretokenizers": [words, bytes(false)]})
 }
 
-/// The merges, best first; `#version` and blank lines are none.
+/// The merges, best first; `#version` and blank lines are skipped.
 fn merges(path: &Path) -> Result<Vec<[String; 2]>, CheckpointError> {
     let text = String::from_utf8(super::read(path)?).map_err(|_| vocabulary(path, "not UTF-8"))?;
     let mut merges = Vec::new();

@@ -1,6 +1,6 @@
 //! Reads a SentencePiece model: a protocol buffer, `sentencepiece_model.proto` of google/sentencepiece.
 //!
-//! Only the fields that a tokenizer needs are read; the wire format is simple enough that no generated code is needed.
+//! Reads only the fields needed for a tokenizer. The wire format is simple enough to do without generated code.
 
 /// A SentencePiece model.
 #[derive(Debug, Default)]
@@ -10,7 +10,7 @@ pub(super) struct Model {
     pub(super) algorithm: Algorithm,
     pub(super) byte_fallback: bool,
     pub(super) unk_id: usize,
-    /// The normaliser's table; empty for none.
+    /// The normaliser's table; empty if there is none.
     pub(super) charsmap: Vec<u8>,
 }
 
@@ -22,15 +22,15 @@ pub(super) struct Piece {
     pub(super) kind: Kind,
 }
 
-/// What a piece is for.
+/// The role of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A part of text; also the unknown piece, bytes and unused ones.
+    /// A part of text; also the unknown piece, bytes and unused pieces.
     #[default]
     Other,
     /// `<s>` and its like.
     Control,
-    /// Found in a text before anything else.
+    /// Found in a text before all other pieces.
     UserDefined,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Algorithm {
     #[default]
     Unigram,
     Bpe,
-    /// By words or characters; no model of ours.
+    /// By words or characters; not supported.
     Other,
 }
 
@@ -48,7 +48,7 @@ impl Model {
     /// Parses a model file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the defect.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut model = Self::default();
         let (mut trained, mut normalised) = (false, false);
@@ -66,7 +66,7 @@ impl Model {
                 _ => {}
             }
         }
-        // The specifications come after the pieces, so a file that was cut between two pieces lacks them.
+        // The specifications come after the pieces: a file cut between two pieces lacks them.
         if model.pieces.is_empty() || !trained || !normalised {
             return Err("no whole SentencePiece model: it lacks pieces or specifications".to_owned());
         }
@@ -119,11 +119,11 @@ impl Piece {
     }
 }
 
-/// A field's value as it is on the wire.
+/// A field's value on the wire.
 enum Wire<'a> {
     Number(u64),
     Fixed(u32),
-    /// 64 bits, which no field that is read here has.
+    /// 64 bits, unused by the fields read here.
     Wide,
     Bytes(&'a [u8]),
 }

@@ -1,4 +1,4 @@
-//! What a folder's `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` say of its tokenizer.
+//! A folder's settings for its tokenizer: `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`.
 
 use super::{Parts, Roles, vocabulary};
 use crate::CheckpointError;
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Roles of special tokens, in the order in which transformers adds them to a vocabulary that lacks them.
+/// Roles of special tokens, in the order in which transformers adds missing ones to a vocabulary.
 const ROLES: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-/// The three files; each empty where it is not there.
+/// The contents of the three files; empty for a missing file.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     pub(super) config: Map<String, Value>,
@@ -26,17 +26,17 @@ impl Settings {
         })
     }
 
-    /// A field of `tokenizer_config.json` that is a text.
+    /// A text field of `tokenizer_config.json`.
     pub(super) fn text(&self, field: &str) -> Option<&str> {
         self.config.get(field).and_then(Value::as_str)
     }
 
-    /// A field of `tokenizer_config.json` that is true or false; `default` where it is absent or null.
+    /// A boolean field of `tokenizer_config.json`; `default` if it is absent or null.
     pub(super) fn flag(&self, field: &str, default: bool) -> bool {
         self.config.get(field).and_then(Value::as_bool).unwrap_or(default)
     }
 
-    /// Special tokens by role: what the files say, else `defaults`.
+    /// Special tokens by role: from the files, else from `defaults`.
     pub(super) fn roles(&self, defaults: &[(&str, &str)]) -> Roles {
         let default =
             |role: &str| defaults.iter().find(|(name, _)| *name == role).map(|(_, token)| (*token).to_owned());
@@ -44,8 +44,8 @@ impl Settings {
         ROLES.into_iter().filter_map(|role| Some((role, said(role).or_else(|| default(role))?))).collect()
     }
 
-    /// `added_tokens` of `tokenizer.json`: the vocabulary's fixed pieces, tokens of roles and additional ones, those that the
-    /// vocabulary lacks numbered after it.
+    /// `added_tokens` of `tokenizer.json`: the vocabulary's fixed pieces, tokens of roles and additional tokens.
+    /// Tokens missing from the vocabulary are numbered after it.
     ///
     /// # Errors
     /// [`CheckpointError::Vocabulary`] if the files number tokens with a gap.
@@ -59,7 +59,7 @@ impl Settings {
         for (piece, special) in &parts.fixed {
             tokens.add(piece, json!({"special": special}));
         }
-        // Tokens whose numbers are said come before those that are only named.
+        // Tokens with a given id come before tokens that are only named.
         let decoder = self.config.get("added_tokens_decoder").and_then(Value::as_object);
         let numbered = decoder.into_iter().flatten().filter_map(|(id, about)| Some((id.parse().ok()?, about.clone())));
         let listed = self.added.iter().filter_map(|(content, id)| Some((id.as_u64()?, json!({"content": content}))));
@@ -97,7 +97,7 @@ struct Added<'a> {
 }
 
 impl Added<'_> {
-    /// Adds a token or says more of one that is there; returns its id.
+    /// Adds a token, or updates a known one. Returns its id.
     fn add(&mut self, token: &str, about: Value) -> u32 {
         let known = self.parts.vocabulary.get(token).copied();
         let known = known.or_else(|| self.by_id.iter().find(|(_, added)| added["content"] == token).map(|(id, _)| *id));
@@ -130,7 +130,7 @@ fn special(about: Value) -> Value {
     }
 }
 
-/// A token as these files write them: a text, or an object with `content`.
+/// The text of a token as these files write it: a string, or an object with `content`.
 fn content(token: Option<&Value>) -> Option<String> {
     match token? {
         Value::String(text) => Some(text.clone()),

@@ -138,8 +138,8 @@ fn llama(model: &Model, settings: &Settings) -> (Parts, Roles) {
     (parts, roles)
 }
 
-/// The normalizer and the pre-tokenizer. Legacy ones put a space before every stretch of text, others before the first
-/// alone.
+/// The normalizer and the pre-tokenizer. Legacy ones put a space before every stretch of text, others only before the
+/// first.
 fn llama_spaces(prefix: bool, legacy: bool) -> (Value, Value) {
     if !legacy {
         let scheme = if prefix { "first" } else { "never" };
@@ -166,8 +166,9 @@ fn llama_decoder(prefix: bool) -> Value {
     json!({"type": "Sequence", "decoders": decoders})
 }
 
-/// Every way to put a piece together of two others, in the order of the pieces: what SentencePiece's BPE does with its vocabulary
-/// alone. Of the ways of one piece the one with the shorter beginning comes first, as in transformers' `generate_merges`.
+/// All ways to compose a piece of two others, in the order of the pieces: SentencePiece's BPE derives its merges from
+/// the vocabulary alone. For one piece, the way with the shorter beginning comes first, as in transformers'
+/// `generate_merges`.
 fn merges(model: &Model, vocabulary: &HashMap<String, u32>) -> Vec<[String; 2]> {
     let mut merges = Vec::new();
     for piece in &model.pieces {
@@ -212,7 +213,7 @@ fn fixed(model: &Model) -> Vec<(String, bool)> {
     fixed.map(|piece| (piece.text.clone(), piece.kind == Kind::Control)).collect()
 }
 
-/// The model's character map, then what SentencePiece does with spaces: none at the end, one where there are several.
+/// The model's character map, then SentencePiece's rules for spaces: removed at the end, several become one.
 fn sentencepiece_normalizer(file: &Path, model: &Model) -> Result<Value, CheckpointError> {
     let mut normalizers: Vec<Value> = charsmap(file, model)?.into_iter().collect();
     normalizers.push(json!({"type": "Strip", "strip_left": false, "strip_right": true}));

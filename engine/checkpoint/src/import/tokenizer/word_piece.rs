@@ -1,4 +1,4 @@
-//! Tokenizers of `vocab.txt`: WordPiece (BERT, ELECTRA and what is made of them, such as Contriever).
+//! Tokenizers of `vocab.txt`: WordPiece (BERT, ELECTRA and derived models such as Contriever).
 
 use super::settings::Settings;
 use super::{Class, Parts, Processor, Roles, vocabulary};
@@ -12,7 +12,7 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
         return Err(vocabulary(file, format!("vocab.txt does not make a tokenizer of class {class:?}")));
     }
     let text = String::from_utf8(super::read(file)?).map_err(|_| vocabulary(file, "not UTF-8"))?;
-    // A line is a token, also an empty one: ids are line numbers.
+    // Every line is a token, even an empty one: ids are line numbers.
     let tokens: HashMap<String, u32> = text.lines().map(str::to_owned).zip(0..).collect();
     let size = text.lines().count() as u32;
     let roles = settings.roles(&[
@@ -36,7 +36,7 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
             "type": "BertNormalizer",
             "clean_text": true,
             "handle_chinese_chars": settings.flag("tokenize_chinese_chars", true),
-            // Null: as lower-casing says.
+            // Null: follows lower-casing.
             "strip_accents": settings.config.get("strip_accents").and_then(Value::as_bool),
             "lowercase": settings.flag("do_lower_case", true),
         }),
