@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tiny::{JOB, array, lines, passages, questions};
 
-/// A folder with a job, its data and a store that holds one good run.
+/// A folder with a job, its data and a store with one good run.
 struct Bench {
     dir: tempfile::TempDir,
     run: String,
@@ -82,7 +82,7 @@ impl Bench {
         listed["runs"].as_array().unwrap().iter().map(|row| (text(&row["run"]), text(&row["state"]))).collect()
     }
 
-    /// The one file in a folder of the store whose name ends so.
+    /// The one file in a folder of the store with this ending.
     fn only(&self, folder: &str, ending: &str) -> PathBuf {
         let mut found: Vec<PathBuf> = std::fs::read_dir(self.store().join(folder))
             .unwrap()
@@ -178,7 +178,7 @@ fn a_check_that_finds_bad_rows_says_so_in_its_exit_code() {
 }
 
 #[test]
-fn gold_that_lacks_what_identifies_it_is_told_with_the_key_to_set() {
+fn gold_without_an_identifier_names_the_key_to_set() {
     let bench = Bench::new();
     let says = [
         "questions.json:2: question `q0`: field `gold`: the gold passage `Film 0` has no id",
@@ -204,7 +204,7 @@ fn a_plan_refuses_and_sets_aside_what_a_run_would() {
         let plan: Value = serde_json::from_str(&succeed(command)).unwrap();
         (plan["questions"].as_u64().unwrap(), plan["quarantined"].as_u64().unwrap())
     };
-    // Nobody ranks the candidates, so one that the corpus lacks is no error; a method that does needs all of them.
+    // No method ranks the candidates, so a candidate missing in the corpus is no error; a ranking method needs all.
     assert_eq!(counts(&mut plan(&["--quarantine", "aside"])), (5, 1));
     let ranks = ["--set", "method.given.kind=given", "--set", "method.given.retriever=sparse"];
     assert_eq!(counts(plan(&ranks).args(["--quarantine", "aside"])), (4, 2));
@@ -308,7 +308,7 @@ fn a_wrong_override_is_named() {
     refuses("run.chunk=-1", &["--set run.chunk=-1", "run.chunk"]);
     refuses("dataset.limit=0", &["`dataset.limit` = 0", "at least 1"]);
     bench.refuses(&mut bench.command(&["run", "job.toml", "--limit", "0"]), &["--limit", "at least 1"]);
-    // What is wrong in the file is told with its line, whatever was overridden.
+    // A mistake in the file is reported with its line, whatever was overridden.
     bench.write("changed.toml", JOB.replace("recall_at", "recal_at"));
     let mut command = bench.command(&["run", "changed.toml", "--set", "method.bm25.k=4"]);
     bench.refuses(&mut command, &["changed.toml", "line 16", "`recal_at`"]);
@@ -343,7 +343,7 @@ fn a_store_that_is_not_there_is_not_made_by_looking() {
     assert!(!bench.dir.path().join("typo").exists());
 }
 
-/// A service of a machine's metadata that gives nobody a role.
+/// A machine's metadata service without roles.
 fn metadata_service_without_roles() -> std::net::SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -358,7 +358,7 @@ fn metadata_service_without_roles() -> std::net::SocketAddr {
 }
 
 #[test]
-fn a_bucket_without_credentials_is_a_mistake_and_not_an_interruption() {
+fn a_bucket_without_credentials_is_bad_input() {
     let bench = Bench::new();
     let metadata = metadata_service_without_roles();
     for arguments in [&["run", "job.toml"][..], &["ls"]] {
@@ -442,7 +442,7 @@ fn what_another_version_wrote_is_refused_and_hides_nothing() {
         let output = run(&mut bench.command(&[command, &bench.run]));
         refused(&output, &["run.json", "schema version 9", "reads version 1"]);
     }
-    // A listing shows the runs that can be read beside the one that cannot.
+    // A listing shows the readable runs beside the unreadable one.
     let out = succeed(&mut bench.command(&["run", "job.toml", "--json"]));
     let second: Value = serde_json::from_str(&out).unwrap();
     let second = second["run"].as_str().unwrap().to_owned();
@@ -505,7 +505,7 @@ fn a_corrupt_index_is_found_before_it_can_change_a_figure() {
     std::fs::write(&index, &good[..good.len() / 2]).unwrap();
     let says = [name.as_str(), "its header says", "hint: delete the file"];
     refused(&run(&mut bench.command(&["run", "job.toml"])), &says);
-    // What the hint says helps.
+    // The hint helps.
     std::fs::remove_file(&index).unwrap();
     bench.is_as_it_was();
     assert!(std::fs::read(&index).unwrap() == good, "an index is built again as it was");
@@ -584,7 +584,7 @@ fn a_full_disk_leaves_earlier_runs_and_can_be_resumed() {
             assert_eq!(run["state"], "not finished");
             let begun = run["generations"] != 0;
             let run = run["run"].as_str().unwrap();
-            // Where not even its first generation could be noted there is nothing to go on with, but it can be begun.
+            // If not even its first generation was recorded, there is nothing to resume, but the run can be begun.
             assert_eq!(said.contains(&format!("hint: make space; then `hopeval resume {run}`")), begun, "{said}");
             let grow = format!("remount,size={}k", used + 1024);
             assert!(Command::new("mount").args(["-o", &grow]).arg(&small.0).status().unwrap().success());
@@ -654,7 +654,7 @@ fn a_mesh_that_cannot_be_formed_leaves_no_run() {
 }
 
 #[test]
-fn figures_that_a_run_cannot_show_are_told_before_it_is_evaluated() {
+fn impossible_figures_are_refused_before_evaluation() {
     let bench = Bench::new();
     let mut options = vec![
         (vec!["--measure", "exact"], ["no measure `exact`; the run has em, f1", "recall_frac@2"]),
@@ -690,7 +690,7 @@ fn the_address_of_a_bucket_is_looked_at_before_it_is_used() {
     ] {
         let mut command = hopeval(dir.path(), &["ls", "--store", "s3://bucket/runs"]);
         for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"] {
-            // What is empty is not set, and hides nothing.
+            // An empty variable counts as not set, and hides no other.
             command.env(name, "");
         }
         command.env(variable, value).env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");

@@ -1,4 +1,4 @@
-//! The command line as scripts and people meet it: documents, tables, overrides, exports, scores, signals, metrics.
+//! The command line for scripts and people: documents, tables, overrides, exports, scores, signals, metrics.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
@@ -51,7 +51,7 @@ fn the_document_of_a_run_has_its_stable_shape() {
     let dir = tiny_job();
     let output = run(&mut hopeval(dir.path(), &["run", "job.toml", "--json", "--workers", "1"]));
     assert!(output.status.success());
-    // Without a terminal nobody wants progress, and there is nothing else to say.
+    // Without a terminal there is no progress display, and nothing else to report.
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(out.lines().count(), 1, "one document, on one line");
@@ -194,7 +194,7 @@ allowed_failed = 0.0
 mode = "throughput"
 "#;
     assert_eq!(shown, expected);
-    // What is shown is a job: it resolves to itself.
+    // The shown text is a job: it resolves to itself.
     std::fs::write(dir.path().join("shown.toml"), shown.replace("DIR", dir.path().to_str().unwrap())).unwrap();
     let again = succeed(&mut hopeval(dir.path(), &["run", "shown.toml", "--show-settings"]));
     assert_eq!(again.replace(dir.path().to_str().unwrap(), "DIR"), expected);
@@ -285,7 +285,7 @@ incurred by this run
     let bridge = show(&["--stratum", "type=bridge"]);
     assert!(bridge.contains("stratum type=bridge"), "{bridge}");
     assert_eq!(table(&bridge, "configuration")[1][..3], ["bm25", "3", "1.000"]);
-    // The latest run is meant where none is named, and the beginning of an id suffices.
+    // Without a name the latest run is meant, and the beginning of an id suffices.
     assert_eq!(succeed(&mut hopeval(dir.path(), &["show"])), show(&[]));
     assert_eq!(succeed(&mut hopeval(dir.path(), &["show", &id[..12]])), show(&[]));
     let rescored = succeed(&mut hopeval(dir.path(), &["rescore", &id]));
@@ -387,8 +387,8 @@ fn score(dir: &Path, profile: &str, predictions: &Path, gold: &Path) -> Value {
     document(command.arg("--predictions").arg(predictions).arg("--gold").arg(gold))
 }
 
-/// What is not predicted is in the figures' denominator: a document that did not say so would let half a file pass for a weak
-/// method.
+/// Questions without a prediction count in the figures' denominator. A document without that count would make half a
+/// file look like a weak method.
 #[test]
 fn questions_without_a_prediction_are_counted_and_said() {
     let dir = tempfile::tempdir().unwrap();
@@ -481,7 +481,7 @@ fn official_figures_are_reproduced() {
     }
 }
 
-/// A job that takes a while: many small chunks, few questions in flight.
+/// A job that takes a while: many small cohorts, few questions in flight.
 const LONG: &str = r#"
 name = "long"
 [dataset.world]
@@ -588,7 +588,7 @@ fn a_drained_run_goes_on_where_it_stopped() {
     assert!(final_tables(&dir.path().join("twice"), &id) == tables);
 }
 
-/// What `/metrics` serves at `address`, if it does.
+/// The response of `/metrics` at `address`, if it serves.
 fn scrape(address: &str) -> Option<BTreeMap<String, f64>> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
@@ -681,7 +681,7 @@ fn the_doctor_looks_at_the_machine_and_the_store() {
     assert_eq!(fact("hopeval")["found"], env!("CARGO_PKG_VERSION"));
     assert_eq!(fact("store")["health"], "fine");
     assert!(succeed(&mut hopeval(dir.path(), &["doctor"])).contains("| store "));
-    // A store that cannot be is the one thing without which nothing works.
+    // Nothing works without a valid store.
     std::fs::write(dir.path().join("file"), "").unwrap();
     let broken = run(&mut hopeval(dir.path(), &["doctor", "--store", "file"]));
     assert_eq!(broken.status.code(), Some(2));

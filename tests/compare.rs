@@ -1,4 +1,4 @@
-//! `--against`, and the intervals of replicates: what they say is what the table `scores` says.
+//! `--against`, and the intervals of replicates: they agree with the table `scores`.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -42,7 +42,7 @@ draw = [0, 1, 2]
 
 const MEASURES: [&str; 2] = ["recall_frac@2", "mrr"];
 
-/// A finished run that the tests share. Its folder stays behind: what is static is never dropped.
+/// A finished run, shared by the tests. Its folder stays behind: a static is never dropped.
 struct Sample {
     dir: tempfile::TempDir,
     document: Value,
@@ -142,7 +142,7 @@ fn an_interval_of_replicates_is_that_of_their_means_by_question() {
     assert!((number("mean") - mean).abs() < 1e-12);
     assert!((number("high") - mean - 1.96 * stderr).abs() < 1e-4 * stderr, "{row} {stderr}");
     assert!((mean - number("low") - 1.96 * stderr).abs() < 1e-4 * stderr, "{row} {stderr}");
-    // Every stratum has one of its own.
+    // Every stratum has its own.
     assert!(rows.iter().filter(|row| row["measure"] == MEASURES[0]).all(|row| row["low"].is_f64()), "{rows:?}");
 }
 

@@ -1,4 +1,4 @@
-//! What a question costs: `hopeval costs`, runs that time each question alone, and the controls that stand beside methods.
+//! The costs of a question: `hopeval costs`, runs that time each question alone, and the controls of methods.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -181,7 +181,7 @@ fn a_question_s_cost_is_told_alone_and_shared() {
     assert!(of(&shared, "dense")["parameters"].as_u64().unwrap() > 100_000);
     let models = ranked["parameters"].as_u64().unwrap();
     assert!(models > of(&shared, "shuffled")["parameters"].as_u64().unwrap(), "the reader's, too");
-    // Where the journal answered everything, no rate was measured.
+    // If the journal answered everything, no rate was measured.
     assert_eq!(of(&unknown, "promptrank")["attributed"]["device_s"], Value::Null);
     assert!(of(&unknown, "promptrank")["attributed"]["prompt_tokens"].as_f64().unwrap() > 0.0);
     assert!(!shared["incurred"].as_array().unwrap().is_empty());
@@ -190,7 +190,8 @@ fn a_question_s_cost_is_told_alone_and_shared() {
     assert!(text.starts_with("a world for its costs\n\nrun "), "{text}");
     for part in [
         "6 questions, 400 passages, mode latency, workers: 3",
-        "| configuration       | n | coverage | iterations | rounds | retrieve | links | score | label | filter | read | passages retrieved |",
+        "| configuration       | n | coverage | iterations | rounds | retrieve | links | score | label | filter | \
+         read | passages retrieved |",
         "| shuffled (control)  |",
         "| system              | #params | avg. query time (s) |",
         "| method              | # LLM calls | # iterations | latency (s) | device use (%) |",
@@ -207,7 +208,7 @@ fn a_question_s_cost_is_told_alone_and_shared() {
     controls(at, &together);
 }
 
-/// EfficientRAG's account and its row of the paper's table 4, by what its outcomes say.
+/// EfficientRAG's account and its row of the paper's table 4, compared with its outcomes.
 fn efficientrag(at: &Path, document: &Value, account: &Value) {
     let rows = table::<FinalOutcomeRow>(at, document, "outcomes");
     let rows: Vec<_> = rows.iter().filter(|row| row.configuration == "efficientrag").collect();
@@ -227,7 +228,8 @@ fn efficientrag(at: &Path, document: &Value, account: &Value) {
     assert_eq!(account["passages_kept"], kept);
     assert_eq!(harness::measure(document, "efficientrag", "all", "chunks")["value"], kept);
 
-    // Each iteration retrieves and has what it found labelled; each but the first follows a filter, of which one may say nothing.
+    // Each iteration retrieves, and its passages are labelled. Each but the first follows a filter; a filter may return
+    // nothing.
     let calls = |kind: &str| {
         let calls = account["calls"].as_array().unwrap().iter().find(|calls| calls["kind"] == kind);
         calls.map_or(0.0, |calls| calls["calls"].as_f64().unwrap())
@@ -255,7 +257,7 @@ fn efficientrag(at: &Path, document: &Value, account: &Value) {
     assert_eq!(cells, expected);
 }
 
-/// Controls are told apart, and do what they are for.
+/// Controls are marked as such, and have their effect.
 fn controls(at: &Path, document: &Value) {
     let rows = table::<ConfigurationRow>(at, document, "configurations");
     let told: Vec<_> = rows.iter().map(|row| (row.configuration.as_str(), row.control.as_deref())).collect();

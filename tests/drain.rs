@@ -1,5 +1,5 @@
-//! A run that drains loses nothing that it has computed: the segments of the drained generation and of the one that
-//! goes on hold every request of the job exactly once, and the drain itself writes one segment for each worker at most.
+//! A draining run loses no computed result: the segments of the drained generation and of the next one together hold
+//! every request of the job exactly once, and the drain itself writes at most one segment for each worker.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 
-/// Many questions in flight, so that a drain finds much that no chunk has had written yet.
+/// Many questions in flight: a drain then finds many results that no complete cohort has caused to be written.
 const JOB: &str = r#"
 name = "drained"
 [dataset.world]
@@ -35,7 +35,7 @@ chunk = 250
 in_flight = 128
 "#;
 
-/// How often a run is started that may be over too soon.
+/// Starts of a run, as a run may end too soon.
 const ATTEMPTS: usize = 8;
 
 /// A running `hopeval`; killed if a test fails before its end.
@@ -58,7 +58,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits until the one run of `store` has made so many commits, and returns its id.
+/// Waits until the one run of `store` has made `commits` commits, and returns its id.
 fn committed(store: &Store, commits: usize) -> String {
     wait_for("run with its commits", || {
         let run = hopeval_results::run::list(store).unwrap().pop()?;
@@ -78,7 +78,7 @@ fn journal(store: &Store) -> (BTreeMap<String, usize>, usize) {
     (times, segments.len())
 }
 
-/// What the services of a run computed, as its commits have it.
+/// The computed requests of a run's services, by its commits.
 fn computed(document: &serde_json::Value) -> u64 {
     let costs = document["cost"].as_array().unwrap().iter();
     costs.filter(|row| row["configuration"].is_null()).map(|row| row["computed"].as_u64().unwrap()).sum()
@@ -118,7 +118,7 @@ fn what_a_drained_run_has_computed_is_not_computed_again() {
     assert!(requests.values().all(|&times| times == 1));
 
     for (name, processes, workers) in [("one", 1, 2), ("two", 2, 2)] {
-        // A fast machine may be done before the signal comes: then there was nothing to drain, and it is tried again.
+        // A fast machine may be done before the signal comes. Then there is nothing to drain: the test tries again.
         let drained = (0..ATTEMPTS).find_map(|attempt| {
             let store = format!("{name}-{attempt}");
             drain(dir, &store, processes, workers).map(|id| (store, id))
@@ -129,7 +129,7 @@ fn what_a_drained_run_has_computed_is_not_computed_again() {
         let (before, segments) = journal(&store);
         assert!(before.len() < requests.len(), "the run was over before it was drained");
         assert!(before.keys().all(|key| requests.contains_key(key)) && before.values().all(|&times| times == 1));
-        // One segment for each chunk that was complete, of which the last may not be committed any more, and one flush.
+        // One segment for each complete cohort (the last one may stay uncommitted), and one for the flush.
         let chunks = Log::open(&store, &id).unwrap().state().committed.len();
         let most = processes * workers * (chunks + 2);
         assert!(segments <= most, "{segments} segments for {chunks} chunks: the drain wrote many small ones");
@@ -137,7 +137,7 @@ fn what_a_drained_run_has_computed_is_not_computed_again() {
         let resumed = document(hopeval(dir, &["resume", &id, "--workers", "3"]).args(places));
         let (after, _) = journal(&store);
         assert!(after == requests, "the two generations together computed every request exactly once");
-        // The accounts are those of the commits: what a service did since the last one is in none.
+        // The accounts are those of the commits: work after the last commit is in no account.
         assert!(computed(&resumed) <= requests.len() as u64, "{}", resumed["cost"]);
         assert!(computed(&resumed) >= (requests.len() - before.len()) as u64, "{}", resumed["cost"]);
         assert!(final_tables(&dir.join(&name), &id) == tables, "the tables differ after a resume");

@@ -1,5 +1,5 @@
-//! Edits of gold: `gold apply` on a finished run, on an interrupted one and on one that is going on ends in the tables
-//! of a fresh run on the edited file; and what `show` says meanwhile is what `rescore` computes.
+//! Edits of gold: `gold apply` on a finished, an interrupted and a running run ends in the tables of a fresh run on the
+//! edited file. Meanwhile `show` agrees with `rescore`.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// A measure's value, standard error, questions and coverage.
 type Row = (Option<f64>, Option<f64>, u64, Option<f64>);
 
-/// A world's questions and corpus below `dir`, and a job over them whose chunks are small.
+/// A world's questions and corpus below `dir`, and a job over them with small cohorts.
 fn world(dir: &Path, questions: &str, passages: &str) -> (Vec<Value>, PathBuf) {
     let sizes = ["--questions", questions, "--passages", passages, "--seed", "3"];
     succeed(&mut hopeval(dir, &[&["world", "--out", "world"], &sizes[..]].concat()));
@@ -69,7 +69,7 @@ fn write_lines<'a>(path: &Path, rows: impl IntoIterator<Item = &'a Value>) {
     std::fs::write(path, lines.join("\n") + "\n").unwrap();
 }
 
-/// The arguments that every command of a test shares: one cache, and this store.
+/// The arguments shared by every command of a test: one cache, and this store.
 fn at<'a>(arguments: &[&'a str], store: &'a str) -> Vec<&'a str> {
     [arguments, &["--cache", "cache", "--store", store]].concat()
 }
@@ -170,7 +170,7 @@ fn what_is_more_than_gold_is_refused() {
     let mut bare = with("candidates", json!([]));
     bare["decomposition"] = json!([]);
     refused(&bare, &[question, "candidates", "new run"]);
-    // The group that means are taken over and that would change is named, with what it would be and what it is.
+    // The message names the group of the means that would change, with its new and its old value.
     let (kind, hops) = (rows[5]["kind"].as_str().unwrap(), &rows[5]["hops"]);
     let other = |what: String| format!("question `{question}` has another {what}; that needs a new run");
     let hops = other(format!("number of hops or of gold passages, 9 instead of {hops}"));
@@ -228,7 +228,7 @@ fn edits_of_hotpotqa_end_in_the_tables_of_a_fresh_run() {
 }
 
 #[test]
-fn edits_count_in_the_order_of_their_records_whatever_their_numbers() {
+fn edits_count_in_the_order_of_their_records() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let (mut rows, job) = world(dir, "100", "1000");
@@ -321,7 +321,7 @@ fn shown_and_rescored(dir: &Path, store: &str) -> (Value, Value) {
     (shown, rescored)
 }
 
-/// Means that two documents do not have in common. Live sums are in fixed point: values agree to 1e-9, and standard
+/// Differences between the means of two documents. Live sums are in fixed point: values agree to 1e-9, and standard
 /// errors, the root of a difference of such sums, to 1e-5.
 fn differences(shown: &Value, rescored: &Value) -> Vec<String> {
     let rows = |document: &Value| -> BTreeMap<String, Row> {
@@ -353,7 +353,7 @@ fn differences(shown: &Value, rescored: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_run_going_on_shows_its_committed_chunks_and_takes_edits_whenever_they_come() {
+fn a_live_run_shows_committed_cohorts_and_takes_edits() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let (mut rows, job) = world(dir, "2000", "3000");
@@ -381,7 +381,7 @@ fn a_run_going_on_shows_its_committed_chunks_and_takes_edits_whenever_they_come(
     let tables = final_tables(&dir.join("store"), run_of(&resumed));
     assert!(tables == expected, "edited while interrupted, the run ends as a fresh one on the edited file");
 
-    // The same with an edit that comes while the run is going on.
+    // The same with an edit during the run.
     let mut running = Running::start(dir, &job, "live");
     apply(dir, "live", "world/edited.jsonl");
     running.shows_what_rescoring_gives("live");
@@ -391,7 +391,7 @@ fn a_run_going_on_shows_its_committed_chunks_and_takes_edits_whenever_they_come(
     assert!(tables == expected, "edited while going on, the run ends as a fresh one on the edited file");
 }
 
-/// A process that writes the final tables, stopped while it does: what it has to say comes too late.
+/// A process stopped while it writes the final tables: its `Final` record comes too late.
 fn stopped_at_its_tables(dir: &Path, job: &Path, questions: u64) -> (Running, String, String) {
     for attempt in 0..20 {
         let name = format!("stopped-{attempt}");
@@ -401,7 +401,7 @@ fn stopped_at_its_tables(dir: &Path, job: &Path, questions: u64) -> (Running, St
         let mut log = Log::open(&store, &id).unwrap();
         wait_for("end of the run", || (log.refresh().unwrap().total_outcomes() >= questions * 7).then_some(()));
         running.signal(Signal::SIGSTOP);
-        // What it was writing when it was stopped is on its way.
+        // The file open at the stop is on its way.
         std::thread::sleep(Duration::from_millis(50));
         if log.refresh().unwrap().finished.is_none() {
             return (running, name, id);
@@ -425,7 +425,7 @@ fn a_process_that_was_stopped_replaces_no_later_tables() {
     assert!(final_tables(&dir.join(&store), &id) == expected, "the second generation has the edited gold");
     let shown = succeed(&mut hopeval(dir, &at(&["show", &id, "--json"], &store)));
 
-    // It wakes up with tables of the gold that was, and finds itself superseded.
+    // It wakes up with tables of the old gold, and finds itself superseded.
     old.signal(Signal::SIGCONT);
     assert_eq!(old.child.wait().unwrap().code(), Some(75));
     assert!(final_tables(&dir.join(&store), &id) == expected, "the old tables came back");

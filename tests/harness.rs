@@ -1,4 +1,4 @@
-//! What the tests of the whole share: the binary, folders, jobs, and reading what a run left behind.
+//! Shared support of the tests of the whole: the binary, folders, jobs, and readers of a run's results.
 
 #![expect(dead_code, unreachable_pub, reason = "each test file has it as a module and uses its part")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
@@ -21,7 +21,7 @@ pub fn shared(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// A command of the binary in `dir`, with an environment that nothing of the machine reaches.
+/// A command of the binary in `dir`, with an environment isolated from the machine's.
 pub fn hopeval(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(HOPEVAL);
     command.current_dir(dir).args(arguments).env("NO_COLOR", "1");
@@ -44,10 +44,10 @@ pub fn succeed(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// No step of a test takes so long on any machine.
+/// The time limit of a step. No machine needs as long.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Looks again and again until `found` finds something, and gives up after [`LIMIT`].
+/// Polls until `found` returns something, and gives up after [`LIMIT`].
 pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -65,12 +65,12 @@ pub fn kill_after_commits(command: &mut Command, store: &Path) {
     kill_after_records(command, store, 3);
 }
 
-/// Starts a command, and kills it once the log of the first run of `store` has so many records, of whatever generation.
+/// Starts a command, and kills it once the log of the first run of `store` has `records` records, of any generation.
 pub fn kill_after_records(command: &mut Command, store: &Path, records: usize) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command can be started");
     let log = || -> Option<usize> {
         let run = std::fs::read_dir(store.join("runs")).ok()?.flatten().next()?.path();
-        // A record that is being written has a name with `#`.
+        // An unfinished record has a name with `#`.
         let written = |file: &std::fs::DirEntry| !file.file_name().to_string_lossy().contains('#');
         Some(std::fs::read_dir(run.join("log")).ok()?.flatten().filter(written).count())
     };
@@ -162,7 +162,7 @@ kind = "random"
 kind = "oracle"
 "#;
 
-/// The services and methods that [`METHODS_WITHOUT_MODELS`] leaves out, over the small models that the binary carries.
+/// The services and methods left out by [`METHODS_WITHOUT_MODELS`], over the binary's small embedded models.
 /// The scorer writes no JSON, so every question of `annotate` fails.
 const METHODS_WITH_MODELS: &str = r#"
 [service.links]
@@ -229,8 +229,8 @@ decomposition_prompt = "{documents} {question}"
 max_tokens = 4
 "#;
 
-/// Every service and every method of this build, for jobs of few questions: a test's build computes models slowly. A method
-/// that stands in neither list has the parameters of its first scenario.
+/// Every service and every method of this build, for jobs of few questions: a test's build computes models slowly. A
+/// method outside both lists has the parameters of its first scenario.
 pub fn every_method() -> String {
     let listed = [METHODS_WITHOUT_MODELS, METHODS_WITH_MODELS].concat();
     let kinds = hopeval_methods::kinds().iter().map(|info| info.kind);
@@ -275,13 +275,13 @@ pub fn file_job(dir: &Path, name: &str, format: &str, questions: &Path, corpus: 
     path
 }
 
-/// The document that a command with `--json` prints.
+/// The document printed by a command with `--json`.
 pub fn document(command: &mut Command) -> serde_json::Value {
     let out = succeed(command);
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{command:?}: {error}\n{out}"))
 }
 
-/// The id of the run that a document tells of.
+/// The id of a document's run.
 pub fn run_of(document: &serde_json::Value) -> &str {
     document["run"].as_str().expect("a document names its run")
 }

@@ -1,5 +1,5 @@
-//! The final tables are the same, byte for byte, however a run is spread over workers and processes, and whatever its
-//! queues, batches and chunks; and a second run of a job computes nothing.
+//! The final tables are the same, byte for byte, for any number of workers and processes, and for any queues, batches
+//! and cohorts. A second run of a job computes nothing.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -15,7 +15,7 @@ use std::path::Path;
 const SPREADS: [&[&str]; 4] =
     [&["--workers", "1"], &["--workers", "2"], &["--workers", "4"], &["--workers", "2", "--processes", "3"]];
 
-/// Queues and chunks that are far from the defaults, each with another number of workers.
+/// Queues and cohorts far from the defaults, each with another number of workers.
 const SETTINGS: [&[&str]; 3] = [
     &["--workers", "2", "--set", "run.in_flight=1", "--set", "run.batch=1", "--set", "run.chunk=1"],
     &["--workers", "1", "--set", "run.in_flight=4096", "--set", "run.batch=1000", "--set", "run.chunk=100000"],
@@ -51,7 +51,7 @@ fn is_identical(dir: &Path, job: &Path, spreads: &[&[&str]], questions: u64) {
     assert!(tables == expected, "a second run's tables are the first one's");
 }
 
-/// What a run spent on each service: how many requests were computed.
+/// The usage of each service by a run: its computed requests.
 fn incurred(document: &serde_json::Value) -> Vec<(String, u64)> {
     let costs = document["cost"].as_array().unwrap();
     let incurred: Vec<_> = costs
@@ -125,7 +125,7 @@ fn every_method_is_the_same_however_it_is_spread_and_queued() {
     is_identical(dir.path(), &job, &[&SPREADS[..], &SETTINGS[..]].concat(), 24);
 }
 
-/// What these tests show of every method, they would not show of a kind that the job lacks.
+/// The job must have every kind of method: these tests show nothing about a missing kind.
 #[test]
 fn every_method_has_every_kind_of_this_build() {
     let job: toml::Table = toml::from_str(&every_method()).unwrap();

@@ -1,5 +1,5 @@
-//! Kills and stops processes of a run at random moments: nothing is lost, nothing is there twice, and the tables are
-//! those of a run in peace.
+//! Kills and stops processes of a run at random moments: nothing is lost, nothing is duplicated, and the tables equal
+//! those of an undisturbed run.
 //!
 //! `HOPEVAL_KILL_SEED=N` repeats a choice of victims and moments.
 
@@ -13,7 +13,7 @@ use harness::{final_tables, hopeval, succeed};
 use std::time::{Duration, Instant};
 use strikes::{Random, Siege, Strike};
 
-/// Small chunks and few questions in flight, so that a run has many commits and takes a while.
+/// Small cohorts and few questions in flight: a run has many commits and takes a while.
 const JOB: &str = r#"
 name = "besieged"
 [dataset.world]

@@ -1,4 +1,4 @@
-//! `hopeval lm` and `hopeval model` as people meet them: help, options out of range, a tokenizer without weights, imports.
+//! `hopeval lm` and `hopeval model` for users: help, options out of range, a tokenizer without weights, imports.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
@@ -29,7 +29,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A folder that holds a tokenizer and texts, and no model.
+/// A folder with a tokenizer and texts, and without a model.
 fn tokenizer_alone() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let tokenizer = engine("lm/tests/fixtures/gpt2/tokenizer.json");
@@ -72,7 +72,7 @@ fn threads_are_bounded_by_an_error() {
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).contains(says), "{}", said(&output));
     }
-    // The most that is allowed must work.
+    // The allowed maximum must work.
     let output = score("64");
     assert!(output.status.success(), "{}", said(&output));
 }

@@ -1,5 +1,5 @@
-//! Methods over language models, whole. The models are tiny, and most are untrained: the figures mean nothing, and must be the same
-//! however the work is spread, shared and resumed.
+//! Methods over language models, end to end. The models are tiny, and most are untrained: the figures mean nothing, and
+//! must not depend on how the work is spread, shared and resumed.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A job over a small world; `temperatures` is what of the sweep or of the method names them.
+/// A job over a small world. `temperatures` is the part of the sweep or of the method with the temperatures.
 fn job(dir: &Path, name: &str, temperatures: &str) -> PathBuf {
     models(dir, &["t5-v1.1", "electra-span"]);
     let text = format!(
@@ -55,8 +55,8 @@ allowed_failed = 1.0
     path
 }
 
-/// EfficientRAG over the models that the binary carries, which were trained, so that questions take several iterations: answered by a
-/// reader, and by a language model, whose texts hold no JSON, so that each question is asked twice and fails.
+/// EfficientRAG over the binary's embedded models. They are trained, so questions take several iterations. Answered by
+/// a reader, and by a language model; its texts hold no JSON, so each question is asked twice and fails.
 const EFFICIENTRAG: &str = r#"
 [service.labeler]
 kind = "lm"
@@ -134,7 +134,7 @@ fn outcomes(dir: &Path, store: &str, document: &Value, configuration: &str) -> V
         .collect()
 }
 
-/// What each configuration needed by itself, which does not depend on what happened to the run.
+/// The attributed usage of each configuration. It does not depend on the course of the run.
 fn needed(document: &Value) -> Vec<Vec<Value>> {
     let rows = document["cost"].as_array().unwrap().iter().filter(|row| !row["configuration"].is_null());
     let fields = [
@@ -180,7 +180,8 @@ fn both_methods_are_the_same_however_they_are_spread() {
     );
 }
 
-/// What was spread is worth it: questions of several iterations with answers, texts that were drawn again, and prompts on record.
+/// The spread work is not trivial: questions of several iterations with answers, texts sampled again, and prompts on
+/// record.
 fn efficientrag(dir: &Path, document: &Value) {
     let read = outcomes(dir, "alone", document, "efficientrag");
     assert!(read.len() == 10 && read.iter().all(|row| row.status == "ok"));
@@ -208,7 +209,7 @@ fn efficientrag(dir: &Path, document: &Value) {
 }
 
 #[test]
-fn a_sweep_costs_what_its_points_do_not_share_and_changes_none_of_them() {
+fn a_sweep_shares_requests_and_changes_no_point() {
     let dir = tempfile::tempdir().unwrap();
     let (one, both) = (job(dir.path(), "one", "temperature = 1.4"), job(dir.path(), "both", SWEEP));
     let alone = evaluate(dir.path(), &one, "alone", &[]);
@@ -223,12 +224,12 @@ fn a_sweep_costs_what_its_points_do_not_share_and_changes_none_of_them() {
     };
     assert!(of(&sweep) < 2 * of(&alone), "the first hop is shared: {} and {}", of(&sweep), of(&alone));
 
-    // The journal of one temperature lacks the other: what is asked again is kept with both, and then serves either.
+    // The journal of one temperature lacks the other: repeated requests are kept with both, and then serve either.
     assert!(computed(&evaluate(dir.path(), &both, "alone", &[])) > 0);
     assert_eq!(computed(&evaluate(dir.path(), &both, "alone", &[])), 0);
     assert_eq!(computed(&evaluate(dir.path(), &one, "alone", &[])), 0);
 
-    // What the sweep asked, as a plan foretells it.
+    // The requests of the sweep, as predicted by a plan.
     let plan = succeed(&mut hopeval(dir.path(), &["plan", both.to_str().unwrap(), "--cache", "cache", "--json"]));
     let plan: Value = serde_json::from_str(&plan).unwrap();
     let asked = |field: &str| -> f64 {
@@ -247,7 +248,7 @@ fn a_sweep_costs_what_its_points_do_not_share_and_changes_none_of_them() {
     }
 }
 
-/// Two dense indexes, one of them restricted to what another method's pool links to.
+/// Two dense indexes, one of them restricted to the passages linked from another method's pool.
 const DENSE: &str = r#"
 name = "dense"
 [dataset.world]
@@ -287,7 +288,7 @@ chunk = 4
 "#;
 
 #[test]
-fn dense_retrieval_is_the_same_over_any_shards_also_after_a_kill() {
+fn dense_retrieval_is_the_same_over_any_shards_and_kills() {
     let dir = tempfile::tempdir().unwrap();
     models(dir.path(), &["bert"]);
     let job = dir.path().join("dense.toml");
@@ -323,7 +324,7 @@ fn dense_retrieval_is_the_same_over_any_shards_also_after_a_kill() {
     assert!(tables("war", &resumed) == tables("peace", &peace));
 }
 
-/// Has each question committed by itself, with so many under way.
+/// Commits each question by itself, with a given number under way.
 fn in_small_steps(job: &Path, in_flight: u32) {
     let text = std::fs::read_to_string(job).unwrap();
     let (head, tail) = text.split_once("chunk = 4\n").unwrap();
@@ -333,7 +334,7 @@ fn in_small_steps(job: &Path, in_flight: u32) {
 #[test]
 fn a_run_that_is_killed_ends_as_if_it_had_not_been() {
     let dir = tempfile::tempdir().unwrap();
-    // Few questions at a time, so that there is a middle.
+    // Few questions at a time, to have a middle of the run.
     let job = job(dir.path(), "killed", &[SWEEP, EFFICIENTRAG].concat());
     in_small_steps(&job, 1);
     let peace = evaluate(dir.path(), &job, "peace", &["--workers", "1"]);
@@ -346,7 +347,7 @@ fn a_run_that_is_killed_ends_as_if_it_had_not_been() {
     assert_eq!(needed(&resumed), needed(&peace));
 }
 
-/// EfficientRAG alone, so that what is under way whenever the run is killed is in the middle of its iterations.
+/// EfficientRAG alone: whenever the run is killed, its open questions are in the middle of their iterations.
 #[test]
 fn efficientrag_goes_on_where_it_was_killed() {
     const QUESTIONS: u64 = 16;
@@ -404,7 +405,7 @@ retriever = "dense"
 "#;
 
 #[test]
-fn a_run_that_is_stopped_while_it_embeds_its_corpus_begins_that_again() {
+fn an_interrupted_embedding_of_the_corpus_begins_again() {
     let dir = tempfile::tempdir().unwrap();
     models(dir.path(), &["bert"]);
     let job = dir.path().join("slow.toml");

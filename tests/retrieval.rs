@@ -1,5 +1,5 @@
-//! The figures of a well-known setting on real passages, as a user gets them: BM25 as Lucene computes it, k1 0.9, b 0.4,
-//! on HotpotQA's questions over the union of their contexts.
+//! The figures of a well-known setting on real passages, as a user gets them: BM25 as in Lucene, k1 0.9, b 0.4, on
+//! HotpotQA's questions over the union of their contexts.
 //!
 //! The stored BM25Okapi lists of `hotpotqa_first500` are compared list by list in `engine/index/tests/golden.rs`.
 
@@ -7,7 +7,7 @@ mod harness;
 
 use harness::{document, file_job, hopeval, measure, shared};
 
-/// The setting, spelled out, so that the figures do not hang on defaults.
+/// The setting, spelled out, to be independent of defaults.
 const SETTING: &str = r#"
 [service.sparse]
 kind = "bm25"
@@ -24,7 +24,7 @@ k = 20
 recall_at = [2, 5, 10, 20]
 "#;
 
-/// The figures that are known of this setting; recall is fractional, and any passage with a gold title is gold.
+/// The known figures of this setting. Recall is fractional, and any passage with a gold title is gold.
 const FIGURES: [(&str, f64); 5] = [
     ("recall_frac@2", 0.5517),
     ("recall_frac@5", 0.7107),

@@ -17,7 +17,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 use strikes::{Random, Siege, Strike};
 
-/// The server, and what it needs for S3 alone.
+/// The server, with its packages for S3 alone.
 const MOTO: &str = "moto[server,s3]==5.2.5";
 
 /// Requests to the server cost milliseconds each, so this is smaller than the job of the siege on a folder.
@@ -99,13 +99,13 @@ fn a_run_on_a_bucket_survives_kills_and_stops() {
 /// The server, with one bucket.
 struct Server {
     child: Child,
-    /// It ends when this is closed.
+    /// The server ends when this is closed.
     _stdin: Option<ChildStdin>,
     port: u16,
 }
 
 impl Server {
-    /// Installs and starts it; `None`, said loudly, where it cannot be installed.
+    /// Installs and starts the server; `None`, with a message, if it cannot be installed.
     fn start() -> Option<Self> {
         let python = match python() {
             Ok(python) => python,
@@ -130,7 +130,7 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Makes a bucket, which is not the business of a store.
+    /// Makes a bucket: a store does not.
     fn create(&self, bucket: &str) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let request = format!(
@@ -155,7 +155,7 @@ impl Drop for Server {
     }
 }
 
-/// A Python that has the server: in an environment of its own below `target`, made once.
+/// A Python with the server, in its own environment below `target`, made once.
 fn python() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let venv = target.join("s3-server");

@@ -1,7 +1,7 @@
 //! `device = "cuda"` from end to end: the real program, over simulated libraries of CUDA with two devices.
 //!
-//! What is shown is that the program asks for the right things in the right order, and what becomes of a run whose device is lost or has
-//! little memory. It says nothing of a GPU's speed or rounding, and the models are tiny and untrained.
+//! The tests show that the program makes the right calls in the right order, and how a run ends if its device is lost
+//! or has little memory. They do not cover a GPU's speed or rounding, and the models are tiny and untrained.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
@@ -18,7 +18,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 
-/// What finds the libraries, and has two devices.
+/// Lets `command` find the libraries, with two devices.
 fn simulated(mut command: Command, settings: &[(&str, &str)]) -> Command {
     static LIBRARIES: OnceLock<Libraries> = OnceLock::new();
     let libraries = LIBRARIES.get_or_init(|| Libraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap());
@@ -27,7 +27,7 @@ fn simulated(mut command: Command, settings: &[(&str, &str)]) -> Command {
     command
 }
 
-/// What one process told of its devices at its end; the command must succeed.
+/// The report of one process about its devices at its end. The command must succeed.
 fn told(dir: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> (String, Value) {
     let (out, _, report) = told_and_warned(dir, arguments, settings);
     (out, report)
@@ -44,7 +44,7 @@ fn told_and_warned(dir: &Path, arguments: &[&str], settings: &[(&str, &str)]) ->
     (out, warned, serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}")))
 }
 
-/// Kernels and products that a device did.
+/// Kernels and products of a device.
 fn work(report: &Value, device: usize) -> u64 {
     ["launches", "products"].iter().map(|kind| report["devices"][device][kind].as_u64().unwrap()).sum()
 }
@@ -209,7 +209,7 @@ fn two_devices_answer_as_the_cpu_does_and_tell_their_joules() {
     for account in costs["configurations"].as_array().unwrap() {
         assert!(account["attributed"]["energy_j"].as_f64().unwrap() > 0.0, "{account}");
     }
-    // A millijoule for each launch, all of them incurred by some service. What opened the models is nobody's.
+    // A millijoule for each launch, all of them incurred by some service. Launches for opening models count for none.
     let rows = found["cost"].as_array().unwrap().iter().filter(|row| row["configuration"].is_null());
     let joules: f64 = rows.filter_map(|row| row["energy_j"].as_f64()).sum();
     let done = (work(&report, 0) + work(&report, 1)) as f64 / 1e3;
@@ -217,10 +217,10 @@ fn two_devices_answer_as_the_cpu_does_and_tell_their_joules() {
 }
 
 #[test]
-fn a_device_that_is_lost_ends_the_process_and_the_run_goes_on_where_it_was() {
+fn device_loss_ends_the_process_and_the_run_is_resumable() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
-    // One question after the other, so that there is a middle.
+    // One question after the other, to have a middle of the run.
     let job = job(at, "lost", "cuda", "in_flight = 1");
     let (peace, two) = told(at, &run_arguments(&job, "peace", "2"), &[]);
     let (_, one) = told(at, &run_arguments(&job, "alone", "1"), &[]);
@@ -250,7 +250,7 @@ fn a_device_that_is_lost_ends_the_process_and_the_run_goes_on_where_it_was() {
     assert!(committed[1] > 0, "there was something to go on from: {committed:?}");
 }
 
-/// One engine on one device. While it computes what came first, the other requests of a question gather: a large batch.
+/// One engine on one device. While it computes the first request, the others of a question gather: a large batch.
 const SCARCE: &str = r#"
 name = "scarce"
 [dataset.world]
@@ -288,8 +288,8 @@ fn with_little_memory_a_run_gives_the_same() {
     let job = at.join("scarce.toml");
     std::fs::write(&job, SCARCE).unwrap();
     let (much, calm, with_much) = told_and_warned(at, &run_arguments(&job, "much", "1"), &[]);
-    // Not half of what a large batch takes over a single request, of which 256 tokens are one; what is kept lies in larger pieces
-    // where memory was short, so it is not a single request's alone either.
+    // Less than half of a large batch's memory above that of a single request (256 tokens are one request). Kept memory
+    // lies in larger pieces where memory was short, so it is more than a single request's, too.
     let few = [&run_arguments(&job, "few", "1")[..], &["--set", "service.t5.batch_tokens=256"]].concat();
     let (_, with_few) = told(at, &few, &[]);
     let (least, most) = (of_first(&with_few, "peak"), of_first(&with_much, "peak"));

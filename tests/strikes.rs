@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Moments follow the run's own progress, its commit log; the seed decides which. Only a signal that met a living
-//! process counts, and the supervisor's last words tell that.
+//! process counts; the supervisor's last message shows it.
 
 #![expect(clippy::print_stderr, reason = "what was struck when explains a failure")]
 
@@ -26,12 +26,12 @@ use std::time::{Duration, Instant};
 const RESUMABLE: i32 = 75;
 /// Longest life of one generation, whatever happens to it.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Seconds that a mesh may take to form: this is what a process costs that is killed before it is part of one.
+/// Seconds allowed for a mesh to form: the cost of a process killed before it is part of one.
 const MESH_DEADLINE: &str = "5";
-/// The stall bound of a generation in which a process is stopped, in seconds.
+/// The stall bound of a generation with a stopped process, in seconds.
 const STALL_BOUND: &str = "2";
-/// How long a generation may take to end after a process was stopped: the bound, the supervisor's patience with those
-/// that remain, and much for a busy machine.
+/// The longest time from the stop of a process to the end of its generation: the bound, the supervisor's patience with
+/// the remaining processes, and a large allowance for a busy machine.
 const STALL_LIMIT: Duration = Duration::from_secs(25);
 
 /// Random numbers from a seed: SplitMix64 (Steele, Lea and Flood, 2014).
@@ -75,9 +75,9 @@ impl Random {
 pub(crate) enum Moment {
     /// It was started.
     Started,
-    /// This generation has made so many commits.
+    /// This generation has made this number of commits.
     Committed(usize),
-    /// Every outcome of the run is committed: what remains are the final tables.
+    /// Every outcome of the run is committed: only the final tables remain.
     Complete,
 }
 
@@ -88,11 +88,11 @@ pub(crate) struct Strike {
     pub(crate) signal: Signal,
     /// Processes of the generation.
     pub(crate) processes: u64,
-    /// The process that is struck.
+    /// The struck process.
     pub(crate) victim: u64,
-    /// After which event.
+    /// The event before the strike.
     pub(crate) moment: Moment,
-    /// And so much later.
+    /// Delay after the event.
     pub(crate) later: Duration,
 }
 
@@ -120,41 +120,41 @@ impl Strike {
         Self { signal: Signal::SIGSTOP, processes: 3, victim, moment, later }
     }
 
-    /// What the supervisor says when the strike met a living process.
+    /// The supervisor's message when the strike met a living process.
     fn last_words(&self) -> String {
         let by = if self.signal == Signal::SIGKILL { "" } else { "the supervisor with " };
         format!("process {} was ended by {by}SIGKILL", self.victim)
     }
 }
 
-/// Where runs are besieged.
+/// A place for runs under siege.
 pub(crate) struct Siege {
     /// Working directory; also the cache is here.
     pub(crate) dir: PathBuf,
     /// The job.
     pub(crate) job: PathBuf,
-    /// Address under which every run gets a store of its own.
+    /// Base address: every run gets its own store below it.
     pub(crate) stores: String,
     /// Pause between two looks at a run.
     pub(crate) look: Duration,
     /// Outcomes of the whole run: questions and configurations.
     pub(crate) shape: (u64, u64),
-    /// Tables of a run that nothing happened to.
+    /// Tables of an undisturbed run.
     pub(crate) reference: Vec<Vec<u8>>,
     /// The choice of everything.
     pub(crate) random: Random,
 }
 
-/// What a siege did.
+/// Counts of a siege.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Processes that SIGKILL ended, by the number of processes of their mesh, from 1.
+    /// Processes ended by SIGKILL, by the number of processes of their mesh, from 1.
     pub(crate) killed: [u64; 3],
-    /// Processes that SIGSTOP stopped and the stall bound ended.
+    /// Processes stopped by SIGSTOP and ended by the stall bound.
     pub(crate) stopped: u64,
     /// Generations.
     pub(crate) generations: u64,
-    /// Runs that came to their end.
+    /// Finished runs.
     pub(crate) finished: u64,
 }
 
@@ -216,7 +216,7 @@ impl Siege {
                 }
                 running = self.fresh(running.number + 1);
             } else {
-                // Only a machine that is busy beyond the deadlines ends a generation that nothing happened to.
+                // Only a machine busy beyond the deadlines ends an undisturbed generation.
                 let busy = ["the mesh was not formed", "made no progress"].iter().any(|why| ended.stderr.contains(why));
                 unformed += 1;
                 let said = &ended.stderr;
@@ -300,7 +300,7 @@ impl Siege {
                     due = reached.then(|| Instant::now() + strike.later);
                 }
                 if due.is_some_and(|due| Instant::now() >= due) {
-                    // It may have ended just now, which its supervisor will tell.
+                    // It may have ended just now. Its supervisor will report that.
                     let _ = kill(Pid::from_raw(victim), strike.signal);
                     struck = Some(Instant::now());
                 }
@@ -349,7 +349,7 @@ impl Siege {
     }
 }
 
-/// The tables that must be the same whatever happened.
+/// The tables that must be the same in every case.
 const TABLES: [&str; 3] = ["outcomes", "scores", "measures"];
 
 /// Their bytes.
@@ -367,7 +367,7 @@ impl Running {
     }
 }
 
-/// The process that was started; ended by force when a test fails while it runs.
+/// The started process. It is killed if a test fails while it runs.
 struct Supervisor(Child);
 
 impl Supervisor {

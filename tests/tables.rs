@@ -1,5 +1,5 @@
-//! The tables that a run leaves: their documented queries run and agree with `show --json`, their counters agree with
-//! each other, their means with their scores, and each file says what its columns mean.
+//! The tables of a run: their documented queries run and agree with `show --json`, their counters agree with each
+//! other, their means with their scores, and each file describes its columns.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 #![expect(clippy::print_stderr, reason = "a test that skips itself says so")]
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// Questions of the run that the tests look at; every third has no candidates, so that `given` fails there.
+/// Questions of the tested run. Every third has no candidates, so `given` fails there.
 const QUESTIONS: u64 = 120;
 
 /// Configurations of that run: every method.
@@ -28,19 +28,19 @@ static CONFIGURATIONS: LazyLock<u64> = LazyLock::new(|| {
     job["method"].as_table().unwrap().len() as u64
 });
 
-/// Questions that `given` fails on.
+/// Questions with a failure of `given`.
 const NOT_GIVEN: u64 = QUESTIONS / 3;
 
-/// Outcomes that fail: those, and all of `annotate`, whose model writes no JSON.
+/// Failed outcomes: those questions, and all of `annotate`, since its model writes no JSON.
 const FAILED: u64 = NOT_GIVEN + QUESTIONS;
 
-/// The services that compute with a model.
+/// The services with a model.
 const MODELS: [&str; 5] = ["dense", "filter", "labeler", "reader", "scorer"];
 
-/// Versions of the readers that the documented queries are run with.
+/// Versions of the readers for the documented queries.
 const READERS: [&str; 3] = ["duckdb==2.0.0", "polars==2.1.0", "pyarrow==26.0.1"];
 
-/// A finished run that all tests share. Its folder stays behind: what is static is never dropped.
+/// A finished run, shared by all tests. Its folder stays behind: a static is never dropped.
 struct Sample {
     dir: tempfile::TempDir,
     document: Value,
@@ -178,7 +178,7 @@ fn means_are_those_of_the_scores_and_state_n_and_coverage() {
     for name in sample.names() {
         assert!(rows.iter().any(|row| row.configuration == name && row.stratum == "all"));
     }
-    // What failed stays in and scores 0; a method without answers has no answer measure.
+    // Failed outcomes stay in and score 0; a method without answers has no answer measure.
     let given = measure(&sample.document, "given", "all", "recall_frac@10");
     assert_eq!(given["n"], QUESTIONS);
     assert!((given["coverage"].as_f64().unwrap() - (QUESTIONS - NOT_GIVEN) as f64 / QUESTIONS as f64).abs() < 1e-12);
@@ -260,7 +260,7 @@ fn counters_agree_with_each_other() {
     assert_eq!(told.keys().collect::<Vec<_>>(), asked.keys().collect::<Vec<_>>());
     for (key, told) in &told {
         let asked = asked[key];
-        // A configuration's row counts what each of its outcomes took; the run's counts what was computed, once.
+        // A configuration's row counts the requests of each outcome; the run's row counts computed requests once.
         let same = if key.0.is_some() { told == &asked } else { told[0] == asked[0] };
         assert!(same && told.iter().zip(asked).all(|(told, asked)| *told <= asked), "{key:?}: {told:?} {asked:?}");
     }
@@ -322,7 +322,7 @@ fn every_file_describes_its_columns_as_documented() {
     }
 }
 
-/// A Python with the readers, made once and kept below the target folder; `None`, said loudly, where it cannot be had.
+/// A Python with the readers, made once and kept below the target folder; `None`, with a message, if it is unavailable.
 fn python() -> Option<PathBuf> {
     let versions = READERS.join("-").replace("==", "-");
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("python-{versions}"));
@@ -381,7 +381,7 @@ fn the_documented_queries_run_and_agree_with_the_document() {
         ends.iter().filter(|row| (row[1] == "ok") == fine).map(|row| row[2].as_u64().unwrap()).sum()
     };
     assert_eq!((count(true), count(false)), (QUESTIONS * *CONFIGURATIONS - FAILED, FAILED));
-    // What was asked, against the document's costs.
+    // The requests, against the document's costs.
     let mut asked: BTreeMap<String, u64> = BTreeMap::new();
     for row in rows("SELECT configuration, call.kind, sum(call.calls)") {
         let calls = row[2].as_u64().or_else(|| row[2].as_str()?.parse().ok()).unwrap();

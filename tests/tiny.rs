@@ -36,14 +36,15 @@ pub(crate) fn passages() -> Vec<Value> {
     (0..QUESTIONS).flat_map(trio).collect()
 }
 
-/// The questions `q0` to `q5`; those of even number are comparisons by type.
+/// The questions `q0` to `q5`. Even ones have the type `comparison`.
 pub(crate) fn questions() -> Vec<Value> {
     let passages = passages();
     let question = |i: usize| {
         let context: Vec<Value> = passages[3 * i..3 * i + 3].iter().map(|p| json!([p["title"], [p["text"]]])).collect();
         json!({
             "_id": format!("q{i}"), "question": format!("Where was the director of Film {i} born?"),
-            "answer": format!("Town {i}"), "type": if i.is_multiple_of(2) { "comparison" } else { "bridge" }, "level": "hard",
+            "answer": format!("Town {i}"), "type": if i.is_multiple_of(2) { "comparison" } else { "bridge" },
+            "level": "hard",
             "context": context, "supporting_facts": [[format!("Film {i}"), 0], [format!("Person {i}"), 0]],
         })
     };

@@ -1,6 +1,6 @@
-//! `hopeval train`: what the interpreter is given, what is looked at before it is started, and how its end becomes an exit code.
+//! `hopeval train`: arguments and environment of the interpreter, checks before its start, and its exit code.
 //!
-//! The interpreter is a shell script that writes down what it is told: no PyTorch is needed here.
+//! The interpreter is a shell script that records its arguments: no PyTorch is needed here.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
@@ -16,7 +16,7 @@ use std::process::{Command, Output, Stdio};
 
 const MODELS: [&str; 5] = ["scorer", "labeler", "filter", "reader", "encoder"];
 
-/// A folder with rows and an interpreter, which does `when_asked` for its packages and `when_trained` for a script.
+/// A folder with rows and an interpreter. It does `when_asked` for its packages and `when_trained` for a script.
 struct Bench {
     dir: tempfile::TempDir,
 }
@@ -32,9 +32,11 @@ impl Bench {
         }
         let fake = format!(
             "#!/bin/sh\nif [ \"$1\" = -c ]; then\n{when_asked}\nexit 0\nfi\n\
-             printf '%s\\n' \"$@\" > arguments\nenv > environment\ncp -R \"$(dirname \"$1\")\" carried\n{when_trained}\n"
+             printf '%s\\n' \"$@\" > arguments\nenv > environment\n\
+             cp -R \"$(dirname \"$1\")\" carried\n{when_trained}\n"
         );
-        // Written by a child: a file that this process has open for writing, if only in a fork of another test, cannot be run.
+        // Written by a child process: a file cannot be executed while this process, or a fork of another test, has it
+        // open for writing.
         let mut write = Command::new("sh");
         write.args(["-c", "cat > \"$0\" && chmod +x \"$0\""]).arg(bench.path("fake")).stdin(Stdio::piped());
         let mut write = write.spawn().unwrap();
@@ -50,7 +52,7 @@ impl Bench {
     fn train(&self, model: &str, more: &[&str]) -> Command {
         let mut command =
             hopeval(self.dir.path(), &["train", model, "--rows", "rows", "--out", "m", "--python", "./fake"]);
-        // What a killed process leaves there goes with the folder.
+        // Leftovers of a killed process are deleted with the folder.
         command.args(more).env("TMPDIR", self.path("temporary"));
         command
     }
@@ -59,7 +61,7 @@ impl Bench {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The lines of what the interpreter was told.
+    /// The lines of the interpreter's arguments.
     fn arguments(&self) -> Vec<String> {
         self.read("arguments").lines().map(str::to_owned).collect()
     }
@@ -81,7 +83,7 @@ fn refused(command: &mut Command, says: &[&str]) {
 }
 
 #[test]
-fn a_script_is_told_where_rows_and_model_are_and_its_own_options() {
+fn a_script_gets_rows_model_and_its_own_options() {
     let bench = Bench::new("", "echo trained");
     let mut command = bench.train("labeler", &["--threads", "3", "--", "--preset", "small", "--tokenizer", "tok"]);
     command.env("HF_HOME", "/models").env("CUDA_VISIBLE_DEVICES", "1");
@@ -116,7 +118,7 @@ fn carried_scripts_are_whole() {
     }
     assert!(MODELS.iter().all(|model| scripts.contains(&bench.path(&format!("carried/{model}.py")))));
     assert!(bench.path("carried/requirements.txt").is_file());
-    // Modules of the folder that its scripts import must be in it; whatever else is imported is a package's.
+    // Modules imported by the folder's scripts must be in it; all other imports belong to packages.
     let check = r#"
 import ast, pathlib, sys
 source, carried = map(pathlib.Path, sys.argv[1:])
@@ -151,11 +153,12 @@ fn the_end_of_a_script_is_an_exit_code_of_ours() {
 }
 
 #[test]
-fn an_interpreter_without_packages_is_told_before_anything_is_trained() {
+fn missing_packages_are_reported_before_training() {
     // As the question for packages is answered: a name, a tab, why.
     let bench = Bench::new("printf 'torch\\tNo module named torch\\nscipy\\tit is broken\\nnoise of an import\\n'", "");
     let says = [
-        "error: the Python interpreter `./fake` cannot import what training needs: torch (No module named torch), scipy (it is broken)\n",
+        "error: the Python interpreter `./fake` cannot import what training needs: torch (No module named torch), \
+         scipy (it is broken)\n",
         "hint: `./fake -m pip install torch==",
         "pip install -r requirements.txt",
         "--python PROGRAM",
@@ -237,7 +240,7 @@ fn a_training_ends_with_the_process_that_started_it() {
         assert_eq!(code.status.code(), resumable.then_some(75), "{signal}: {}", said(&code));
         assert_eq!(said(&code).contains("the same command begins it anew"), resumable, "{signal}: {}", said(&code));
         if cfg!(target_os = "linux") {
-            // Gone, or dead and not yet taken note of by whoever has it now.
+            // Gone, or dead and not yet reaped by its new parent.
             wait_for("end of the script", || {
                 let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
                 (stat.is_empty() || stat.contains(") Z ")).then_some(())

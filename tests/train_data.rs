@@ -54,7 +54,8 @@ fn a_world_makes_five_files_and_a_report() {
     assert!(refused(&both).contains("cannot be used with"));
 }
 
-/// The embedded scorer writes text, but not what the method asks for: every question ends as a parse failure, and is counted.
+/// The embedded scorer writes text in another format than the method asks for: every question is a parse failure and is
+/// counted.
 #[test]
 fn a_run_whose_model_does_not_parse_says_so() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Admits questions while there are credits.
 //!
-//! Every worker feeds its own share of the dataset, in dataset order. A question takes a credit when it is admitted
-//! and `drive` returns it when all its configurations are done, so the number of questions in flight is bounded,
-//! one slow question holds up nothing else, and memory is flat in the size of the dataset.
+//! Every worker feeds its own share of the dataset, in dataset order. A question takes a credit when it is admitted,
+//! and `drive` returns the credit when all configurations of the question are done. So the number of questions in
+//! flight is bounded, one slow question holds up nothing else, and memory does not grow with the size of the dataset.
 
 use crate::counters::Counters;
 use std::cell::{Cell, RefCell};
@@ -18,26 +18,26 @@ pub trait Feed: 'static {
     /// A question.
     type Question: 'static;
 
-    /// The next question with its chunk; chunks never fall.
+    /// The next question with its cohort. Cohorts never decrease.
     fn poll(&mut self) -> Poll<Self::Question>;
 
-    /// Whom to wake after [`Poll::Pending`]. Called once, before the first poll.
+    /// Takes the activator to wake after [`Poll::Pending`]. Called once, before the first poll.
     fn wake_with(&mut self, activator: SyncActivator);
 }
 
-/// What a [`Feed`] has.
+/// The answer of a [`Feed`] to a poll.
 #[derive(Debug)]
 pub enum Poll<Q> {
     /// A question.
     Ready {
-        /// Its chunk.
+        /// The question's cohort.
         chunk: u64,
         /// The question.
         question: Q,
     },
-    /// None now; the activator will be woken.
+    /// No question yet. The feed will wake the activator.
     Pending,
-    /// No more.
+    /// The end of the feed.
     Finished,
 }
 
@@ -49,7 +49,7 @@ pub struct Credits {
 }
 
 impl Credits {
-    /// `limit` questions may be in flight on this worker; at least one.
+    /// Credits for `limit` questions in flight on this worker; at least one.
     pub fn new(limit: usize) -> Self {
         Self { free: Rc::new(Cell::new(limit.max(1))), admit: Rc::default() }
     }
@@ -76,7 +76,7 @@ impl Credits {
     }
 }
 
-/// The stream of admitted questions, each at the time of its chunk.
+/// The stream of admitted questions, each at the timestamp of its cohort.
 ///
 /// ```
 /// use hopeval_operators::Counters;
@@ -85,7 +85,7 @@ impl Credits {
 /// use timely::dataflow::operators::Inspect;
 /// use timely::scheduling::SyncActivator;
 ///
-/// /// Numbers as questions, ten of them in a chunk.
+/// /// Numbers as questions, ten of them in a cohort.
 /// struct Numbers(Range<u64>);
 ///
 /// impl Feed for Numbers {

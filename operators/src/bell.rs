@@ -1,6 +1,6 @@
 //! Wakes an operator from any thread.
 //!
-//! Waking a worker costs more than an answer does, so a bell that has rung stays silent until the operator looks.
+//! Waking a worker costs more than posting an answer. After a ring, the bell stays silent until the operator looks.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,25 +9,26 @@ use timely::scheduling::SyncActivator;
 /// The bell of one operator.
 #[derive(Default)]
 pub(crate) struct Bell {
-    /// The operator will look, and nothing that is posted before it does needs to wake it.
+    /// True if the operator will look. Until then, posts need not wake it.
     rung: AtomicBool,
-    /// Wakes the operator, once that is there.
+    /// Wakes the operator. Empty until the operator exists.
     activator: OnceLock<SyncActivator>,
 }
 
 impl Bell {
-    /// The bell of an operator that is there.
+    /// The bell of an existing operator.
     pub(crate) fn of(activator: SyncActivator) -> Self {
         Self { rung: AtomicBool::new(false), activator: activator.into() }
     }
 
-    /// Gives a bell that has none its operator, which is woken for what may have been posted before.
+    /// Attaches the operator. It is woken once, in case something was posted before it existed.
     pub(crate) fn hang(&self, activator: SyncActivator) {
         self.wake(self.activator.get_or_init(|| activator));
     }
 
-    /// Wakes the worker, unless somebody has. What was posted before is seen: both sides swap, so this one is ordered
-    /// either before the operator's look, which then finds it, or after it, and then it rings.
+    /// Wakes the worker, unless it has been woken already. The operator sees everything posted before this call: both
+    /// sides swap, so this swap comes either before the operator's look, and the look finds the post, or after it, and
+    /// then this call wakes the worker.
     pub(crate) fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel)
             && let Some(activator) = self.activator.get()
@@ -36,18 +37,18 @@ impl Bell {
         }
     }
 
-    /// Says that [`look`](Self::look) will be called in this activation: until then nobody needs to ring.
+    /// Announces a call of [`look`](Self::look) in this activation. Until then, posts need not wake the operator.
     pub(crate) fn hush(&self) {
         self.rung.swap(true, Ordering::AcqRel);
     }
 
-    /// Says that the operator looks now: what is posted from here on rings again.
+    /// Marks the operator's look. From here on, posts wake it again.
     pub(crate) fn look(&self) {
         self.rung.swap(false, Ordering::AcqRel);
     }
 
     fn wake(&self, activator: &SyncActivator) {
-        // An error says that the worker is gone, and then nobody waits.
+        // On an error the worker is gone, and then nobody waits.
         let _ = activator.activate();
     }
 }

@@ -1,4 +1,4 @@
-//! Gathers items where they belong, and ends when they are kept there.
+//! Brings items to their workers, and ends when they are kept there.
 //!
 //! ```text
 //!   items --exchange, by route--> Collector: take, take, .. finish --ticket--> any thread
@@ -6,9 +6,9 @@
 //!                                                            end <--- answer ------+
 //! ```
 //!
-//! Nothing comes out. Every worker holds the first time until its collector has ended, so downstream the end of the input
-//! says that everything is kept. A collector that fails says so by other means, and its worker's time is held for good:
-//! an end would be a lie.
+//! The output has no items. Every worker holds the first timestamp until its collector has ended, so downstream the end
+//! of the input means "everything is kept". A failed collector reports its error by other means, and its worker holds
+//! the timestamp for good: an end would be a lie.
 
 use crate::produce::Failed;
 use crate::ticket::{Mailbox, Ticket};
@@ -18,21 +18,21 @@ use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::operator::Operator;
 
-/// Takes the items that reach one worker. After an error nothing more is asked of it.
+/// Takes the items of one worker. After an error it is not called again.
 pub trait Collector: 'static {
     /// An item on its way.
     type Item: ExchangeData;
-    /// How the last step ends, from any thread.
+    /// The result of the last step.
     type Done: Send + 'static;
 
     /// Takes an item. Does not block.
     ///
     /// # Errors
-    /// It failed, and whoever must know has been told.
+    /// The collector failed, and the error has been reported by other means.
     fn take(&mut self, item: Self::Item) -> Result<(), Failed>;
 
-    /// Begins the last step, after all items of all workers. The ticket is answered when it ends, at once or later, from
-    /// any thread. Does not block.
+    /// Begins the last step, after all items of all workers. The ticket is answered at the end of the step, at once or
+    /// later, from any thread. Does not block.
     ///
     /// # Errors
     /// As [`take`](Self::take).
@@ -45,7 +45,7 @@ pub trait Collector: 'static {
     fn end(&mut self, done: Option<Self::Done>) -> Result<(), Failed>;
 }
 
-/// Brings each of `items` to the collector of the worker that `route` names, modulo the workers.
+/// Brings each of `items` to the collector of the worker numbered `route(item)`, modulo the workers.
 ///
 /// ```
 /// use hopeval_operators::collect::{Collector, collect};
@@ -115,7 +115,7 @@ pub fn collect<'scope, C: Collector>(
     })
 }
 
-/// Takes a step of a collector that has not failed, and drops it if it fails now.
+/// Takes a step of a collector, and drops the collector if the step fails. Does nothing after a failure.
 fn go_on<C>(collector: &mut Option<C>, step: impl FnOnce(&mut C) -> Result<(), Failed>) {
     if collector.as_mut().is_some_and(|held| step(held).is_err()) {
         *collector = None;

@@ -1,7 +1,7 @@
-//! Tells one worker when chunks are complete and durable.
+//! Tells one worker about complete and durable cohorts.
 //!
-//! Receipts of durable writes and updates of the live table come from all workers to worker 0. When the frontier of
-//! both has passed some chunks, the [`Committer`] gets them, with all receipts so far and the table as of then.
+//! Receipts of durable writes and updates of the live table come from all workers to worker 0. When the frontiers of
+//! both have passed some cohorts, the [`Committer`] gets them, with all receipts so far and the table at that cohort.
 
 use crate::tally::{Table, Update};
 use differential_dataflow::ExchangeData;
@@ -9,15 +9,15 @@ use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
-/// What commits chunks, on worker 0.
+/// Commits cohorts, on worker 0.
 pub trait Committer: 'static {
-    /// What a durable write is known by.
+    /// News of a durable write.
     type Receipt;
-    /// What tallies are kept for.
+    /// The key of a tally.
     type Key;
 
-    /// All chunks below `complete` are complete and durable ([`u64::MAX`]: all there are). `receipts` are those that
-    /// came since the last call. Does not block.
+    /// Reports that all cohorts below `complete` are complete and durable ([`u64::MAX`]: all cohorts). `receipts` have
+    /// come since the last call. Does not block.
     fn complete(&mut self, complete: u64, receipts: Vec<Self::Receipt>, table: &Table<Self::Key>);
 }
 
@@ -29,7 +29,7 @@ pub trait Committer: 'static {
 /// use std::sync::mpsc::{Sender, channel};
 /// use timely::dataflow::operators::{Input, ToStream};
 ///
-/// /// Tells which parts a commit names.
+/// /// Sends the parts of each commit.
 /// struct Clerk(Sender<(u64, Vec<String>)>);
 ///
 /// impl Committer for Clerk {
@@ -51,7 +51,7 @@ pub trait Committer: 'static {
 ///     durable.send("part 0".to_owned());
 ///     durable.advance_to(2);
 ///     (0..3).for_each(|_| drop(worker.step()));
-///     assert_eq!(log.recv(), Ok((2, vec!["part 0".to_owned()])), "chunks 0 and 1 are complete");
+///     assert_eq!(log.recv(), Ok((2, vec!["part 0".to_owned()])), "cohorts 0 and 1 are complete");
 ///     durable.send("part 1".to_owned());
 ///     durable.close();
 ///     (0..3).for_each(|_| drop(worker.step()));

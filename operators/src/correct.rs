@@ -1,7 +1,7 @@
-//! Lets corrections into a stream of changes while a run is going on.
+//! Lets corrections into a stream of changes during a run.
 //!
-//! A correction (gold was edited, so old scores go and new ones come) is known outside the dataflow, by whoever reads
-//! the log. It enters at the time up to which everything is complete and durable, and never holds that time back.
+//! A correction (gold was edited, so new scores replace old ones) is known outside the dataflow, to the reader of the
+//! log. It enters at the frontier of complete and durable cohorts, and never holds that frontier back.
 
 use crate::tally::Change;
 use std::sync::mpsc::Receiver;
@@ -11,10 +11,10 @@ use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::operator::Operator;
 use timely::scheduling::SyncActivator;
 
-/// The changes that come through `corrections`, at the frontier of `after`, until that is done.
+/// The changes received from `corrections`, at the frontier of `after`, until `after` ends.
 ///
-/// `wake_with` is given what to wake after each send. Corrections that come after the end are not let in: the final
-/// figures are computed from outcomes and gold, not from here.
+/// `wake_with` gets the activator to wake after each send. Corrections after the end are ignored: the final figures are
+/// computed from outcomes and gold, not from this stream.
 ///
 /// ```
 /// use hopeval_operators::correct::correct;

@@ -1,4 +1,4 @@
-//! What the operators of one process count, readable from any thread.
+//! Counters of the operators of one process, readable from any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering::Release};
 
@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering::Release};
 pub struct Counters {
     /// Questions admitted.
     pub admitted: AtomicU64,
-    /// Questions whose configurations are all done.
+    /// Questions with all configurations done.
     pub finished: AtomicU64,
     /// Outcomes.
     pub outcomes: AtomicU64,
-    /// Requests that machines made.
+    /// Requests of machines.
     pub asked: AtomicU64,
-    /// Requests sent to a service: asked, less those that met an equal one on the way.
+    /// Requests sent to a service: asked, without those merged with an equal request in flight or known.
     pub sent: AtomicU64,
-    /// Replies that services gave.
+    /// Replies of services.
     pub served: AtomicU64,
-    /// Steps that any worker of the process took: still means stalled.
+    /// Steps of all workers of the process. If this stands still, the process is stalled.
     pub beats: AtomicU64,
 }
 
 impl Counters {
-    /// Adds to a counter. Who acquires the sum sees what was done before: a run that drains counts on it.
+    /// Adds to a counter. A thread that acquires the sum sees all earlier effects: a draining run relies on it.
     pub(crate) fn add(counter: &AtomicU64, n: usize) {
         counter.fetch_add(n as u64, Release);
     }

@@ -1,9 +1,9 @@
-//! Hosts machines: steps them with the responses of their last round and sends what they ask.
+//! Hosts machines: steps them with the responses of their last round and sends their requests.
 //!
 //! All configurations of a question are opened together on one worker. A key is sent once per worker while it is in
-//! flight, and once per question for as long as any of its configurations is open: the response fans out locally. An
-//! opener that times each machine by itself says so ([`Opener::one_at_a_time`]). A machine is stepped only with *all*
-//! responses of its round, in the order of its requests, so no order of arrival can show.
+//! flight, and once per question while any of its configurations is open: the response fans out locally. An opener can
+//! ask for one machine at a time, to time each by itself ([`Opener::one_at_a_time`]). A machine is stepped only with
+//! *all* responses of its round, in the order of its requests. So the order of arrival has no effect.
 //!
 //! ```text
 //!   question --> open --> step --Ask--> known to the question? --> in flight here? --> send
@@ -28,35 +28,35 @@ use timely::dataflow::operators::generic::{OutputBuilder, OutputBuilderSession};
 use timely::dataflow::operators::{Capability, InputCapability};
 use timely::order::Product;
 
-/// Time inside the loop.
+/// The timestamp inside the loop.
 pub type Inner = Product<u64, u32>;
 
 /// One machine: one question under one configuration.
 pub trait Hosted {
-    /// What it asks.
+    /// A request of the machine.
     type Request;
-    /// What comes back.
+    /// A response to it.
     type Response;
-    /// How it ends.
+    /// The end of the machine.
     type Outcome;
 
-    /// Takes the responses of the last round, in the order of its requests (none at the start).
+    /// Takes the responses of the last round, in the order of its requests (empty at the start).
     fn step(&mut self, responses: Vec<Rc<Self::Response>>) -> Turn<Self::Request, Self::Outcome>;
 }
 
-/// What a step leads to.
+/// The result of a step.
 pub enum Turn<R, O> {
-    /// More is needed: at least one request.
+    /// The machine asks at least one request.
     Ask(Vec<Asked<R>>),
-    /// The end.
+    /// The machine has ended.
     Done(O),
 }
 
 /// A request with its identity and route.
 pub struct Asked<R> {
-    /// Its identity.
+    /// The request's identity.
     pub key: Key,
-    /// Its route.
+    /// The request's route.
     pub bucket: u16,
     /// The request.
     pub request: R,
@@ -64,16 +64,16 @@ pub struct Asked<R> {
 
 /// Opens the machines of a question, one per configuration.
 pub trait Opener: 'static {
-    /// The question as it was admitted.
+    /// An admitted question.
     type Question: 'static;
-    /// The machine.
+    /// A machine of a question.
     type Machine: Hosted + 'static;
 
     /// The machines, in the order of the configurations.
     fn open(&mut self, question: Self::Question) -> Vec<Self::Machine>;
 
-    /// Whether the machines of a question run one after another, in that order, each as if it were alone: what one was
-    /// told is not known to the next.
+    /// True if the machines of a question run one after another, in that order, each as if it were alone: responses to
+    /// one machine are not reused for the next.
     fn one_at_a_time(&self) -> bool {
         false
     }
@@ -83,7 +83,7 @@ type Request<P> = <<P as Opener>::Machine as Hosted>::Request;
 type Response<P> = <<P as Opener>::Machine as Hosted>::Response;
 type Outcome<P> = <<P as Opener>::Machine as Hosted>::Outcome;
 
-/// A machine that waits for the rest of its round.
+/// A machine with its unfinished round.
 struct Running<M: Hosted> {
     machine: M,
     round: Vec<Option<Rc<M::Response>>>,
@@ -98,10 +98,10 @@ struct Open<M: Hosted> {
     known: FxHashMap<Key, Rc<M::Response>>,
 }
 
-/// One place that waits for a key: (question's slot, machine, position in its round).
+/// A place in a round waiting for a key: (question's slot, machine, position in its round).
 type Waiter = (usize, usize, usize);
 
-/// Holds a chunk open on both outputs while any of its questions is.
+/// Holds a cohort open on both outputs while any of its questions is open.
 struct Chunk {
     requests: Capability<Inner>,
     outcomes: Capability<Inner>,
@@ -111,17 +111,17 @@ struct Chunk {
 /// One activation's items at one output.
 type Session<'a, D> = OutputBuilderSession<'a, Inner, CapacityContainerBuilder<Vec<D>>>;
 
-/// The machines of one worker, and who waits for which key.
+/// The machines of one worker, and the keys they wait for.
 struct Driver<P: Opener> {
     opener: P,
     questions: Slab<Open<P::Machine>>,
     waiting: FxHashMap<Key, Vec<Waiter>>,
     chunks: BTreeMap<u64, Chunk>,
-    /// First come, first stepped, so that earlier questions reach the services first and their chunks end first.
+    /// First in, first out: earlier questions reach the services first, and their cohorts end first.
     ready: VecDeque<(usize, usize)>,
     sent: BTreeMap<u64, Vec<Envelope<Request<P>>>>,
     done: BTreeMap<u64, Vec<Outcome<P>>>,
-    /// Questions that were finished in this activation.
+    /// Questions finished in this activation.
     finished: usize,
     worker: u32,
     counters: Arc<Counters>,
@@ -143,7 +143,7 @@ impl<P: Opener> Driver<P> {
         }
     }
 
-    /// Opens the machines of questions of one chunk, and holds its time at both outputs.
+    /// Opens the machines of questions of one cohort, and holds its timestamp at both outputs.
     fn take_questions(&mut self, capability: &InputCapability<Inner>, batch: &mut Vec<P::Question>) {
         let time = capability.stamp().iter().next().cloned().unwrap_or_default();
         let held = self.chunks.entry(time.outer).or_insert_with(|| Chunk {
@@ -196,7 +196,7 @@ impl<P: Opener> Driver<P> {
         }
     }
 
-    /// Steps every machine whose round is complete.
+    /// Steps every machine with a complete round.
     fn work(&mut self) {
         while let Some((slot, index)) = self.ready.pop_front() {
             let Some(question) = self.questions.get_mut(slot) else { continue };
@@ -251,7 +251,7 @@ impl<P: Opener> Driver<P> {
         }
     }
 
-    /// Sends what this activation asked and finished, each at the time of its chunk.
+    /// Sends the requests and outcomes of this activation, each at the timestamp of its cohort.
     fn send(&mut self, mut requests: Session<'_, Envelope<Request<P>>>, mut outcomes: Session<'_, Outcome<P>>)
     where
         Request<P>: 'static,
@@ -265,7 +265,7 @@ impl<P: Opener> Driver<P> {
         }
     }
 
-    /// Lets go of the chunks whose questions are all finished, and gives back the credits of this activation.
+    /// Releases the cohorts without open questions, and gives back the credits of this activation.
     fn let_go(&mut self, credits: &Credits) {
         let finished = std::mem::take(&mut self.finished);
         if finished > 0 {
@@ -275,9 +275,9 @@ impl<P: Opener> Driver<P> {
     }
 }
 
-/// Requests and outcomes of the machines that `opener` opens for `questions`.
+/// Requests and outcomes of the machines opened by `opener` for `questions`.
 ///
-/// Replies are exchanged to the worker that asked; requests and outcomes leave at the time of their question's chunk.
+/// Replies are exchanged to the asking worker. Requests and outcomes leave at the timestamp of their question's cohort.
 ///
 /// ```
 /// use hopeval_operators::admit::Credits;
@@ -287,7 +287,7 @@ impl<P: Opener> Driver<P> {
 /// use timely::dataflow::operators::vec::Map;
 /// use timely::dataflow::operators::{ConnectLoop, Enter, Inspect, Leave, LoopVariable, ToStream};
 ///
-/// /// Asks for the successor of what it was told, until that is 10.
+/// /// Asks for the successor of the last response, until it is 10.
 /// struct Climber(u64);
 ///
 /// impl Hosted for Climber {
@@ -324,7 +324,8 @@ impl<P: Opener> Driver<P> {
 ///         let outcomes = scope.iterative::<u32, _, _>(|inner| {
 ///             let (handle, replies) = inner.loop_variable::<Vec<_>>(1);
 ///             let (requests, outcomes) = drive(questions.enter(inner), replies, Climbers, &credits, &counted);
-///             let answered = requests.map(|asked| Reply { key: asked.key, to: asked.from, response: asked.request + 1 });
+///             let answered =
+///                 requests.map(|asked| Reply { key: asked.key, to: asked.from, response: asked.request + 1 });
 ///             answered.connect_loop(handle);
 ///             outcomes.leave(scope)
 ///         });

@@ -1,14 +1,14 @@
-//! Asks persisting operators for whatever they hold, when a run ends early.
+//! Makes the persisting operators write everything they hold, when a run ends early.
 //!
-//! A run that drains completes no more chunks, so nothing would make [`persist`](crate::persist) write what it has
-//! gathered. Whoever ends the run asks once, when nothing more is computed; every operator is woken, has its writer
-//! write, and says so when all of its writes are durable.
+//! A draining run completes no more cohorts, so nothing else makes [`persist`](crate::persist) write its items. The
+//! thread ending the run asks once, after the last computation. Every operator is woken, makes its writer write, and
+//! reports when all of its writes are durable.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use timely::scheduling::SyncActivator;
 
-/// The way to the persisting operators of one process; clones share it.
+/// A handle on the persisting operators of one process. Clones share it.
 #[derive(Clone, Default)]
 pub struct Flush(Arc<State>);
 
@@ -20,24 +20,24 @@ struct State {
 
 struct Operator {
     activator: SyncActivator,
-    /// Since it was asked: everything that came in is durable.
+    /// True if, since the flush was asked, all received items are durable.
     settled: bool,
 }
 
 impl Flush {
-    /// Asks every operator, also those that are built later, to have everything written.
+    /// Asks every operator, including later ones, to write everything.
     pub fn ask(&self) {
-        // Under the lock, so that an operator is either woken here or finds that it was asked when it is built.
+        // Under the lock: an operator is either woken here, or finds `asked` set when it is built.
         let operators = self.operators();
         self.0.asked.store(true, SeqCst);
         for operator in operators.iter() {
-            // An error says that the worker is gone, and then nobody waits.
+            // On an error the worker is gone, and then nobody waits.
             let _ = operator.activator.activate();
         }
     }
 
-    /// Whether everything that came in before it was asked is durable, at every operator. What comes in later makes it
-    /// false again, until that is durable too.
+    /// True if, at every operator, everything received before the request is durable. Later items make it false again,
+    /// until they are durable too.
     pub fn is_done(&self) -> bool {
         self.is_asked() && self.operators().iter().all(|operator| operator.settled)
     }
@@ -53,7 +53,7 @@ impl Flush {
         operators.len() - 1
     }
 
-    /// Says whether everything that came to an operator is durable.
+    /// Records whether all items of an operator are durable.
     pub(crate) fn settle(&self, operator: usize, settled: bool) {
         self.operators()[operator].settled = settled;
     }

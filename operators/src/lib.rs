@@ -1,13 +1,13 @@
 //! Dataflow operators: admit, drive, serve, scatter, tally, correct, persist, commit; produce, collect. A flush makes
 //! persist write early.
 //!
-//! This crate knows timely and differential dataflow; it knows no method, no model, no dataset and no storage. What
-//! the operators host comes in through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] that answers, a
-//! [`scatter::Shard`] that knows its part of an answer, a [`produce::Production`], a [`collect::Collector`], a
-//! [`persist::Writer`] that makes things durable, a [`commit::Committer`].
+//! This crate knows timely and differential dataflow. It is independent of methods, models, datasets and storage. The
+//! operators host their work through small traits: [`drive::Hosted`] machines, a [`serve::Backend`] for answers, a
+//! [`scatter::Shard`] for one worker's part of an answer, a [`produce::Production`], a [`collect::Collector`], a
+//! [`persist::Writer`] for durable writes, a [`commit::Committer`].
 //!
 //! ```text
-//!            credits                        loop: Product<chunk, round>
+//!            credits                        loop: Product<cohort, round>
 //!   admit <------------+   +-----------------------------------------------------------+
 //!     | questions      |   |                                                           |
 //!     +------------> drive +--requests--> exchange by bucket --> serve --replies--+    |
@@ -21,21 +21,21 @@
 //!                      +-------- live ------------> commit (worker 0)
 //! ```
 //!
-//! What a service answers from parts that lie on all workers goes to them by [`scatter`] and back, beside this graph: a
-//! query's end answers the ticket that `serve` waits for. What must be there before a run can begin, such as an index of
-//! vectors, is [`produce`]d and [`collect`]ed by a dataflow of its own. Gold that is edited during a run lets
-//! [`correct`]ions into what is tallied.
+//! Some services need the data of all workers for an answer. Their queries go to all workers and back by [`scatter`],
+//! beside this graph: the end of a query answers the ticket of `serve`. A run's prerequisites, such as an index of
+//! vectors, are [`produce`]d and [`collect`]ed by a dataflow of their own. When gold is edited during a run,
+//! [`correct`]ions enter the tally.
 //!
 //! # Time
-//! A timestamp outside the loop is a *chunk*: a slice of the dataset, fixed in the run's record. Inside the loop it is
-//! `Product<chunk, round>` as timely requires; machines count their rounds themselves, so `drive` emits everything at
-//! the chunk's own capability and the number of open timestamps is the number of open chunks, not chunks times rounds.
+//! A timestamp outside the loop is a *cohort*: a slice of the dataset, fixed in the run's record. Inside the loop it is
+//! `Product<cohort, round>` as timely requires. Machines count their rounds themselves, so `drive` emits everything at
+//! the cohort's own capability. The number of open timestamps is the number of open cohorts, not cohorts times rounds.
 //!
 //! # Durability
-//! A capability says "results at this time may still come". `persist` holds one for everything that it has not made
-//! durable, so when the frontier at `commit` has passed a chunk, its outcomes and *all* journal entries that any of
-//! them can have seen are durable, wherever they were computed. A run that ends early completes no chunk any more: a
-//! [`flush`] has `persist` write what it holds, so that the next run finds everything that was computed.
+//! A capability says "results at this time may still come". `persist` holds one until all its items are durable. When
+//! the frontier at `commit` has passed a cohort, its outcomes are durable, and so are *all* journal entries they can
+//! depend on, on every worker. A run ending early completes no more cohorts: a [`flush`] makes `persist` write all it
+//! holds, so the next run finds every computed result.
 
 pub mod admit;
 mod bell;

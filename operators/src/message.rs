@@ -1,8 +1,8 @@
-//! What travels: requests with their key and route, replies with their asker.
+//! Messages between workers: request envelopes and replies.
 
 use serde::{Deserialize, Serialize};
 
-/// Buckets that routes are spread over; bucket `b` belongs to worker `b mod W`.
+/// Number of buckets for routes. Bucket `b` belongs to worker `b mod W`.
 pub const BUCKETS: u16 = 4096;
 
 /// The identity of a request: a BLAKE3 hash of kind, fingerprint of the service, canonical payload and draw.
@@ -10,14 +10,14 @@ pub const BUCKETS: u16 = 4096;
 #[serde(transparent)]
 pub struct Key(pub [u8; 32]);
 
-/// A request on its way to the worker that owns its bucket.
+/// A request on its way to the owner of its bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Envelope<R> {
-    /// What is asked.
+    /// The request's identity.
     pub key: Key,
-    /// Its route, below [`BUCKETS`].
+    /// The request's route, below [`BUCKETS`].
     pub bucket: u16,
-    /// The worker that asks.
+    /// The asking worker.
     pub from: u32,
     /// The request.
     pub request: R,
@@ -26,21 +26,21 @@ pub struct Envelope<R> {
 /// A reply on its way back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply<S> {
-    /// What was asked.
+    /// The request's identity.
     pub key: Key,
-    /// The worker that asked.
+    /// The asking worker.
     pub to: u32,
     /// The response.
     pub response: S,
 }
 
-/// The worker that owns a bucket.
+/// The owner of a bucket.
 pub fn worker_of(bucket: u16, workers: usize) -> usize {
     usize::from(bucket) % workers
 }
 
 impl Key {
-    /// The bucket of a request that nothing but its key routes.
+    /// The bucket of a request routed by its key alone.
     pub fn bucket(&self) -> u16 {
         u16::from_le_bytes([self.0[0], self.0[1]]) % BUCKETS
     }

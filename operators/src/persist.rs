@@ -1,11 +1,10 @@
-//! Makes a stream durable, and holds its time back until it is.
+//! Makes a stream durable, and holds its frontier back until then.
 //!
-//! The operator keeps one capability. When its input is complete up to some chunk, it has the [`Writer`] write what
-//! that completeness requires, and it lets go of the earlier chunks only when every write that was begun before is
-//! durable. Downstream, a passed frontier therefore means "durable", for everything that came in before the chunk was
-//! complete, at whatever time it came in.
+//! The operator keeps one capability. When its input is complete up to some cohort, the [`Writer`] writes the items due
+//! for it. The operator releases the earlier cohorts only when every write begun so far is durable. Downstream, a
+//! passed frontier therefore means "durable", for all items received before the cohort was complete, at any timestamp.
 //!
-//! A run that ends early completes nothing more; then a [`Flush`] asks for the writes, and no time is let go.
+//! A run ending early completes no more cohorts. Then a [`Flush`] asks for the writes, and no timestamp is released.
 
 use crate::flush::Flush;
 use crate::ticket::{Mailbox, Ticket};
@@ -19,44 +18,44 @@ use timely::scheduling::SyncActivator;
 
 /// Writes items of one worker, in the background.
 pub trait Writer: 'static {
-    /// What is written.
+    /// An item to write.
     type Item: 'static;
-    /// What a durable write is known by.
+    /// News of a durable write.
     type Receipt: 'static;
 
-    /// Takes items of a chunk.
+    /// Takes items of a cohort.
     fn accept(&mut self, chunk: u64, items: &mut Vec<Self::Item>);
 
-    /// Begins the writes that are due, each with a ticket from `begin` that is answered when it is durable.
+    /// Begins the due writes. Each takes a ticket from `begin` and answers it when the write is durable.
     ///
-    /// A ticket that is dropped says that the write failed for good: the time is never let go, a flush is never done,
-    /// and the writer must have told whoever ends the run.
+    /// A dropped ticket means that the write failed for good: the timestamp is never released, a flush never completes,
+    /// and the writer must have reported the error by other means, to end the run.
     fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
 }
 
-/// What a [`Writer`] is asked for.
+/// The writes requested from a [`Writer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The input is complete for all chunks below ([`u64::MAX`]: all there are).
+    /// The input is complete for all cohorts below this one ([`u64::MAX`]: for all cohorts).
     pub complete: u64,
-    /// That is news: the writes that this completeness requires are due.
+    /// True if `complete` has risen: the writes of the newly complete cohorts are due.
     pub advanced: bool,
-    /// The run ends early: the writes that a later run can use are due, of whatever chunk.
+    /// True if the run ends early: all writes of use to a later run are due, of any cohort.
     pub flush: bool,
 }
 
-/// One worker's writes: which are durable, and which time waits for them.
+/// One worker's writes: the durable ones, and the cohorts waiting for the others.
 struct Persister<W: Writer> {
     writer: W,
     mailbox: Mailbox<W::Receipt>,
     flush: Flush,
     /// This operator's number at `flush`.
     place: usize,
-    /// The input is complete for all chunks below.
+    /// The input is complete for all cohorts below this one.
     complete: u64,
-    /// The first write that is not known to be durable, or not all writes before it. Writes are numbered as they begin.
+    /// Number of the first write not known to be durable. Writes are numbered as they begin.
     oldest: usize,
-    /// Whether write `oldest + i` is durable.
+    /// For each i, whether write `oldest + i` is durable.
     durable: VecDeque<bool>,
     /// (complete up to, writes begun until then), oldest first.
     barriers: VecDeque<(u64, usize)>,
@@ -69,7 +68,7 @@ impl<W: Writer> Persister<W> {
         Self { writer, mailbox, flush, place, complete: 0, oldest: 0, durable, barriers }
     }
 
-    /// Begins the writes that are due, and notes what must be durable before chunks below `complete` are let go.
+    /// Begins the due writes, and notes the writes that must be durable before cohorts below `complete` are released.
     fn write(&mut self, complete: u64, flush: bool) {
         let Self { writer, mailbox, oldest, durable, .. } = self;
         let advanced = complete > self.complete;
@@ -84,7 +83,7 @@ impl<W: Writer> Persister<W> {
         }
     }
 
-    /// The receipts of the writes that have become durable.
+    /// The receipts of the newly durable writes.
     fn receipts(&mut self) -> Vec<W::Receipt> {
         let mut receipts = Vec::new();
         for (number, receipt) in self.mailbox.answers() {
@@ -100,7 +99,7 @@ impl<W: Writer> Persister<W> {
         receipts
     }
 
-    /// Lets go of the chunks that need no write any more.
+    /// Releases the cohorts whose writes are all durable.
     fn let_go(&mut self, capability: &mut Option<Capability<u64>>) {
         while let Some(&(until, begun)) = self.barriers.front()
             && self.oldest >= begun
@@ -108,7 +107,7 @@ impl<W: Writer> Persister<W> {
             self.barriers.pop_front();
             if until == u64::MAX {
                 *capability = None;
-                // It may never be scheduled again.
+                // The operator may never be scheduled again.
                 return self.flush.settle(self.place, true);
             }
             if let Some(held) = capability {
@@ -118,7 +117,7 @@ impl<W: Writer> Persister<W> {
     }
 }
 
-/// The receipts of what `writer` made durable of `items`.
+/// Hands `items` to `writer`, and returns the receipts of its durable writes.
 ///
 /// ```
 /// use hopeval_operators::flush::Flush;
@@ -127,7 +126,7 @@ impl<W: Writer> Persister<W> {
 /// use std::sync::mpsc::{Sender, channel};
 /// use timely::dataflow::operators::{Input, Probe};
 ///
-/// /// Hands what has gathered to a disk, whenever a chunk is complete.
+/// /// Hands the gathered items to a disk, whenever a cohort is complete.
 /// struct Pages(Vec<char>, Sender<(Vec<char>, Ticket<usize>)>);
 ///
 /// impl Writer for Pages {
@@ -156,7 +155,7 @@ impl<W: Writer> Persister<W> {
 ///     (0..3).for_each(|_| drop(worker.step()));
 ///     let (page, ticket) = disk.recv().unwrap();
 ///     assert_eq!(page, ['a', 'b']);
-///     assert!(durable.less_than(&1), "the chunk is complete, and not durable");
+///     assert!(durable.less_than(&1), "the cohort is complete, and not durable");
 ///     ticket.answer(page.len());
 ///     (0..3).for_each(|_| drop(worker.step()));
 ///     assert!(!durable.less_than(&1));
@@ -177,7 +176,7 @@ pub fn persist<'scope, W: Writer>(
             let mut persister = Persister::new(writer, flush, activator);
             let mut capability = Some(capability);
             move |(input, frontier), output| {
-                // Looked at before the input is: whoever asked has seen the effects of all that is to be written.
+                // Read before the input: at the time of the request, all items to write had already been sent.
                 let asked = persister.flush.is_asked();
                 input.for_each(|time, batch| {
                     persister.writer.accept(time.least().copied().unwrap_or_default(), batch);

@@ -1,4 +1,4 @@
-//! Makes a stream of what every worker computes in the background, a window of pieces at a time.
+//! Makes a stream of results that the workers compute in the background, a window of pieces at a time.
 //!
 //! ```text
 //!   notices, of all workers --complete--> start --> Production --begin--> any thread
@@ -7,10 +7,10 @@
 //!                                                       +------- end ---------+----> items
 //! ```
 //!
-//! Nothing begins before everyone's notices are there, so that all workers decide alike what is to be done and for whom.
-//! All items have the first time there is, which a worker holds until its last piece has ended: downstream, the end of
-//! the input says that everything is there. A production that fails says so by other means, and its worker's time is
-//! held for good: an end would be a lie.
+//! Nothing begins before the notices of all workers have arrived: all workers then decide alike about the pieces and
+//! their destinations. All items have the first timestamp. A worker holds it until its last piece has ended, so
+//! downstream the end of the input means "everything is there". A failed production reports its error by other means,
+//! and its worker holds the timestamp for good: an end would be a lie.
 
 use crate::ticket::{Mailbox, Ticket};
 use timely::container::CapacityContainerBuilder;
@@ -18,38 +18,39 @@ use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::operator::Operator;
 
-/// What one worker makes, piece by piece.
+/// The work of one worker, piece by piece.
 pub trait Production: 'static {
-    /// What a piece ends with.
+    /// The result of a piece.
     type Done: Send + 'static;
-    /// What it becomes.
+    /// An item of the stream.
     type Item: 'static;
 
-    /// Whether every piece has begun.
+    /// True if every piece has begun.
     fn is_over(&self) -> bool;
 
-    /// Begins the next piece, which ends when the ticket is answered, from any thread. Does not block.
+    /// Begins the next piece. It ends when the ticket is answered, from any thread. Does not block.
     fn begin(&mut self, ticket: Ticket<Self::Done>);
 
-    /// What an ended piece gives; `None` is that of a ticket that was dropped.
+    /// Turns a finished piece into items. `done` is `None` if its ticket was dropped.
     ///
     /// # Errors
-    /// It failed, and whoever must know has been told: nothing more is begun here, and the stream does not end.
+    /// The piece failed, and the error has been reported by other means. No further piece begins on this worker, and
+    /// the stream does not end.
     fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Self::Item>) -> Result<(), Failed>;
 }
 
-/// A production that cannot go on.
+/// A production cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed;
 
-/// Makes what `start` says, once all `notices` are there; at most `window` pieces are under way.
+/// Runs the production of `start` once all `notices` have arrived, with at most `window` pieces under way.
 ///
 /// ```
 /// use hopeval_operators::produce::{Failed, Production, produce};
 /// use hopeval_operators::ticket::Ticket;
 /// use timely::dataflow::operators::{Capture, ToStream, capture::Extract};
 ///
-/// /// Squares of what was noticed.
+/// /// Squares of the notices.
 /// struct Squares(Vec<u64>);
 ///
 /// impl Production for Squares {
@@ -100,7 +101,7 @@ pub fn produce<'scope, N: 'static, P: Production>(
                 }
                 let (Some(production), Some(held)) = (&mut production, &capability) else { return };
                 let mut items = Vec::new();
-                // What comes after this look wakes the worker, also what is answered at once below.
+                // Answers after this look wake the worker, including immediate answers to the tickets below.
                 for (_, done) in mailbox.answers() {
                     open -= 1;
                     failed |= production.end(done, &mut items).is_err();

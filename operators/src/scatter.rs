@@ -1,21 +1,21 @@
 //! Asks every worker for its part of an answer, and puts the parts together on the worker that asked.
 //!
-//! A service whose data are spread over the workers cannot answer alone. From whatever thread it works on, it hands its
-//! queries to the [`Inlet`] of its worker. Each goes to all workers; the [`Shard`] of each answers from its own part, in
-//! the background, with all queries that came together; what they found comes back, in the order of the workers.
+//! A service with its data spread over the workers cannot answer alone. From any thread, it hands its queries to the
+//! [`Inlet`] of its worker. Each query goes to all workers. The [`Shard`] of each worker answers from its own part, in
+//! the background, a batch of queries at a time. The findings come back in the order of the workers.
 //!
 //! ```text
-//!   Inlet --query--> ask --exchange, to each worker--> shard --exchange, to the asker--> gather --> end(what all found)
+//!   Inlet --query--> ask --exchange, to each worker--> shard --exchange, to the asker--> gather --> end(findings)
 //!   any thread        |                         Shard::submit, tickets                      |
-//!                     +------------------ who waits for which query, on one worker ---------+
+//!                     +------------------ the waiting queries of one worker ----------------+
 //! ```
 //!
-//! It knows nothing of requests: whoever asks in order to answer a [`serve`](crate::serve) ticket moves the ticket into the
-//! query's end, and `serve` holds the request open meanwhile, as for any answer that takes its time.
+//! This module is independent of requests. A service that asks a query for a [`serve`](crate::serve) ticket moves the
+//! ticket into the query's end. Meanwhile `serve` holds the request open, as for any slow answer.
 //!
 //! # Time
-//! Nothing depends on when queries are complete, so all travel at the first time there is. It is held on every worker
-//! until the frontier of a stream that the caller names is empty: as long as anyone may ask, that stream must not end.
+//! Nothing depends on the completeness of queries, so all travel at the first timestamp. Every worker holds it until
+//! the frontier of a stream given by the caller is empty. That stream must not end while a query may still come.
 
 use crate::bell::Bell;
 use crate::ticket::{Mailbox, Slab, Ticket};
@@ -31,25 +31,25 @@ use timely::dataflow::channels::pact::{Exchange, Pipeline};
 use timely::dataflow::operators::Capability;
 use timely::dataflow::operators::generic::operator::Operator;
 
-/// What answers queries from the part of one worker.
+/// Answers queries from the part of one worker.
 pub trait Shard: 'static {
-    /// What is asked.
+    /// A query.
     type Query: ExchangeData + Clone;
-    /// What a part has to say.
+    /// The findings of one part.
     type Found: ExchangeData;
 
-    /// Takes queries, each with the ticket that must be answered, at once or later, from any thread. Does not block.
+    /// Takes queries, each with the ticket to answer, at once or later, from any thread. Does not block.
     fn submit(&mut self, batch: Vec<(Self::Query, Ticket<Self::Found>)>);
 
-    /// What is found for a query whose ticket was dropped without an answer.
+    /// The findings for a query with a dropped ticket.
     fn dropped(&self) -> Self::Found;
 }
 
-/// What a query leads to: called once on the worker that asked, with what each worker found, worker 0 first. Dropped
-/// instead if the dataflow has ended.
+/// The continuation of a query: called once on the asking worker, with the findings of each worker, worker 0 first.
+/// Dropped instead if the dataflow has ended.
 pub type End<F> = Box<dyn FnOnce(Vec<F>) + Send>;
 
-/// Where one worker's queries are handed in, from any thread; clones are the same.
+/// Takes the queries of one worker, from any thread. Clones share it.
 pub struct Inlet<Q, F> {
     sender: Sender<(Q, End<F>)>,
     bell: Arc<Bell>,
@@ -61,16 +61,16 @@ pub struct Queries<Q, F> {
     bell: Arc<Bell>,
 }
 
-/// An inlet, and what comes in by it. It can be used before the dataflow is built.
+/// An inlet and its queries. The inlet can be used before the dataflow is built.
 pub fn inlet<Q, F>() -> (Inlet<Q, F>, Queries<Q, F>) {
     let ((sender, receiver), bell) = (channel(), Arc::<Bell>::default());
     (Inlet { sender, bell: Arc::clone(&bell) }, Queries { receiver, bell })
 }
 
 impl<Q, F> Inlet<Q, F> {
-    /// Asks all workers, and does not wait. Queries that are asked together are answered in one batch by each of them.
+    /// Asks all workers, without waiting. Each worker answers the queries of one call in one batch.
     pub fn ask(&self, batch: impl IntoIterator<Item = (Q, End<F>)>) {
-        // A send fails only when the operator is gone; an end that is dropped says so to whoever waits for it.
+        // A send fails only if the operator is gone. The dropped end then informs its waiting party.
         batch.into_iter().for_each(|asked| drop(self.sender.send(asked)));
         self.bell.ring();
     }
@@ -87,12 +87,12 @@ impl<Q, F> Clone for Inlet<Q, F> {
 struct Sent<Q> {
     to: usize,
     from: usize,
-    /// Where it waits at its asker.
+    /// The query's slot on the asking worker.
     slot: usize,
     query: Q,
 }
 
-/// What one worker found, on its way back.
+/// The findings of one worker, on their way back.
 #[derive(Clone, Serialize, Deserialize)]
 struct Part<F> {
     to: usize,
@@ -101,17 +101,17 @@ struct Part<F> {
     found: F,
 }
 
-/// A query that waits for parts.
+/// A query waiting for parts.
 struct Waiting<F> {
     end: End<F>,
     found: Vec<Option<F>>,
     missing: usize,
 }
 
-/// The queries of one worker that wait.
+/// The waiting queries of one worker.
 type Waitings<F> = Rc<RefCell<Slab<Waiting<F>>>>;
 
-/// Answers `queries` by the shards of all workers for as long as `held` does not end; what `held` brings is not looked at.
+/// Answers `queries` by the shards of all workers until `held` ends. The items of `held` are ignored.
 ///
 /// ```
 /// use hopeval_operators::scatter::{End, Shard, inlet, scatter};
@@ -119,7 +119,7 @@ type Waitings<F> = Rc<RefCell<Slab<Waiting<F>>>>;
 /// use std::sync::mpsc::channel;
 /// use timely::dataflow::operators::Input;
 ///
-/// /// Every so many numbers below 100, of which it says those that a number divides.
+/// /// Every n-th number below 100. Finds the multiples of a divisor among them.
 /// struct Numbers(std::iter::StepBy<std::ops::Range<u32>>);
 ///
 /// impl Shard for Numbers {
@@ -180,7 +180,7 @@ fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
             queries.bell.look();
             let asked = queries.receiver.try_iter();
             let Some(first) = &capability else {
-                // Nobody can be asked any more: the ends are dropped.
+                // No worker can be asked any more: the ends are dropped.
                 return asked.for_each(drop);
             };
             let (mut waiting, mut sent) = (waiting.borrow_mut(), Vec::new());
@@ -199,7 +199,7 @@ fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
     })
 }
 
-/// What one worker's shard finds for the queries of all.
+/// The findings of one worker's shard for the queries of all workers.
 fn answer<'scope, S: Shard>(
     queries: Stream<'scope, u64, Vec<Sent<S::Query>>>,
     mut shard: S,
@@ -209,9 +209,9 @@ fn answer<'scope, S: Shard>(
     let route = Exchange::new(|sent: &Sent<S::Query>| sent.to as u64);
     queries.unary::<CapacityContainerBuilder<Vec<Part<S::Found>>>, _, _, _>(route, "shard", move |_, info| {
         let mailbox = Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec()));
-        // Whose query it is, and where it waits there.
+        // The asking worker of each query, and the query's slot there.
         let mut slots: Slab<(usize, usize)> = Slab::new();
-        // All queries have one time, so one capability holds it for those that are open.
+        // All queries have one timestamp, so one capability holds it for all open queries.
         let (mut open, mut held) = (0, None::<Capability<u64>>);
         move |input, output| {
             mailbox.will_read();
@@ -244,7 +244,7 @@ fn answer<'scope, S: Shard>(
     })
 }
 
-/// Ends each query whose parts are all there.
+/// Ends each query with all its parts.
 fn gather<F: ExchangeData>(parts: Stream<'_, u64, Vec<Part<F>>>, waiting: Waitings<F>) {
     parts.sink(Exchange::new(|part: &Part<F>| part.to as u64), "gather", move |(input, _)| {
         let mut ready = Vec::new();

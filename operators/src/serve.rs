@@ -1,9 +1,9 @@
-//! Hosts services: answers each key once, however often it is asked, and never blocks the worker.
+//! Hosts services: answers each key once for all its askers, and never blocks the worker.
 //!
-//! Requests are exchanged to the worker that owns their bucket. A key that is being answered collects further askers;
-//! the others are handed to the [`Backend`] in one batch per activation, each with a [`Ticket`]. The operator keeps a
-//! capability for each open key and is woken when tickets are answered. What the backend wants journalled leaves as a
-//! record in the same activation as the reply, so that a record always arrives before any effect of its reply can.
+//! Requests are exchanged to the owner of their bucket. An open key collects further askers; new keys go to the
+//! [`Backend`] in one batch per activation, each with a [`Ticket`]. The operator keeps a capability for each open key
+//! and is woken when tickets are answered. The record for the journal leaves in the same activation as the reply, so a
+//! record always arrives before any effect of its reply.
 
 use crate::counters::Counters;
 use crate::message::{Envelope, Key, Reply};
@@ -19,43 +19,43 @@ use timely::dataflow::operators::{Capability, InputCapability};
 use timely::progress::Timestamp;
 use timely::scheduling::SyncActivator;
 
-/// What answers requests on one worker.
+/// Answers requests on one worker.
 pub trait Backend: 'static {
-    /// What is asked.
+    /// A request.
     type Request: 'static;
-    /// What comes back.
+    /// The response to a request.
     type Response: Clone + 'static;
-    /// What is journalled.
+    /// An entry for the journal.
     type Record: 'static;
 
-    /// Takes requests, each with the ticket that must be answered, at once or later, from any thread. Does not block.
+    /// Takes requests, each with the ticket to answer, at once or later, from any thread. Does not block.
     fn submit(&mut self, batch: Vec<Submission<Self::Request, Self::Response, Self::Record>>);
 
-    /// The response for a request whose ticket was dropped without an answer.
+    /// The response to a request with a dropped ticket.
     fn dropped(&self) -> Self::Response;
 }
 
 /// One request on its way to a service.
 pub struct Submission<R, S, E> {
-    /// Its identity.
+    /// The request's identity.
     pub key: Key,
-    /// Its route.
+    /// The request's route.
     pub bucket: u16,
     /// The request.
     pub request: R,
-    /// To be answered exactly once.
+    /// Must be answered exactly once.
     pub ticket: Ticket<Answered<S, E>>,
 }
 
-/// A response, and what is to be journalled of it.
+/// A response, and its record for the journal.
 pub struct Answered<S, E> {
     /// The response.
     pub response: S,
-    /// What is journalled; `None` where the response came from the journal or is not worth it.
+    /// The record for the journal; `None` if the response came from the journal or is not worth recording.
     pub record: Option<E>,
 }
 
-/// An asker that waits: its worker, and capabilities for its time at the two outputs.
+/// A waiting asker: its worker, and capabilities for its timestamp at the two outputs.
 struct Asker<T: Timestamp> {
     from: u32,
     reply: Capability<T>,
@@ -67,7 +67,7 @@ struct InFlight<T: Timestamp> {
     askers: Vec<Asker<T>>,
 }
 
-/// One activation's output, grouped by time so that a container holds more than one record.
+/// One activation's output, grouped by timestamp, to put more than one record into a container.
 struct Grouped<T: Timestamp, D> {
     groups: Vec<(Capability<T>, Vec<D>)>,
 }
@@ -95,7 +95,7 @@ fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> Asker<T> {
 type Replies<T, B> = Grouped<T, Reply<<B as Backend>::Response>>;
 type Records<T, B> = Grouped<T, <B as Backend>::Record>;
 
-/// The open keys of one worker, with everyone who waits for them.
+/// The open keys of one worker, with all waiting askers.
 struct Server<T: Timestamp, B: Backend> {
     backend: B,
     mailbox: Mailbox<Answered<B::Response, B::Record>>,
@@ -118,7 +118,7 @@ impl<T: Timestamp, B: Backend> Server<T, B> {
         }
     }
 
-    /// Notes who asks for what, and gathers the keys that are new.
+    /// Notes the askers of each key, and gathers the new keys.
     fn take(&mut self, capability: &InputCapability<T>, envelopes: &mut Vec<Envelope<B::Request>>) {
         for Envelope { key, bucket, from, request } in envelopes.drain(..) {
             let asker = asker(capability, from);
@@ -139,7 +139,7 @@ impl<T: Timestamp, B: Backend> Server<T, B> {
         }
     }
 
-    /// The answers that are there, for everyone who waits for them, and their records, at the time of who asked first.
+    /// The replies to all waiting askers, for the answers so far, and the records at the first asker's timestamp.
     fn answers(&mut self) -> (Replies<T, B>, Records<T, B>) {
         let (mut replies, mut records) = (Grouped { groups: Vec::new() }, Grouped { groups: Vec::new() });
         for (slot, answer) in self.mailbox.answers() {
@@ -159,7 +159,7 @@ impl<T: Timestamp, B: Backend> Server<T, B> {
     }
 }
 
-/// The replies to `requests`, and the records of what was computed.
+/// The replies to `requests`, and the records of computed responses.
 ///
 /// ```
 /// use hopeval_operators::serve::{Answered, Backend, Submission, serve};

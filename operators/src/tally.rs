@@ -1,8 +1,8 @@
 //! Keeps sums per key live, with differential dataflow.
 //!
-//! Scores come as (key, change) with integer changes, so a tally is the same whatever the order, the workers and the
-//! batches; a correction is one more change. Changes of a chunk are folded before they are arranged, because a chunk
-//! of questions touches each key many times.
+//! Scores come as (key, change) with integer changes, so a tally does not depend on order, workers or batches. A
+//! correction is one more change. Changes of a cohort are folded before they are arranged, because a cohort of
+//! questions touches each key many times.
 
 use differential_dataflow::operators::count::CountTotal;
 use differential_dataflow::{AsCollection, ExchangeData, Hashable};
@@ -13,13 +13,13 @@ use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::operator::Operator;
 
-/// Changes of a tally: outcomes, outcomes that are ok, sum of scores and of their squares in fixed point.
+/// Changes of a tally: outcomes, outcomes with status ok, sum of scores and sum of their squares in fixed point.
 pub type Change = (i64, i64, i64, i64);
 
-/// One update of the live table: the tally of a key from a chunk on (`diff` 1), or no longer (`diff` -1).
+/// One update of the live table: the tally of a key from a cohort on (`diff` 1), or no longer (`diff` -1).
 pub type Update<K> = ((K, Change), u64, isize);
 
-/// Keys that are folded at most, over all open chunks, unless a tally is larger.
+/// The most folded keys, over all open cohorts, unless a tally is larger.
 const FOLDED_KEYS: usize = 1 << 16;
 
 fn add(into: &mut Change, change: Change) {
@@ -29,11 +29,12 @@ fn add(into: &mut Change, change: Change) {
     into.3 += change.3;
 }
 
-/// The changes of each chunk, folded by key until the chunk is complete here.
+/// The changes of each cohort, folded by key until the cohort is complete here.
 ///
-/// At most `least` keys are held, or twice as many as any chunk has had, whichever is more: a large sweep has more keys
-/// in every chunk than any fixed bound, and letting go of them early would send them on one by one. A tally has all of
-/// these keys anyway. What is above goes early, the fullest chunk first; a chunk may go in pieces, whose sums add up.
+/// At most `least` keys are held, or twice the keys of the largest cohort so far, whichever is more: a large sweep has
+/// more keys in every cohort than any fixed bound, and an early release would send them on one by one. A tally has all
+/// of these keys anyway. Keys above the bound are sent early, the fullest cohort first. A cohort may be sent in pieces:
+/// their sums add up.
 fn fold<'scope, K: ExchangeData + std::hash::Hash>(
     changes: Stream<'scope, u64, Vec<(K, Change)>>,
     least: usize,
@@ -79,7 +80,7 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
 /// use std::sync::mpsc::{Sender, channel};
 /// use timely::dataflow::operators::ToStream;
 ///
-/// /// Tells what the table is whenever chunks are complete.
+/// /// Sends the table whenever cohorts are complete.
 /// struct Tell(Sender<Vec<(String, Change)>>);
 ///
 /// impl Committer for Tell {
@@ -90,7 +91,7 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
 ///     }
 /// }
 ///
-/// // Outcomes, those that are ok, scores and their squares; the last takes a score back and puts another in its place.
+/// // Outcomes, ok outcomes, scores and their squares. The last change replaces a score by another.
 /// let changes = [("em", (1, 1, 40, 16)), ("f1", (1, 1, 7, 5)), ("em", (1, 0, 0, 0)), ("em", (0, 0, -10, -7))];
 /// let (tell, told) = channel();
 /// timely::execute_directly(move |worker| {
@@ -108,7 +109,7 @@ pub fn tally<'scope, K: ExchangeData + Hashable + std::hash::Hash>(
     fold(changes, FOLDED_KEYS).as_collection().count_total().inner
 }
 
-/// A live table: the tallies as of a chunk.
+/// A live table: the tallies up to a cohort.
 #[derive(Clone, Debug, Default)]
 pub struct Table<K> {
     tallies: BTreeMap<K, Change>,
@@ -116,12 +117,12 @@ pub struct Table<K> {
 }
 
 impl<K: Ord + Clone> Table<K> {
-    /// Takes updates, of any chunk.
+    /// Takes updates, of any cohort.
     pub(crate) fn take(&mut self, updates: &mut Vec<Update<K>>) {
         self.ahead.append(updates);
     }
 
-    /// Applies the updates of all chunks below `complete`.
+    /// Applies the updates of all cohorts below `complete`.
     pub(crate) fn advance(&mut self, complete: u64) {
         let mut due: Vec<_> = self.ahead.extract_if(.., |(_, chunk, _)| *chunk < complete).collect();
         due.sort_by_key(|(_, chunk, diff)| (*chunk, *diff));

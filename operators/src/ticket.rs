@@ -1,7 +1,7 @@
 //! Tickets: the promise of exactly one answer, kept even by a service that panics.
 //!
-//! A lost answer would be a capability that is never dropped, and so a dataflow that never ends. A [`Ticket`] that is
-//! dropped without an answer therefore says so, and the operator hears of it.
+//! A lost answer would leave a capability open for ever, and the dataflow would never end. Therefore a [`Ticket`]
+//! dropped without an answer informs the operator.
 
 use crate::bell::Bell;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use timely::scheduling::SyncActivator;
 
-/// An answer with the slot of its request; `None` if its ticket was dropped.
+/// An answer with the slot of its request; `None` if the ticket was dropped.
 type Posted<T> = (usize, Option<T>);
 
-/// The way to one operator, shared by its tickets.
+/// The channel to one operator, shared by its tickets.
 struct Way<T> {
     sender: Sender<Posted<T>>,
     bell: Bell,
 }
 
-/// The operator's end: where answers arrive.
+/// The operator's end of the channel: receives the answers.
 pub(crate) struct Mailbox<T> {
     way: Arc<Way<T>>,
     receiver: Receiver<Posted<T>>,
@@ -40,12 +40,12 @@ impl<T> Mailbox<T> {
         Ticket { slot, way: Some(Arc::clone(&self.way)) }
     }
 
-    /// Says that [`answers`](Self::answers) will be called in this activation: answers need not wake the worker.
+    /// Announces a call of [`answers`](Self::answers) in this activation. Until then, answers need not wake the worker.
     pub(crate) fn will_read(&self) {
         self.way.bell.hush();
     }
 
-    /// The answers that are there, `None` for a ticket that was dropped.
+    /// The answers posted so far; `None` for a dropped ticket.
     pub(crate) fn answers(&self) -> impl Iterator<Item = Posted<T>> {
         self.way.bell.look();
         self.receiver.try_iter()
@@ -72,14 +72,14 @@ impl<T> Ticket<T> {
         }
     }
 
-    /// Posts, and returns the way to whom there is to wake.
+    /// Posts the answer, and returns the channel if its operator must be woken.
     fn post(&mut self, answer: Option<T>) -> Option<Arc<Way<T>>> {
-        // A send fails only when the operator is gone, and then nobody waits.
+        // A send fails only if the operator is gone, and then nobody waits.
         self.way.take().filter(|way| way.sender.send((self.slot, answer)).is_ok())
     }
 }
 
-/// Tickets of no dataflow, and their answers: for tests of whoever answers tickets.
+/// Tickets without a dataflow, and their answers: for tests of code that answers tickets.
 pub struct TicketBox<T>(Mailbox<T>);
 
 impl<T> Default for TicketBox<T> {
@@ -95,16 +95,16 @@ impl<T> TicketBox<T> {
         self.0.ticket(slot)
     }
 
-    /// Waits for `n` answers: each with its ticket's number, `None` for a ticket that was dropped.
+    /// Waits for `n` answers, each with its ticket's number; `None` for a dropped ticket.
     ///
     /// # Errors
-    /// Fewer have come within `patience`.
+    /// Fewer answers came within `patience`.
     pub fn wait_for(&self, n: usize, patience: Duration) -> Result<Vec<(usize, Option<T>)>, RecvTimeoutError> {
         (0..n).map(|_| self.0.receiver.recv_timeout(patience)).collect()
     }
 }
 
-/// Bells to ring at the end, also when computing the batch panics.
+/// Bells to ring at the end, even if the computation of the batch panics.
 struct Rings<T>(Vec<Arc<Way<T>>>);
 
 impl<T> Drop for Rings<T> {
@@ -121,7 +121,7 @@ impl<T> Drop for Ticket<T> {
     }
 }
 
-/// Slots for what waits, reused.
+/// Reusable slots for waiting values.
 pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
     free: Vec<usize>,

@@ -1,8 +1,9 @@
-//! The whole graph, wired as `jobs` renders it, with small machines and a service on a thread: one worker, several that
-//! share memory and several that serialise what they exchange end in the same outcomes, records and tallies.
+//! The whole graph, wired as `jobs` renders it, with small machines and a service on a thread. One worker, several
+//! workers with shared memory and several workers with serialised messages end in the same outcomes, records and
+//! tallies.
 //!
-//! The committer checks what a commit promises: when chunks are complete, all of their outcomes have come, and every
-//! record that any of them was made with.
+//! The committer checks the promise of a commit: when cohorts are complete, all of their outcomes have arrived, and
+//! every record used for any of them.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -33,14 +34,14 @@ const QUESTIONS: u64 = 150;
 const CHUNK: u64 = 8;
 const CONFIGURATIONS: u32 = 4;
 
-/// What is asked; equal for many questions and configurations.
+/// A request, equal for many questions and configurations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Ask {
     round: u32,
     about: u64,
 }
 
-/// What comes back: of any length, so that bytes are laid out by serde and not by chance.
+/// A response of any length, so that serde determines the layout of the bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Said {
     text: String,
@@ -64,7 +65,7 @@ fn key(ask: &Ask) -> Key {
     Key(bytes)
 }
 
-/// How a question ended: what all answers come to, in the order of the requests.
+/// The end of a question: a digest of all answers, in the order of the requests.
 #[derive(Clone, Debug, PartialEq, PartialOrd, Eq, Ord, Serialize, Deserialize)]
 struct Ended {
     question: u64,
@@ -73,7 +74,7 @@ struct Ended {
     keys: BTreeSet<Key>,
 }
 
-/// Asks in one to four rounds; what it asks next depends on what it heard, and on the order.
+/// Asks in one to four rounds. The next requests depend on the responses and their order.
 struct Machine {
     round: u32,
     ended: Ended,
@@ -100,7 +101,7 @@ impl Machine {
         self.ended.heard = mix(self.ended.heard, said.value ^ said.text.len() as u64);
     }
 
-    /// How it ends without any dataflow.
+    /// The outcome without a dataflow.
     fn alone(mut self) -> Ended {
         while let Some(asks) = self.next() {
             asks.iter().for_each(|ask| self.hear(&answer(ask)));
@@ -138,7 +139,7 @@ impl Opener for Door {
     }
 }
 
-/// Every so many questions.
+/// Every n-th question.
 struct Share(std::iter::StepBy<std::ops::Range<u64>>);
 
 impl Feed for Share {
@@ -153,7 +154,7 @@ impl Feed for Share {
 
 type Task = Submission<Ask, Said, (Key, Said)>;
 
-/// A service on a thread of its own, which answers the last first; some of it needs what all workers know.
+/// A service on its own thread. It answers the last request first; some answers need the data of all workers.
 struct Desk(Sender<Vec<Task>>);
 
 impl Desk {
@@ -186,7 +187,7 @@ impl Desk {
     }
 }
 
-/// Knows some bits of every number, and says them on a thread of its own.
+/// Knows some bits of every number, and answers with them on its own thread.
 struct Bits(Sender<Vec<(u64, Ticket<u64>)>>);
 
 impl Bits {
@@ -228,14 +229,14 @@ impl Backend for Desk {
     }
 }
 
-/// A durable write, with all that it holds.
+/// A durable write with its items.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Receipt {
     Outcomes(Vec<(u64, Ended)>),
     Records(Vec<(Key, Said)>),
 }
 
-/// Writes complete chunks, or everything, whenever time advances; durable a little later, on another thread.
+/// Writes complete cohorts, or everything, whenever time advances. Writes become durable later, on another thread.
 struct Pages<T> {
     held: BTreeMap<u64, Vec<T>>,
     by_chunk: bool,
@@ -274,7 +275,7 @@ impl<T: 'static> Writer for Pages<T> {
 
 type TallyKey = (u32, u64);
 
-/// What came to worker 0.
+/// Everything received by worker 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Seen {
     outcomes: BTreeMap<(u64, u32), Ended>,
@@ -319,7 +320,7 @@ impl Committer for Clerk {
     }
 }
 
-/// Where there is one: worker 0.
+/// The committer, on worker 0 only.
 struct Maybe(Option<Clerk>);
 
 impl Committer for Maybe {
@@ -336,14 +337,14 @@ fn score(ended: &Ended) -> (TallyKey, Change) {
     ((ended.configuration, ended.question % 3), (1, i64::from(value > 50), value, value * value))
 }
 
-/// A tally of a generation before.
+/// A tally of an earlier generation.
 const BEFORE: (TallyKey, Change) = ((9, 9), (3, 2, 1, 1));
 
 fn negated((n, ok, sum, squares): Change) -> Change {
     (-n, -ok, -sum, -squares)
 }
 
-/// What gold that was edited meanwhile makes of the first question's first score.
+/// The correction of the first question's first score after an edit of gold.
 fn edit() -> Vec<(TallyKey, Change)> {
     let (key, change) = score(&Machine::new(0, 0).alone());
     vec![(key, negated(change)), (key, (1, 1, 7, 49))]
@@ -373,7 +374,7 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<Counters>
             replies.connect_loop(handle);
             (ended.leave(scope), recorded.leave(scope))
         });
-        // While a request is open, so is its question, and the outcomes' time is held.
+        // While a request is open, its question is open and the timestamp of the outcomes is held.
         scatter(ended.clone(), queries, Bits::open(index, peers));
         let changes = ended.clone().map(|ended| score(&ended));
         let receipts =
@@ -399,7 +400,7 @@ fn run(communication: CommunicationConfig) -> Seen {
     seen.clone()
 }
 
-/// What comes out without any dataflow.
+/// The result without a dataflow.
 fn alone() -> Seen {
     let mut seen = Seen { table: BTreeMap::from([BEFORE]), ..Seen::default() };
     let mut add = |(key, change): (TallyKey, Change)| {

@@ -1,12 +1,12 @@
-//! What every store must do, as a suite that each kind of store is put through.
+//! The conformance suite of stores. Each kind of store must pass it.
 
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
 
-/// Puts a store through the contract of [`Store`]; `store` must be empty and is left with some objects.
+/// Checks a store against the contract of [`Store`]. `store` must be empty; the suite leaves some objects in it.
 ///
 /// # Panics
-/// When the store does not conform.
+/// If the store does not conform.
 pub fn conformance(store: &Store) {
     objects(store);
     ranges(store);
@@ -104,7 +104,7 @@ fn large_objects(store: &Store) {
     }
 }
 
-/// Eight writers for each of a few names: one is told that it won, and what it wrote is there.
+/// Eight writers race for each of a few names: exactly one wins, and the stored object is the winner's.
 fn races(store: &Store) {
     for name in (0..8).map(|i| format!("conformance/race/{i}")) {
         let winners: Vec<String> = std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
-//! Answered requests, in immutable segments that all runs of a store share.
+//! Answered requests, in immutable segments shared by all runs of a store.
 //!
-//! A worker answers the requests of some buckets, and writes what it has answered as segments, each one put. A later
-//! run, or the same one after a crash and with any number of workers, loads the *keys* of its own buckets
-//! ([`Journal::open`]), finds a request's answer in memory ([`Journal::locate`]) and reads the value by range
-//! ([`Journal::read`], or a [`SegmentReader`] on another thread). Segments need no log and no lock: an entry that is
-//! there twice holds two answers to the same question, and a fixed rule says which one counts.
+//! A worker answers the requests of some buckets and writes the answers as segments, each with one put. A later run,
+//! or the same run after a crash and with any number of workers, loads the *keys* of its own buckets
+//! ([`Journal::open`]), finds the location of an answer in memory ([`Journal::locate`]) and reads the value by range
+//! ([`Journal::read`], or a [`SegmentReader`] on another thread). Segments need no log and no lock: two entries with
+//! one key hold two answers to the same request, and a fixed rule chooses between them.
 //!
 //! ```text
 //!   operator's thread            reader's thread
@@ -12,7 +12,7 @@
 //!   Journal::add(segment) <----- write_segment(entries)
 //! ```
 //!
-//! What a value means is the caller's; the journal checks that it is the one that was written.
+//! The caller interprets the values; the journal checks that each one is as it was written.
 
 mod error;
 mod format;
@@ -29,7 +29,7 @@ pub use write::{Segment, write_segment};
 
 use bytes::Bytes;
 
-/// Buckets of routes. Fixed: it is part of what a segment means.
+/// Buckets of routes. Fixed: it is part of the segments' format.
 pub const BUCKETS: u16 = 4096;
 
 /// The content address of a request.
@@ -42,13 +42,13 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// An answered request, to be written.
+/// An answered request to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The bucket of its route, below [`BUCKETS`].
     pub bucket: u16,
-    /// Which request.
+    /// The request's key.
     pub key: Key,
-    /// Its answer, as the caller writes answers.
+    /// The answer, in the caller's encoding.
     pub bytes: Bytes,
 }

@@ -6,16 +6,16 @@
 //!   runs/{run}/log/{seq:020}.json
 //!   runs/{run}/questions.parquet
 //!   runs/{run}/gold/{edit:06}.jsonl
-//!   runs/{run}/journal/...                                    as above: failures that only this run keeps
+//!   runs/{run}/journal/...                                    as above: failures kept by this run only
 //!   runs/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet
-//!   runs/{run}/tables/{generation:06}-{records:06}/{table}.parquet   final tables as a `Final` record names them
-//!   runs/{run}/final/{table}.parquet                          copies of the last ones, where people look for them
-//!   selections/{name}.json                                    what a search chose; never replaced
+//!   runs/{run}/tables/{generation:06}-{records:06}/{table}.parquet   final tables, named by a `Final` record
+//!   runs/{run}/final/{table}.parquet                          copies of the last ones, for people
+//!   selections/{name}.json                                    choices of a search; never replaced
 //! ```
 //!
 //! Numbers are padded, so that the order of names is the order of numbers.
 
-/// The folder of the journal that all runs share.
+/// The folder of the journal, shared by all runs.
 pub const JOURNAL: &str = "journal";
 
 /// The folder of all runs.
@@ -51,12 +51,12 @@ pub fn gold_edit(run: &str, edit: u64) -> String {
     format!("{RUNS}/{run}/gold/{edit:06}.jsonl")
 }
 
-/// The folder of the journal segments that only this run reads: indeterminate failures.
+/// The folder of the journal segments read by this run only: indeterminate failures.
 pub fn run_journal(run: &str) -> String {
     format!("{RUNS}/{run}/journal")
 }
 
-/// A journal segment in `folder`, which is [`JOURNAL`] or [`run_journal`]. Earlier creation sorts first.
+/// A journal segment in `folder`: [`JOURNAL`] or [`run_journal`]. Earlier creation sorts first.
 pub fn segment(folder: &str, created_ms: u64, run: &str, generation: u64, worker: u32, seq: u64) -> String {
     format!("{folder}/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}.seg")
 }
@@ -71,13 +71,13 @@ pub fn outcome_part(run: &str, generation: u64, worker: u32, n: u64) -> String {
     format!("{RUNS}/{run}/outcomes/{generation:06}-{worker:04}-{n:06}.parquet")
 }
 
-/// A table of a finished run, as `generation` writes it after reading so many records of the log. Nobody else has this
-/// name, so it is never replaced.
+/// A table of a finished run, as `generation` writes it after reading `records` records of the log. The name is unique,
+/// so the object is never replaced.
 pub fn written_table(run: &str, generation: u64, records: u64, table: &str) -> String {
     format!("{RUNS}/{run}/tables/{generation:06}-{records:06}/{table}.parquet")
 }
 
-/// A table of a finished run, where people look for it: a copy of what the log's last `Final` record names.
+/// The copy of a finished run's table, for people. The log's last `Final` record names the original.
 pub fn final_table(run: &str, table: &str) -> String {
     format!("{RUNS}/{run}/final/{table}.parquet")
 }

@@ -1,14 +1,14 @@
-//! The commit log of a run: numbered records, each put if absent, so that at most one writer gets a number.
+//! The commit log of a run: numbered records, each put if absent, so at most one writer gets a number.
 //!
 //! A *generation* (one start of the mesh) begins with a fence. From then on, records of lower generations are void:
-//! a writer that was believed dead can neither commit unnoticed nor be confused with its successor.
+//! a writer believed dead can neither commit unnoticed nor be confused with its successor.
 //!
 //! ```text
 //!   0 fence g1   1 commit g1   2 commit g1   3 fence g2   4 commit g1 (void)   5 commit g2   6 gold   7 final g2
 //! ```
 //!
 //! The put of a record may succeed and its answer be lost; then the retried put finds the number taken. Each record
-//! carries its committer's random id, so a writer that finds its own record there knows that it was written.
+//! carries its committer's random id. A writer finding its own record there knows that the put succeeded.
 
 mod error;
 mod record;
@@ -23,10 +23,10 @@ use crate::store::Store;
 use bytes::Bytes;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The most records that are asked for ahead of what is known to exist.
+/// The most records requested beyond the last known one.
 const AHEAD: u64 = 64;
 
-/// A run's log, with what has been read of it.
+/// A run's log and the state read from it so far.
 #[derive(Clone, Debug)]
 pub struct Log {
     store: Store,
@@ -38,7 +38,7 @@ impl Log {
     /// Opens the log of `run` and reads all of it. A run without records has an empty log.
     ///
     /// # Errors
-    /// A record that cannot be read, is of another version or is missing in the middle; a store that fails.
+    /// A record is malformed, of another version, or missing in the middle; or the store failed.
     pub fn open(store: &Store, run: &str) -> Result<Self, LogError> {
         let mut log = Self { store: store.clone(), run: run.to_owned(), state: State::default() };
         let listed = store.list(&layout::log_folder(run))?;
@@ -51,7 +51,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Reads what has been appended since.
+    /// Reads the records appended since the last read.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -68,7 +68,7 @@ impl Log {
         }
     }
 
-    /// What has been read.
+    /// The state read so far.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -79,10 +79,10 @@ impl Log {
     }
 
     /// Begins a generation and returns its number: one more than the last one's. `committer` is a random id of
-    /// whoever will write its commits.
+    /// the process that will write its commits.
     ///
     /// # Errors
-    /// As [`Log::open`]. After a failed store the fence may be there or not; another one is harmless.
+    /// As [`Log::open`]. After an error of the store the fence may exist or not; another one is harmless.
     pub fn fence(
         &mut self,
         committer: &str,
@@ -104,12 +104,12 @@ impl Log {
 
     /// Appends a record of `generation` and returns its number.
     ///
-    /// It passes over records that do not compete with it: edits of gold, which anyone may append, and void ones.
+    /// It skips records that do not compete with it: edits of gold, appended by anyone, and void records.
     /// Appending the same body again after an error of the store is safe.
     ///
     /// # Errors
     /// [`LogError::Superseded`] when a later generation has begun, [`LogError::Conflict`] when another committer
-    /// writes in the same generation, or a store that fails; then the record may be there or not.
+    /// writes in the same generation, or an error of the store; then the record may exist or not.
     pub fn append(&mut self, generation: u64, committer: &str, body: Body) -> Result<u64, LogError> {
         loop {
             if self.state.generation > generation {
@@ -126,7 +126,7 @@ impl Log {
         }
     }
 
-    /// Appends an edit of gold, which needs no generation, and returns the record's number.
+    /// Appends an edit of gold and returns the record's number. An edit needs no generation.
     ///
     /// # Errors
     /// As [`Log::open`].
@@ -141,8 +141,8 @@ impl Log {
         }
     }
 
-    /// Tries to take the next number, and returns the record that has it now, ours or another's. Either way it is
-    /// applied.
+    /// Tries to take the next number and returns the record that has it now, ours or another's. Applies that record
+    /// either way.
     fn try_append(&mut self, record: &Record) -> Result<Record, LogError> {
         let name = self.record_name(record.seq);
         let taken = match self.store.put_or_get(&name, &Bytes::from(record.write()?))? {

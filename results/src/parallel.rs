@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Threads at most. Their work is waiting for a store more than computing.
+/// The most threads. They mostly wait for a store.
 const THREADS: usize = 16;
 
-/// `work` of each item, in the order of `items`.
+/// Results of `work` for each item, in the order of `items`.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if let [item] = items {
         return vec![work(item)];
@@ -24,7 +24,7 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
             });
         }
     });
-    // Every place is filled: a panic in `work` has come out of the scope by now.
+    // Every place is filled: a panic in `work` has left the scope by now.
     done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
 }
 

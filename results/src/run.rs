@@ -1,7 +1,7 @@
-//! The record of a run: what was asked for, fixed when the run is made.
+//! The record of a run: its job and settings, fixed at the creation of the run.
 //!
-//! The names in it are stored: a field that is renamed in Rust keeps its name with `serde(rename)`. `tests/golden/run.txt`
-//! has a record.
+//! The field names are stored: a field renamed in Rust keeps its stored name with `serde(rename)`.
+//! `tests/golden/run.txt` has a record.
 
 use crate::layout;
 use crate::store::{Store, StoreError};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the run record's format.
 pub const RUN_VERSION: u32 = 1;
 
-/// What a run is.
+/// The stored description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// [`RUN_VERSION`].
@@ -22,13 +22,13 @@ pub struct RunRecord {
     pub job: String,
     /// Digest of everything that determines the outcomes.
     pub job_digest: String,
-    /// When it was made, in milliseconds since 1970.
+    /// Time of creation, in milliseconds since 1970.
     pub created_ms: u64,
     /// The resolved settings of the job.
     pub settings: serde_json::Value,
 }
 
-/// A run-record operation that did not work.
+/// A failed run-record operation.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The store failed.
@@ -37,19 +37,19 @@ pub enum RunError {
     /// There is no such run.
     #[error("there is no run `{run}` in `{store}`")]
     Unknown {
-        /// As asked.
+        /// The requested id.
         run: String,
-        /// Where.
+        /// The store.
         store: String,
     },
-    /// The beginning of several runs' ids.
+    /// The given prefix fits the ids of several runs.
     #[error("`{run}` is the beginning of {} runs in `{store}`: {}", matching.len(), few(matching))]
     Ambiguous {
-        /// As asked.
+        /// The requested id.
         run: String,
-        /// The runs, oldest first.
+        /// The matching runs, oldest first.
         matching: Vec<String>,
-        /// Where.
+        /// The store.
         store: String,
     },
     /// Another run has this id.
@@ -57,7 +57,7 @@ pub enum RunError {
     Taken {
         /// Its id.
         run: String,
-        /// Where.
+        /// The store.
         store: String,
     },
     /// The record is not JSON of the right shape.
@@ -76,7 +76,7 @@ pub enum RunError {
         path: String,
         /// Its version.
         found: u32,
-        /// The one that can be read.
+        /// The supported version.
         supported: u32,
     },
 }
@@ -88,17 +88,17 @@ fn few(runs: &[String]) -> String {
     runs.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ") + more
 }
 
-/// What every version of a record has.
+/// The part of a record common to all versions.
 #[derive(Deserialize)]
 struct Versioned {
     schema_version: u32,
 }
 
 impl RunRecord {
-    /// Writes the record. Of several processes that start one run together, each may call this.
+    /// Writes the record. Several processes starting one run together may all call this.
     ///
     /// # Errors
-    /// [`RunError::Taken`] when another record has this id, or a store that fails.
+    /// [`RunError::Taken`] if another record has this id, or an error of the store.
     pub fn create(&self, store: &Store) -> Result<(), RunError> {
         let name = layout::run_record(&self.run);
         let malformed = |source| RunError::Malformed { path: store.full_name(&name), source };
@@ -112,7 +112,7 @@ impl RunRecord {
     /// Reads the record of `run`.
     ///
     /// # Errors
-    /// [`RunError::Unknown`], [`RunError::Version`], [`RunError::Malformed`], or a store that fails.
+    /// [`RunError::Unknown`], [`RunError::Version`], [`RunError::Malformed`], or an error of the store.
     pub fn load(store: &Store, run: &str) -> Result<Self, RunError> {
         let name = layout::run_record(run);
         let bytes = match store.get(&name) {
@@ -131,10 +131,10 @@ impl RunRecord {
     }
 }
 
-/// The ids of all runs of a store, oldest first. A folder without a record is no run: its making failed.
+/// The ids of all runs of a store, oldest first. A folder without a record is skipped: the creation of its run failed.
 ///
 /// # Errors
-/// A store that fails.
+/// An error of the store.
 pub fn list(store: &Store) -> Result<Vec<String>, StoreError> {
     let mut runs = Vec::new();
     for run in store.list_folders(layout::RUNS)? {
@@ -145,10 +145,10 @@ pub fn list(store: &Store) -> Result<Vec<String>, StoreError> {
     Ok(runs)
 }
 
-/// The run that `name` means: an id, the beginning of just one, or `latest` (`last` means the same).
+/// Finds the run named by an id, a unique prefix of an id, or `latest` (`last` means the same).
 ///
 /// # Errors
-/// [`RunError::Unknown`], [`RunError::Ambiguous`], or a store that fails.
+/// [`RunError::Unknown`], [`RunError::Ambiguous`], or an error of the store.
 pub fn resolve(store: &Store, name: &str) -> Result<String, RunError> {
     let mut runs = list(store)?;
     let unknown = || RunError::Unknown { run: name.to_owned(), store: store.uri() };
@@ -166,7 +166,7 @@ pub fn resolve(store: &Store, name: &str) -> Result<String, RunError> {
     }
 }
 
-/// A run's id: the time of its making in UTC, and the beginning of a digest, so that ids sort by time.
+/// A run's id: the UTC time of its creation and the first 8 letters of a digest. Ids sort by time.
 ///
 /// ```
 /// assert_eq!(hopeval_results::run::run_id(1_795_300_384_123, "0f3a99c1d2"), "20261121T223304123-0f3a99c1");

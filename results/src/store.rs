@@ -1,8 +1,8 @@
 //! A place for objects: a local folder, an S3-compatible bucket, or memory.
 //!
-//! All three behave alike: a put is atomic (an object is there whole, or not at all), a reader sees an object as soon
-//! as its put has returned, [`Store::put_if_absent`] has one winner, listings are sorted. Everything blocks; do not
-//! call it from asynchronous code. Transient failures of a bucket are retried underneath, by object_store.
+//! All three behave alike: a put is atomic (the whole object exists, or nothing), a reader sees an object as soon as
+//! its put has returned, [`Store::put_if_absent`] has one winner, listings are sorted. All methods block; do not call
+//! them from asynchronous code. The crate object_store retries transient failures of a bucket.
 
 mod error;
 mod open;
@@ -20,13 +20,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Requests that one call keeps open at once.
+/// The most open requests of one call.
 const CONCURRENCY: usize = 32;
 
-/// Bytes of a copy that are held in memory.
+/// Bytes of a copy held in memory.
 const PIECE_BYTES: u64 = 8 << 20;
 
-/// How often a put that is turned down without another's object being there is tried.
+/// Tries of a put that is refused although no other object exists.
 const PUT_TRIES: usize = 8;
 
 /// A handle on a store; clones share it.
@@ -45,7 +45,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // A runtime must not wait for its threads where a caller happens to be asynchronous.
+        // A runtime must not wait for its threads if the caller happens to be asynchronous.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -63,18 +63,18 @@ impl Store {
     /// `s3://bucket/prefix` or `memory:` (private to this handle and its clones).
     ///
     /// A bucket takes its settings from the usual environment: `AWS_ENDPOINT_URL`, `AWS_REGION` (`us-east-1` unless
-    /// set), `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, and so on. Plain HTTP is allowed where the endpoint says so.
+    /// set), `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, and so on. Plain HTTP is allowed if the endpoint says so.
     ///
     /// # Errors
-    /// When the address cannot be understood or the folder cannot be made. A bucket is not asked.
+    /// If the address is malformed or the folder cannot be created. A bucket is not contacted.
     pub fn open(uri: &str) -> Result<Self, StoreError> {
         open::open(uri)
     }
 
-    /// As [`Store::open`], for who only reads: nothing is created.
+    /// As [`Store::open`], for readers: creates nothing.
     ///
     /// # Errors
-    /// As [`Store::open`], and where the local folder is absent.
+    /// As [`Store::open`], and if the local folder is absent.
     pub fn open_existing(uri: &str) -> Result<Self, StoreError> {
         open::open_existing(uri)
     }
@@ -84,12 +84,12 @@ impl Store {
         self.inner.uri.clone()
     }
 
-    /// The folder, of a store that is one.
+    /// The folder of a local store.
     pub fn local_path(&self) -> Option<&Path> {
         self.inner.local.as_deref()
     }
 
-    /// What people call an object: a path in a local folder, else an address.
+    /// An object's name for people: its path in a local folder, else its address.
     pub fn full_name(&self, name: &str) -> String {
         match &self.inner.local {
             Some(folder) => folder.join(name).display().to_string(),
@@ -101,7 +101,7 @@ impl Store {
     /// An object's bytes.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], or that the store failed.
+    /// [`StoreError::NotFound`], or another error of the store.
     pub fn get(&self, name: &str) -> Result<Bytes, StoreError> {
         let path = self.path(name, "read")?;
         self.wait(async { self.inner.objects.get(&path).await?.bytes().await }).map_err(|e| self.error("read", name, e))
@@ -110,7 +110,7 @@ impl Store {
     /// Several objects, in the order of `names`; absent ones are `None`.
     ///
     /// # Errors
-    /// That the store failed.
+    /// An error of the store.
     pub fn get_many(&self, names: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let paths = names.iter().map(|name| self.path(name, "read")).collect::<Result<Vec<_>, _>>()?;
         let reads = paths.iter().zip(names).map(|(path, name)| async move {
@@ -127,16 +127,17 @@ impl Store {
         self.wait(futures::stream::iter(reads).buffered(CONCURRENCY).try_collect())
     }
 
-    /// The bytes of `range`, all of them.
+    /// All bytes of `range`.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Short`] where the object ends before the range, or that the store failed.
+    /// [`StoreError::NotFound`], [`StoreError::Short`] if the object ends before the range, or another error of the
+    /// store.
     pub fn get_range(&self, name: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
         let path = self.path(name, "read")?;
         self.wait(self.read_range(&path, name, range))
     }
 
-    /// The bytes of several ranges of one object, in their order; neighbouring ranges are read together.
+    /// The bytes of several ranges of one object, in their order. Neighbouring ranges are read together.
     ///
     /// # Errors
     /// As [`Store::get_range`].
@@ -145,7 +146,7 @@ impl Store {
         self.wait(self.read_ranges(&path, name, ranges))
     }
 
-    /// Like [`Store::get_ranges`] for several objects at once; a failure of one leaves the others alone.
+    /// Like [`Store::get_ranges`] for several objects at once. A failure of one does not affect the others.
     pub fn get_ranges_many(&self, wanted: &[(&str, Vec<Range<u64>>)]) -> Vec<Result<Vec<Bytes>, StoreError>> {
         let reads = wanted.iter().map(|(name, ranges)| async move {
             let path = self.path(name, "read")?;
@@ -157,17 +158,17 @@ impl Store {
     /// An object's size in bytes.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], or that the store failed.
+    /// [`StoreError::NotFound`], or another error of the store.
     pub fn size(&self, name: &str) -> Result<u64, StoreError> {
         let path = self.path(name, "look at")?;
         let meta = self.wait(self.inner.objects.head(&path)).map_err(|e| self.error("look at", name, e))?;
         Ok(meta.size)
     }
 
-    /// Whether there is such an object.
+    /// True if the object exists.
     ///
     /// # Errors
-    /// That the store failed.
+    /// An error of the store.
     pub fn exists(&self, name: &str) -> Result<bool, StoreError> {
         match self.size(name) {
             Ok(_) => Ok(true),
@@ -176,21 +177,21 @@ impl Store {
         }
     }
 
-    /// Writes an object, replacing one of that name.
+    /// Writes an object. Replaces an existing one of the same name.
     ///
     /// # Errors
-    /// [`StoreError::Full`], [`StoreError::Denied`], or that the store failed. The write may have happened all the same.
+    /// [`StoreError::Full`], [`StoreError::Denied`], or another error of the store. The write may have happened.
     pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
         let path = self.path(name, "write")?;
         let put = self.inner.objects.put(&path, PutPayload::from_bytes(bytes));
         self.wait(put).map(drop).map_err(|e| self.error("write", name, e))
     }
 
-    /// Writes an object unless there is one of that name; `true` if this call made it.
+    /// Writes an object unless the name exists. Returns `true` if this call made it.
     ///
     /// # Contract
-    /// Of several writers, at most one is told `true`. `false` may also come to the very writer whose object it is,
-    /// when the answer of a bucket was lost and the put retried: who must know, reads back and compares.
+    /// Of several writers, at most one gets `true`. The writer of the object may itself get `false`, if the answer of a
+    /// bucket was lost and the put was retried. To be certain, read the object back and compare.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -204,7 +205,7 @@ impl Store {
         }
     }
 
-    /// Writes an object unless there is one of that name, and then gives that one: `None` if this call made it.
+    /// Writes an object unless the name exists. Returns the existing object, or `None` if this call made it.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -216,17 +217,17 @@ impl Store {
             }
             tries += 1;
             match self.get(name) {
-                // A bucket may turn down all of several writers at once, so that none has won.
+                // A bucket may refuse all of several simultaneous writers: then nobody has won.
                 Err(StoreError::NotFound { .. }) if tries < PUT_TRIES => {}
                 got => return got.map(Some),
             }
         }
     }
 
-    /// Copies an object, replacing one of the name `to`, piece by piece.
+    /// Copies an object to the name `to`, piece by piece. Replaces an existing one.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], or as [`Store::put`]; then what was at `to` is as it was.
+    /// [`StoreError::NotFound`], or as [`Store::put`]; then `to` is unchanged.
     pub fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
         let size = self.size(from)?;
         let mut copy = self.writer(to)?;
@@ -236,18 +237,18 @@ impl Store {
         copy.finish().map(drop)
     }
 
-    /// A writer for an object that is too large for memory: nothing is visible before it is finished.
+    /// A writer for an object too large for memory. The object is invisible until the writer is finished.
     ///
     /// # Errors
-    /// When the name is not one.
+    /// If the name is invalid.
     pub fn writer(&self, name: &str) -> Result<ObjectWriter, StoreError> {
         Ok(ObjectWriter::new(self.clone(), name, self.path(name, "write")?))
     }
 
-    /// The objects under a folder, at any depth, as (name, size in bytes), sorted by name; none if there is no such folder.
+    /// The objects under a folder, at any depth, as (name, size in bytes), sorted by name. An absent folder is empty.
     ///
     /// # Errors
-    /// That the store failed.
+    /// An error of the store.
     pub fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, StoreError> {
         let path = self.path(folder, "list")?;
         let listed = self.inner.objects.list(Some(&path)).map_ok(|meta| (meta.location.to_string(), meta.size));
@@ -259,7 +260,7 @@ impl Store {
     /// The names of the folders directly in a folder, sorted, each without the parent's name.
     ///
     /// # Errors
-    /// That the store failed.
+    /// An error of the store.
     pub fn list_folders(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         let path = self.path(folder, "list")?;
         let listed = self.wait(self.inner.objects.list_with_delimiter(Some(&path)));
@@ -270,10 +271,10 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes an object; there need not be one.
+    /// Removes an object, if it exists.
     ///
     /// # Errors
-    /// That the store failed.
+    /// An error of the store.
     pub fn delete(&self, name: &str) -> Result<(), StoreError> {
         let path = self.path(name, "remove")?;
         match self.wait(self.inner.objects.delete(&path)) {

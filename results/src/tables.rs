@@ -1,7 +1,7 @@
-//! The tables: what a run leaves behind, as Parquet.
+//! The tables of a run, as Parquet.
 //!
-//! One file here is one table: its row as a Rust struct, whose doc comments are the columns' descriptions in the
-//! files' metadata and in the documentation ([`schema_markdown`]). Every file names its table and [`SCHEMA_VERSION`].
+//! One file here is one table: its row as a Rust struct. The doc comments are the columns' descriptions in the files'
+//! metadata and in the documentation ([`schema_markdown`]). Every file names its table and [`SCHEMA_VERSION`].
 //! Writing the same rows gives the same bytes: fixed row groups, fixed settings, no time, no host.
 
 mod cell;
@@ -37,6 +37,6 @@ pub use runs::RunRow;
 pub use scores::ScoreRow;
 pub use writer::{TableWriter, write_table};
 
-/// Version of all tables' schemas. It rises when a column changes its meaning, its type or its name, or goes, and when
-/// one is added that may not be null.
+/// Version of all tables' schemas. It rises when a column changes its meaning, type or name, when a column is removed,
+/// and when a column without nulls is added.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -1,4 +1,4 @@
-//! CUDA where there is none: every command that is asked for a device says what is missing and what to do.
+//! CUDA on a machine without it: every command with a device option says what is missing and what to do.
 
 use super::{gpt2, said};
 use crate::harness::{document, hopeval, run, succeed, world_job};

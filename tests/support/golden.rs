@@ -2,14 +2,14 @@
 //!
 //! # To bless
 //! A golden file that changes means one of two things, and both cost users:
-//! * a key or a fingerprint differs: all that was computed under the old one is computed, and billed, again;
-//! * stored bytes differ: programs that were built before cannot read what this one stores, or the reverse.
+//! * a key or a fingerprint differs: all results under the old one are computed, and billed, again;
+//! * stored bytes differ: older programs cannot read the files of this one, or the reverse.
 //!
-//! So a line of a golden file never changes and never goes; lines are only added, for a new kind, variant or setting. The
-//! exception is a change that is meant to do just that: raise the version beside it, and say so in the changelog.
+//! So a line of a golden file is never changed or removed; lines are only added, for a new kind, variant or setting.
+//! The exception is an intended change of keys or bytes: raise the version beside it, and record it in the changelog.
 //!
-//! `HOPEVAL_BLESS_STORED=1 cargo test -p CRATE` writes the files as the program has them now. The variable is not the one
-//! of the scenario files, so that nobody blesses keys while blessing a machine.
+//! `HOPEVAL_BLESS_STORED=1 cargo test -p CRATE` writes the files from the current program. The variable differs from
+//! that of the scenario files, so nobody blesses keys while blessing a machine.
 //!
 //! The file is shared by the tests of several crates, each with its own golden files.
 
@@ -22,7 +22,7 @@ const HEADER: &str = "\
 # what was stored before is not read any more. Lines are added, never changed; see `tests/support/golden.rs`.
 ";
 
-/// Compares `lines` with the golden file `name` of the crate that is being tested, or writes them when blessing.
+/// Compares `lines` with the golden file `name` of the crate under test, or writes them when blessing.
 #[track_caller]
 pub(crate) fn check<L: AsRef<str>>(name: &str, lines: impl IntoIterator<Item = L>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
@@ -47,7 +47,7 @@ pub(crate) fn check<L: AsRef<str>>(name: &str, lines: impl IntoIterator<Item = L
     }
 }
 
-/// The first line that differs, with its number.
+/// The first different line, with its number.
 fn difference(expected: &str, found: &str) -> (usize, String, String) {
     let (mut expected, mut found) = (expected.lines(), found.lines());
     for line in 1.. {

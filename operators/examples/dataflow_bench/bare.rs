@@ -1,4 +1,4 @@
-//! The floor: a loop of timely alone that sends the same records over the same two exchanges, and does nothing else.
+//! The floor: a bare timely loop sending the same records over the same two exchanges, and nothing else.
 
 use super::{Load, mix};
 use hopeval_operators::admit::Credits;
@@ -14,7 +14,7 @@ use timely::dataflow::operators::{Capability, ConnectLoop, Enter};
 
 type Record = (u64, u64, Vec<u8>);
 
-/// Questions that have been answered `rounds` times `requests`.
+/// Questions with `rounds` times `requests` answers.
 pub(crate) fn floor<'scope>(
     inner: timely::dataflow::Scope<'scope, Inner>,
     questions: Stream<'scope, u64, Vec<u64>>,

@@ -34,7 +34,7 @@ impl Load {
     }
 }
 
-/// SplitMix64: keys that are spread and never repeat.
+/// SplitMix64: spread keys without repetition.
 fn mix(x: u64) -> u64 {
     let mut z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,10 +1,10 @@
-//! Admission with a feed by hand.
+//! Admission with a manual feed.
 
 use super::*;
 use std::sync::atomic::Ordering::Relaxed;
 use timely::dataflow::operators::{Inspect, Probe};
 
-/// What the feed says next.
+/// The next answer of the feed.
 type Plan = Rc<RefCell<std::collections::VecDeque<Poll<u32>>>>;
 
 struct Script {

@@ -1,4 +1,4 @@
-//! Collections over several workers: where items go, when the stream ends, and what a failure leaves.
+//! Collections over several workers: routes, end of the stream and failure.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use timely::dataflow::operators::probe::Handle;
 use timely::dataflow::operators::{Probe, ToStream};
 use timely::worker::Worker;
 
-/// The numbers that each worker kept.
+/// The numbers kept by each worker.
 type Kept = Arc<Mutex<BTreeMap<usize, Vec<u64>>>>;
 
-/// Takes numbers up to 99, and keeps them when the thread that is sent its ticket answers.
+/// Takes numbers up to 99, and keeps them when the thread with its ticket answers.
 struct Numbers {
     worker: usize,
     taken: Vec<u64>,
@@ -57,7 +57,7 @@ fn build(worker: &mut Worker, numbers: Vec<u64>, kept: &Kept) -> (Handle<u64>, R
     (probe, tickets)
 }
 
-/// Steps until `found` finds something.
+/// Steps until `found` returns something.
 fn step_until<T>(worker: &mut Worker, mut found: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -98,7 +98,7 @@ fn nothing_to_take_still_finishes() {
     });
 }
 
-/// Steps a while in which a stream that could end would; says whether it did, and whether a ticket came.
+/// Steps for long enough to let the stream end if it can. Returns whether it ended, and whether a ticket came.
 fn ends(numbers: Vec<u64>, answer: fn(Ticket<bool>)) -> (bool, bool) {
     let (sender, receiver) = channel();
     timely::execute_directly(move |worker| {

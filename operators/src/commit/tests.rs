@@ -1,4 +1,4 @@
-//! The committer hears of every chunk once, in order, with every receipt, on worker 0 alone.
+//! The committer gets every cohort once, in order, with every receipt, on worker 0 alone.
 
 use super::*;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Corrections on their way into live tallies: whenever they come, figures end right, and no time waits for them.
+//! Corrections of live tallies: at any time of arrival the final figures are right, and no timestamp waits for them.
 
 use super::*;
 use crate::commit::{Committer, commit};
@@ -25,7 +25,7 @@ impl Committer for Watch {
     }
 }
 
-/// A run in small: outcomes are questions, and each is a score of 1 for the key that it is.
+/// A small run: outcomes are questions, and each is a score of 1 for its own key.
 struct Run {
     outcomes: Option<InputHandle<u64, CapacityContainerBuilder<Vec<u8>>>>,
     edits: Sender<Vec<(u8, Change)>>,
@@ -52,7 +52,7 @@ impl Run {
         Self { outcomes: Some(outcomes), edits, waker, commits }
     }
 
-    /// Sends the outcomes of a chunk and completes it.
+    /// Sends the outcomes of a cohort and completes it.
     fn chunk(&mut self, worker: &mut Worker, keys: &[u8]) {
         if let Some(outcomes) = &mut self.outcomes {
             keys.iter().for_each(|key| outcomes.send(*key));
@@ -90,12 +90,12 @@ impl Run {
 }
 
 #[test]
-fn an_edit_of_gold_corrects_the_figures_of_chunks_that_are_committed() {
+fn an_edit_of_gold_corrects_committed_figures() {
     timely::execute_directly(|worker| {
         let mut run = Run::new(worker);
         run.chunk(worker, &[1, 2, 1]);
         assert_eq!(run.last(), (1, BTreeMap::from([(1, (2, 2, 20, 200)), (2, SCORE)])));
-        // The score of one question is 1 no more, and that of another key's question never was one.
+        // The score of one question is no longer 1, and the score of another key's question never was 1.
         run.edit(worker, &[(1, TAKEN_BACK), (1, (1, 1, 0, 0)), (2, TAKEN_BACK)]);
         assert_eq!(run.last().0, 1, "a correction completes nothing");
         run.chunk(worker, &[3]);
@@ -113,7 +113,7 @@ fn edits_in_any_order_and_at_any_time_end_in_the_same_figures() {
         for before in 0..=3 {
             let table = timely::execute_directly(move |worker| {
                 let mut run = Run::new(worker);
-                // An edit may even come before anything is committed: whoever sends it knows what it corrects.
+                // An edit may come before the first commit: its sender knows the scores to correct.
                 order[..before].iter().for_each(|&edit| run.edit(worker, edits[edit]));
                 run.chunk(worker, &[1, 2]);
                 run.chunk(worker, &[2]);
@@ -157,7 +157,7 @@ fn a_correction_enters_at_the_frontier_and_holds_no_time_back() {
             worker.step();
         }
         assert_eq!(*entered.borrow(), [(3, 'a'), (9, 'b')]);
-        // All is committed: nobody listens, and whoever sends need not know.
+        // Everything is committed: nobody listens, and the sender need not know.
         drop(edits.send(vec![('c', SCORE)]));
         assert_eq!(entered.borrow().len(), 2);
     });

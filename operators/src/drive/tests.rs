@@ -1,4 +1,4 @@
-//! The driver with replies given by hand, one at a time, in any order.
+//! The driver with manual replies, one at a time, in any order.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,17 +9,17 @@ use timely::container::CapacityContainerBuilder;
 use timely::dataflow::operators::core::UnorderedInput;
 use timely::dataflow::operators::{Inspect, Leave, Probe};
 
-/// What each round asks, before what was heard is added to it.
+/// The requests of each round, before the responses are added to them.
 type Script = Vec<Vec<u8>>;
 
-/// Keys there are.
+/// The number of keys.
 const KEYS: u8 = 12;
 
 fn respond(key: u8) -> u32 {
     u32::from(key) * 7 + 1
 }
 
-/// Asks by its script, shifted by what it heard, so that a response in the wrong place changes all that follows.
+/// Asks by its script, shifted by the responses: a response in the wrong place changes all later requests.
 struct Toy {
     name: (usize, usize),
     script: Script,
@@ -40,7 +40,7 @@ impl Toy {
         Some(round.iter().map(|key| (u32::from(*key).wrapping_add(shift) % u32::from(KEYS)) as u8).collect())
     }
 
-    /// What it hears without any dataflow.
+    /// The responses without a dataflow.
     fn alone(mut self) -> Vec<Vec<u32>> {
         while let Some(asked) = self.next() {
             self.heard.push(asked.into_iter().map(respond).collect());
@@ -90,24 +90,24 @@ impl Opener for Door {
     }
 }
 
-/// Lets everything that was sent arrive.
+/// Delivers all sent messages.
 fn settle(worker: &mut timely::worker::Worker) {
     for _ in 0..4 {
         worker.step();
     }
 }
 
-/// What a run showed.
+/// The observations of a run.
 struct Shown {
     ended: Vec<(u64, Ended)>,
     sent: Vec<(u64, u8)>,
     asked: u64,
     credits: usize,
-    /// Whether the driver let go of every chunk once all was done.
+    /// True if the driver released every cohort at the end.
     released: bool,
 }
 
-/// Runs `questions` (with their chunks); `pick` chooses which of the waiting requests is answered next.
+/// Runs `questions` (with their cohorts). `pick` chooses the waiting request to answer next.
 fn run(questions: Vec<(u64, Vec<Script>)>, pick: impl FnMut(usize) -> usize + Send + Sync + 'static) -> Shown {
     run_by(Door { one_at_a_time: false }, questions, pick)
 }
@@ -185,8 +185,8 @@ fn scripts() -> impl Strategy<Value = Vec<(u64, Vec<Script>)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// No order of delivery shows: every machine hears what it would hear alone, at its question's chunk, and nothing
-    /// stays open.
+    /// The order of delivery has no effect: every machine gets the same responses as alone, at its question's cohort,
+    /// and nothing stays open.
     #[test]
     fn delivery_in_any_order_gives_the_same_outcomes(questions in scripts(), mut seed in any::<u64>()) {
         let mut expected: Vec<(u64, Ended)> = Vec::new();
@@ -209,7 +209,7 @@ proptest! {
         prop_assert!(shown.sent.len() as u64 <= shown.asked);
     }
 
-    /// One question sends each key once, whatever its configurations ask and however late.
+    /// One question sends each key once, for all its configurations and at any time.
     #[test]
     fn a_question_sends_a_key_once(mut questions in scripts()) {
         questions.truncate(1);
@@ -238,7 +238,7 @@ fn a_finished_question_is_forgotten() {
 }
 
 #[test]
-fn machines_that_run_one_at_a_time_are_told_nothing_of_each_other() {
+fn machines_one_at_a_time_share_no_responses() {
     let scripts = vec![vec![vec![3, 4]], vec![vec![3]], vec![vec![4], vec![1]]];
     let shown = run_by(Door { one_at_a_time: true }, vec![(0, scripts.clone()), (1, vec![vec![vec![5]]])], |waiting| {
         waiting - 1

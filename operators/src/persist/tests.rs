@@ -1,4 +1,4 @@
-//! Durability against a writer that acknowledges when the test says so.
+//! Durability with a writer controlled by the test.
 
 use super::*;
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use timely::worker::Worker;
 /// A write: its items and its ticket.
 type Write = (Vec<(u64, u8)>, Ticket<usize>);
 
-/// Writes all it has whenever time advances, and when it is flushed.
+/// Writes all its items whenever time advances, and when it is flushed.
 #[derive(Default)]
 struct Slow {
     held: Vec<(u64, u8)>,
@@ -71,13 +71,13 @@ fn frontier(probe: &timely::dataflow::operators::probe::Handle<u64>) -> Option<u
 }
 
 #[test]
-fn time_waits_for_every_write_that_was_begun_before_in_whatever_order_they_end() {
+fn time_waits_for_every_earlier_write_in_any_order() {
     timely::execute_directly(|worker| {
         graph!(worker, input, writes, receipts, probe);
         let first = input.1.delayed(&0);
         let second = input.1.delayed(&1);
         let third = input.1.delayed(&2);
-        // An entry of chunk 2 comes before chunk 0 is complete: an outcome of chunk 0 may have seen it.
+        // An entry of cohort 2 comes before cohort 0 is complete: an outcome of cohort 0 may depend on it.
         input.0.activate().session(&third).give(30);
         input.0.activate().session(&first).give(10);
         settle(worker);
@@ -155,7 +155,7 @@ fn a_ticket_that_a_writer_drops_never_lets_time_go() {
 }
 
 #[test]
-fn a_flush_writes_what_is_held_once_and_is_done_when_that_is_durable() {
+fn a_flush_writes_held_items_once_and_ends_when_durable() {
     timely::execute_directly(|worker| {
         let flush = Flush::default();
         graph!(worker, input, writes, receipts, probe, flush);
@@ -176,7 +176,7 @@ fn a_flush_writes_what_is_held_once_and_is_done_when_that_is_durable() {
         assert_eq!(*receipts.borrow(), [(0, 2)]);
         assert_eq!(frontier(&probe), Some(0), "a flush completes no chunk");
 
-        // Who comes late is written too.
+        // Later items are written, too.
         input.0.activate().session(&later).give(4);
         settle(worker);
         assert!(!flush.is_done());
@@ -191,7 +191,7 @@ fn a_flush_writes_what_is_held_once_and_is_done_when_that_is_durable() {
 }
 
 #[test]
-fn a_flush_is_never_done_while_a_write_that_was_begun_before_is_open() {
+fn a_flush_is_not_done_while_an_earlier_write_is_open() {
     timely::execute_directly(|worker| {
         let flush = Flush::default();
         graph!(worker, input, writes, receipts, probe, flush);

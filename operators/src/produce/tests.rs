@@ -1,4 +1,4 @@
-//! Productions over several workers: who begins when, how much is under way, and what a failure leaves.
+//! Productions over several workers: begin, window and failure.
 
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use timely::dataflow::operators::vec::Broadcast;
 use timely::dataflow::operators::{Inspect, Probe, ToStream};
 use timely::worker::Worker;
 
-/// Numbers below `end`, each from a thread that counts how many it has waiting.
+/// Numbers below `end`, each from a thread that counts its waiting tickets.
 struct Numbers {
     next: u64,
     end: u64,
@@ -56,7 +56,7 @@ impl Production for Numbers {
     }
 }
 
-/// Each worker notices its index and makes as many numbers as were noticed times `each`.
+/// Each worker notices its index and makes `each` numbers per notice.
 fn build(worker: &mut Worker, each: u64, most: &Arc<AtomicUsize>, made: &Arc<Mutex<Vec<u64>>>) -> Handle<u64> {
     let (most, made, index) = (Arc::clone(most), Arc::clone(made), worker.index() as u64);
     worker.dataflow::<u64, _, _>(|scope| {
@@ -68,7 +68,7 @@ fn build(worker: &mut Worker, each: u64, most: &Arc<AtomicUsize>, made: &Arc<Mut
 }
 
 #[test]
-fn every_worker_begins_when_all_have_noticed_and_keeps_to_the_window() {
+fn workers_begin_after_all_notices_and_keep_the_window() {
     let (most, made): (Arc<AtomicUsize>, Arc<Mutex<Vec<u64>>>) = Default::default();
     let (inner_most, inner_made) = (Arc::clone(&most), Arc::clone(&made));
     let guards = timely::execute(timely::Config::process(3), move |worker| {

@@ -1,4 +1,4 @@
-//! Scattering from service threads over several workers, and what happens to queries that nobody can answer.
+//! Scattering from service threads over several workers, and queries without an answer.
 
 use super::*;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use timely::CommunicationConfig;
 use timely::dataflow::operators::Input;
 use timely::worker::Worker;
 
-/// What a part finds: the worker, its query, and how many came together.
+/// The findings of a part: the worker, its query, and the size of its batch.
 type Found = (usize, String, usize);
 
 type Batch = Vec<(String, Ticket<Found>)>;
@@ -48,13 +48,13 @@ impl Shard for Slow {
     }
 }
 
-/// An end that says what was found.
+/// An end that sends the findings.
 fn tell(to: &Sender<Vec<Found>>) -> End<Found> {
     let to = to.clone();
     Box::new(move |found| drop(to.send(found)))
 }
 
-/// Holds time while it is open.
+/// Holds the timestamp while it is open.
 type Held = timely::dataflow::InputHandle<u64, CapacityContainerBuilder<Vec<u8>>>;
 
 /// Scatters on `worker` for as long as the input is open.
@@ -80,7 +80,7 @@ fn hear<T>(worker: &mut Worker, from: &Receiver<T>) -> T {
 }
 
 #[test]
-fn every_worker_answers_every_query_wherever_and_whenever_it_is_asked() {
+fn every_worker_answers_every_query() {
     const QUERIES: usize = 60;
     for communication in
         [CommunicationConfig::Thread, CommunicationConfig::Process(3), CommunicationConfig::ProcessBinary(2)]
@@ -89,7 +89,7 @@ fn every_worker_answers_every_query_wherever_and_whenever_it_is_asked() {
         let guards = timely::execute(config, |worker| {
             let (inlet, mut input) = build(worker);
             let (here, workers) = (worker.index(), worker.peers());
-            // What is held brings something, and its time goes on: neither matters.
+            // The held stream has items, and its time advances: neither matters.
             input.send(1);
             input.advance_to(7);
             let (told, hears) = channel();
@@ -128,7 +128,7 @@ fn what_is_asked_together_is_answered_in_one_batch() {
 }
 
 #[test]
-fn a_part_that_is_lost_is_a_part_that_says_so_and_the_dataflow_ends() {
+fn a_lost_part_is_reported_and_the_dataflow_ends() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&heard);
     let guards = timely::execute(timely::Config::process(2), move |worker| {
@@ -152,7 +152,7 @@ fn a_part_that_is_lost_is_a_part_that_says_so_and_the_dataflow_ends() {
 }
 
 #[test]
-fn a_query_may_come_before_the_dataflow_is_there_and_not_after_its_end() {
+fn a_query_may_precede_the_dataflow_but_not_follow_its_end() {
     timely::execute_directly(|worker| {
         let ((inlet, queries), (told, hears)) = (inlet(), channel());
         inlet.ask([("early".to_owned(), tell(&told))]);

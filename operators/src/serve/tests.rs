@@ -1,4 +1,4 @@
-//! Serving with a backend that answers when the test says so.
+//! Serving with a backend controlled by the test.
 
 use super::*;
 use std::cell::RefCell;
@@ -44,7 +44,7 @@ fn log<D: Clone + 'static>(
 }
 
 #[test]
-fn equal_keys_are_answered_once_and_records_leave_with_the_first_reply() {
+fn equal_keys_are_answered_once_with_one_record() {
     timely::execute_directly(|worker| {
         let (waiting, counters) = (Waiting::default(), Arc::new(Counters::default()));
         let (replies, records): (Log<Reply<u32>>, Log<u8>) = Default::default();

@@ -21,7 +21,7 @@ impl Committer for Watch {
     }
 }
 
-/// What was committed, when `scores` come in this order, split over `workers`, in batches of `batch`.
+/// The committed tables when `scores` come in this order, split over `workers`, in batches of `batch`.
 fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8, Change>)> {
     let seen = Seen::default();
     let (scores, watched) = (Arc::new(scores.to_vec()), Arc::clone(&seen));
@@ -66,7 +66,7 @@ proptest! {
         batch in 1..20usize,
         seed in any::<u64>(),
     ) {
-        // A correction takes a score back, later, and may put another in its place.
+        // A later correction removes a score, and may add another in its place.
         if !scores.is_empty() {
             for index in corrected {
                 let (_, key, (n, ok, sum, squares)) = scores[index.index(scores.len())];
@@ -94,8 +94,8 @@ fn a_score_that_is_taken_back_leaves_no_row() {
     assert_eq!(tallies, BTreeMap::from([(2, (1, 0, 0, 0))]));
 }
 
-/// Sends each of `keys` keys `times` times in each of `chunks` chunks, in small batches that a step lies between, round
-/// robin over chunks and keys; returns how many folded changes came for each chunk, and the sums of all.
+/// Sends each of `keys` keys `times` times in each of `chunks` cohorts, in small batches with a step between them,
+/// round robin over cohorts and keys. Returns the number of folded changes of each cohort, and the sums of all.
 fn folded(chunks: u64, keys: u32, times: i64, least: usize) -> (BTreeMap<u64, usize>, BTreeMap<(u64, u32), Change>) {
     timely::execute_directly(move |worker| {
         let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));

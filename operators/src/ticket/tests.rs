@@ -1,4 +1,4 @@
-//! Tickets against an operator that only listens.
+//! Tickets with an operator that only listens.
 
 use super::*;
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ struct Listener {
     heard: Rc<RefCell<Vec<Posted<u32>>>>,
 }
 
-/// An operator that looks into its mailbox only when it is woken, and never ends.
+/// An operator that reads its mailbox only when woken, and never ends.
 fn listen(worker: &mut Worker) -> Listener {
     let heard = Rc::new(RefCell::new(Vec::new()));
     let mailbox = worker.dataflow::<u64, _, _>(|scope| {

@@ -1,8 +1,8 @@
-//! What can go wrong with the journal.
+//! Errors of the journal.
 
 use crate::store::StoreError;
 
-/// A journal operation that did not work.
+/// A failed journal operation.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The store failed.
@@ -15,15 +15,15 @@ pub enum JournalError {
         path: String,
         /// Its version.
         found: u32,
-        /// The one that can be read.
+        /// The supported version.
         supported: u32,
     },
-    /// The segment is not what was written: torn, or changed since.
+    /// The segment is torn, or was changed after it was written.
     #[error("journal segment `{path}` is corrupt: {what}")]
     Corrupt {
         /// The segment.
         path: String,
-        /// What does not hold.
+        /// The violated rule.
         what: &'static str,
     },
     /// A value's bytes do not match its checksum or its key.
@@ -31,10 +31,10 @@ pub enum JournalError {
     Value {
         /// The segment.
         path: String,
-        /// Where the value starts.
+        /// Offset of the value, in bytes.
         offset: u64,
     },
-    /// The segment could not be read, for a reason that another error of the same call tells in full.
+    /// The segment could not be read. Another error of the same call gives the full reason.
     #[error("journal segment `{path}` cannot be read: {reason}")]
     Unreadable {
         /// The segment.
@@ -45,13 +45,13 @@ pub enum JournalError {
     /// A bucket that does not exist.
     #[error("bucket {found} does not exist; buckets are 0 to {}", super::BUCKETS - 1)]
     Bucket {
-        /// As given.
+        /// The given bucket.
         found: u16,
     },
-    /// A value that does not fit.
+    /// A value is too large.
     #[error("a value of {bytes} bytes does not fit in the journal, which holds up to {limit}")]
     TooLarge {
-        /// Its size.
+        /// Size of the value.
         bytes: usize,
         /// The limit.
         limit: usize,

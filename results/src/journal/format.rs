@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Integers are little-endian. A *check* is the beginning of a BLAKE3 hash: of a value's record after the check, of a
-//! bucket's rows, and, in the trailer, of the header, the directory and the trailer before it. So whoever reads only
-//! some buckets checks all that they have read. A value is stored as it is, or with zstd where that is shorter; then
+//! bucket's rows, and, in the trailer, of the header, the directory and the trailer before it. A reader of some buckets
+//! therefore checks everything it has read. A value is stored plain, or compressed with zstd if that is shorter; then
 //! the highest bit of its plain length is set.
 
 use super::{BUCKETS, JournalError, Key};
@@ -23,7 +23,7 @@ pub(super) const ROW_BYTES: usize = 48;
 pub(super) const BUCKET_BYTES: usize = 16;
 pub(super) const TRAILER_BYTES: usize = 40;
 
-/// Set in a value's plain length where the stored bytes are compressed.
+/// Set in a value's plain length if the stored bytes are compressed.
 const COMPRESSED: u32 = 1 << 31;
 
 /// The largest value, in bytes.
@@ -40,7 +40,7 @@ pub(super) const ZSTD_LEVEL: i32 = 3;
 pub(super) struct Row {
     pub(super) bucket: u16,
     pub(super) key: Key,
-    /// Where the value's record starts.
+    /// Offset of the value's record in the segment.
     pub(super) offset: u64,
     /// Bytes of the value's record.
     pub(super) length: u32,
@@ -50,7 +50,7 @@ pub(super) struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BucketRows {
     pub(super) bucket: u16,
-    /// Index of its first row in the table.
+    /// Index of the bucket's first row in the table.
     pub(super) first: u64,
     pub(super) rows: u32,
     pub(super) check: u64,
@@ -64,7 +64,7 @@ pub(super) struct Footer {
     pub(super) buckets: Vec<BucketRows>,
 }
 
-/// The trailer alone, before its directory is at hand.
+/// The trailer alone, before its directory is read.
 pub(super) struct Trailer {
     table: u64,
     rows: u64,
@@ -137,7 +137,7 @@ pub(super) fn push_record(
     Ok((out.len() - start) as u32)
 }
 
-/// The key and the value in a record; `None` if it is not as it was written.
+/// The key and the value in a record, or `None` if the record is corrupt.
 pub(super) fn read_record(record: &[u8]) -> Option<(Key, Vec<u8>)> {
     if record.len() < RECORD_BYTES || check32(&record[4..]) != u32_at(record, 0) {
         return None;
@@ -157,7 +157,7 @@ pub(super) fn push_row(out: &mut Vec<u8>, row: &Row) {
     out.extend_from_slice(&[0; 4]);
 }
 
-/// The directory and the trailer of a table whose bytes are `table`.
+/// The directory and the trailer for `rows`, encoded as `table`.
 pub(super) fn footer(rows: &[Row], table: &[u8], table_offset: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let mut buckets = 0u32;
@@ -242,7 +242,7 @@ impl Trailer {
 }
 
 impl Footer {
-    /// Where a bucket's rows are.
+    /// Byte range of a bucket's rows.
     pub(super) fn range(&self, bucket: &BucketRows) -> std::ops::Range<u64> {
         let start = self.table + bucket.first * ROW_BYTES as u64;
         start..start + u64::from(bucket.rows) * ROW_BYTES as u64

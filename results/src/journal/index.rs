@@ -1,4 +1,4 @@
-//! Where every answered request of a worker's buckets is: the keys, in memory.
+//! The index of a worker's answered requests: the keys of its buckets, in memory.
 
 use super::format::Row;
 use super::reader::{self, Names, SegmentReader};
@@ -12,19 +12,19 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
-/// Segments whose keys are read before they are taken over, to bound what is held twice.
+/// Segments to read before their keys enter the index. It bounds the keys held twice.
 const WINDOW: usize = 128;
 
-/// Where a value is, and of which request.
+/// The place of a value in the journal, and the key of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Which segment, in the journal that gave this location.
+    /// Number of the segment in the journal that returned this location.
     pub(super) segment: u32,
-    /// Bytes of its record.
+    /// Bytes of the value's record.
     pub(super) length: u32,
-    /// Where its record starts.
+    /// Offset of the value's record in the segment.
     pub(super) offset: u64,
-    /// The whole key, to be compared with the record's.
+    /// The whole key, for comparison with the record's.
     pub(super) key: Key,
 }
 
@@ -42,23 +42,23 @@ struct Slot {
     length: u32,
 }
 
-/// What a journal has loaded.
+/// Counts of the loaded segments and keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalStats {
-    /// Segments that were read or added.
+    /// Segments read or added.
     pub segments: u64,
     /// Keys in memory.
     pub keys: u64,
-    /// Bytes of all segments that were read.
+    /// Bytes of these segments.
     pub bytes: u64,
-    /// Segments that could not be read, so that what they answer is computed again.
+    /// Unreadable segments. Their answers are computed again.
     pub damaged: u64,
 }
 
 /// The answered requests of some buckets.
 ///
-/// It takes 33 bytes for each slot of a table that is between 7/16 and 7/8 full: 38 to 75 bytes a key. Keys are
-/// found by their first 16 bytes (they are hashes); the value's whole key is compared when it is read.
+/// The table takes 33 bytes for each slot and is between 7/16 and 7/8 full: 38 to 75 bytes per key. A lookup uses the
+/// first 16 bytes of the key (a hash); the whole key is compared when the value is read.
 #[derive(Debug)]
 pub struct Journal {
     slots: FxHashMap<u128, Slot>,
@@ -72,13 +72,13 @@ pub struct Journal {
 impl Journal {
     /// Loads the keys of the owned buckets from all segments under the folders `prefixes`.
     ///
-    /// Where a key is in several segments, one of the `preferred` (object names) wins, else the segment with the
-    /// greatest file name, which is the latest: a request is only answered again when its old answer could not be used,
-    /// and the new one holds what that held. Segments that have vanished since the listing or are corrupt are
-    /// left out and reported by [`Journal::damaged`]: what they hold is asked again.
+    /// If several segments hold a key, one of the `preferred` (object names) wins, else the segment with the greatest
+    /// file name, the latest: a request is only answered again if its old answer was unusable, and the new answer
+    /// replaces it. Corrupt segments, and segments removed since the listing, are left out and reported by
+    /// [`Journal::damaged`]; their requests are computed again.
     ///
     /// # Errors
-    /// [`JournalError::Version`], or a store that fails.
+    /// [`JournalError::Version`], or an error of the store.
     pub fn open(
         store: &Store,
         prefixes: &[String],
@@ -106,7 +106,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Where the answer to a request is, if it is known. About the cost of one access to main memory.
+    /// The location of a request's answer, if it is known. Costs about one access to main memory.
     #[inline]
     pub fn locate(&self, key: &Key) -> Option<Location> {
         let slot = self.slots.get(&short(key))?;
@@ -118,13 +118,13 @@ impl Journal {
         self.reader.read(locations)
     }
 
-    /// A reader for another thread; it also reads locations in segments that are added later.
+    /// A reader for another thread. It also reads locations in segments added later.
     pub fn reader(&self) -> SegmentReader {
         self.reader.clone()
     }
 
-    /// Makes the owned entries of a segment that was just written findable. They win over what was known: a request
-    /// is only answered again when its old answer could not be used.
+    /// Adds the owned entries of a newly written segment to the index. They replace known entries: a request is only
+    /// answered again if its old answer was unusable.
     pub fn add(&mut self, segment: &Segment) {
         let index = self.push_name(&segment.name);
         for row in segment.rows.iter().filter(|row| self.owns[row.bucket as usize]) {
@@ -139,27 +139,27 @@ impl Journal {
         self.slots.len()
     }
 
-    /// Whether no answer is known.
+    /// True if the index is empty.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// What is loaded.
+    /// Counts of the loaded segments and keys.
     pub fn stats(&self) -> JournalStats {
         JournalStats { keys: self.slots.len() as u64, damaged: self.damaged.len() as u64, ..self.stats }
     }
 
-    /// The segments that could not be read when the journal was opened.
+    /// Errors of the segments left out when the journal was opened.
     pub fn damaged(&self) -> &[JournalError] {
         &self.damaged
     }
 
-    /// The object's name of the segment that holds a location.
+    /// The object name of a location's segment.
     pub fn segment_name(&self, location: &Location) -> Arc<str> {
         Arc::clone(&self.names.read().unwrap_or_else(PoisonError::into_inner)[location.segment as usize])
     }
 
-    /// Reads the key tables, many at once, and takes them in the order of `segments`, whose first wins.
+    /// Reads the key tables, many at once, and indexes them in the order of `segments`: the first segment wins.
     fn load(&mut self, store: &Store, segments: &[(String, u64)]) -> Result<(), JournalError> {
         for window in segments.chunks(WINDOW) {
             let owns = &self.owns;
@@ -192,7 +192,7 @@ impl Journal {
     }
 }
 
-/// The order in which segments win: preferred ones, then the latest by file name, then by folder.
+/// The precedence of segments: preferred ones, then the latest by file name, then by folder.
 fn rank<'a>(name: &'a str, preferred: &BTreeSet<String>) -> (bool, Reverse<(&'a str, &'a str)>) {
     (!preferred.contains(name), Reverse((name.rsplit('/').next().unwrap_or(name), name)))
 }

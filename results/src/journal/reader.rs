@@ -7,17 +7,17 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Bytes read from the end of a segment before anything is known about it: mostly enough for the directory, and for
-/// the whole table of a small segment.
+/// Bytes of the first read, from the end of a segment: mostly enough for the directory, and for the whole table of a
+/// small segment.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// Values with no more than this between them are read together: on a bucket a request costs more than such a gap.
+/// Values with a gap of at most this size are read together: on a bucket a request costs more than such a gap.
 const GAP_BYTES: u64 = 32 << 10;
 
-/// The most that is read together.
+/// The longest range of one read.
 const RANGE_BYTES: u64 = 8 << 20;
 
-/// The names of the segments that locations point into; only ever appended to.
+/// The names of the segments, by the number in a location. Only ever appended to.
 pub(super) type Names = Arc<RwLock<Vec<Arc<str>>>>;
 
 /// Reads values; clones may be used from any thread.
@@ -32,10 +32,10 @@ impl SegmentReader {
         Self { store, names }
     }
 
-    /// The values at `locations`, in their order. Neighbouring ones are read together.
+    /// The values at `locations`, in their order. Neighbouring values are read together.
     ///
-    /// A segment that has vanished or is corrupt gives an error for each of its locations, and the others their
-    /// values: a caller treats an error as a miss.
+    /// A missing or corrupt segment gives an error for each of its locations; the other locations give their values.
+    /// Callers treat an error as a miss.
     pub fn read(&self, locations: &[Location]) -> Vec<Result<Bytes, JournalError>> {
         let mut order: Vec<usize> = (0..locations.len()).collect();
         order.sort_by_key(|&i| (locations[i].segment, locations[i].offset));
@@ -58,7 +58,7 @@ impl SegmentReader {
         values.into_iter().flatten().collect()
     }
 
-    /// The names of segments. Locations come from the journal whose names these are, and names are never taken away.
+    /// The names of segments. Locations come from the journal with these names, and names are never removed.
     fn names_of(&self, segments: impl Iterator<Item = u32>) -> Vec<Arc<str>> {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         segments.map(|segment| Arc::clone(&names[segment as usize])).collect()
@@ -69,7 +69,7 @@ fn unreadable(path: &str, error: &StoreError) -> JournalError {
     JournalError::Unreadable { path: path.to_owned(), reason: error.to_string() }
 }
 
-/// The ranges to read for a group of locations that is sorted by offset.
+/// The ranges to read for a group of locations, sorted by offset.
 fn coalesce(locations: &[Location], group: &[usize]) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for &i in group {
@@ -84,7 +84,7 @@ fn coalesce(locations: &[Location], group: &[usize]) -> Vec<Range<u64>> {
     ranges
 }
 
-/// One value out of the blocks that were read for its segment.
+/// Cuts one value out of the blocks read from its segment.
 fn value(path: &str, location: &Location, ranges: &[Range<u64>], blocks: &[Bytes]) -> Result<Bytes, JournalError> {
     let corrupt = || JournalError::Value { path: path.to_owned(), offset: location.offset };
     let wanted = location.range();
@@ -100,7 +100,7 @@ fn value(path: &str, location: &Location, ranges: &[Range<u64>], blocks: &[Bytes
 /// The end of a segment, read once, with its directory.
 struct Tail {
     footer: Footer,
-    /// Where `bytes` starts.
+    /// Offset of `bytes` in the segment.
     start: u64,
     bytes: Bytes,
 }

@@ -1,4 +1,4 @@
-//! What the journal holds, without loading it; and one segment, entry by entry.
+//! Sums over the journal without loading it, and the entries of one segment.
 
 use super::format::{self, Row};
 use super::{BUCKETS, JournalError, Key, reader};
@@ -9,20 +9,20 @@ use bytes::Bytes;
 /// The shared journal in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct JournalSummary {
-    /// Segments.
+    /// Readable segments.
     pub segments: u64,
-    /// Entries in them; one that is in several segments counts in each.
+    /// Entries in them. A key in several segments counts in each.
     pub entries: u64,
     /// Their size in bytes.
     pub bytes: u64,
-    /// Segments that are corrupt; they count in no other figure.
+    /// Corrupt segments. The other figures exclude them.
     pub damaged: u64,
 }
 
 /// Adds up the directories of all segments of the shared journal.
 ///
 /// # Errors
-/// [`JournalError::Version`], or a store that fails.
+/// [`JournalError::Version`], or an error of the store.
 pub fn summary(store: &Store) -> Result<JournalSummary, JournalError> {
     let mut summary = JournalSummary::default();
     for (name, size) in store.list(layout::JOURNAL)?.into_iter().filter(|(name, _)| name.ends_with(".seg")) {
@@ -43,20 +43,20 @@ pub fn summary(store: &Store) -> Result<JournalSummary, JournalError> {
 /// An entry of a segment, with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentEntry {
-    /// Its bucket.
+    /// The bucket of its route.
     pub bucket: u16,
-    /// Which request.
+    /// The request's key.
     pub key: Key,
-    /// Bytes that it takes in the segment.
+    /// Bytes of its record in the segment.
     pub stored: u32,
-    /// Its answer.
+    /// The answer.
     pub value: Bytes,
 }
 
 /// Reads a whole segment, sorted by bucket and key. The segment must fit in memory.
 ///
 /// # Errors
-/// [`JournalError::Version`], [`JournalError::Corrupt`], [`JournalError::Value`], or a store that fails.
+/// [`JournalError::Version`], [`JournalError::Corrupt`], [`JournalError::Value`], or an error of the store.
 pub fn scan_segment(store: &Store, name: &str) -> Result<Vec<SegmentEntry>, JournalError> {
     let bytes = store.get(name)?;
     let rows: Vec<Row> = reader::read_rows(store, name, bytes.len() as u64, &vec![true; BUCKETS as usize])?;

@@ -5,7 +5,7 @@ use super::{BUCKETS, Entry, JournalError};
 use crate::store::Store;
 use bytes::Bytes;
 
-/// A segment that has been written, with its key table: what [`super::Journal::add`] takes.
+/// A written segment with its key table, for [`super::Journal::add`].
 #[derive(Clone, Debug)]
 pub struct Segment {
     pub(super) name: String,
@@ -32,11 +32,11 @@ impl Segment {
 
 /// Writes `entries` as the segment `name` (see [`crate::layout::segment`]) and returns when it is durable.
 ///
-/// Entries are sorted by bucket and key; of several with one key, the first given is kept. The bytes depend on the
+/// Entries are sorted by bucket and key; of several entries with one key, the first is kept. The bytes depend on the
 /// kept entries alone.
 ///
 /// # Errors
-/// A bucket that does not exist, a value of 1 GiB or more, or a store that fails; then the segment may be there or not.
+/// A bucket out of range, a value of 1 GiB or more, or an error of the store; then the segment may exist or not.
 pub fn write_segment(store: &Store, name: &str, mut entries: Vec<Entry>) -> Result<Segment, JournalError> {
     if let Some(entry) = entries.iter().find(|entry| entry.bucket >= BUCKETS) {
         return Err(JournalError::Bucket { found: entry.bucket });

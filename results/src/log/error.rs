@@ -1,8 +1,8 @@
-//! What can go wrong with a commit log.
+//! Errors of a commit log.
 
 use crate::store::StoreError;
 
-/// A log operation that did not work.
+/// A failed log operation.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The store failed.
@@ -11,19 +11,19 @@ pub enum LogError {
     /// A later generation has begun: this writer must stop.
     #[error("generation {generation} of the run has been superseded by generation {by}")]
     Superseded {
-        /// The writer's.
+        /// The writer's generation.
         generation: u64,
-        /// The latest.
+        /// The latest generation.
         by: u64,
     },
     /// Two committers write in one generation.
     #[error("record {seq} of generation {generation} was written by another committer, {committer}")]
     Conflict {
-        /// The number that was taken.
+        /// The number, already taken.
         seq: u64,
-        /// The generation of both.
+        /// The generation of both committers.
         generation: u64,
-        /// The other one.
+        /// The other committer.
         committer: String,
     },
     /// The record is not JSON of the right shape.
@@ -50,15 +50,15 @@ pub enum LogError {
         path: String,
         /// Its version.
         found: u32,
-        /// The one that can be read.
+        /// The supported version.
         supported: u32,
     },
-    /// A record is missing, since a later one is there.
+    /// A record is missing, but a later one exists.
     #[error("commit record `{missing}` is missing, but `{found}` is there")]
     Gap {
-        /// The one that is not there.
+        /// The missing record.
         missing: String,
-        /// The one that is.
+        /// The later record.
         found: String,
     },
 }

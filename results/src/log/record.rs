@@ -1,7 +1,7 @@
 //! A record of a commit log, as JSON.
 //!
-//! The names in it are stored: a field that is renamed in Rust keeps its name with `serde(rename)`, and a new one has a
-//! default. `tests/golden/log.txt` has a record of every sort.
+//! The field names are stored: a field renamed in Rust keeps its stored name with `serde(rename)`, and a new field has
+//! a default. `tests/golden/log.txt` has a record of every kind.
 
 use super::LogError;
 use serde::{Deserialize, Serialize};
@@ -14,33 +14,33 @@ pub const LOG_VERSION: u32 = 1;
 pub struct Record {
     /// [`LOG_VERSION`].
     pub version: u32,
-    /// Its number in the log, from 0.
+    /// Number of the record in the log, from 0.
     pub seq: u64,
-    /// The generation that wrote it.
+    /// Generation of the writer.
     pub generation: u64,
     /// A random id of the writer.
     pub committer: String,
-    /// When it was written, in milliseconds since 1970; for people, nothing depends on it.
+    /// Time of writing, in milliseconds since 1970. For people: nothing depends on it.
     pub at_ms: u64,
-    /// What it says.
+    /// The statement of the record.
     pub body: Body,
 }
 
-/// What a record says.
+/// The statement of a record, by kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum Body {
-    /// A generation begins; records of lower ones are void from here.
+    /// A generation begins; records of lower generations are void from here on.
     #[serde(rename = "fence")]
     Fence {
         /// Processes of its mesh.
         processes: u32,
         /// Workers of its mesh, over all processes.
         workers: u32,
-        /// Digest of the settings that the mesh runs with.
+        /// Digest of the mesh's settings.
         settings_digest: String,
     },
-    /// Chunks are final.
+    /// Cohorts are final.
     #[serde(rename = "commit")]
     Commit(Commit),
     /// Gold was edited; anyone may write this, in any generation.
@@ -48,7 +48,7 @@ pub enum Body {
     Gold {
         /// Number of the edit, from 1.
         edit: u64,
-        /// The object that holds the edit.
+        /// The object with the edit.
         path: String,
     },
     /// The run is finished and its tables are written.
@@ -56,44 +56,44 @@ pub enum Body {
     Final(Final),
 }
 
-/// Chunks whose outcomes are complete and durable.
+/// Cohorts with complete and durable outcomes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
-    /// The chunks.
+    /// The cohorts.
     pub chunks: Vec<ChunkCommit>,
-    /// Outcome parts (object names) that hold their rows, and maybe rows of other chunks.
+    /// Outcome parts (object names) with their rows, and maybe rows of other cohorts.
     pub parts: Vec<String>,
-    /// Journal segments (object names) that the outcomes were made with.
+    /// Journal segments (object names) used to make the outcomes.
     pub segments: Vec<String>,
-    /// Live figures, for whoever watches.
+    /// Live figures, for people watching the run.
     pub live: serde_json::Value,
 }
 
-/// A chunk of a commit.
+/// A cohort of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkCommit {
-    /// Position in the dataset / chunk size.
+    /// Position in the dataset divided by the cohort size.
     pub chunk: u64,
-    /// Its outcomes: questions × configurations.
+    /// Outcomes of the cohort: questions × configurations.
     pub outcomes: u64,
 }
 
 /// The tables of a finished run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Final {
-    /// Each table that was written.
+    /// Each written table.
     pub tables: Vec<FinalTable>,
-    /// The last edit of gold that they include; 0 if there was none.
+    /// The last edit of gold included in them; 0 if there was no edit.
     pub gold_edit: u64,
-    /// How many edits of gold they include: the first so many of the log, whose order decides and not their numbers.
+    /// Number of gold edits included in them: the first `golds` edits in the order of the log, not of their numbers.
     #[serde(default)]
     pub golds: u64,
-    /// Figures that are no table, for `show` and `--json`.
+    /// Figures outside the tables, for `show` and `--json`.
     pub live: serde_json::Value,
 }
 
 impl Final {
-    /// The object that holds a table.
+    /// The object with a table.
     pub fn path_of(&self, table: &str) -> Option<&str> {
         self.tables.iter().find(|written| written.table == table).map(|written| written.path.as_str())
     }
@@ -114,7 +114,7 @@ pub struct FinalTable {
     pub digest: String,
 }
 
-/// What every version of a record has.
+/// The part of a record common to all versions.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -141,7 +141,7 @@ impl Record {
         serde_json::to_vec_pretty(self).map_err(|source| LogError::Malformed { path, source })
     }
 
-    /// Whether this is the very record that `ours` is, but for the time of writing.
+    /// True if this record equals `ours` except for the time of writing.
     pub(super) fn same_as(&self, ours: &Self) -> bool {
         (self.seq, self.generation, &self.committer, &self.body)
             == (ours.seq, ours.generation, &ours.committer, &ours.body)

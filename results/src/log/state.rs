@@ -1,4 +1,4 @@
-//! What a log says, once void records are left out.
+//! The state described by a log, without its void records.
 
 use super::record::{Body, Commit, Final, Record};
 use std::collections::btree_map::Entry;
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Gold {
     /// Number of the edit, from 1.
     pub edit: u64,
-    /// The object that holds it.
+    /// The object with the edit.
     pub path: String,
     /// The record's number.
     pub seq: u64,
 }
 
-/// The log up to some record.
+/// The state after the records read so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     /// The latest generation; 0 before the first fence.
@@ -24,24 +24,25 @@ pub struct State {
     pub next: u64,
     /// The valid commits, in order.
     pub commits: Vec<Commit>,
-    /// For each committed chunk, the index of its commit: the first valid one that has it.
+    /// For each committed cohort, the index of its commit: the first valid one to name it.
     pub committed: BTreeMap<u64, usize>,
-    /// Outcomes of each committed chunk.
+    /// Outcomes of each committed cohort.
     pub outcomes: BTreeMap<u64, u64>,
-    /// Edits of gold, in the order of their records. Numbers may come in another: whoever takes one may be slow to say so.
+    /// Edits of gold, in the order of their records. The numbers may be in another order: time can pass between taking
+    /// a number and appending its record.
     pub golds: Vec<Gold>,
-    /// The last valid record that says that the run is finished.
+    /// The last valid `Final` record.
     pub finished: Option<Final>,
     /// Records read, void ones included.
     pub records: u64,
-    /// Records that were void.
+    /// Void records.
     pub void: u64,
-    /// When the last record was written, in milliseconds since 1970.
+    /// Time of writing of the last record, in milliseconds since 1970.
     pub last_ms: u64,
 }
 
 impl State {
-    /// Takes the next record.
+    /// Applies the next record.
     pub(super) fn apply(&mut self, record: Record) {
         debug_assert_eq!(record.seq, self.next, "this is a bug: a record was applied out of order");
         self.next = record.seq + 1;
@@ -57,17 +58,17 @@ impl State {
         }
     }
 
-    /// Journal segments of all valid commits: those that win over others on resume.
+    /// Journal segments of all valid commits. They win over other segments on resume.
     pub fn segments(&self) -> BTreeSet<String> {
         self.commits.iter().flat_map(|commit| commit.segments.iter().cloned()).collect()
     }
 
-    /// Whether the run is finished and its tables lack an edit of gold.
+    /// True if the run is finished but its tables lack an edit of gold.
     pub fn lacks_gold(&self) -> bool {
         self.finished.as_ref().is_some_and(|finished| finished.golds < self.golds.len() as u64)
     }
 
-    /// Outcomes of all committed chunks.
+    /// Outcomes of all committed cohorts.
     pub fn total_outcomes(&self) -> u64 {
         self.outcomes.values().sum()
     }

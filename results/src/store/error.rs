@@ -1,17 +1,17 @@
-//! What can go wrong with a store, told by meaning.
+//! Errors of a store, by meaning.
 
 use std::error::Error;
 use std::io::ErrorKind;
 
-/// An operation on a store that did not work.
+/// A failed store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The address cannot be understood, or what it names cannot be opened.
+    /// The address is malformed, or its store cannot be opened.
     #[error("cannot open the store `{uri}`: {reason}")]
     Address {
-        /// As given.
+        /// The given address.
         uri: String,
-        /// What is wrong, and what is allowed.
+        /// The mistake, and the allowed values.
         reason: String,
     },
     /// The asynchronous runtime could not be started.
@@ -24,12 +24,12 @@ pub enum StoreError {
     /// There is no such object.
     #[error("cannot {operation} `{path}`: there is no such object")]
     NotFound {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The object.
         path: String,
     },
-    /// The object ends before the wanted range does.
+    /// The object ends before the end of the wanted range.
     #[error("cannot read bytes {start} to {end} of `{path}`: it is shorter")]
     Short {
         /// The object.
@@ -42,7 +42,7 @@ pub enum StoreError {
     /// No space is left.
     #[error("cannot {operation} `{path}`: no space is left there")]
     Full {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The object.
         path: String,
@@ -50,10 +50,10 @@ pub enum StoreError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// It is read-only, or the credentials do not suffice.
+    /// The store is read-only, or the credentials do not suffice.
     #[error("cannot {operation} `{path}`: permission denied, or the place is read-only")]
     Denied {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The object.
         path: String,
@@ -61,23 +61,24 @@ pub enum StoreError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A bucket, and nothing that says who asks.
+    /// A bucket needs credentials, and there are no credentials.
     #[error(
-        "cannot {operation} `{path}`: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this machine a role"
+        "cannot {operation} `{path}`: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
+         or give this machine a role"
     )]
     NoCredentials {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The object.
         path: String,
-        /// What the last resort, the machine's metadata service, said.
+        /// Error of the last resort, the machine's metadata service.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
     /// Anything else; a write may have happened all the same.
     #[error("cannot {operation} `{path}`: {source}")]
     Failed {
-        /// What was tried.
+        /// The attempted operation.
         operation: &'static str,
         /// The object.
         path: String,
@@ -87,12 +88,12 @@ pub enum StoreError {
     },
 }
 
-/// What the URLs of a machine's metadata service have, which is asked only where nothing else gives credentials; an
-/// error of object_store names the URL and has no other sign of it.
+/// Paths in the URLs of a machine's metadata service. The service is asked only if nothing else gives credentials. The
+/// URL is the only sign of this case in an error of object_store.
 const METADATA_PATHS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam/security-credentials"];
 
 impl StoreError {
-    /// Sorts an error of object_store; the operating system's own code, deep in its chain, says the most.
+    /// Classifies an error of object_store. The operating system's own code, deep in its chain, is the best evidence.
     pub(crate) fn classify(operation: &'static str, path: String, source: object_store::Error) -> Self {
         use object_store::Error as E;
         if let E::NotFound { .. } = source {
@@ -111,13 +112,13 @@ impl StoreError {
         }
     }
 
-    /// Sorts an error of the operating system.
+    /// Classifies an error of the operating system.
     pub(crate) fn from_io(operation: &'static str, path: String, source: std::io::Error) -> Self {
         Self::classify(operation, path, object_store::Error::Generic { store: "folder", source: Box::new(source) })
     }
 }
 
-/// The deepest kind of I/O error in the chain of causes: those above it may only wrap it as `Other`.
+/// The deepest kind of I/O error in the chain of causes. Errors above it may only wrap it as `Other`.
 fn io_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
     let mut next = Some(error);
     let mut kind = None;
@@ -125,7 +126,7 @@ fn io_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
         let io = error.downcast_ref::<std::io::Error>();
         kind = io.map(std::io::Error::kind).or(kind);
         next = match io.and_then(std::io::Error::get_ref) {
-            // An I/O error's `source` skips the error that it carries.
+            // An I/O error's `source` skips the carried error.
             Some(carried) => Some(carried),
             None => error.source(),
         };

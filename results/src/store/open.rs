@@ -12,10 +12,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
-/// What addresses look like, for messages.
+/// The allowed forms of an address, for messages.
 const ALLOWED: &str = "allowed are a folder, file:///FOLDER, s3://BUCKET/PREFIX and memory:";
 
-/// The variables that name another server than AWS's; the first that is set counts.
+/// The variables naming another server than AWS's. The first one set counts.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
 /// Threads of the runtime: they move bytes and wait, no more.
@@ -87,7 +87,7 @@ fn bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> 
         if endpoint.scheme() == "http" {
             builder = builder.with_allow_http(true);
         }
-        // The key that comes before all others, in the place of what the environment's was taken for as it stood.
+        // The key with precedence over all others. It replaces the value taken unchecked from the environment.
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.as_str().trim_end_matches('/'));
     }
     let objects = builder.build().map_err(|e| failed(e.to_string()))?;
@@ -95,12 +95,12 @@ fn bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> 
     Ok(Arc::new(PrefixStore::new(objects, prefix)))
 }
 
-/// A variable's value. Whoever hands on a variable that is not set, as templates do, makes it an empty one and has set nothing.
+/// A variable's value. An empty value counts as not set: templates that pass on an unset variable make it empty.
 fn set(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
-/// The settings of the `AWS_*` variables that are [`set`], else as [`AmazonS3Builder::from_env`] has them.
+/// The settings of the `AWS_*` variables with a value (see [`set`]), otherwise as [`AmazonS3Builder::from_env`].
 fn from_environment() -> AmazonS3Builder {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let aws = names.filter(|name| name.starts_with("AWS_"));
@@ -110,15 +110,16 @@ fn from_environment() -> AmazonS3Builder {
     .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value))
 }
 
-/// The address of a bucket's server. object_store takes any text for one, and panics at the first request.
+/// The address of a bucket's server. object_store accepts any text, and panics at the first request.
 ///
 /// # Errors
-/// What is wrong and what is allowed, in words; nothing of it that stands before an `@`, which may be a password.
+/// A message with the mistake and the allowed values. It omits everything before an `@`, possibly a password.
 fn endpoint(variable: &str, value: &str) -> Result<Url, String> {
     let wrong = |what: &str| {
         let shown = value.rsplit_once('@').map_or(value.to_owned(), |(_, rest)| format!("…@{rest}"));
         format!(
-            "{variable} is `{shown}`: {what}; allowed are http://HOST and https://HOST, with :PORT where it is another than usual"
+            "{variable} is `{shown}`: {what}; allowed are http://HOST and https://HOST, \
+             with :PORT where it is another than usual"
         )
     };
     let url = Url::parse(value).map_err(|error| wrong(&error.to_string()))?;
@@ -130,14 +131,14 @@ fn endpoint(variable: &str, value: &str) -> Result<Url, String> {
             "it has a user or a password, which belong into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         ));
     }
-    // The parser sees to it that such an address has a host.
+    // The parser guarantees a host in such an address.
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("it goes on with a query or a fragment"));
     }
     Ok(url)
 }
 
-/// TLS needs a provider of cryptography, one for the process; whoever was first stays.
+/// TLS needs a provider of cryptography, one for the process. The first one installed stays.
 fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));

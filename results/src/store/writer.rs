@@ -1,7 +1,7 @@
 //! Writes one large object piece by piece.
 //!
-//! Small objects are one put, larger ones go up in parts; either way nothing is visible before [`ObjectWriter::finish`],
-//! and a writer that is dropped leaves nothing behind.
+//! A small object is one put, a larger one goes up in parts. Either way nothing is visible before
+//! [`ObjectWriter::finish`], and a dropped writer leaves nothing behind.
 
 use super::{Store, StoreError};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ pub struct ObjectWriter {
     name: String,
     buffer: BufWriter,
     written: u64,
-    /// Whether it was finished, or cannot be any more.
+    /// True if the object is finished, or cannot be finished any more.
     closed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How a Rust value becomes a column and comes back.
+//! Conversion between Rust values and columns.
 //!
 //! A nested value is a nested column: `Vec` is a list, a struct or a tuple is a struct, `Option` is null or not.
 
@@ -16,16 +16,16 @@ pub(crate) const DESCRIPTION: &str = "description";
 
 /// A value of a column.
 pub(crate) trait Cell: Sized {
-    /// Whether it may be null.
+    /// True if the value may be null.
     const NULLABLE: bool = false;
 
-    /// Its type.
+    /// The column's type.
     fn data_type() -> DataType;
 
-    /// A column of values. `None` is null, and stands only where [`Cell::NULLABLE`] or what is around it is null.
+    /// A column of values. `None` is null, and allowed only with [`Cell::NULLABLE`] or inside a null struct or list.
     fn array(cells: &[Option<&Self>]) -> ArrayRef;
 
-    /// The values of a column; `None` where it is of another type.
+    /// The values of a column, or `None` if the column has another type.
     fn read(array: &dyn Array) -> Option<Vec<Option<Self>>>;
 }
 
@@ -108,7 +108,7 @@ impl<T: Cell> Cell for Vec<T> {
     }
 }
 
-/// Which cells are null; nothing where none is.
+/// The null buffer of cells, or `None` if every cell has a value.
 fn nulls<T>(cells: &[Option<T>]) -> Option<NullBuffer> {
     cells.iter().any(Option::is_none).then(|| cells.iter().map(Option::is_some).collect())
 }
@@ -118,7 +118,7 @@ pub(crate) fn struct_array<T>(fields: Fields, columns: Vec<ArrayRef>, cells: &[O
     Arc::new(StructArray::new(fields, columns, nulls(cells)))
 }
 
-/// Makes a type a struct column: for each field its name, type, description, and how to get at it; then how to build.
+/// Makes a type a struct column. Takes each field's name, type, description and getter, then the constructor.
 macro_rules! struct_cell {
     ($type:ty { $( $field:ident : $of:ty = $description:expr, $get:expr; )+ } => $build:expr) => {
         impl $crate::tables::cell::Cell for $type {
@@ -176,7 +176,7 @@ macro_rules! struct_cell {
 }
 pub(crate) use struct_cell;
 
-/// The values of a column; all null where it was added after the file was written.
+/// The values of a column. All are null if the column is newer than the file.
 pub(crate) fn read_column<T: Cell>(column: Option<&ArrayRef>, rows: usize) -> Option<Vec<Option<T>>> {
     match column {
         Some(column) => T::read(column.as_ref()),
@@ -185,7 +185,7 @@ pub(crate) fn read_column<T: Cell>(column: Option<&ArrayRef>, rows: usize) -> Op
     }
 }
 
-/// A value of several columns: a row, or a struct in one.
+/// A value of several columns: a row, or a struct inside a row.
 pub trait Columns: Sized {
     /// The columns.
     fn fields() -> Fields;
@@ -193,8 +193,8 @@ pub trait Columns: Sized {
     /// The columns' values.
     fn columns(cells: &[Option<&Self>]) -> Vec<ArrayRef>;
 
-    /// The values of `rows` rows, of which the last columns may be absent if they may be null; `None` where a column is of another type
-    /// or null where it must not be.
+    /// The values of `rows` rows. The last columns may be absent if they may be null. Returns `None` if a column has
+    /// another type, or a null that it must not have.
     fn rows(columns: &[ArrayRef], rows: usize, nulls: Option<&NullBuffer>) -> Option<Vec<Option<Self>>>;
 }
 

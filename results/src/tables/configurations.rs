@@ -1,10 +1,10 @@
-//! The table `configurations`: what was evaluated.
+//! The table `configurations`: methods with their parameters.
 
 use super::row::row;
 
 row! {
     table "configurations" at "runs/RUN/final/configurations.parquet" with 4096 rows in a group;
-    /// What was evaluated: methods with their parameters, fixed.
+    /// The evaluated configurations: methods with fixed parameters.
     pub struct ConfigurationRow {
         /// Position in the job, from 0; outcome parts call the configuration by it.
         pub position: u32,
@@ -16,19 +16,20 @@ row! {
         pub method_version: u32,
         /// The method's parameters, as JSON with sorted keys.
         pub parameters: String,
-        /// Where passages come from: `given`, `oracle`, `mixed` or `open`. Figures of different modes are never ranked together.
+        /// Source of the passages: `given`, `oracle`, `mixed` or `open`. Figures of different modes are never ranked
+        /// together.
         pub context_mode: String,
         /// Whether its outcomes hold answers.
         pub answers: bool,
-        /// The services that it asks, each as its parameter, `=` and the service's name.
+        /// Services used by the method, each as its parameter, `=` and the service's name.
         pub services: Vec<String>,
         /// Origin of its prompt templates: `hopeval`, or the name of an imported set; null where it has no prompt.
         pub prompt_origin: Option<String>,
         /// Digest of its prompt templates; null where it has no prompt.
         pub prompt_digest: Option<String>,
-        /// What tells replicates of one configuration apart (seed, demonstration set); null where there is one only.
+        /// The difference between replicates of one configuration (seed, demonstration set); null if there is only one.
         pub replicate: Option<String>,
-        /// What it is a control of; null where it is none.
+        /// The job's words for its purpose as a control; null if it is not a control.
         pub control: Option<String>,
     }
 }

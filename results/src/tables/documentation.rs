@@ -1,4 +1,4 @@
-//! The documentation of all tables, made from their schemas.
+//! The documentation of all tables, generated from their schemas.
 
 use super::cell::DESCRIPTION;
 use super::{
@@ -8,7 +8,7 @@ use super::{
 use arrow::datatypes::{DataType, Field};
 use std::fmt::Write;
 
-/// The text before the tables. Its code blocks run as they stand, below a store with one finished run.
+/// The text before the tables. Its code blocks run unchanged in the folder of a store with one finished run.
 const OPENING: &str = include_str!("opening.md");
 
 /// The documentation of all tables, as Markdown.

@@ -1,9 +1,9 @@
-//! What can go wrong with a table.
+//! Errors of a table.
 
 use crate::log::LogError;
 use crate::store::StoreError;
 
-/// A table operation that did not work.
+/// A failed table operation.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The store failed.
@@ -17,31 +17,31 @@ pub enum TableError {
     Version {
         /// The file.
         path: String,
-        /// Its version, as it stands there.
+        /// Version of the file, as written in it.
         found: String,
-        /// The one that can be read.
+        /// The supported version.
         supported: u32,
     },
-    /// The file is another table, or none of this project's.
+    /// The file is another table, or not a table of this project.
     #[error("`{path}` holds {found}, not the table `{expected}`")]
     Foreign {
         /// The file.
         path: String,
-        /// What it holds.
+        /// Content of the file.
         found: String,
-        /// What was wanted.
+        /// The expected table.
         expected: &'static str,
     },
-    /// A column is not as the schema says.
+    /// A column differs from the schema.
     #[error("table `{path}`: column `{column}` is {found}, expected {expected}")]
     Column {
         /// The file.
         path: String,
         /// The column.
         column: String,
-        /// What it is.
+        /// Type in the file.
         found: String,
-        /// What it should be.
+        /// Type in the schema.
         expected: String,
     },
     /// The file is torn or was changed.
@@ -62,14 +62,14 @@ pub enum TableError {
         #[source]
         source: parquet::errors::ParquetError,
     },
-    /// Committed rows are not there.
+    /// Committed rows are missing, or rows are there twice.
     #[error("run `{run}`: chunk {chunk} was committed with {expected} outcomes, but its parts hold {found}")]
     Incomplete {
         /// The run.
         run: String,
-        /// The chunk.
+        /// The cohort.
         chunk: u64,
-        /// Outcomes of the commit, as far as they were asked for.
+        /// Outcomes in the commit, of the requested configurations.
         expected: u64,
         /// Outcomes in the parts.
         found: u64,

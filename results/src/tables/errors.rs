@@ -1,12 +1,12 @@
-//! The table `errors`: input that was set aside.
+//! The table `errors`: rows of the input set aside as bad.
 
 use super::row::row;
 
 row! {
     table "errors" at "runs/RUN/final/errors.parquet" with 4096 rows in a group;
-    /// Rows of the input that were set aside, and why.
+    /// Rows of the input set aside, and the reasons.
     pub struct ErrorRow {
-        /// Where it came up: `dataset`, `corpus` or another stage.
+        /// Origin of the row: `dataset`, `corpus` or another stage.
         pub stage: String,
         /// The file.
         pub file: String,
@@ -14,7 +14,7 @@ row! {
         pub line: Option<u64>,
         /// The field; null where it is the whole row.
         pub field: Option<String>,
-        /// What is wrong, and what is allowed.
+        /// The mistake, and the allowed values.
         pub message: String,
     }
 }

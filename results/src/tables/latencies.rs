@@ -12,13 +12,15 @@ row! {
         pub index: u64,
         /// Critical path in seconds: for each round the longest of its requests' service times.
         pub service_s: f64,
-        /// Time in seconds that the requests of the critical path waited.
+        /// Waiting time in seconds of the requests on the critical path.
         pub queue_s: f64,
         /// From the first request to the outcome, in seconds.
         pub wall_s: f64,
-        /// How the run was timed: `throughput` (questions in flight beside each other) or `latency` (one at a time, as for a single user); null in files of earlier versions.
+        /// How the run was timed: `throughput` (questions in flight beside each other) or `latency` (one at a time, as
+        /// for a single user); null in files of earlier versions.
         pub mode: Option<String>,
-        /// Time of devices in seconds that the outcome took by itself; null where no device was used, and where others shared it: in the mode `throughput`.
+        /// Device time in seconds used by the outcome alone; null if no device was used, or if others shared it (mode
+        /// `throughput`).
         pub device_s: Option<f64>,
     }
 }

@@ -8,15 +8,16 @@ row! {
     pub struct MeasureRow {
         /// The configuration's name.
         pub configuration: String,
-        /// Which questions: `all`, or a stratum as `name=value`.
+        /// The measured questions: `all`, or a stratum as `name=value`.
         pub stratum: String,
         /// The measure's name.
         pub measure: String,
         /// The measure's version.
         pub version: String,
-        /// The profile that the measure belongs to.
+        /// The measure's profile.
         pub profile: String,
-        /// Where passages come from: `given`, `oracle`, `mixed` or `open`. Figures of different modes are never ranked together.
+        /// Source of the passages: `given`, `oracle`, `mixed` or `open`. Figures of different modes are never ranked
+        /// together.
         pub context_mode: String,
         /// The mean; null where no question defines it.
         pub value: Option<f64>,
@@ -28,7 +29,7 @@ row! {
         pub high: Option<f64>,
         /// Questions where the measure is defined; failed ones are among them.
         pub n: u64,
-        /// Share of those whose outcome has the status `ok`; null where there are none.
+        /// Share of these questions with an outcome of status `ok`; null if `n` is 0.
         pub coverage: Option<f64>,
     }
 }

@@ -1,5 +1,5 @@
-//! The table `outcomes`: how each question ended under each configuration. It has two forms: the parts that workers
-//! write as they go, and the final table, one writer's, in final order.
+//! The table `outcomes`: how each question ended under each configuration. It has two forms: parts, written
+//! by the workers during the run, and the final table, written by one writer in final order.
 
 mod order;
 mod part;
@@ -20,13 +20,14 @@ row! {
         pub calls: u64,
         /// Tokens of their prompts.
         pub prompt_tokens: u64,
-        /// Tokens that were generated.
+        /// Generated tokens.
         pub completion_tokens: u64,
-        /// Tokens that were scored.
+        /// Scored tokens.
         pub scored_tokens: u64,
         /// Operations, as the service counts them.
         pub operations: u64,
-        /// Of these requests those whose texts were cut, or left out in part, to fit: to a limit of their own or to what the model takes; null in files of earlier versions.
+        /// Requests with texts cut, or partly left out, to fit a limit of the request or of the model; null in files of
+        /// earlier versions.
         pub cut: Option<u64>,
     }
 }
@@ -36,7 +37,7 @@ row! {
     pub struct Timing {
         /// Critical path in seconds: for each round the longest of its requests' service times.
         pub service_s: f64,
-        /// Time in seconds that the requests of the critical path waited.
+        /// Waiting time in seconds of the requests on the critical path.
         pub queue_s: f64,
         /// From the first request to the outcome, in seconds.
         pub wall_s: f64,
@@ -45,7 +46,8 @@ row! {
 
 row! {
     table "outcome_parts" at "runs/RUN/outcomes/GENERATION-WORKER-N.parquet" with 8192 rows in a group;
-    /// Outcomes as workers write them, sorted by configuration and index. Which rows count is in the commit log; most readers want the table `outcomes`.
+    /// Outcomes as written by the workers, sorted by configuration and index. The commit log determines the valid rows;
+    /// most readers want the table `outcomes`.
     pub struct OutcomeRow {
         /// The configuration, as its position in the job.
         pub configuration: u32,
@@ -55,7 +57,7 @@ row! {
         pub question: String,
         /// `ok`, or the kind of failure.
         pub status: String,
-        /// What went wrong; null where nothing did.
+        /// The error message; null if nothing went wrong.
         pub message: Option<String>,
         /// The answer; null where the method gave none.
         pub answer: Option<String>,
@@ -73,20 +75,21 @@ row! {
         pub iterations: u32,
         /// Rounds of requests.
         pub rounds: u32,
-        /// What was asked, by service and kind.
+        /// Requests of the outcome, by service and kind.
         pub calls: Vec<CallRow>,
         /// How long it took; null where it was not measured.
         pub timing: Option<Timing>,
-        /// Passages that retrievers gave, repeats included; null in files of earlier versions.
+        /// Number of retrieved passages, repeats included; null in files of earlier versions.
         pub retrieved: Option<u64>,
-        /// Time of devices in seconds that the outcome took by itself; null where no device was used, and where others shared it.
+        /// Device time in seconds used by the outcome alone; null if no device was used, or if others shared it.
         pub device_s: Option<f64>,
     }
 }
 
 row! {
     table "outcomes" at "runs/RUN/final/outcomes.parquet" with 4096 rows in a group;
-    /// How each question ended under each configuration, sorted by configuration (in the job's order) and question (in the dataset's). No question is missing and none is there twice.
+    /// How each question ended under each configuration, sorted by configuration (in the job's order) and question (in
+    /// the dataset's). Every question appears exactly once under each configuration.
     pub struct FinalOutcomeRow {
         /// The configuration's name.
         pub configuration: String,
@@ -96,7 +99,7 @@ row! {
         pub question: String,
         /// `ok`, or the kind of failure.
         pub status: String,
-        /// What went wrong; null where nothing did.
+        /// The error message; null if nothing went wrong.
         pub message: Option<String>,
         /// The answer; null where the method gave none.
         pub answer: Option<String>,
@@ -116,15 +119,15 @@ row! {
         pub iterations: u32,
         /// Rounds of requests.
         pub rounds: u32,
-        /// What was asked, by service and kind, as if nothing were shared.
+        /// Requests of the outcome, by service and kind, as if nothing were shared.
         pub calls: Vec<CallRow>,
-        /// Passages that retrievers gave, repeats included; null in files of earlier versions.
+        /// Number of retrieved passages, repeats included; null in files of earlier versions.
         pub retrieved: Option<u64>,
     }
 }
 
 impl OutcomeRow {
-    /// The row of the final table. `configuration` is the name, `id` gives a passage's id. Timing is left out.
+    /// The row of the final table, without timing. `configuration` is the name, `id` gives a passage's id.
     pub fn into_final(self, configuration: &str, mut id: impl FnMut(u32) -> String) -> FinalOutcomeRow {
         FinalOutcomeRow {
             configuration: configuration.to_owned(),

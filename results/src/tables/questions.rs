@@ -1,6 +1,6 @@
-//! The table `questions`: what was asked, with gold. Written once per run; workers read it as a stream.
+//! The table `questions`: the evaluated questions with gold. Written once per run; workers read it as a stream.
 //!
-//! Edits of gold hold such rows as JSON under the columns' names, which `tests/golden/question.txt` has.
+//! Edits of gold hold such rows as JSON under the columns' names; `tests/golden/question.txt` has an example.
 
 use super::row::row;
 use super::{TableError, TableReader};
@@ -9,7 +9,7 @@ use crate::store::Store;
 
 row! {
     table "questions" at "runs/RUN/questions.parquet" with 1024 rows in a group;
-    /// What was asked, in the dataset's order, with gold.
+    /// The evaluated questions in the dataset's order, with gold.
     pub struct QuestionRow {
         /// Position in the dataset, from 0.
         pub index: u64,
@@ -21,17 +21,17 @@ row! {
         pub kind: Option<String>,
         /// Hops, as the dataset counts them; null where it does not.
         pub hops: Option<u32>,
-        /// What the question is grouped by in measures.
+        /// Groups of the question in the table `measures`.
         pub strata: Vec<(String, String)>,
         /// Gold answers, the main one first.
         pub answers: Vec<String>,
-        /// Gold passages as numbers in the corpus; each inner list holds the passages that are equally good.
+        /// Gold passages as numbers in the corpus; each inner list holds equally good passages.
         pub gold: Vec<Vec<u32>>,
         /// Given candidates as numbers in the corpus.
         pub candidates: Vec<u32>,
         /// Digest of all gold of the question.
         pub gold_digest: String,
-        /// Everything else that the dataset says of it, as JSON.
+        /// Everything else the dataset says about the question, as JSON.
         pub record: String,
     }
 }
@@ -39,7 +39,7 @@ row! {
 /// The questions of `run` from position `from` on, read a row group at a time.
 ///
 /// # Errors
-/// A table that is absent, foreign or corrupt, or a store that fails.
+/// An absent, foreign or corrupt table, or an error of the store.
 pub fn stream(
     store: &Store,
     run: &str,

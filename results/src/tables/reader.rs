@@ -16,10 +16,10 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes read from the end of a file before its footer's size is known.
+/// Bytes of the first read, from the end of a file, before the footer's size is known.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// Rows of small row groups that are read with one request.
+/// The most rows of neighbouring row groups read with one request.
 const STRETCH_ROWS: u64 = 8192;
 
 /// Rows decoded at once.
@@ -36,10 +36,10 @@ pub struct TableReader<R: Row> {
 }
 
 impl<R: Row> TableReader<R> {
-    /// Opens the object `name` and checks that it is this table in this version.
+    /// Opens the object `name` and checks its table and version.
     ///
     /// # Errors
-    /// A file that is absent, foreign, of another version or corrupt, or a store that fails.
+    /// An absent, foreign or corrupt file, another version, or an error of the store.
     pub fn open(store: &Store, name: &str) -> Result<Self, TableError> {
         let path = store.full_name(name);
         let size = store.size(name)?;
@@ -62,7 +62,7 @@ impl<R: Row> TableReader<R> {
         self.metadata.metadata().num_row_groups()
     }
 
-    /// The row groups whose `column`, an unsigned number, may have a value from `low` to `high`, both included.
+    /// The row groups with possible values from `low` to `high`, both included, in `column`, an unsigned number.
     pub fn groups_where(&self, column: &str, low: u64, high: u64) -> Vec<usize> {
         let metadata = self.metadata.metadata();
         let may_hold = |group: &RowGroupMetaData| {
@@ -73,7 +73,7 @@ impl<R: Row> TableReader<R> {
         (0..metadata.num_row_groups()).filter(|&group| may_hold(metadata.row_group(group))).collect()
     }
 
-    /// Cuts a list of row groups into lists that are worth one request and do not take much memory.
+    /// Cuts a list of row groups into lists for one request each, with a bounded number of rows.
     pub(crate) fn stretches<'a>(&self, groups: &'a [usize]) -> Vec<&'a [usize]> {
         let rows = |group: usize| self.metadata.metadata().row_group(group).num_rows().unsigned_abs();
         let mut held = 0;
@@ -88,10 +88,10 @@ impl<R: Row> TableReader<R> {
         groups.chunk_by(together).collect()
     }
 
-    /// The rows of the given row groups, in their order.
+    /// The rows of the given row groups, in the given order.
     ///
     /// # Errors
-    /// A corrupt file, or a store that fails.
+    /// A corrupt file, or an error of the store.
     pub fn read_groups(&self, groups: &[usize]) -> Result<Vec<R>, TableError> {
         let corrupt = |source| TableError::Corrupt { path: self.path.clone(), source };
         let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
@@ -121,7 +121,7 @@ impl<R: Row> TableReader<R> {
         })
     }
 
-    /// The bytes from the first of `groups` to the last; nothing where there are none.
+    /// The byte range from the first of `groups` to the last, or `None` if there are no groups.
     fn byte_range(&self, groups: &[usize]) -> Result<Option<Range<u64>>, ParquetError> {
         let mut covered: Option<Range<u64>> = None;
         for &group in groups {
@@ -176,8 +176,8 @@ fn check_identity<R: Row>(path: &str, metadata: &ArrowReaderMetadata) -> Result<
     }
 }
 
-/// Compares names, types and nullability. Within a version descriptions may change, and columns that may be null may be
-/// added at the end, of a table or of a struct in it.
+/// Compares names, types and nullability. Within a version descriptions may change, and nullable columns may be added
+/// at the end of a table or of a struct in it.
 fn check_columns<R: Row>(path: &str, found: &Schema) -> Result<(), TableError> {
     let describe = |data_type: &DataType, nullable: bool| {
         format!("{data_type}{}", if nullable { " with nulls" } else { " without nulls" })
@@ -203,7 +203,7 @@ fn check_columns<R: Row>(path: &str, found: &Schema) -> Result<(), TableError> {
     Ok(())
 }
 
-/// Whether a type that was found is the expected one but for descriptions, and for fields that were added since.
+/// True if the found type equals the expected one except for descriptions and later fields.
 fn is_type(found: &DataType, expected: &DataType) -> bool {
     let is_field = |found: &Field, expected: &Field| {
         found.is_nullable() == expected.is_nullable() && is_type(found.data_type(), expected.data_type())
@@ -219,7 +219,7 @@ fn is_type(found: &DataType, expected: &DataType) -> bool {
     }
 }
 
-/// A stretch of a file in memory; the rest is read when it is asked for.
+/// A byte range of a file in memory. Other bytes are read on demand.
 struct Window<'a> {
     store: &'a Store,
     name: &'a str,
@@ -228,7 +228,7 @@ struct Window<'a> {
     bytes: Bytes,
 }
 
-/// A [`Window`] that owns what it needs.
+/// A [`Window`] that owns its store and name.
 struct FixedWindow {
     store: Store,
     name: Arc<str>,

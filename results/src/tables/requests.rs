@@ -8,7 +8,7 @@ row! {
     pub struct RequestRow {
         /// The run.
         pub run: String,
-        /// The service that answered.
+        /// The answering service.
         pub service: String,
         /// The kind of request.
         pub kind: String,
@@ -16,9 +16,9 @@ row! {
         pub key: String,
         /// The bucket of its route, 0 to 4095.
         pub bucket: u32,
-        /// The segment that holds the answer.
+        /// The segment with the answer.
         pub segment: String,
-        /// Bytes that the answer takes there.
+        /// Bytes of the answer in the segment.
         pub bytes: u64,
     }
 }

@@ -4,14 +4,14 @@ use super::cell::Columns;
 use arrow::datatypes::{Schema, SchemaRef};
 use std::sync::Arc;
 
-/// What is known about a table beside its columns.
+/// A table's name, place and format, without its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableInfo {
-    /// Its name, which every file carries.
+    /// The table's name, stored in every file.
     pub name: &'static str,
-    /// Where its file is, below the store.
+    /// Path of the file, below the store.
     pub place: &'static str,
-    /// What it holds.
+    /// The description of the table.
     pub description: &'static str,
     /// Rows of a row group.
     pub row_group: usize,
@@ -28,7 +28,7 @@ pub trait Row: Columns + Send + 'static {
     }
 }
 
-/// Declares a struct that is a row (with `table`) or a struct in one (without); doc comments are descriptions.
+/// Declares a row's struct (with `table`) or a struct inside a row (without). Doc comments become descriptions.
 macro_rules! row {
     (
         table $table:literal at $place:literal with $group:literal rows in a group;

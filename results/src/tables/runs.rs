@@ -1,12 +1,12 @@
-//! The table `runs`: one row, what was run and how it went.
+//! The table `runs`: one row about the run.
 
 use super::row::row;
 
 row! {
     table "runs" at "runs/RUN/final/runs.parquet" with 1024 rows in a group;
-    /// What was run, and how it went. One row.
+    /// The run: its job, settings, inputs and counts. One row.
     pub struct RunRow {
-        /// The run's id, which sorts by the time of its making.
+        /// The run's id. Ids sort by time of creation.
         pub run: String,
         /// The job's name.
         pub job: String,
@@ -38,17 +38,17 @@ row! {
         pub passages: Option<u64>,
         /// Questions admitted, after limit and quarantine.
         pub questions: u64,
-        /// Rows of the dataset that were set aside as bad.
+        /// Rows of the dataset set aside as bad.
         pub quarantined: u64,
         /// Configurations.
         pub configurations: u32,
         /// Outcomes: questions times configurations.
         pub outcomes: u64,
-        /// Outcomes whose status is not `ok`.
+        /// Outcomes with another status than `ok`.
         pub failed: u64,
-        /// Questions of a chunk.
+        /// Questions of a cohort.
         pub chunk_size: u64,
-        /// The last edit of gold that the tables include; 0 if there was none.
+        /// The last edit of gold included in the tables; 0 if there was no edit.
         pub gold_edit: u64,
     }
 }

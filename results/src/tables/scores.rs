@@ -4,7 +4,8 @@ use super::row::row;
 
 row! {
     table "scores" at "runs/RUN/final/scores.parquet" with 65536 rows in a group;
-    /// Each measure of each question under each configuration, sorted by configuration (in the job's order), question (in the dataset's) and measure.
+    /// Each measure of each question under each configuration, sorted by configuration (in the job's order), question
+    /// (in the dataset's) and measure.
     pub struct ScoreRow {
         /// The configuration's name.
         pub configuration: String,
@@ -16,9 +17,10 @@ row! {
         pub measure: String,
         /// The measure's version: the profile's name and version.
         pub version: String,
-        /// Digest of the gold that the outcome was compared with.
+        /// Digest of the gold used for the outcome.
         pub gold_digest: String,
-        /// The value; null where the measure is undefined for the question. A failed outcome scores 0 in headline measures.
+        /// The value; null where the measure is undefined for the question. A failed outcome scores 0 in headline
+        /// measures.
         pub value: Option<f64>,
     }
 }

@@ -1,4 +1,4 @@
-//! Writes a table as Parquet, row group by row group; the same rows give the same bytes.
+//! Writes a table as Parquet, row group by row group. The same rows give the same bytes.
 
 use super::{Row, SCHEMA_VERSION, TableError};
 use crate::log::FinalTable;
@@ -32,7 +32,7 @@ impl<R: Row> TableWriter<R> {
     /// A writer of the object `path`.
     ///
     /// # Errors
-    /// When `path` is not a name.
+    /// If `path` is not a valid name.
     pub fn new(store: &Store, path: &str) -> Result<Self, TableError> {
         let full_name = store.full_name(path);
         let parquet = ArrowWriter::try_new(Vec::new(), R::schema(), Some(properties::<R>()))
@@ -51,13 +51,13 @@ impl<R: Row> TableWriter<R> {
     /// Appends a row.
     ///
     /// # Errors
-    /// A store that fails.
+    /// An error of the store.
     pub fn push(&mut self, row: R) -> Result<(), TableError> {
         self.rows.push(row);
         if self.rows.len() >= R::TABLE.row_group { self.end_row_group() } else { Ok(()) }
     }
 
-    /// Rows in the row group that is being filled.
+    /// Rows in the unfinished row group.
     pub fn pending(&self) -> usize {
         self.rows.len()
     }
@@ -65,7 +65,7 @@ impl<R: Row> TableWriter<R> {
     /// Ends a row group before it is full.
     ///
     /// # Errors
-    /// A store that fails.
+    /// An error of the store.
     pub fn end_row_group(&mut self) -> Result<(), TableError> {
         if self.rows.is_empty() {
             return Ok(());
@@ -82,10 +82,10 @@ impl<R: Row> TableWriter<R> {
         self.send(bytes)
     }
 
-    /// Writes what is left and makes the object visible.
+    /// Writes the remaining rows and makes the object visible.
     ///
     /// # Errors
-    /// A store that fails.
+    /// An error of the store.
     pub fn finish(mut self) -> Result<FinalTable, TableError> {
         self.end_row_group()?;
         let Self { parquet, mut object, mut hasher, path, full_name, written, .. } = self;
@@ -106,7 +106,7 @@ impl<R: Row> TableWriter<R> {
 /// Writes a whole table.
 ///
 /// # Errors
-/// A store that fails.
+/// An error of the store.
 pub fn write_table<R: Row>(
     store: &Store,
     path: &str,
@@ -119,7 +119,7 @@ pub fn write_table<R: Row>(
     writer.finish()
 }
 
-/// Settings that depend on nothing but the table.
+/// The Parquet settings. They depend on the table only.
 fn properties<R: Row>() -> WriterProperties {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)

@@ -81,7 +81,7 @@ fn the_order_of_entries_does_not_change_a_byte() {
     assert_eq!(store.get(&name(1)).unwrap(), store.get(&name(2)).unwrap());
 }
 
-/// Segments outlive the program that wrote them: a change of the format must be meant, and change its version.
+/// Segments outlive their program: a change of the format must be intended, and must change the version.
 #[test]
 fn the_format_is_pinned() {
     let store = memory();
@@ -226,7 +226,7 @@ fn a_thousand_segments_open_in_a_local_folder() {
     assert!(journal.read(&locations).iter().all(Result::is_ok));
 }
 
-/// Whatever one changed byte or a cut does, values that are read are right, and nothing panics.
+/// After one changed byte or a cut, every value read is right, and nothing panics.
 fn survives(original: &[u8], damaged: Vec<u8>) -> Result<(), TestCaseError> {
     let store = memory();
     store.put(&name(1), Bytes::from(damaged)).unwrap();

@@ -56,7 +56,7 @@ fn a_zombie_learns_that_it_was_superseded() {
     assert_eq!(committed, [0, 1]);
 }
 
-/// A writer that does not know of the fence cannot pass it, but a record put around the rules must not count either.
+/// A writer unaware of the fence cannot pass it. A record put against the rules must not count, either.
 #[test]
 fn records_of_lower_generations_are_void_after_a_fence() {
     let store = memory();

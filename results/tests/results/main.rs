@@ -1,4 +1,4 @@
-//! Tests of the store, the journal, the commit log, the run record and the tables, through their public face.
+//! Tests of the store, the journal, the commit log, the run record and the tables, through their public interface.
 
 #![expect(clippy::unwrap_used, reason = "tests may unwrap, and so may what they share: a panic is the report")]
 

@@ -20,7 +20,7 @@ fn row(configuration: u32, index: u64, answer: &str) -> OutcomeRow {
     }
 }
 
-/// The rows of a chunk, as a generation computed them; the last chunk of a dataset is short.
+/// The rows of a cohort, as computed by a generation. The last cohort of a dataset is short.
 fn chunk_rows(chunk: u64, size: u64, questions: u64, configurations: u32, answer: &str) -> Vec<OutcomeRow> {
     let end = ((chunk + 1) * size).min(questions);
     (chunk * size..end)
@@ -100,8 +100,8 @@ fn a_missing_or_doubled_outcome_is_an_error() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Random generations, commits of random chunks (some committed before), rows of other chunks in the parts, and
-    /// parts that no commit names.
+    /// Random generations, commits of random cohorts (some committed before), rows of other cohorts in the parts, and
+    /// parts outside all commits.
     #[test]
     fn final_order_is_a_sort_of_what_was_committed(
         commits in vec((vec(0u64..8, 1..4), vec(0u64..8, 0..3), any::<bool>(), 1usize..3), 1..8),

@@ -1,4 +1,4 @@
-//! Every kind of store conforms; what goes wrong has one clear message.
+//! Every kind of store conforms. Every error has one clear message.
 
 use bytes::Bytes;
 use hopeval_results::conformance::conformance;
@@ -59,7 +59,7 @@ fn a_place_that_cannot_be_written_is_named() {
 
 #[test]
 fn a_bucket_that_does_not_answer_is_an_error_without_secrets() {
-    // Opening asks nothing of the bucket, so this needs no server.
+    // Opening does not contact the bucket, so this needs no server.
     let store = Store::open("s3://bucket/some/prefix/").unwrap();
     assert_eq!(store.uri(), "s3://bucket/some/prefix/");
     assert_eq!(store.full_name("runs/a"), "s3://bucket/some/prefix/runs/a");

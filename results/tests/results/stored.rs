@@ -1,4 +1,4 @@
-//! Pins the bytes of what is stored: segments, records of logs, records of runs, and the names of objects.
+//! Pins the stored bytes: segments, records of logs, records of runs, and the names of objects.
 
 use crate::golden;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ fn entry(bucket: u16, key: u8, value: &[u8]) -> Entry {
     Entry { bucket, key: Key([key; 32]), bytes: Bytes::copy_from_slice(value) }
 }
 
-/// What zstd makes of a value is its own matter, so that no value here is compressed.
+/// No value here is compressed: the output of zstd may change between its versions.
 #[test]
 fn segments_are_those_of_the_golden_file() {
     let store = Store::open("memory:").unwrap();
@@ -40,7 +40,7 @@ fn segments_are_those_of_the_golden_file() {
     golden::check("segments", ["full", "empty"].map(|name| format!("{name} {}", hex(&store.get(name).unwrap()))));
 }
 
-/// A segment of the first version with one value, 300 letters `a`, that zstd compressed.
+/// A segment of the first version with one value, 300 letters `a`, compressed by zstd.
 const COMPRESSED: &str = "\
     484f50454a524e4c0100000000000000ed49a34c2c010080050505050505050505050505050505050505050505050505\
     050505050505050528b52ffd602c004d00001061610100272ac002050505050505050505050505050505050505050505\
@@ -78,7 +78,7 @@ fn finished() -> Final {
     Final { tables: vec![table], gold_edit: 2, golds: 1, live: json!(null) }
 }
 
-/// A record but for the time of its writing.
+/// A record without its time of writing.
 fn timeless(record: &str) -> String {
     let timeless = |line: &str| if line.starts_with("  \"at_ms\": ") { "  \"at_ms\": 0," } else { line }.to_owned();
     record.lines().map(timeless).collect::<Vec<_>>().join("\n")
@@ -98,7 +98,7 @@ fn records_of_logs_are_those_of_the_golden_file() {
     golden::check("log", records);
 }
 
-/// `golds` came later than the first version: records without it are still read.
+/// `golds` was added after the first version: records without it are still read.
 #[test]
 fn final_records_without_golds_are_read() {
     let store = Store::open("memory:").unwrap();

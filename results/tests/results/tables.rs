@@ -129,7 +129,7 @@ fn other_files_are_told_apart() {
     assert!(matches!(read_table::<ScoreRow>(&store, "absent").unwrap_err(), TableError::Store(_)));
 }
 
-/// A run that finished before a column was added must still be shown.
+/// A run finished before a column was added must still be shown.
 #[test]
 fn a_column_added_at_the_end_is_null_in_earlier_files() {
     let store = memory();
@@ -155,7 +155,7 @@ fn a_column_added_at_the_end_is_null_in_earlier_files() {
 }
 
 #[test]
-fn a_field_added_at_the_end_of_a_struct_is_null_in_earlier_files() {
+fn a_field_added_to_a_struct_is_null_in_earlier_files() {
     let store = memory();
     let call = |cut| CallRow { service: "reader".to_owned(), calls: 3, cut, ..CallRow::default() };
     let row = |cut| OutcomeRow { question: "q".to_owned(), calls: vec![call(cut), call(cut)], ..OutcomeRow::default() };
@@ -199,7 +199,7 @@ fn a_torn_table_is_an_error_wherever_it_was_cut() {
     }
 }
 
-/// The committed documentation is made from the schemas. Set `HOPEVAL_BLESS` to write it anew.
+/// The committed documentation is generated from the schemas. Set `HOPEVAL_BLESS` to write it again.
 #[test]
 fn the_documentation_is_up_to_date() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/docs/tables.md");

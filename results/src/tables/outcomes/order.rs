@@ -1,9 +1,9 @@
 //! Reads the committed outcomes of a run in final order, in bounded memory.
 //!
-//! Parts are in the order of commits: each holds some chunks of all configurations. The final order is by
-//! configuration, then index. So the outcomes are read in *windows*: where a configuration is small, a window is all
-//! chunks of as many configurations as fit; where it is large, some chunks of one. A part is opened once for each
-//! window that needs it, and of it only the row groups of the window's configurations are read.
+//! Parts are in the order of commits: each holds some cohorts of all configurations. The final order is by
+//! configuration, then index. Therefore the outcomes are read in *windows*. If configurations are small, a window holds
+//! all cohorts of as many configurations as fit; if they are large, some cohorts of one. A part is opened once for each
+//! window with rows in it, and only the row groups of the window's configurations are read.
 
 use super::OutcomeRow;
 use crate::log::State;
@@ -21,25 +21,25 @@ pub struct InFinalOrder {
     store: Store,
     run: String,
     chunk_size: u64,
-    /// Each committed chunk: its commit, and its rows of one configuration.
+    /// For each committed cohort: its commit, and its rows per configuration.
     chunks: BTreeMap<u64, (usize, u64)>,
     parts: Vec<Vec<String>>,
     windows: VecDeque<Window>,
     rows: std::vec::IntoIter<OutcomeRow>,
 }
 
-/// What is held in memory at once.
+/// A rectangle of outcomes held in memory at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Window {
     configurations: Range<u32>,
     chunks: Range<u64>,
 }
 
-/// All committed outcomes of `run`, sorted by configuration and index: the rows of chunks of valid commits, each from
-/// the commit that counts. `chunk_size` is the run's questions of a chunk.
+/// All committed outcomes of `run`, sorted by configuration and index: the rows of each committed cohort, from its
+/// first valid commit. `chunk_size` is the run's number of questions in a cohort.
 ///
-/// An item is an error where a part is missing or corrupt, or holds fewer or more outcomes of a chunk than its commit
-/// says; nothing follows it.
+/// An item is an error if a part is missing or corrupt, or holds fewer or more outcomes of a cohort than its commit
+/// says. An error is the last item.
 pub fn in_final_order(store: &Store, run: &str, state: &State, configurations: usize, chunk_size: u64) -> InFinalOrder {
     let configurations = u32::try_from(configurations).unwrap_or(u32::MAX);
     let each = |outcomes: u64| outcomes / u64::from(configurations.max(1));
@@ -60,7 +60,7 @@ pub fn in_final_order(store: &Store, run: &str, state: &State, configurations: u
     }
 }
 
-/// The outcomes of the question at position `index` under all configurations; none if its chunk is not committed.
+/// The outcomes of the question at position `index` under all configurations. Empty if its cohort is not committed.
 ///
 /// # Errors
 /// As an item of [`in_final_order`].
@@ -141,13 +141,13 @@ impl InFinalOrder {
         Ok(rows)
     }
 
-    /// Checks that a window holds each outcome of its chunks, once.
+    /// Checks that a window holds each outcome of its cohorts exactly once.
     fn count(&self, window: &Window, rows: &[OutcomeRow]) -> Result<(), TableError> {
         let mut found: BTreeMap<u64, u64> = BTreeMap::new();
         let mut last = None;
         for row in rows {
             let twice = last.replace((row.configuration, row.index)) == Some((row.configuration, row.index));
-            // One that is there twice counts as three, so that it cannot make up for one that is missing.
+            // A duplicated outcome counts as three, so it cannot make up for a missing one.
             *found.entry(row.index / self.chunk_size).or_default() += if twice { 2 } else { 1 };
         }
         let configurations = u64::from(window.configurations.end - window.configurations.start);

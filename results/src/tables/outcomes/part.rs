@@ -1,21 +1,21 @@
-//! Writes an outcome part: what a worker has finished since its last one.
+//! Writes an outcome part: the outcomes of a worker since its last part.
 
 use super::OutcomeRow;
 use crate::log::FinalTable;
 use crate::store::Store;
 use crate::tables::{TableError, TableWriter};
 
-/// A configuration with at least this many rows has row groups of its own; smaller ones share, since a row group costs
-/// its metadata, and a job may have hundreds of configurations.
+/// A configuration with at least this many rows has its own row groups. Smaller ones share: a row group costs metadata,
+/// and a job may have hundreds of configurations.
 const OWN_GROUP_ROWS: usize = 256;
 
 /// Writes `rows` as the part `path` (see [`crate::layout::outcome_part`]), sorted by configuration and index.
 ///
-/// Row groups begin with a configuration where they can, so that a reader of some configurations finds them by the
-/// row groups' statistics.
+/// Row groups begin with a configuration if possible. A reader of some configurations finds them by the row groups'
+/// statistics.
 ///
 /// # Errors
-/// A store that fails.
+/// An error of the store.
 pub fn write_part(store: &Store, path: &str, mut rows: Vec<OutcomeRow>) -> Result<FinalTable, TableError> {
     rows.sort_by_key(|row| (row.configuration, row.index));
     let mut writer = TableWriter::new(store, path)?;
