@@ -1,23 +1,23 @@
-//! A setting whose value makes no sense.
+//! Settings with values that make no sense.
 
-/// A setting whose value makes no sense.
+/// A setting with a value that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadValue {
-    /// The key, relative to the table that is checked.
+    /// The key, relative to the checked table.
     pub key: String,
     /// Its value, as the job has it.
     pub found: String,
-    /// The values that are allowed, in words.
+    /// The allowed values, in words.
     pub allowed: &'static str,
 }
 
 impl BadValue {
-    /// The value `found` of `key`, where only `allowed` makes sense.
+    /// The job has `found` for `key`; only `allowed` makes sense.
     pub fn new(key: impl Into<String>, found: impl Into<String>, allowed: &'static str) -> Self {
         Self { key: key.into(), found: found.into(), allowed }
     }
 
-    /// The same, seen from the table that holds the checked one as `table`.
+    /// Prefixes the key with `table`, the checked table's name in its parent.
     #[must_use]
     pub fn within(self, table: &str) -> Self {
         Self { key: format!("{table}.{}", self.key), ..self }
@@ -27,7 +27,7 @@ impl BadValue {
 /// Refuses the value unless it is good.
 ///
 /// # Errors
-/// The [`BadValue`] that `otherwise` makes.
+/// The [`BadValue`] from `otherwise`.
 pub fn ensure(good: bool, otherwise: impl FnOnce() -> BadValue) -> Result<(), BadValue> {
     if good { Ok(()) } else { Err(otherwise()) }
 }

@@ -1,4 +1,4 @@
-//! Where corpora, indexes, worlds and unpacked models are kept on this machine.
+//! The cache of this machine: corpora, indexes, worlds and unpacked models.
 //!
 //! Everything in it can be built again: `CACHE/corpora`, `CACHE/indexes`, `CACHE/worlds`, `CACHE/models`.
 
@@ -7,33 +7,33 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where corpora and indexes are kept on this machine.
+/// The folder of corpora, indexes, worlds and models on this machine.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
-    /// Indexes that were read whole and found good; none where they are trusted.
+    /// Indexes already read whole and found good; `None` if indexes are trusted.
     verified: Option<Arc<Mutex<BTreeSet<PathBuf>>>>,
 }
 
-/// Told what is being built, with how many passages are done.
+/// Receives the progress of a build: its name and the number of finished passages.
 pub type Report<'a> = &'a (dyn Fn(&str, u64) + Sync);
 
 impl Cache {
-    /// The cache in `root`; made when something is built.
+    /// The cache in `root`. The first build creates the folder.
     pub fn new(root: PathBuf) -> Self {
         Self { root, verified: None }
     }
 
-    /// The same cache for computing figures: every byte of an index is checked once before it is used. Opening alone
-    /// checks header and tables, which is enough for looking at a run.
+    /// The same cache for computing figures: every byte of an index is checked once before its first use. Opening alone
+    /// checks header and tables, enough for showing a run.
     pub fn verifying(self) -> Self {
         Self { verified: Some(Arc::default()), ..self }
     }
 
-    /// Calls `verify` unless the index at `path` was found good before, or need not be.
+    /// Calls `verify` once for the index at `path`, and never if indexes are trusted.
     ///
     /// # Errors
-    /// Whatever `verify` finds.
+    /// The error of `verify`.
     pub(crate) fn verify_once(
         &self,
         path: &Path,
@@ -48,7 +48,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Whether indexes are read whole before they are used.
+    /// Whether indexes are read whole before use.
     pub(crate) fn verifies(&self) -> bool {
         self.verified.is_some()
     }
@@ -58,10 +58,10 @@ impl Cache {
         &self.root
     }
 
-    /// The folder `name` in it, made if it is not there.
+    /// The folder `name` in the cache, created if it is missing.
     ///
     /// # Errors
-    /// A folder that cannot be made.
+    /// The folder cannot be created.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, JobError> {
         let path = self.root.join(name);
         std::fs::create_dir_all(&path).map_err(|source| JobError::Io {

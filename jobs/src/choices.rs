@@ -1,4 +1,4 @@
-//! What methods take from choices made before: values of committed selections, demonstrations drawn from the tune sample.
+//! Parameters from earlier choices: values of committed selections, and demonstrations drawn from the tune sample.
 //!
 //! ```text
 //!   instructions   = { selection = "NAME" }             the best candidate
@@ -6,9 +6,9 @@
 //!   demonstrations = { draw = 2, sets = 1, seed = 0 }   solved questions of the [tune] sample
 //! ```
 //!
-//! Both are replaced by what they mean before a run is made: its record, its requests and its digest hold the values, as if the
-//! job had said them, and the record says which selections they came from. Questions that a choice was made on must not be
-//! evaluated under it: [`Watch`] refuses that.
+//! Both are replaced by their values before a run is made: its record, its requests and its digest hold the values, as
+//! if the job had named them, and the record names their selections. A choice must not be evaluated on the questions it
+//! was made on: [`Watch`] refuses that.
 
 pub mod demonstrations;
 pub mod selection;
@@ -27,19 +27,19 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use watch::Watch;
 
-/// What the choices of a job's configurations came to.
+/// The results of resolving the choices of a job's configurations.
 #[derive(Debug, Default)]
 pub struct ResolvedChoices {
     /// Digests of the selections, by name.
     pub selections: BTreeMap<String, String>,
-    /// Whose questions must not be evaluated.
+    /// The samples of the choices: their questions must not be evaluated.
     pub watch: Watch,
 }
 
-/// Replaces what `configurations` take from choices by the values, and says where those came from.
+/// Replaces the choices in `configurations` by their values, and returns the sources of the values.
 ///
 /// # Errors
-/// A selection that is not there or that is another parameter's; demonstrations without a sample to draw from.
+/// A missing selection or one of another parameter; demonstrations without a sample to draw from.
 pub fn resolve(
     job: &Job,
     configurations: &mut [Configuration],
@@ -63,7 +63,7 @@ pub fn resolve(
     Ok(resolved)
 }
 
-/// Replaces references to selections alone.
+/// Replaces only references to selections.
 ///
 /// # Errors
 /// As [`resolve`].

@@ -1,4 +1,4 @@
-//! What can go wrong with a job, by meaning.
+//! The errors of jobs, by meaning.
 
 use hopeval_device::DeviceError;
 use hopeval_lm::LmError;
@@ -6,7 +6,7 @@ use hopeval_methods::{Failure, FailureKind};
 use hopeval_results::{JournalError, LogError, RunError, StoreError, TableError};
 use std::path::PathBuf;
 
-/// Why a job cannot be loaded, prepared, run or finished.
+/// Errors of loading, preparing, running and finishing a job.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The job file cannot be read.
@@ -18,12 +18,12 @@ pub enum JobError {
         #[source]
         source: std::io::Error,
     },
-    /// The job file is not TOML, or has a key or type that is not allowed.
+    /// The job file is not TOML, or has a forbidden key or type.
     #[error("{}: {message}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// With line and column where they are known.
+        /// The message, with line and column if known.
         message: String,
     },
     /// A value of the job makes no sense.
@@ -33,17 +33,17 @@ pub enum JobError {
         path: PathBuf,
         /// The key.
         key: String,
-        /// What the job says.
+        /// The job's value.
         found: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// Something else is wrong with what a file says.
+    /// Another error in the contents of a file.
     #[error("{}: {source}", path.display())]
     Within {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The error.
         #[source]
         source: Box<JobError>,
     },
@@ -52,15 +52,15 @@ pub enum JobError {
     Set {
         /// The argument.
         set: String,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
-    /// The job with its overrides has a key or type that is not allowed.
+    /// The job with its overrides has a forbidden key or type.
     #[error("--set {sets}: {message}")]
     Override {
         /// The arguments.
         sets: String,
-        /// What is wrong, and where.
+        /// The message, with the place.
         message: String,
     },
     /// A service's parameters make no sense.
@@ -83,18 +83,18 @@ pub enum JobError {
         #[source]
         source: hopeval_methods::MethodError,
     },
-    /// A method names a service that the job does not have, or that cannot answer.
+    /// A method names a service that is not in the job or cannot answer.
     #[error("configuration `{configuration}`: `{parameter}` = \"{service}\": {reason}; the job has {allowed}")]
     ServiceUse {
         /// The configuration.
         configuration: String,
-        /// The parameter that names the service.
+        /// The parameter naming the service.
         parameter: &'static str,
         /// The service named.
         service: String,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         reason: String,
-        /// What could be named.
+        /// The services that could be named.
         allowed: String,
     },
     /// The `[measures]` make no sense.
@@ -108,15 +108,15 @@ pub enum JobError {
     Question {
         /// The dataset's file.
         path: PathBuf,
-        /// The line that the question's row begins on, where it is known.
+        /// The first line of the question's row, if known.
         line: Option<u64>,
         /// The question's id.
         question: String,
         /// The field.
         field: &'static str,
-        /// What it says.
+        /// The field's value.
         found: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// The dataset holds no questions.
@@ -128,7 +128,7 @@ pub enum JobError {
     /// A corpus cannot be built.
     #[error("cannot build the corpus")]
     CorpusBuild(#[from] hopeval_corpus::BuildError),
-    /// The passages of these files cannot be a corpus.
+    /// The passages of these files do not make a corpus.
     #[error("cannot build a corpus of {files}")]
     CorpusOf {
         /// The files.
@@ -149,16 +149,16 @@ pub enum JobError {
         #[source]
         source: hopeval_index::IndexError,
     },
-    /// A service's model is nowhere.
+    /// A service's model is not found.
     #[error("[service.{name}]: `model` = \"{model}\": {reason}; allowed: {allowed}")]
     NoModel {
         /// The service.
         name: String,
-        /// What the job says.
+        /// The job's value.
         model: String,
-        /// Why it is none.
+        /// Why it is not a model.
         reason: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: String,
     },
     /// One of hopeval's own models cannot be unpacked.
@@ -181,9 +181,10 @@ pub enum JobError {
         #[source]
         source: LmError,
     },
-    /// A dense service's encoder makes no vectors.
+    /// A dense service's encoder cannot embed.
     #[error(
-        "[service.{name}]: `encoder` = \"{encoder}\": the checkpoint {model} does not answer embed; an encoder does (BERT, Contriever, E5)"
+        "[service.{name}]: `encoder` = \"{encoder}\": the checkpoint {model} does not answer embed; \
+         an encoder does (BERT, Contriever, E5)"
     )]
     Encoder {
         /// The service.
@@ -208,7 +209,7 @@ pub enum JobError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
         /// Why.
         #[source]
@@ -232,10 +233,10 @@ pub enum JobError {
     /// A table.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// Stored JSON that this version cannot read.
+    /// This version cannot read the stored JSON.
     #[error("{what} of run {run} cannot be read")]
     Stored {
-        /// What.
+        /// The name of the object.
         what: &'static str,
         /// The run.
         run: String,
@@ -246,14 +247,14 @@ pub enum JobError {
     /// The corpus or an index on this machine is not the run's.
     #[error("{what} differs from the run's: found {found}, the run has {expected}")]
     Differs {
-        /// What.
+        /// The name of the object.
         what: &'static str,
-        /// Here.
+        /// On this machine.
         found: String,
         /// In the run's record.
         expected: String,
     },
-    /// A service here would answer otherwise than the run's.
+    /// A service on this machine could give other answers than the run's.
     #[error(
         "[service.{name}] differs from the run's: fingerprint {found}, the run has {expected}\n\
          hint: the weights, the tokenizer and the device's instruction set must be those that the run began with; \
@@ -262,17 +263,17 @@ pub enum JobError {
     ServiceDiffers {
         /// The service.
         name: String,
-        /// Here.
+        /// On this machine.
         found: String,
         /// In the run's record.
         expected: String,
     },
-    /// A device stopped working: nothing it holds can be trusted, and this process must end.
+    /// A device stopped working. Its memory cannot be trusted, and this process must end.
     #[error("[service.{service}] lost its device: {reason}")]
     DeviceLost {
         /// The service.
         service: String,
-        /// What the device said.
+        /// The device's message.
         reason: String,
     },
     /// Another generation of the run has begun.
@@ -280,7 +281,7 @@ pub enum JobError {
     Over {
         /// The run.
         run: String,
-        /// The generation that was to be joined.
+        /// The generation this process wanted to join.
         number: u64,
         /// The latest.
         latest: u64,
@@ -293,43 +294,43 @@ pub enum JobError {
     TooFew {
         /// The dataset's first file.
         path: PathBuf,
-        /// How many are to be drawn.
+        /// Number of questions to draw.
         wanted: u64,
-        /// How many there are.
+        /// Number of questions in the dataset.
         found: u64,
-        /// Whether the others are to be evaluated.
+        /// Whether the other questions are evaluated.
         rest: bool,
     },
-    /// Questions that something was chosen on are to be evaluated.
+    /// A choice would be evaluated on its own sample.
     #[error(
         "{questions} questions that are to be evaluated are in the sample of {of}, the first of them `{first}`\n\
-         hint: a choice is judged on questions that it was not made on: name other files in [tune], or none, so that the sample \
-         is taken from the dataset and left out of what is evaluated"
+         hint: a choice is judged on questions that it was not made on: name other files in [tune], or none, so that \
+         the sample is taken from the dataset and left out of what is evaluated"
     )]
     Overlap {
-        /// What was chosen.
+        /// The choice.
         of: String,
-        /// How many questions are in both.
+        /// Number of questions in both.
         questions: u64,
-        /// The id of the first.
+        /// The id of the first such question.
         first: String,
     },
-    /// A method takes its parameter from a choice that it cannot take it from.
+    /// A parameter's choice is malformed or does not fit.
     #[error("configuration `{configuration}`: `{parameter}`: {reason}")]
     Choice {
         /// The configuration.
         configuration: String,
         /// The parameter.
         parameter: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A selection that was not made.
+    /// The selection was never made.
     #[error("there is no selection `{name}` in `{store}`\nhint: `hopeval tune` makes those of a job's [tune]")]
     NoSelection {
         /// Its name.
         name: String,
-        /// Where.
+        /// The store's address.
         store: String,
     },
     /// Another selection has the name.
@@ -340,20 +341,21 @@ pub enum JobError {
     SelectionTaken {
         /// Its name.
         name: String,
-        /// The object that has it.
+        /// The stored object with the name.
         object: String,
     },
-    /// A model wrote nothing that fills a template.
+    /// No text of a model fills a template.
     #[error(
         "[service.{service}]: none of {draws} draws fills the blanks of a template; the last one wrote {example:?}\n\
-         hint: a T5 that was trained to fill in spans writes sentinels (<extra_id_0> …); `fill = \"in_turn\"` needs none"
+         hint: a T5 that was trained to fill in spans writes sentinels (<extra_id_0> …); `fill = \"in_turn\"` \
+         needs none"
     )]
     Unfilled {
         /// The service.
         service: String,
-        /// How many were drawn.
+        /// Number of draws.
         draws: u32,
-        /// What the last one was.
+        /// The last drawn text.
         example: String,
     },
     /// A model refuses to generate.
@@ -361,10 +363,10 @@ pub enum JobError {
     Ungenerated {
         /// The service.
         service: String,
-        /// What it says.
+        /// The model's message.
         reason: String,
     },
-    /// A request that makes no sense for the run as it is.
+    /// The command does not fit the state of the run.
     #[error("run {run}: {reason}")]
     Unfit {
         /// The run.
@@ -384,12 +386,12 @@ impl std::fmt::Display for Line {
 }
 
 impl JobError {
-    /// Whether another process has taken the run over: this one is not needed any more.
+    /// Whether another process has taken over the run, so this process is no longer needed.
     pub fn is_superseded(&self) -> bool {
         matches!(self, Self::Over { .. } | Self::Log(LogError::Superseded { .. } | LogError::Conflict { .. }))
     }
 
-    /// The store's own failure underneath, if it is one.
+    /// The underlying failure of the store, if any.
     fn store(&self) -> Option<&StoreError> {
         match self {
             Self::Store(error)
@@ -401,13 +403,13 @@ impl JobError {
         }
     }
 
-    /// What a failure of a service says of the whole process: that the service's device was lost.
+    /// The error of the whole process, if a failure of a service means that its device was lost.
     pub(crate) fn device_lost(service: &str, failure: &Failure) -> Option<Self> {
         let (service, reason) = (service.to_owned(), failure.message.clone());
         (failure.kind == FailureKind::DeviceLost).then_some(Self::DeviceLost { service, reason })
     }
 
-    /// Whether no space was left to write to: the run can be resumed once there is some.
+    /// Whether the disk or the store is full. The run can be resumed once there is space.
     pub fn is_full(&self) -> bool {
         match self {
             Self::Index { source: hopeval_index::IndexError::Io { source, .. }, .. } | Self::Io { source, .. } => {
@@ -417,8 +419,8 @@ impl JobError {
         }
     }
 
-    /// Whether the same command can succeed later without anybody's help: a full disk, a lack of rights and what
-    /// another version wrote wait for somebody, so a scheduler must not try again by itself.
+    /// Whether the same command can succeed later without human help. A full disk, missing rights and data of another
+    /// version need a person, so a scheduler must not try again by itself.
     pub fn is_transient(&self) -> bool {
         match self.store() {
             Some(error) => {

@@ -1,14 +1,14 @@
-//! The first error that ends a run, from whichever thread met it.
+//! The error that ends a run: the first one of any thread.
 
 use crate::error::JobError;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A first error that ends the run, from whichever thread met it.
+/// The error that ends the run: the first one of any thread.
 #[derive(Clone, Default)]
 pub struct Fault(Arc<Mutex<Option<JobError>>>);
 
 impl Fault {
-    /// Keeps the first error, which whoever takes it tells the user; others often follow from it.
+    /// Keeps the first error, for the caller of [`Fault::take`] to show. Later errors are often its consequences.
     pub fn report(&self, error: JobError) {
         tracing::debug!(%error, "the run cannot go on");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

@@ -1,23 +1,23 @@
-//! The job file: what is evaluated, on what, by which methods.
+//! The job file: datasets, corpora, services and methods of an evaluation.
 //!
-//! A job is TOML; unknown keys are errors that list what is allowed. Paths resolve against the file, those of `--set`
-//! against the working directory. Precedence: `--set`, then the file, then the defaults; environment variables name
-//! places and secrets only, never anything that can change a number.
+//! A job is TOML; an error for an unknown key lists the allowed keys. Paths resolve against the file, those of `--set`
+//! against the working directory. Precedence: `--set`, then the file, then the defaults. Environment variables name
+//! only places and secrets; they never change a number.
 //!
-//! The run's record stores the same names as JSON, and the definition of a service is in its fingerprint. So a new setting
-//! of a service has a default that is not written, or all answers of that kind are computed again:
-//! `tests/golden/services.txt`.
+//! The run's record stores the same names as JSON, and the definition of a service is part of its fingerprint. So the
+//! default of a new service setting must not be written, or all answers of that kind are computed again
+//! (`tests/golden/services.txt`).
 //!
 //! | file | does |
 //! | --- | --- |
 //! | [`mod@file`] | the tables of a job and their defaults |
-//! | [`paths`], [`world`], [`sample`], [`tune`], [`infill`] | tables that several others hold |
+//! | [`paths`], [`world`], [`sample`], [`tune`], [`infill`] | tables inside other tables |
 //! | `parse` | reads the file and applies the overrides of `overrides` |
-//! | `check`, `preflight` | refuse values, and methods and services that do not fit, before anything is built |
+//! | `check`, `preflight` | refuse bad values, methods and services before anything is built |
 //! | [`sweep`] | the configurations of a job's sweeps |
-//! | [`scoring`] | the profile by which a dataset's answers are scored |
-//! | [`references`] | values that the store or a sample will fill in |
-//! | `sampled` | the job of a search: the same over the tune sample |
+//! | [`scoring`] | the profile for scoring a dataset's answers |
+//! | [`references`] | values to be filled in from the store or a sample |
+//! | `sampled` | the job of a search: the same job over the tune sample |
 
 mod check;
 pub mod file;

@@ -1,16 +1,16 @@
 //! Jobs: from a TOML file to a dataflow, and from its outcomes to tables.
 //!
-//! This crate is where the worlds meet; ARCHITECTURE says which files know which two:
+//! This crate joins the other crates. ARCHITECTURE lists the files that join two of them:
 //!
 //! | wing | does |
 //! | --- | --- |
 //! | [`job`] | the job file: settings, overrides, checks, configurations |
-//! | [`prepare`] | datasets, corpora and worlds: everything that is built once before a run |
-//! | [`choices`] | values that methods take from searches and samples made before |
-//! | [`services`] | methods' requests, and the indexes, models and look-ups that answer them |
+//! | [`prepare`] | datasets, corpora and worlds: everything built once before a run |
+//! | [`choices`] | values of parameters from earlier searches and samples |
+//! | [`services`] | methods' requests, and the indexes, models and look-ups for answering them |
 //! | [`run`] | the life of a run: made, opened, rendered as a dataflow, committed, corrected |
-//! | [`report`] | final tables, plans, exports, comparisons: all that people ask of a run |
-//! | [`tune`] | searches on questions that are not evaluated |
+//! | [`report`] | final tables, plans, exports, comparisons: all reports about a run |
+//! | [`tune`] | searches on questions outside the evaluation |
 
 pub mod bad_value;
 pub mod cache;
@@ -32,7 +32,7 @@ mod error;
 pub use error::JobError;
 pub use job::Job;
 
-/// BLAKE3 of some texts, kept apart.
+/// BLAKE3 of several texts, each with its length.
 pub fn digest_of(parts: &[&str]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -42,5 +42,5 @@ pub fn digest_of(parts: &[&str]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// The job that is run when none is named: the comparison of methods on a generated world.
+/// The default job: the comparison of methods on a generated world.
 pub const DEFAULT_JOB: &str = include_str!("../examples/world-comparison.toml");

@@ -1,16 +1,16 @@
-//! The two ways in which a run is timed.
+//! The two ways of timing a run.
 
 use serde::{Deserialize, Serialize};
 
-/// What a run is timed for: the same figures, in another time.
+/// The purpose of timing a run. Both modes give the same figures, in different times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// All outcomes together, soon: many questions are in flight, and share batches, answers and the journal.
+    /// All outcomes as soon as possible: many questions are in flight, and share batches, answers and the journal.
     #[default]
     Throughput,
-    /// Each outcome as for a single user: one question is in flight in the whole run, under one configuration at a time,
-    /// and everything is computed for it alone.
+    /// Each outcome as for a single user: the whole run has one question in flight, under one configuration at a time,
+    /// and computes everything for it alone.
     Latency,
 }
 

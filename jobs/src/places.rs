@@ -1,15 +1,15 @@
-//! Where a command works.
+//! The store and the cache of a command.
 
 use crate::cache::Cache;
 use hopeval_results::Store;
 
-/// Where a command works.
+/// The store, the cache and the threads of a command.
 #[derive(Clone)]
 pub struct Places {
     /// Runs and journal.
     pub store: Store,
     /// Corpora and indexes of this machine.
     pub cache: Cache,
-    /// Threads that builds may use.
+    /// Number of threads for builds.
     pub threads: usize,
 }

@@ -1,4 +1,4 @@
-//! Everything that is built once before a run: worlds, corpora, the table of questions; and the opening of a job.
+//! Everything built once before a run: worlds, corpora, the table of questions; and the opening of a job.
 
 pub mod corpora;
 pub mod draw;

@@ -1,4 +1,4 @@
-//! All that people ask of a run: final tables, live figures, plans, costs, comparisons, exports.
+//! Reports on runs: final tables, live figures, plans, costs, comparisons, exports.
 
 pub mod accounting;
 pub mod board;

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   make        corpus, sparse indexes, questions --> the run's record
-//!   open        the same corpus and sparse indexes, methods, judge, the log      every process of every generation
-//!   generation  dense indexes that a host lacks; then feed and dataflow (render) until all chunks are committed, or the
-//!               run drains                                                       every worker
+//!   open        the same corpus and sparse indexes, methods, evaluator, the log  every process of every generation
+//!   generation  missing dense indexes; then feed and dataflow (render) until
+//!               all cohorts are committed, or the run drains                     every worker
 //!   crate::report::tables   final tables from the committed outcomes             process 0
 //! ```
 //!
 //! | file | does |
 //! | --- | --- |
-//! | [`settings`], [`make`], [`open`], [`generation`] | its settings; made, opened, begun again |
+//! | [`settings`], [`make`], [`open`], [`generation`] | a run's settings; it is made, opened, begun again |
 //! | [`feed`], [`machines`], [`render`], [`drain`] | questions and machines in the dataflow; its early end |
 //! | [`journal`], [`outcomes`], [`writes`] | records and outcomes become durable |
-//! | [`commits`], [`live`] | chunks are committed; the live table |
-//! | [`judge`], [`judged`], [`outcome`], [`gold_reader`] | outcomes are judged by gold, all in final order |
-//! | [`edits`], [`gold`], [`corrections`] | edits of gold, of finished runs and of those going on |
+//! | [`commits`], [`live`] | cohorts are committed; the live table |
+//! | [`judge`], [`judged`], [`outcome`], [`gold_reader`] | outcomes are evaluated by gold, all in final order |
+//! | [`edits`], [`gold`], [`corrections`] | edits of gold, of finished runs and of running ones |
 //! | [`transcript`], [`replay`] | one question again, with the answers of the journal |
 
 pub mod commits;

@@ -1,21 +1,22 @@
-//! Services: the indexes, models and look-ups that answer the requests of methods.
+//! Services: the indexes, models and look-ups behind the requests of methods.
 //!
 //! | file | does |
 //! | --- | --- |
-//! | [`service`] | the face of every kind: its settings, and the opened service |
-//! | [`corpus`] | look-ups in the mapped corpus, which every job has; how a passage is written out |
-//! | the kinds | one file each: the table at the end of this file says what they are |
-//! | `sparse` | what [`bm25`] and [`tfidf`] share: an index of words |
+//! | [`service`] | the traits of every kind: its settings, and the opened service |
+//! | [`corpus`] | look-ups in the mapped corpus of every job; passages as text |
+//! | the kinds | one file each, listed in the table at the end of this file |
+//! | `sparse` | the common part of [`bm25`] and [`tfidf`]: an index of words |
 //! | [`models`] | finds language models by name |
-//! | `conformance` | the rules that every kind keeps to, as a test |
+//! | `conformance` | the rules for every kind, as a test |
 //! | [`catalogue`] | all services of a run, with their fingerprints |
-//! | [`key`], [`served`], [`replies`] | the identity of a request; its answer on the way; its answer as one asker reads it |
-//! | [`desk`], [`thread`] | one worker's requests on their way; the thread of one service |
-//! | [`shelf`], `archive`, [`record`] | answers that are known already, in memory and in the journal |
+//! | [`key`], [`served`], [`replies`] | the identity of a request; its answer on the way; its answer for one asker |
+//! | [`desk`], [`thread`] | sends one worker's requests to their services; the thread of one service |
+//! | [`shelf`], `archive`, [`record`] | known answers, in memory and in the journal |
 //! | [`usage`] | the work of services, counted |
 //!
-//! A line of the table below declares the file of a kind and enters it, so a new kind is a file, a line, and a section of
-//! `ops/docs/jobs.md`. `cargo fmt` does not see modules that a macro declares; `ops/format.sh` formats them, too.
+//! A line of the table below declares the file of a kind and registers it, so a new kind is a file, a line, and a
+//! section of `ops/docs/jobs.md`. `cargo fmt` does not see modules declared by a macro; `ops/format.sh` formats them,
+//! too.
 
 mod archive;
 pub mod catalogue;
@@ -42,16 +43,16 @@ macro_rules! services {
     ($($(#[$documentation:meta])* $file:ident => $Variant:ident($Settings:ty),)*) => {
         $(pub mod $file;)*
 
-        /// A `[service.NAME]` table: its kind, which is the name of the kind's file, and the settings of that kind.
+        /// A `[service.NAME]` table: its kind (the name of the kind's file) and the settings of the kind.
         ///
-        /// Its JSON is stored: in the records of runs, and hashed into the fingerprints of retrievers.
+        /// Its JSON is stored in the records of runs, and hashed into the fingerprints of retrievers.
         #[derive(Clone, Debug, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
         pub enum ServiceEntry {
             $($(#[$documentation])* $Variant($Settings),)*
         }
 
-        /// The names of all kinds, as jobs say them.
+        /// The names of all kinds, as in jobs.
         pub const KINDS: &[&str] = &[$(stringify!($file)),*];
 
         impl ServiceEntry {
@@ -69,7 +70,7 @@ macro_rules! services {
                 }
             }
 
-            /// Its settings, to be changed.
+            /// Its settings, mutable.
             pub fn settings_mut(&mut self) -> &mut dyn ServiceSettings {
                 match self {
                     $(Self::$Variant(settings) => settings,)*
@@ -84,12 +85,12 @@ services! {
     bm25 => Bm25(hopeval_index::Bm25Parameters),
     /// DrQA's hashed TF-IDF over the corpus.
     tfidf => Tfidf(hopeval_index::TfidfParameters),
-    /// TF-IDF fitted on just the passages that a request allows, as PromptRank ranks the links of a passage.
+    /// TF-IDF fitted on just a request's allowed passages, as PromptRank ranks the links of a passage.
     link_tfidf => LinkTfidf(link_tfidf::LinkTfidfSettings),
-    /// The corpus's links, each to another passage than it leads to: a control.
+    /// The corpus's links, each redirected to another passage: a control.
     shuffled_links => ShuffledLinks(shuffled_links::ShuffledLinksSettings),
-    /// Exact inner products of vectors that a language model makes; made and searched by all workers together.
+    /// Exact inner products of vectors from a language model; made and searched by all workers together.
     dense => Dense(dense::DenseSettings),
-    /// A language model: its checkpoint says what it answers.
+    /// A language model. Its abilities depend on its checkpoint.
     lm => Lm(lm::LmSettings),
 }

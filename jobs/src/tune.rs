@@ -1,17 +1,17 @@
-//! `[tune]`: choosing values of parameters on questions that are not evaluated.
+//! `[tune]`: chooses values of parameters on a sample of questions apart from the evaluated ones.
 //!
 //! ```text
 //!   for each [[tune.select]], in order:
-//!   candidates, given or filled in by a T5 --> a job of them over the sample --> an ordinary run --> the best: selections/NAME.json
-//!                                      (`infill`)               (`search`)
+//!   candidates, given or filled in by a T5 (`infill`) --> a job of them over the sample (`search`)
+//!                                                     --> an ordinary run --> the best: selections/NAME.json
 //! ```
 //!
-//! A search is an ordinary run: its requests are journalled, shared by its candidates and with every other run of the
-//! store, and a search that was killed begins again without computing anything twice. What it chose is a record that no
-//! other replaces ([`crate::choices`]); a method names it as `parameter = { selection = "NAME" }`. While a parameter is
-//! searched, selections of earlier searches hold, and those of later ones are left at the method's defaults.
+//! A search is an ordinary run: its requests are journalled, and shared by its candidates and with every other run of
+//! the store. A killed search begins again without computing anything twice. Its choice is a record, never replaced by
+//! another ([`crate::choices`]); a method names it as `parameter = { selection = "NAME" }`. While a parameter is
+//! searched, selections of earlier searches hold, and parameters of later searches keep the method's defaults.
 //!
-//! Ties go to the candidate that stands earlier. Nothing here draws at random but by seeds that are in the job.
+//! Ties go to the earlier candidate. All random draws use seeds from the job.
 
 mod asking;
 pub mod infill;

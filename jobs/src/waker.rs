@@ -3,20 +3,20 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use timely::scheduling::SyncActivator;
 
-/// Wakes an operator from another thread, once that operator is there.
+/// Wakes an operator from another thread, once that operator exists.
 #[derive(Clone, Default)]
 pub struct Waker(Arc<Mutex<Option<SyncActivator>>>);
 
 impl Waker {
-    /// Has `activator` woken from now on.
+    /// Wakes `activator` from now on.
     pub(crate) fn set(&self, activator: SyncActivator) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(activator);
     }
 
-    /// Wakes it.
+    /// Wakes the operator, if it is set.
     pub fn wake(&self) {
         if let Some(activator) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            // An error says that the worker is gone, and then nobody waits.
+            // After an error the worker is gone, so nothing waits.
             let _ = activator.activate();
         }
     }

@@ -1,4 +1,4 @@
-//! The job files that users start from: each can be read, and its configurations are what its methods take.
+//! The example jobs for users: each can be read, and its methods accept its configurations.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -66,7 +66,7 @@ fn models(job: &Job) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_comparison_on_real_text_has_the_default_job_s_methods_and_models() {
+fn the_comparison_on_real_text_has_the_default_methods() {
     let file = examples().into_iter().find(|file| file.ends_with("hotpotqa-comparison.toml")).unwrap();
     let real = Job::load(&file, &[]).unwrap();
     let default = Job::parse(DEFAULT_JOB, Path::new("default.toml"), &[]).unwrap();

@@ -1,4 +1,5 @@
-//! Language models as services of a run: tiny models of every head, a method that asks every kind, any number of workers.
+//! Language models as services of a run: tiny models with every head, a method with every kind of request, any number
+//! of workers.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -75,7 +76,7 @@ fn scores_are_those_of_transformers() {
 }
 
 #[test]
-fn cross_encoders_readers_and_embeddings_are_those_of_transformers() {
+fn encoder_answers_are_those_of_transformers() {
     let catalogue = BENCH.catalogue();
     let pairs = expected("roberta-rerank");
     let pairs: Vec<_> = rows(&pairs, "texts").iter().filter(|row| row["text_pair"].is_string()).collect();
@@ -119,7 +120,7 @@ fn cross_encoders_readers_and_embeddings_are_those_of_transformers() {
     assert_eq!(embed("embed", &long), embed("embed", &long.repeat(2)));
 }
 
-/// A text of a length, and requests of each kind that have one.
+/// A text of variable length, and requests of each kind with such a text.
 fn castle(times: usize) -> String {
     "castle ".repeat(times)
 }
@@ -148,7 +149,7 @@ fn embed(times: usize) -> Ask {
     Embed { text: Content::Text(castle(times)), role: EmbedRole::Passage }.into()
 }
 
-/// Of each kind, a text that the model takes whole and one that it does not.
+/// For each kind, a text within the model's limit and a longer one.
 #[test]
 fn what_is_cut_to_fit_is_reported() {
     let catalogue = BENCH.catalogue();
@@ -181,7 +182,7 @@ fn what_is_cut_to_fit_is_reported() {
     assert_eq!([2, 1000].map(|times| retrieved(times).is_cut()), [Some(false), Some(true)]);
 }
 
-/// A dense index against vectors that are asked for one by one.
+/// A dense index against vectors requested one by one.
 #[test]
 fn dense_retrieval_is_the_inner_products_of_embeddings() {
     let catalogue = BENCH.catalogue();
@@ -214,12 +215,12 @@ fn dense_retrieval_is_the_inner_products_of_embeddings() {
     assert!(restricted.iter().all(|hit| [3, 200].contains(&hit.passage.0)));
 }
 
-/// A plan builds nothing, says what a run will build, and makes up what is not there.
+/// A plan builds nothing, lists the builds of a run, and invents missing answers.
 #[test]
 fn a_dense_index_that_is_not_there_is_looked_at_and_not_built() {
     let bench = Bench::new();
     let catalogue = bench.catalogue();
-    // In the order of the services' names: dense, half, and the index of words, which was built when it was opened.
+    // In the order of the services' names: dense, half, and the word index, built on opening.
     let to_embed = |catalogue: &Catalogue| -> Vec<u64> {
         catalogue.probe(&|_, _| ()).unwrap().values().map(|found| found.passages_to_embed).collect()
     };
@@ -235,9 +236,9 @@ fn a_dense_index_that_is_not_there_is_looked_at_and_not_built() {
     assert!(found.values().all(|found| found.passages_to_embed == 0 && found.bytes > 400 * 32));
 }
 
-/// Three workers of two processes, which have different folders; the first two workers are of one process.
+/// Three workers of two processes with different folders; the first two workers are in one process.
 #[test]
-fn every_place_that_lacks_an_index_gets_the_same_file_from_all_workers() {
+fn every_place_without_an_index_gets_the_same_file() {
     let [alone, one, other, late] = [(); 4].map(|()| Bench::new());
     alone.catalogue().open_all(&|_, _| ()).unwrap();
     let expected = alone.indexes();
@@ -254,7 +255,7 @@ fn every_place_that_lacks_an_index_gets_the_same_file_from_all_workers() {
     let (first, second) = (process(&one), process(&other));
     make(vec![first.clone(), first, second]);
     assert!(one.indexes() == expected && other.indexes() == expected);
-    // One has them already, and another gets them with its help.
+    // One process has them already, and another gets them with its help.
     make(vec![process(&late), process(&one)]);
     assert!(late.indexes() == expected && one.indexes() == expected);
 }
@@ -296,7 +297,7 @@ fn what_a_checkpoint_does_not_offer_is_said_before_the_run() {
     assert!(message.contains("t5-v1.1 answers score, generate, not label; the job has label"), "{message}");
 }
 
-/// A labeler with other tags than the method expects would fail every question.
+/// A labeler with unexpected tags would fail every question.
 #[test]
 fn a_labeler_with_other_tags_is_said_before_the_run() {
     let catalogue = BENCH.catalogue();
@@ -307,7 +308,8 @@ fn a_labeler_with_other_tags_is_said_before_the_run() {
         catalogue.check("rounds", method.as_ref()).map_err(|error| error.to_string())
     };
     assert_eq!(check(2), Ok(()));
-    let refused = "configuration `rounds`: `labeler` = \"label\": its checkpoint has 2 tags, and `tags` = 3; the job has label (2 tags)";
+    let refused = "configuration `rounds`: `labeler` = \"label\": its checkpoint has 2 tags, and `tags` = 3; \
+                   the job has label (2 tags)";
     assert_eq!(check(3), Err(refused.to_owned()));
 }
 
@@ -323,9 +325,9 @@ fn a_prompt_beyond_the_model_is_a_failure_that_every_run_meets() {
     assert_eq!(refused("score", hot.into()).unwrap_err().kind, FailureKind::Refused);
 }
 
-/// Everything that every kind of service said, for every question, is in the final tables.
+/// The final tables contain every answer of every kind of service to every question.
 #[test]
-fn any_number_of_workers_gives_the_same_tables_and_a_second_run_computes_nothing() {
+fn tables_are_independent_of_workers_and_reruns() {
     let alone = BENCH.evaluate("alone", 1);
     assert!(alone.answers.iter().all(|answer| answer.len() > 500 && !answer.contains("Err(")), "{:?}", alone.answers);
     let lm = |costs: &[CostRow]| -> Vec<CostRow> {
@@ -352,7 +354,7 @@ fn any_number_of_workers_gives_the_same_tables_and_a_second_run_computes_nothing
         // Passages in prompts are cut to 24 tokens, a labeler's inputs to 60.
         assert!(row.cut > Some(0) || !["score", "label"].contains(&row.service.as_str()), "{row:?}");
     }
-    // The answers say of each response what it lost.
+    // The answers contain the lost tokens of each response.
     let reported: usize = alone.answers.iter().map(|answer| answer.matches("cut: [(").count()).sum();
     let counted: u64 = alone.costs.iter().filter(|row| row.configuration.is_some()).filter_map(|row| row.cut).sum();
     assert_eq!(counted, reported as u64);

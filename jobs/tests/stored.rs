@@ -1,7 +1,7 @@
-//! Pins all that jobs store and all that keys are made of: keys, fingerprints, digests, records, the run's record.
+//! Pins all stored forms of jobs and all parts of keys: keys, fingerprints, digests, records, the run's record.
 //!
-//! The golden files are in `tests/golden`; `tests/support/golden.rs` says what it means to bless them. Models run as
-//! `cpu-avx2`, whose numerics class every host has, so that fingerprints are the same on all.
+//! The golden files are in `tests/golden`; `tests/support/golden.rs` explains blessing them. Models run as `cpu-avx2`:
+//! every host has this numerics class, so fingerprints are the same on all hosts.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 

@@ -1,9 +1,11 @@
-//! Demonstrations drawn from the tune sample: solved questions with the texts of their gold passages (PromptRank, section 2.3).
+//! Demonstrations drawn from the tune sample: solved questions with the texts of their gold passages
+//! (PromptRank, section 2.3).
 //!
-//! Types of questions take turns (HotpotQA's comparison and bridge in the paper), so that a set covers them as evenly as it can, and
-//! the sets of a draw go on where the one before ended, so that together they cover types of which one set has no room. Within a type
-//! a question's place is decided by the seed and its id. All sets of a draw share one line for each type: six demonstrations in three
-//! sets are six different ones (section 3.1). A type that is used up begins again, in another order; no question is in one set twice.
+//! Types of questions take turns (HotpotQA's comparison and bridge in the paper), so a set covers them as evenly as
+//! possible. Each set of a draw continues where the previous set ended, so together they also cover types without room
+//! in one set. Within a type the seed and the id decide a question's place. All sets of a draw share one queue for each
+//! type: six demonstrations in three sets are six different ones (section 3.1). An exhausted type begins again, in
+//! another order. A question appears at most once in a set.
 
 use super::watch::Sampled;
 use crate::cache::Report;
@@ -18,14 +20,14 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A question that can be shown: (id, texts, question).
+/// A question for demonstrations: (id, texts, question).
 type Example = (String, Vec<String>, String);
 
-/// The sample, ready to be shown.
+/// The questions of the tune sample, as demonstrations.
 pub(super) struct Shown {
     /// By type, in the order of the types' names.
     types: Vec<Vec<Example>>,
-    /// All of them, as they must not be evaluated.
+    /// All questions of the sample. They must not be evaluated.
     pub(super) sampled: Vec<Sampled>,
 }
 
@@ -33,7 +35,7 @@ impl Shown {
     /// Reads the sample of a job.
     ///
     /// # Errors
-    /// A job without one; questions or passages that cannot be read.
+    /// A job without `[tune]`; unreadable questions or passages.
     pub(super) fn read(job: &Job, configuration: &str, places: &Places, report: Report<'_>) -> Result<Self, JobError> {
         let Some(tune) = &job.tune else {
             let reason = "they are drawn from the [tune] sample, and the job has no [tune]".to_owned();
@@ -57,7 +59,7 @@ impl Shown {
         Ok(Self { types: types.into_values().collect(), sampled })
     }
 
-    /// Sets of demonstrations, as a job would give them.
+    /// Draws sets of demonstrations, in the form of a job's own.
     ///
     /// # Errors
     /// [`JobError::Choice`] if the sample has too few questions with gold passages.
@@ -84,13 +86,13 @@ impl Shown {
     }
 }
 
-/// The questions of one type, waiting to be shown.
+/// A queue of the questions of one type.
 struct Line<'a> {
     of: &'a [Example],
     seed: u64,
-    /// How often all of them were lined up.
+    /// How often the queue was filled.
     rounds: u32,
-    /// The one that is to come first stands last.
+    /// In reverse order: the next question is the last.
     waiting: Vec<&'a Example>,
 }
 
@@ -99,7 +101,7 @@ impl<'a> Line<'a> {
         Self { of, seed, rounds: 0, waiting: Vec::new() }
     }
 
-    /// The next that is not in `set`; none if all of the type are.
+    /// The next question outside `set`; `None` if `set` has all questions of the type.
     fn next(&mut self, set: &[&Example]) -> Option<&'a Example> {
         if self.waiting.is_empty() {
             self.waiting = self.of.iter().collect();
@@ -107,7 +109,7 @@ impl<'a> Line<'a> {
             self.waiting.sort_by_cached_key(|(id, ..)| Reverse(place(seed, &format!("{round} {id}"))));
             self.rounds += 1;
         }
-        // Those of the set stay for the next one.
+        // Questions of this set stay in the queue for the next set.
         let at = self.waiting.iter().rposition(|example| !set.contains(example))?;
         Some(self.waiting.remove(at))
     }
@@ -121,7 +123,7 @@ fn wrong(configuration: &str, reason: String) -> JobError {
 mod tests {
     use super::*;
 
-    /// A sample of so many questions of each type.
+    /// A sample with the given number of questions of each type.
     fn sample(types: &[(&str, usize)]) -> Shown {
         let of = |&(kind, n): &(&str, usize)| {
             let one = |i| (format!("{kind}{i}"), vec![format!("text of {kind}{i}")], format!("{kind}{i}?"));
@@ -163,7 +165,7 @@ mod tests {
             assert!((1..set.len()).all(|n| !set[..n].contains(&set[n])), "{set:?}");
         }
         assert_eq!(found[..1], draw(4, 1, 1), "more sets leave the first as it is");
-        // A type that is used up leaves its turns to the other.
+        // An exhausted type leaves its turns to the other.
         assert_eq!(draw(6, 1, 1)[0].iter().filter(|question| question.starts_with("comparison")).count(), 2);
     }
 
@@ -197,7 +199,7 @@ mod tests {
         let counts = counts(&found);
         assert!(counts.iter().all(|(question, &n)| n == 2 || (question.starts_with("bridge") && n == 1)), "{counts:?}");
         assert_eq!(counts.len(), 7);
-        // In the middle of a set: what the set has already stays for the next.
+        // Exhausted in the middle of a set: questions of this set stay for the next.
         for seed in 0..20 {
             let found = drawn(&sample(&[("bridge", 3)]), 2, 3, seed);
             assert!(found.iter().all(|set| set[0] != set[1]), "{found:?}");

@@ -1,10 +1,9 @@
-//! A selection: what a search chose, from which candidates, on which questions; committed once, under a name.
+//! Selections: a search's choice, with its candidates and its questions; committed once, under a name.
 //!
-//! The record holds every candidate with its figure, best first, so that a method may take the best one or the best few. It
-//! has no time, no run and no path in it: the same search gives the same bytes, whoever runs it and however often it was
-//! interrupted.
+//! The record holds every candidate with its figure, best first, so a method may take the best one or the best few. It
+//! contains no time, run or path: the same search gives the same bytes on any machine, also after interruptions.
 //!
-//! Its names are stored, and its digest is part of job digests: a field that is renamed in Rust keeps its name with
+//! Its names are stored, and its digest is part of job digests: a field renamed in Rust keeps its stored name with
 //! `serde(rename)`. `tests/golden/selection.txt` has a record.
 
 use super::watch::Sampled;
@@ -25,15 +24,16 @@ pub struct Selection {
     pub schema_version: u32,
     /// Its name.
     pub name: String,
-    /// Whose value it is.
+    /// The chosen parameter.
     pub parameter: String,
-    /// What the best is best at.
+    /// The measure that ranks the candidates.
     pub measure: String,
     /// Profile and version of the measure.
     pub measure_version: String,
-    /// Everything that the job said about the search: the method with its other parameters, sample, candidates or how they were made.
+    /// All settings of the search in the job: the method with its other parameters, the sample, the candidates or the
+    /// way of generating them.
     pub settings: Value,
-    /// Digest of the dataset that the sample was drawn from.
+    /// Digest of the sample's dataset.
     pub dataset_digest: String,
     /// Digest of the corpus.
     pub corpus_digest: String,
@@ -41,7 +41,7 @@ pub struct Selection {
     pub services: BTreeMap<String, String>,
     /// The questions, in the dataset's order.
     pub sample: Vec<Sampled>,
-    /// The candidates, best first; of equally good ones, the one that stood earlier.
+    /// The candidates, best first; ties in their original order.
     pub candidates: Vec<Ranked>,
 }
 
@@ -51,20 +51,20 @@ pub struct Selection {
 pub struct Ranked {
     /// The parameter's value.
     pub value: Value,
-    /// The measure over the sample; null where it is undefined.
+    /// The measure over the sample; null if undefined.
     pub score: Option<f64>,
     /// Its standard error over questions.
     pub stderr: Option<f64>,
-    /// Questions where it is defined.
+    /// Number of questions with a defined measure.
     pub n: u64,
-    /// Share of those whose outcome did not fail.
+    /// Share of those questions without a failed outcome.
     pub coverage: Option<f64>,
-    /// Draws that gave it; 0 for one that the job names.
+    /// Draws with this value; 0 for a value named by the job.
     pub draws: u32,
 }
 
 impl Selection {
-    /// The version that this program writes.
+    /// The version written by this program.
     pub fn version() -> u32 {
         VERSION
     }
@@ -90,10 +90,10 @@ impl Selection {
         Self::find(store, name)?.ok_or_else(|| JobError::NoSelection { name: name.to_owned(), store: store.uri() })
     }
 
-    /// Commits it, unless it is committed already; whether this call did.
+    /// Commits the selection. Returns false if it was committed already.
     ///
     /// # Errors
-    /// The store; [`JobError::SelectionTaken`] if another one has its name.
+    /// The store; [`JobError::SelectionTaken`] if another selection has its name.
     pub fn commit(&self, store: &Store) -> Result<bool, JobError> {
         let there = store.put_or_get(&layout::selection(&self.name), &self.bytes().into())?;
         match there {
@@ -103,7 +103,7 @@ impl Selection {
         }
     }
 
-    /// Says that another search has the name.
+    /// The error if another search has the name.
     pub(crate) fn taken(&self, store: &Store) -> JobError {
         JobError::SelectionTaken { name: self.name.clone(), object: store.full_name(&layout::selection(&self.name)) }
     }
@@ -114,15 +114,15 @@ impl Selection {
         bytes
     }
 
-    /// What identifies it and all that it says.
+    /// Hash of the whole record.
     pub fn digest(&self) -> String {
         blake3::hash(&self.bytes()).to_hex().to_string()
     }
 
-    /// What `parameter` of a configuration takes from it: the best value, or a list of the best.
+    /// The value for `parameter` of a configuration: the best candidate, or a list of the `best` best.
     ///
     /// # Errors
-    /// [`JobError::Choice`] for another parameter's selection, or more than it has.
+    /// [`JobError::Choice`] for another parameter's selection, or more values than candidates.
     pub(super) fn take(&self, configuration: &str, parameter: &str, best: Option<usize>) -> Result<Value, JobError> {
         let wrong = |reason: String| {
             Err(JobError::Choice { configuration: configuration.to_owned(), parameter: parameter.to_owned(), reason })
@@ -139,7 +139,7 @@ impl Selection {
         if best.is_none() {
             return Ok(values.next().unwrap_or_default());
         }
-        // A candidate that is a list is a part of the longer one.
+        // A candidate that is itself a list is spliced into the result.
         let parts = |value| match value {
             Value::Array(parts) => parts,
             one => vec![one],

@@ -1,4 +1,4 @@
-//! Questions that a choice was made on must not be evaluated under it.
+//! Refuses to evaluate a choice on its own sample of questions.
 
 use crate::error::JobError;
 use hopeval_datasets::Format;
@@ -6,20 +6,20 @@ use hopeval_results::tables::QuestionRow;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A question that a choice was made on.
+/// A question of a choice's sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sampled {
-    /// Its id; none where the dataset has none of its own and ids are positions in a file.
+    /// Its id; `None` if the dataset has no ids and they are positions in a file.
     pub id: Option<String>,
     /// Digest of its text.
     pub text: String,
 }
 
 impl Sampled {
-    /// Of a question.
+    /// From a question's id and text.
     pub fn new(id: &str, text: &str) -> Self {
-        // `<format>-<n>` is what a dataset without ids gets.
+        // A dataset without ids gets `<format>-<n>`.
         let numbered = id.rsplit_once('-').filter(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
         let is_place = numbered.is_some_and(|(format, _)| Format::ALL.iter().any(|known| known.name() == format));
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -27,7 +27,7 @@ impl Sampled {
     }
 }
 
-/// Questions that choices were made on, by what was chosen.
+/// The samples of all choices, each with the name of its choice.
 #[derive(Debug, Default)]
 pub struct Watch {
     samples: Vec<Sample>,
@@ -38,12 +38,12 @@ struct Sample {
     of: String,
     ids: BTreeSet<String>,
     texts: BTreeSet<String>,
-    /// Evaluated questions that are in it: how many, and the first.
+    /// Number of evaluated questions in the sample, and the id of the first.
     met: (u64, String),
 }
 
 impl Watch {
-    /// Keeps the questions of `sampled` out; `of` says what was chosen on them.
+    /// Adds a sample of excluded questions; `of` names its choice.
     pub fn add<'a>(&mut self, of: &str, sampled: impl IntoIterator<Item = &'a Sampled>) {
         if self.samples.iter().any(|sample| sample.of == of) {
             return;
@@ -56,7 +56,7 @@ impl Watch {
         self.samples.push(Sample { of: of.to_owned(), ids, texts, met: (0, String::new()) });
     }
 
-    /// Looks at a question that is to be evaluated.
+    /// Compares an evaluated question with all samples.
     pub fn see(&mut self, id: &str, text: &str) {
         if self.samples.is_empty() {
             return;
@@ -77,8 +77,10 @@ impl Watch {
         self.see(&row.id, &row.text);
     }
 
+    /// Refuses an evaluation on the questions of a sample.
+    ///
     /// # Errors
-    /// [`JobError::Overlap`] if a question was seen that something was chosen on.
+    /// [`JobError::Overlap`] if an evaluated question is in a sample.
     pub fn check(&self) -> Result<(), JobError> {
         match self.samples.iter().find(|sample| sample.met.0 > 0) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Refuses values of a job that make no sense, before anything is built.
+//! Refuses nonsensical values of a job before anything is built.
 
 mod tune;
 
@@ -9,7 +9,7 @@ use crate::services::corpus::CORPUS;
 use crate::services::service::SettingsError;
 use std::path::Path;
 
-/// Refuses the first value of `job` that makes no sense.
+/// Refuses the first nonsensical value of `job`.
 ///
 /// # Errors
 /// [`JobError::Value`] and [`JobError::Service`] name the file `path` and the key.

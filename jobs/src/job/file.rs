@@ -14,13 +14,13 @@ use hopeval_measures::Settings as MeasureSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A job, as its file says it.
+/// A job: the contents of its file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Its name, in tables and listings.
     pub name: String,
-    /// What stands above its tables.
+    /// The heading of its tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The questions.
@@ -28,18 +28,18 @@ pub struct Job {
     /// The passages.
     #[serde(default)]
     pub corpus: Corpus,
-    /// Retrievers, models and endpoints, by the name that methods use.
+    /// Retrievers, models and endpoints, by their names in methods.
     #[serde(default)]
     pub service: BTreeMap<String, ServiceEntry>,
-    /// Methods, by the name that their configurations carry.
+    /// Methods, by their names in configurations.
     pub method: BTreeMap<String, MethodEntry>,
-    /// What is measured.
+    /// Settings of the measures.
     #[serde(default)]
     pub measures: MeasureSettings,
-    /// What is chosen before, on questions that are not evaluated.
+    /// Searches made first, on questions outside the evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tune: Option<Tune>,
-    /// How it is run; nothing here can change a number.
+    /// How it is run. These settings never change a number.
     #[serde(default)]
     pub run: RunSettings,
 }
@@ -48,7 +48,7 @@ pub struct Job {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dataset {
-    /// The files' format; told from the first file when left out.
+    /// The files' format; recognised from the first file when left out.
     pub format: Option<Format>,
     /// One file or several, in this order. Left out for a generated world.
     #[serde(default)]
@@ -56,11 +56,11 @@ pub struct Dataset {
     /// A generated world instead of files.
     #[serde(default)]
     pub world: Option<WorldEntry>,
-    /// What makes a passage gold.
+    /// How gold passages are identified.
     pub gold: Option<GoldBy>,
-    /// The first so many questions only.
+    /// Evaluates only the first questions, at most this number.
     pub limit: Option<u64>,
-    /// Questions drawn at random, or all but those, instead of all.
+    /// Evaluates questions drawn at random, or all but those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<Draw>,
 }
@@ -73,10 +73,10 @@ pub struct Corpus {
     /// Left out for the passages of a generated world.
     #[serde(default)]
     pub source: OneOrMany,
-    /// What happens to passages that occur twice.
+    /// The treatment of duplicate passages.
     #[serde(default)]
     pub duplicates: Duplicates,
-    /// Where links come from.
+    /// The source of links.
     #[serde(default)]
     pub links: LinkSource,
 }
@@ -84,40 +84,40 @@ pub struct Corpus {
 /// A method with its parameters and its sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MethodEntry {
-    /// Which method.
+    /// The method's kind.
     pub kind: String,
-    /// What it is a control of, in words; tables show controls apart.
+    /// For a control: the controlled effect, in words. Tables show controls apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
-    /// Parameters that each take several values; they multiply.
+    /// Parameters with several values each; they multiply.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<serde_json::Value>>,
-    /// Parameters whose values tell replicates apart: the first values of all make the first replicate, and so on.
+    /// Parameters that distinguish replicates: the first values of all make the first replicate, and so on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replicates: BTreeMap<String, Vec<serde_json::Value>>,
-    /// The other parameters; the method itself judges them.
+    /// The other parameters; the method itself checks them.
     #[serde(flatten)]
     pub parameters: BTreeMap<String, serde_json::Value>,
 }
 
-/// How a job is run. Nothing here can change a number.
+/// How a job is run. These settings never change a number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSettings {
-    /// Questions in flight on each worker; by the number of configurations when left out, since each question has a
-    /// machine under each of them.
+    /// Questions in flight on each worker. The default depends on the number of configurations, since each question has
+    /// one machine for each of them.
     pub in_flight: Option<usize>,
-    /// Questions that share a timestamp and a commit; by the size of the dataset when left out.
+    /// Size of a cohort: questions with a common timestamp and commit. The default depends on the dataset's size.
     pub chunk: Option<u64>,
-    /// Most requests that a retriever takes in one batch.
+    /// The most requests in one batch of a retriever.
     pub batch: usize,
-    /// Share of failed outcomes up to which the run counts as done without reservation.
+    /// The largest share of failed outcomes in a fully successful run.
     pub allowed_failed: f64,
-    /// What it is timed for.
+    /// The way of timing.
     pub mode: Mode,
-    /// Price of an hour of a device, in whatever currency; money is not known without it.
+    /// Price of an hour of a device, in any currency. Without it costs in money are unknown.
     pub price_per_device_hour: Option<f64>,
-    /// Temperatures that scores are kept at beside those that methods name, so that a later run finds them in the journal.
+    /// More temperatures for stored scores, beside those of methods: a later run finds them in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
 }
@@ -137,7 +137,7 @@ impl Default for RunSettings {
 }
 
 impl Job {
-    /// What makes a passage gold: the job's word, else the dataset's custom.
+    /// How gold passages are identified: the job's setting, else the default of the format.
     pub fn gold_by(&self, format: Format) -> GoldBy {
         self.dataset.gold.unwrap_or_else(|| format.gold())
     }

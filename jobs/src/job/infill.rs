@@ -1,45 +1,45 @@
-//! `[tune.select.generate]`: instructions that a T5 fills into templates.
+//! `[tune.select.generate]`: templates of instructions, with blanks for a T5 to fill in.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What a template leaves to the model.
+/// The mark of a blank in a template; the model fills it in.
 pub(crate) const BLANK: &str = "{blank}";
 
-/// Where a frame has the template.
+/// The mark of the template's place in a frame.
 pub(crate) const PLACE: &str = "{instruction}";
 
 /// hopeval's own templates.
 const TEMPLATES: &str = include_str!("templates.json");
 
-/// Candidates that a language model fills in: `[tune.select.generate]`.
+/// Candidates from a language model: `[tune.select.generate]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Infill {
-    /// The encoder-decoder that fills in: T5-Base in the paper.
+    /// The encoder-decoder for filling in: T5-Base in the paper.
     pub service: String,
-    /// Texts with `{blank}`s, or tables of `text` and the `position` of the instruction; draws go round them.
+    /// Texts with `{blank}`s, or tables of `text` and the `position` of the instruction; draws take them in turn.
     #[serde(default = "own_templates")]
     pub templates: Vec<Template>,
-    /// What the model reads, with `{instruction}` where the template stands.
+    /// The model's input, with `{instruction}` in the place of the template.
     #[serde(default = "usual_frame")]
     pub frame: String,
-    /// Phrases that are taken out of what comes out: they only lead the model (appendix A.2).
+    /// Phrases to remove from the results: they only guide the model (appendix A.2).
     #[serde(default)]
     pub drop: Vec<String>,
-    /// How many samples, over all templates.
+    /// Number of samples, over all templates.
     #[serde(default = "usual_draws")]
     pub draws: u32,
-    /// The likeliest tokens that are drawn from; 0 for all.
+    /// Sampling draws from this number of likeliest tokens; 0 for all.
     #[serde(default = "usual_top_k")]
     pub top_k: u32,
     /// Divides the logits.
     #[serde(default = "usual_temperature")]
     pub temperature: f64,
-    /// Tokens of a sample at most.
+    /// The most tokens of a sample.
     #[serde(default = "usual_max_tokens")]
     pub max_tokens: u32,
-    /// Whether blanks are filled in at once or one after the other.
+    /// Whether blanks are filled in together or one after the other.
     #[serde(default)]
     pub fill: Fill,
 }
@@ -59,14 +59,14 @@ pub enum Template {
     },
 }
 
-/// In how many steps blanks are filled in.
+/// The order of filling in blanks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fill {
-    /// All in one text, between sentinels: what a T5 is trained to write.
+    /// All in one text, between sentinels, as a T5 is trained to write.
     #[default]
     Together,
-    /// One after the other, each with those before it filled in: for models that write no sentinels.
+    /// One after the other, with the earlier blanks filled in: for models without sentinels.
     InTurn,
 }
 
@@ -96,7 +96,7 @@ fn usual_max_tokens() -> u32 {
 }
 
 impl Template {
-    /// Its text, blanks and all.
+    /// Its text with the blanks.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Placed { text, .. } => text,

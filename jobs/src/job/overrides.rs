@@ -7,7 +7,7 @@ use crate::error::JobError;
 use crate::services::ServiceEntry;
 use std::path::PathBuf;
 
-/// Applies `a.b.c=VALUE`; the value is TOML, or a string where it does not parse as TOML.
+/// Applies `a.b.c=VALUE`. The value is TOML, or a string if it does not parse as TOML.
 pub(super) fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobError> {
     let malformed = |reason: &'static str| JobError::Set { set: set.into(), reason };
     let (key, value) = set.split_once('=').ok_or_else(|| malformed("expected KEY=VALUE"))?;
@@ -29,14 +29,14 @@ pub(super) fn apply(document: &mut toml::Table, set: &str) -> Result<(), JobErro
     Ok(())
 }
 
-/// Resolves what overrides say of services as the kinds themselves resolve it, but against the working directory. It
-/// comes after all overrides, because one of them may say the kind.
+/// Resolves the overridden settings of services as their kinds do, but against the working directory. It runs after all
+/// overrides, because one of them may set the kind.
 pub(super) fn resolve_services(document: &mut toml::Table, sets: &[String]) {
     for set in sets {
         let key = set.split('=').next().unwrap_or_default().trim();
         let Some((name, key)) = key.strip_prefix("service.").and_then(|key| key.split_once('.')) else { continue };
         let service = document.get_mut("service").and_then(|services| services.get_mut(name));
-        // Without a table there is no service, which is refused when the whole job is read.
+        // A service without a table is refused when the whole job is read.
         let Some(table) = service.and_then(toml::Value::as_table_mut) else { continue };
         if let Some(resolved) = resolved(table, key) {
             table.insert(key.to_owned(), resolved);
@@ -44,7 +44,7 @@ pub(super) fn resolve_services(document: &mut toml::Table, sets: &[String]) {
     }
 }
 
-/// The value of a service's key, resolved, if that changes it.
+/// The resolved value of a service's key, if resolving changes it.
 fn resolved(table: &toml::Table, key: &str) -> Option<toml::Value> {
     let mut entry: ServiceEntry = table.clone().try_into().ok()?;
     let value = |entry: &ServiceEntry| serde_json::to_value(entry).ok()?.get(key).cloned();

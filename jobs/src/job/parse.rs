@@ -10,13 +10,13 @@ impl Job {
     /// Reads a job file and applies `KEY=VALUE` overrides.
     ///
     /// # Errors
-    /// [`JobError`] that names the file, and line and key where they are known.
+    /// [`JobError`] with the file, and with line and key if known.
     pub fn load(path: &Path, sets: &[String]) -> Result<Self, JobError> {
         let text = std::fs::read_to_string(path).map_err(|source| JobError::Read { path: path.into(), source })?;
         Self::parse(&text, path, sets)
     }
 
-    /// Reads the text of a job; `path` is what its own paths resolve against and what errors name.
+    /// Reads the text of a job. Its own paths resolve against `path`, and errors name `path`.
     ///
     /// # Errors
     /// As [`Job::load`].
@@ -31,7 +31,7 @@ impl Job {
 
     /// Makes every path in it absolute.
     fn resolve_paths(&mut self, path: &Path) {
-        // Made absolute first: a bare file name has the empty path as its parent, which cannot be.
+        // Made absolute first, because the parent of a bare file name is the empty path.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let base = absolute.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         self.dataset.questions.resolve(&base);
@@ -44,8 +44,7 @@ impl Job {
         }
     }
 
-    /// The questions that are evaluated: those that the dataset's table says, or all but the sample that choices are
-    /// made on.
+    /// The evaluated questions: those of the dataset's table, or all but the sample for choices.
     fn evaluated(&self) -> Option<Draw> {
         match &self.tune {
             Some(tune) if tune.takes_own() => Some(Draw { rest: true, ..tune.draw() }),
@@ -54,21 +53,21 @@ impl Job {
     }
 }
 
-/// The job that a text says, its values unchecked.
+/// Reads a job from its text, without checking the values.
 fn read(text: &str, path: &Path, sets: &[String]) -> Result<Job, JobError> {
     let syntax = |source: toml::de::Error| JobError::Syntax {
         path: path.into(),
         message: source.to_string().trim_end().to_owned(),
     };
     let mut document: toml::Table = text.parse().map_err(syntax)?;
-    // Without overrides the text itself is read, because only then do errors know their line.
+    // Without overrides the text itself is read, so that errors have lines.
     if sets.is_empty() {
         return toml::from_str(text).map_err(syntax);
     }
     sets.iter().try_for_each(|set| overrides::apply(&mut document, set))?;
     overrides::resolve_services(&mut document, sets);
     document.try_into().map_err(|error: toml::de::Error| match toml::from_str::<Job>(text) {
-        // The file itself is wrong, and knows where.
+        // The file itself is wrong, and its error has the place.
         Err(in_file) if in_file.message() == error.message() => syntax(in_file),
         _ => {
             let message = error.to_string().trim_end().replace('\n', "; ");

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The corpus source that means the questions' own candidates.
+/// The corpus source for the questions' own candidates.
 pub const CONTEXTS: &str = "contexts";
 
 /// One path or several.

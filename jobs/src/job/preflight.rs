@@ -1,5 +1,7 @@
-//! What a job's methods are refused for as soon as it is read: a corpus, its indexes and its models may take hours to make, and are
-//! needed for none of this. What only they can tell is judged once they are there.
+//! Checks the methods of a job as soon as it is read: kinds, parameters and names of services.
+//!
+//! A corpus, its indexes and its models may take hours to make, and these checks need none of them. Checks that depend
+//! on them come later ([`crate::services::catalogue`]).
 
 use super::file::Job;
 use super::references;
@@ -9,13 +11,13 @@ use crate::services::corpus::CORPUS;
 use hopeval_methods::{Kind, MethodError, Setting};
 use std::path::Path;
 
-/// More passages than any corpus has: no method is refused for a corpus that is too small.
+/// The largest possible corpus: here no method is refused because the corpus is too small.
 const ANY: Setting = Setting { passages: u32::MAX };
 
 /// Checks kinds, parameters and the names of services.
 ///
 /// # Errors
-/// [`JobError::Within`] names the file, and what is wrong with which configuration.
+/// [`JobError::Within`] names the file, the configuration and the problem.
 pub(crate) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
     let within = |source| JobError::Within { path: path.into(), source: Box::new(source) };
     for whole in sweep::configurations(job) {
@@ -45,7 +47,7 @@ pub(crate) fn check(job: &Job, path: &Path) -> Result<(), JobError> {
     Ok(())
 }
 
-/// The parameters of a configuration that a search, a selection or a draw gives it.
+/// The open parameters of a configuration: a search, a selection or a draw will give their values.
 fn open<'a>(job: &'a Job, whole: &'a Configuration, known: &Configuration) -> Vec<&'a str> {
     let searches = job.tune.iter().flat_map(|tune| &tune.select).filter(|select| select.method == whole.name);
     let given = whole.parameters.as_object().into_iter().flat_map(|given| given.keys());
@@ -53,7 +55,7 @@ fn open<'a>(job: &'a Job, whole: &'a Configuration, known: &Configuration) -> Ve
     searches.map(|select| select.parameter.as_str()).chain(left.map(String::as_str)).collect()
 }
 
-/// Whether something may be wrong only because parameters are open, which stand at their defaults here.
+/// Whether an error may be due only to open parameters. They have their defaults here.
 fn depends_on(error: &MethodError, open: &[&str]) -> bool {
     match error {
         MethodError::UnknownKind { .. } => false,
@@ -62,12 +64,13 @@ fn depends_on(error: &MethodError, open: &[&str]) -> bool {
             let missing = said.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
             missing.is_some_and(|name| open.contains(&name))
         }
-        // What a value may be can depend on any other.
+        // The allowed values can depend on any other parameter.
         MethodError::Value { .. } => !open.is_empty(),
     }
 }
 
-/// The services that may answer requests of a kind, as far as a job tells: what a model is able to, its checkpoint says.
+/// The services that may answer a kind of request, as far as the job tells. The abilities of a model depend on its
+/// checkpoint.
 fn fit(job: &Job, kind: Kind) -> Vec<&str> {
     let own =
         job.service.iter().filter(|(_, service)| service.settings().may_answer(kind)).map(|(name, _)| name.as_str());
@@ -78,10 +81,11 @@ fn fit(job: &Job, kind: Kind) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    /// What a job with these tables is refused for; nothing if it is not.
+    /// The error of a job with these tables; `None` if it is accepted.
     fn refused(tables: &str) -> Option<String> {
         let head = "name = \"early\"\n[dataset]\nquestions = \"q.json\"\n[corpus]\nsource = \"c.jsonl\"\n\
-                    [service.sparse]\nkind = \"bm25\"\n[service.words]\nkind = \"tfidf\"\n[service.t5]\nkind = \"lm\"\nmodel = \"t5\"\n";
+                    [service.sparse]\nkind = \"bm25\"\n[service.words]\nkind = \"tfidf\"\n\
+                    [service.t5]\nkind = \"lm\"\nmodel = \"t5\"\n";
         let error = Job::parse(&[head, tables].concat(), Path::new("early.toml"), &[]).err()?;
         let mut said = error.to_string();
         let mut next = std::error::Error::source(&error);
@@ -94,13 +98,14 @@ mod tests {
 
     #[test]
     fn what_a_search_chooses_may_be_left_open() {
-        let open = "[method.m]\nkind = \"one_step\"\n[tune]\nsample = 4\n[[tune.select]]\nname = \"s\"\nmethod = \"m\"\n\
+        let open = "[method.m]\nkind = \"one_step\"\n[tune]\nsample = 4\n\
+                    [[tune.select]]\nname = \"s\"\nmethod = \"m\"\n\
                     parameter = \"retriever\"\ncandidates = [\"sparse\", \"words\"]\n";
         assert_eq!(refused(open), None);
         assert_eq!(refused("[method.m]\nkind = \"one_step\"\nretriever = { selection = \"s\" }\n"), None);
         let without = refused("[method.m]\nkind = \"one_step\"\n").unwrap();
         assert!(without.contains("early.toml") && without.contains("missing field `retriever`"), "{without}");
-        // What is wrong with the rest is told all the same.
+        // Errors in the rest are reported all the same.
         let rest = "kk = 3\nretriever = { selection = \"s\" }\n";
         let missing = "temperature = { selection = \"t\" }\nretriever = \"words\"\n";
         for (kind, rest, says) in [

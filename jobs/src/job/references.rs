@@ -1,30 +1,30 @@
-//! Values of parameters that a job leaves to the store or to a sample: `{ selection = "NAME" }` and `{ draw = 2 }`.
+//! Values of parameters to be filled in from the store or a sample: `{ selection = "NAME" }` and `{ draw = 2 }`.
 
 use super::sweep::Configuration;
 use crate::error::JobError;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A parameter's value that is a selection's: `{ selection = "NAME", best = 5 }`.
+/// A reference to a selection as a parameter's value: `{ selection = "NAME", best = 5 }`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reference {
     pub(crate) selection: String,
-    /// A list of so many; the best one by itself when left out.
+    /// Takes a list of this many best values; left out, the best value by itself.
     #[serde(default)]
     pub(crate) best: Option<usize>,
 }
 
 impl Reference {
-    /// Whether a value is meant as one.
+    /// Whether a value is meant as a reference.
     pub(crate) fn is_one(value: &Value) -> bool {
         value.get("selection").is_some()
     }
 
-    /// The reference that a parameter's value is, if it is one.
+    /// Reads a parameter's value as a reference, if it is one.
     ///
     /// # Errors
-    /// [`JobError::Choice`] if it is a malformed one.
+    /// [`JobError::Choice`] for a malformed reference.
     pub(crate) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
         if !Self::is_one(value) {
             return Ok(None);
@@ -37,13 +37,13 @@ impl Reference {
     }
 }
 
-/// A parameter's value that is drawn: `{ draw = 2, sets = 1, seed = 0 }`.
+/// A draw of demonstrations as a parameter's value: `{ draw = 2, sets = 1, seed = 0 }`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Demonstrations {
     /// Demonstrations of a set.
     pub(crate) draw: u32,
-    /// Sets, which are an ensemble.
+    /// Sets: the members of an ensemble.
     #[serde(default = "one")]
     pub(crate) sets: u32,
     /// Another seed draws others.
@@ -56,15 +56,15 @@ fn one() -> u32 {
 }
 
 impl Demonstrations {
-    /// Whether a value is meant as such.
+    /// Whether a value is meant as a draw.
     pub(crate) fn is_one(value: &Value) -> bool {
         value.get("draw").is_some()
     }
 
-    /// What a parameter's value asks for, if it is drawn.
+    /// Reads a parameter's value as a draw, if it is one.
     ///
     /// # Errors
-    /// [`JobError::Choice`] for what makes no sense.
+    /// [`JobError::Choice`] for a nonsensical draw.
     pub(crate) fn of(configuration: &str, parameter: &str, value: &Value) -> Result<Option<Self>, JobError> {
         if !Self::is_one(value) {
             return Ok(None);
@@ -85,10 +85,11 @@ impl Demonstrations {
     }
 }
 
-/// What is drawn here.
+/// The one parameter whose value can be drawn.
 pub(crate) const PARAMETER: &str = "demonstrations";
 
-/// Leaves parameters that only a store or a sample can fill at their defaults: for looking at a job by itself.
+/// Removes values to be filled in from a store or a sample, so the parameters keep their defaults. For inspecting a job
+/// by itself.
 pub fn leave_open(configurations: &mut [Configuration]) {
     for configuration in configurations {
         if let Some(parameters) = configuration.parameters.as_object_mut() {

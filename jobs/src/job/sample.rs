@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draw {
-    /// How many questions.
+    /// Number of questions to draw.
     pub questions: u64,
     /// Another seed draws others.
     #[serde(default)]
     pub seed: u64,
-    /// All questions but those.
+    /// Takes all questions but the drawn ones.
     #[serde(default)]
     pub rest: bool,
 }

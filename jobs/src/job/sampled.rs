@@ -5,7 +5,7 @@ use super::paths::OneOrMany;
 use super::tune::Tune;
 
 impl Tune {
-    /// A job over the sample alone, with everything else as `job` has it.
+    /// A job over the sample alone; everything else is as in `job`.
     pub fn over_sample(&self, job: &Job) -> Job {
         let mut sampled = job.clone();
         if !self.takes_own() {

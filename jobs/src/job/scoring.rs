@@ -1,9 +1,9 @@
-//! The profile by which answers are scored: the one file that knows datasets' scripts and the measures' profiles.
+//! The profile for scoring answers. Only this file knows both the datasets' scripts and the measures' profiles.
 
 use hopeval_datasets::{Format, ScoringScript};
 use hopeval_measures::Profile;
 
-/// The profile of a dataset format, for jobs that name none.
+/// The profile of a dataset format, for jobs without an explicit profile.
 pub fn profile_of(format: Format) -> Profile {
     match format.scoring() {
         ScoringScript::HotpotQa => Profile::HotpotQa,
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
     use hopeval_datasets::GoldBy;
 
-    /// Figures of earlier runs were made with these.
+    /// Figures of earlier runs depend on these.
     #[test]
     fn custom_of_each_format_stays() {
         let customs = [

@@ -1,8 +1,8 @@
 //! Configurations: the points of a job's sweeps, named.
 //!
-//! A method without a sweep is one configuration of its own name. With a sweep each point is named
-//! `method{a=1,b=x}`, keys sorted, and the points come in the order of the keys, the last varying fastest. Replicates of a
-//! configuration have its name and a number: `method#1`, `method{a=1}#2`.
+//! A method without a sweep is one configuration with the method's name. With a sweep each point is named
+//! `method{a=1,b=x}`, keys sorted. The points come in the order of the keys; the last key varies fastest. Replicates of
+//! a configuration have its name and a number: `method#1`, `method{a=1}#2`.
 
 use super::file::{Job, MethodEntry};
 use crate::error::JobError;
@@ -19,16 +19,16 @@ pub struct Configuration {
     pub kind: String,
     /// All parameters, the sweep's included.
     pub parameters: Value,
-    /// What it is a control of, in words.
+    /// For a control: the controlled effect, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
-    /// Which replicate it is, from 1; none where there is one only.
+    /// The number of the replicate, from 1; `None` without replicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicate: Option<u32>,
 }
 
 impl Configuration {
-    /// Its name without the number of a replicate: what its replicates have in common.
+    /// Its name without the replicate's number: the common name of all replicates.
     pub fn replicated(&self) -> &str {
         match (self.replicate, self.name.rsplit_once('#')) {
             (Some(_), Some((name, _))) => name,
@@ -83,7 +83,7 @@ fn replicates(method: &MethodEntry, name: String, parameters: Map<String, Value>
     (0..count).map(replicate).collect()
 }
 
-/// How a value stands in a name: a selection by its own, everything else as it is.
+/// A value's label in a name: for a selection its name, else the value itself.
 fn label(value: &Value) -> String {
     if let Some(selection) = value.get("selection").and_then(Value::as_str) {
         return match value.get("best") {
@@ -97,7 +97,7 @@ fn label(value: &Value) -> String {
 /// The methods of `configurations`, in their order.
 ///
 /// # Errors
-/// [`JobError::Method`] names the configuration whose kind or parameters are wrong.
+/// [`JobError::Method`] names the configuration with a wrong kind or parameter.
 pub fn methods(configurations: &[Configuration], setting: &Setting) -> Result<Vec<Box<dyn Method>>, JobError> {
     let build = |c: &Configuration| {
         registry::build(&c.kind, &c.parameters, setting)
@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn sweeps_multiply_in_sorted_order() {
         let job = job(
-            "[method.bm25]\nkind = \"one_step\"\nretriever = \"s\"\n[method.bm25.sweep]\nk = [5, 20]\nb = [\"x\", \"y\"]",
+            "[method.bm25]\nkind = \"one_step\"\nretriever = \"s\"\n\
+             [method.bm25.sweep]\nk = [5, 20]\nb = [\"x\", \"y\"]",
         );
         let names: Vec<_> = configurations(&job).into_iter().map(|c| c.name).collect();
         assert_eq!(names, ["bm25{b=x,k=5}", "bm25{b=x,k=20}", "bm25{b=y,k=5}", "bm25{b=y,k=20}"]);
@@ -127,7 +128,8 @@ mod tests {
     #[test]
     fn replicates_are_numbered_under_each_point() {
         let job = job(
-            "[method.r]\nkind = \"random\"\n[method.r.sweep]\nk = [5, 20]\n[method.r.replicates]\ndraw = [0, 1]\nseed = [7, 9]",
+            "[method.r]\nkind = \"random\"\n[method.r.sweep]\nk = [5, 20]\n\
+             [method.r.replicates]\ndraw = [0, 1]\nseed = [7, 9]",
         );
         let found = configurations(&job);
         let names: Vec<_> = found.iter().map(|c| c.name.as_str()).collect();
@@ -139,7 +141,8 @@ mod tests {
     #[test]
     fn a_selection_is_named_in_a_sweep() {
         let job = job(
-            "[method.m]\nkind = \"promptrank\"\n[method.m.sweep]\ninstructions = [{selection = \"x\"}, {selection = \"x\", best = 5}]",
+            "[method.m]\nkind = \"promptrank\"\n\
+             [method.m.sweep]\ninstructions = [{selection = \"x\"}, {selection = \"x\", best = 5}]",
         );
         let names: Vec<_> = configurations(&job).into_iter().map(|c| c.name).collect();
         assert_eq!(names, ["m{instructions=x}", "m{instructions=x:5}"]);

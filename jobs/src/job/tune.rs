@@ -1,4 +1,4 @@
-//! `[tune]`: the searches of a job, and the questions that they look at.
+//! `[tune]`: the searches of a job, and their sample of questions.
 
 use super::infill::Infill;
 use super::paths::OneOrMany;
@@ -8,15 +8,15 @@ use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What is chosen, and on which questions.
+/// The searches of a job and the sample for them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tune {
-    /// The files' format; told from the first file when left out.
+    /// The files' format; recognised from the first file when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// Files that the sample is drawn from. Without these and without a world it is drawn from the job's own dataset, whose
-    /// other questions are then the evaluated ones.
+    /// The files to draw the sample from. Without files and without a world it is drawn from the job's own dataset, and
+    /// the dataset's other questions are evaluated.
     #[serde(default)]
     pub questions: OneOrMany,
     /// A generated world to draw from, with its own passages.
@@ -28,7 +28,7 @@ pub struct Tune {
     /// Another seed draws others.
     #[serde(default)]
     pub seed: u64,
-    /// What the best is best at (PromptRank, section 3: R@2).
+    /// The measure that ranks candidates (PromptRank, section 3: R@2).
     #[serde(default = "usual_measure")]
     pub measure: String,
     /// The searches, in order.
@@ -46,13 +46,13 @@ pub struct Select {
     pub method: String,
     /// The parameter.
     pub parameter: String,
-    /// In place of the sample's.
+    /// The measure of this search; left out, that of `[tune]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measure: Option<String>,
     /// Values to choose from.
     #[serde(default)]
     pub candidates: Vec<Value>,
-    /// More values, which a language model fills in.
+    /// More values, from a language model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generate: Option<Infill>,
 }
@@ -71,12 +71,12 @@ impl Tune {
         self.world.is_none() && self.questions.paths().is_empty()
     }
 
-    /// The sample.
+    /// The sample's settings.
     pub fn draw(&self) -> Draw {
         Draw { questions: self.sample, seed: self.seed, rest: false }
     }
 
-    /// What the best of a search is best at.
+    /// The measure that ranks a search's candidates.
     pub fn measure_of<'a>(&'a self, select: &'a Select) -> &'a str {
         select.measure.as_deref().unwrap_or(&self.measure)
     }

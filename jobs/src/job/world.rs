@@ -4,13 +4,13 @@ use crate::bad_value::{BadValue, ensure};
 use hopeval_world::{Split, WorldSettings};
 use serde::{Deserialize, Serialize};
 
-/// A world that a job evaluates: `[dataset.world]`.
+/// The settings of a generated world: `[dataset.world]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorldEntry {
-    /// How many questions.
+    /// Number of questions.
     pub questions: u64,
-    /// How many passages.
+    /// Number of passages.
     pub passages: u64,
     /// The seed.
     #[serde(default = "first_seed")]
@@ -21,10 +21,10 @@ pub struct WorldEntry {
 }
 
 impl WorldEntry {
-    /// Refuses sizes and splits that no world has.
+    /// Refuses impossible sizes and splits.
     ///
     /// # Errors
-    /// The first value that makes no sense.
+    /// The first nonsensical value.
     pub(crate) fn check(&self) -> Result<(), BadValue> {
         ensure(self.questions > 0, || BadValue::new("questions", "0", "at least 1"))?;
         let sizes = WorldSettings::LEAST_PASSAGES..=WorldSettings::MOST_PASSAGES;

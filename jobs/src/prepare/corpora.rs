@@ -1,8 +1,8 @@
-//! The corpus of a job: built on first use into the cache, found again by what it was built from.
+//! The corpus of a job: built on first use into the cache, and found again by a hash of its sources.
 //!
-//! A built corpus lies in `CACHE/corpora/KEY`, the key hashing the digests of its source files and the settings that
-//! shape it. It is written aside and renamed, so an interrupted build leaves nothing that looks finished, and two
-//! processes that build the same corpus at once both end with it.
+//! A built corpus lies in `CACHE/corpora/KEY`. The key hashes the digests of the source files and the settings of the
+//! build. The corpus is written aside and renamed, so an interrupted build never looks finished, and two processes can
+//! build the same corpus at once.
 
 use crate::cache::{Cache, Report};
 use crate::error::JobError;
@@ -15,18 +15,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Cache {
-    /// The job's corpus, built if it is not there.
+    /// The job's corpus, built if it is missing.
     ///
     /// # Errors
-    /// Sources that cannot be read, bad passages, a full disk.
+    /// Unreadable sources, bad passages, a full disk.
     pub fn corpus(&self, job: &Job, report: Report<'_>) -> Result<Arc<Corpus>, JobError> {
         Ok(self.find_corpus(job, false, report)?.0)
     }
 
-    /// The corpus that was built under `key`, if this machine has it: its sources are not needed any more.
+    /// The corpus built under `key`, if this machine has it. Its sources are no longer needed.
     ///
     /// # Errors
-    /// It is there and cannot be opened.
+    /// The corpus exists and cannot be opened.
     pub fn built_corpus(&self, key: &str) -> Result<Option<Arc<Corpus>>, JobError> {
         let dir = self.root().join("corpora").join(key);
         if !dir.join("corpus.json").is_file() {
@@ -35,9 +35,9 @@ impl Cache {
         Ok(Some(Arc::new(Corpus::open(&dir)?)))
     }
 
-    /// The job's corpus, built if it is not there, and the key that it is kept under; a built corpus that the job names
-    /// by its folder has none. With `set_aside`, wrong rows of the dataset give it no passages; whoever reads the questions
-    /// tells of them.
+    /// The job's corpus, built if it is missing, and its key in the cache. The key is `None` if the job names the
+    /// folder of a built corpus. With `set_aside`, wrong rows of the dataset add no passages; they are reported when
+    /// the questions are read.
     ///
     /// # Errors
     /// As [`Cache::corpus`].
@@ -58,7 +58,7 @@ impl Cache {
             links: job.corpus.links,
             ..CorpusSettings::default()
         };
-        // Rows of passages are never set aside: only contexts come with rows that can be.
+        // Rows of passages are never set aside, only rows of questions with their contexts.
         let set_aside = set_aside && job.corpus.source.paths().iter().any(|path| path.as_os_str() == CONTEXTS);
         let sources = sources(job)?;
         let key = corpus_key(&settings, &sources, set_aside);
@@ -70,7 +70,7 @@ impl Cache {
     }
 }
 
-/// The files a corpus is built from, with their digests.
+/// The source files of a corpus, with their digests.
 fn sources(job: &Job) -> Result<Vec<Source>, JobError> {
     let mut found = Vec::new();
     for path in job.corpus.source.paths() {
@@ -169,7 +169,7 @@ fn build(
     Ok(())
 }
 
-/// Adds one record to a corpus that is being built.
+/// Adds one record to a corpus under construction.
 pub fn push_record(builder: &mut CorpusBuilder, record: &PassageRecord) -> Result<(), JobError> {
     let links: Option<Vec<NewLink<'_>>> = record
         .links
@@ -186,7 +186,7 @@ pub fn push_record(builder: &mut CorpusBuilder, record: &PassageRecord) -> Resul
     Ok(())
 }
 
-/// What to read of a dataset.
+/// The files, format and limit for reading a dataset.
 pub fn spec(dataset: &Dataset, limit: Option<u64>) -> DatasetSpec {
     DatasetSpec { format: dataset.format, paths: dataset.questions.paths().to_vec(), limit }
 }

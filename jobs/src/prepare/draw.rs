@@ -1,14 +1,15 @@
-//! Draws questions at random: the same ones whatever their order, and whatever else their dataset holds.
+//! Draws questions at random, independently of their order and of the dataset's other questions.
 //!
-//! Every question has a place in a line-up that its id and the seed decide; the first of that line are drawn, and come in the
-//! dataset's order. So a sample of 128 holds that of 64, and a row that is taken out of a file changes one question at most.
+//! The seed and the id of a question decide its rank. The questions with the lowest ranks are drawn, and come in the
+//! dataset's order. So a sample of 128 includes the sample of 64, and removing a row from a file changes one question
+//! at most.
 
 use crate::error::JobError;
 use crate::job::sample::Draw;
 use hopeval_datasets::{DatasetSpec, Policy, Questions};
 use std::collections::BTreeSet;
 
-/// Which questions of a dataset belong to a [`Draw`].
+/// The positions of a [`Draw`]'s questions in a dataset.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     positions: BTreeSet<u64>,
@@ -16,17 +17,17 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// Whether the question at `position` among the good rows belongs to it.
+    /// Whether the question at `position` among the good rows belongs to the draw.
     pub(crate) fn takes(&self, position: u64) -> bool {
         self.positions.contains(&position) != self.rest
     }
 }
 
 impl Draw {
-    /// Draws from a dataset; with `lenient`, rows that are wrong are passed over, as a run with a quarantine does.
+    /// Draws from a dataset. With `lenient`, wrong rows are skipped, as in a run with a quarantine.
     ///
     /// # Errors
-    /// A file that cannot be read, a wrong row, fewer questions than are to be drawn.
+    /// An unreadable file, a wrong row, too few questions.
     pub(crate) fn of(&self, spec: &DatasetSpec, lenient: bool) -> Result<Drawn, JobError> {
         let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
         let mut line = Vec::new();
@@ -44,7 +45,7 @@ impl Draw {
     }
 }
 
-/// A question's place in the line-up of a seed.
+/// A question's rank in the random order of a seed.
 pub(crate) fn place(seed: u64, id: &str) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("hopeval draw 1");
     hasher.update(&seed.to_le_bytes());
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_does_not_depend_on_the_order_and_its_rest_is_the_rest() {
+    fn a_sample_is_independent_of_order_and_has_a_complement() {
         let mut ids: Vec<String> = (0..50).map(|n| format!("q{n}")).collect();
         let draw = Draw { questions: 8, seed: 3, rest: false };
         let sample = drawn(&ids, draw);

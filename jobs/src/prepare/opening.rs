@@ -1,8 +1,8 @@
-//! Opens a job: its world, corpus and services, then its configurations with all that choices give them. Whoever runs,
-//! plans, searches or calibrates begins here.
+//! Opens a job: its world, corpus and services, then its configurations with their resolved choices. Runs, plans,
+//! searches and calibrations begin here.
 //!
 //! ```text
-//!   job --world's files named--> corpus --> services, not probed       OpenedJob
+//!   job --world's files named--> corpus --> services, not probed                             OpenedJob
 //!     --probe--> configurations --choices resolved, methods built, services checked-->       ConfiguredJob
 //! ```
 
@@ -24,18 +24,18 @@ use std::sync::Arc;
 pub struct OpenedJob {
     /// The job, with the files of its world.
     pub job: Job,
-    /// The key that its corpus is kept under in the cache; `None` where the job names a built corpus.
+    /// Its corpus's key in the cache; `None` if the job names a built corpus.
     pub corpus_key: Option<String>,
-    /// Its corpus and its services, whose models are not open yet.
+    /// Its corpus and its services. Models are not open yet.
     pub catalogue: Catalogue,
 }
 
 impl OpenedJob {
-    /// Opens a job; its world, its corpus and its indexes of words are built where they are not there. With `set_aside`,
-    /// wrong rows of the dataset give the corpus no passages.
+    /// Opens a job. A missing world, corpus or word index is built. With `set_aside`, wrong rows of the dataset add no
+    /// passages to the corpus.
     ///
     /// # Errors
-    /// Sources that cannot be read, bad passages, a full disk, a corrupt or foreign index.
+    /// Unreadable sources, bad passages, a full disk, a corrupt or foreign index.
     pub fn open(
         job: &Job,
         cache: &Cache,
@@ -56,19 +56,19 @@ impl OpenedJob {
     }
 }
 
-/// The configurations of an opened job, fit to be run.
+/// The configurations of an opened job, ready for a run.
 pub struct ConfiguredJob {
     /// In the order of their names, every default filled in.
     pub configurations: Vec<Configuration>,
     /// Their methods.
     pub methods: Vec<Box<dyn Method>>,
-    /// Digests of the selections whose values they have, by name.
+    /// Digests of the used selections, by name.
     pub selections: BTreeMap<String, String>,
-    /// Refuses questions that something was chosen on.
+    /// Refuses questions from the samples of choices.
     pub watch: Watch,
-    /// Whether a method reads the passages that the dataset gives with a question.
+    /// Whether a method reads the dataset's own candidates of a question.
     pub needs_candidates: bool,
-    /// The index files that a run finds or makes.
+    /// The index files of a run, existing or to be made.
     pub indexes: BTreeMap<String, IndexState>,
 }
 
@@ -76,10 +76,10 @@ impl ConfiguredJob {
     /// Opens the models of a job, and configures its methods.
     ///
     /// # Errors
-    /// A model that cannot be used; a selection that is not there; parameters or services that do not fit.
+    /// An unusable model, a missing selection, unsuitable parameters or services.
     pub fn new(opened: &OpenedJob, places: &Places, report: Report<'_>) -> Result<Self, JobError> {
         let OpenedJob { job, catalogue, .. } = opened;
-        // Dense indexes are made by all workers, when the run begins.
+        // All workers make dense indexes together, when the run begins.
         let indexes = catalogue.probe(report)?;
         let setting = Setting { passages: catalogue.corpus.len() as u32 };
         let mut configurations = sweep::configurations(job);

@@ -1,7 +1,7 @@
-//! Keeps the rows of a dataset that are wrong: in a file for people to read, and as errors for the run's tables.
+//! Keeps the wrong rows of a dataset: in a file for people to read, and as errors for the run's tables.
 //!
-//! Rows come from two places: the dataset's reader sets aside those that it cannot read, and the preparation of
-//! questions those that do not fit the corpus.
+//! Rows come from two places: the dataset's reader sets aside unreadable rows, and the preparation of questions sets
+//! aside questions that do not fit the corpus.
 
 use crate::error::JobError;
 use hopeval_datasets::{Policy, Quarantined, Question};
@@ -34,7 +34,7 @@ impl QuarantineFile {
         Ok(Self { path: path.into(), state: Arc::new(Mutex::new(state)) })
     }
 
-    /// Has a dataset's reader set aside the rows that it cannot read.
+    /// The policy for a dataset's reader: it sets unreadable rows aside here.
     pub(super) fn policy(&self) -> Policy {
         let quarantine = self.clone();
         Policy::Quarantine(Box::new(move |row: Quarantined| {
@@ -49,8 +49,7 @@ impl QuarantineFile {
         }))
     }
 
-    /// Sets aside a question that does not fit the corpus. `path` is the dataset's, for an error that does not name a
-    /// file.
+    /// Sets aside a question that does not fit the corpus. `path` is the dataset's, for errors without a file.
     pub(super) fn put_question(&self, question: &Question, error: &JobError, path: &Path) {
         let raw = serde_json::to_string(question).unwrap_or_default();
         let (file, field) = match error {
@@ -70,7 +69,7 @@ impl QuarantineFile {
         state.errors.push(error);
     }
 
-    /// The rows that were set aside, in order.
+    /// Ends the file and returns the errors of its rows, in order.
     pub(super) fn close(self) -> Result<Vec<ErrorRow>, JobError> {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let flushed = state.file.flush();

@@ -1,7 +1,7 @@
 //! Prepares the questions of a run: reads the dataset, finds gold and candidates in the corpus, names the strata.
 //!
-//! The result is one Parquet table that every worker streams its share from; positions in it are the dataset's order
-//! after limit and quarantine, and chunks are slices of it.
+//! The result is one Parquet table; every worker streams its share from it. Positions follow the dataset's order after
+//! limit and quarantine, and cohorts are slices of the table.
 
 use crate::error::JobError;
 use crate::job::file::{Dataset, Job};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// The stratum of every question.
 pub const ALL: &str = "all";
 
-/// What a question carries beyond the columns of its row, which stores it as JSON under these names.
+/// Details of a question beyond the columns of its row. The row stores them as JSON under these names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Details {
     /// Gold supporting facts: (title, sentence).
@@ -27,26 +27,26 @@ pub struct Details {
     pub evidences: Vec<[String; 3]>,
     /// Sub-questions with their answers.
     pub decomposition: Vec<(String, Option<String>)>,
-    /// The dataset's chain of thought, where it has one.
+    /// The dataset's chain of thought, if any.
     pub rationale: Option<String>,
     /// Titles of the gold passages, in order.
     pub gold_titles: Vec<String>,
 }
 
-/// What was found while preparing.
+/// Counts and strata found by preparing the questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
-    /// Questions that are evaluated.
+    /// Number of evaluated questions.
     pub questions: u64,
     /// Rows set aside.
     pub quarantined: u64,
-    /// Candidates that the corpus does not have, over all questions.
+    /// Candidates missing from the corpus, over all questions.
     pub missing_candidates: u64,
-    /// The format, as given or found.
+    /// The format, as named or recognised.
     pub format: Option<Format>,
     /// All strata, `all` first, then by name.
     pub strata: Vec<String>,
-    /// Questions that were left out because a draw has them, or has not.
+    /// Questions left out because of a draw.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: u64,
 }
@@ -66,13 +66,13 @@ pub struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// For the questions of a dataset whose first file is `path`. With `candidates_needed`, a candidate that the
-    /// corpus does not have is an error; else it is counted.
+    /// For the questions of a dataset with the first file `path`. With `candidates_needed`, a candidate missing from
+    /// the corpus is an error; else it is counted.
     pub fn new(corpus: &'a Corpus, gold: GoldBy, path: &Path, candidates_needed: bool) -> Self {
         Self { corpus, gold, path: path.into(), line: None, candidates_needed, missing: 0 }
     }
 
-    /// Says where the next question stands, for errors.
+    /// Sets the place of the next question, for errors.
     fn at(&mut self, path: &Path, line: u64) {
         if self.path != path {
             self.path = path.into();
@@ -88,7 +88,7 @@ impl<'a> Resolver<'a> {
     /// The row of `question` at position `index`.
     ///
     /// # Errors
-    /// [`JobError::Question`] for gold that the corpus does not have.
+    /// [`JobError::Question`] for gold missing from the corpus.
     pub fn row(&mut self, index: u64, question: &Question) -> Result<QuestionRow, JobError> {
         let gold = question.gold.iter().map(|gold| self.find_gold(question, gold)).collect::<Result<Vec<_>, _>>()?;
         let mut candidates = Vec::with_capacity(question.candidates.len());
@@ -155,14 +155,15 @@ impl<'a> Resolver<'a> {
         Ok(found)
     }
 
-    /// What to say of a gold passage that lacks the very field that is to identify it.
+    /// The error texts (found, allowed) for a gold passage without its identifying field.
     fn unidentified(&self, gold: &GoldPassage) -> (String, &'static str) {
         let lacks = if self.gold == GoldBy::Id { "id" } else { "title" };
         let known = gold.title.as_deref().or(gold.id.as_deref()).map_or_else(String::new, |name| format!(" `{name}`"));
         let found = format!("the gold passage{known} has no {lacks}, by which gold is told");
         let allowed = match self.gold {
             GoldBy::Id => {
-                "gold passages with an id, or `gold = \"title\"` in [dataset], as for IIRC, whose gold is articles by title"
+                "gold passages with an id, or `gold = \"title\"` in [dataset], as for IIRC, \
+                 whose gold is articles by title"
             }
             GoldBy::Title | GoldBy::TitleAndText => "gold passages with a title, or `gold = \"id\"` in [dataset]",
         };
@@ -177,7 +178,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What identifies a question's gold.
+/// Hash of a question's answers, gold passages, supporting facts and evidences.
 fn gold_digest(answers: &[String], gold: &[Vec<u32>], details: &Details) -> String {
     let all = (answers, gold, &details.supporting_facts, &details.evidences);
     let bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
@@ -192,12 +193,12 @@ pub fn strata(row: &QuestionRow) -> Vec<String> {
     std::iter::once(ALL.to_owned()).chain(kind).chain(hops).chain(own).collect()
 }
 
-/// Reads the job's questions and gives each row to `write`, in dataset order.
+/// Reads the job's questions and passes each row to `write`, in dataset order.
 ///
-/// With `quarantine`, rows that are wrong are written to that file, as JSON Lines of the error and the row, and returned.
+/// With `quarantine`, wrong rows are written to that file, as JSON Lines of the error and the row, and returned.
 ///
 /// # Errors
-/// The first bad row without `quarantine`; files that cannot be read or written.
+/// The first bad row without `quarantine`; failures to read or write files.
 pub fn prepare(
     job: &Job,
     corpus: &Corpus,
@@ -245,19 +246,18 @@ pub fn prepare(
     Ok((prepared, errors))
 }
 
-/// The questions of a dataset that its draw takes; all of them where it has none.
+/// The questions of a dataset's draw, or all questions without a draw.
 struct DrawnQuestions {
     reader: Questions,
     draw: Option<Drawn>,
-    /// Questions read, which are those of the whole dataset without the rows that its reader sets aside.
+    /// Number of questions read so far, without the rows that the reader sets aside.
     read: u64,
-    /// Questions that the draw does not take.
+    /// Number of questions outside the draw.
     left_out: u64,
 }
 
 impl DrawnQuestions {
-    /// Reads `dataset`, without its limit. A row that cannot be read goes to `quarantine`, and is an error where there
-    /// is none.
+    /// Reads `dataset`, without its limit. An unreadable row goes to `quarantine`; without one it is an error.
     fn open(dataset: &Dataset, quarantine: Option<&QuarantineFile>) -> Result<Self, JobError> {
         let spec = spec(dataset, None);
         let draw = dataset.draw.map(|draw| draw.of(&spec, quarantine.is_some())).transpose()?;

@@ -1,4 +1,4 @@
-//! Generated worlds as datasets: written into the cache on first use, named by what they were made from.
+//! Generated worlds as datasets: written into the cache on first use, and named by their settings.
 
 use crate::cache::{Cache, Report};
 use crate::error::JobError;
@@ -7,14 +7,14 @@ use crate::job::paths::OneOrMany;
 use hopeval_datasets::Format;
 use hopeval_world::{Split, WorldSettings, generate};
 
-/// Rises when the generator makes another world of the same settings.
+/// Version of the generator. It rises when the same settings give another world.
 const GENERATOR: &str = "w2";
 
 impl Cache {
-    /// Makes the job's world, if it has one and it is not there yet, and has the job read it.
+    /// Makes the job's world, if it has one and it is missing, and points the job to its files.
     ///
     /// # Errors
-    /// Sizes that no world can have, a full disk.
+    /// Impossible sizes, a full disk.
     pub fn world(&self, job: &mut Job, report: Report<'_>) -> Result<(), JobError> {
         let Some(entry) = &job.dataset.world else { return Ok(()) };
         let split: Split = entry.split.parse()?;
@@ -25,7 +25,7 @@ impl Cache {
             let aside = self.folder("worlds")?.join(format!(".{name}.{}", std::process::id()));
             generate(&settings, &aside, |progress| report(&format!("world {}", progress.stage), progress.done))?;
             let moved = std::fs::rename(&aside, &dir);
-            // Another process may have made the same world meanwhile: the same bytes.
+            // Another process may have made the same world meanwhile, with the same bytes.
             if moved.is_err() && dir.is_dir() {
                 let _ = std::fs::remove_dir_all(&aside);
             } else {

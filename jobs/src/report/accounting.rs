@@ -1,8 +1,9 @@
-//! What a question of a finished run needed and took, by configuration: means over the run's tables.
+//! Computes the mean usage and timing of a question of a finished run, by configuration, from the run's tables.
 //!
-//! Three costs that are never mixed (see [`CostRow`]): *attributed*, a configuration's work as if nothing were shared, at the
-//! run's measured rates; *incurred*, what the run spent; and *isolated*, measured where one question was in flight at a time,
-//! which only a run of the mode `latency` has. Energy is attributed and incurred. What is not known is none, never 0.
+//! Three costs are never mixed (see [`CostRow`]). *Attributed* cost is a configuration's work as if nothing were
+//! shared, at the run's measured rates. *Incurred* cost is the run's real expense. *Isolated* cost is measured with one
+//! question in flight at a time; only runs of the mode `latency` have it. Energy is attributed and incurred. Unknown
+//! figures are `None`, never 0.
 
 mod account;
 mod clock;
@@ -24,34 +25,34 @@ use hopeval_results::{Log, RunRecord, Store, layout};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The accounts of a run.
+/// Costs of a run's configurations.
 #[derive(Clone, Debug, Serialize)]
 pub struct Accounting {
     /// The run.
     pub run: String,
     /// Its job.
     pub job: String,
-    /// What stands above its tables.
+    /// The heading of its tables.
     pub title: Option<String>,
-    /// What it was timed for.
+    /// Timed for throughput or latency.
     pub mode: Mode,
     /// Questions.
     pub questions: u64,
     /// Passages of the corpus.
     pub passages: u64,
-    /// Workers that it ended with.
+    /// Workers of its last generation.
     pub workers: u32,
     /// Its configurations, in the job's order.
     pub configurations: Vec<Account>,
-    /// What the run spent, by service.
+    /// Incurred costs, by service.
     #[serde(skip)]
     pub incurred: Vec<CostRow>,
 }
 
-/// Reads the accounts of a finished run. Neither its corpus nor its models are needed.
+/// Reads the costs of a finished run. Neither its corpus nor its models are needed.
 ///
 /// # Errors
-/// A run that is not finished; its record or a table cannot be read.
+/// An unfinished run; its record or a table cannot be read.
 pub fn accounting(store: &Store, run: &str) -> Result<Accounting, JobError> {
     let record = RunRecord::load(store, run)?;
     let resolved: Resolved = serde_json::from_value(record.settings).map_err(|source| JobError::Stored {
@@ -107,7 +108,7 @@ impl<'a> FinalTables<'a> {
         Ok(Self { store, run, tables })
     }
 
-    /// The object that holds a table.
+    /// The object of a table.
     fn place(&self, table: &str) -> String {
         self.tables.path_of(table).map_or_else(|| layout::final_table(self.run, table), ToOwned::to_owned)
     }

@@ -26,7 +26,7 @@ impl Sums {
     }
 }
 
-/// A measure's mean with its error, as tables and `show` have it.
+/// A measure's mean with its error, for tables and `show`.
 pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64, sum: f64, squares: f64) -> MeasureRow {
     let (configuration, stratum, measure, version, profile, context_mode) = names;
     let count = n as f64;
@@ -50,7 +50,7 @@ pub fn measure_row(names: (&str, &str, &str, &str, &str, &str), n: u64, ok: u64,
     }
 }
 
-/// Means of all measures of the outcomes that `log` has committed, without writing anything.
+/// Means of all measures of the outcomes committed in `log`, without writing anything.
 ///
 /// # Errors
 /// As [`judged`].

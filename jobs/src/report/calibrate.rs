@@ -11,15 +11,15 @@ use hopeval_world::WorldSettings;
 use hopeval_world::calibrate::{CalibrationTable, Column, Sample, column};
 use std::path::Path;
 
-/// The retrievers that are compared: Lucene's BM25 with its defaults here, and DrQA's TF-IDF.
+/// The compared retrievers: Lucene's BM25 with its defaults here, and DrQA's TF-IDF.
 const SERVICES: &str =
     "[service.bm25]\nkind = \"bm25\"\n[service.tfidf]\nkind = \"tfidf\"\n[method.m]\nkind = \"random\"\n";
 
-/// The table of the world of `settings` beside the dataset in `path`, whose contexts are its corpus. Everything that
-/// must be built for it is built in `folder`.
+/// Compares the world of `settings` with the dataset in `path`, taking the dataset's contexts as its corpus. Builds
+/// everything needed in `folder`.
 ///
 /// # Errors
-/// Files that cannot be read or written, a bad row.
+/// A file cannot be read or written; a bad row.
 pub fn calibrate(settings: &WorldSettings, path: &Path, folder: &Path) -> Result<CalibrationTable, JobError> {
     let world = format!(
         "name = \"world\"\n[dataset.world]\nquestions = {}\npassages = {}\nseed = {}\nsplit = \"{}\"\n{SERVICES}",
@@ -47,7 +47,7 @@ fn measure(name: &str, job: &Job, cache: &Cache) -> Result<Column, JobError> {
     let mut samples = Vec::new();
     questions::prepare(&opened.job, corpus, false, None, &mut |row| {
         let question = question(&row);
-        // A gold passage that several passages satisfy counts by its first: lengths and overlap need one text.
+        // Of several passages for one gold slot, the first counts: lengths and overlap need one text.
         let gold = question.gold.iter().filter_map(|group| group.first()).map(|id| id.0).collect();
         samples.push(Sample { text: question.text, gold });
         Ok(())

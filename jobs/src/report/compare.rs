@@ -1,8 +1,8 @@
-//! Configurations of a finished run beside each other, question by question.
+//! Compares configurations of a finished run, question by question.
 //!
-//! A configuration that has replicates stands for all of them: each question has the mean of its values over them. So what another
-//! draw of demonstrations would change (the deviation between replicates, [`crate::report::replicates`]) and what other questions would change
-//! (the intervals here) are told apart, and neither is in the other.
+//! Replicates are compared as one configuration: each question has the mean of its values over them. The effect of
+//! another draw of demonstrations (the deviation between replicates, [`crate::report::replicates`]) and the effect of
+//! other questions (the intervals here) are kept apart, and neither includes the other.
 
 use crate::error::JobError;
 use crate::job::sweep::Configuration;
@@ -17,24 +17,25 @@ use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// How a configuration differs from another in a measure, paired by question.
+/// The difference of two configurations in a measure, paired by question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The configuration's name, without the replicate's number.
     pub configuration: String,
-    /// What it is a control of, if it is one.
+    /// The controlled configuration, if this one is a control.
     pub control: Option<String>,
-    /// The one that it is compared with.
+    /// The other configuration of the comparison.
     pub against: String,
     /// The stratum.
     pub stratum: String,
     /// The measure.
     pub measure: String,
-    /// Questions where both have a value, in all their replicates; failed ones are among them.
+    /// Questions where both have a value, in all their replicates; failed ones are included.
     pub n: u64,
-    /// The share of the stratum's questions that they are.
+    /// These questions' share of the stratum.
     pub share: f64,
-    /// The mean of the configuration's value less the other's; none below two questions, as all that follows.
+    /// The mean of the configuration's value less the other's. This and the following figures are `None` below two
+    /// questions.
     pub difference: Option<f64>,
     /// Lower end of its 95 % interval, of a bootstrap over questions.
     pub low: Option<f64>,
@@ -42,11 +43,11 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// Two-sided p value, of exchanging the two within questions.
     pub p: Option<f64>,
-    /// The same, adjusted by Holm for all configurations that were compared in this measure; controls are a family of their own.
+    /// The same, adjusted by Holm for all configurations compared in this measure; controls are a family of their own.
     pub p_holm: Option<f64>,
 }
 
-/// What [`compare`] finds.
+/// The results of [`compare`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compared {
     /// By configuration, in the job's order, and measure.
@@ -55,10 +56,10 @@ pub struct Compared {
     pub left_out: Vec<String>,
 }
 
-/// How all configurations but `against` itself differ from it, in those measures that are `wanted`, over the questions of one stratum.
+/// Compares all other configurations with `against`, in the `wanted` measures, over the questions of one stratum.
 ///
 /// # Errors
-/// A run that is not finished, a configuration or a stratum that it does not have, or tables that cannot be read.
+/// The run is not finished; it lacks the configuration or the stratum; a table cannot be read.
 pub fn compare(run: &Open, against: &str, stratum: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Compared, JobError> {
     let configurations = &run.resolved.configurations;
     let groups = Groups::of(configurations);
@@ -112,7 +113,7 @@ fn adjust(differences: &mut [Comparison]) {
     }
 }
 
-/// Sees that others of a run's configurations can be compared with `against`.
+/// Checks that a run's configurations can be compared with `against`.
 ///
 /// # Errors
 /// There is no such configuration.
@@ -124,11 +125,11 @@ fn unfit(run: &Open, reason: String) -> JobError {
     JobError::Unfit { run: run.id().to_owned(), reason }
 }
 
-/// Fills in the intervals of `spreads`: how far the mean over replicates would wander with other questions. Leaves them as they are
-/// where the run is not finished.
+/// Fills in the intervals of `spreads`: the uncertainty of the mean over replicates due to the choice of questions.
+/// Leaves them unchanged if the run is not finished.
 ///
 /// # Errors
-/// Tables that cannot be read.
+/// A table cannot be read.
 pub fn intervals(run: &Open, log: &Log, spreads: &mut [Spread]) -> Result<(), JobError> {
     let Some(finished) = log.state().finished.as_ref().filter(|_| !spreads.is_empty()) else { return Ok(()) };
     let configurations = &run.resolved.configurations;
@@ -150,7 +151,7 @@ pub fn intervals(run: &Open, log: &Log, spreads: &mut [Spread]) -> Result<(), Jo
     Ok(())
 }
 
-/// Which questions of a run belong to a stratum, by position.
+/// Membership of each question of a run in a stratum, by position.
 fn members(run: &Open, log: &Log, stratum: &str) -> Result<Vec<bool>, JobError> {
     let strata = run.judge.strata();
     let wanted = strata.iter().position(|name| name == stratum);
@@ -192,7 +193,7 @@ impl<'a> Groups<'a> {
         groups
     }
 
-    /// The group of this name, which must be one.
+    /// The group of this name, or an error with the names of all groups.
     fn known(&self, run: &Open, name: &str) -> Result<usize, JobError> {
         let names = || self.names.join(", ");
         self.position(name)
@@ -204,15 +205,15 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Values of some measures of all questions, by group: 16 bytes for each that is needed.
+/// Values of some measures of all questions, by group: 16 bytes for each needed value.
 struct Values {
     measures: usize,
     questions: usize,
-    /// The place of each group among those that are needed.
+    /// The place of each group among the needed ones.
     slots: Vec<Option<usize>>,
     /// Configurations of each group.
     size: Vec<u32>,
-    /// By slot, measure, question: the sum over replicates, and how many of them have a value.
+    /// By slot, measure, question: the sum over replicates, and the number of replicates with a value.
     cells: Vec<(f64, u32)>,
 }
 
@@ -224,7 +225,7 @@ impl Values {
         Self { measures, questions, slots, size: groups.size.clone(), cells }
     }
 
-    /// Those of the table `scores`; rows of configurations that are not needed are not read, as far as row groups allow.
+    /// Reads the values from the table `scores`. Skips the row groups without any needed configuration.
     fn read(
         run: &Open,
         finished: &Final,
@@ -277,18 +278,18 @@ impl Values {
         }
     }
 
-    /// By question: the sum over replicates, and how many of them have a value. Empty for a group that is not needed.
+    /// By question: the sum over replicates, and the number of replicates with a value. Empty for a group not needed.
     fn cells(&self, group: usize, measure: usize) -> &[(f64, u32)] {
         let from = |slot: usize| (slot * self.measures + measure) * self.questions;
         self.slots[group].map_or(&[], |slot| &self.cells[from(slot)..from(slot) + self.questions])
     }
 
-    /// The mean over replicates, where all of them have a value.
+    /// The mean over replicates, if all of them have a value.
     fn mean(&self, group: usize, (sum, count): (f64, u32)) -> Option<f64> {
         (count == self.size[group]).then(|| sum / f64::from(count))
     }
 
-    /// The differences between two groups, of the questions where both have a value.
+    /// The differences between two groups, for questions with values in both.
     fn differences(&self, (own, other): (usize, usize), measure: usize, within: &[bool]) -> Vec<f64> {
         let both = self.cells(own, measure).iter().zip(self.cells(other, measure)).zip(within);
         both.filter(|(_, is)| **is)
@@ -296,8 +297,8 @@ impl Values {
             .collect()
     }
 
-    /// The 95 % interval of the mean over questions of their means over replicates. None where a question has a value in some
-    /// replicates only: then the mean of the replicates' figures is not one over questions.
+    /// The 95 % interval of the mean over questions of their means over replicates. `None` if a question has a value in
+    /// some replicates only: then the mean of the replicates' figures is not a mean over questions.
     fn interval(&self, group: usize, measure: usize, within: &[bool]) -> Option<(f64, f64)> {
         let cells = || self.cells(group, measure).iter().zip(within).filter(|(cell, is)| **is && cell.1 > 0);
         let means: Option<Vec<Option<f64>>> = cells().map(|(&cell, _)| self.mean(group, cell).map(Some)).collect();
@@ -355,7 +356,7 @@ mod tests {
         assert!(((high - low) / 2.0 - 1.959_964 * stderr).abs() < 1e-6 && ((high + low) / 2.0 - 0.625).abs() < 1e-12);
         assert_eq!(values.interval(1, partly, &all), None);
         assert!(values.interval(1, partly, &[true, false, true, true]).is_some(), "what is missing lies outside");
-        // Where replicates agree that all is 1 or 0, other questions may still be others.
+        // All replicates agree on 1 or on 0 for each question, but other questions may still differ.
         let (low, high) = values.interval(1, whole, &[false, true, false, true]).unwrap();
         assert!(low > 0.3 && low < 0.4 && high == 1.0, "{low} {high}");
     }

@@ -7,7 +7,7 @@ use hopeval_results::Log;
 use hopeval_results::tables::{CallRow, CostRow, OutcomeRow};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What services did over all valid commits.
+/// Usage of the services over all valid commits.
 pub fn incurred(log: &Log) -> BTreeMap<String, Usage> {
     let mut sums = UsageSums::default();
     for commit in &log.state().commits {
@@ -19,7 +19,7 @@ pub fn incurred(log: &Log) -> BTreeMap<String, Usage> {
     sums.0
 }
 
-/// The work that outcomes needed, by (configuration, service, kind of request).
+/// Usage of the outcomes, by (configuration, service, kind of request).
 #[derive(Debug, Default)]
 pub(super) struct Attribution(BTreeMap<(u32, String, String), CallRow>);
 
@@ -37,20 +37,20 @@ impl Attribution {
             sum.completion_tokens += call.completion_tokens;
             sum.scored_tokens += call.scored_tokens;
             sum.operations += call.operations;
-            // Of whoever did not count, it is not known.
+            // Unknown if any of the outcomes did not count it.
             sum.cut = sum.cut.zip(call.cut).map(|(sum, more)| sum + more);
         }
     }
 }
 
-/// Rates at which a run's services worked, and the price of their devices.
+/// Measured rates of a run's services, and the price of their devices.
 struct Rates {
     incurred: BTreeMap<String, Usage>,
     price_per_device_hour: Option<f64>,
 }
 
 impl Rates {
-    /// Seconds of a device for unshared work; unknown where nothing was computed in this run.
+    /// Seconds of a device for unshared work; unknown if nothing was computed in this run.
     fn device_s(&self, call: &CallRow) -> Option<f64> {
         Some(self.incurred.get(&call.service)?.device_rate()? * call.operations as f64)
     }
@@ -74,7 +74,7 @@ impl Rates {
     }
 }
 
-/// Attributed costs of each configuration, then what the run incurred.
+/// Attributed costs of each configuration, then the run's incurred costs.
 pub(super) fn cost_rows(run: &Open, log: &Log, attribution: &Attribution) -> Vec<CostRow> {
     let price_per_device_hour = run.resolved.job.run.price_per_device_hour;
     let rates = Rates { incurred: incurred(log), price_per_device_hour };
@@ -105,7 +105,7 @@ pub(super) fn cost_rows(run: &Open, log: &Log, attribution: &Attribution) -> Vec
     attributed.chain(incurred).collect()
 }
 
-/// What a run spent on a service, as far as the service itself knows.
+/// Incurred costs of one service, as far as the service itself knows them.
 pub fn incurred_row(service: &str, usage: &Usage) -> CostRow {
     let model = &usage.model;
     CostRow {

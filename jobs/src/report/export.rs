@@ -1,4 +1,4 @@
-//! Exports a configuration's outcomes in the formats that others read.
+//! Exports a configuration's outcomes in the formats of other programs.
 
 use crate::error::JobError;
 use crate::run::judged::judged;
@@ -48,9 +48,9 @@ pub enum ExportError {
     /// No such configuration.
     #[error("no configuration `{found}`; the run has {allowed}")]
     Configuration {
-        /// What was asked for.
+        /// The requested name.
         found: String,
-        /// What there is.
+        /// Names of the run's configurations.
         allowed: String,
     },
     /// The output cannot be written.
@@ -58,10 +58,11 @@ pub enum ExportError {
     Write(#[from] std::io::Error),
 }
 
-/// Writes the committed outcomes of `configuration`, in dataset order. Edits of gold that a configuration reads are in.
+/// Writes the committed outcomes of `configuration`, in dataset order, including edits of gold read by the
+/// configuration.
 ///
 /// # Errors
-/// No such configuration, outcomes that cannot be read, an output that cannot be written.
+/// No such configuration; outcomes cannot be read; the output cannot be written.
 pub fn export(
     run: &Open,
     log: &Log,
@@ -93,7 +94,7 @@ pub fn export(
 
 type Rows = [(OutcomeRow, Vec<Option<f64>>)];
 
-/// TREC fields are separated by spaces, so none may be inside one.
+/// Replaces white space, because spaces separate TREC fields.
 fn field(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("_")
 }
@@ -116,7 +117,7 @@ fn title(run: &Open, id: u32) -> &str {
 fn official(run: &Open, rows: &Rows, evidence: bool, out: &mut dyn Write) -> Result<(), ExportError> {
     let (mut answers, mut facts, mut triples) = (Map::new(), Map::new(), Map::new());
     for (outcome, _) in rows {
-        // What a failed question did not answer is missing from the file, which the scripts score as 0.
+        // Failed questions have no answer in the file. The scripts score them as 0.
         if let Some(answer) = &outcome.answer {
             answers.insert(outcome.question.clone(), json!(answer));
         }
@@ -137,7 +138,7 @@ fn musique(run: &Open, log: &Log, rows: &Rows, out: &mut dyn Write) -> Result<()
     let mut outcomes = rows.iter().peekable();
     for question in run.questions(log, 0)? {
         let question = question?;
-        // Of a run on the way, chunks may be missing in the middle.
+        // An unfinished run may lack cohorts in the middle.
         let Some((outcome, _)) = outcomes.next_if(|(outcome, _)| outcome.index == question.index) else { continue };
         let supports: std::collections::BTreeSet<u32> = outcome.supporting.iter().map(|&(id, _)| id).collect();
         let indices: Vec<usize> =

@@ -1,4 +1,4 @@
-//! Says which configurations of a finished run failed on questions, and why.
+//! Lists the configurations of a finished run with failed questions, and the reasons.
 
 use crate::error::JobError;
 use crate::run::judge::OK;
@@ -6,7 +6,7 @@ use hopeval_results::tables::{FinalOutcomeRow, TableReader};
 use hopeval_results::{Store, layout};
 use std::fmt;
 
-/// The failed outcomes of one configuration that have one status.
+/// The failed outcomes of one configuration with the same status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The configuration's name.
@@ -17,7 +17,7 @@ pub struct Failure {
     pub outcomes: u64,
     /// The first question, in the dataset's order.
     pub question: String,
-    /// What went wrong there.
+    /// The failure message of that question.
     pub message: Option<String>,
 }
 

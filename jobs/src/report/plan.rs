@@ -1,7 +1,7 @@
-//! What a job would do: questions, requests as far as they are known, bytes, journal hits.
+//! Plans a job: counts its questions, its requests as far as they are known, bytes, journal hits.
 //!
-//! Machines are deterministic, so the requests of their first round are known without asking anything, and a sample
-//! of questions driven here tells how many rounds and requests to expect.
+//! Machines are deterministic, so the requests of their first round are known without any answers. A sample of
+//! questions driven here gives an estimate of the later rounds and requests.
 
 use crate::cache::Report;
 use crate::error::JobError;
@@ -20,12 +20,12 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What a job would do.
+/// The size of a job: counts and estimates.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Plan {
     /// Questions after limit and quarantine.
     pub questions: u64,
-    /// Rows that would be set aside.
+    /// Rows to be set aside.
     pub quarantined: u64,
     /// Configurations.
     pub configurations: u64,
@@ -33,15 +33,15 @@ pub struct Plan {
     pub outcomes: u64,
     /// Passages.
     pub passages: u64,
-    /// Bytes of the mapped indexes, also of those that a run will build.
+    /// Bytes of the mapped indexes, including those a run has yet to build.
     pub index_bytes: u64,
-    /// Passages that a run embeds before it begins, by the service whose dense index is not there.
+    /// Passages to embed before the run begins, by service, for missing dense indexes.
     pub passages_to_embed: BTreeMap<String, u64>,
     /// Requests of the first rounds, by (service, kind): asked, distinct, and already in the journal.
     pub first_round: BTreeMap<String, Requests>,
-    /// Requests of all rounds, estimated from a sample of questions that was driven through.
+    /// Requests of all rounds, estimated from a sample of questions driven to their ends.
     pub estimated: BTreeMap<String, u64>,
-    /// Their tokens, where a model reads or writes any: of real prompts, after answers that are guessed. Nothing is computed.
+    /// Their tokens, for models: the prompts are real, the answers before them guessed. Nothing is computed.
     pub estimated_tokens: BTreeMap<String, Tokens>,
     /// Questions of the sample.
     pub sample: u64,
@@ -56,7 +56,7 @@ pub struct Requests {
     pub asked: u64,
     /// Different ones.
     pub unique: u64,
-    /// Different ones that the journal answers.
+    /// Different ones with an answer in the journal.
     pub journalled: u64,
 }
 
@@ -71,15 +71,14 @@ pub struct Tokens {
     pub scored: u64,
 }
 
-/// Questions that are driven through to estimate later rounds.
+/// Questions driven to their ends to estimate later rounds.
 const SAMPLE: u64 = 32;
 
-/// Plans `job`: builds its corpus and its indexes of words, and asks nothing else; a dense index that is not there is not
-/// built, and what it would answer is drawn. With `quarantine`, bad rows are written to that
-/// file as a run would.
+/// Plans `job`: builds its corpus and its indexes of words. It does not build missing dense indexes, but draws their
+/// answers at random. With `quarantine`, bad rows are written to this file as by a run.
 ///
 /// # Errors
-/// What `run` would fail with before it starts.
+/// As `run` before it starts.
 pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Report<'_>) -> Result<Plan, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let ConfiguredJob { configurations, methods, mut watch, needs_candidates, indexes, .. } =
@@ -127,7 +126,7 @@ struct Planner<'a> {
     tokens: BTreeMap<String, Work>,
 }
 
-/// The service and the kind of a request, as plans name them.
+/// The service and the kind of a request, as named in plans.
 fn name(request: &Request) -> String {
     format!("{} {}", request.service, request.ask.kind().name())
 }
@@ -144,7 +143,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Counts the requests of a first round, and those that the journal answers.
+    /// Counts the requests of a first round, and those with an answer in the journal.
     fn count_first(&mut self, requests: &[Request]) {
         for request in requests {
             let key = key(request, self.catalogue, &mut self.payload);

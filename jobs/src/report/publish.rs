@@ -1,7 +1,7 @@
-//! Puts final tables where people look for them.
+//! Publishes final tables: copies them to `final/`, their well-known place.
 //!
-//! Tables are written under a name that no other writer has, and count once the fenced log says so: a process that was
-//! stopped for a while cannot touch those of its successors. What lies in `final/` are copies, made afterwards.
+//! Each writer writes its tables under unique names, and they count once the fenced log says so: a process stopped for
+//! a while cannot touch the tables of its successors. The tables in `final/` are copies, made afterwards.
 //!
 //! ```text
 //!   write tables/G-R/*.parquet --> append Final (fails if superseded) --> copy to final/*.parquet --> still the last?
@@ -9,17 +9,18 @@
 //!                                                                               +--------- no ------------+
 //! ```
 //!
-//! A process may be stopped while it copies, too. So the log is read before each copy and after the last: whoever
-//! finds a later record publishes that one. Whoever wants to be sure reads what the record names, as `show` does.
+//! A process may be stopped while it copies, too. So it reads the log before each copy and after the last, and
+//! publishes the tables of a later record if it finds one. To be sure, read the tables named by the record, as `show`
+//! does.
 
 use crate::error::JobError;
 use hopeval_results::log::FinalTable;
 use hopeval_results::{Log, Store, layout};
 
-/// Copies the tables that the last `Final` record names to their published places. A run without one has none.
+/// Copies the tables named by the last `Final` record to their published places. Without such a record it does nothing.
 ///
 /// # Errors
-/// The log or a table cannot be read, a copy cannot be written. Doing it again is safe.
+/// The log or a table cannot be read, a copy cannot be written. Calling it again is safe.
 pub fn publish(store: &Store, log: &mut Log) -> Result<(), JobError> {
     while let Some(last) = log.refresh()?.finished.clone() {
         let mut later = false;
@@ -43,7 +44,7 @@ mod tests {
 
     const TABLES: [&str; 2] = ["outcomes", "scores"];
 
-    /// Writes tables that say `text`, and the body of the record that names them.
+    /// Writes tables with the content `text`, and returns the body of their record.
     fn written(store: &Store, log: &Log, generation: u64, text: &str) -> Body {
         let tables = TABLES.map(|table| {
             let path = layout::written_table(log.run(), generation, log.state().next, table);

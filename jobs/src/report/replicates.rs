@@ -1,9 +1,10 @@
-//! How much a figure varies between replicates of a configuration: other seeds, other sets of demonstrations.
+//! The variation of a figure between replicates of a configuration: other seeds, other sets of demonstrations.
 //!
-//! Two things are uncertain, and they are told apart. The *deviation* is that of the replicates' figures (n - 1), as papers report
-//! "mean (std)"; it says what another draw would change. The *standard error* is the replicates' own over questions, their root mean
-//! square; it says what other questions would change. Neither holds the other. The *interval* is that of the mean over replicates,
-//! each question with its mean over them ([`crate::report::compare`]): questions are what is drawn, not rows of question and replicate.
+//! Two sources of uncertainty are kept apart. The *deviation* is the sample deviation of the replicates' figures (n -
+//! 1), as papers report "mean (std)": the effect of another draw. The *standard error* is the root mean square of the
+//! replicates' own standard errors over questions: the effect of other questions. Neither includes the other. The
+//! *interval* is the interval of the mean over replicates, each question with its mean over them
+//! ([`crate::report::compare`]): the sampling unit is the question, not a row of question and replicate.
 
 use crate::job::sweep::Configuration;
 use hopeval_results::tables::MeasureRow;
@@ -19,16 +20,17 @@ pub struct Spread {
     pub stratum: String,
     /// The measure.
     pub measure: String,
-    /// Replicates where it is defined.
+    /// Replicates with a value.
     pub replicates: u64,
     /// The mean of their figures.
     pub mean: f64,
-    /// The sample deviation of their figures; none for a single one.
+    /// The sample deviation of their figures; `None` for a single one.
     pub deviation: Option<f64>,
     /// The standard error over questions of one replicate, on the root mean square.
     pub stderr: Option<f64>,
-    /// Lower end of the 95 % interval of the mean over questions of their means over replicates. None before the run is finished, where
-    /// a question has a value in some replicates only, and where measures are computed anew from outcomes (`rescore`).
+    /// Lower end of the 95 % interval of the mean over questions of their means over replicates. `None` before the run
+    /// is finished, if a question has a value in some replicates only, and after `rescore`, which computes measures
+    /// anew from outcomes.
     pub low: Option<f64>,
     /// Upper end of that interval.
     pub high: Option<f64>,
@@ -37,7 +39,7 @@ pub struct Spread {
 /// Configuration, stratum, measure.
 type Name<'a> = (&'a str, &'a str, &'a str);
 
-/// The spreads of all configurations that have replicates, in the order of the rows.
+/// The spreads of all configurations with replicates, in the order of the rows.
 pub fn spreads(configurations: &[Configuration], measures: &[MeasureRow]) -> Vec<Spread> {
     let replicated: BTreeMap<&str, &str> = configurations
         .iter()

@@ -1,4 +1,4 @@
-//! What a run shows: its measures and costs, finished or on the way, and the transcripts of its questions.
+//! Shows a run, finished or running: its measures, its costs, and the transcripts of its questions.
 
 use crate::error::JobError;
 use crate::report::board::measure_row;
@@ -16,29 +16,30 @@ use hopeval_results::{Log, layout};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What is known of a run now.
+/// The present figures of a run.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// Whether its tables are final.
     pub finished: bool,
-    /// Outcomes that the figures include.
+    /// Outcomes included in the figures.
     pub outcomes: u64,
-    /// Outcomes that the run will have.
+    /// Outcomes of the complete run.
     pub expected: u64,
-    /// Commits that the figures include.
+    /// Commits included in the figures.
     pub commits: u64,
     /// Means.
     pub measures: Vec<MeasureRow>,
     /// Means over replicates.
     pub replicates: Vec<Spread>,
-    /// Costs; of a run on the way only what it has incurred.
+    /// Costs; only incurred ones for an unfinished run.
     pub costs: Vec<CostRow>,
 }
 
-/// Live means are sums in fixed point: equal to the final ones but for less than this.
+/// Live means come from sums in fixed point, and differ from the final means by less than 1 / `LIVE_DIGITS`. They are
+/// rounded to multiples of it.
 const LIVE_DIGITS: f64 = 1e9;
 
-/// Reads what `run` has to show.
+/// Reads the present figures of `run`.
 ///
 /// # Errors
 /// The log, a table or the live table cannot be read.
@@ -48,7 +49,7 @@ pub fn show(run: &Open) -> Result<Shown, JobError> {
     let state = log.state();
     let expected = run.resolved.outcomes();
     if let Some(finished) = &state.finished {
-        // What the log names, and not its published copy, which others may have touched.
+        // The table named by the log. Others may have changed its published copy.
         let place = |table: &str| {
             finished.path_of(table).map_or_else(|| layout::final_table(run.id(), table), ToOwned::to_owned)
         };
@@ -117,28 +118,30 @@ fn live_measures(run: &Open, live: &LiveTable) -> Vec<MeasureRow> {
         .collect()
 }
 
-/// The kind of request of a row; a run on the way does not know it yet.
+/// The kind of request of a row; not yet known in an unfinished run.
 fn kind(row: &CostRow) -> Option<&str> {
     Some(row.kind.as_str()).filter(|kind| !kind.is_empty())
 }
 
-/// A row of costs as `--json` prints it.
+/// A row of costs in the `--json` document.
 pub fn cost_document(row: &CostRow) -> Value {
     json!({"configuration": row.configuration, "service": row.service, "kind": kind(row), "requests": row.requests,
-           "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens, "completion_tokens": row.completion_tokens,
-           "scored_tokens": row.scored_tokens, "operations": row.operations, "computed_tokens": row.computed_tokens, "cut": row.cut,
+           "unique": row.unique, "computed": row.computed, "prompt_tokens": row.prompt_tokens,
+           "completion_tokens": row.completion_tokens, "scored_tokens": row.scored_tokens,
+           "operations": row.operations, "computed_tokens": row.computed_tokens, "cut": row.cut,
            "service_s": row.service_s, "device_s": row.device_s, "money": row.money,
            "energy_j": row.energy_j})
 }
 
-/// The document that `--json` prints.
+/// The `--json` document of a run.
 pub fn document(run: &Open, shown: &Shown) -> Value {
     let measures: Vec<Value> = shown
         .measures
         .iter()
         .map(|row| {
-            json!({"configuration": row.configuration, "stratum": row.stratum, "measure": row.measure, "value": row.value,
-                   "stderr": row.stderr, "n": row.n, "coverage": row.coverage, "context_mode": row.context_mode})
+            json!({"configuration": row.configuration, "stratum": row.stratum, "measure": row.measure,
+                   "value": row.value, "stderr": row.stderr, "n": row.n, "coverage": row.coverage,
+                   "context_mode": row.context_mode})
         })
         .collect();
     let cost: Vec<Value> = shown.costs.iter().map(cost_document).collect();
@@ -159,12 +162,12 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
     })
 }
 
-/// The document that `--json` prints of a transcript: every round with its requests and responses, the outcome, and the passages
-/// that they name, by their numbers in the corpus.
+/// The `--json` document of a transcript: every round with its requests and responses, the outcome, and the named
+/// passages, by their numbers in the corpus.
 pub fn transcript_document(run: &Open, transcript: &Transcript) -> Value {
     let Transcript { question, configuration, rounds, outcome } = transcript;
     let corpus = &run.company.catalogue.corpus;
-    // A machine knows no other passages than those it was given or told.
+    // A machine knows only passages from its question and from responses.
     let given = question.candidates.iter().chain(question.gold.iter().flatten()).copied();
     let told = rounds.iter().flat_map(|round| &round.responses).flat_map(|response| &response.result);
     let named = given.chain(told.flat_map(Answer::passages)).map(|passage| PassageId(passage.0));

@@ -1,4 +1,4 @@
-//! Final tables of a run: committed outcomes, judged and written in one order by one writer.
+//! Final tables of a run: one writer evaluates the committed outcomes and writes them in one order.
 //!
 //! `outcomes`, `scores` and `measures` are byte-identical for the same job, whatever the workers, crashes and restarts:
 //! they are sorted by (configuration, dataset index), summed in that order, and hold no run, time or measured cost.
@@ -21,7 +21,7 @@ use hopeval_results::{Log, layout};
 /// The counts of a finished run, and its tables.
 #[derive(Clone, Debug, Default)]
 pub struct Finished {
-    /// Outcomes whose status is not ok.
+    /// Outcomes with a status other than ok.
     pub failed: u64,
     /// All outcomes.
     pub outcomes: u64,
@@ -29,11 +29,11 @@ pub struct Finished {
     pub tables: Vec<FinalTable>,
 }
 
-/// Writes the final tables of a run whose chunks are all committed and the record that makes them count, and publishes
-/// them. `mesh` is the last generation's processes and workers.
+/// Writes the final tables of a run with all cohorts committed, appends their record to the log, and publishes them.
+/// `mesh` is the last generation's processes and workers.
 ///
 /// # Errors
-/// Chunks that are not committed; a part cannot be read, a table cannot be written, a later generation has begun.
+/// Uncommitted cohorts; a part cannot be read, a table cannot be written, a later generation has begun.
 pub fn finish(
     run: &Open,
     log: &mut Log,
@@ -42,8 +42,8 @@ pub fn finish(
     mesh: (u32, u32),
     report: &dyn Fn(u64),
 ) -> Result<Finished, JobError> {
-    // An edit of gold that comes while the tables are written finds the run unfinished, so nobody else will write them
-    // again. It is known after the record; whoever edits gold later finds the run finished.
+    // An edit of gold may arrive while the tables are written. It finds the run unfinished, so its command does not
+    // rewrite the tables. The log shows it after the record is appended. Later edits find the run finished.
     loop {
         let finished = write_tables(run, log, generation, mesh, report)?;
         let state = log.state();
@@ -58,7 +58,7 @@ pub fn finish(
     }
 }
 
-/// Writes the final tables of a run whose chunks are all committed anew, in a generation of its own.
+/// Writes the final tables of a run anew, in a generation of its own. All cohorts must be committed.
 ///
 /// # Errors
 /// As [`finish`]; the log cannot be fenced.
@@ -67,7 +67,7 @@ pub fn rewrite(run: &Open, log: &mut Log, committer: &str) -> Result<(), JobErro
     finish(run, log, generation, committer, (1, 1), &|_| ()).map(drop)
 }
 
-/// The number of the last edit of gold that a log has.
+/// The number of the last edit of gold in a log.
 fn last_edit(log: &Log) -> u64 {
     log.state().golds.last().map_or(0, |gold| gold.edit)
 }
@@ -86,7 +86,7 @@ fn write_tables(
         let reason = format!("{committed} of its {expected} outcomes are committed, so it is not finished");
         return Err(JobError::Unfit { run: id.to_owned(), reason });
     }
-    // Whoever writes tables of this run at the same time, or will, has another generation.
+    // Other writers of this run's tables, now or later, have another generation.
     let records = log.state().next;
     let place = |table: &str| layout::written_table(id, generation, records, table);
     let mut writing = TablesOfOutcomes::create(run, &place)?;

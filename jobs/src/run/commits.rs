@@ -1,4 +1,4 @@
-//! Commits complete chunks: worker 0's committer, and the one thread that appends to the log.
+//! Commits complete cohorts: worker 0's committer, and the one thread appending to the log.
 
 use super::live::{LiveTable, live_object};
 use super::writes::{Note, Receipt};
@@ -27,31 +27,31 @@ struct Ready {
     tallies: Vec<(TallyKey, Change)>,
 }
 
-/// Hands complete chunks to the ledger's thread.
+/// Hands complete cohorts to the committing thread.
 pub struct Clerk {
-    /// Outcomes that each chunk must have.
+    /// The number of outcomes of each complete cohort.
     expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
-    /// Outcomes that have come of each chunk that is not complete.
+    /// Outcomes received so far of each incomplete cohort.
     waiting: BTreeMap<u64, u64>,
-    /// Parts that hold chunks which are not committed.
+    /// Parts holding uncommitted cohorts, with their cohorts.
     parts: Vec<(String, Vec<u64>)>,
     ready: Ready,
     sender: Option<Sender<Ready>>,
     fault: Fault,
     run: String,
-    /// Writes that have begun and are not durable.
+    /// Writes begun and not yet durable.
     open: Arc<AtomicUsize>,
 }
 
-/// How often the live table is put down while commits wait; after the last of them it always is.
+/// Interval between writes of the live table while commits wait. It is always written after the last waiting commit.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
 
-/// The ledger's thread of process 0; its log comes back when all is committed.
+/// The committing thread of process 0. It returns the log when everything is committed.
 pub type Ledger = JoinHandle<Option<Log>>;
 
-/// Everything that the commits of one generation are made with.
+/// Everything needed to commit the cohorts of one generation.
 pub struct Commits {
-    /// Where the run lies.
+    /// The run's store.
     pub store: Store,
     /// Its log.
     pub log: Log,
@@ -59,22 +59,22 @@ pub struct Commits {
     pub generation: u64,
     /// The committer's id.
     pub committer: String,
-    /// Outcomes that each chunk must have.
+    /// The number of outcomes of each complete cohort.
     pub expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
-    /// Told what ends the run.
+    /// Receives the error that ends the run.
     pub fault: Fault,
     /// Corrects the live figures after edits of gold.
     pub corrector: Corrector,
-    /// Writes that have begun and are not durable.
+    /// Writes begun and not yet durable.
     pub open_writes: Arc<AtomicUsize>,
 }
 
 impl Commits {
-    /// Opens the committer for worker 0 and the thread that writes. The thread ends when the committer is dropped or has
-    /// seen the end, and gives the log back.
+    /// Opens the committer for worker 0 and the writing thread. The thread ends when the committer is dropped or has
+    /// seen the end, and returns the log.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// The thread cannot be started.
     pub fn open(self) -> std::io::Result<(Clerk, Ledger)> {
         let (sender, receiver) = channel();
         let clerk = Clerk {
@@ -132,8 +132,8 @@ impl Committer for Clerk {
             }
             self.ready.chunks.push(ChunkCommit { chunk, outcomes });
         }
-        // A part may have come before other parts of its chunks, and may hold chunks that are complete only later: it is
-        // named by every commit that needs it.
+        // A part may arrive before other parts of its cohorts, and may hold cohorts completed later. Every commit that
+        // needs the part names it.
         self.parts.retain(|(part, chunks)| {
             if chunks.iter().any(|chunk| self.ready.chunks.iter().any(|ready| ready.chunk == *chunk)) {
                 self.ready.parts.push(part.clone());
@@ -148,7 +148,7 @@ impl Committer for Clerk {
         let ready = std::mem::take(&mut self.ready);
         if let Some(sender) = &self.sender {
             self.open.fetch_add(1, SeqCst);
-            // A closed channel says that the thread met a fault and reported it.
+            // The channel is closed if the thread met a fault, which it reported.
             drop(sender.send(ready));
         }
     }
@@ -161,12 +161,12 @@ struct Pen {
     committer: String,
     fault: Fault,
     corrector: Corrector,
-    /// Edits of gold that the generation began with.
+    /// Edits of gold known at the generation's start.
     golds: u64,
     open: Arc<AtomicUsize>,
 }
 
-/// How often the log is looked at for edits of gold while nothing is committed.
+/// Interval between looks at the log for edits of gold while nothing is committed.
 const EDITS_EVERY: Duration = Duration::from_secs(1);
 
 impl Pen {
@@ -194,7 +194,7 @@ impl Pen {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             waiting = receiver.try_recv().ok();
-            // The last commit that is known is always shown, so that the live table does not stay behind.
+            // The last known commit is always shown, to keep the live table up to date.
             let show = waiting.is_none() || shown.is_none_or(|shown| shown.elapsed() >= LIVE_EVERY);
             if show {
                 shown = Some(Instant::now());

@@ -1,8 +1,8 @@
-//! Corrects the live figures of a run that is going on when gold is edited.
+//! Corrects the live figures of a running run when gold is edited.
 //!
-//! An outcome that leaves `drive` is judged by the gold that its generation began with. Whoever commits sees the edits
-//! in the log, and makes up the difference for every edited question whose outcomes are committed: old scores are taken
-//! back, new ones added, as changes of the differential tallies. The final tables are computed anew in any case.
+//! An outcome leaving `drive` is evaluated by the gold known when its generation began. The committing thread sees the
+//! edits in the log. For every edited question with committed outcomes it takes back the old scores and adds the new
+//! ones, as changes of the differential tallies. The final tables are computed anew in any case.
 
 use crate::error::JobError;
 use crate::run::judge::{Answerable, Judge, TallyKey};
@@ -18,28 +18,28 @@ use std::sync::mpsc::Sender;
 
 /// Makes corrections for one generation.
 pub struct Corrector {
-    /// Where the run lies.
+    /// The run's store.
     pub store: Store,
-    /// What judges.
+    /// The evaluator of the run's outcomes.
     pub judge: Arc<Judge>,
-    /// Questions of a chunk.
+    /// Questions of a cohort.
     pub chunk: u64,
-    /// Edits that the generation began with.
+    /// Edits known at the generation's start.
     pub before: BTreeMap<u64, QuestionRow>,
-    /// How many edits were looked at: the first so many of the log.
+    /// Edits handled so far, counted from the log's beginning.
     pub seen: usize,
-    /// Gold that the tallies have for edited questions whose chunks are committed.
+    /// Gold in the tallies, for edited questions of committed cohorts.
     pub applied: BTreeMap<u64, Answerable>,
-    /// Edited questions whose chunks are not committed yet.
+    /// Edited questions of cohorts not committed yet.
     pub waiting: BTreeMap<u64, Answerable>,
-    /// Into the dataflow.
+    /// Sends corrections into the dataflow.
     pub sender: Sender<Vec<(TallyKey, Change)>>,
-    /// Wakes it.
+    /// Wakes the dataflow.
     pub waker: Waker,
 }
 
 impl Corrector {
-    /// Looks for new edits, and at `chunks`, which have just been committed.
+    /// Handles new edits, and the edits of the newly committed cohorts `chunks`.
     ///
     /// # Errors
     /// An edit, a part or the questions cannot be read.
@@ -71,7 +71,7 @@ impl Corrector {
         Ok(())
     }
 
-    /// Takes back the scores of a question's outcomes by the gold that they were judged by, and adds those by `new`.
+    /// Takes back the scores of a question's outcomes by their former gold, and adds those by `new`.
     fn replace(
         &mut self,
         log: &Log,

@@ -1,18 +1,18 @@
-//! The early end of one process's part in a run: no question comes in any more, those that are in end, and what was
-//! computed for them becomes durable.
+//! The early end of one process's part in a run: it admits no further questions, finishes the admitted ones, and makes
+//! everything computed for them durable.
 //!
 //! ```text
-//!   close --> quiet: every question that was let in is finished --> flush --> flushed: every write is durable
-//!                                                        ^
-//!                              all processes are quiet --+
+//!   close --> quiet: every admitted question is finished --> flush --> flushed: every write is durable
+//!                                                              ^
+//!                                    all processes are quiet --+
 //! ```
 //!
-//! A process that is quiet stays quiet, but its services may be asked by questions of others. Only when all are quiet
-//! is nothing computed any more, and one flush is enough.
+//! A quiet process stays quiet, but questions of other processes may still use its services. Once all processes are
+//! quiet, all computing has ended, and one flush is enough.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// Where the questions of a process come in, until it is closed.
+/// Admits the questions of a process until it is closed.
 #[derive(Debug, Default)]
 pub struct Gate {
     closed: AtomicBool,
@@ -20,19 +20,19 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Lets nothing in any more.
+    /// Ends admission.
     pub fn close(&self) {
         self.closed.store(true, SeqCst);
     }
 
-    /// Whether it lets nothing in any more.
+    /// Whether admission has ended.
     pub fn is_closed(&self) -> bool {
         self.closed.load(SeqCst)
     }
 
-    /// Lets a question in, if it is open.
+    /// Admits a question if the gate is open.
     ///
-    /// It is counted before the gate is looked at: whoever has closed the gate and then counts misses nobody.
+    /// The question is counted before the gate is checked, so a count taken after closing the gate is complete.
     pub fn pass(&self) -> bool {
         self.let_in.fetch_add(1, SeqCst);
         let open = !self.is_closed();
@@ -42,7 +42,7 @@ impl Gate {
         open
     }
 
-    /// Whether it is closed and everyone whom it let in is among the `finished`. Once true, it stays so.
+    /// Whether the gate is closed and all admitted questions are among the `finished`. Once true, it stays so.
     pub fn is_quiet(&self, finished: &AtomicU64) -> bool {
         self.is_closed() && self.let_in.load(SeqCst) == finished.load(SeqCst)
     }

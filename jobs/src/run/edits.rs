@@ -1,14 +1,15 @@
-//! Edits of gold as a run's log has them.
+//! Reads edits of gold from a run's log.
 
 use crate::error::JobError;
 use hopeval_results::tables::QuestionRow;
 use hopeval_results::{Log, Store};
 use std::collections::BTreeMap;
 
-/// The rows of edited questions, by position; edits whose record is later in the log win, whatever their numbers.
+/// The rows of edited questions, by position. Of several edits, the one recorded latest in the log wins, whatever the
+/// edits' numbers.
 pub type Edits = BTreeMap<u64, QuestionRow>;
 
-/// All edits that `log` knows.
+/// All edits in `log`.
 ///
 /// # Errors
 /// An edit cannot be read.

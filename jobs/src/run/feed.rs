@@ -1,4 +1,4 @@
-//! Feeds a worker its share of the questions, which a thread reads from the run's table.
+//! Feeds a worker its share of the questions. A thread reads them from the run's table.
 
 use super::drain::Gate;
 use crate::error::JobError;
@@ -11,21 +11,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use timely::scheduling::SyncActivator;
 
-/// Questions that the reading thread sends at once.
+/// Questions sent at once by the reading thread.
 const BATCH: usize = 64;
 
-/// Batches that wait at most.
+/// Most waiting batches.
 const BATCHES: usize = 4;
 
-/// The questions that belong to one worker.
+/// The questions of one worker.
 pub(super) struct Share {
     /// The worker.
     pub(super) index: u64,
-    /// Every so many questions one belongs to it.
+    /// The number of workers that share the questions: one question in `askers` belongs to this worker.
     pub(super) askers: u64,
-    /// Questions of a chunk.
+    /// Questions of a cohort.
     pub(super) chunk_size: u64,
-    /// Chunks that are committed.
+    /// Committed cohorts.
     pub(super) committed: BTreeSet<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Share {
     /// Reads the share from `questions` in a thread.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// The thread cannot be started.
     pub(super) fn read(
         self,
         questions: impl Iterator<Item = Result<QuestionRow, JobError>> + Send + 'static,
@@ -48,7 +48,7 @@ impl Share {
                 drop(sender);
                 waker.wake();
             }
-            // The channel stays open, so the end is never taken for the dataset's.
+            // The channel stays open: a closed one would mean the end of the dataset.
             Err(error) => {
                 fault.report(error);
                 std::mem::forget(sender);
@@ -58,7 +58,7 @@ impl Share {
         Ok(feed)
     }
 
-    /// Sends the share, until nobody reads it any more.
+    /// Sends the share, or stops early if the receiver is gone.
     fn send(
         &self,
         questions: impl Iterator<Item = Result<QuestionRow, JobError>>,
@@ -80,14 +80,14 @@ impl Share {
             }
         }
         if !batch.is_empty() {
-            // An error says that the worker is gone.
+            // An error means the worker is gone.
             drop(sender.send(batch));
         }
         Ok(())
     }
 }
 
-/// Questions that a reading thread sends, in order.
+/// Receives questions from a reading thread, in order.
 pub struct Channel {
     receiver: Receiver<Vec<(u64, QuestionRow)>>,
     ready: std::vec::IntoIter<(u64, QuestionRow)>,
@@ -96,8 +96,8 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Reads from `receiver`; whoever sends must call `waker` after each send and after the last. Once `gate` is
-    /// closed, nothing more is admitted, and the end is not reached either.
+    /// Reads from `receiver`. The sender must call `waker` after each send and after dropping its end. Once `gate` is
+    /// closed, further questions stay out, and the feed never reports its end.
     pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: Waker, gate: Arc<Gate>) -> Self {
         Self { receiver, ready: Vec::new().into_iter(), waker, gate }
     }

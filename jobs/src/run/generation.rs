@@ -1,4 +1,4 @@
-//! One generation of a run in one process: the state that its workers share, and the steps of its life.
+//! One generation of a run in one process: the shared state of its workers, and the steps of its life.
 
 use super::commits::{Commits, Ledger};
 use super::corrections::Corrector;
@@ -24,29 +24,29 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use timely::worker::Worker;
 
-/// One generation of a run in one process: what its workers share.
+/// One generation of a run in one process: the shared state of its workers.
 pub struct Generation {
     /// The run.
     pub run: Open,
     /// Its number.
     pub number: u64,
-    /// Chunks that were committed before.
+    /// Cohorts committed by earlier generations.
     pub committed: BTreeSet<u64>,
-    /// Segments that win over others.
+    /// Segments preferred over others with the same keys.
     pub preferred: BTreeSet<String>,
     /// Counters of this process.
     pub counters: Arc<Counters>,
-    /// What the services of each worker of this process do.
+    /// Usage of the services, for each worker of this process.
     pub usage: Mutex<Vec<ServiceCounters>>,
-    /// Where questions come in, until the run shall stop early.
+    /// Admits questions, until the run is to stop early.
     gate: Arc<Gate>,
-    /// Has everything that was computed written, when the run stops early.
+    /// Requests the write of everything computed, when the run stops early.
     flush: Flush,
-    /// Writes that have begun and are not durable.
+    /// Writes begun and not yet durable.
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
     pub fault: Fault,
-    /// How far the dense indexes are that are made first.
+    /// Progress of the dense indexes, which are made first.
     pub building: Arc<Building>,
     log: Log,
     lead: Mutex<Option<Leading>>,
@@ -69,8 +69,8 @@ pub fn fence(
 }
 
 impl Generation {
-    /// Joins generation `number` of a run whose services are open. Process 0 leads: it gives its committer and gets the
-    /// ledger.
+    /// Joins generation `number` of a run with open services. Process 0 leads: it passes its committer and gets the
+    /// committing thread.
     ///
     /// # Errors
     /// The log or the committed outcomes cannot be read, or the generation is over already.
@@ -104,13 +104,14 @@ impl Generation {
         Ok((generation, ledger))
     }
 
-    /// Outcomes that were committed before.
+    /// Outcomes committed by earlier generations.
     pub fn outcomes_before(&self) -> u64 {
         self.log.state().total_outcomes()
     }
 
-    /// Makes with all workers what services lack. A process that stops meanwhile has nothing to drain. No beat is counted: a long
-    /// passage, or a disk that the file is brought to, is no stall, and a process that has not made its first step may be silent.
+    /// Makes missing indexes of the services, together with all workers. A process that stops meanwhile has nothing to
+    /// drain. Beats are not counted: a long passage, or copying the file to a disk, is no stall, and a process may be
+    /// silent before its first step.
     ///
     /// # Errors
     /// An index cannot be made here. The other workers wait: the process must end.
@@ -150,8 +151,8 @@ impl Generation {
         Ok(())
     }
 
-    /// The questions of one worker: every `workers`-th, less what is committed. Where each is timed, one worker has them
-    /// all: what it asks is answered by whichever owns it, and nobody else asks anything.
+    /// The questions of one worker: every `workers`-th, without the committed ones. If each question is timed, one
+    /// worker has them all: each request is answered by its owner, and the other workers ask nothing.
     fn feed(&self, index: u64, workers: u64) -> Result<Channel, JobError> {
         let resolved = &self.run.resolved;
         let first_open = (0..resolved.chunks()).find(|chunk| !self.committed.contains(chunk));
@@ -175,24 +176,24 @@ impl Generation {
         self.gate.close();
     }
 
-    /// Whether a run that drains has finished every question that this process admitted. It stays so, but services
-    /// here may still be asked by the questions of other processes.
+    /// Whether a draining run has finished every question admitted by this process. It stays so, but questions of other
+    /// processes may still use the services here.
     pub fn is_quiet(&self) -> bool {
         self.gate.is_quiet(&self.counters.finished)
     }
 
-    /// Has everything written that was computed here; for when all processes are quiet.
+    /// Requests the write of everything computed here. Called when all processes are quiet.
     pub fn flush(&self) {
         self.flush.ask();
     }
 
-    /// Whether everything that was computed here is durable, after [`Generation::flush`].
+    /// Whether everything computed here is durable, after [`Generation::flush`].
     pub fn is_flushed(&self) -> bool {
         self.flush.is_done() && self.open_writes.load(Ordering::SeqCst) == 0
     }
 }
 
-/// Prepares what worker 0 does beside the others: commits, and corrections of the live figures.
+/// Prepares the additional work of worker 0: commits, and corrections of the live figures.
 fn lead_run(
     run: &Open,
     log: &Log,

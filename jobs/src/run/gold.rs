@@ -1,8 +1,8 @@
-//! Edits of gold: what a question's answers and passages should have been.
+//! Edits of gold: corrections of questions' right answers and passages.
 //!
-//! An edit is an object of the run that holds the questions' rows with their new gold, and a record of the log that
-//! makes it count. Outcomes stay as they are; scores and measures are computed again, and only configurations that
-//! read gold (controls) are driven again, for the edited questions alone.
+//! An edit is an object of the run with the questions' rows and their new gold. It counts from its record in the log
+//! on. Outcomes stay as they are; scores and measures are computed again. Only configurations that read gold (controls)
+//! are driven again, for the edited questions alone.
 
 use super::edits::{edited, edits};
 use crate::error::JobError;
@@ -14,21 +14,20 @@ use hopeval_results::{Log, layout};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What an edit changed.
+/// Counts of an edit's questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Questions of the file.
     pub questions: u64,
-    /// Questions whose gold is new.
+    /// Questions with new gold.
     pub changed: u64,
 }
 
-/// Takes the gold of the questions in `path`, a file of the run's dataset format that holds some or all of its
-/// questions.
+/// Applies the gold of `path`, a file in the run's dataset format with some or all of its questions.
 ///
 /// # Errors
-/// A file without any of the run's questions; a question whose text, candidates, type, hops or strata differ: those need
-/// a new run. Gold that is not in the corpus.
+/// A file without any of the run's questions; a question with another text, other candidates, type, hops or strata:
+/// those need a new run. Gold missing from the corpus.
 pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobError> {
     let mut log = Log::open(&run.places.store, run.id())?;
     let known = known_questions(run, &log)?;
@@ -42,7 +41,7 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
     for question in questions {
         let question = question?;
         let Some(old) = known.get(&question.id) else {
-            // A limited run has only the first questions of its file, and quarantined rows are not in it.
+            // A limited run has only the first questions of its file, and it lacks the quarantined rows.
             continue;
         };
         applied.questions += 1;
@@ -68,7 +67,7 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
     Ok(applied)
 }
 
-/// The run's questions by id, with their gold as the edits of the log left it.
+/// The run's questions by id, with the log's edits of gold applied.
 fn known_questions(run: &Open, log: &Log) -> Result<BTreeMap<String, QuestionRow>, JobError> {
     let store = &run.places.store;
     let before = edits(store, log)?;
@@ -80,7 +79,7 @@ fn known_questions(run: &Open, log: &Log) -> Result<BTreeMap<String, QuestionRow
     Ok(known)
 }
 
-/// Refuses an edited question that differs in more than its gold.
+/// Refuses an edited question if more than its gold differs.
 fn check_rest(run: &Open, old: &QuestionRow, new: &QuestionRow) -> Result<(), JobError> {
     if new.text != old.text || new.candidates != old.candidates {
         let reason = format!("question `{}` has another text or other candidates; that needs a new run", new.id);
@@ -93,7 +92,7 @@ fn check_rest(run: &Open, old: &QuestionRow, new: &QuestionRow) -> Result<(), Jo
     Ok(())
 }
 
-/// Stores the edited rows as the first edit whose number is free, and has the log count it.
+/// Stores the edited rows under the first free edit number, and records the edit in the log.
 fn commit(run: &Open, log: &mut Log, committer: &str, lines: &[u8]) -> Result<(), JobError> {
     let mut edit = log.state().golds.last().map_or(1, |last| last.edit + 1);
     while !run.places.store.put_if_absent(&layout::gold_edit(run.id(), edit), lines.to_vec().into())? {
@@ -103,7 +102,8 @@ fn commit(run: &Open, log: &mut Log, committer: &str, lines: &[u8]) -> Result<()
     Ok(())
 }
 
-/// In which of the groups that means are taken over an edited question would be another one, and in which way.
+/// The first of the groups with means of their own (type, hops, strata) in which the edited question differs, with both
+/// values.
 fn other_group(old: &QuestionRow, new: &QuestionRow) -> Option<String> {
     let other = |what: &str, new: String, old: String| Some(format!("another {what}, {new} instead of {old}"));
     if new.kind != old.kind {
@@ -112,7 +112,7 @@ fn other_group(old: &QuestionRow, new: &QuestionRow) -> Option<String> {
     }
     if new.hops != old.hops {
         let count = |row: &QuestionRow| row.hops.map_or("none".to_owned(), |hops| hops.to_string());
-        // Formats without hops of their own count the gold passages.
+        // Formats without a number of hops count the gold passages.
         return other("number of hops or of gold passages", count(new), count(old));
     }
     let written = |row: &QuestionRow| {

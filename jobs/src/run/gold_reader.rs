@@ -1,4 +1,4 @@
-//! The gold of a run's questions, in the order in which final tables need it.
+//! Reads the gold of a run's questions in the order of the final tables.
 
 use super::judge::Answerable;
 use super::open::Open;
@@ -6,7 +6,7 @@ use crate::error::JobError;
 use hopeval_results::Log;
 use hopeval_results::tables::QuestionRow;
 
-/// Questions whose gold is held in memory; more are read again for every configuration.
+/// Most questions with their gold held in memory. More are read again for every configuration.
 const HELD: u64 = 1 << 15;
 
 /// Gives the gold of questions in the order of final tables: all of them for one configuration, then for the next.
@@ -19,7 +19,7 @@ pub struct GoldReader<'a> {
 }
 
 impl<'a> GoldReader<'a> {
-    /// For the questions of a run, with the edits that `log` knows.
+    /// A reader of the run's questions, with the edits in `log`.
     ///
     /// # Errors
     /// The questions cannot be read.

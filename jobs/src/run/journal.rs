@@ -1,9 +1,9 @@
 //! Writes the records of one worker to the journal, as segments.
 //!
 //! A response is *recent* from the moment it is computed until its segment is durable; then its key is in the index.
-//! Segments are written when enough has gathered, or has waited long enough, and whenever the dataflow says that a chunk is
-//! complete, because a commit waits for everything that its outcomes may have seen; and once more when a run drains, so
-//! that nothing that was computed is computed again.
+//! Segments are written when enough records have gathered, or the oldest has waited long enough. They are written
+//! whenever the dataflow reports a complete cohort, because a commit waits for everything its outcomes may have seen,
+//! and once more when a run drains, so that the next generation need not compute any response again.
 
 use crate::clock::now_ms;
 use crate::fault::Fault;
@@ -21,10 +21,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes that gather before a segment is written without need.
+/// Gathered bytes that cause a segment to be written for their size alone.
 const SEGMENT_BYTES: usize = 8 << 20;
 
-/// How long a record may wait for its segment: about what a crash may cost, also where an answer takes a model a second.
+/// Longest wait of a record for its segment: about the cost of a crash, also if a model takes a second for an answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 type Job = (Vec<(Key, u16, Vec<u8>)>, bool, Ticket<Receipt>);
@@ -33,18 +33,18 @@ type Job = (Vec<(Key, u16, Vec<u8>)>, bool, Ticket<Receipt>);
 pub struct Scribe {
     shelf: Shelf,
     pending: Vec<(Key, u16, Vec<u8>)>,
-    /// Failures that only this run keeps.
+    /// Failures kept by this run only.
     pending_run: Vec<(Key, u16, Vec<u8>)>,
     bytes: usize,
-    /// Since when the oldest of them waits.
+    /// Arrival of the oldest pending record.
     since: Option<Instant>,
     jobs: Sender<Job>,
-    /// Writes that have begun and are not durable.
+    /// Writes begun and not yet durable.
     open: Arc<AtomicUsize>,
 }
 
 impl Scribe {
-    /// A scribe with a writing thread of its own; `open` counts its writes.
+    /// Starts the writing thread; `open` counts its writes.
     pub fn new(store: &Store, author: Author, shelf: Shelf, open: Arc<AtomicUsize>, fault: Fault) -> Self {
         let (jobs, receiver) = channel();
         let durable = shelf.durable();
@@ -60,7 +60,8 @@ impl Scribe {
         let pending = if run_only { &mut self.pending_run } else { &mut self.pending };
         if !pending.is_empty() {
             self.open.fetch_add(1, Ordering::SeqCst);
-            // A closed channel drops the ticket, and the time is never let go; the fault was reported by the thread.
+            // If the thread met a fault, it reported it and closed the channel. The ticket is then dropped, and holds
+            // its time for good.
             drop(self.jobs.send((std::mem::take(pending), run_only, begin())));
         }
     }

@@ -1,4 +1,4 @@
-//! Judges outcomes: the rows of a run become values of measures.
+//! Evaluates outcomes: the rows of a run become values of measures.
 
 use crate::error::JobError;
 use crate::job::scoring::profile_of;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a live tally is kept for.
+/// The key of a live tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TallyKey {
     /// The configuration.
@@ -24,7 +24,7 @@ pub struct TallyKey {
     pub measure: u16,
 }
 
-/// What a configuration's outcomes hold.
+/// The kinds of results in a configuration's outcomes.
 #[derive(Clone, Copy, Debug)]
 struct Holds {
     answers: bool,
@@ -33,7 +33,7 @@ struct Holds {
     evidences: bool,
 }
 
-/// Judges the outcomes of a run.
+/// Evaluates the outcomes of a run.
 pub struct Judge {
     set: MeasureSet,
     holds: Vec<Holds>,
@@ -42,7 +42,7 @@ pub struct Judge {
     corpus: Arc<Corpus>,
 }
 
-/// The gold of a question, ready to judge by.
+/// The gold of a question, ready for evaluation.
 #[derive(Clone, Debug)]
 pub struct Answerable {
     /// Position in the dataset.
@@ -65,10 +65,10 @@ impl PassageText for Texts<'_> {
 }
 
 impl Judge {
-    /// A judge for a run's measures, strata and configurations.
+    /// An evaluator for a run's measures, strata and configurations.
     ///
     /// # Errors
-    /// Settings that no measure can have.
+    /// Settings invalid for every measure.
     pub fn new(
         settings: &hopeval_measures::Settings,
         format: Format,
@@ -100,7 +100,7 @@ impl Judge {
         &self.strata
     }
 
-    /// Makes a question's gold ready. A record of another version has no supporting facts and no evidences.
+    /// Prepares a question's gold. A record of another version has neither supporting facts nor evidences.
     pub fn answerable(&self, row: &QuestionRow) -> Answerable {
         let details: Details = serde_json::from_str(&row.record).unwrap_or_default();
         Answerable {
@@ -144,7 +144,7 @@ impl Judge {
         self.set.score(&judged, scratch, values);
     }
 
-    /// The changes that an outcome with these values makes to the live tallies; `sign` is 1 to add and -1 to take back.
+    /// The changes of the live tallies for an outcome with these values; `sign` is 1 to add and -1 to take back.
     pub fn changes(
         &self,
         question: &Answerable,
@@ -171,7 +171,7 @@ impl Judge {
     }
 }
 
-/// The status of an outcome that did not fail.
+/// The status of a successful outcome.
 pub const OK: &str = "ok";
 
 /// Whether an outcome's status is ok.

@@ -1,4 +1,4 @@
-//! Judges all committed outcomes of a run, in the order of its final tables.
+//! Evaluates all committed outcomes of a run, in the order of its final tables.
 
 use super::edits;
 use super::gold_reader::GoldReader;
@@ -12,10 +12,10 @@ use hopeval_results::Log;
 use hopeval_results::tables::{OutcomeRow, outcomes};
 use std::collections::BTreeMap;
 
-/// Takes an outcome with the gold that judges it and the values of all measures.
+/// Takes an outcome with its question's gold and the values of all measures.
 type Each<'a> = &'a mut dyn FnMut(&Answerable, &OutcomeRow, &[Option<f64>]) -> Result<(), JobError>;
 
-/// Judges all committed outcomes and hands them on in final order.
+/// Evaluates all committed outcomes and passes them on in final order.
 ///
 /// # Errors
 /// The questions, a part or an edit of gold cannot be read.

@@ -1,19 +1,19 @@
-//! The live table of a run that is going on, as an object of its own.
+//! The live table of a running run, as an object of its own.
 
 use super::judge::TallyKey;
 use hopeval_operators::tally::Change;
 use hopeval_results::layout;
 use serde::{Deserialize, Serialize};
 
-/// The live table as of a commit, in its own object, whose names are these: `tests/golden/commits.txt`.
+/// The live table as of a commit, in its own object. `tests/golden/commits.txt` holds the stored names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveTable {
-    /// Valid commits that it includes.
+    /// Valid commits included.
     pub commits: u64,
     /// Outcomes in them.
     pub outcomes: u64,
-    /// How many edits of gold, the first of the log, all of the tallies have: those that the generation began with.
-    /// Corrections for later ones arrive in the tallies one by one, behind the outcomes that they correct.
+    /// Edits of gold in all the tallies, counted from the log's beginning: those known at the generation's start.
+    /// Corrections for later edits arrive in the tallies one by one, after the corrected outcomes.
     #[serde(default)]
     pub golds: u64,
     /// The tallies.

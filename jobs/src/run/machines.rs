@@ -1,4 +1,4 @@
-//! Hosts methods' machines in the dataflow: keys their requests, hands them texts, and keeps their accounts.
+//! Hosts methods' machines in the dataflow: keys their requests, reads texts for them, and counts their usage.
 //!
 //! The one file that knows both a [`Machine`] and the operator that drives it.
 
@@ -19,13 +19,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The configurations of a run and what their machines need.
+/// The configurations of a run, with the services their machines use.
 pub struct Company {
     /// The methods, by configuration.
     pub methods: Vec<Box<dyn Method>>,
     /// The services.
     pub catalogue: Arc<Catalogue>,
-    /// Of each service, the temperatures that any configuration wants, ascending.
+    /// All temperatures requested from each service, ascending.
     temperatures: BTreeMap<ServiceName, Vec<f64>>,
 }
 
@@ -35,7 +35,7 @@ impl Company {
         Self::with_temperatures(methods, catalogue, &[])
     }
 
-    /// The same, with temperatures that every score is kept at beside those that configurations want.
+    /// The same, with additional temperatures: every score is also computed and kept at these.
     pub fn with_temperatures(methods: Vec<Box<dyn Method>>, catalogue: Arc<Catalogue>, also: &[f64]) -> Self {
         let mut temperatures: BTreeMap<ServiceName, Vec<f64>> = BTreeMap::new();
         for method in &methods {
@@ -52,8 +52,8 @@ impl Company {
         Self { methods, catalogue, temperatures }
     }
 
-    /// A request as it is sent. A score's temperatures are no part of its key, so the answer to one configuration's request
-    /// serves all others: it is asked at the temperatures of all of them at once.
+    /// A request in the form sent to the service. A score's temperatures are not part of its key, so the answer to one
+    /// configuration's request serves all others. The request therefore asks for the temperatures of all of them.
     fn sent(&self, mut request: Request) -> Request {
         if let (Ask::Score(score), Some(all)) = (&mut request.ask, self.temperatures.get(&request.service)) {
             let own = std::mem::replace(&mut score.temperatures, all.clone());
@@ -63,7 +63,7 @@ impl Company {
     }
 }
 
-/// A question as machines get it.
+/// A question in the form given to machines.
 pub fn question(row: &QuestionRow) -> Question {
     Question {
         id: row.id.clone(),
@@ -83,7 +83,7 @@ pub struct Doorman {
 }
 
 impl Doorman {
-    /// For one worker.
+    /// An opener for one worker.
     pub fn new(company: Arc<Company>, judge: Arc<Judge>, mode: Mode) -> Self {
         Self { company, judge, mode }
     }
@@ -99,7 +99,7 @@ impl Opener for Doorman {
         let gold = Rc::new(self.judge.answerable(&row));
         let row = Rc::new(row);
         let open = |(configuration, method): (usize, &dyn Method)| Guest {
-            // Gold is for those who say that they read it.
+            // Only methods that declare to read gold get it.
             machine: method.start(if method.reads_gold() { &question } else { &blind }),
             question: Rc::clone(&row),
             gold: Rc::clone(&gold),
@@ -125,7 +125,7 @@ impl Opener for Doorman {
     }
 }
 
-/// One machine with its accounts.
+/// One machine with counts of its usage and time.
 pub struct Guest {
     machine: Box<dyn Machine>,
     question: Rc<QuestionRow>,
@@ -133,16 +133,17 @@ pub struct Guest {
     configuration: u32,
     company: Arc<Company>,
     mode: Mode,
-    /// What answers are read by: of each run of requests that are read alike the first, and how many there are. A round has
-    /// hundreds of requests, a sweep thousands of rounds at once, and payloads are needed no more once they are sent.
+    /// The requests of the current round, for reading the answers. Neighbouring requests with answers read alike are
+    /// kept as the first of them and their number: a round has hundreds of requests, a sweep thousands of rounds at
+    /// once, and payloads are not needed after sending.
     asked: Vec<(Request, usize)>,
-    /// Of what was asked, where it is timed alone.
+    /// Keys of the current round, in the mode `latency`.
     keys: Vec<Key>,
-    /// Whose device time is counted: a key that is asked again is not computed again.
+    /// Keys with their device time already counted: a key asked again is not computed again.
     charged: BTreeSet<Key>,
     needs: Needs,
     rounds: u32,
-    /// When it was first stepped.
+    /// Time of the first step.
     begun: Option<Instant>,
     service_us: u64,
     queue_us: u64,
@@ -151,7 +152,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Takes a round's responses into the accounts, and makes them what the machine reads.
+    /// Counts the usage and time of a round's responses, and converts them to the machine's form.
     fn receive(&mut self, responses: Vec<Rc<Served>>) -> Vec<Response> {
         // Requests of a round run beside each other, so the round takes as long as its slowest.
         self.service_us += responses.iter().map(|served| served.service_us).max().unwrap_or(0);
@@ -190,7 +191,7 @@ impl Guest {
     }
 }
 
-/// Counts a request in the run of those before it, or begins another.
+/// Adds a request to the last group if answers to both are read alike. Otherwise begins another group.
 fn remember(runs: &mut Vec<(Request, usize)>, request: &Request) {
     match runs.last_mut() {
         Some((first, count)) if are_read_alike(first, request) => *count += 1,
@@ -225,7 +226,7 @@ impl Hosted for Guest {
                 let company = Arc::clone(&self.company);
                 let asked = requests.into_iter().map(|request| {
                     let key = key(&request, &company.catalogue, &mut self.payload);
-                    // Shares of a batch are a machine's own only where nobody else is in it.
+                    // A machine's share of a batch is known only if all requests of the batch are its own.
                     if self.mode == Mode::Latency {
                         self.keys.push(key);
                     }

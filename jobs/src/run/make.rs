@@ -1,4 +1,4 @@
-//! Makes a run: builds what is missing but for dense indexes, writes its questions and its record.
+//! Makes a run: builds its missing inputs, except dense indexes, and writes its questions and its record.
 
 use super::judge::Judge;
 use super::settings::{Resolved, default_chunk};
@@ -19,11 +19,11 @@ use std::path::Path;
 /// Makes a run of `job` and returns its id.
 ///
 /// # Errors
-/// Whatever is wrong with the job, its files or the store. Nothing of the run is visible then.
+/// Faults of the job, its files or the store. The run is not visible then.
 pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Report<'_>) -> Result<String, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let mut configured = ConfiguredJob::new(&opened, places, report)?;
-    // The settings are judged before anything is written.
+    // The settings are checked before anything is written.
     Judge::new(&opened.job.measures, Format::World, &configured.methods, &[], opened.corpus())?;
     let dataset_digest = dataset_digest(&opened.job)?;
     let created_ms = now_ms();
@@ -50,13 +50,13 @@ fn dataset_digest(job: &Job) -> Result<String, JobError> {
     Ok(blake3::hash(digests.join(" ").as_bytes()).to_hex().to_string())
 }
 
-/// An id that no other run has.
+/// A new unique id.
 fn new_id(created_ms: u64, dataset_digest: &str, corpus_digest: &str) -> String {
     let seed = format!("{dataset_digest}{corpus_digest}{}{:?}", std::process::id(), std::time::Instant::now());
     run_id(created_ms, blake3::hash(seed.as_bytes()).to_hex().as_str())
 }
 
-/// Writes the table of questions, and that of the rows that were set aside.
+/// Writes the tables of the questions and of the rows set aside.
 fn write_questions(
     opened: &OpenedJob,
     configured: &mut ConfiguredJob,

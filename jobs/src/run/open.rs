@@ -1,4 +1,4 @@
-//! A run as a process has it open: its record, its corpus, its services, its methods.
+//! A run opened by a process: its record, its corpus, its services, its methods.
 
 use super::edits;
 use super::judge::Judge;
@@ -16,9 +16,9 @@ use hopeval_results::tables::{QuestionRow, questions as question_table};
 use hopeval_results::{Log, RunRecord};
 use std::sync::Arc;
 
-/// A run as a process has it open.
+/// A run opened by a process.
 pub struct Open {
-    /// Where it lies.
+    /// The store and the cache.
     pub places: Places,
     /// Its record.
     pub record: RunRecord,
@@ -26,7 +26,7 @@ pub struct Open {
     pub resolved: Resolved,
     /// Its configurations and services.
     pub company: Arc<Company>,
-    /// What judges its outcomes.
+    /// The evaluator of its outcomes.
     pub judge: Arc<Judge>,
 }
 
@@ -34,7 +34,7 @@ impl Open {
     /// Opens the run `run`: its corpus and sparse indexes are built here if this machine does not have them.
     ///
     /// # Errors
-    /// No such run, another version's record, a corpus that is not the run's.
+    /// No such run, another version's record, a corpus with another digest.
     #[expect(clippy::self_named_constructors, reason = "what is open was opened")]
     pub fn open(places: &Places, run: &str, report: Report<'_>) -> Result<Self, JobError> {
         let record = RunRecord::load(&places.store, run)?;
@@ -60,15 +60,15 @@ impl Open {
         Ok(Self { places: places.clone(), record, resolved, company, judge: Arc::new(judge) })
     }
 
-    /// Opens its models, and the dense indexes that are there, so that requests have keys.
+    /// Opens its models and the existing dense indexes. Requests have keys from then on.
     ///
     /// # Errors
-    /// A model that cannot be opened, or that is not the run's: other weights, another tokenizer, instructions that give
-    /// other last digits.
+    /// A model that cannot be opened, or that differs from the run's: other weights, another tokenizer, CPU
+    /// instructions with other last digits.
     pub fn open_services(&self, report: Report<'_>) -> Result<(), JobError> {
         let catalogue = &self.company.catalogue;
         catalogue.probe(report)?;
-        // A run of an earlier version did not record them.
+        // Runs of earlier versions did not record fingerprints.
         let mut recorded = self.resolved.services.iter();
         let found = catalogue.fingerprints();
         match recorded.find(|(name, expected)| found.get(*name) != Some(*expected)) {
@@ -81,10 +81,10 @@ impl Open {
         }
     }
 
-    /// Opens models on further devices, for so many workers of this process: [`Catalogue::open_on_devices`].
+    /// Opens models on further devices, for `workers` workers of this process: [`Catalogue::open_on_devices`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Catalogue::open_on_devices`].
     pub fn open_on_devices(&self, workers: usize) -> Result<(), JobError> {
         self.company.catalogue.open_on_devices(workers)
     }
@@ -99,7 +99,7 @@ impl Open {
         self.resolved.configurations.iter().map(|c| c.name.clone()).collect()
     }
 
-    /// The questions from position `from` on, with every edit of gold that `log` knows.
+    /// The questions from position `from` on, with every edit of gold in `log`.
     ///
     /// # Errors
     /// The table or an edit cannot be read.
@@ -114,13 +114,13 @@ impl Open {
     }
 }
 
-/// The corpus of a run: as it was built, or built again.
+/// The corpus of a run, from the cache or built again.
 fn find_corpus(places: &Places, resolved: &Resolved, report: Report<'_>) -> Result<Arc<Corpus>, JobError> {
     let built = resolved.corpus_key.as_deref().map(|key| places.cache.built_corpus(key)).transpose()?.flatten();
     if let Some(corpus) = built {
         return Ok(corpus);
     }
-    // A world's files are made again where this machine does not have them: the same bytes.
+    // A world's files are made again if this machine does not have them: the same bytes.
     places.cache.world(&mut resolved.job.clone(), report)?;
     Ok(places.cache.find_corpus(&resolved.job, resolved.set_aside, report)?.0)
 }

@@ -1,4 +1,4 @@
-//! An outcome as a table's row, with an account of what it needed and of the time that it took.
+//! Makes table rows of outcomes, with their usage and timing.
 
 use crate::run::judge::Answerable;
 use hopeval_methods::{Answer, Kind, Outcome, Request, Response, ServiceName};
@@ -6,7 +6,7 @@ use hopeval_results::tables::{CallRow, OutcomeRow, QuestionRow, Timing};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A finished question of a configuration, with the gold that judges it.
+/// A finished question of a configuration, with its gold.
 pub struct Finished {
     /// The question's gold.
     pub question: Rc<Answerable>,
@@ -14,16 +14,16 @@ pub struct Finished {
     pub row: OutcomeRow,
 }
 
-/// What an outcome needed, whether it was shared or not.
+/// The usage of an outcome, shared work included.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     calls: BTreeMap<(ServiceName, Kind), CallRow>,
-    /// Passages that retrievers gave, repeats included.
+    /// Retrieved passages, repeats included.
     retrieved: u64,
 }
 
 impl Needs {
-    /// Adds a request that was answered.
+    /// Adds an answered request.
     pub(crate) fn add(&mut self, request: &Request, response: &Response) {
         let kind = request.ask.kind();
         let call = self.calls.entry((request.service.clone(), kind)).or_insert_with(|| CallRow {
@@ -45,7 +45,7 @@ impl Needs {
     }
 }
 
-/// What an outcome took, where it was measured.
+/// The timing of an outcome.
 pub(crate) struct Measured {
     pub(crate) timing: Timing,
     pub(crate) device_s: Option<f64>,

@@ -1,7 +1,7 @@
-//! Writes the outcomes of one worker as Parquet parts, when their chunks are complete.
+//! Writes the outcomes of one worker as Parquet parts, when their cohorts are complete.
 //!
-//! A part is sorted by (configuration, index); it holds whole chunks unless too many outcomes had gathered. Its receipt tells the committer what it holds, and
-//! what this worker's services have done since the last receipt.
+//! A part is sorted by (configuration, index). It holds whole cohorts unless too many outcomes had gathered. Its
+//! receipt tells the committer the part's cohorts, and the usage of this worker's services since the last receipt.
 
 use crate::fault::Fault;
 use crate::run::outcome::Finished;
@@ -19,10 +19,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 type Job = (Vec<OutcomeRow>, Vec<(u64, u64)>, Vec<(String, Usage)>, Ticket<Receipt>);
 
-/// Outcomes that are held at most for chunks that are not complete.
+/// Most outcomes held for incomplete cohorts.
 const MOST_HELD: usize = 1 << 15;
 
-/// Gathers outcomes by chunk and has complete ones written, others only when too many are held.
+/// Gathers outcomes by cohort and writes complete cohorts. Incomplete ones are written only if too many outcomes are
+/// held.
 pub struct Sink {
     open_chunks: BTreeMap<u64, Vec<OutcomeRow>>,
     usage: ServiceCounters,
@@ -32,7 +33,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// A sink with a writing thread of its own; `open` counts its writes.
+    /// Starts the writing thread; `open` counts its writes.
     pub fn new(store: &Store, author: Author, usage: &ServiceCounters, open: Arc<AtomicUsize>, fault: Fault) -> Self {
         let (jobs, receiver) = channel();
         let (store, counter) = (store.clone(), Arc::clone(&open));
@@ -45,7 +46,7 @@ impl Sink {
         Self { open_chunks: BTreeMap::new(), usage: Arc::clone(usage), reported: BTreeMap::new(), jobs, open }
     }
 
-    /// What the services did since the last call.
+    /// The usage of the services since the last call.
     fn usage_since(&mut self) -> Vec<(String, Usage)> {
         let mut changed = Vec::new();
         for (name, counters) in self.usage.iter() {
@@ -71,9 +72,9 @@ impl Writer for Sink {
         self.open_chunks.entry(chunk).or_default().extend(rows);
     }
 
-    /// A flush asks for nothing here: a chunk that is not complete is run again, from the journal.
+    /// A flush writes nothing here: an incomplete cohort is run again, from the journal.
     fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
-        // While one slow question holds a chunk open, the outcomes of later ones must not gather without bound.
+        // While one slow question holds a cohort open, the outcomes of later cohorts must not gather without bound.
         let crowded = self.open_chunks.values().map(Vec::len).sum::<usize>() > MOST_HELD;
         if !due.advanced && !crowded {
             return;

@@ -35,15 +35,15 @@ use timely::dataflow::operators::vec::Map;
 use timely::dataflow::operators::{Concat, ConnectLoop, Enter, Leave, LoopVariable, ToStream};
 use timely::worker::Worker;
 
-/// What one worker needs to take its part in a run.
+/// The parts of one worker's dataflow.
 pub struct Parts {
-    /// Where everything goes.
+    /// The store for outcomes and journal.
     pub store: Store,
-    /// Who writes it.
+    /// The writer's identity.
     pub author: Author,
     /// Configurations and services.
     pub company: Arc<Company>,
-    /// What judges outcomes.
+    /// The evaluator of outcomes.
     pub judge: Arc<Judge>,
     /// This worker's questions.
     pub feed: Channel,
@@ -51,31 +51,31 @@ pub struct Parts {
     pub shelf: Shelf,
     /// Counters of the process.
     pub counters: Arc<Counters>,
-    /// What this worker's services do.
+    /// Usage of this worker's services.
     pub usage: ServiceCounters,
     /// Questions in flight.
     pub in_flight: usize,
     /// Most requests of a batch.
     pub batch: usize,
-    /// What the run is timed for.
+    /// Timed for throughput or latency.
     pub mode: Mode,
-    /// Has everything that was computed written, when the run ends early.
+    /// Requests the write of everything computed, when the run ends early.
     pub flush: Flush,
-    /// Writes that have begun and are not durable.
+    /// Writes begun and not yet durable.
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
     pub fault: Fault,
-    /// What worker 0 does beside the others.
+    /// Additional parts of worker 0.
     pub leading: Option<Leading>,
 }
 
-/// What worker 0 does beside the others.
+/// Additional parts of worker 0: commits and corrections.
 pub struct Leading {
-    /// Commits.
+    /// Commits complete cohorts.
     pub clerk: Clerk,
-    /// Tallies of the chunks that were committed before.
+    /// Tallies of the cohorts committed by earlier generations.
     pub before: Vec<(TallyKey, Change)>,
-    /// Corrections of the tallies while the run goes on.
+    /// Corrections of the tallies while the run is running.
     pub corrections: Receiver<Vec<(TallyKey, Change)>>,
     /// Woken after each correction.
     pub waker: Waker,
@@ -112,7 +112,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
             (outcomes.leave(scope), records.leave(scope))
         });
         if let Some(Spread { queries, shards, .. }) = spread {
-            // While a query is under way, the question that needs it is open, and holds the time of its outcomes.
+            // While a query is under way, its question is open, and holds the time of the question's outcomes.
             scatter(outcomes.clone(), queries, shards);
         }
         let judge = parts.judge;
@@ -131,7 +131,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
     });
 }
 
-/// The committer, where there is one: worker 0.
+/// The committer of worker 0; other workers have `None`.
 struct Maybe(Option<Clerk>);
 
 impl hopeval_operators::commit::Committer for Maybe {

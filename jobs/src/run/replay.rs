@@ -1,6 +1,6 @@
-//! Answers of a finished or interrupted run, from its journal: for transcripts where its models are not at hand, or slow.
+//! Finds answers of a finished or interrupted run in its journal, for transcripts without its models.
 //!
-//! Keys need only the fingerprints of services, and those stand in the run's record.
+//! Keys need only the fingerprints of services, and the run's record has those.
 
 use crate::error::JobError;
 use crate::run::open::Open;
@@ -11,14 +11,14 @@ use hopeval_methods::{Request, Response};
 use hopeval_results::{Journal, Log, layout};
 use std::collections::BTreeMap;
 
-/// What a run's services have answered.
+/// The journalled answers of a run's services.
 pub struct Recall {
     journal: Journal,
     fingerprints: BTreeMap<String, [u8; 32]>,
 }
 
 impl Recall {
-    /// Loads the keys of all answers that the run can have seen.
+    /// Loads the keys of all answers visible to the run.
     ///
     /// # Errors
     /// The log or the journal cannot be read.
@@ -32,7 +32,7 @@ impl Recall {
         Ok(Self { journal, fingerprints: run.resolved.services.iter().filter_map(parsed).collect() })
     }
 
-    /// The answer to a request, if it is known and holds what the request wants.
+    /// The answer to a request, if it is known and satisfies the request.
     pub fn answer(&self, request: &Request) -> Option<Response> {
         let fingerprint = self.fingerprints.get(request.service.0.as_ref());
         let key = key_under(fingerprint, request, &mut Vec::new());

@@ -1,4 +1,4 @@
-//! The resolved settings of a run: everything that determines its numbers.
+//! The resolved settings of a run: all determinants of its numbers.
 //!
 //! The names of fields are stored in the run's record, and hashed into the job's digest. Rename a field only with
 //! `serde(rename)`.
@@ -11,9 +11,9 @@ use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that determines a run's numbers, resolved: the settings in a run's record.
+/// All determinants of a run's numbers, resolved: the settings in a run's record.
 ///
-/// A new field has a default that is not written, so that the digests of jobs that do not use it stay as they were.
+/// A new field needs a default, and the default must not be written: digests of jobs without the field must not change.
 /// `tests/golden/run-*.txt` and `jobs.txt` have every field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resolved {
@@ -21,13 +21,13 @@ pub struct Resolved {
     pub job: Job,
     /// Its configurations, every default filled in.
     pub configurations: Vec<Configuration>,
-    /// What preparing the questions found.
+    /// Counts and findings of the questions' preparation.
     pub prepared: Prepared,
     /// Digest of the questions' files.
     pub dataset_digest: String,
     /// Digest of the corpus.
     pub corpus_digest: String,
-    /// What the corpus is kept under in a cache; none where the job names a built corpus.
+    /// The key of the corpus in a cache; `None` if the job names a built corpus.
     #[serde(default)]
     pub corpus_key: Option<String>,
     /// Whether wrong rows of the dataset were set aside.
@@ -41,34 +41,34 @@ pub struct Resolved {
     /// Parameters of the models of its services.
     #[serde(default)]
     pub parameters: BTreeMap<String, u64>,
-    /// Digests of the selections whose values its configurations have.
+    /// Digests of the selections used by its configurations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub selections: BTreeMap<String, String>,
-    /// Where the corpus's links come from.
+    /// The origin of the corpus's links.
     pub links: String,
-    /// Questions of a chunk.
+    /// Questions of a cohort.
     pub chunk: u64,
 }
 
-/// Machines that a worker has open at once unless the job says otherwise: of a job without models, at some 15 KB each, and of
-/// one with, at some 45 KB where they are PromptRank's (a sweep of 60 points over 300 questions). What configurations share of a
-/// model's work is computed once only if it waits at the same time, so few machines make a sweep over a model dear; a
-/// retriever's answers are cheap to give again.
+/// Open machines of a worker unless the job says otherwise, for jobs without and with models. A machine takes some 15
+/// KB without models, and some 45 KB in PromptRank (a sweep of 60 points over 300 questions). Configurations share a
+/// model's work only if their requests wait at the same time, so few open machines make a sweep over a model expensive.
+/// A retriever's answers are cheap to repeat.
 const MACHINES: (usize, usize) = (4096, 16_384);
 
 /// The fewest and the most questions in flight on a worker unless the job says otherwise.
 const IN_FLIGHT: (usize, usize) = (16, 256);
 
-/// The smallest and largest default chunk.
+/// The smallest and largest default cohort.
 const CHUNKS: (u64, u64) = (16, 4096);
 
-/// Questions of a chunk unless the job says: a hundred commits or so, whatever the dataset.
+/// Questions of a cohort unless the job says: for about a hundred commits, whatever the dataset.
 pub(super) fn default_chunk(questions: u64) -> u64 {
     (questions / 100).next_power_of_two().clamp(CHUNKS.0, CHUNKS.1)
 }
 
 impl Resolved {
-    /// Outcomes that a chunk has when it is complete.
+    /// Outcomes of a complete cohort.
     pub fn outcomes_of(&self, chunk: u64) -> u64 {
         let begin = chunk * self.chunk;
         let end = (begin + self.chunk).min(self.prepared.questions);
@@ -80,13 +80,13 @@ impl Resolved {
         self.prepared.questions * self.configurations.len() as u64
     }
 
-    /// Chunks of the run.
+    /// Cohorts of the run.
     pub fn chunks(&self) -> u64 {
         self.prepared.questions.div_ceil(self.chunk)
     }
 
-    /// Questions in flight on each worker: unless the job says, as many as keep 4,096 machines open, or 16,384 where there is a
-    /// model; one where each is timed.
+    /// Questions in flight on each worker: one in the mode `latency`. Otherwise, unless the job says, enough to keep
+    /// 4,096 machines open, or 16,384 if the job has a model.
     pub fn in_flight(&self) -> usize {
         if self.job.run.mode == Mode::Latency {
             return 1;
@@ -102,7 +102,7 @@ impl Resolved {
         self.prepared.format.unwrap_or(Format::World)
     }
 
-    /// What a run with the same digest would compute again.
+    /// The digest of the settings: runs with equal digests compute the same figures.
     pub(super) fn digest(&self) -> String {
         let all = (
             &self.configurations,
@@ -114,7 +114,7 @@ impl Resolved {
             &self.services,
         );
         let mut bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
-        // What most jobs do not have leaves their digests as they were.
+        // Settings absent from most jobs are hashed only if present, so that the digests of other jobs do not change.
         if self.job.dataset.draw.is_some() || !self.selections.is_empty() {
             let more = (&self.job.dataset.draw, &self.selections);
             bytes.extend(serde_json::to_vec(&more).expect("plain data can be written as JSON; this is a bug"));

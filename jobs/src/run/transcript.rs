@@ -1,4 +1,4 @@
-//! Drives one question of one configuration again: for its transcript, and for controls whose gold was edited.
+//! Drives one question of one configuration again: for its transcript, and for controls after an edit of gold.
 
 use super::machines::question as machine_question;
 use super::open::Open;
@@ -12,7 +12,7 @@ use hopeval_results::tables::{OutcomeRow, QuestionRow};
 /// Drives one question of one configuration here and now, with the services of this process.
 ///
 /// # Errors
-/// A request that these services do not answer.
+/// A request without an answer from these services.
 pub fn drive_again(run: &Open, configuration: u32, question: &QuestionRow) -> Result<OutcomeRow, JobError> {
     let transcript = transcript(run, configuration, question)?;
     let mut needs = Needs::default();
@@ -26,12 +26,12 @@ pub fn drive_again(run: &Open, configuration: u32, question: &QuestionRow) -> Re
 /// The transcript of one question under one configuration, driven again.
 ///
 /// # Errors
-/// A request that these services do not answer.
+/// A request without an answer from these services.
 pub fn transcript(run: &Open, configuration: u32, question: &QuestionRow) -> Result<Transcript, JobError> {
     let method = run.company.methods[configuration as usize].as_ref();
     let name = &run.resolved.configurations[configuration as usize].name;
     let catalogue = &run.company.catalogue;
-    // What a model said is recalled: computing it again may take long, or not be possible here.
+    // A model's answers come from the journal: computing them again may take long, or be impossible here.
     let recall = catalogue.needs_models(method).then(|| Recall::open(run)).transpose()?;
     let mut answer = |request: &hopeval_methods::Request| {
         let recalled = recall.as_ref().and_then(|recall| recall.answer(request));

@@ -1,9 +1,9 @@
-//! The writers of a run: their names, and their news of durable writes.
+//! The writers of a run: their identities, and their receipts for durable writes.
 
 use crate::services::usage::{ServiceUsage, Usage};
 use serde::{Deserialize, Serialize};
 
-/// Whose segments they are.
+/// The identity of a writer of segments and parts.
 #[derive(Clone, Debug)]
 pub struct Author {
     /// The run.
@@ -22,20 +22,20 @@ pub enum Receipt {
         /// The object.
         name: String,
     },
-    /// Outcomes, and what the worker's services did until then.
+    /// Outcomes, and the usage of the worker's services until then.
     Part {
-        /// The object; none if there were only spendings to report.
+        /// The object; `None` if the receipt only reports usage.
         part: Option<String>,
-        /// (chunk, outcomes) that it holds.
+        /// Its cohorts, as (cohort, outcomes).
         chunks: Vec<(u64, u64)>,
-        /// What services did since the worker's last receipt.
+        /// Usage of services since the worker's last receipt.
         used: Vec<(String, Usage)>,
     },
 }
 
-/// What a commit carries for whoever adds up or watches.
+/// A note in a commit, for sums of usage and for observers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Note {
-    /// What services did, since the commit before.
+    /// Usage of services since the previous commit.
     pub spent: Vec<ServiceUsage>,
 }

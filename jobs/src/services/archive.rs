@@ -1,4 +1,4 @@
-//! The archive thread of one worker: reads journalled answers; one that cannot be used goes to its service.
+//! The archive thread of one worker: reads journalled answers. Requests with unusable answers go to their services.
 
 use super::record::Record;
 use super::thread::{Task, drain};
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// Reads journalled answers; what cannot be read, or lacks what is wanted, goes to its service.
+/// Reads journalled answers. A request with an unreadable or incomplete answer goes to its service.
 pub(super) struct Archivist {
     pub(super) queues: BTreeMap<Arc<str>, Sender<Task>>,
     pub(super) usage: ServiceCounters,
 }
 
-/// Journalled answers that are read in one go.
+/// The most journalled answers in one read.
 const ARCHIVE_BATCH: usize = 256;
 
 impl Archivist {
@@ -54,7 +54,7 @@ impl Archivist {
     }
 }
 
-/// What is computed again must hold what the journalled answer held, too: the new one takes its place.
+/// Adds the journalled answer's temperatures to the request, because the new answer replaces the journalled one.
 fn keep_temperatures(request: &mut Request, found: &Response) {
     if let (Ask::Score(score), Ok(Answer::Score(held))) = (&mut request.ask, &found.result) {
         let missing = held.log_sum_exps.iter().map(|(t, _)| *t).filter(|t| !score.temperatures.contains(t));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 word_service!(Bm25Index, Bm25Parameters, "bm25");
 
-/// The index itself, for whoever searches it without requests; it is built if it is not there. Errors call it `name`.
+/// Opens the index itself, for searches without requests. A missing index is built. Errors call it `name`.
 ///
 /// # Errors
 /// A full disk, a corrupt or foreign index.
@@ -40,7 +40,7 @@ mod tests {
         let mut cases =
             settings(Effect::Answers, &["analyzer = \"whitespace\"", "fields = \"text\"", "formula = \"atire\""]);
         cases.extend(settings(Effect::Answers, &["k1 = 1.2", "b = 0.75"]));
-        // Only the formula `okapi` reads it.
+        // Only the formula `okapi` uses it.
         cases.extend(settings(Effect::MovesWithoutNeed, &["epsilon = 0.5"]));
         check(&ServiceKind {
             kind: "bm25",

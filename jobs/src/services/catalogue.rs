@@ -28,9 +28,9 @@ pub struct Info {
     pub kind: &'static str,
     /// Whether its answers are journalled; corpus lookups are not worth it.
     pub journalled: bool,
-    /// Whether answers are computed by a model: slow to compute again, and perhaps not here.
+    /// Whether a model computes the answers: slow to repeat, and perhaps impossible on this machine.
     pub has_model: bool,
-    /// Known once the service was probed: a model's checkpoint says what it can.
+    /// Set by the probe, since the abilities of a model depend on its checkpoint.
     known: OnceLock<Known>,
 }
 
@@ -41,12 +41,12 @@ struct Known {
 }
 
 impl Info {
-    /// The kinds of requests that it answers; none before the catalogue was probed.
+    /// The kinds of requests this service answers; empty before the catalogue is probed.
     pub fn answers(&self) -> &[Kind] {
         self.known.get().map_or(&[], |known| &known.answers)
     }
 
-    /// The hash of everything that can change an answer; `None` before the catalogue was probed.
+    /// The hash of everything that can change an answer; `None` before the catalogue is probed.
     pub fn fingerprint(&self) -> Option<&[u8; 32]> {
         self.known.get().map(|known| &known.fingerprint)
     }
@@ -61,7 +61,7 @@ fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a str>) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// The order of opening: services that ask another one come after those that ask nobody.
+/// The order of opening: services that depend on another service come last.
 fn in_order(entries: &BTreeMap<String, ServiceEntry>) -> impl Iterator<Item = (&str, &ServiceEntry)> {
     let asks = |entry: &ServiceEntry| entry.settings().needs().is_some();
     let named = || entries.iter().map(|(name, entry)| (name.as_str(), entry));
@@ -69,8 +69,8 @@ fn in_order(entries: &BTreeMap<String, ServiceEntry>) -> impl Iterator<Item = (&
 }
 
 impl Catalogue {
-    /// Opens the services of a job over `corpus`; indexes of words are built where they are not there. Models are opened
-    /// by [`Catalogue::probe`], or when they are first asked: who only looks at a run needs none.
+    /// Opens the services of a job over `corpus`. Missing word indexes are built. Models are opened by
+    /// [`Catalogue::probe`] or by their first request; showing a run needs no model.
     ///
     /// # Errors
     /// A full disk, a corrupt or foreign index.
@@ -96,12 +96,12 @@ impl Catalogue {
         Ok(Self { corpus, services, infos })
     }
 
-    /// Opens every model, which may read all of its weights for their digest, and the indexes that are there. Tells each
-    /// index file that a run finds or makes, by the first service that has it. Requests have keys from then on, and
-    /// [`Catalogue::estimate`] can be asked.
+    /// Opens every model and the existing indexes. A model may read all of its weights for their digest. Returns each
+    /// index file of a run, existing or to be made, under its first service. From then on requests have keys, and
+    /// [`Catalogue::estimate`] works.
     ///
     /// # Errors
-    /// A model that is not there or that cannot be used, a device that is not there, a corrupt index.
+    /// A missing or unusable model, a missing device, a corrupt index.
     pub fn probe(&self, report: Report<'_>) -> Result<BTreeMap<String, IndexState>, JobError> {
         let mut found: BTreeMap<String, IndexState> = BTreeMap::new();
         for (name, service) in &self.services {
@@ -121,10 +121,10 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// Opens everything: what [`Catalogue::probe`] opens, and dense indexes that are not there, which are made alone.
+    /// Opens everything: after [`Catalogue::probe`] it makes missing dense indexes, with one worker, and opens them.
     ///
     /// # Errors
-    /// As there; a passage that an encoder refuses.
+    /// As [`Catalogue::probe`]; a passage refused by an encoder.
     pub fn open_all(&self, report: Report<'_>) -> Result<(), JobError> {
         if self.probe(report)?.values().any(|index| index.passages_to_embed > 0) {
             build::alone(&self.corpus, &self.services, report)?;
@@ -132,10 +132,10 @@ impl Catalogue {
         self.open_indexes()
     }
 
-    /// Makes, with all other workers of the run, the dense indexes that a process lacks, and opens them: [`build::make`].
+    /// Makes missing dense indexes together with all other workers of the run, and opens them.
     ///
     /// # Errors
-    /// As there.
+    /// As [`build::make`].
     pub fn make_indexes(&self, worker: &mut Worker, building: &Arc<Building>) -> Result<(), JobError> {
         build::make(worker, &self.corpus, &self.services, building)?;
         self.open_indexes()
@@ -145,8 +145,8 @@ impl Catalogue {
         self.services.values().try_for_each(|service| service.open_index(&self.corpus))
     }
 
-    /// Opens models on further devices, so that each of `workers` workers of this process has its own, as far as there
-    /// are.
+    /// Opens models on further devices: each of `workers` workers of this process gets its own device, if there are
+    /// enough.
     ///
     /// # Errors
     /// As [`Catalogue::probe`].
@@ -169,26 +169,26 @@ impl Catalogue {
         &self.services
     }
 
-    /// The services whose answers are journalled.
+    /// The services with journalled answers.
     pub(super) fn journalled(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<dyn Service>)> {
         self.services.iter().filter(|(name, _)| self.infos.get(*name).is_some_and(|info| info.journalled))
     }
 
-    /// The fingerprints of all services, in hex: what a run's numbers depend on beside its dataset and its methods. Empty
-    /// for one that was not probed.
+    /// The fingerprints of all services, in hex. A run's numbers depend on them, its dataset and its methods. The
+    /// fingerprint of a service is empty before the probe.
     pub fn fingerprints(&self) -> BTreeMap<String, String> {
         let hex = |info: &Info| info.fingerprint().map(|f| blake3::Hash::from_bytes(*f).to_hex().to_string());
         self.infos().map(|(name, info)| (name.to_string(), hex(info).unwrap_or_default())).collect()
     }
 
-    /// Parameters of the models that are open, by service; of a dense index, its encoder's.
+    /// Parameter counts of the open models, by service. A dense index has the count of its encoder.
     pub fn parameters(&self) -> BTreeMap<String, u64> {
         let known = |(name, service): (&Arc<str>, &Arc<dyn Service>)| Some((name.to_string(), service.parameters()?));
         self.services.iter().filter_map(known).collect()
     }
 
-    /// Checks that every service a configuration uses exists and can answer, a labeler with the tags that the method
-    /// expects. For a catalogue that was probed.
+    /// Checks that all services of a configuration exist and can answer, and that a labeler has the tags the method
+    /// expects. Needs a probed catalogue.
     ///
     /// # Errors
     /// [`JobError::ServiceUse`].
@@ -212,7 +212,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// The reason why a service cannot be used as a method uses it.
+    /// The reason why a service does not fit a method's use, if any.
     fn misfit(&self, method: &dyn Method, used: &ServiceUse) -> Option<String> {
         let Some(info) = self.info(&used.service) else { return Some("no such service".to_owned()) };
         if info.answers().contains(&used.kind) {
@@ -221,7 +221,7 @@ impl Catalogue {
         let kind = used.kind.name();
         let service = self.services.get(&used.service.0)?;
         Some(match service.checkpoint() {
-            // Its abilities are a matter of its checkpoint, not of its kind.
+            // Its abilities depend on its checkpoint, not on its kind.
             Some(checkpoint) => {
                 let answers = info.answers().iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
                 format!("the checkpoint {} answers {answers}, not {kind}", checkpoint.name)
@@ -230,34 +230,34 @@ impl Catalogue {
         })
     }
 
-    /// The reason why a labeler is not the one that a method's parameters speak of.
+    /// The reason why a labeler's tags do not match a method's parameters, if any.
     fn other_tags(&self, method: &dyn Method, used: &ServiceUse) -> Option<String> {
         let (parameter, wanted) = method.tags().filter(|_| used.kind == Kind::Label)?;
         let found = self.tags(&used.service.0).filter(|&found| found != wanted as usize)?;
         Some(format!("its checkpoint has {found} tags, and `{parameter}` = {wanted}"))
     }
 
-    /// Tags that an open checkpoint gives to a sequence.
+    /// Number of sequence tags of an open checkpoint.
     fn tags(&self, service: &str) -> Option<usize> {
         Some(self.services.get(service)?.checkpoint()?.tags)
     }
 
-    /// Whether a method asks a service with a model.
+    /// Whether a method uses a service with a model.
     pub fn needs_models(&self, method: &dyn Method) -> bool {
         method.services().iter().any(|used| self.info(&used.service).is_some_and(|info| info.has_model))
     }
 
-    /// Answers one request, here and now: for transcripts and small things outside a run.
+    /// Answers one request directly: for transcripts and single requests outside a run.
     pub fn answer(&self, request: &Request) -> Response {
         self.service(request).answer(&self.corpus, request)
     }
 
-    /// The response that a plan takes for `request`: of a model its work and an invented answer, else the answer.
+    /// The response for plans: from a model its work and an invented answer, from other services the real answer.
     pub fn estimate(&self, request: &Request) -> Response {
         self.service(request).estimate(&self.corpus, request)
     }
 
-    /// The service of a request; one that does not exist is the corpus's to refuse.
+    /// The service of a request. For an unknown service it is the corpus, which refuses the request.
     fn service(&self, request: &Request) -> &dyn Service {
         self.services.get(&request.service.0).map_or(&CorpusLookup, AsRef::as_ref)
     }

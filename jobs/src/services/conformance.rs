@@ -1,10 +1,10 @@
-//! The rules that every kind of service keeps to, as a test that each kind calls.
+//! The rules for every kind of service, as a test. Each kind calls it.
 //!
-//! * Every request is answered once: by the service's thread, whatever the batch, as by [`super::service::Service::answer`].
-//! * [`super::service::Service::estimate`] gives an answer of the kind that was asked.
-//! * The fingerprint moves with every setting that can change an answer, and with no other. Every setting of the kind must
-//!   be listed; one that moves the fingerprint without need is listed as such, and keeps doing so: moving its
-//!   fingerprint would compute every journalled answer again.
+//! * The service's thread answers every request once, with any batch size, like [`super::service::Service::answer`].
+//! * [`super::service::Service::estimate`] gives an answer of the requested kind.
+//! * The fingerprint changes with every setting that can change an answer, and with no other. Every setting of the kind
+//!   must be listed. A setting that changes the fingerprint without need is listed as such, and must stay so: another
+//!   fingerprint would mean computing every journalled answer again.
 
 use super::ServiceEntry;
 use super::catalogue::Catalogue;
@@ -32,13 +32,13 @@ pub(crate) struct ServiceKind {
     pub(crate) kind: &'static str,
     /// The required keys of its table, as TOML.
     pub(crate) table: String,
-    /// Further services that it needs, as whole TOML tables.
+    /// Further services for it, as whole TOML tables.
     pub(crate) needs: String,
     /// Other texts of `needs`, with the effect of their difference.
     pub(crate) other_needs: Vec<(String, Effect)>,
-    /// Requests that it answers.
+    /// Requests it must answer.
     pub(crate) asks: Vec<Ask>,
-    /// Every setting, as `key = VALUE` with a value that is not in `table`, and the setting's effect.
+    /// Every setting, as `key = VALUE` with a value other than in `table`, and the setting's effect.
     pub(crate) settings: Vec<(String, Effect)>,
 }
 
@@ -53,16 +53,16 @@ pub(crate) enum Effect {
     MovesWithoutNeed,
 }
 
-/// Most seconds that a tiny service needs for all answers.
+/// The longest time for all answers of a tiny service.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The batches that a service's thread takes.
+/// The tested batch sizes of a service's thread.
 const BATCHES: [usize; 2] = [1, 64];
 
-/// Holds a kind to the rules.
+/// Checks all rules for a kind.
 ///
 /// # Panics
-/// Where it does not keep to one.
+/// If the kind breaks a rule.
 pub(crate) fn check(kind: &ServiceKind) {
     check_answers(kind);
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -70,10 +70,10 @@ pub(crate) fn check(kind: &ServiceKind) {
     fingerprints(kind, &open(kind, "", &corpus, dir.path()), &corpus, dir.path());
 }
 
-/// Holds a kind to the rules of answers alone.
+/// Checks only the rules about answers.
 ///
 /// # Panics
-/// Where it does not keep to one.
+/// If the kind breaks a rule.
 pub(crate) fn check_answers(kind: &ServiceKind) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let corpus = corpus(dir.path());
@@ -99,7 +99,7 @@ fn kind_of(response: &Response) -> Option<Kind> {
     response.result.as_ref().ok().map(hopeval_methods::Answer::kind)
 }
 
-/// Every request, asked three times, is answered once by the service's thread, and as it is answered alone.
+/// Asks every request three times: the service's thread answers each once, with the answer of the request alone.
 fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request], batch: usize) {
     let service = Arc::clone(&catalogue.services()[UNDER_TEST]);
     let tickets = TicketBox::<Answered<Served, Recorded>>::default();
@@ -130,7 +130,7 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     assert_eq!(usage[&name].read().computed, asked.len() as u64, "{}: all are counted", kind.kind);
 }
 
-/// The fingerprint moves as the settings say, and every setting says.
+/// The fingerprint changes with the settings as listed, and every setting is listed.
 fn fingerprints(kind: &ServiceKind, plain: &Catalogue, corpus: &Arc<Corpus>, dir: &Path) {
     let fingerprint = |catalogue: &Catalogue| catalogue.fingerprints()[UNDER_TEST].clone();
     let before = fingerprint(plain);
@@ -145,7 +145,7 @@ fn fingerprints(kind: &ServiceKind, plain: &Catalogue, corpus: &Arc<Corpus>, dir
         let moved = fingerprint(&open(&kind, "", corpus, dir)) != before;
         assert_eq!(moved, *effect != Effect::None, "{}: {needs}", kind.kind);
     }
-    // A setting whose default is not written shows where it is set.
+    // A setting with an unwritten default appears only with another value.
     let mut keys = BTreeSet::new();
     for setting in kind.settings.iter().map(|(setting, _)| setting.as_str()).chain([""]) {
         let entry = &entries(kind, setting)[UNDER_TEST];
@@ -195,7 +195,7 @@ pub(crate) fn corpus(dir: &Path) -> Arc<Corpus> {
     Arc::new(Corpus::open(&dir).expect("a corpus"))
 }
 
-/// A copy of a tiny model: its digest is remembered beside its weights, and the fixtures are no place for it.
+/// A copy of a tiny model. Its digest is cached beside its weights, and must not be written into the fixtures.
 pub(crate) fn tiny_model(name: &str, dir: &Path) -> PathBuf {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/lm/tests/fixtures").join(name);
     let folder = dir.join(name);

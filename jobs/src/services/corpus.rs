@@ -1,4 +1,4 @@
-//! The service that every job has: passages and links of its corpus. And how a passage is written out for a model.
+//! The corpus service of every job: its passages and links. Also writes out passages for models.
 
 use super::service::{Availability, Service, cannot};
 use crate::cache::Report;
@@ -9,10 +9,10 @@ use hopeval_methods::request::{self, Direction, PassageSet};
 use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
 use std::borrow::Cow;
 
-/// Its name, which no other service may have.
+/// Its name, reserved for it.
 pub const CORPUS: &str = "corpus";
 
-/// The service over a run's corpus. It computes nothing: a look-up in mapped memory is an answer.
+/// The service over a run's corpus. It computes nothing: its answers are look-ups in mapped memory.
 pub(super) struct CorpusLookup;
 
 impl Service for CorpusLookup {
@@ -41,7 +41,7 @@ impl Service for CorpusLookup {
     }
 }
 
-/// The passages of a set that the corpus has, in the order asked.
+/// The passages of a set, without those missing from the corpus, in the requested order.
 pub(super) fn members(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
     match set {
         PassageSet::Ids(ids) => ids.iter().map(|id| PassageId(id.0)).filter(|&id| corpus.contains(id)).collect(),
@@ -49,7 +49,7 @@ pub(super) fn members(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
     }
 }
 
-/// A restriction of retrieval as an index takes it: ids ascending, each once.
+/// A restriction of retrieval in an index's form: ids ascending, each once.
 pub(super) fn within(corpus: &Corpus, within: &request::Within) -> Within {
     let mut ids: Vec<u32> = members(corpus, &within.passages).into_iter().map(|id| id.0).collect();
     ids.sort_unstable();
@@ -61,10 +61,10 @@ pub(super) fn within(corpus: &Corpus, within: &request::Within) -> Within {
     Within { ids, statistics }
 }
 
-/// What stands in a part of a prompt.
+/// The text of a part of a prompt.
 ///
 /// # Errors
-/// [`FailureKind::Refused`] for a passage or a sentence that is not there.
+/// [`FailureKind::Refused`] for a missing passage or sentence.
 pub(super) fn written<'a>(corpus: &'a Corpus, content: &'a Content) -> Result<Cow<'a, str>, Failure> {
     let known = |passage: &request::PassageId| {
         let id = PassageId(passage.0);
@@ -85,7 +85,7 @@ pub(super) fn written<'a>(corpus: &'a Corpus, content: &'a Content) -> Result<Co
     })
 }
 
-/// A passage, written out.
+/// A passage as text in the given form.
 pub(super) fn passage_text<'a>(corpus: &'a Corpus, passage: PassageId, form: &PassageForm) -> Cow<'a, str> {
     let (title, text) = (corpus.title(passage), corpus.text(passage));
     match form {

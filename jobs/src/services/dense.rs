@@ -1,15 +1,15 @@
-//! `kind = "dense"`: exact inner products of a query's vector with those of all passages, or of some, which an encoder of
-//! the job makes.
+//! `kind = "dense"`: exact inner products of a query's vector with the vectors of all or some passages. An encoder of
+//! the job makes the vectors.
 //!
 //! ```text
 //!   passages --encoder, each worker a part--> vectors --> index in the cache of every host            once ([`build`])
 //!   queries  --encoder, a batch--> vectors --> products with the mapped index --> rankings            in each run
 //! ```
 //!
-//! The index is named by the corpus, by all that can change the encoder's vector of a passage and by how a passage is written
-//! out, so another model has another one, and another prefix of queries the same. Every host has the file whole. In a run of
-//! several workers each multiplies with its part of the rows ([`shards`]); one worker, and whoever asks outside of a run,
-//! with all of them, here.
+//! The index's name hashes the corpus, everything that can change the encoder's vector of a passage, and the written
+//! form of passages. So another model has another index, and another prefix of queries has the same. Every host has the
+//! whole file. In a run with several workers each multiplies with its part of the rows ([`shards`]). A single worker,
+//! or a caller outside a run, multiplies with all rows, here.
 
 pub mod build;
 mod embedding;
@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Rises when a ranking changes although neither encoder nor parameters do.
+/// Version of the rankings. It rises when they change for other reasons than encoder or parameters.
 const VERSION: &str = "dense 1";
 
 impl ServiceSettings for DenseSettings {
@@ -72,14 +72,14 @@ impl ServiceSettings for DenseSettings {
     }
 }
 
-/// A service with a dense index, which [`build`] makes if it is not there.
+/// A service with a dense index. [`build`] makes a missing index.
 pub struct Dense {
     name: String,
     settings: DenseSettings,
     encoder: Arc<Lm>,
-    /// Where indexes are kept.
+    /// The folder of indexes.
     folder: PathBuf,
-    /// Whether an index that was found is read whole before it is used.
+    /// Whether an existing index is read whole before use.
     verifies: bool,
     index: OnceLock<DenseIndex>,
     opening: Mutex<()>,
@@ -91,7 +91,7 @@ impl Dense {
         services.iter().filter_map(|(name, service)| Some((Arc::clone(name), downcast(service)?)))
     }
 
-    /// The service `name`, whose index is kept in `folder`; one that is found is read whole first if it `verifies`.
+    /// The service `name` with its index in `folder`. If it `verifies`, an existing index is read whole before use.
     fn new(name: &str, settings: &DenseSettings, encoder: Arc<Lm>, folder: PathBuf, verifies: bool) -> Self {
         Self {
             name: name.to_owned(),
@@ -104,10 +104,10 @@ impl Dense {
         }
     }
 
-    /// Opens encoder and index, which must be there.
+    /// Opens encoder and index. Both must exist.
     ///
     /// # Errors
-    /// An encoder that cannot be opened or does not embed, an index that is not there or is corrupt.
+    /// An encoder that cannot be opened or does not embed; a missing or corrupt index.
     fn index(&self, corpus: &Corpus) -> Result<&DenseIndex, JobError> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = self.index.get() {
@@ -122,10 +122,10 @@ impl Dense {
         Ok(self.index.get_or_init(|| index))
     }
 
-    /// Opens the encoder, and the index if it is there; makes nothing. What a run will find.
+    /// The index's state for a run. Opens the encoder and an existing index; makes nothing.
     ///
     /// # Errors
-    /// As [`Dense::index`], but for an index that is not there; a place that cannot be read.
+    /// As [`Dense::index`], except for a missing index; an unreadable folder.
     fn index_state(&self, corpus: &Corpus) -> Result<IndexState, JobError> {
         let model = self.model()?;
         let (_, path) = self.place(corpus, model);
@@ -138,12 +138,12 @@ impl Dense {
         Ok(IndexState { path, bytes, passages_to_embed: passages })
     }
 
-    /// Whether its index is not there.
+    /// Whether its index is missing.
     fn lacks(&self, corpus: &Corpus) -> Result<bool, JobError> {
         Ok(self.index.get().is_none() && size(&self.place(corpus, self.model()?).1)?.is_none())
     }
 
-    /// What makes the file of its index.
+    /// The writer of its index file.
     fn writer(&self, corpus: &Corpus) -> Result<DenseWriter, JobError> {
         let model = self.model()?;
         let (parameters, path) = self.place(corpus, model);
@@ -151,21 +151,21 @@ impl Dense {
             .map_err(|source| JobError::Index { name: self.name.clone(), source })
     }
 
-    /// What the encoder is asked for the vector of a passage.
+    /// The request to the encoder for the vector of a passage.
     fn ask(&self, corpus: &Corpus, passage: PassageId) -> Result<(&Model, engine::Request), Failure> {
         let model = self.model().map_err(|error| failed(&error))?;
         let text = corpus::passage_text(corpus, passage, &self.settings.form());
         Ok((model, model.embedding(&text, EmbedRole::Passage)?.0))
     }
 
-    /// Asks the encoder on a worker's device, and does not wait; without an answer where it is not open.
+    /// Asks the encoder on a worker's device and does not wait. If the encoder is not open, `reply` is dropped.
     fn submit(&self, worker: usize, request: engine::Request, reply: impl FnOnce(Completion) + Send + 'static) {
         if let Some(engine) = self.encoder.engine(worker) {
             engine.submit(request, reply);
         }
     }
 
-    /// The encoder, open.
+    /// The open encoder.
     fn model(&self) -> Result<&Model, JobError> {
         let model = self.encoder.model()?;
         if !model.answers().contains(&Kind::Embed) {
@@ -178,7 +178,7 @@ impl Dense {
         Ok(model)
     }
 
-    /// What the index is named by, and where it is kept.
+    /// The parameters in the index's name, and its path.
     fn place(&self, corpus: &Corpus, model: &Model) -> (DenseParameters, PathBuf) {
         let encoder = [model.vectors_digest(), &self.settings.written()].join(" ");
         let encoder = blake3::hash(encoder.as_bytes()).to_hex().to_string();
@@ -187,13 +187,13 @@ impl Dense {
         (parameters, path)
     }
 
-    /// Everything that can change an answer; for a service whose encoder is open.
+    /// Everything that can change an answer. Opens the encoder.
     fn digest(&self) -> Result<String, JobError> {
         let settings = &self.settings;
         Ok([VERSION, self.encoder.model()?.digest(), settings.dtype.name(), &settings.written()].join("\n"))
     }
 
-    /// A response for plans where the index is not there: the query's work, and passages that are drawn by the query.
+    /// A response for plans without an index: the query's work, and passages chosen by a hash of the query.
     fn invented(&self, corpus: &Corpus, request: &Request) -> Response {
         let Ask::Retrieve(asked) = &request.ask else { return cannot(request) };
         let embedding = match self.encoder.model() {
@@ -219,9 +219,9 @@ impl Dense {
         self.index.get()
     }
 
-    /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses have the
-    /// encoder's work; its time and energy go to `usage`, and its microseconds of the device are returned. `worker` says whose
-    /// device embeds.
+    /// Answers a batch, in its order: embeds its queries together, then searches with all of them. The responses
+    /// contain the encoder's work. Its time and energy go to `usage`, and its device time in microseconds is returned.
+    /// The device of `worker` embeds.
     fn retrieve(
         &self,
         corpus: &Corpus,
@@ -232,7 +232,7 @@ impl Dense {
     ) -> (Vec<Response>, u64) {
         let index = match self.index(corpus) {
             Ok(index) => index,
-            // It was opened before the dataflow was built.
+            // The index is opened before the dataflow is built.
             Err(error) => return (unavailable(requests, &error), 0),
         };
         let (embedded, device_us) = self.embed(corpus, requests, usage, worker);
@@ -248,7 +248,7 @@ impl Dense {
         (answered.collect(), device_us)
     }
 
-    /// Embeds the queries of a batch, as [`embedding::embed`] says.
+    /// Embeds the queries of a batch: [`embedding::embed`].
     fn embed(
         &self,
         corpus: &Corpus,
@@ -296,17 +296,17 @@ impl Service for Dense {
     }
 }
 
-/// What a passage or a query is answered where encoder or index cannot be opened.
+/// The failure of a passage or a query if the encoder or the index cannot be opened.
 fn failed(error: &JobError) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: error.to_string() }
 }
 
-/// What a query is answered that the index refuses.
+/// The failure of a query refused by the index.
 fn refused(error: &IndexError) -> Failure {
     Failure { kind: FailureKind::ParseFailure, message: error.to_string() }
 }
 
-/// The response to a query that was embedded by `work`.
+/// The response to a query; `work` is that of embedding it.
 fn response(work: Work, report: Option<PromptReport>, found: Result<Vec<Hit>, Failure>) -> Response {
     let response = match found {
         Ok(hits) => ranked(hits, work),
@@ -315,7 +315,7 @@ fn response(work: Work, report: Option<PromptReport>, found: Result<Vec<Hit>, Fa
     Response { prompt: report, ..response }
 }
 
-/// Bytes of a file, if it is there.
+/// Bytes of a file, or `None` if it is missing.
 fn size(path: &Path) -> Result<Option<u64>, JobError> {
     match path.metadata() {
         Ok(file) => Ok(Some(file.len())),
@@ -343,7 +343,7 @@ mod tests {
         };
         let mut other_needs = with(Effect::None, &["batch_tokens = 64", "states_tokens = 9"]);
         other_needs.extend(with(Effect::Answers, &["query_prefix = \"q: \"", "pooling = \"cls\"", "max_tokens = 8"]));
-        // The encoder's digest is that of all its answers; these do not change its vectors.
+        // The encoder's digest covers all its answers; these settings do not change its vectors.
         other_needs.extend(with(Effect::MovesWithoutNeed, &["read_tokens = 60", "label_tokens = 60", "seed = 4"]));
         let restricted = vec![PassageId(2), PassageId(5)];
         check(&ServiceKind {

@@ -1,4 +1,4 @@
-//! The desk of one worker: takes requests and sends each to what answers it.
+//! Dispatches the requests of one worker: each goes to memory, to the journal or to its service.
 //!
 //! ```text
 //!   serve --submit--> Desk --not journalled--> corpus lookups, at once
@@ -7,8 +7,9 @@
 //!                      +----new-----------------------------------------------------> service thread
 //! ```
 //!
-//! A service thread takes whatever waits, up to a batch, and never waits for more. Nothing here blocks the worker. Where
-//! there are several workers, the thread of a dense index hands its queries to all of them ([`super::dense::shards`]).
+//! A service thread takes all waiting requests, up to a batch, and never waits for more. Nothing here blocks the
+//! worker. With several workers, the thread of a dense index sends its queries to all of them
+//! ([`super::dense::shards`]).
 
 use super::archive::Archivist;
 use super::catalogue::Catalogue;
@@ -31,33 +32,33 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
-/// Answers the requests of one worker.
+/// Dispatches the requests of one worker to memory, the journal and the services.
 pub struct Desk {
     catalogue: Arc<Catalogue>,
     shelf: Shelf,
     usage: ServiceCounters,
     queues: BTreeMap<Arc<str>, Sender<Task>>,
-    /// Keys that have reached this worker, by their first eight bytes: a key belongs to one worker alone.
+    /// The first eight bytes of all keys seen by this worker. A key belongs to one worker alone.
     seen: FxHashSet<u64>,
-    /// What was answered before is not looked for where answers are timed.
+    /// In latency mode earlier answers are not looked up.
     mode: Mode,
     archive: Sender<(Task, Location)>,
 }
 
-/// How the requests of one worker are answered.
+/// Options for answering the requests of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// Requests that a retriever takes at once.
+    /// The most requests in one batch of a retriever.
     pub batch: usize,
-    /// Whether answers are timed.
+    /// The way of timing answers.
     pub mode: Mode,
-    /// The worker's index, which says which device is its own.
+    /// The worker's index; it selects the worker's device.
     pub worker: usize,
 }
 
 impl Desk {
-    /// Opens the services of one worker, each with a thread of its own. Queries of dense indexes go by `inlet` to all workers,
-    /// where there is more than this one. What ends the run is told to `fault`.
+    /// Starts the services of one worker, each with its own thread. With several workers, queries of dense indexes go
+    /// through `inlet` to all workers. An error that ends the run goes to `fault`.
     pub fn open(
         catalogue: &Arc<Catalogue>,
         shelf: Shelf,
@@ -98,8 +99,8 @@ impl Desk {
         }
     }
 
-    /// What is known of a key: computed and not durable yet, or where it stands in the journal. Nothing where requests are
-    /// timed, each as if nobody had asked before.
+    /// The known answer to a key: computed and not durable yet, or its location in the journal. In latency mode always
+    /// empty, so every request is computed as if it were the first.
     fn known(&self, key: &Key, request: &Request) -> (Option<Rc<Served>>, Option<Location>) {
         if self.mode == Mode::Latency {
             return (None, None);
@@ -145,7 +146,7 @@ impl Backend for Desk {
                 at_once.push((submission.ticket, Answered { response: served.cached(), record: None }));
                 continue;
             }
-            // A closed channel drops the ticket, and that is answered as such.
+            // A closed channel drops the ticket; the request is then answered as dropped.
             match location {
                 Some(location) => drop(self.archive.send(((submission, now), location))),
                 None => {

@@ -1,4 +1,4 @@
-//! The identity of a request, and the bucket that it is answered in.
+//! The identity of a request, and its bucket.
 
 use super::catalogue::Catalogue;
 use hopeval_methods::Request;
@@ -7,17 +7,17 @@ use hopeval_operators::{BUCKETS, Key};
 
 /// The identity of a request: kind, fingerprint of its service, canonical payload, draw.
 ///
-/// `payload` is scratch. A service that does not exist has no fingerprint; the request is refused wherever it arrives.
+/// `payload` is scratch. An unknown service has no fingerprint; any worker refuses the request.
 ///
 /// # Panics
-/// If the catalogue is not open.
+/// If the catalogue is not probed.
 pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> Key {
     let fingerprint =
         catalogue.info(&request.service).map(|info| info.fingerprint().expect("the catalogue is open; this is a bug"));
     key_under(fingerprint, request, payload)
 }
 
-/// [`key`], where the fingerprint of the request's service is at hand.
+/// [`key`], with the fingerprint of the request's service.
 pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, payload: &mut Vec<u8>) -> Key {
     payload.clear();
     request.canonical(payload);
@@ -33,7 +33,7 @@ pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, paylo
     Key(*hasher.finalize().as_bytes())
 }
 
-/// Where a request is answered: by its first passage where shared work should meet, else by its key.
+/// The bucket of a request: by its first passage if requests for it should meet, else by its key.
 pub fn bucket(request: &Request, key: &Key) -> u16 {
     match request.affinity() {
         Affinity::Key => key.bucket(),

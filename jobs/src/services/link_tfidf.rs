@@ -1,4 +1,4 @@
-//! `kind = "link_tfidf"`: TF-IDF fitted on just the passages that a request allows, as PromptRank ranks the links of a
+//! `kind = "link_tfidf"`: TF-IDF fitted on just a request's allowed passages, as PromptRank ranks the links of a
 //! passage. It has no index.
 
 use super::corpus;
@@ -12,7 +12,7 @@ use hopeval_methods::{Ask, FailureKind, Kind, Request, Response, Work};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The keys of a `kind = "link_tfidf"` service: it has none.
+/// The keys of a `kind = "link_tfidf"` service: there are no keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkTfidfSettings {}

@@ -1,16 +1,17 @@
 //! `kind = "lm"`: a Hugging Face folder behind the language-model engine.
 //!
 //! ```text
-//!   request --prompts.. put together, tokenised--> Asked: requests of the engine, and what makes their answers a response
-//!             (service thread of a worker)            |
-//!                                                     +--submit--> Engine (one for the process) --reply--> ticket
+//!   request --prompts.. assembled, tokenised--> Asked: requests to the engine, and the response from their answers
+//!             (service thread of a worker)         |
+//!                                                  +--submit--> Engine (one for the process) --reply--> ticket
 //! ```
 //!
-//! What a service answers comes from its checkpoint: language models score and generate; an encoder embeds, and its heads
-//! say the rest. On the CPU one engine serves all workers of a process: the workers share the device, so their requests
-//! meet in its batches, its encoder states and its one copy of the weights, and its threads work inside a batch. With
-//! `device = "cuda"` each worker has the engine of its own device, as far as there are devices ([`Service::open_on_devices`]).
-//! Nothing waits for the engine but its own thread: the reply closure answers the ticket.
+//! A service's abilities depend on its checkpoint: language models score and generate; an encoder embeds, and its heads
+//! decide the other abilities. On the CPU one engine serves all workers of a process: the workers share the device, so
+//! their requests meet in its batches, its encoder states and its one copy of the weights, and its threads work inside
+//! a batch. With `device = "cuda"` each worker has the engine of its own device, if there are enough devices
+//! ([`Service::open_on_devices`]). Only the engine's own thread waits for the engine: the reply closure answers the
+//! ticket.
 
 mod embed;
 mod entailment;
@@ -57,7 +58,7 @@ impl ServiceSettings for LmSettings {
         Ok(self.check_values()?)
     }
 
-    /// Everything that a model can be asked: its checkpoint says what it can.
+    /// All kinds for models. The checkpoint later decides.
     fn may_answer(&self, kind: Kind) -> bool {
         !matches!(kind, Kind::Retrieve | Kind::Links | Kind::Passages)
     }
@@ -72,18 +73,18 @@ impl ServiceSettings for LmSettings {
     }
 }
 
-/// A service with a language model, which is opened when it is needed.
+/// A service with a language model. The model is opened on first use.
 pub struct Lm {
     name: String,
     settings: LmSettings,
     threads: usize,
-    /// Where hopeval's own models are unpacked.
+    /// The cache folder for hopeval's own models.
     cache: PathBuf,
     model: OnceLock<Model>,
-    /// On the second device and those after it.
+    /// Sessions on the second device and later ones.
     further: OnceLock<Vec<Session>>,
     opening: Mutex<()>,
-    /// Whether it was said that memory ran out for batches.
+    /// Whether the warning about too little memory for batches was logged.
     told_halved: AtomicBool,
 }
 
@@ -94,7 +95,7 @@ impl fmt::Display for Lm {
 }
 
 impl Lm {
-    /// The service `name`; `threads` unless its settings say.
+    /// The service `name`, with `threads` threads unless its settings name a number.
     pub(super) fn new(name: &str, settings: LmSettings, threads: usize, cache: &Path) -> Self {
         Self {
             name: name.to_owned(),
@@ -108,7 +109,7 @@ impl Lm {
         }
     }
 
-    /// Its model, opened the first time.
+    /// Its model, opened by the first call.
     ///
     /// # Errors
     /// [`JobError::NoModel`], [`JobError::Model`].
@@ -123,7 +124,7 @@ impl Lm {
         Ok(self.model.get_or_init(|| model))
     }
 
-    /// The engine of a worker, if the model is open: its own device's.
+    /// The engine of a worker's own device, if the model is open.
     pub(super) fn engine(&self, worker: usize) -> Option<&Engine> {
         let further = self.further.get().map_or(&[][..], Vec::as_slice);
         match worker % (1 + further.len()) {
@@ -164,12 +165,12 @@ impl Service for Lm {
         let further = (1..devices).map(open).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let numerics = |session: &Session| session.engine.identity().numerics.clone();
         let first = numerics(&self.model()?.session);
-        // One key, one answer: whichever device gives it.
+        // A key has one answer, so all devices must compute alike.
         if let Some((nth, other)) = further.iter().map(numerics).enumerate().find(|(_, other)| *other != first) {
             let name = format!("cuda:{}", nth + 1);
             let reason = format!(
-                "it computes as {other}, and cuda:0 as {first}, so their last digits differ; let CUDA_VISIBLE_DEVICES show \
-                 devices of one kind, or take one by `device = \"cuda:N\"`"
+                "it computes as {other}, and cuda:0 as {first}, so their last digits differ; let CUDA_VISIBLE_DEVICES \
+                 show devices of one kind, or take one by `device = \"cuda:N\"`"
             );
             return Err(failed(DeviceError::Unavailable { name, reason }.into()));
         }
@@ -235,7 +236,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let elsewhere = tempfile::tempdir().expect("a temporary folder");
         let mut kind = of_model("bert", "", vec![embed("bridges of Ghent"), embed("near Corin")], dir.path());
-        // Where the model lies, and how fast it answers. The same checkpoint in another folder is the same model.
+        // Place and speed of the model. The same checkpoint in another folder is the same model.
         let same_model = format!("model = {:?}", tiny_model("bert", elsewhere.path()));
         let speed = ["threads = 2", "device = \"cpu\"", "batch_tokens = 64", "states_tokens = 9", "cache_tokens = 9"];
         kind.settings = settings(Effect::None, &speed);
@@ -250,7 +251,7 @@ mod tests {
                 "passage_prefix = \"p: \"",
             ],
         ));
-        // One fingerprint is for all requests that a checkpoint answers: these change the answers of other checkpoints.
+        // One fingerprint covers all kinds of requests: these settings change the answers of other checkpoints.
         kind.settings.extend(settings(
             Effect::Answers,
             &[

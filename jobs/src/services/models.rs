@@ -1,19 +1,19 @@
-//! Where a model's name leads: a folder, a model of the hub's cache on this machine, or one of hopeval's own.
+//! Finds a model by its name: a folder, a model in the hub's cache on this machine, or one of hopeval's own.
 //!
-//! Nothing is fetched. The places come from the environment (`HF_HUB_CACHE`, `HF_HOME`), as for every program of that
-//! hub; what the model is stands in its digest, whatever the place.
+//! Nothing is fetched. The places come from the environment (`HF_HUB_CACHE`, `HF_HOME`), as for every program of the
+//! hub. The model's digest identifies its contents, in any place.
 
 use crate::error::JobError;
 use hopeval_models::ModelsError;
 use std::path::{Path, PathBuf};
 
-/// What the names of hopeval's own models begin with.
+/// The prefix of names of hopeval's own models.
 const OWN: &str = "hopeval:";
 
-/// What stands before a seed, after the name of one of them: the same architecture with random weights, a control.
+/// The mark between the name of an own model and a seed: the same architecture with random weights, as a control.
 const UNTRAINED: &str = "?untrained=";
 
-/// A model's name as a job keeps it: a folder beside the job, if there is one, by its whole path.
+/// A model's name for the job: the absolute path if it is a folder beside the job, else the name unchanged.
 pub(crate) fn resolved(base: &Path, model: String) -> String {
     let folder = base.join(&model);
     match std::path::absolute(&folder) {
@@ -22,10 +22,10 @@ pub(crate) fn resolved(base: &Path, model: String) -> String {
     }
 }
 
-/// The folder of `model`; hopeval's own, and their untrained controls, are unpacked into `cache`.
+/// The folder of `model`. hopeval's own models, and their untrained controls, are unpacked into `cache`.
 ///
 /// # Errors
-/// [`JobError::NoModel`], which says what is allowed; [`JobError::Unpack`].
+/// [`JobError::NoModel`] with the allowed names; [`JobError::Unpack`].
 pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf, JobError> {
     let none = |reason: String| JobError::NoModel {
         name: service.to_owned(),
@@ -63,13 +63,13 @@ pub(super) fn folder(service: &str, model: &str, cache: &Path) -> Result<PathBuf
     }
 }
 
-/// hopeval's own models, as an error lists them.
+/// hopeval's own models, as a list for errors.
 fn own_names() -> String {
     let names = hopeval_models::names().map(|name| format!("{OWN}{name}"));
     format!("{}, each also untrained as {OWN}NAME{UNTRAINED}SEED", names.collect::<Vec<_>>().join(", "))
 }
 
-/// The hub's cache, as `huggingface_hub` finds it.
+/// The hub's cache, found in the order of `huggingface_hub`.
 fn hub() -> PathBuf {
     let place = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     place("HF_HUB_CACHE")
@@ -78,7 +78,7 @@ fn hub() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// The snapshot of a cached repository: of its branch `main`, else the only one.
+/// The snapshot of a cached repository: the one of branch `main`, else the only one.
 fn snapshot(repository: &Path) -> Option<PathBuf> {
     let snapshots = repository.join("snapshots");
     if let Ok(commit) = std::fs::read_to_string(repository.join("refs/main")) {

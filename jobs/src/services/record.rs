@@ -1,17 +1,18 @@
-//! What is journalled of an answered request: compact, and exact to the bit.
+//! The journal's records of answered requests: compact, and exact to the bit.
 //!
 //! ```text
 //!   version u8 = 1, service, kind u8, service_us, work (4 numbers), prompt report or 0, answer
-//!   answer     tag u8, then by kind; those that are rare, or mostly text, as JSON
+//!   answer     tag u8, then by kind; rare answers and answers of mostly text as JSON
 //! ```
 //!
-//! Whole numbers are LEB128, texts and lists have their length first, floats are their little-endian bytes: a row of logits
-//! is a millionfold thing, and some of them (a token that cannot be) are no JSON numbers. The first versions wrote JSON;
-//! such records begin with a brace and are still read.
+//! Whole numbers are LEB128, texts and lists begin with their length, floats are their little-endian bytes: a journal
+//! has millions of rows of logits, and some logits (of impossible tokens) are not JSON numbers. The first versions
+//! wrote JSON; such records begin with a brace and are still read.
 //!
-//! All numbers and names below are stored, so none comes from a Rust identifier or from the order of a list. What is written
-//! is taken apart without `..`: a new field or variant does not compile until it is decided here how it is stored. The names
-//! in the JSON of the first versions are those of [`Record`] and what it holds; `tests/golden` has records of every kind.
+//! All numbers and names below are stored, so they never come from a Rust identifier or the order of a list. Values to
+//! be written are destructured without `..`: a new field or variant does not compile until this file decides its stored
+//! form. The names in the JSON of the first versions are those of [`Record`] and its fields; `tests/golden` has records
+//! of every kind.
 
 use super::served::Served;
 use hopeval_methods::request::PassageId;
@@ -19,7 +20,7 @@ use hopeval_methods::response::{Finish, Generation, Hit, Labels, Scores, Span};
 use hopeval_methods::{Answer, Failure, FailureKind, Kind, PromptReport, Response, Work};
 use serde::{Deserialize, Serialize};
 
-/// What is journalled of an answered request.
+/// The journal's record of an answered request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The service that answered.
@@ -32,10 +33,10 @@ pub struct Record {
     pub service_us: u64,
 }
 
-/// In the first only prompts of scores and generations had a whole report.
+/// The version of new records. In version 1 only prompts of scores and generations had a whole report.
 const VERSION: u8 = 2;
 
-/// How an answer is written.
+/// The written forms of answers.
 mod tag {
     pub(super) const FAILURE: u8 = 0;
     pub(super) const SCORE: u8 = 1;
@@ -47,7 +48,7 @@ mod tag {
     pub(super) const JSON: u8 = 7;
 }
 
-/// The number that stands for a kind of request.
+/// The stored number of a kind of request.
 fn kind_number(kind: Kind) -> u8 {
     match kind {
         Kind::Retrieve => 0,
@@ -64,7 +65,7 @@ fn kind_number(kind: Kind) -> u8 {
     }
 }
 
-/// The number that stands for a kind of failure.
+/// The stored number of a kind of failure.
 fn failure_number(kind: FailureKind) -> u8 {
     match kind {
         FailureKind::Refused => 0,
@@ -77,7 +78,7 @@ fn failure_number(kind: FailureKind) -> u8 {
     }
 }
 
-/// An answer that is written as JSON, under names of its own.
+/// An answer written as JSON, under names of its own.
 #[derive(Serialize, Deserialize)]
 enum JsonAnswer {
     #[serde(rename = "Passages")]
@@ -132,7 +133,7 @@ impl From<JsonAnswer> for Answer {
 }
 
 impl Record {
-    /// The bytes that are journalled.
+    /// The bytes for the journal.
     pub fn write(&self) -> Vec<u8> {
         let Self { service, kind, response: Response { result, work, prompt, passages: _ }, service_us } = self;
         let mut to = Writer(vec![VERSION]);
@@ -161,7 +162,7 @@ impl Record {
         to.0
     }
 
-    /// What a record of the first version, as it was read, says.
+    /// Corrects a record of the first version after reading: removes prompt reports that were incomplete.
     fn of_first_version(mut self) -> Self {
         if !matches!(self.kind, Kind::Score | Kind::Generate) {
             self.response.prompt = None;
@@ -169,7 +170,7 @@ impl Record {
         self
     }
 
-    /// What was journalled; `None` for bytes that this version does not understand.
+    /// Reads journalled bytes; `None` for bytes unknown to this version.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = match bytes.split_first()? {
             (b'{', _) => {
@@ -204,7 +205,7 @@ impl Record {
         from.0.is_empty().then(|| if is_first { record.of_first_version() } else { record })
     }
 
-    /// The response as it is served again.
+    /// The response, to be served again.
     pub fn served(self) -> Served {
         Served { response: self.response, queue_us: 0, service_us: self.service_us, device_us: 0, cached: true }
     }
@@ -299,7 +300,7 @@ fn numbers(passages: &[PassageId]) -> Vec<u32> {
     passages.iter().map(|passage| passage.0).collect()
 }
 
-/// What is left to be read; every step is `None` where the bytes are not what they should be.
+/// The bytes left to read. Every method returns `None` for malformed bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -442,7 +443,7 @@ mod tests {
         assert!(bytes.len() < 2 * 80 + 60, "{}", bytes.len());
     }
 
-    /// What a reader's question or a chunk lost was in no report of theirs.
+    /// Reports of the first version do not mention the lost tokens of questions and chunks.
     #[test]
     fn first_versions_do_not_know_what_texts_lost() {
         for (kind, is_known) in [(Kind::Score, true), (Kind::Generate, true), (Kind::Read, false), (Kind::Label, false)]

@@ -1,11 +1,11 @@
-//! Answers as one asker reads them: at its own temperatures, with the texts of the passages that it wants to read.
+//! Answers for one asker: at its own temperatures, with the texts of requested passages.
 
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_methods::request::PassageId as Asked;
 use hopeval_methods::response::Scores;
 use hopeval_methods::{Answer, Ask, FailureKind, PassageText, Request, Response};
 
-/// What the asker of `request` is told: a score at its own temperatures, whatever the others wanted.
+/// The response for the asker of `request`: a score at its own temperatures, without those of other askers.
 pub(crate) fn own(response: &Response, request: &Request) -> Response {
     if !response.satisfies(request) {
         let message =
@@ -15,14 +15,14 @@ pub(crate) fn own(response: &Response, request: &Request) -> Response {
     let (Ask::Score(score), Ok(Answer::Score(found))) = (&request.ask, &response.result) else {
         return response.clone();
     };
-    // A sweep has millions of answers: what is not its own is not copied first.
+    // A sweep has millions of answers, so temperatures of other askers are never copied.
     let sums = found.log_sum_exps.iter().filter(|(temperature, _)| score.temperatures.contains(temperature));
     let scores = Scores { logits: found.logits.clone(), log_sum_exps: sums.cloned().collect(), ends: found.ends };
     let Response { work, prompt, passages, .. } = response;
     Response { result: Ok(Answer::Score(scores)), work: *work, prompt: prompt.clone(), passages: passages.clone() }
 }
 
-/// Fills in the texts of the passages that an answer names.
+/// Fills in the texts of an answer's passages.
 pub fn read_texts(corpus: &Corpus, response: &mut Response) {
     let Ok(answer) = &response.result else { return };
     let text = |id: Asked| {

@@ -1,19 +1,19 @@
-//! Answers on their way through the dataflow, with the time that they took.
+//! Answers on their way through the dataflow, with their times.
 
 use hopeval_methods::{Kind, Response, ServiceName};
 use hopeval_operators::Key;
 use serde::{Deserialize, Serialize};
 
-/// A response on its way through the dataflow, with what it took.
+/// A response on its way through the dataflow, with its times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Served {
     /// The response.
     pub response: Response,
-    /// Microseconds that it waited for its service, when it was computed.
+    /// Microseconds of waiting for its service, if it was computed.
     pub queue_us: u64,
     /// Microseconds of service, when it was computed.
     pub service_us: u64,
-    /// Microseconds of a device: its share of its batch's. None where it was not computed for this.
+    /// Its share of its batch's device time, in microseconds. 0 if it was not computed for this request.
     pub device_us: u64,
     /// Whether it came from the journal.
     pub cached: bool,
@@ -35,12 +35,12 @@ pub struct Recorded {
 }
 
 impl Served {
-    /// A response that took no time worth keeping.
+    /// A response with negligible times.
     pub fn now(response: Response) -> Self {
         Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false }
     }
 
-    /// The same, from the journal.
+    /// The same response, as from the journal.
     pub fn cached(&self) -> Self {
         Self { queue_us: 0, device_us: 0, cached: true, ..self.clone() }
     }

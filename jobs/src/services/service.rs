@@ -1,16 +1,16 @@
-//! The face of a service: its settings in a job, and the service once it is opened over a corpus.
+//! The traits of a service: its settings in a job, and the opened service over a corpus.
 //!
-//! A kind of service is one file that implements both traits, and one line in the table of [`super`].
+//! A kind of service is one file with implementations of both traits, and one line in the table of [`super`].
 //!
 //! ```text
-//!   [service.NAME] --parse--> ServiceSettings --open--> Service --probe--> what it answers, its fingerprint, what is missing
+//!   [service.NAME] --parse--> ServiceSettings --open--> Service --probe--> its kinds of requests, fingerprint, index
 //!                             check, resolve              |
-//!                                                         +--make what is missing, open_index, open_on_devices
+//!                                                         +--make a missing index, open_index, open_on_devices
 //!                                                         +--serve--> the service's thread of each worker of a run
 //!                                                         +--answer, estimate--> outside a run: transcripts, plans
 //! ```
 //!
-//! `services/conformance.rs` holds what every kind must keep to; each kind's tests call it.
+//! `services/conformance.rs` tests the rules for every kind; each kind's tests call it.
 
 use super::thread::{ServiceThread, Task};
 use crate::bad_value::BadValue;
@@ -34,10 +34,10 @@ pub type OtherSettings<'a> = &'a dyn Fn(&str) -> Option<&'a dyn ServiceSettings>
 
 /// The keys of a `[service.NAME]` table, for one kind.
 pub trait ServiceSettings: Send + Sync {
-    /// Makes paths independent of the working directory: relative ones are relative to `base`.
+    /// Makes paths independent of the working directory: relative paths are relative to `base`.
     fn resolve(&mut self, _base: &Path) {}
 
-    /// Refuses values that make no sense; `others` gives the other services of the job.
+    /// Refuses nonsensical values; `others` gives the other services of the job.
     ///
     /// # Errors
     /// The first such value.
@@ -45,15 +45,15 @@ pub trait ServiceSettings: Send + Sync {
         Ok(())
     }
 
-    /// Whether such a service may answer requests of this kind. A model may: its checkpoint says whether it does.
+    /// Whether such a service may answer requests of this kind. For models the checkpoint decides later.
     fn may_answer(&self, kind: Kind) -> bool;
 
-    /// The service that this one asks itself, which is opened before it.
+    /// The other service this one depends on. It is opened first.
     fn needs(&self) -> Option<&str> {
         None
     }
 
-    /// Whether a model answers: slowly, and perhaps not on this machine.
+    /// Whether a model computes the answers: slowly, and perhaps not on this machine.
     fn has_model(&self) -> bool {
         false
     }
@@ -63,15 +63,14 @@ pub trait ServiceSettings: Send + Sync {
         true
     }
 
-    /// The service over a corpus. An index of words is built if it is not there; models are opened by
-    /// [`Service::probe`].
+    /// Opens the service over a corpus. A missing word index is built; models are opened by [`Service::probe`].
     ///
     /// # Errors
     /// A full disk, a corrupt or foreign index.
     fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn Service>, JobError>;
 }
 
-/// Why a service's settings are refused.
+/// Refusals of a service's settings.
 #[derive(Debug)]
 pub enum SettingsError {
     /// A value makes no sense.
@@ -92,7 +91,7 @@ impl From<IndexError> for SettingsError {
     }
 }
 
-/// Everything that a service is opened with.
+/// Everything for opening a service.
 pub struct Opening<'a> {
     /// The service's name in the job.
     pub name: &'a str,
@@ -100,13 +99,13 @@ pub struct Opening<'a> {
     pub corpus: &'a Arc<Corpus>,
     /// The place of indexes and unpacked models.
     pub cache: &'a Cache,
-    /// Threads that a build or a model may use.
+    /// Number of threads for a build or a model.
     pub threads: usize,
-    /// The way in which the run is timed.
+    /// The way of timing the run.
     pub mode: Mode,
-    /// Told of indexes that are built.
+    /// Receives the progress of builds.
     pub report: Report<'a>,
-    /// The services that were opened before.
+    /// The services opened before this one.
     pub opened: &'a Services,
 }
 
@@ -117,22 +116,22 @@ pub struct Opening<'a> {
 /// * [`Service::estimate`] gives an answer of the same kind.
 /// * The fingerprint of [`Service::probe`] differs whenever an answer can.
 pub trait Service: Any + Send + Sync {
-    /// Opens the model and the index, as far as they are there, and says what is known then. Makes nothing.
+    /// Opens the model and an existing index, and returns the facts about the service. Makes nothing.
     ///
     /// # Errors
-    /// A model that is not there or that cannot be used, a device that is not there, a corrupt index.
+    /// A missing or unusable model, a missing device, a corrupt index.
     fn probe(&self, corpus: &Corpus, report: Report<'_>) -> Result<Availability, JobError>;
 
-    /// Opens an index that was made after [`Service::probe`] had missed it.
+    /// Opens an index made after [`Service::probe`].
     ///
     /// # Errors
-    /// An index that is not there or that is corrupt.
+    /// A missing or corrupt index.
     fn open_index(&self, _corpus: &Corpus) -> Result<(), JobError> {
         Ok(())
     }
 
-    /// Opens the model on further devices, so that each of `workers` workers of this process has its own, as far as
-    /// there are.
+    /// Opens the model on further devices: each of `workers` workers of this process gets its own device, if there are
+    /// enough.
     ///
     /// # Errors
     /// A device or a model that cannot be opened; devices that compute differently.
@@ -140,27 +139,27 @@ pub trait Service: Any + Send + Sync {
         Ok(())
     }
 
-    /// Serves one worker of a run, until nobody can ask any more. Services whose answers are not journalled are not
-    /// served: a worker asks them for an answer at once.
+    /// Serves one worker of a run, until all senders are gone. Services without journalled answers have no thread: a
+    /// worker calls [`Service::answer`] directly.
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
         let answer = |request: &&Request| self.answer(&thread.corpus, request);
         thread.serve_batches(tasks, |requests| (requests.iter().map(answer).collect(), 0));
     }
 
-    /// Answers one request, here and now: for transcripts and small things outside a run.
+    /// Answers one request directly: for transcripts and single requests outside a run.
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response;
 
-    /// The response that a plan takes for `request`: of a model its work and an invented answer, else the answer.
+    /// The response for plans: from a model its work and an invented answer, from other services the real answer.
     fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
         self.answer(corpus, request)
     }
 
-    /// Numbers that the weights of its model are, once it is open.
+    /// Number of weights of its model, if it is open.
     fn parameters(&self) -> Option<u64> {
         None
     }
 
-    /// The checkpoint that decides what it answers, once it is open.
+    /// The open checkpoint, for a service with abilities that depend on it.
     fn checkpoint(&self) -> Option<CheckpointSummary> {
         None
     }
@@ -169,41 +168,41 @@ pub trait Service: Any + Send + Sync {
 /// Facts about an opened service.
 #[derive(Clone, Debug)]
 pub struct Availability {
-    /// The kinds of requests that it answers.
+    /// The kinds of requests this service answers.
     pub answers: Vec<Kind>,
-    /// Everything that can change an answer, beside its kind and the corpus: hashed into its fingerprint.
+    /// Everything that can change an answer, except its kind and the corpus: hashed into its fingerprint.
     pub identity: Vec<String>,
     /// Its index file, if it has one.
     pub index: Option<IndexState>,
 }
 
-/// An index file that a run finds, or makes.
+/// An index file of a run, existing or to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexState {
-    /// Its file, which several services may share.
+    /// Its file. Several services may share it.
     pub path: PathBuf,
-    /// Bytes of the file, or of its vectors where it is to be made.
+    /// Bytes of the existing file, or of the vectors of a missing one.
     pub bytes: u64,
-    /// Passages to be embedded first.
+    /// Number of passages to embed first.
     pub passages_to_embed: u64,
 }
 
-/// A checkpoint, in errors that speak of it.
+/// A checkpoint, for errors about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointSummary {
-    /// The model, as the job names it.
+    /// The model, as named in the job.
     pub name: String,
-    /// How many labels a sequence can get: of a labeler, its tags.
+    /// Number of sequence labels; for a labeler, its tags.
     pub tags: usize,
 }
 
-/// The service as its own type, if it is of that kind: for what kinds have to do with each other beyond this trait.
+/// The service as its own type, if it has that type: for cooperation of kinds beyond this trait.
 pub(super) fn downcast<S: Service>(service: &Arc<dyn Service>) -> Option<Arc<S>> {
     let service: Arc<dyn Any + Send + Sync> = Arc::<dyn Service>::clone(service);
     service.downcast().ok()
 }
 
-/// Refuses a request of a kind that its service does not answer.
+/// Refuses a request of a kind unknown to its service.
 pub(super) fn cannot(request: &Request) -> Response {
     let message = format!("`{}` does not answer {}", request.service, request.ask.kind().name());
     Response::failure(FailureKind::Refused, message)

@@ -1,4 +1,4 @@
-//! Where one worker looks answers up: in memory from the moment that they are computed, in the journal's index once they
+//! The index of known answers for one worker: in memory as soon as they are computed, in the journal's index once they
 //! are durable.
 
 use super::served::Served;
@@ -11,30 +11,30 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where one worker looks answers up.
+/// The index of known answers for one worker.
 #[derive(Clone)]
 pub struct Shelf(Rc<RefCell<Inner>>);
 
 struct Inner {
     journal: Journal,
     recent: FxHashMap<Key, Rc<Served>>,
-    /// Segments that became durable since the shelf was last looked at, with the keys that are no longer recent.
+    /// Segments written since the last look-up, with their keys: these answers are no longer recent.
     durable: Durable,
 }
 
-/// Segments that became durable, each with its keys: from the writing thread to the worker.
+/// Durable segments, each with its keys: from the writing thread to the worker.
 pub(crate) type Durable = Arc<Mutex<Vec<(Segment, Vec<Key>)>>>;
 
-/// A key as the store has it.
+/// A key in the store's type.
 pub(crate) fn results_key(key: &Key) -> hopeval_results::Key {
     hopeval_results::Key(key.0)
 }
 
 impl Shelf {
-    /// Loads the keys of the buckets that worker `index` of `workers` owns.
+    /// Loads the keys of the buckets of worker `index` of `workers`.
     ///
     /// # Errors
-    /// A segment of a foreign version, a store that fails. Damaged segments are left out with a warning.
+    /// A segment of a foreign version, a failure of the store. Damaged segments are left out with a warning.
     pub fn open(
         store: &Store,
         run: &str,
@@ -52,43 +52,43 @@ impl Shelf {
         Ok(Self(Rc::new(RefCell::new(inner))))
     }
 
-    /// Keys in the index.
+    /// Number of keys in the index.
     pub fn len(&self) -> usize {
         self.0.borrow().journal.len()
     }
 
-    /// Whether nothing is known.
+    /// Whether the journal's index is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reads locations on another thread.
+    /// A reader of locations, for another thread.
     pub fn reader(&self) -> SegmentReader {
         self.0.borrow().journal.reader()
     }
 
-    /// A response that is computed and not durable yet.
+    /// A response computed and not durable yet.
     pub fn recent(&self, key: &Key) -> Option<Rc<Served>> {
         self.settle();
         self.0.borrow().recent.get(key).cloned()
     }
 
-    /// Where a durable response is.
+    /// The location of a durable response.
     pub fn locate(&self, key: &Key) -> Option<Location> {
         self.0.borrow().journal.locate(&results_key(key))
     }
 
-    /// Keeps a response that was just computed, until its segment is durable.
+    /// Keeps a newly computed response until its segment is durable.
     pub(crate) fn keep(&self, key: Key, served: Served) {
         self.0.borrow_mut().recent.insert(key, Rc::new(served));
     }
 
-    /// The place where a writing thread reports durable segments.
+    /// The list for the writing thread to report durable segments.
     pub(crate) fn durable(&self) -> Durable {
         Arc::clone(&self.0.borrow().durable)
     }
 
-    /// Moves what has become durable from memory to the index.
+    /// Moves durable answers from memory to the index.
     pub(crate) fn settle(&self) {
         let mut inner = self.0.borrow_mut();
         let durable = std::mem::take(&mut *inner.durable.lock().unwrap_or_else(PoisonError::into_inner));

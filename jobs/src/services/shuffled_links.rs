@@ -1,7 +1,7 @@
-//! `kind = "shuffled_links"`: the corpus's links with their targets exchanged, as a control of methods that follow links.
+//! `kind = "shuffled_links"`: the corpus's links with permuted targets, as a control of methods that follow links.
 //!
-//! Every passage keeps as many links, and every passage is linked to as often as some passage was; only what a link leads to
-//! is another passage, the same one for all links to it. What a method still finds through links it did not find by them.
+//! Every passage keeps its number of links, and the permutation keeps the distribution of incoming links. All links to
+//! one passage lead to the same other passage. If a method still finds a passage, the links did not help it.
 
 use super::service::{Availability, Opening, Service, ServiceSettings, cannot};
 use super::sparse;
@@ -40,20 +40,20 @@ impl ServiceSettings for ShuffledLinksSettings {
 struct ShuffledLinks {
     /// Part of the fingerprint.
     definition: String,
-    /// Where a link to a passage leads instead.
+    /// For each passage, the new target of links to it.
     instead: Vec<u32>,
-    /// Of which passage a passage has the place.
+    /// The inverse of `instead`.
     origin: Vec<u32>,
 }
 
 impl ShuffledLinks {
-    /// For a corpus of `passages`: the same permutation wherever it is made.
+    /// The permutation for a corpus of `passages`; the same on every machine.
     fn new(settings: &ShuffledLinksSettings, passages: u32) -> Self {
         let mut draws = blake3::Hasher::new_derive_key("hopeval shuffled links 1")
             .update(&settings.seed.to_le_bytes())
             .finalize_xof();
         let mut instead: Vec<u32> = (0..passages).collect();
-        // Fisher and Yates. The remainder favours no place by more than one part in 2^32.
+        // Fisher and Yates. The bias of the remainder is at most one part in 2^32.
         for last in (1..instead.len()).rev() {
             let mut draw = [0; 8];
             draws.fill(&mut draw);

@@ -1,4 +1,4 @@
-//! Retrieval by words, as BM25 and TF-IDF share it: one index file over the corpus, searched in batches.
+//! Retrieval by words, the common part of BM25 and TF-IDF: one index file over the corpus, searched in batches.
 
 use super::corpus;
 use super::service::{Availability, IndexState, Opening, Service, cannot};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-/// Rises when a retriever's answers change although no parameter does.
+/// Version of the answers. It rises when they change for other reasons than parameters.
 const NUMERICS: &str = "f64 1";
 
 /// An index of words over a corpus: a mapped file.
@@ -22,10 +22,10 @@ pub(super) trait WordIndex: Sized + Send + Sync + 'static {
     /// Its parameters.
     type Parameters: Serialize;
 
-    /// The kind of service that it makes.
+    /// Its kind of service.
     const KIND: &'static str;
 
-    /// The name of its file: a hash of the corpus and of the parameters that change the file.
+    /// The name of its file: a hash of the corpus and of the parameters for building.
     fn key(digest: &str, parameters: &Self::Parameters) -> String;
 
     /// Builds the file.
@@ -43,11 +43,11 @@ pub(super) trait WordIndex: Sized + Send + Sync + 'static {
     /// Reads every byte of it.
     fn verify(&self) -> Result<(), IndexError>;
 
-    /// The best passages for each query, in their order.
+    /// The best passages for each query, in the order of the queries.
     fn search(&self, queries: &[Query<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>>;
 }
 
-/// Makes a kind of service of an index of words and its parameters.
+/// Makes a kind of service from an index of words and its parameters.
 macro_rules! word_service {
     ($index:ty, $parameters:ty, $kind:literal) => {
         impl $crate::services::service::ServiceSettings for $parameters {
@@ -113,7 +113,7 @@ macro_rules! word_service {
 }
 pub(super) use word_service;
 
-/// Opens a service over an index of words, which is built if it is not there.
+/// Opens a service over an index of words. A missing index is built.
 ///
 /// # Errors
 /// A full disk, a corrupt or foreign index.
@@ -125,7 +125,7 @@ pub(super) fn open<I: WordIndex>(
     Ok(Arc::new(WordRetriever { index, path, definition: definition(I::KIND, parameters) }))
 }
 
-/// Opens an index of words, which is built if it is not there, and tells its file.
+/// Opens an index of words, and returns it with its file. A missing index is built.
 ///
 /// # Errors
 /// As [`open`].
@@ -146,7 +146,7 @@ pub(super) fn open_index<I: WordIndex>(
     Ok((index, path))
 }
 
-/// The table of a service as a job would say it, every default filled in.
+/// The table of a service in a job, with every default filled in.
 pub(super) fn definition(kind: &'static str, settings: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Definition<'a, S> {
@@ -157,7 +157,7 @@ pub(super) fn definition(kind: &'static str, settings: &impl Serialize) -> Strin
     serde_json::to_string(&Definition { kind, settings }).expect("plain data can be written as JSON; this is a bug")
 }
 
-/// The facts about a retriever that is known by its definition, and has no index that is still to be made.
+/// The facts about a retriever identified by its definition. Its index, if any, exists.
 pub(super) fn retriever(definition: &str, index: Option<IndexState>) -> Availability {
     let identity = vec![definition.to_owned(), NUMERICS.to_owned()];
     Availability { answers: vec![Kind::Retrieve], identity, index }
@@ -214,7 +214,7 @@ pub(super) fn ranked(hits: Vec<Hit>, work: Work) -> Response {
     Response::answer(Answer::Retrieve(hits.into_iter().map(ranked).collect()), work)
 }
 
-/// The corpus as an index reads it.
+/// The corpus, for building an index.
 pub(super) struct CorpusTexts<'a>(&'a Corpus);
 
 impl Passages for CorpusTexts<'_> {

@@ -1,4 +1,4 @@
-//! The thread of one service for one worker: it takes the requests that wait, up to a batch, and answers their tickets.
+//! The thread of one service for one worker: it takes waiting requests, up to a batch, and answers their tickets.
 
 use super::dense::query::Inlet;
 use super::served::{Recorded, Served};
@@ -14,33 +14,33 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-/// A request on its way, and when it came.
+/// A request on its way, with the time of its arrival.
 pub type Task = (Submission<Request, Served, Recorded>, Instant);
 
-/// The ticket of a request, and what it is answered with.
+/// The ticket of a request, with its answer.
 pub(super) type Settled = (Ticket<Answered<Served, Recorded>>, Answered<Served, Recorded>);
 
-/// The thread that serves one worker of a run for one service.
+/// The thread of one service for one worker of a run.
 pub struct ServiceThread {
     /// The corpus.
     pub(super) corpus: Arc<Corpus>,
     /// The service's name.
     pub(super) name: Arc<str>,
-    /// Counts what services do.
+    /// Counts the work of services.
     pub(super) usage: ServiceCounters,
-    /// Told what ends the run.
+    /// Receives the error that ends the run.
     pub(super) fault: Fault,
-    /// The worker's index, which says which device is its own.
+    /// The worker's index; it selects the worker's device.
     pub(super) worker: usize,
-    /// The most requests that a retriever takes at once.
+    /// The most requests in one batch of a retriever.
     pub(super) batch: usize,
-    /// The way of vectors to all workers, where there is more than this one.
+    /// The entry of query vectors to all workers; `None` for a single worker.
     pub(super) inlet: Option<Inlet>,
 }
 
 impl ServiceThread {
-    /// Answers tasks in batches, until nobody can ask any more. `answer` gives the responses to a batch in its order,
-    /// and the microseconds that the batch kept a device busy.
+    /// Answers tasks in batches, until all senders are gone. `answer` gives the responses to a batch in its order, and
+    /// the batch's device time in microseconds.
     pub(super) fn serve_batches(
         &self,
         tasks: &Receiver<Task>,
@@ -67,23 +67,23 @@ impl ServiceThread {
 /// Starts a thread of the process.
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
     let built = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    // Without threads nothing can be answered; the tickets of what is submitted say so.
+    // Without the thread its requests cannot be answered; their dropped tickets report it.
     if let Err(error) = built {
         tracing::error!(%error, name, "cannot start a thread");
     }
 }
 
-/// Waits for something, then takes what else is there, up to `most`; `None` when nobody can send any more.
+/// Waits for one item, then takes all waiting items, up to `most`; `None` once all senders are gone.
 pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
     let mut batch = vec![receiver.recv().ok()?];
     batch.extend(receiver.try_iter().take(most.saturating_sub(1)));
     Some(batch)
 }
 
-/// What a request that was computed is answered with, and what is journalled of it.
+/// The answer to a computed request, with its record for the journal.
 ///
-/// A lost device answers nobody: it is the run's fault, and this thread waits for the process to end. A question that failed
-/// for that would be committed, and whoever resumes the run would never ask it again.
+/// After the loss of a device nothing is answered: the loss is reported as the run's error, and this thread waits for
+/// the process to end. Otherwise the failed question would be committed, and a resumed run would never ask it again.
 pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault) -> Settled {
     let (submission, _) = task;
     if let Some(lost) = lost(&submission.request, &response) {
@@ -105,12 +105,12 @@ pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault
     (submission.ticket, Answered { response: served, record: Some(record) })
 }
 
-/// What ends the run, if a response says that the device of its service was lost.
+/// The error that ends the run, if a response reports the loss of a device.
 fn lost(request: &Request, response: &Response) -> Option<JobError> {
     JobError::device_lost(&request.service.0, response.result.as_ref().err()?)
 }
 
-/// Microseconds since a request came, less those of its service.
+/// Microseconds since the arrival of a request, less those of its service.
 pub(super) fn waited((_, since): &Task, service_us: u64) -> u64 {
     elapsed_us(*since).saturating_sub(service_us)
 }
@@ -122,7 +122,7 @@ mod tests {
     use hopeval_methods::{Ask, FailureKind, PassageId, ServiceName};
 
     #[test]
-    fn a_lost_device_ends_the_run_so_that_it_can_go_on_and_no_other_failure_does() {
+    fn device_loss_is_resumable() {
         let request = Request {
             service: ServiceName("scorer".into()),
             ask: Ask::Links(Links { passage: PassageId(0), direction: Direction::Outgoing, read: false }),

@@ -1,15 +1,15 @@
-//! Times and energies in whole microseconds and microjoules, as counters and records have them.
+//! Times and energies in whole microseconds and microjoules, for counters and records.
 
 use std::time::Instant;
 
-/// How long an answer took, in microseconds.
+/// The times of an answer, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Took {
-    /// From the request's arrival until work on it began.
+    /// From the request's arrival to the start of work on it.
     pub(super) queue_us: u64,
-    /// From there to its answer.
+    /// From the start of work to the answer.
     pub(super) service_us: u64,
-    /// Its share of a device's time; none where there is no device.
+    /// Its share of a device's time; 0 without a device.
     pub(super) device_us: u64,
 }
 
@@ -28,8 +28,8 @@ pub(super) fn elapsed_us(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The microseconds of a batch of `n`, shared evenly: what one of it took alone is not known. The first has what the shares
-/// leave over, so that their sum is the batch's.
+/// Shares the microseconds of a batch of `n` evenly, because the time of a single member is unknown. The first share
+/// has the remainder, so that the sum is the batch's time.
 pub(super) fn shares(us: u64, n: usize) -> impl Iterator<Item = u64> {
     let n = n.max(1) as u64;
     std::iter::once(us / n + us % n).chain((1..n).map(move |_| us / n))

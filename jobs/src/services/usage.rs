@@ -1,8 +1,8 @@
-//! The work that a service did: counted by its threads, summed up over workers, commits and runs.
+//! The usage of a service: counted by its threads, summed up over workers, commits and runs.
 //!
-//! A counter is declared once, in the table below. It is then in [`Usage`], in the atomic [`UsageCounters`] of a service's
-//! threads, in `+` and `-`, and in the notes of commits, where its name is stored. Rename a counter only with
-//! `serde(rename)`; in notes that were written before a counter was there, it is 0.
+//! A counter is declared once, in the table below. It is then in [`Usage`], in the atomic [`UsageCounters`] of a
+//! service's threads, in `+` and `-`, and, under its stored name, in the notes of commits. Rename a counter only with
+//! `serde(rename)`. In notes older than a counter, the counter is 0.
 
 use super::timing::{microjoules, microseconds};
 use hopeval_methods::Response;
@@ -22,11 +22,11 @@ macro_rules! counters {
         #[serde(default)]
         pub struct Usage {
             $($(#[$documentation])* pub $counter: u64,)+
-            /// The work of its model; earlier versions had none.
+            /// The work of its model; absent in earlier versions.
             pub model: ModelUsage,
         }
 
-        /// The work of a service's model. Versions that did not count something have 0.
+        /// The work of a service's model. A counter is 0 in notes of versions without it.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct ModelUsage {
@@ -51,7 +51,7 @@ macro_rules! counters {
         }
 
         impl Usage {
-            /// Takes each counter of two usages together.
+            /// Joins each counter of two usages.
             fn with(self, other: Self, join: fn(u64, u64) -> u64) -> Self {
                 Self {
                     $($counter: join(self.$counter, other.$counter),)+
@@ -66,9 +66,9 @@ macro_rules! counters {
 
 counters! {
     requests {
-        /// Requests that reached it; equal ones that are in flight together count once.
+        /// Requests received; equal requests in flight together count once.
         requests,
-        /// Different keys among them, in one generation: a key that is asked again after a restart counts again.
+        /// Different keys among them, in one generation: after a restart a repeated key counts again.
         unique,
         /// Answered from the journal or from memory.
         journalled,
@@ -76,30 +76,30 @@ counters! {
         computed,
         /// Failed.
         failed,
-        /// Journalled answers that could not be used, and were computed again.
+        /// Unusable journalled answers, computed again.
         unreadable,
-        /// Microseconds of service; of a model those of its device.
+        /// Microseconds of service; for a model those of its device.
         service_us,
     }
     model {
-        /// Tokens of the prompts of what was computed.
+        /// Prompt tokens of computed requests.
         prompt_tokens,
-        /// Tokens that were generated.
+        /// Generated tokens.
         completion_tokens,
-        /// Tokens that were scored.
+        /// Scored tokens.
         scored_tokens,
-        /// Operations of what was computed, each request by itself.
+        /// Operations of computed requests, each by itself.
         operations,
-        /// Tokens that went through the model: fewer where work was shared.
+        /// Tokens computed by the model: fewer if requests shared work.
         computed_tokens,
-        /// Requests of what was computed whose texts were cut to fit.
+        /// Computed requests with texts cut to fit.
         cut,
-        // Services add their energy before the time: no reading has time whose energy is still to come.
+        // Services add the energy before its time, so no reading has time without its energy.
         /// Microseconds of the device.
         device_us,
-        /// Microseconds of the device for what has its energy counted.
+        /// Microseconds of the device with metered energy.
         metered_us,
-        /// Microjoules that the device used for that.
+        /// Microjoules used in the metered time.
         energy_uj,
     }
 }
@@ -128,7 +128,7 @@ impl Sub for Usage {
 }
 
 impl Usage {
-    /// Seconds of the device; `None` where a service has no device, or did not use it.
+    /// Seconds of the device; `None` if a service has no device or did not use it.
     pub fn device_s(&self) -> Option<f64> {
         (self.model.device_us > 0).then(|| self.model.device_us as f64 / 1e6)
     }
@@ -139,21 +139,21 @@ impl Usage {
         (device_us > 0 && metered_us >= device_us).then_some(energy_uj as f64 / 1e6)
     }
 
-    /// Seconds of the device for an operation that is performed.
+    /// Seconds of the device for a performed operation.
     pub fn device_rate(&self) -> Option<f64> {
         Some(self.device_s()? / self.performed()?)
     }
 
-    /// Joules for an operation that is performed; `None` where nothing was metered. Time that was not metered is taken to
-    /// have used as much energy a second as the rest: all devices of a service are of one numerics class.
+    /// Joules for a performed operation; `None` if nothing was metered. Unmetered time is assumed to use the same power
+    /// as metered time: all devices of a service are of one numerics class.
     pub fn energy_rate(&self) -> Option<f64> {
         let ModelUsage { metered_us, energy_uj, .. } = self.model;
         let watts = (metered_us > 0).then(|| energy_uj as f64 / metered_us as f64)?;
         Some(watts * self.device_rate()?)
     }
 
-    /// Operations that were performed, if there were any. Sharing performs fewer than the requests need by themselves: as
-    /// the share of their tokens that went through the model says.
+    /// Performed operations, if any. With shared work they are fewer than the sum over requests, in the proportion of
+    /// computed tokens to the tokens of the requests.
     fn performed(&self) -> Option<f64> {
         let ModelUsage { prompt_tokens, completion_tokens, scored_tokens, operations, computed_tokens, .. } =
             self.model;
@@ -163,7 +163,7 @@ impl Usage {
 }
 
 impl UsageCounters {
-    /// Counts a response that was computed, and how long it kept its service and its device busy.
+    /// Counts a computed response, with its service time and device time in microseconds.
     pub(super) fn count(&self, response: &Response, service_us: u64, device_us: u64) {
         add(&self.computed, 1);
         add(&self.failed, u64::from(response.result.is_err()));
@@ -176,7 +176,7 @@ impl UsageCounters {
         add(&self.device_us, device_us);
     }
 
-    /// Counts the share of an answer in what went through the model, and in the energy that was metered.
+    /// Counts an answer's share of the computed tokens and of the metered energy and time.
     pub(super) fn count_shared(&self, computed_tokens: u64, energy_j: f64, metered_s: f64) {
         add(&self.energy_uj, microjoules(energy_j));
         add(&self.metered_us, microseconds(metered_s));
@@ -192,12 +192,12 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
 /// The counters of all services of one worker, by name.
 pub type ServiceCounters = Arc<BTreeMap<Arc<str>, UsageCounters>>;
 
-/// Counters at 0 for the services of these names.
+/// Counters at 0 for the named services.
 pub fn service_counters<'a>(names: impl IntoIterator<Item = &'a Arc<str>>) -> ServiceCounters {
     Arc::new(names.into_iter().map(|name| (Arc::clone(name), UsageCounters::default())).collect())
 }
 
-/// A service's usage, as notes of commits have it.
+/// A service's usage, in notes of commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceUsage {
     /// The service.
@@ -225,7 +225,7 @@ impl UsageSums {
 mod tests {
     use super::*;
 
-    /// 100 tokens that need 1,000 operations, half of which went through the model, in 2 seconds with 500 joules.
+    /// 100 tokens with 1,000 operations; the model computed half of the tokens, in 2 seconds with 500 joules.
     fn counters() -> UsageCounters {
         UsageCounters {
             requests: AtomicU64::new(3),
@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_in_part_has_the_rate_of_that_part_and_no_sum() {
-        // A quarter of the time at 250 W: the other three quarters are neither free nor known.
+    fn partly_metered_time_has_a_rate_and_no_sum() {
+        // A quarter of the time at 250 W: the energy of the other three quarters is unknown, not 0.
         let part =
             UsageCounters { metered_us: AtomicU64::new(500_000), energy_uj: AtomicU64::new(125_000_000), ..counters() };
         let part = part.read();
         assert_eq!((part.energy_j(), part.energy_rate()), (None, Some(1.0)));
 
-        // Commits of before energy was counted, or of a host where it is not, and those of now.
+        // Old commits, or commits of a host without metering, together with new ones.
         let metered = counters().read();
         let mut both = counters().read();
         both.model = ModelUsage { metered_us: 0, energy_uj: 0, ..both.model };
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!((both.energy_j(), both.energy_rate(), both.device_s()), (None, Some(1.0), Some(4.0)));
         assert_eq!(both.energy_rate(), metered.energy_rate());
 
-        // Shorter than the counter's step: counted, and nothing.
+        // Shorter than the counter's step: metered, and 0.
         let model = ModelUsage { metered_us: 9, device_us: 9, ..ModelUsage::default() };
         assert_eq!(Usage { model, ..Usage::default() }.energy_j(), Some(0.0));
     }

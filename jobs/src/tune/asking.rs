@@ -11,10 +11,10 @@ use hopeval_results::{Entry, Journal, Store, layout};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// Requests that are answered and journalled at once.
+/// Requests answered and journalled at once.
 const BATCH: usize = 64;
 
-/// Threads that wait for the model: as many requests meet in its batches.
+/// Threads waiting for the model, and so the most requests in one of its batches.
 const ASKERS: usize = 16;
 
 /// Answers requests outside a run as a run would: from the journal, or computed and journalled.
@@ -23,7 +23,7 @@ pub(super) struct JournalledAsker<'a> {
     journal: Journal,
     author: String,
     segments: u64,
-    /// Requests that the journal did not answer.
+    /// Requests without an answer in the journal.
     pub(super) computed: u64,
 }
 
@@ -83,8 +83,8 @@ impl<'a> JournalledAsker<'a> {
     }
 }
 
-/// Asks the services for some requests of a batch, several at once so that the model can batch them; the answers are in
-/// their order, with the microseconds that each took.
+/// Asks the services for some requests of a batch, several at once, so that the model can batch them. Returns the
+/// answers in order, each with its time in microseconds.
 fn ask_all(catalogue: &Catalogue, batch: &[Request], missing: &[usize]) -> Vec<(Response, u64)> {
     let ask = |request: &Request| {
         let begun = Instant::now();

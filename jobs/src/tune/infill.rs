@@ -1,16 +1,17 @@
-//! Instructions that a T5 fills into templates (PromptRank, section 2.2 and appendix A.2, after Gao et al., 2021).
+//! Has a T5 fill in the blanks of instructions' templates (PromptRank, section 2.2 and appendix A.2, after Gao et al.,
+//! 2021).
 //!
 //! ```text
-//!   template: "{blank} documents above {blank} question."        what the model reads, within the frame:
+//!   template: "{blank} documents above {blank} question."        the model's input, within the frame:
 //!   together: "Instruction: <extra_id_0> documents above <extra_id_1> question. Question:"
 //!   written:  "<extra_id_0> Look through the<extra_id_1> and write a<extra_id_2>"
 //!   candidate: "Look through the documents above and write a question."
 //! ```
 //!
-//! A draw is a sample of the tokens' distribution cut to the likeliest few; it is a request like any other, with the draw's
-//! number, so it is journalled and the service's `seed` fixes it. Draws that leave a blank empty give no candidate. Templates and
-//! frame are hopeval's own wording; the paper's structure is two blanks, and one template for instructions after the documents and
-//! one for those before.
+//! A draw is a sample of the tokens' distribution cut to the likeliest few. It is an ordinary request with the draw's
+//! number, so it is journalled and the service's `seed` fixes it. A draw with an empty blank gives no candidate. The
+//! wording of templates and frame is hopeval's own. Their structure is the paper's: two blanks, one template for
+//! instructions after the documents and one for instructions before them.
 
 use super::asking::JournalledAsker;
 use crate::error::JobError;
@@ -21,29 +22,29 @@ use hopeval_methods::{Prompt, Request, Response, ServiceName};
 use hopeval_results::Store;
 use serde_json::Value;
 
-/// What came of all draws.
+/// The results of all draws.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filled {
-    /// Different candidates in the order of their first draw, each with how many draws gave it.
+    /// Different candidates in the order of their first draw, each with its number of draws.
     pub candidates: Vec<(Value, u32)>,
-    /// Draws that left a blank empty.
+    /// Draws with an empty blank.
     pub empty: u32,
-    /// Requests that the journal did not answer.
+    /// Requests without an answer in the journal.
     pub computed: u64,
 }
 
-/// One sample on its way.
+/// One unfinished sample.
 struct Draft {
     template: usize,
     draw: u32,
     /// Blanks of the template.
     blanks: usize,
-    /// Texts of the first of them.
+    /// Texts of the first blanks.
     filled: Vec<String>,
 }
 
 impl Draft {
-    /// Blanks that are left.
+    /// The number of blanks left.
     fn open(&self) -> usize {
         self.blanks - self.filled.len()
     }
@@ -52,18 +53,17 @@ impl Draft {
 /// Answers requests, in their order.
 type Answering<'a> = dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobError> + 'a;
 
-/// Draws candidates. Answers come from the journal of `store` where it has them, and are kept there.
+/// Draws candidates. Answers come from the journal of `store` if it has them, and are kept there.
 ///
 /// # Errors
-/// The store; a model that cannot be asked now; [`JobError::Unfilled`] where no draw gave a candidate.
+/// The store; a model cannot be asked now; [`JobError::Unfilled`] if every draw left a blank empty.
 pub fn candidates(infill: &Infill, catalogue: &Catalogue, store: &Store) -> Result<Filled, JobError> {
     let mut asker = JournalledAsker::open(store)?;
     let filled = fill_in(infill, &mut |requests| asker.answer(catalogue, requests))?;
     Ok(Filled { computed: asker.computed, ..filled })
 }
 
-/// Draws candidates from whatever answers the requests. In each round the drafts with the most blanks left are asked
-/// for.
+/// Draws candidates; `answer` answers the requests. Each round asks for the drafts with the most blanks left.
 fn fill_in(infill: &Infill, answer: &mut Answering<'_>) -> Result<Filled, JobError> {
     let mut drafts = empty_drafts(infill);
     let (mut empty, mut last) = (0, None);
@@ -93,7 +93,7 @@ fn fill_in(infill: &Infill, answer: &mut Answering<'_>) -> Result<Filled, JobErr
     Ok(Filled { candidates, empty, computed: 0 })
 }
 
-/// A draft for each draw, which go round the templates.
+/// A draft for each draw. Draws go round the templates.
 fn empty_drafts(infill: &Infill) -> Vec<Draft> {
     let templates = infill.templates.len() as u32;
     let blanks: Vec<usize> = infill.templates.iter().map(|template| template.text().matches(BLANK).count()).collect();
@@ -104,7 +104,7 @@ fn empty_drafts(infill: &Infill) -> Vec<Draft> {
     (0..infill.draws).map(draft).collect()
 }
 
-/// The texts that the model writes for the blanks of some drafts, in their order.
+/// The model's texts for the blanks of some drafts, in their order.
 fn generate(infill: &Infill, drafts: &[Draft], answer: &mut Answering<'_>) -> Result<Vec<String>, JobError> {
     let service = ServiceName::from(infill.service.as_str());
     let requests =
@@ -119,7 +119,7 @@ fn generate(infill: &Infill, drafts: &[Draft], answer: &mut Answering<'_>) -> Re
     texts.collect()
 }
 
-/// The candidates that drafts are, in the order of their draws, each with how many drafts are it.
+/// The candidates from finished drafts, in the order of their draws, each with its number of drafts.
 fn counted(infill: &Infill, mut drafts: Vec<Draft>) -> Vec<(Value, u32)> {
     drafts.sort_by_key(|draft| (draft.draw, draft.template));
     let mut found: Vec<(Value, u32)> = Vec::new();
@@ -134,7 +134,7 @@ fn counted(infill: &Infill, mut drafts: Vec<Draft>) -> Vec<(Value, u32)> {
     found
 }
 
-/// Asks for the blanks that are left.
+/// Asks for the remaining blanks.
 fn ask(infill: &Infill, draft: &Draft) -> Generate {
     let Infill { temperature, top_k, max_tokens, .. } = *infill;
     let text = marked(infill.templates[draft.template].text(), &draft.filled);
@@ -148,7 +148,7 @@ fn ask(infill: &Infill, draft: &Draft) -> Generate {
     }
 }
 
-/// What stands for a blank.
+/// The token for the n-th blank.
 fn sentinel(n: usize) -> String {
     format!("<extra_id_{n}>")
 }
@@ -167,7 +167,7 @@ fn marked(template: &str, filled: &[String]) -> String {
     text
 }
 
-/// An instruction: the template filled in, less the phrases that only led the model.
+/// An instruction: the template filled in, without its leading phrases for the model.
 fn written(template: &str, filled: &[String], drop: &[String]) -> String {
     let whole = one_line(&marked(template, filled));
     one_line(&drop.iter().fold(whole, |text, phrase| text.replace(phrase.as_str(), "")))
@@ -177,7 +177,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first `wanted` spans of a text that a model wrote between sentinels. A model that begins without one means the first blank,
+/// The first `wanted` spans between sentinels in a model's text. Text before any sentinel belongs to the first blank,
 /// and the last span may go on to the end.
 fn spans(text: &str, wanted: usize) -> Option<Vec<String>> {
     let text = text.trim_start();
@@ -197,7 +197,7 @@ fn spans(text: &str, wanted: usize) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Special tokens that a sampled text may hold; a span with one is no wording.
+/// Special tokens in sampled texts. A span with one of them is not usable as wording.
 const SPECIAL: [&str; 6] = ["<extra_id_", "<pad>", "<unk>", "</s>", "[PAD]", "[UNK]"];
 
 fn clean(span: &str) -> Option<String> {
@@ -225,7 +225,7 @@ mod tests {
             spans("<extra_id_0> Look at<extra_id_1> and\n ask a<extra_id_2> more", 2),
             texts(&["Look at", "and ask a"])
         );
-        // The end of the text ends the last span, and a model without sentinels means the first blank.
+        // The end of the text ends the last span, and text without sentinels belongs to the first blank.
         assert_eq!(spans("<extra_id_0> Look at<extra_id_1> and ask a", 2), texts(&["Look at", "and ask a"]));
         assert_eq!(spans(" Look at", 1), texts(&["Look at"]));
         for nothing in
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instruction_is_the_template_filled_in_without_what_led_the_model() {
+    fn an_instruction_drops_the_leading_phrases() {
         let filled = ["Look at".to_owned(), "and ask a".to_owned()];
         assert_eq!(written(TEMPLATE, &filled, &[]), "Look at the documents above and ask a question.");
         let drop = [" above".to_owned()];
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(before.value("Ask.".into()), json!([{"text": "Ask.", "position": "before"}]));
     }
 
-    /// A model that writes what a script says for each (prompt, draw).
+    /// Fills in with a model scripted for each (prompt, draw).
     fn filled(rest: &str, script: &dyn Fn(&str, u32) -> String) -> (Result<Filled, JobError>, Vec<String>) {
         let infill: Infill = toml::from_str(&format!("service = \"t5\"\n{rest}")).unwrap();
         let mut asked = Vec::new();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_go_round_the_templates_and_equal_ones_are_one_candidate() {
+    fn draws_go_round_the_templates_and_equal_texts_are_merged() {
         let templates = r#"templates = ["{blank} the texts {blank} question.", {text = "{blank} below.", position = "before"}]
             draws = 7"#;
         let script = |prompt: &str, draw: u32| match (prompt.contains("below"), draw) {
@@ -297,7 +297,7 @@ mod tests {
         let (found, asked) = filled(rest, &script);
         assert_eq!(asked[1], "Instruction: Read the texts <extra_id_0> question. Question: #0");
         assert_eq!(found.unwrap().candidates, [(json!("Read the texts and ask a question."), 1)]);
-        // A model that writes no sentinels has filled in nothing when all blanks are asked for at once.
+        // Without sentinels a model has filled in nothing, if all blanks are asked for at once.
         let (found, _) = filled("draws = 3", &|_, _| "Read and ask".into());
         let message = found.unwrap_err().to_string();
         assert!(message.contains("none of 3 draws") && message.contains("\"Read and ask\""), "{message}");

@@ -1,4 +1,4 @@
-//! One search: the job that evaluates its candidates, and the selection that comes of it.
+//! One search: the job of its candidates, and the resulting selection.
 
 use super::infill;
 use crate::cache::Report;
@@ -24,51 +24,51 @@ use hopeval_results::tables::{MeasureRow, questions as question_table};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A search that is to be run.
+/// A prepared search.
 pub struct Search {
-    /// The job that evaluates the candidates on the sample: a configuration for each, in their order.
+    /// The job to evaluate the candidates on the sample: a configuration for each, in their order.
     pub job: Job,
-    /// Draws that left a blank of their template empty, and requests for them that the journal did not answer.
+    /// Counts of the generation of candidates, if any were generated.
     pub generated: Option<Generated>,
     select: Select,
     measure: String,
     settings: Value,
-    /// Values, and how many draws gave each; 0 for one that the job names.
+    /// Values with their numbers of draws; 0 for values from the job.
     candidates: Vec<(Value, u32)>,
 }
 
-/// How the generation of candidates went.
+/// Counts of the generation of candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generated {
     /// Different candidates.
     pub candidates: u32,
     /// Samples drawn.
     pub draws: u32,
-    /// Samples that gave none.
+    /// Samples without a candidate.
     pub empty: u32,
-    /// Requests that were computed, and not in the journal.
+    /// Requests computed, because the journal lacked them.
     pub computed: u64,
 }
 
-/// A selection that is in the store.
+/// A selection in the store.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// The selection.
     pub selection: Selection,
-    /// Whether it was not there before.
+    /// Whether this commit added it.
     pub new: bool,
 }
 
 impl Search {
-    /// Prepares the search at position `step` of the job's: checks that its questions are not the evaluated ones, and has its
-    /// candidates generated. With `lenient`, wrong rows of the sample's files are passed over.
+    /// Prepares the job's search at position `step`: checks its questions against the evaluated ones, and generates its
+    /// candidates. With `lenient`, wrong rows of the sample's files are skipped.
     ///
     /// # Errors
-    /// A selection that it builds on and that is not there; its name taken by another search; questions that are to be
-    /// evaluated, too; files, models or a store that cannot be used.
+    /// A required earlier selection is missing; another search has the same name; the sample has questions to be
+    /// evaluated; files, models or the store cannot be used.
     ///
     /// # Panics
-    /// If there is no such search.
+    /// If `step` is not a search of the job.
     pub fn prepare(
         job: &Job,
         step: usize,
@@ -99,10 +99,10 @@ impl Search {
         Ok(Self { job: sampled, generated, select, measure, settings, candidates })
     }
 
-    /// Commits what the finished run of [`Search::job`] found.
+    /// Commits the choice from the finished run of [`Search::job`].
     ///
     /// # Errors
-    /// A run that is not finished or whose measure is undefined; the store; a name that another search has taken.
+    /// The run is not finished, or its measure is undefined; the store; another search has taken the name.
     pub fn commit(&self, run: &Open) -> Result<Committed, JobError> {
         let unfit = |reason: String| JobError::Unfit { run: run.id().to_owned(), reason };
         let shown = show::show(run)?;
@@ -129,7 +129,7 @@ impl Search {
                 draws: *draws,
             });
         }
-        // A stable sort: of equally good ones, that which stood earlier.
+        // A stable sort: of equally good candidates the earlier one stays first.
         let order = |score: Option<f64>| score.unwrap_or(f64::NEG_INFINITY);
         ranked.sort_by(|a, b| order(b.score).total_cmp(&order(a.score)));
         let mut sample = Vec::new();
@@ -155,7 +155,7 @@ impl Search {
     }
 }
 
-/// Everything that the job says about a search, as the selection's record has it.
+/// All settings of a search, for the selection's record.
 fn settings(tune: &Tune, select: &Select, entry: &MethodEntry) -> Value {
     json!({
         "method": {"kind": entry.kind, "parameters": entry.parameters},
@@ -165,7 +165,7 @@ fn settings(tune: &Tune, select: &Select, entry: &MethodEntry) -> Value {
     })
 }
 
-/// Refuses a search whose name is that of a selection that another search made.
+/// Refuses a search if another search has committed a selection of the same name.
 fn refuse_taken(select: &Select, settings: &Value, measure: &str, store: &Store) -> Result<(), JobError> {
     match Selection::find(store, &select.name)? {
         Some(there)
@@ -178,7 +178,7 @@ fn refuse_taken(select: &Select, settings: &Value, measure: &str, store: &Store)
     }
 }
 
-/// Has a language model fill in candidates, and adds them to those that the job names.
+/// Has a language model fill in candidates, and adds them to the job's own.
 fn generate(
     infill: &Infill,
     sampled: &Job,
@@ -215,13 +215,13 @@ fn configurations(
     })
 }
 
-/// The name of the n-th candidate's configuration; names sort as candidates stand.
+/// The name of the n-th candidate's configuration. The names sort in the order of the candidates.
 fn configuration(selection: &str, n: usize) -> String {
     format!("{selection}.{n:04}")
 }
 
-/// The method that is searched, without the parameter in question: with what earlier searches chose, and without what this and
-/// later ones are to choose.
+/// The searched method, without the parameters of this search and of later ones. Choices of earlier searches are filled
+/// in.
 fn method_entry(job: &Job, tune: &Tune, step: usize, store: &Store) -> Result<MethodEntry, JobError> {
     let select = &tune.select[step];
     let mut entry = job.method[&select.method].clone();
@@ -254,7 +254,8 @@ fn method_entry(job: &Job, tune: &Tune, step: usize, store: &Store) -> Result<Me
     Ok(entry)
 }
 
-/// Temperatures that later searches choose from: scores kept at these cost them nothing where the prompts are the same.
+/// Temperatures of later searches. Scores are kept at these too, so later searches get them from the journal if their
+/// prompts are the same.
 fn later_temperatures(tune: &Tune, step: usize) -> Vec<f64> {
     let later = tune.select.iter().skip(step + 1).filter(|select| select.parameter == "temperature");
     let mut found: Vec<f64> = later.flat_map(|select| select.candidates.iter().filter_map(Value::as_f64)).collect();
@@ -264,7 +265,7 @@ fn later_temperatures(tune: &Tune, step: usize) -> Vec<f64> {
     found
 }
 
-/// Leaves out services that no configuration names, so that their models and indexes are not needed.
+/// Leaves out services without any configuration, so that their models and indexes are not needed.
 fn keep_named_services(job: &mut Job) {
     let mut named: BTreeSet<String> = BTreeSet::new();
     for value in job.method.values().flat_map(|entry| entry.parameters.values()) {
@@ -280,7 +281,7 @@ fn keep_named_services(job: &mut Job) {
     job.service.retain(|name, _| named.contains(name));
 }
 
-/// What answers the generation of candidates, open.
+/// Opens the service for the generation of candidates.
 fn generator(sampled: &Job, service: &str, places: &Places, report: Report<'_>) -> Result<Catalogue, JobError> {
     let mut job = sampled.clone();
     job.service.retain(|name, _| name == service);
@@ -290,7 +291,7 @@ fn generator(sampled: &Job, service: &str, places: &Places, report: Report<'_>) 
     Ok(opened.catalogue)
 }
 
-/// Refuses a sample that has questions of the evaluated ones.
+/// Refuses a sample with questions to be evaluated.
 fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: Report<'_>) -> Result<(), JobError> {
     let mut watch = Watch::default();
     let mut sample = Vec::new();
@@ -298,12 +299,12 @@ fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: 
     watch.add("the [tune] sample", &sample);
     let mut evaluated = job.clone();
     places.cache.world(&mut evaluated, report)?;
-    // A run may set wrong rows aside; whether it does is not known here.
+    // A run may set wrong rows aside. Its choice is not known here.
     each_question(&evaluated, true, &mut |id, text| watch.see(id, text))?;
     watch.check()
 }
 
-/// Gives id and text of each question of a job.
+/// Calls `each` with id and text of each question of a job.
 fn each_question(job: &Job, lenient: bool, each: &mut dyn FnMut(&str, &str)) -> Result<(), JobError> {
     let spec = spec(&job.dataset, None);
     let drawn: Option<Drawn> = job.dataset.draw.map(|draw| draw.of(&spec, lenient)).transpose()?;

@@ -44,13 +44,13 @@ pub(crate) struct Bench {
     job: Job,
 }
 
-/// What a run left.
+/// The results of a run.
 pub(crate) struct Ended {
-    /// The bytes of the tables that do not depend on workers.
+    /// The bytes of the tables without dependence on workers.
     pub(crate) tables: Vec<Vec<u8>>,
     /// Answers of the outcomes.
     pub(crate) answers: Vec<String>,
-    /// What it cost.
+    /// Its costs.
     pub(crate) costs: Vec<CostRow>,
 }
 
@@ -60,10 +60,11 @@ impl Bench {
         let mut text = "name = \"lm\"\n[dataset.world]\nquestions = 10\npassages = 400\nseed = 5\n\
             [service.retrieve]\nkind = \"bm25\"\n\
             [service.dense]\nkind = \"dense\"\nencoder = \"embed\"\n\
-            [service.half]\nkind = \"dense\"\nencoder = \"embed\"\ndtype = \"f16\"\nfields = \"text\"\n[method.probe]\nkind = \"random\"\n[run]\nchunk = 4\n"
+            [service.half]\nkind = \"dense\"\nencoder = \"embed\"\ndtype = \"f16\"\nfields = \"text\"\n\
+            [method.probe]\nkind = \"random\"\n[run]\nchunk = 4\n"
             .to_owned();
         for (service, model, more) in MODELS {
-            // A digest is remembered beside the weights, and the fixtures are no place for it.
+            // A digest is cached beside the weights, and must not be written into the fixtures.
             let folder = dir.path().join(model);
             std::fs::create_dir(&folder).unwrap();
             for file in std::fs::read_dir(fixture(model)).unwrap() {
@@ -74,7 +75,7 @@ impl Bench {
         }
         let job = Job::parse(&text, &dir.path().join("job.toml"), &[]).unwrap();
         let bench = Self { dir, job };
-        // Builds the corpus, before several tests want it at once.
+        // Builds the corpus before several tests use it at once.
         drop(bench.catalogue());
         bench
     }
@@ -84,7 +85,7 @@ impl Bench {
         Places { store, cache: Cache::new(self.dir.path().join("cache")), threads: 1 }
     }
 
-    /// The services of a run on a machine that has its corpus, and no model.
+    /// The services of a run on a machine with its corpus and without models.
     fn without_models(&self, run: &Open) -> Catalogue {
         let mut job = self.job.clone();
         for service in job.service.values_mut() {
@@ -136,7 +137,7 @@ impl Bench {
         let place = |table: &str| layout::final_table(&run, table);
         let bytes = |table: &str| places.store.get(&place(table)).unwrap().to_vec();
         let outcomes = read_table::<FinalOutcomeRow>(&places.store, &place("outcomes")).unwrap();
-        // A transcript needs no model: they are gone, and the journal has what they said.
+        // A transcript needs no model: the models are deleted, and the journal has their answers.
         let mut elsewhere = Open::open(&places, &run, &|_, _| ()).unwrap();
         elsewhere.company =
             Arc::new(Company::new(vec![Box::new(Probe::default())], Arc::new(self.without_models(&elsewhere))));

@@ -1,4 +1,4 @@
-//! A method that asks every kind of service once and answers with all that they said.
+//! A method with one request to every kind of service; its answer contains all of theirs.
 
 use hopeval_methods::request::{
     Ask, Embed, EmbedRole, Entail, Filter, Generate, Label, PassageId, Read, Rerank, Retrieve, Sampling, Score,
@@ -9,7 +9,7 @@ use hopeval_methods::{
     Response, ServiceUse, Step,
 };
 
-/// Each kind is asked of the service with its name, but for labels.
+/// Each kind goes to the service with its name, except labels.
 pub(crate) struct Probe {
     pub(crate) labeler: &'static str,
 }

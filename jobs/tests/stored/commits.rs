@@ -1,4 +1,4 @@
-//! Pins what commits carry and the live table.
+//! Pins the notes of commits and the live table.
 
 use crate::golden;
 use hopeval_jobs::run::judge::TallyKey;
@@ -54,7 +54,7 @@ fn notes_and_live_tables_are_those_of_the_golden_file() {
     );
 }
 
-/// Earlier versions left out what later ones added.
+/// Commits of earlier versions lack later fields.
 #[test]
 fn earlier_commits_are_read() {
     let note = r#"{"spent": [{"service": "s", "requests": 1, "unique": 2, "journalled": 3, "computed": 4, "failed": 5,

@@ -6,7 +6,7 @@ use hopeval_jobs::services::key::{bucket, key};
 use hopeval_methods::testing::every_request;
 use hopeval_methods::{Request, ServiceName};
 
-/// Under a service that does not exist the key holds the service's name; else it holds the fingerprint.
+/// For an unknown service the key hashes the service's name, else the fingerprint.
 #[test]
 fn keys_are_those_of_the_golden_file() {
     let tiny = Tiny::new();

@@ -20,7 +20,7 @@ fn record(kind: Kind, response: Response) -> Record {
 fn records() -> Vec<(String, Record)> {
     let mut records: Vec<_> =
         every_response().into_iter().map(|(name, kind, response)| (name, record(kind, response))).collect();
-    // The kind of request stands beside the answer, and a failure may be of any.
+    // The kind of request is stored beside the answer, and any kind can fail.
     let refused = || Response::failure(hopeval_methods::FailureKind::Refused, "no");
     records.extend(Kind::ALL.map(|kind| (format!("kind-{}", kind.name()), record(kind, refused()))));
     records
@@ -31,7 +31,7 @@ fn records_are_those_of_the_golden_file() {
     golden::check("records", records().iter().map(|(name, record)| format!("{name} {}", hex(&record.write()))));
 }
 
-/// Texts of passages come from the corpus, and are in no record.
+/// Texts of passages come from the corpus; records do not contain them.
 #[test]
 fn golden_records_are_read() {
     let golden = include_str!("../golden/records.txt");
@@ -43,13 +43,13 @@ fn golden_records_are_read() {
         let (_, bytes) = lines.iter().find(|(of, _)| *of == name).unwrap();
         record.response.passages.clear();
         let read = Record::read(&unhex(bytes)).unwrap();
-        // A row may hold a number that equals nothing.
+        // A row may contain NaN, unequal to itself.
         assert_eq!(format!("{read:?}"), format!("{record:?}"), "{name}");
         assert_eq!(hex(&read.write()), *bytes, "{name}");
     }
 }
 
-/// The first versions wrote JSON. Nothing writes it now, so the file is never blessed.
+/// The first versions wrote JSON. No code writes it now, so the file is never blessed.
 #[test]
 fn the_first_records_are_read() {
     let samples = records();
@@ -60,7 +60,7 @@ fn the_first_records_are_read() {
         let found = Record::read(written.as_bytes()).unwrap_or_else(|| panic!("{name}"));
         let mut expected = expected.clone();
         expected.response.passages.clear();
-        // They had reports of prompts alone.
+        // The first versions only had reports of prompts.
         if !matches!(expected.kind, Kind::Score | Kind::Generate) {
             expected.response.prompt = None;
         }

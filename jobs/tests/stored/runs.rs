@@ -1,4 +1,4 @@
-//! Pins jobs as the run's record has them, whole records of runs, and the digests of jobs.
+//! Pins the stored form of jobs in the run's record, whole records of runs, and the digests of jobs.
 
 use super::choices::selection;
 use super::tiny::{METHOD, Tiny};
@@ -12,11 +12,11 @@ use hopeval_jobs::run::settings::Resolved;
 use hopeval_measures::Profile;
 use hopeval_results::{RunRecord, layout};
 
-/// The names that stored jobs have for formats. A format that is added may have any other.
+/// The names of formats in stored jobs. A new format may have any other name.
 const FORMATS: [&str; 10] =
     ["hotpotqa", "2wikimultihopqa", "musique", "strategyqa", "iirc", "nq", "triviaqa", "flashrag", "beir", "world"];
 
-/// A job that says as much as a job can.
+/// A job with every setting.
 const FULL: &str = r#"duplicates = "keep_all"
 links = "mentions"
 
@@ -69,7 +69,7 @@ price_per_device_hour = 1.5
 temperatures = [1.0, 0.7]
 "#;
 
-/// Searches, with everything that one can say.
+/// Searches with every setting.
 const TUNE: &str = r#"
 [service.filler]
 kind = "lm"
@@ -114,7 +114,7 @@ max_tokens = 8
 fill = "in_turn"
 "#;
 
-/// A job by itself, of files and of a world, in the words of its record.
+/// A job by itself, of files and of a world, in the form of its record.
 #[test]
 fn jobs_are_those_of_the_golden_file() {
     let tiny = Tiny::new();
@@ -164,7 +164,7 @@ fn records_of_runs_are_those_of_the_golden_files() {
     for (name, job) in jobs {
         let (record, text) = record(&tiny, &places, &job);
         golden::check(&format!("run-{name}"), [text]);
-        // It says everything again when it was read.
+        // Reading and writing it again changes nothing.
         let read: Resolved = serde_json::from_value(record.settings.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), record.settings, "{name}");
         assert_eq!(Open::open(&places, &record.run, &|_, _| ()).unwrap().id(), record.run);

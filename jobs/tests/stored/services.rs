@@ -1,4 +1,4 @@
-//! Pins what identifies services: their definitions, fingerprints, indexes, and the keys of corpora.
+//! Pins the identities of services: their definitions, fingerprints, indexes, and the keys of corpora.
 
 use super::tiny::{METHOD, Tiny};
 use crate::golden;
@@ -6,7 +6,7 @@ use hopeval_index::{Bm25Index, DenseIndex, DenseParameters, Dtype, TfidfIndex};
 use hopeval_jobs::Job;
 use hopeval_jobs::services::ServiceEntry;
 
-/// Kind and settings of services that need no model: each default, and each setting changed.
+/// Kind and settings of services without a model: each default, and each setting changed.
 const WITHOUT_MODELS: [(&str, &str); 20] = [
     ("bm25", ""),
     ("bm25", "analyzer = \"whitespace\""),
@@ -78,12 +78,12 @@ fn table(name: &str, kind: &str, settings: &str) -> String {
     format!("[service.{name}]\nkind = {kind:?}\n{settings}\n")
 }
 
-/// What a line says of settings.
+/// The label of settings in a line.
 fn label(settings: &str) -> String {
     if settings.is_empty() { "default".to_owned() } else { settings.replace('\n', ", ") }
 }
 
-/// The settings as the run's record and fingerprints have them.
+/// The settings in the form for the run's record and fingerprints.
 fn json(service: &ServiceEntry) -> String {
     serde_json::to_string(service).unwrap()
 }
@@ -111,7 +111,7 @@ fn services_without_models_are_those_of_the_golden_file() {
     golden::check("services", lines);
 }
 
-/// The settings as JSON, which the run's record has; its model is not opened.
+/// The settings as JSON, as in the run's record; the model is not opened.
 #[test]
 fn settings_of_models_are_those_of_the_golden_file() {
     let lm = LM.iter().map(|settings| (label(settings), table("s", "lm", &format!("model = \"m\"\n{settings}"))));
@@ -168,7 +168,7 @@ fn models_are_those_of_the_golden_file() {
     let catalogue = tiny.catalogue(&job);
     let fingerprints = catalogue.fingerprints();
     golden::check("models", names.iter().map(|(name, label)| format!("{label} {}", fingerprints[name])));
-    // What a look finds is told once for each file, under the first service that has it.
+    // A probe reports each index file once, under its first service.
     let found = catalogue.probe(&|_, _| ()).unwrap();
     let files = found.iter().map(|(name, index)| format!("{name} {}", index.path.file_name().unwrap().display()));
     golden::check("dense-indexes", files);

@@ -9,7 +9,7 @@ use hopeval_results::Store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Two passages with links, sentences and one title; one without; one that occurs twice.
+/// Passages with links and sentences, and without; titles and a text that occur twice.
 const PASSAGES: &str = r#"{"id": "a", "title": "Castle", "text": "The castle is old. Greta restored it.", "sentences": [18, 37], "links": [{"title": "Greta", "start": 19, "end": 24}]}
 {"id": "b", "title": "Greta", "text": "Greta was born in Hallstadt.", "sentences": [28], "links": [{"title": "Castle", "start": 0, "end": 5}, {"title": "Nowhere", "start": 18, "end": 27}]}
 {"id": "c", "title": "Castle", "text": "Another castle of the name, by ß.", "sentences": [], "links": []}
@@ -23,7 +23,7 @@ const QUESTIONS: &str = r#"{"id": "q1", "text": "Where was she born who restored
 {"id": "q4", "text": "When?", "answers": ["then"], "gold": [{"id": "b"}], "hops": 1}
 "#;
 
-/// The folder, and what a job does in it.
+/// The folder and its contents.
 pub(crate) struct Tiny {
     dir: tempfile::TempDir,
 }
@@ -36,7 +36,7 @@ impl Tiny {
         Self { dir }
     }
 
-    /// The folder of a tiny model, copied: a digest is remembered beside the weights.
+    /// The folder of a copied tiny model: a digest is cached beside the weights.
     pub(crate) fn model(&self, name: &str) -> PathBuf {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/lm/tests/fixtures").join(name);
         let folder = self.dir.path().join(name);
@@ -49,7 +49,7 @@ impl Tiny {
         folder
     }
 
-    /// A job over the files, with what else it says.
+    /// A job over the files, with further settings.
     pub(crate) fn job(&self, more: &str) -> Job {
         let text = format!(
             "name = \"tiny\"\n[dataset]\nformat = \"world\"\nquestions = \"questions.jsonl\"\n\
@@ -70,7 +70,7 @@ impl Tiny {
         self.cache().corpus(job, &|_, _| ()).unwrap()
     }
 
-    /// The services of a job, open but for the indexes that are not there.
+    /// The services of a job, open except for missing indexes.
     pub(crate) fn catalogue(&self, job: &Job) -> Catalogue {
         let (corpus, cache) = (self.corpus(job), self.cache());
         let catalogue = Catalogue::open(corpus, &job.service, &cache, 1, job.run.mode, &|_, _| ()).unwrap();
@@ -78,11 +78,11 @@ impl Tiny {
         catalogue
     }
 
-    /// A text in which the folder's path is `DIR`.
+    /// The text with `DIR` in place of the folder's path.
     pub(crate) fn portable(&self, text: &str) -> String {
         text.replace(&self.dir.path().display().to_string(), "DIR")
     }
 }
 
-/// A method, without which there is no job.
+/// A method, required in every job.
 pub(crate) const METHOD: &str = "[method.random]\nkind = \"random\"\n";

@@ -1,4 +1,4 @@
-//! Refuses searches that make no sense: `[tune]` and its `[[tune.select]]`.
+//! Refuses nonsensical searches: `[tune]` and its `[[tune.select]]`.
 
 use crate::bad_value::{BadValue, ensure};
 use crate::job::file::Job;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// Checks the searches of a job, if it has any.
 ///
 /// # Errors
-/// The first value that makes no sense.
+/// The first nonsensical value.
 pub(super) fn check(job: &Job) -> Result<(), BadValue> {
     let Some(tune) = &job.tune else { return Ok(()) };
     sample(job, tune)?;
@@ -30,7 +30,7 @@ pub(super) fn check(job: &Job) -> Result<(), BadValue> {
     Ok(())
 }
 
-/// Checks the questions that a job's searches look at.
+/// Checks the sample of a job's searches.
 fn sample(job: &Job, tune: &Tune) -> Result<(), BadValue> {
     ensure(tune.sample > 0, || BadValue::new("tune.sample", "0", "at least 1"))?;
     match (&tune.world, tune.questions.paths()) {
@@ -89,11 +89,11 @@ fn candidates(select: &Select) -> Result<(), BadValue> {
     }
 }
 
-/// Checks that a search's measure is one that the job computes.
+/// Checks that the job computes a search's measure.
 fn measure(select: &Select, tune: &Tune, job: &Job) -> Result<(), BadValue> {
     let measure = tune.measure_of(select);
     let format = tune.format.or(job.dataset.format).unwrap_or(Format::World);
-    // Settings that no measure can have are told where the run is made.
+    // Impossible settings of measures are refused when the run is made.
     let Ok(measures) = MeasureSet::new(&job.measures, profile_of(format)) else { return Ok(()) };
     ensure(measures.names().iter().any(|name| name == measure), || {
         let allowed = "a measure of the job's [measures], such as recall_all@2 with 2 in `recall_at`";
@@ -127,7 +127,7 @@ fn infill(infill: &Infill, job: &Job) -> Result<(), BadValue> {
     })
 }
 
-/// Whether a text can name an object of a store wherever it is.
+/// Whether a text can name an object in a store of any kind.
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     text.chars().all(plain) && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.len() <= 128
@@ -138,7 +138,8 @@ mod tests {
     use crate::Job;
     use std::path::Path;
 
-    const HEAD: &str = "name = \"t\"\n[dataset]\nformat = \"hotpotqa\"\nquestions = \"dev.json\"\n[corpus]\nsource = \"contexts\"\n\
+    const HEAD: &str = "name = \"t\"\n[dataset]\nformat = \"hotpotqa\"\nquestions = \"dev.json\"\n\
+        [corpus]\nsource = \"contexts\"\n\
         [service.s]\nkind = \"bm25\"\n[service.t5]\nkind = \"lm\"\nmodel = \"hopeval:scorer\"\n\
         [method.m]\nkind = \"promptrank\"\nretriever = \"s\"\nscorer = \"t5\"\n";
 
@@ -155,7 +156,7 @@ mod tests {
         let (draw, sample) = (job.dataset.draw.unwrap(), job.tune.as_ref().unwrap().over_sample(&job));
         assert_eq!((draw.questions, draw.seed, draw.rest), (9, 4, true));
         assert_eq!(sample.dataset.draw.map(|draw| (draw.questions, draw.seed, draw.rest)), Some((9, 4, false)));
-        // What is shown is a job that means the same.
+        // The shown job parses to the same job.
         let shown = toml::to_string_pretty(&job).unwrap();
         assert_eq!(toml::to_string_pretty(&Job::parse(&shown, Path::new("/job.toml"), &[]).unwrap()).unwrap(), shown);
         // Another source leaves the dataset whole.

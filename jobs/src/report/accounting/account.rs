@@ -1,42 +1,41 @@
-//! The account of a configuration: the figures, without their reading.
+//! The costs of a configuration: the figures only. Other modules read and compute them.
 
 use super::clock::{Isolated, Latency};
 use hopeval_methods::Kind;
 use serde::Serialize;
 
-/// The account of a configuration. Means are over its outcomes, failed ones too.
+/// The costs of a configuration. Means are over its outcomes, failed ones too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Account {
     /// The configuration.
     pub configuration: String,
     /// The method's kind.
     pub method: String,
-    /// The configuration that it is a control of.
+    /// The configuration controlled by this one.
     pub control: Option<String>,
     /// The source of its passages.
     pub context_mode: String,
     /// Outcomes.
     pub n: u64,
-    /// Share of them that did not fail.
+    /// Share of the successful ones.
     pub coverage: Option<f64>,
-    /// Parameters of the models that it asks, each service once; none where it asks no model, or the run's record does
-    /// not say.
+    /// Parameters of its models, each service once; `None` without models, or if the run's record lacks them.
     pub parameters: Option<u64>,
     /// Rounds of the method's own loop.
     pub iterations: Option<f64>,
     /// Rounds of requests.
     pub rounds: Option<f64>,
-    /// Passages that retrievers gave, repeats included.
+    /// Retrieved passages, repeats included.
     pub passages_retrieved: Option<f64>,
-    /// Different passages that the outcome ranks.
+    /// Different passages in the outcome's ranking.
     pub passages_kept: Option<f64>,
     /// Its requests, by service and kind.
     pub calls: Vec<Calls>,
     /// Sums over `calls`.
     pub attributed: Attributed,
-    /// Time and money of one question alone; none in the mode `throughput`.
+    /// Time and money of one question alone; `None` in the mode `throughput`.
     pub isolated: Option<Isolated>,
-    /// How long it took in this run; none where that was not measured.
+    /// Time to the outcome in this run; `None` if not measured.
     pub latency: Option<Latency>,
 }
 
@@ -51,40 +50,40 @@ pub struct Calls {
     pub calls: f64,
     /// Tokens of their prompts.
     pub prompt_tokens: f64,
-    /// Tokens that were generated.
+    /// Generated tokens.
     pub completion_tokens: f64,
-    /// Tokens that were scored.
+    /// Scored tokens.
     pub scored_tokens: f64,
     /// Operations, as the service counts them.
     pub operations: f64,
-    /// Of the requests those whose texts were cut to fit; none in runs of earlier versions.
+    /// Requests with texts cut to fit; `None` in runs of earlier versions.
     pub cut: Option<f64>,
     /// Seconds of the service, at the run's measured rate.
     pub service_s: Option<f64>,
     /// Seconds of the device, at the run's measured rate.
     pub device_s: Option<f64>,
-    /// Joules that the device uses, at the run's measured rate; none where nothing counted them.
+    /// Device energy in joules, at the run's measured rate; `None` if not metered.
     pub energy_j: Option<f64>,
 }
 
-/// The needs of a question without sharing, at the run's measured rates.
+/// The cost of a question without sharing, at the run's measured rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Attributed {
     /// Tokens of prompts.
     pub prompt_tokens: f64,
-    /// Tokens that were generated.
+    /// Generated tokens.
     pub completion_tokens: f64,
-    /// Tokens that were scored.
+    /// Scored tokens.
     pub scored_tokens: f64,
     /// Operations of models.
     pub operations: f64,
-    /// Seconds of all services; none if the rate of one is not known. Look-ups in the mapped corpus are not counted.
+    /// Seconds of all services; `None` if any rate is unknown. Look-ups in the mapped corpus are not counted.
     pub service_s: Option<f64>,
-    /// Seconds of devices; none if no model is asked, or the rate of one is not known.
+    /// Seconds of devices; `None` without models, or if any rate is unknown.
     pub device_s: Option<f64>,
-    /// Money for devices; none where no price is known, and as `device_s`.
+    /// Money for devices; `None` if the price is unknown, and as `device_s`.
     pub money: Option<f64>,
-    /// Joules that devices use; none where one of them does not count, and as `device_s`.
+    /// Energy of devices in joules; `None` if a device is not metered, and as `device_s`.
     pub energy_j: Option<f64>,
 }
 
@@ -95,7 +94,7 @@ impl Account {
     }
 }
 
-/// The sum, which is 0 of nothing: that of the standard library is -0.
+/// The sum; 0 for an empty iterator, where the standard library gives -0.
 pub(super) fn total(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |sum, next| sum + next)
 }

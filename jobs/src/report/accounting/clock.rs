@@ -1,25 +1,25 @@
-//! Times of questions: what one took alone, and how latencies are distributed.
+//! Times of questions: of one alone, and the distribution of latencies.
 
 use hopeval_results::tables::LatencyRow;
 use serde::Serialize;
 
-/// Times of a question that ran alone, in seconds: means over questions.
+/// Times of a question running alone, in seconds: means over questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Isolated {
     /// From the first request to the outcome.
     pub wall_s: f64,
-    /// Of devices; none where none was used.
+    /// Time of devices; `None` if none was used.
     pub device_s: Option<f64>,
-    /// Share of the time that devices were at work; of a CPU, of what its processors could have worked.
+    /// Busy share of the devices' time; for a CPU, the share of all its processors' time.
     pub device_use: Option<f64>,
-    /// Money for devices; none where no price is known.
+    /// Money for devices; `None` if the price is unknown.
     pub money: Option<f64>,
 }
 
 /// Latencies of a configuration's questions, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// Outcomes whose time was measured.
+    /// Timed outcomes.
     pub n: u64,
     /// Critical path: for each round the longest of its requests' service times.
     pub service: Times,
@@ -34,7 +34,7 @@ pub struct Latency {
 pub struct Times {
     /// The mean.
     pub mean: f64,
-    /// The median; as the others by nearest rank, so that each is a time that was measured.
+    /// The median; like the others by nearest rank, so each is a measured time.
     pub p50: f64,
     /// The 90th percentile.
     pub p90: f64,
@@ -43,7 +43,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of at least one time.
+    /// The distribution of at least one time.
     fn of(mut times: Vec<f64>) -> Self {
         let n = times.len();
         let mean = times.iter().sum::<f64>() / n as f64;
@@ -77,7 +77,7 @@ impl LatencyClock {
         }
     }
 
-    /// Means over the outcomes. `price` is that of a device's hour.
+    /// Means over the outcomes. `price` is the price of a device's hour.
     pub(super) fn isolated(&self, price: Option<f64>) -> Isolated {
         let (n, wall) = (self.wall.len() as f64, self.wall.iter().sum::<f64>());
         let device_use = self.device_s.filter(|_| wall > 0.0).map(|device_s| device_s / wall);

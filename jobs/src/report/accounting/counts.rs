@@ -1,4 +1,4 @@
-//! Counts a configuration's outcomes, and divides what they cost by them: its account.
+//! Counts a configuration's outcomes and divides its costs by them.
 
 use super::account::{Account, Attributed, Calls, total};
 use crate::run::judge::OK;
@@ -13,7 +13,7 @@ pub(super) struct OutcomeCounts {
     ok: u64,
     iterations: u64,
     rounds: u64,
-    /// None if an outcome does not say.
+    /// `None` if unknown for any outcome.
     retrieved: Option<u64>,
     kept: u64,
 }
@@ -29,7 +29,8 @@ impl OutcomeCounts {
         self.kept += row.ranked.len() as u64;
     }
 
-    /// The account without its times. `parameters` are those of the models, by service; `costs` the configuration's.
+    /// The account without its times. `parameters` are the models' parameters by service; `costs` are the
+    /// configuration's cost rows.
     pub(super) fn account<'a>(
         &self,
         configuration: ConfigurationRow,
@@ -58,12 +59,12 @@ impl OutcomeCounts {
         }
     }
 
-    /// The mean over outcomes; none where there are none.
+    /// The mean over outcomes; `None` without outcomes.
     fn mean(&self, sum: u64) -> Option<f64> {
         (self.n > 0).then(|| sum as f64 / self.n as f64)
     }
 
-    /// The mean over outcomes of a sum that may not be known.
+    /// The mean over outcomes of a sum, if the sum is known.
     fn known_mean(&self, sum: Option<f64>) -> Option<f64> {
         sum.filter(|_| self.n > 0).map(|sum| sum / self.n as f64)
     }
@@ -89,7 +90,7 @@ impl OutcomeCounts {
     fn attributed(&self, costs: &[&CostRow], calls: &[Calls]) -> Attributed {
         let sum = |of: fn(&Calls) -> f64| total(calls.iter().map(of));
         let computed = costs.iter().filter(|row| !is_look_up(row));
-        // Whoever has tokens asked a model.
+        // Only requests to models have tokens.
         let of_models = |row: &&&CostRow| row.prompt_tokens + row.completion_tokens + row.scored_tokens > 0;
         let on_devices = |of: fn(&CostRow) -> Option<f64>| {
             self.known_mean(known_sum(costs.iter().filter(of_models).map(|row| of(row))))
@@ -107,21 +108,21 @@ impl OutcomeCounts {
     }
 }
 
-/// Parameters of the models that a configuration asks; none where it asks no model, or none is known.
+/// Parameters of a configuration's models; `None` without models, or if none is known.
 fn parameters_of(configuration: &ConfigurationRow, parameters: &BTreeMap<String, u64>) -> Option<u64> {
-    // A service that several parameters name is one model.
+    // A service named by several parameters is one model.
     let services: BTreeSet<&str> =
         configuration.services.iter().filter_map(|used| Some(used.split_once('=')?.1)).collect();
     let models: Vec<u64> = services.into_iter().filter_map(|service| parameters.get(service).copied()).collect();
     (!models.is_empty()).then(|| models.iter().sum())
 }
 
-/// Whether these requests were looked up in the mapped corpus: nothing computes, and nothing is timed.
+/// Whether these requests are look-ups in the mapped corpus: these are neither computed nor timed.
 fn is_look_up(row: &CostRow) -> bool {
     [Kind::Passages, Kind::Links].iter().any(|kind| kind.name() == row.kind)
 }
 
-/// The sum, if there is something to sum and all of it is known.
+/// The sum, if there is at least one value and all values are known.
 fn known_sum(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     values.reduce(|sum, next| Some(sum? + next?)).flatten()
 }
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!((prompt_tokens, service_s, device_s, money), (20.0, Some(2.0), Some(1.0), None));
         assert_eq!((energy_j, account.calls[0].energy_j), (None, None));
 
-        // All answers of the scorer were in the journal: what they take is not known.
+        // All answers of the scorer were in the journal, so their time is unknown.
         let journalled = [row("score", 40, None, None), row("retrieve", 0, Some(1.0), None)];
         let account = two.account(configuration.clone(), &BTreeMap::new(), journalled.iter());
         assert_eq!((account.attributed.service_s, account.attributed.device_s, account.parameters), (None, None, None));
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn joules_of_a_question_are_those_of_its_models_if_all_are_counted() {
+    fn joules_are_known_only_if_all_models_are_metered() {
         let two = counts(&[FinalOutcomeRow::default(), FinalOutcomeRow::default()]);
         let counted = |kind, joules| CostRow { energy_j: joules, ..row(kind, 40, Some(3.0), Some(2.0)) };
         // A retriever has no device.
@@ -205,7 +206,7 @@ mod tests {
         };
         let rows = [counted("score", Some(600.0)), counted("read", Some(50.0)), search.clone()];
         assert_eq!(joules(&rows), (vec![Some(300.0), Some(25.0), None], Some(325.0)));
-        // One model on the CPU, where nothing counts.
+        // One model on the CPU, without a meter.
         let rows = [counted("score", Some(600.0)), counted("read", None), search];
         assert_eq!(joules(&rows), (vec![Some(300.0), None, None], None));
     }

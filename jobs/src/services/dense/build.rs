@@ -1,5 +1,5 @@
-//! Makes dense indexes that are not there, as dataflows: every worker embeds its part of the passages, and every place
-//! that lacks the file has it written.
+//! Makes missing dense indexes, as dataflows: every worker embeds its part of the passages, and one worker of each
+//! place writes the file.
 //!
 //! ```text
 //!   wish, by one worker of each process --to all--> embed: its rows, a window of requests under way
@@ -8,10 +8,10 @@
 //!                                                                                     one worker of each place
 //! ```
 //!
-//! So a corpus is embedded once by all devices of a cluster, whatever hosts want it. Processes of one host that share a
-//! folder share the file; of several hosts each writes it, and the last one stays, which has the same bytes: vectors do not
-//! depend on batches, and each has its place. A build that does not end leaves no index, and is begun again; the next one
-//! clears away what it had written.
+//! So all devices of a cluster together embed a corpus once, for any number of hosts. Processes of one host with a
+//! common folder share the file. If several hosts write into one folder, the last file stays. All have the same bytes:
+//! vectors do not depend on batches, and each has its fixed row. An interrupted build leaves no index; the next build
+//! deletes the unfinished file and starts again.
 
 use super::{Dense, failed};
 use crate::cache::Report;
@@ -39,31 +39,31 @@ use timely::dataflow::operators::vec::Broadcast;
 use timely::dataflow::operators::{Probe, ToStream};
 use timely::worker::Worker;
 
-/// Passages of one worker that are under way to the encoder: it always has a batch.
+/// Passages of one worker under way to the encoder, enough that it always has a batch.
 const WINDOW: usize = 1024;
 
-/// How long a worker that waits for vectors sleeps at most.
+/// The longest sleep of a worker while it waits for vectors.
 const PARK: Duration = Duration::from_millis(100);
 
-/// What one process builds, shared by its workers.
+/// The builds of one process, shared by its workers.
 #[derive(Default)]
 pub struct Building {
-    /// Indexes that one of its workers speaks for.
+    /// Indexes already claimed by one of its workers.
     spoken: Mutex<BTreeSet<Arc<str>>>,
-    /// The index that is being made, while passages of it are embedded here.
+    /// The index under construction, while this process embeds passages of it.
     current: Mutex<Option<String>>,
-    /// Its passages that are embedded here.
+    /// Number of its passages embedded by this process.
     embedded: Arc<AtomicU64>,
     fault: Fault,
 }
 
 impl Building {
-    /// A build whose first error goes to `fault`.
+    /// A build; its first error goes to `fault`.
     pub fn new(fault: &Fault) -> Self {
         Self { fault: fault.clone(), ..Self::default() }
     }
 
-    /// Says how far it is.
+    /// Reports the progress.
     pub fn tell(&self, report: Report<'_>) {
         if let Some(name) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
             report(&format!("index {name}"), self.embedded.load(Ordering::Relaxed));
@@ -75,7 +75,7 @@ impl Building {
         self.spoken.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(name))
     }
 
-    /// One of its workers begins with an index, or has ended.
+    /// Notes that a worker begins an index, or (`None`) has finished all.
     fn enter(&self, name: Option<&str>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_deref() != name {
@@ -85,11 +85,12 @@ impl Building {
     }
 }
 
-/// Makes, together with all other workers, every dense index that a process lacks. Every worker calls it, with the same services.
+/// Makes every missing dense index of any process, together with all other workers. Every worker calls it, with the
+/// same services.
 ///
 /// # Errors
-/// An encoder that cannot be opened, a place that cannot be read; also what went wrong meanwhile, which `building`'s fault
-/// has first. Then other workers wait for this one, and the dataflow must stay or be dropped as a whole.
+/// An encoder that cannot be opened, an unreadable folder; also the first error in `building`'s fault. After an error
+/// other workers wait for this one, and the dataflow must stay or be dropped as a whole.
 pub fn make(
     worker: &mut Worker,
     corpus: &Arc<Corpus>,
@@ -99,7 +100,7 @@ pub fn make(
     for (name, dense) in Dense::among(services) {
         let mut lacks = building.speaks_for(&name) && dense.lacks(corpus)?;
         if lacks && corpus.is_empty() {
-            // Nobody has a row to send.
+            // There is no row to send, so the file is written directly.
             dense.writer(corpus)?.finish().map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
             lacks = false;
         }
@@ -116,7 +117,7 @@ pub fn make(
     Ok(())
 }
 
-/// Makes every dense index that is not there, by one worker in a thread of its own.
+/// Makes every missing dense index, with one worker in a thread of its own.
 ///
 /// # Errors
 /// As [`make`].
@@ -153,7 +154,7 @@ pub(in crate::services) fn alone(
     }
 }
 
-/// A place that lacks the file, and who would write it.
+/// A place without the index file, and the worker that would write it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Wish {
     place: String,
@@ -161,8 +162,8 @@ struct Wish {
 }
 
 impl Wish {
-    /// The wish of `writer` for the file at `path`. Processes that see the same folder have the same place; where that cannot be
-    /// told, each has one of its own.
+    /// Worker `writer` lacks the file at `path`. Processes with the same folder have the same place. If that cannot be
+    /// determined, each process has its own place.
     fn new(path: &Path, writer: usize) -> Result<Self, JobError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let failed = |source| JobError::Io { path: folder.to_owned(), operation: "cannot read", source };
@@ -171,7 +172,7 @@ impl Wish {
         Ok(Self { place: format!("{} {} {}", host.trim(), metadata.dev(), metadata.ino()), writer })
     }
 
-    /// One writer for each place: the first of those that wish for it.
+    /// One writer for each place: the first worker by index.
     fn writers(mut wishes: Vec<Self>) -> Vec<usize> {
         wishes.sort();
         wishes.dedup_by(|one, other| one.place == other.place);
@@ -219,7 +220,7 @@ fn render(
 
 /// One worker's part of the passages on their way through the encoder.
 struct Embedding {
-    /// The worker, which says whose device embeds.
+    /// The worker; its device embeds.
     worker: usize,
     rows: Range<u32>,
     corpus: Arc<Corpus>,
@@ -276,12 +277,12 @@ impl Production for Embedding {
     }
 }
 
-/// Writes one file. Time is held for good where that fails: whoever waits for the file must not take it for written.
+/// Writes one file. After a failure the dataflow's time never advances, so no worker takes the file for written.
 struct Scribe {
     corpus: Arc<Corpus>,
     dense: Arc<Dense>,
     fault: Fault,
-    /// The file, once a row has come.
+    /// The file, created for the first row.
     writer: Option<Box<DenseWriter>>,
 }
 
@@ -308,10 +309,10 @@ impl Collector for Scribe {
         self.writer.insert(writer).place(row.passage, &row.vector).map_err(|source| self.failed(source))
     }
 
-    /// A disk may take longer than a worker may be silent, so a thread waits for it.
+    /// A thread waits for the disk, because that may take longer than a worker may be silent.
     fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), Failed> {
         let Some(writer) = self.writer.take() else {
-            // Nobody has sent anything here: another place is written to, or none.
+            // This worker received no rows: it is not a writer.
             ticket.answer(Ok(()));
             return Ok(());
         };

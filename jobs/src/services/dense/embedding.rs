@@ -19,7 +19,7 @@ pub(super) struct EmbeddedQuery {
     pub(super) work: Work,
     pub(super) report: Option<PromptReport>,
     pub(super) k: usize,
-    /// Passages that it is restricted to.
+    /// Searches only these passages; all if `None`.
     pub(super) within: Option<Vec<u32>>,
 }
 
@@ -29,8 +29,8 @@ impl EmbeddedQuery {
     }
 }
 
-/// Embeds the queries of a batch together, in its order: each with its vector, or the response that it gets instead; and
-/// the microseconds of the device, which go to `usage`, too. `worker` says whose device embeds.
+/// Embeds the queries of a batch together. Returns, in the batch's order, each query with its vector or a response
+/// instead, and the device time in microseconds. The time also goes to `usage`. The device of `worker` embeds.
 pub(super) fn embed(
     encoder: &Lm,
     corpus: &Corpus,
@@ -58,12 +58,12 @@ pub(super) fn embed(
     (embedded, cost.count(usage))
 }
 
-/// The response to every request of a batch where encoder or index cannot be opened.
+/// The responses to a batch if the encoder or the index cannot be opened.
 pub(super) fn unavailable(requests: &[&Request], error: &JobError) -> Vec<Response> {
     requests.iter().map(|_| Response::failure(FailureKind::Unavailable, error.to_string())).collect()
 }
 
-/// A query as the encoder reads it.
+/// A tokenised query, ready for the encoder.
 struct TokenisedQuery<'a> {
     asked: &'a Retrieve,
     embedding: engine::Request,
@@ -79,7 +79,7 @@ impl<'a> TokenisedQuery<'a> {
         }
     }
 
-    /// The query with the vector of the encoder's response.
+    /// Adds the vector of the encoder's response.
     fn embedded(self, corpus: &Corpus, response: Response) -> Result<EmbeddedQuery, Response> {
         let Self { asked, report, .. } = self;
         let work = response.work;
@@ -100,7 +100,7 @@ impl<'a> TokenisedQuery<'a> {
 #[derive(Default)]
 struct BatchCost {
     device_s: f64,
-    /// Seconds of the device whose energy was counted.
+    /// Seconds of the device with metered energy.
     metered_s: f64,
     energy_j: f64,
     computed_tokens: u64,
@@ -114,11 +114,11 @@ impl BatchCost {
         self.computed_tokens += charge.computed_tokens;
     }
 
-    /// Counts it, and returns the microseconds of the device.
+    /// Adds the cost to `usage`, and returns the device time in microseconds.
     fn count(&self, usage: Option<&UsageCounters>) -> u64 {
         let device_us = microseconds(self.device_s);
         if let Some(usage) = usage {
-            // Equal queries meet in the engine: the tokens that went through the model are fewer than their sum.
+            // The engine computes equal queries once, so these tokens are fewer than the sum over queries.
             usage.count_shared(self.computed_tokens, self.energy_j, self.metered_s);
             add(&usage.device_us, device_us);
         }

@@ -1,4 +1,4 @@
-//! The settings of a dense index: its encoder, and how passages and vectors are written down.
+//! The settings of a dense index: its encoder, and the stored form of passages and vectors.
 
 use hopeval_index::Dtype;
 use hopeval_methods::PassageForm;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseSettings {
-    /// The service of kind `lm` that makes vectors of queries and passages.
+    /// The service of kind `lm` for embedding queries and passages.
     pub encoder: String,
-    /// How vectors are stored.
+    /// The stored type of vectors.
     #[serde(default)]
     pub dtype: Dtype,
-    /// The fields of a passage that are embedded.
+    /// The embedded fields of a passage.
     #[serde(default)]
     pub fields: DenseFields,
     /// The separator of title and text.
@@ -21,14 +21,14 @@ pub struct DenseSettings {
     pub between: String,
 }
 
-/// The fields of a passage that are embedded.
+/// The embedded fields of a passage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DenseFields {
-    /// Title and text, as Contriever and DPR have it.
+    /// Title and text, as in Contriever and DPR.
     #[default]
     #[serde(rename = "title+text")]
     TitleAndText,
-    /// The title twice, and the text: what EfficientRAG's authors embed, whose texts begin with their titles already.
+    /// The title twice and the text, as EfficientRAG's authors embed: their texts already begin with the titles.
     #[serde(rename = "title+title+text")]
     TitleTwice,
     /// The text alone.
@@ -41,7 +41,7 @@ fn space() -> String {
 }
 
 impl DenseSettings {
-    /// How a passage is written out for the encoder.
+    /// The written form of a passage for the encoder.
     pub(super) fn form(&self) -> PassageForm {
         match self.fields {
             DenseFields::TitleAndText => PassageForm::TitleAndText { between: self.between.clone() },
@@ -50,7 +50,7 @@ impl DenseSettings {
         }
     }
 
-    /// All that shapes the file, beside corpus and encoder.
+    /// The written form as JSON: with corpus and encoder it determines the file.
     pub(super) fn written(&self) -> String {
         serde_json::to_string(&self.form()).expect("plain data can be written as JSON; this is a bug")
     }

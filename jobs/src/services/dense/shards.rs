@@ -1,18 +1,18 @@
-//! Dense retrieval by all workers of a run: each searches its part of the rows, and the rankings meet where the query is
-//! answered.
+//! Dense retrieval by all workers of a run: each searches its part of the rows, and the asking worker merges the
+//! rankings.
 //!
 //! ```text
 //!   serve --> service thread: embeds a batch --vector, k, restriction--> Inlet ==to every worker==> Shards
 //!     ^                                                                                               |
 //!     |                                              search thread, one for each index: its part of the rows,
-//!     |                                              with all queries that wait, whichever worker asks
+//!     |                                              with all waiting queries of all workers
 //!     |                                                                                               |
 //!     +-- ticket -- Hit::merge, accounts <==back to the asker, in the order of the workers============+
 //! ```
 //!
-//! So the queries that are under way anywhere share one pass over the rows, and a search reads only the rows of a host's
-//! workers. Scores do not depend on the part and rankings are a total order, so the answer has the same bits as that of the whole
-//! index. A part that cannot be searched fails the query: half a ranking is none.
+//! So the waiting queries of all workers share one pass over the rows, and a search reads only the rows of a host's
+//! workers. Scores do not depend on the part and rankings are a total order, so the answer has the same bits as a
+//! search of the whole index. If one part cannot be searched, the query fails: half a ranking is useless.
 
 use super::embedding::EmbeddedQuery;
 use super::query::{Found, Inlet, Query};
@@ -33,19 +33,19 @@ use std::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// What one of several workers takes part with.
+/// One worker's part in a search by several workers.
 pub struct Spread {
-    /// Where its own queries set out.
+    /// The entry of its own queries.
     pub inlet: Inlet,
-    /// What comes in there.
+    /// The queries from that entry, for the dataflow.
     pub queries: scatter::Queries<Query, Found>,
-    /// What it answers everyone's queries with.
+    /// Its parts of the indexes, for the queries of all workers.
     pub shards: Shards,
 }
 
 impl Spread {
-    /// For worker `worker` of `workers`; none where it is alone, or there is no dense index. All workers of a run come to
-    /// the same, whatever process they are in.
+    /// For worker `worker` of `workers`. `None` for a single worker or without dense indexes; so all workers of a run,
+    /// in any process, get the same variant.
     pub fn open(services: &Services, worker: usize, workers: usize) -> Option<Self> {
         let has_dense = Dense::among(services).next().is_some();
         (has_dense && workers > 1).then(|| {
@@ -55,7 +55,7 @@ impl Spread {
     }
 }
 
-/// A query, and where its part's ranking goes.
+/// A query with the ticket for its part's ranking.
 type Waiting = (Query, Ticket<Found>);
 
 /// One worker's parts of all dense indexes.
@@ -64,7 +64,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// Part `worker` of `workers` of each index, searched by a thread of its own.
+    /// Part `worker` of `workers` of each index, each with its own search thread.
     fn open(services: &Services, worker: usize, workers: usize) -> Self {
         let mut queues = BTreeMap::new();
         for (name, dense) in Dense::among(services) {
@@ -88,7 +88,7 @@ impl Shard for Shards {
             by_service.entry(waiting.0.service.clone()).or_default().push(waiting);
         }
         for (service, batch) in by_service {
-            // A closed channel drops the tickets, and that is answered as such.
+            // A closed channel drops the tickets; their queries are then answered as dropped.
             if let Some(queue) = self.queues.get(&service.0) {
                 drop(queue.send(batch));
             }
@@ -109,14 +109,14 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The rankings of its passages for a batch, in its order.
+    /// The rankings of its passages for a batch, in the batch's order.
     fn rank<'q>(
         &self,
         queries: impl Iterator<Item = &'q Query>,
         scratch: &mut Scratch,
     ) -> Vec<Result<Vec<Hit>, Failure>> {
         let Some(index) = self.dense.opened() else {
-            // It was opened before the dataflow was built.
+            // The index is opened before the dataflow is built.
             let message = "the index is not open: this is a bug".to_owned();
             return queries
                 .map(|_| Err(Failure { kind: FailureKind::Unavailable, message: message.clone() }))
@@ -130,7 +130,7 @@ impl Part<'_> {
     }
 }
 
-/// The search thread: takes whatever waits, so that one pass over the part serves all of it.
+/// The search thread: takes all waiting queries, so that one pass over the part serves them together.
 fn search(part: &Part<'_>, receiver: &Receiver<Vec<Waiting>>) {
     let mut scratch = Scratch::default();
     while let Some(batches) = drain(receiver, usize::MAX) {
@@ -143,7 +143,7 @@ fn search(part: &Part<'_>, receiver: &Receiver<Vec<Waiting>>) {
     }
 }
 
-/// The service thread of a dense index where several workers search it: embeds what waits, and lets all workers rank.
+/// The service thread of a dense index with several workers: embeds waiting queries, and lets all workers rank.
 pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task>, inlet: &Inlet) {
     while let Some(tasks) = drain(tasks, thread.batch) {
         let begun = Instant::now();
@@ -175,7 +175,7 @@ pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task
     }
 }
 
-/// What stays where a query is answered, while all workers search for it.
+/// A query of this worker during the search by all workers.
 struct UnderWay {
     task: Task,
     name: Arc<str>,
@@ -189,17 +189,17 @@ struct UnderWay {
     device_us: u64,
 }
 
-/// What a query took of the search threads, in microseconds.
+/// A query's time in the search threads, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Searched {
-    /// Of all together: what the search cost.
+    /// The sum over all threads: the cost of the search.
     sum_us: u64,
-    /// Of the slowest: they search beside each other.
+    /// The time of the slowest thread: they search in parallel.
     longest_us: u64,
 }
 
 impl UnderWay {
-    /// Every part is there.
+    /// Merges the results of all parts and answers the query.
     fn end(mut self, found: Vec<Found>) {
         let took = || found.iter().map(|found| found.service_us);
         let searched = Searched { sum_us: took().sum(), longest_us: took().max().unwrap_or(0) };
@@ -220,7 +220,7 @@ impl UnderWay {
     }
 }
 
-/// The best of all parts, or why the first part that failed did.
+/// The best hits of all parts, or the failure of the first failed part.
 fn merged(found: Vec<Found>, k: usize) -> Result<Vec<Hit>, Failure> {
     let rankings: Vec<Vec<Hit>> = found.into_iter().map(|found| found.ranking).collect::<Result<_, _>>()?;
     Ok(Hit::merge(rankings.iter().map(Vec::as_slice), k))

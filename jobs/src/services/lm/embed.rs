@@ -1,4 +1,4 @@
-//! `Embed`: a vector of a text, pooled and scaled as the settings say. Dense retrieval embeds by the same functions.
+//! `Embed`: a vector of a text, pooled and scaled according to the settings. Dense retrieval uses the same functions.
 
 use super::model::{Asked, Charge, Ending, Model, encoded};
 use super::prompts::untokenised;
@@ -15,12 +15,12 @@ impl Model {
         Ok(Asked { requests: vec![request], ending: self.embedded(Some(report)) })
     }
 
-    /// Numbers of a vector.
+    /// Dimensions of a vector.
     pub(in crate::services) fn width(&self) -> usize {
         self.session.engine.abilities().sizes.hidden
     }
 
-    /// What the engine is asked for a text's vector, and what became of the text.
+    /// The request to the engine for a text's vector, and the report on the text.
     pub(in crate::services) fn embedding(
         &self,
         text: &str,
@@ -48,7 +48,7 @@ impl Model {
         Ok((engine::Request::Encode(request), report))
     }
 
-    /// The response to a text that was embedded, and what it cost.
+    /// The response to an embedded text, and its cost.
     pub(in crate::services) fn vector(&self, completion: Completion) -> (Response, Charge) {
         self.embedded(None).end(vec![completion])
     }
@@ -65,7 +65,7 @@ impl Model {
     }
 }
 
-/// Divides by the Euclidean length, at least 1e-12 as in PyTorch's `normalize`; summed in `f64`, in order.
+/// Divides by the Euclidean length, at least 1e-12 as in PyTorch's `normalize`. Sums in `f64`, in order.
 fn normalise(vector: &mut [f32]) {
     let length = vector.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12);
     vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);

@@ -1,7 +1,7 @@
-//! Answers for plans: the work that a request needs, counted, and an invented answer that lets its machine go on.
+//! Answers for plans: a request's counted work, and an invented answer for its machine to continue.
 //!
-//! Nothing is computed. Tokens are those of the real prompts; what the model would say is not known, and guessed from the
-//! words that texts have in common, so that a machine takes about as many rounds as it would.
+//! Nothing is computed. Token counts are those of the real prompts. The model's answer is guessed from common words of
+//! texts, so that a machine takes about as many rounds as in a real run.
 
 use super::model::{Asked, Model};
 use crate::services::corpus::written;
@@ -13,7 +13,7 @@ use hopeval_pytext::words;
 use std::collections::BTreeSet;
 
 impl Model {
-    /// The response that a plan takes for a request's.
+    /// The response to a request in plans.
     pub fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
         let Asked { requests, ending } = match self.prepare(corpus, request) {
             Ok(asked) => asked,
@@ -37,7 +37,7 @@ impl Model {
                 let chunk = written(corpus, &label.chunk).unwrap_or_default();
                 let common = common_words(&label.query, &chunk);
                 let information = words(&chunk).take(3).collect::<Vec<_>>().join(" ");
-                // The first tag goes on, the second does not: half of what shares anything does.
+                // The first tag continues, the second does not: half of the texts with common words continue.
                 let tag_logits =
                     (0..self.tags()).map(|tag| if tag == 1 { 0.25 } else { common as f32 / (tag + 1) as f32 });
                 Answer::Label(Labels { information, tag_logits: tag_logits.collect() })
@@ -52,13 +52,13 @@ impl Model {
             Ask::Generate(_) => {
                 Answer::Generate(Generation { text: String::new(), finish: Finish::Length, logprobs: Vec::new() })
             }
-            // What a reader says ends a question.
+            // The reader's answer ends a question.
             Ask::Read(_) | Ask::Retrieve(_) | Ask::Passages(_) | Ask::Links(_) => Answer::Read(Vec::new()),
         }
     }
 }
 
-/// What a request takes alone; a continuation is as long as it may be.
+/// The work of a request alone. A continuation has its greatest length.
 pub(in crate::services) fn tokens(request: &engine::Request) -> Work {
     let (prompt, written, scored) = match request {
         engine::Request::Score(score) => (score.prompt.len(), 0, score.target.len()),
@@ -73,14 +73,14 @@ pub(in crate::services) fn tokens(request: &engine::Request) -> Work {
     }
 }
 
-/// For each token of a target 0 if the prompt has it, else -1.
+/// For each token of a target, 0 if the prompt contains it, else -1.
 fn common_tokens(request: &engine::Request) -> Option<Vec<f32>> {
     let engine::Request::Score(score) = request else { return None };
     let known: BTreeSet<u32> = score.prompt.iter().copied().collect();
     Some(score.target.iter().map(|id| if known.contains(id) { 0.0 } else { -1.0 }).collect())
 }
 
-/// The share of a query's words that a text has.
+/// The share of a query's words in a text.
 fn common_words(query: &str, text: &str) -> f64 {
     let known: BTreeSet<&str> = words(text).collect();
     let (common, all) =

@@ -1,4 +1,4 @@
-//! `Generate`: a continuation by a language model of one's own. It cannot promise a format; roles are not marked, for
+//! `Generate`: a continuation by a local language model. It cannot guarantee a format. Roles are not marked, because
 //! these are completion models.
 
 use super::model::{Asked, Model, another};

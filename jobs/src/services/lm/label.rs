@@ -1,5 +1,5 @@
-//! `Label` and `Filter`: EfficientRAG's labeler and filter, word by word (section 3.1; methods of tokenisation and decoding
-//! are the official script's).
+//! `Label` and `Filter`: EfficientRAG's labeler and filter, word by word (section 3.1; tokenisation and decoding follow
+//! the official script).
 
 use super::model::{Asked, Model, encoded};
 use super::prompts::untokenised;
@@ -15,11 +15,11 @@ use hopeval_methods::{Answer, Failure, PromptReport};
 use hopeval_pytext::words_and_marks;
 use std::sync::Arc;
 
-/// The label of tokens that are kept.
+/// The label of kept tokens.
 const KEEP: usize = 1;
 
 impl Model {
-    /// `[CLS] words of the query [SEP] words of the chunk [SEP]`; information is the text of the tokens that are kept.
+    /// `[CLS] words of the query [SEP] words of the chunk [SEP]`; the information is the text of the kept tokens.
     pub(super) fn label(&self, corpus: &Corpus, asked: &Label) -> Result<Asked, Failure> {
         let chunk = written(corpus, &asked.chunk)?;
         let (query, chunk) = (self.words(&asked.query), self.words(&chunk));
@@ -37,8 +37,8 @@ impl Model {
         }))
     }
 
-    /// `[CLS] words [SEP]`, of the query with the information that was found; the next query is the text of the tokens that
-    /// are kept. Information that is blank is left out.
+    /// `[CLS] words [SEP]`, of the query with the found information. The next query is the text of the kept tokens.
+    /// Blank information is left out.
     pub(super) fn filter(&self, asked: &Filter) -> Result<Asked, Failure> {
         let text = template(asked);
         let words = self.words(&text);
@@ -50,7 +50,7 @@ impl Model {
         }))
     }
 
-    /// Words and marks, as the models are trained.
+    /// Words and punctuation marks, as in the models' training.
     fn words<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let drop_commas = self.settings.drop_commas;
         words_and_marks(text).filter(|word| !(drop_commas && *word == ",")).collect()
@@ -68,13 +68,13 @@ fn report(pieces: &WordPieces) -> PromptReport {
     PromptReport::of_texts(pieces.ids.len(), pieces.lost)
 }
 
-/// No token types: these models were trained without.
+/// Without token types, as in the models' training.
 fn encode(pieces: &WordPieces) -> engine::Request {
     let ids = pieces.ids.clone().into();
     engine::Request::Encode(engine::Encode { ids, type_ids: engine::Ids::default(), want: engine::Want::Labels })
 }
 
-/// The tokens that are kept, of those that count.
+/// The tokens with the label `KEEP` at positions accepted by `counts`.
 fn kept(pieces: &WordPieces, found: &engine::Encoded, counts: impl Fn(usize) -> bool) -> Vec<u32> {
     let keep = |at: &usize| highest(&found.token_logits[*at]) == Some(KEEP) && counts(*at);
     (0..pieces.ids.len()).filter(keep).map(|at| pieces.ids[at]).collect()

@@ -1,4 +1,4 @@
-//! A language model at work: what the engine is asked for a request, and what its answers mean.
+//! A language model at work: turns a request into engine requests, and the engine's answers into a response.
 
 use super::entailment::entailment;
 use super::settings::LmSettings;
@@ -15,7 +15,7 @@ use hopeval_methods::{Answer, Ask, Failure, FailureKind, Kind, PromptReport, Req
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rises when an answer changes although neither the checkpoint nor a parameter does.
+/// Version of the answers. It rises when they change for other reasons than checkpoint or parameters.
 const VERSION: &str = "lm 1";
 
 /// A model at work.
@@ -34,7 +34,7 @@ impl Model {
         let session = settings.device.open(0, Some(threads), folder, settings.options())?;
         let tokenizer = match &session.tokenizer {
             Some(tokenizer) => Arc::clone(tokenizer),
-            // Which says what to do about it.
+            // Opening it gives the error with its hint.
             None => Arc::new(Tokenizer::open(folder)?),
         };
         let checkpoint = Checkpoint::open(folder)?;
@@ -55,33 +55,33 @@ impl Model {
         Ok(Self { session, tokenizer, settings: settings.clone(), answers, digest, vectors_digest, parameters })
     }
 
-    /// What it can be asked.
+    /// The kinds of requests this model answers.
     pub fn answers(&self) -> &[Kind] {
         &self.answers
     }
 
-    /// Everything that can change its answers: weights with their types, configuration, tokenizer, the device's numerics
-    /// class, and the settings that are not only about speed.
+    /// Hash of everything that can change its answers: weights with their types, configuration, tokenizer, the device's
+    /// numerics class, and all settings except those for speed.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Everything that can change the vector of a passage: as [`Model::digest`], without the settings of other answers.
+    /// Hash of everything that can change a passage's vector: as [`Model::digest`], without settings for other answers.
     pub(in crate::services) fn vectors_digest(&self) -> &str {
         &self.vectors_digest
     }
 
-    /// How many labels a sequence can get: of a labeler, its tags.
+    /// Number of sequence labels; for a labeler, its tags.
     pub(in crate::services) fn tags(&self) -> usize {
         self.session.sequence_labels.len()
     }
 
-    /// Numbers that its weights are.
+    /// Number of its weights.
     pub fn parameters(&self) -> u64 {
         self.parameters
     }
 
-    /// Answers one request, here and now.
+    /// Answers one request directly.
     pub fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
         match self.prepare(corpus, request) {
             Ok(Asked { requests, ending }) => ending.end(self.session.engine.ask(requests)).0,
@@ -89,10 +89,10 @@ impl Model {
         }
     }
 
-    /// What the engine is asked for a request.
+    /// Prepares the engine requests for a request.
     ///
     /// # Errors
-    /// The response, where the engine need not be asked.
+    /// The response, if no engine request is needed.
     pub(super) fn prepare(&self, corpus: &Corpus, request: &Request) -> Result<Asked, Box<Response>> {
         let kind = request.ask.kind();
         if !self.answers.contains(&kind) {
@@ -112,18 +112,18 @@ impl Model {
         asked.map_err(|failure| Box::new(Response::failure(failure.kind, failure.message)))
     }
 
-    /// The longest sequence that the model reads, `most` being a setting's limit.
+    /// The greatest length of a sequence for the model; `most` is the limit of a setting.
     pub(super) fn limit(&self, most: usize) -> usize {
         most.min(self.session.engine.abilities().sizes.max_positions.unwrap_or(usize::MAX))
     }
 
-    /// Token types as the tokenizer gives them, where the model has more than one.
+    /// The tokenizer's token types if the model has several, else no types.
     pub(super) fn type_ids(&self, type_ids: Vec<u32>) -> engine::Ids {
         if self.session.token_types > 1 { type_ids.into() } else { engine::Ids::default() }
     }
 }
 
-/// What a checkpoint can be asked, in the order of the kinds.
+/// The kinds of requests a checkpoint can answer, in the order of the kinds.
 fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
     if session.family != Family::Encoder {
         return vec![Kind::Score, Kind::Generate];
@@ -144,34 +144,34 @@ fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
 
 type Finish = Box<dyn FnOnce(Vec<engine::Answer>) -> Result<Answer, Failure> + Send>;
 
-/// What the engine is asked for one request.
+/// The engine requests for one request.
 pub(super) struct Asked {
     pub(super) requests: Vec<engine::Request>,
     pub(super) ending: Ending,
 }
 
-/// What the engine's answers mean.
+/// Turns the engine's answers into a response.
 pub(super) struct Ending {
     pub(super) report: Option<PromptReport>,
     pub(super) finish: Finish,
 }
 
-/// What an answer cost.
+/// The cost of an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::services) struct Charge {
     pub(super) service_s: f64,
-    /// Of the device.
+    /// Seconds of the device.
     pub(in crate::services) device_s: f64,
-    /// Of these, for what has its energy counted.
+    /// Seconds of the device with metered energy.
     pub(in crate::services) metered_s: f64,
-    /// That the device used for that.
+    /// Joules used in the metered seconds.
     pub(in crate::services) energy_j: f64,
-    /// Its share of what went through the model.
+    /// Its share of the tokens computed by the model.
     pub(in crate::services) computed_tokens: u64,
 }
 
 impl Asked {
-    /// One thing.
+    /// A single engine request.
     pub(super) fn one(
         request: engine::Request,
         report: Option<PromptReport>,
@@ -182,7 +182,7 @@ impl Asked {
 }
 
 impl Ending {
-    /// Of one thing.
+    /// For a single engine request.
     pub(super) fn one(
         report: Option<PromptReport>,
         finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
@@ -194,7 +194,7 @@ impl Ending {
         Self { report, finish: Box::new(first) }
     }
 
-    /// The response, from what came of its requests, in their order.
+    /// The response and its cost, from the completions of the engine requests, in their order.
     pub(super) fn end(self, completions: Vec<Completion>) -> (Response, Charge) {
         let (mut work, mut spent) = (Work::default(), Charge::default());
         let mut answers = Vec::with_capacity(completions.len());
@@ -226,12 +226,12 @@ impl Ending {
     }
 }
 
-/// A refusal of the engine as methods know failures.
+/// A refusal of the engine as a failure for methods.
 fn failure(refusal: &Refusal) -> Failure {
     let kind = match refusal {
         Refusal::Positions { .. } => FailureKind::ContextOverflow,
-        // What a batch or a cache holds is a setting that is no part of a key, and what a device can do is its own matter: no
-        // other run may inherit this.
+        // Sizes of batches and caches, and abilities of devices, are not part of a key: another run must not reuse this
+        // answer.
         Refusal::TooLong { .. } | Refusal::OutOfMemory { .. } | Refusal::Incapable { .. } => FailureKind::Unavailable,
         Refusal::Device { .. } => FailureKind::DeviceLost,
         Refusal::NotFinite => FailureKind::ParseFailure,
@@ -248,7 +248,7 @@ fn failure(refusal: &Refusal) -> Failure {
     Failure { kind, message: format!("{refusal}{hint}") }
 }
 
-/// What the engine answered is of another sort than it was asked for.
+/// Panics because the engine's answer has another kind than its request.
 pub(super) fn another(answer: &engine::Answer) -> ! {
     panic!("{answer:?} answers another request; this is a bug")
 }

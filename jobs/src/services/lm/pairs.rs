@@ -15,7 +15,7 @@ impl Model {
     pub(super) fn rerank(&self, corpus: &Corpus, asked: &Rerank) -> Result<Asked, Failure> {
         let pairs = asked.items.iter().map(|item| self.pair(&asked.query, &written(corpus, item)?));
         let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
-        // The query is in every pair, and loses in each by the item's length.
+        // The query is in every pair, and its lost tokens depend on the item's length.
         let of_query = pairs.iter().map(|pair| pair.lost.0).sum();
         let lost = [of_query].into_iter().chain(pairs.iter().map(|pair| pair.lost.1));
         let tokens = pairs.iter().map(|pair| pair.request.ids.len()).sum();
@@ -32,7 +32,7 @@ impl Model {
         Ok(Asked { requests, ending: Ending { report: Some(report), finish: Box::new(finish) } })
     }
 
-    /// The probability of the label of entailment of (premise, hypothesis).
+    /// The probability of the entailment label for (premise, hypothesis).
     pub(super) fn entail(&self, corpus: &Corpus, asked: &Entail) -> Result<Asked, Failure> {
         let premise = self.assemble(corpus, &asked.premise, None, false)?;
         let (mut report, parts) = (premise.report, premise.texts.len());
@@ -47,7 +47,7 @@ impl Model {
         }))
     }
 
-    /// Two texts as one sequence; what is too long is cut from the longer of the two, token by token.
+    /// Two texts as one sequence; if it is too long, the longer text is cut, token by token.
     fn pair(&self, first: &str, second: &str) -> Result<Shortened, Failure> {
         let pair = self.encode_pair(first, second)?;
         let (ids, type_ids, lost) = pair.cut_longest(self.limit(self.settings.pair_tokens));
@@ -55,7 +55,7 @@ impl Model {
         Ok(Shortened { request, pair, lost })
     }
 
-    /// The tokens of a pair, with those that are whose.
+    /// The tokens of a pair, with the range of the first text.
     pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<Pair, Failure> {
         let encoded = self.tokenizer.encode_pair(first, second).map_err(|error| untokenised(&error))?;
         let alone = self.tokenizer.ids(first, false).map_err(|error| untokenised(&error))?;
@@ -66,12 +66,12 @@ impl Model {
     }
 }
 
-/// A pair as the model reads it.
+/// A pair cut to the model's limit.
 struct Shortened {
     request: engine::Encode,
     /// The whole pair.
     pair: Pair,
-    /// Tokens that each text lost.
+    /// Tokens lost by each text.
     lost: (usize, usize),
 }
 
@@ -83,20 +83,20 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Which tokens are left when `first` are kept of the first text and `second` of the second.
+    /// The positions left after keeping `first` tokens of the first text and `second` of the second.
     pub(super) fn kept(&self, first: usize, second: usize) -> Vec<usize> {
         let cut = |range: &std::ops::Range<usize>, most: usize| range.start.saturating_add(most)..range.end;
         let (a, b) = (cut(&self.first, first), cut(&self.encoded.second, second));
         (0..self.encoded.ids.len()).filter(|at| !a.contains(at) && !b.contains(at)).collect()
     }
 
-    /// Tokens that belong to neither text.
+    /// Number of tokens outside both texts.
     pub(super) fn special(&self) -> usize {
         self.encoded.ids.len() - self.first.len() - self.encoded.second.len()
     }
 
-    /// Ids and types of at most `most` tokens, as transformers' `longest_first` truncation leaves them, and how many tokens each
-    /// text lost.
+    /// Ids and types of at most `most` tokens after transformers' `longest_first` truncation, and the number of tokens
+    /// lost by each text.
     fn cut_longest(&self, most: usize) -> (Vec<u32>, Vec<u32>, (usize, usize)) {
         let room = most.saturating_sub(self.special());
         let (first, second) = longest_first(self.first.len(), self.encoded.second.len(), room);
@@ -107,8 +107,8 @@ impl Pair {
     }
 }
 
-/// How much of two lengths is left within `room`, as the `tokenizers` library's `LongestFirst` has it: only the longer one
-/// loses until both are half.
+/// Cuts two lengths to `room` in total, like `LongestFirst` of the `tokenizers` library: only the longer one is cut
+/// until both are half of it.
 fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize) {
     if first + second <= room {
         return (first, second);
@@ -118,7 +118,7 @@ fn longest_first(first: usize, second: usize, room: usize) -> (usize, usize) {
     if first > second { (long, short) } else { (short, long) }
 }
 
-/// A softmax's share of the label `at`.
+/// The softmax probability of the label `at`.
 fn probability(logits: &[f32], at: usize) -> f64 {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let weight = |logit: f32| f64::from(logit - highest).exp();

@@ -1,4 +1,4 @@
-//! Prompts: the protocol's parts, with their passages' texts, put together by the engine's rules.
+//! Prompts: the protocol's parts, with the texts of their passages, assembled by the engine's rules.
 
 use super::model::Model;
 use crate::services::corpus::written;
@@ -6,18 +6,18 @@ use hopeval_corpus::Corpus;
 use hopeval_lm::prompt::{self as engine, PromptError, assemble};
 use hopeval_methods::{Failure, FailureKind, Limit, Overflow, Prompt, PromptReport};
 
-/// A prompt as the model reads it.
+/// A prompt ready for the model.
 pub(super) struct Assembled {
     /// Token ids.
     pub(super) ids: Vec<u32>,
-    /// What is left of each part.
+    /// The remaining text of each part.
     pub(super) texts: Vec<String>,
-    /// What became of it.
+    /// Dropped and cut parts.
     pub(super) report: PromptReport,
 }
 
 impl Model {
-    /// Puts a prompt together, at most `most` tokens; `special` puts the tokenizer's special tokens around it.
+    /// Assembles a prompt of at most `most` tokens. With `special`, the tokenizer's special tokens surround it.
     ///
     /// # Errors
     /// [`FailureKind::ContextOverflow`], [`FailureKind::Refused`].
@@ -67,7 +67,7 @@ fn failure(error: &PromptError) -> Failure {
     Failure { kind, message: error.to_string() }
 }
 
-/// A tokenizer that fails fails again: its files are part of the fingerprint.
+/// A refusal, because the tokenizer would fail again: its files are part of the fingerprint.
 pub(super) fn untokenised(error: &hopeval_lm::tokenise::TokeniseError) -> Failure {
     Failure { kind: FailureKind::Refused, message: error.to_string() }
 }

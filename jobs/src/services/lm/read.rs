@@ -9,7 +9,7 @@ use hopeval_methods::{Answer, Failure, PromptReport};
 use std::ops::Range;
 
 impl Model {
-    /// Question and context as one sequence; the question is cut to its limit, then the context to what is left.
+    /// Question and context as one sequence; the question is cut to its limit, then the context to the remaining room.
     pub(super) fn read(&self, corpus: &Corpus, asked: &Read) -> Result<Asked, Failure> {
         let context = self.assemble(corpus, &asked.context, None, false)?;
         let text = Context::of(context.texts);
@@ -45,20 +45,20 @@ impl Model {
     }
 }
 
-/// The `count` best spans of at most `length` tokens, best first: `start[first] + end[last]`; of equal ones the earliest
-/// first token, then the shortest, as the engine's own `best_span` has it.
+/// The `count` best spans of at most `length` tokens, best first. The score is `start[first] + end[last]`. Ties: the
+/// earliest first token, then the shortest, as in the engine's own `best_span`.
 fn best(start: &[f32], end: &[f32], length: usize, count: usize) -> Vec<(Range<usize>, f32)> {
     let tokens = start.len().min(end.len());
     let spans =
         (0..tokens).flat_map(|first| (first..tokens.min(first.saturating_add(length))).map(move |last| (first, last)));
     let mut scored: Vec<_> = spans.map(|(first, last)| (first..last + 1, start[first] + end[last])).collect();
-    // Spans come in the order that ties are broken in, and the sort is stable.
+    // Spans come in the order of ties, and the sort is stable.
     scored.sort_by(|a, b| b.1.total_cmp(&a.1));
     scored.truncate(count);
     scored
 }
 
-/// The text of a context, and where its parts begin.
+/// The text of a context, with the ends of its parts.
 pub(super) struct Context {
     pub(super) whole: String,
     /// Byte offsets of the parts' ends.
@@ -80,24 +80,24 @@ impl Context {
         Self { whole, ends, characters }
     }
 
-    /// Characters as bytes.
+    /// A range of characters as a range of bytes.
     fn bytes(&self, (from, to): (usize, usize)) -> Range<usize> {
         let last = self.characters.len() - 1;
         self.characters[from.min(last)]..self.characters[to.min(last)]
     }
 
-    /// The part that a byte is in.
+    /// The part containing a byte.
     fn part(&self, byte: usize) -> usize {
         self.ends.partition_point(|&end| end <= byte)
     }
 
-    /// Notes the parts of tokens that were cut, by their characters.
+    /// Notes the parts of cut tokens in the report; `tokens` are ranges of characters.
     pub(super) fn lose(&self, report: &mut PromptReport, tokens: &[(usize, usize)]) {
         let last = self.ends.len().saturating_sub(1);
         tokens.iter().for_each(|&token| report.lose(self.part(self.bytes(token).start).min(last), 1));
     }
 
-    /// The answer in some bytes; white space that tokens have at their ends is no part of it.
+    /// The answer span in a range of bytes, without white space at its ends.
     fn span(&self, bytes: Range<usize>, score: f32, rank: Option<f32>) -> Span {
         let covered = self.whole.get(bytes.clone()).unwrap_or_default();
         let text = covered.trim();

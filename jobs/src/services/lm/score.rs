@@ -1,4 +1,5 @@
-//! `Score`: the log-likelihood of a target after a prompt, as rows for a grid of temperatures (PromptRank, section 2.2).
+//! `Score`: the log-likelihood of a target after a prompt, as rows for a grid of temperatures
+//! (PromptRank, section 2.2).
 
 use super::model::{Asked, Model, another};
 use super::prompts::untokenised;
@@ -10,8 +11,9 @@ use hopeval_methods::response::Scores;
 use hopeval_methods::{Answer, Failure};
 
 impl Model {
-    /// A prompt has the tokenizer's special tokens around it, a target has none: the two are joined as they stand, but an
-    /// encoder-decoder's target ends in a scored end token if the settings say so. The report is the prompt's.
+    /// A prompt has the tokenizer's special tokens around it, a target has no special tokens. They are joined
+    /// unchanged, but an encoder-decoder's target ends in a scored end token if the settings ask for it. The report is
+    /// the prompt's.
     pub(super) fn score(&self, corpus: &Corpus, asked: &Score) -> Result<Asked, Failure> {
         let mut target = self.assemble(corpus, &asked.target, None, false)?.ids;
         let ends = self.settings.target_eos && self.session.family == Family::EncoderDecoder;

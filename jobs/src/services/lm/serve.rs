@@ -1,4 +1,4 @@
-//! The service thread of one worker: tokenises what waits, hands it to the engine, and never waits for it.
+//! The service thread of one worker: tokenises waiting requests, submits them to the engine, and never waits for it.
 
 use super::Lm;
 use super::model::Asked;
@@ -13,13 +13,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Requests that are taken in one go.
+/// The most requests in one batch for the engine.
 const MOST: usize = 256;
 
-/// What one request asks of the engine, and who waits for it.
+/// Engine requests with their reply closures.
 type Asking = Vec<(Request, Reply)>;
 
-/// Serves until nobody can ask any more. What came together goes to the engine together.
+/// Serves until all senders are gone. Requests taken together go to the engine together.
 pub(super) fn serve(thread: &ServiceThread, lm: &Lm, receiver: &Receiver<Task>) {
     while let Some(tasks) = drain(receiver, MOST) {
         let asked: Asking = tasks.into_iter().flat_map(|task| take(thread, lm, task)).collect();
@@ -33,8 +33,8 @@ pub(super) fn serve(thread: &ServiceThread, lm: &Lm, receiver: &Receiver<Task>) 
     }
 }
 
-/// Says once, where it is so, that memory is too little for the batches: no figure changes, but the run is slower than it could
-/// be. Workers share engines, and their settings: what one has told, the others need not.
+/// Warns once if memory is too little for the batches: no figure changes, but the run is slower than necessary. Workers
+/// share engines and their settings, so one warning is enough for all.
 fn tell_halved(thread: &ServiceThread, lm: &Lm, engine: &Engine) {
     let halved = engine.counters().halved.load(Ordering::Relaxed);
     if halved > 0 && !lm.told_halved.swap(true, Ordering::Relaxed) {
@@ -48,12 +48,12 @@ fn tell_halved(thread: &ServiceThread, lm: &Lm, engine: &Engine) {
     }
 }
 
-/// What is to be asked for a request; nothing where the engine need not be asked.
+/// The engine requests for a task; empty if the response is known without the engine.
 fn take(thread: &ServiceThread, lm: &Lm, task: Task) -> Asking {
     let till = Till { name: Arc::clone(&thread.name), usage: Arc::clone(&thread.usage), fault: thread.fault.clone() };
     let prepared = match lm.opened() {
         Some(model) => model.prepare(&thread.corpus, &task.0.request),
-        // It was opened before the dataflow was built.
+        // The model is opened before the dataflow is built.
         None => Err(Box::new(Response::failure(FailureKind::Unavailable, "the model is not open: this is a bug"))),
     };
     match prepared {
@@ -74,7 +74,7 @@ fn take(thread: &ServiceThread, lm: &Lm, task: Task) -> Asking {
     }
 }
 
-/// Where an answer is booked and handed out.
+/// Counts an answer and gives it to its ticket.
 struct Till {
     name: Arc<str>,
     usage: ServiceCounters,
@@ -84,7 +84,7 @@ struct Till {
 impl Till {
     fn settle(&self, task: Task, response: Response, took: Took) {
         if let Some(usage) = self.usage.get(&self.name) {
-            // The device is what the service's requests share: the sum of their shares is its time.
+            // Requests share the device, so their shares add up to its time.
             usage.count(&response, took.device_us, took.device_us);
         }
         let (ticket, answer) = answered(task, response, took, &self.fault);
@@ -92,15 +92,15 @@ impl Till {
     }
 }
 
-/// Several requests on their way, of which the last to be answered ends all.
+/// The completions of several requests; the last completion calls `end`.
 struct Gather<E> {
     left: usize,
     completions: Vec<Option<Completion>>,
     end: Option<E>,
 }
 
-/// Requests whose replies call `end` once, with all completions in order, on the engine's thread or where they are
-/// submitted; at once where there is none.
+/// Gives each request a reply closure. Together they call `end` once, with all completions in order, on the engine's
+/// thread or the submitting thread. Without requests `end` is called immediately.
 fn gathered<E: FnOnce(Vec<Completion>) + Send + 'static>(requests: Vec<Request>, end: E) -> Asking {
     if requests.is_empty() {
         end(Vec::new());

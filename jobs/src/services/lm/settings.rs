@@ -10,46 +10,47 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A language model and how it is asked.
+/// The settings of a language model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LmSettings {
     /// The folder of a model, relative to the job; `ORG/NAME` of the hub's cache; or `hopeval:NAME`.
     pub model: String,
-    /// Where it runs.
+    /// The model's device.
     #[serde(default)]
     pub device: DeviceName,
-    /// Threads of the device; all that the process may use when left out.
+    /// Threads of the device; left out, all threads of the process.
     #[serde(default)]
     pub threads: Option<usize>,
-    /// Tokens in a batch at most; when left out, what suits the device, as for the next two ([`DeviceName::options`]).
+    /// The most tokens in a batch. The default of this and the next two depends on the device
+    /// ([`DeviceName::options`]).
     #[serde(default)]
     pub batch_tokens: Option<usize>,
-    /// Tokens whose encoder states are kept (encoder-decoders).
+    /// Tokens with cached encoder states (encoder-decoders).
     #[serde(default)]
     pub states_tokens: Option<usize>,
-    /// Tokens that the key/value cache holds (generation).
+    /// Tokens in the key/value cache (generation).
     #[serde(default)]
     pub cache_tokens: Option<usize>,
     /// `score`: whether an encoder-decoder's target ends in a scored end token.
     #[serde(default = "yes")]
     pub target_eos: bool,
-    /// `label`: tokens of query and chunk, special ones included; what is more is cut off.
+    /// `label`: tokens of query and chunk, special ones included; the rest is cut off.
     #[serde(default = "label_tokens")]
     pub label_tokens: usize,
-    /// `label`: where kept tokens are taken from.
+    /// `label`: the part of the sequence for kept tokens.
     #[serde(default)]
     pub label_scope: LabelScope,
     /// `filter`: tokens of query and information, special ones included.
     #[serde(default = "filter_tokens")]
     pub filter_tokens: usize,
-    /// `label`, `filter`: whether commas are left out of what the model reads.
+    /// `label`, `filter`: whether commas are removed from the model's input.
     #[serde(default = "yes")]
     pub drop_commas: bool,
     /// `rerank`, `entail`: tokens of a pair, special ones included; the second text is cut.
     #[serde(default = "pair_tokens")]
     pub pair_tokens: usize,
-    /// `entail`: the label whose probability is the answer.
+    /// `entail`: the answer is the probability of this label.
     #[serde(default = "entail_label")]
     pub entail_label: String,
     /// `read`: tokens of question and context, special ones included; the context is cut.
@@ -61,16 +62,16 @@ pub struct LmSettings {
     /// `embed`: tokens, special ones included.
     #[serde(default = "max_tokens")]
     pub max_tokens: usize,
-    /// `embed`: what of the tokens' states is the text's vector.
+    /// `embed`: the pooling of the tokens' states into the text's vector.
     #[serde(default)]
     pub pooling: PoolingName,
     /// `embed`: whether vectors are scaled to length 1.
     #[serde(default)]
     pub normalize: bool,
-    /// `embed`: what stands before a query.
+    /// `embed`: the text before a query.
     #[serde(default)]
     pub query_prefix: String,
-    /// `embed`: what stands before a passage.
+    /// `embed`: the text before a passage.
     #[serde(default)]
     pub passage_prefix: String,
     /// `generate`: fixes the draws of sampling.
@@ -78,19 +79,19 @@ pub struct LmSettings {
     pub seed: u64,
 }
 
-/// Which tokens with the label "keep" are information.
+/// The scope of information among the tokens with the label "keep".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelScope {
-    /// Those of the chunk: what a labeler says of the query is no information (EfficientRAG, section 3.1: it labels the
-    /// tokens of the chunk, and is trained with none of the query).
+    /// Tokens of the chunk: labels of the query's tokens are not information (EfficientRAG, section 3.1: it labels the
+    /// tokens of the chunk, and is not trained on tokens of the query).
     #[default]
     Chunk,
-    /// Those of the whole sequence, as the official script has it.
+    /// Tokens of the whole sequence, as in the official script.
     Sequence,
 }
 
-/// What of the tokens' states is a text's vector.
+/// The pooling of the tokens' states into a text's vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolingName {
@@ -132,7 +133,7 @@ fn entail_label() -> String {
     "entailment".to_owned()
 }
 
-/// MDR's reader, which PromptRank uses (section 4.4).
+/// MDR's reader, used by PromptRank (section 4.4).
 fn read_tokens() -> usize {
     512
 }
@@ -146,10 +147,10 @@ fn max_tokens() -> usize {
     512
 }
 
-/// Settings that only say how fast answers come, and from where.
+/// Settings for the speed of answers and the place of the model.
 const WITHOUT_EFFECT: [&str; 6] = ["model", "device", "threads", "batch_tokens", "states_tokens", "cache_tokens"];
 
-/// Settings that change other answers, and no passage's vector.
+/// Settings that change other answers but not a passage's vector.
 const NOT_OF_PASSAGES: [&str; 11] = [
     "target_eos",
     "label_tokens",
@@ -164,11 +165,11 @@ const NOT_OF_PASSAGES: [&str; 11] = [
     "seed",
 ];
 
-/// Tokens that any memory holds.
+/// The greatest allowed number of tokens.
 const MOST_TOKENS: usize = 1 << 30;
 
 impl LmSettings {
-    /// How the engine uses its device.
+    /// The engine's options for its device.
     pub(super) fn options(&self) -> Options {
         let usual = self.device.options();
         Options {
@@ -179,18 +180,17 @@ impl LmSettings {
         }
     }
 
-    /// The same where one request's time counts: what was encoded for others is not kept.
+    /// The same settings for timing single requests: encoder states of other requests are not kept.
     pub(super) fn alone(&self) -> Self {
         Self { states_tokens: Some(0), ..self.clone() }
     }
 
-    /// All that can change an answer, beside the checkpoint and the device's numerics class, as text. A new setting is in
-    /// it unless it is named above.
+    /// All settings that can change an answer, as text. A new setting is included unless it is listed above.
     pub(super) fn behaviour(&self) -> String {
         self.written_without(&[])
     }
 
-    /// The part of it that can change a passage's vector.
+    /// All settings that can change a passage's vector, as text.
     pub(super) fn behaviour_for_passages(&self) -> String {
         self.written_without(&NOT_OF_PASSAGES)
     }
@@ -202,12 +202,12 @@ impl LmSettings {
         format!("{fields:?}")
     }
 
-    /// Makes the folder of a model, if it is one, independent of the working directory.
+    /// If `model` names a folder, makes its path independent of the working directory.
     pub(super) fn resolve_model(&mut self, base: &Path) {
         self.model = models::resolved(base, std::mem::take(&mut self.model));
     }
 
-    /// Refuses values that make no sense.
+    /// Refuses nonsensical values.
     ///
     /// # Errors
     /// The first such value.

@@ -1,4 +1,4 @@
-//! Which worker writes for whom. Whole builds are in `jobs/tests/lm.rs` and `tests/models.rs`.
+//! Tests the choice of writers. Whole builds are tested in `jobs/tests/lm.rs` and `tests/models.rs`.
 
 use super::*;
 

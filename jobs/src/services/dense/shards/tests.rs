@@ -1,4 +1,4 @@
-//! Parts of an index against the whole one; the vectors have few different products, so that many passages tie.
+//! Parts of an index against the whole index. The vectors have few different products, so many passages tie.
 
 use super::*;
 use crate::services::dense::DenseSettings;
@@ -48,7 +48,7 @@ fn queries() -> Vec<Query> {
     queries
 }
 
-/// What the whole index says, in comparable form.
+/// The rankings of the whole index, in comparable form.
 fn whole(dense: &Dense, queries: &[Query]) -> Vec<Result<Vec<(u32, u64)>, Failure>> {
     let part = Part { dense, part: 0, parts: 1 };
     part.rank(queries.iter(), &mut Scratch::default()).into_iter().map(bits).collect()
@@ -59,7 +59,7 @@ fn bits(ranking: Result<Vec<Hit>, Failure>) -> Result<Vec<(u32, u64)>, Failure> 
 }
 
 #[test]
-fn the_parts_of_any_number_of_workers_merge_into_what_the_whole_index_finds() {
+fn merged_parts_equal_the_whole_index() {
     let dir = tempfile::tempdir().unwrap();
     let (dense, queries) = (dense(dir.path()), queries());
     let expected = whole(&dense, &queries);
@@ -97,7 +97,7 @@ fn a_worker_searches_its_own_rows_and_each_row_is_somebodys() {
 }
 
 #[test]
-fn workers_ask_each_other_and_a_part_that_nobody_has_fails_the_query() {
+fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
     let dir = tempfile::tempdir().unwrap();
     let dense = dense(dir.path());
     let mut queries = queries();
