@@ -1,4 +1,4 @@
-//! The command line: what can be said, and which command does it.
+//! Command-line arguments and dispatch.
 
 mod corpus;
 mod costs;
@@ -95,7 +95,7 @@ enum Command {
     Doctor(doctor::DoctorArguments),
 }
 
-/// Reads the command line; ends the process with a message where it asks for help or cannot be understood.
+/// Reads the command line. Ends the process with a message if it asks for help or cannot be understood.
 pub(crate) fn parse() -> Arguments {
     let command = Arguments::command().mut_subcommands(|command| match command.get_name() {
         "lm" => without_places(command).arg(threads("Threads of the device [default: all cores]")),
@@ -106,8 +106,8 @@ pub(crate) fn parse() -> Arguments {
     Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
-/// Takes options about stores, for scripts that give them to every command, and does not show them: an argument of a
-/// command's own stands in for the global one of its name.
+/// Takes options about stores without showing them, for scripts giving them to every command. A command's own argument
+/// replaces the global one of its name.
 fn without_places(command: clap::Command) -> clap::Command {
     let hidden = |name: &'static str| Arg::new(name).long(name).global(true).hide(true);
     command.arg(hidden("store")).arg(hidden("cache").value_parser(value_parser!(PathBuf)))

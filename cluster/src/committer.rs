@@ -1,6 +1,6 @@
-//! Names whoever commits to a run's log.
+//! Names the committers of a run's log.
 
-/// An id that no other process has.
+/// An id unique among all processes.
 pub(crate) fn committer() -> String {
     let mut bytes = [0u8; 16];
     let read =

@@ -1,6 +1,6 @@
-//! Looks at the machine, the store and the settings as a run would find them, and says what may be wrong.
+//! Examines the machine, the store and the settings as a run would find them, and reports possible faults.
 //!
-//! Values of variables that may hold a secret are never shown, only whether they are set.
+//! Variables may hold secrets, so the report shows only whether they are set.
 
 mod cuda;
 mod machine;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// How good a fact is.
+/// The health of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
     /// Nothing to do.
@@ -25,30 +25,30 @@ pub enum Health {
 /// One line of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// The thing that was looked at.
+    /// The examined thing.
     pub name: &'static str,
     /// The finding.
     pub found: String,
-    /// How good that is.
+    /// Its health.
     pub health: Health,
-    /// A hint on what to do or to know about it; may be empty.
+    /// A hint; may be empty.
     pub note: String,
 }
 
-/// Everything that was found, in a fixed order. Its `Display` is a Markdown table.
+/// All findings, in a fixed order. Its `Display` is a Markdown table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The facts.
     pub facts: Vec<Fact>,
 }
 
-/// The things besides the machine that the report looks at.
+/// The examined things besides the machine.
 pub struct Subject<'a> {
-    /// The store, as the user names it.
+    /// The user's name of the store.
     pub store: &'a str,
     /// Its folder, if it is a local one; it need not exist.
     pub folder: Option<&'a Path>,
-    /// Writes, reads and deletes something in the store; an error says what failed.
+    /// Writes, reads and deletes something in the store. The error names the failed step.
     pub probe: &'a dyn Fn() -> Result<(), String>,
     /// Whether a variable of the environment is set and not empty.
     pub is_set: &'a dyn Fn(&str) -> bool,
@@ -65,7 +65,7 @@ pub fn env_is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// Looks at everything. Takes as long as the probe of the store.
+/// Examines everything. Takes as long as the probe of the store.
 pub fn examine(subject: &Subject<'_>) -> Report {
     let mut facts = vec![
         fine("hopeval", env!("CARGO_PKG_VERSION"), ""),
@@ -121,7 +121,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Text that does not end its cell.
+/// Text made safe for a cell: on one line, with escaped bars.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

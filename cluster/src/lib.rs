@@ -1,7 +1,7 @@
-//! The life of a process of `hopeval` among others: its mesh, its pulse, its signals, its end.
+//! The life of a process of `hopeval` among others: its mesh, its heartbeats, its signals, its end.
 //!
-//! Knows no dataset, method, service or table; `main` and the command line bring those together. Only the supervisor
-//! and the signal handlers know that processes have a terminal above them.
+//! Knows nothing of datasets, methods, services and tables; `main` and the command line bring those together. Only the
+//! supervisor and the signal handlers know about the terminal above the processes.
 
 pub mod doctor;
 pub mod exit;

@@ -1,16 +1,16 @@
-//! Forms the static mesh of one generation: every process connected with every other, and a star for the pulse.
+//! Forms the static mesh of one generation: connects every two processes, and a star for the heartbeats.
 //!
 //! ```text
-//! every process   door on its own address of `hosts`
-//! 1 ..            pulse hello ------------> 0        token, shape and index are checked
+//! every process   listens on its own address of `hosts`
+//! 1 ..            heartbeat hello --------> 0        token, shape and index are checked
 //! 0               waits until all are there, then sends each the welcome and the nonce of this forming
 //! i               data hello (nonce) -----> every j < i
 //! ```
 //!
-//! Timely's own start-up polls in steps of a second, has no deadline and takes whoever connects. Here there is a
+//! Timely's own start-up polls in steps of a second, has no deadline and accepts every connection. Here there is a
 //! deadline, a token keeps out strangers and other runs, and a nonce keeps out processes of an earlier generation.
-//! The token is sent in the clear, as are timely's messages: it protects against accidents, not against someone who
-//! reads the network. Nothing here knows what the dataflow does or where generations are recorded.
+//! The token is sent in the clear, as are timely's messages: it protects against accidents, not against readers of the
+//! network. The mesh knows neither the dataflow nor the record of generations.
 
 mod comms;
 mod door;
@@ -36,10 +36,10 @@ pub use settings::{MeshSettings, check_hosts};
 use crate::pulse::Link;
 use door::Door;
 
-/// The part of this process in forming.
+/// The part of this process in forming the mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// Process 0: waits for the others and sends them these bytes (run and generation; not looked at here).
+    /// Process 0: waits for the others and sends them these bytes (run and generation; opaque here).
     Lead(Vec<u8>),
     /// Every other process.
     Follow,
@@ -53,7 +53,7 @@ pub struct Formed {
     pub comms: Comms,
     /// The star of heartbeats; start it at once.
     pub pulse: Link,
-    /// The bytes that process 0 sent.
+    /// The bytes from process 0.
     pub welcome: Vec<u8>,
 }
 
@@ -79,7 +79,7 @@ pub fn form(settings: &MeshSettings, role: Role) -> Result<Formed, MeshError> {
     }
     let end = Instant::now() + settings.deadline;
     let last = settings.process + 1 == settings.hosts.len();
-    // The last process connects to all others and nobody connects to it.
+    // The last process connects to all others. Nobody connects to it.
     let mut door = if last { None } else { Some(open(settings, end)?) };
     let (link, nonce, welcome) = match (role, &mut door) {
         (Role::Lead(welcome), Some(door)) => {
@@ -109,7 +109,7 @@ fn alone(settings: &MeshSettings, role: Role) -> Result<Formed, MeshError> {
     Ok(Formed { allocators, comms: Comms::new(guard), pulse: Link::new(0, Vec::new()), welcome })
 }
 
-/// Opens the door; a port that an earlier generation still holds is tried again until the deadline.
+/// Opens the listener. A port still held by an earlier generation is tried again until the deadline.
 fn open(settings: &MeshSettings, end: Instant) -> Result<Door, MeshError> {
     let address = &settings.hosts[settings.process];
     loop {

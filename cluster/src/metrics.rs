@@ -1,8 +1,8 @@
-//! Telemetry for Prometheus: serves numbers that closures read at the moment of the scrape.
+//! Telemetry for Prometheus: serves numbers, read by closures at the moment of the scrape.
 //!
-//! The server has a thread and a runtime of its own, so a busy worker never delays a scrape and a scrape never a
-//! worker. `/metrics` is the text format 0.0.4, `/healthz` says that the process answers. There is no authentication:
-//! bind it to an address that only the monitoring reaches.
+//! The server has a thread and a runtime of its own, so workers and scrapes never delay each other. `/metrics` has the
+//! text format 0.0.4, `/healthz` shows the process answers. There is no authentication: bind the server to an address
+//! reached by the monitoring only.
 
 mod boards;
 mod family;
@@ -33,7 +33,7 @@ pub enum MetricKind {
     Gauge,
 }
 
-/// One number. Those of equal name are one family and differ in their labels.
+/// One number. Metrics of equal name are one family and differ in their labels.
 pub struct Metric {
     /// Name with its unit, as `hopeval_questions_admitted_total` or `hopeval_queue_seconds`.
     pub name: String,
@@ -143,7 +143,7 @@ impl Metrics {
         Ok(Self { address: bound, stop: Some(stop), thread: Some(thread.map_err(MetricsError::Start)?) })
     }
 
-    /// The address that it listens on.
+    /// The address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,10 +1,9 @@
-//! The end of a process that panics: one clear line for a bug, nothing for what a lost peer caused, and the process
-//! ends.
+//! Ends a process on a panic: with one clear line for a bug, and without a message if a lost peer caused the panic.
 //!
-//! After a peer is lost, timely panics in every socket thread and then in every worker, with messages that help nobody.
-//! A worker that panics must not unwind either: dropping a capability says "this time is complete", which would be a
-//! lie, and threads of one process are not told of each other's panics and would wait for ever. So the hook, which runs
-//! before anything unwinds, classifies the message and exits.
+//! After a peer is lost, timely panics in every socket thread and then in every worker, with unhelpful messages. A
+//! panicking worker must not unwind either: dropping a capability says "this time is complete", and this would be
+//! false. Threads of one process also do not learn of each other's panics, and would wait for ever. So the hook
+//! classifies the message and exits; it runs before anything unwinds.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use crate::exit;
 
-/// How long the first panic after a lost peer waits before it ends the process.
+/// Pause between the first panic after a lost peer and the end of the process.
 const HINDSIGHT: Duration = Duration::from_millis(300);
 
 /// The meaning of a panic.
@@ -28,9 +27,9 @@ pub enum Cause {
     Bug,
 }
 
-/// Messages that timely's threads, and those who share data with them, panic with after another failed.
+/// Panic messages of timely's threads, and of threads sharing data with them, after another thread failed.
 const CASCADE: [&str; 9] = [
-    // timely_communication 0.32, zero_copy/tcp.rs, which promises to keep this prefix
+    // timely_communication 0.32, zero_copy/tcp.rs; a comment there promises to keep this prefix
     "timely communication error:",
     // zero_copy/bytes_exchange.rs
     "MergeQueue poisoned",
@@ -42,7 +41,7 @@ const CASCADE: [&str; 9] = [
     "Failed to receive MergeQueue",
     "failed to send MergeQueue",
     "Clean shutdown followed by data",
-    // std, unwrapping a lock that a panicking thread held
+    // std, unwrapping a lock held by a panicking thread
     "PoisonError",
 ];
 
@@ -59,16 +58,17 @@ pub fn cause(message: &str) -> Cause {
 
 /// Installs the hook for the whole process; call it once, first in `main`.
 ///
-/// From then on every panic in any thread ends the process, also one that somebody would catch: with
-/// [`exit::RESUMABLE`] after a lost peer, [`exit::CLOSED_PIPE`] when the reader of standard output went away, and
-/// [`exit::BUG`] otherwise, after one line on standard error that names the place.
+/// From then on every panic in any thread ends the process, even inside `catch_unwind`: with [`exit::RESUMABLE`] after
+/// a lost peer, [`exit::CLOSED_PIPE`] when the reader of standard output went away, and [`exit::BUG`] otherwise, after
+/// one line on standard error with the place of the panic.
 pub fn install() {
     std::panic::set_hook(Box::new(|info| {
         let message = message(info);
         let code = match cause(&message) {
             Cause::Cascade => {
                 tracing::debug!(%message, "a panic after a lost peer");
-                // The pulse notices too, and knows who was lost: it may end the process first, with a better message.
+                // The pulse notices the loss, too, and knows the lost process. It may end this process first, with a
+                // better message.
                 std::thread::sleep(HINDSIGHT);
                 exit::RESUMABLE
             }
@@ -88,7 +88,7 @@ fn report(info: &PanicHookInfo<'_>, message: &str) {
     let name = thread.name().unwrap_or("unnamed");
     let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
     let mut stderr = std::io::stderr().lock();
-    // If standard error is closed there is nobody to tell.
+    // Nothing can be done if standard error is closed.
     let _ = writeln!(stderr, "error: this is a bug in hopeval: {message} (at {place}, thread {name})");
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {

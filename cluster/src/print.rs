@@ -1,9 +1,9 @@
-//! The one place that writes to the terminal: results to standard output, words to standard error.
+//! Writes to the terminal: results to standard output, messages to standard error. No other module does.
 
 use hopeval_cluster::exit;
 use std::io::Write;
 
-/// Writes a line to standard output. Ends the process where that cannot be: quietly if the reader went away.
+/// Writes a line to standard output. If this fails, it ends the process: quietly if the reader went away.
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -15,20 +15,20 @@ pub(crate) fn line(text: &str) {
     }
 }
 
-/// Says something to the user, beside the output.
+/// Prints a message for the user on standard error.
 pub(crate) fn note(text: &str) {
     // Nothing can be done if standard error is closed.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// An error with its causes, and what to do where that is known.
+/// Prints an error with its causes.
 pub(crate) fn error(error: &(dyn std::error::Error + 'static)) {
     note(&format!("error: {error}"));
     let mut said = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
         let text = cause.to_string();
-        // A transparent error says what its cause says.
+        // A transparent error repeats its cause.
         if !said.ends_with(&text) {
             note(&format!("  caused by: {text}"));
         }

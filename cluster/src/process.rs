@@ -1,17 +1,17 @@
-//! One process of a run in one generation, with its workers: the one place that knows both a mesh and a run.
+//! One process of a run in one generation, with its workers. No other module knows both a mesh and a run.
 //!
 //! ```text
 //!   join           process 0: find the run, fence --welcome--> the others open it; all: services, the generation
-//!   start_workers  make the dense indexes that a host lacks, build, step until the dataflow is done
+//!   start_workers  make missing dense indexes, build, step until the dataflow is done
 //!   supervise      act upon the events of workers, pulse and generation
 //!   close          wait until the other sides close their sockets too ----> goodbye
 //!   finish         process 0: final tables
 //!
-//!   drain: admit no more, be quiet --all are--> flush what was computed --all have--> exit
+//!   drain: admit no more, be quiet --all are--> flush computed answers --all have--> exit
 //!   ends early, as resumable: a peer is lost or stalled, a fault that may pass, or all have drained
 //! ```
 //!
-//! A process that ends early exits without unwinding: dropping a capability says "complete", which would be a lie.
+//! A process ending early exits without unwinding: dropping a capability says "complete", and this would be false.
 
 mod boards;
 mod close;
@@ -41,37 +41,37 @@ pub(crate) use interrupts::Interrupts;
 pub(crate) use membership::Membership;
 pub(crate) use telemetry::serve_metrics;
 
-/// How often the process looks whether something happened.
+/// Longest wait for an event.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A process that takes part in generations of runs.
+/// A process taking part in generations of runs.
 pub(crate) struct Process<'a> {
     /// Its places.
     pub(crate) places: &'a Places,
-    /// How it takes part.
+    /// Its part in the mesh.
     pub(crate) membership: Membership,
     /// Its signals.
     pub(crate) interrupts: &'a Interrupts,
-    /// Shows how far a stage is.
+    /// Shows the progress of a stage.
     pub(crate) report: Report<'a>,
-    /// Is called once, when the first worker is ready to build its dataflow.
+    /// Called once, when the first worker is ready to build its dataflow.
     pub(crate) watch: &'a dyn Fn(&Generation),
 }
 
-/// The end of a process that did its part.
+/// The result of a process that completed its part.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessEnd {
     /// Its run.
     pub(crate) run: String,
-    /// Failed outcomes and all outcomes; for process 0, which wrote the tables.
+    /// Failed outcomes and all outcomes, in process 0, the writer of the tables.
     pub(crate) outcomes: Option<(u64, u64)>,
 }
 
 impl Process<'_> {
-    /// Lives through one generation of a run. Process 0 is given the run, `lead`.
+    /// Runs one generation of a run to its end. Process 0 gets the run as `lead`.
     ///
     /// # Errors
-    /// Anything wrong before the dataflow runs. Afterwards an early end exits the process.
+    /// Any fault before the dataflow runs. Afterwards an early end exits the process.
     pub(crate) fn live(&self, lead: Option<String>) -> Result<ProcessEnd> {
         let (events, happened) = channel();
         let GenerationPart { comms, allocators, pulse, generation, ledger } = self.join(lead, &events)?;
@@ -90,8 +90,7 @@ impl Process<'_> {
 
     /// From now on the first signal stops admission here, and the pulse tells the other processes.
     fn drain_on_signal(&self, generation: &Arc<Generation>, voice: &Voice) {
-        // A process that lives through several generations, one after the other, must not hold on to those that are
-        // over.
+        // A process may run several generations, one after the other. It must not hold on to finished ones.
         let (generation, voice) = (Arc::downgrade(generation), voice.clone());
         self.interrupts.signals().on_drain(move || {
             if let Some(generation) = generation.upgrade() {

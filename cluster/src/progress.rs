@@ -1,7 +1,7 @@
 //! Progress on standard error, one line for each stage, with its rate and the time left.
 //!
-//! Only for people: where standard error is not a terminal, or a dumb one, nothing is drawn (logs tell there), and
-//! `NO_COLOR` is honoured. Any thread may move a stage on.
+//! Progress is for people only: nothing is drawn if standard error is a dumb terminal or not a terminal (logs report
+//! there). `NO_COLOR` is honoured. Any thread may advance a stage.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How progress is shown.
+/// The appearance of progress lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     Hidden,
@@ -17,14 +17,14 @@ enum Look {
     Coloured,
 }
 
-/// The lines that the stages of a command are drawn on; cheap to clone.
+/// The progress lines of a command's stages; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Progress {
     lines: MultiProgress,
     look: Look,
 }
 
-/// One stage; dropped without [`Stage::finish`] its line stays as it is.
+/// One stage. If it is dropped without [`Stage::finish`], its line stays as it is.
 pub struct Stage {
     bar: ProgressBar,
     look: Look,
@@ -37,7 +37,7 @@ impl fmt::Debug for Stage {
 }
 
 impl Progress {
-    /// Progress as this process's standard error and environment want it.
+    /// Progress suited to this process's standard error and environment.
     pub fn on_stderr() -> Self {
         let term = std::env::var("TERM").ok();
         // https://no-color.org: set and not empty.
@@ -49,12 +49,12 @@ impl Progress {
         }
     }
 
-    /// Progress that is never drawn.
+    /// Progress without any drawing.
     pub fn hidden() -> Self {
         Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), look: Look::Hidden }
     }
 
-    /// Begins a stage of `total` units, or of nobody knows how many. `unit` is a plural: "questions".
+    /// Begins a stage of `total` units, or of an unknown number. `unit` is a plural: "questions".
     pub fn stage(&self, name: &str, total: Option<u64>, unit: &str) -> Stage {
         let bar = match total {
             Some(total) => ProgressBar::new(total),
@@ -64,30 +64,30 @@ impl Progress {
         let bar = bar.with_style(style).with_prefix(name.to_owned()).with_message(unit.to_owned());
         let bar = self.lines.add(bar);
         if self.look != Look::Hidden {
-            // The elapsed time goes on while a long unit is worked at.
+            // The elapsed time must advance during a long unit.
             bar.enable_steady_tick(Duration::from_millis(250));
         }
         Stage { bar, look: self.look }
     }
 
-    /// Runs `print` while no line is drawn, so that both stay whole on a terminal.
+    /// Runs `print` while lines are not drawn, so that both stay whole on a terminal.
     pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.lines.suspend(print)
     }
 }
 
 impl Stage {
-    /// `done` units are done, in all.
+    /// Sets the number of finished units.
     pub fn set(&self, done: u64) {
         self.bar.set_position(done);
     }
 
-    /// `more` units are done, in addition.
+    /// Adds finished units.
     pub fn inc(&self, more: u64) {
         self.bar.inc(more);
     }
 
-    /// Ends the stage; its line stays and says how long it took.
+    /// Ends the stage. Its line stays and shows the elapsed time.
     pub fn finish(self) {
         self.bar.set_style(style(self.look, Line::Done));
         self.bar.abandon();
@@ -139,7 +139,7 @@ fn style(look: Look, line: Line) -> ProgressStyle {
         .progress_chars("=> ")
 }
 
-/// A rate with three figures or none.
+/// A rate with about three figures.
 fn rate(per_second: f64) -> String {
     match per_second {
         r if r >= 1000.0 => format!("{:.1}k", r / 1000.0),

@@ -1,18 +1,18 @@
-//! Heartbeats between process 0 and every other, on a thread of their own beside timely's sockets.
+//! Heartbeats between process 0 and every other process, on a thread of their own beside timely's sockets.
 //!
-//! Timely notices a peer that died, and nothing else: not one that is stopped, not a network that was cut, not a
-//! worker that hangs. So each process tells, a few times within the bound, how far the step counter of its workers
-//! is. Process 0 watches the others, the others watch process 0, and what process 0 finds it tells all.
+//! Timely notices the death of a peer, and nothing else: neither a stopped process, nor a cut network, nor a hanging
+//! worker. So each process sends the step counter of its workers a few times within the stall bound. Process 0 watches
+//! the others, the others watch process 0, and process 0 passes its findings to all.
 //!
 //! | seen | verdict |
 //! | --- | --- |
 //! | a socket closed without a goodbye | [`Verdict::PeerLost`] |
-//! | nothing heard, or the counter still, for the stall bound | [`Verdict::PeerStalled`] |
+//! | no frame, or no change of the counter, for the stall bound | [`Verdict::PeerStalled`] |
 //! | some process was asked to drain | [`Verdict::Drain`] |
 //! | every process is quiet | [`Verdict::Flush`] |
 //! | every process has drained | [`Verdict::StopNow`] |
 //!
-//! A verdict is reported once; what to do about it is the caller's. The rules are in `watch`, without socket and clock.
+//! A verdict is reported once, and the caller acts upon it. The rules are in `watch`, without socket and clock.
 
 mod frame;
 mod heart;
@@ -30,10 +30,10 @@ use heart::{Command, Heart, News};
 use watch::Watch;
 use wire::Wire;
 
-/// How patient a mesh is.
+/// Settings of the heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PulseSettings {
-    /// After so long without a sign a process counts as stalled.
+    /// Time without a sign of work after which a process counts as stalled.
     pub stall_bound: Duration,
 }
 
@@ -44,14 +44,14 @@ impl Default for PulseSettings {
 }
 
 impl PulseSettings {
-    /// Time between two beats: a tenth of the bound, at most half a second. Workers must step at least so often, also
-    /// when they have nothing to do: park with this as the limit.
+    /// Time between two beats: a tenth of the bound, at most half a second. Workers must step at least as often, even
+    /// without work: park with this as the limit.
     pub fn interval(&self) -> Duration {
         (self.stall_bound / 10).min(Duration::from_millis(500))
     }
 }
 
-/// News of the mesh that this process must act upon.
+/// News of the mesh, for this process to act upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The process went away; leave as resumable.
@@ -63,12 +63,12 @@ pub enum Verdict {
     PeerStalled {
         /// Its index; may be the own one, when process 0 gave up on this process.
         process: usize,
-        /// For how long.
+        /// Time since its last sign.
         since: Duration,
     },
-    /// Another process was asked to stop: admit nothing more, finish what is in flight, then say `quiet`.
+    /// Another process was asked to stop: admit no more questions, finish those in flight, then say `quiet`.
     Drain,
-    /// All are quiet, so nothing is computed any more: make durable what is not, then say `drained`.
+    /// All are quiet, so all computing has ended: make everything durable, then say `drained`.
     Flush,
     /// All have drained: leave as resumable, together.
     StopNow,
@@ -88,7 +88,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The pulse sockets of one process, as the mesh formed them: all others for process 0, process 0 for the others.
+/// The heartbeat sockets of one process, formed by the mesh: process 0 has one to every other process, the others have
+/// one to process 0.
 #[derive(Debug)]
 pub struct Link {
     process: usize,
@@ -105,21 +106,21 @@ impl Link {
     }
 }
 
-/// A running pulse. Dropped without [`Pulse::goodbye`] it closes its sockets, and the others take the process for lost.
+/// Running heartbeats. If dropped without [`Pulse::goodbye`], it closes its sockets, and the process counts as lost.
 #[derive(Debug)]
 pub struct Pulse {
     voice: Voice,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells the pulse what this process is up to; for any thread.
+/// A handle to report this process's state to the heartbeat thread, from any thread.
 #[derive(Debug, Clone)]
 pub struct Voice(Sender<Command>);
 
 impl Pulse {
-    /// Starts to beat. `beats` is sampled at every beat: the number of steps that the workers of this process took; it
-    /// must go on growing, else the process counts as stalled. Before its first step a process is starting up, and only
-    /// its silence counts. `on_verdict` is called on the thread of the pulse.
+    /// Starts to beat. `beats` is sampled at every beat: the number of steps of this process's workers. It must keep
+    /// growing, else the process counts as stalled. Before its first step a process is starting up, and only its
+    /// silence counts. `on_verdict` is called on the heartbeat thread.
     ///
     /// # Errors
     /// If a socket or the thread cannot be set up.
@@ -145,8 +146,8 @@ impl Pulse {
         self.voice.clone()
     }
 
-    /// Ends the pulse because the work is done: the others will not take the closed socket for a loss. Waits until they
-    /// heard it, at most two seconds.
+    /// Ends the heartbeats because the work is done: to the others the closed socket is not a loss. Waits until they
+    /// have received the goodbye, at most two seconds.
     pub fn goodbye(mut self) {
         self.voice.say(Command::Goodbye);
         self.join();
@@ -170,25 +171,25 @@ impl Drop for Pulse {
 }
 
 impl Voice {
-    /// This process was asked to stop; all others will hear [`Verdict::Drain`].
+    /// This process was asked to stop; all others will receive [`Verdict::Drain`].
     pub fn drain(&self) {
         self.say(Command::Tell(News::Drain));
     }
 
-    /// This process has no question in flight, and gets none any more. When all have said so, all hear
+    /// This process has finished its questions, and admits no more. When all have said so, all receive
     /// [`Verdict::Flush`].
     pub fn quiet(&self) {
         self.say(Command::Tell(News::Quiet));
     }
 
-    /// This process has made everything durable, after [`Verdict::Flush`]. When all have said so, all hear
+    /// This process has made everything durable, after [`Verdict::Flush`]. When all have said so, all receive
     /// [`Verdict::StopNow`].
     pub fn drained(&self) {
         self.say(Command::Tell(News::Drained));
     }
 
     fn say(&self, command: Command) {
-        // An error means that the pulse has ended, and nobody listens.
+        // An error means the heartbeat thread has ended.
         let _ = self.0.send(command);
     }
 }

@@ -1,8 +1,8 @@
-//! SIGINT and SIGTERM: the first asks to drain, the second ends the process at once; both as resumable.
+//! Handles SIGINT and SIGTERM: the first asks to drain, the second ends the process at once; both as resumable.
 //!
-//! The second is handled inside the signal handler, so it works whatever the threads are at. Writing to a closed pipe
-//! is not a matter of signals here: with SIGPIPE at its default, a socket that a peer closes could end the process
-//! (vectored writes do not suppress it), so [`crate::panics`] ends `hopeval show | head` quietly instead.
+//! The second is handled inside the signal handler, so it works even if all threads hang. SIGPIPE is not used for
+//! closed pipes: at its default, a socket closed by a peer could end the process (vectored writes do not suppress it).
+//! So [`crate::panics`] ends `hopeval show | head` quietly instead.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,12 +15,12 @@ use signal_hook::iterator::Signals as Incoming;
 
 use crate::exit;
 
-/// Whether this process tells its user what the first signal does.
+/// Whether this process explains the first signal's effect to its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
     /// One line on standard error.
     Print,
-    /// Nothing: a supervisor has said it.
+    /// Nothing: a supervisor has printed the line.
     Silent,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Debug for Signals {
 /// If the system refuses a handler or the thread.
 pub fn install(notice: Notice) -> io::Result<Signals> {
     let signals = Signals::default();
-    // Apart from `draining`: a drain that another process began must not turn the first signal into a second.
+    // Separate from `draining`: a drain begun by another process must not turn the first signal into a second.
     let signalled = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // Handlers run in this order: the first signal finds the flag unset, and sets it.

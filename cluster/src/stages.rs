@@ -12,7 +12,7 @@ pub(crate) struct Stages {
     done: Arc<AtomicBool>,
 }
 
-/// How often a followed count is looked at.
+/// Pause between two reads of a followed count.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Stages {
@@ -20,7 +20,7 @@ impl Stages {
         Self { progress: Progress::on_stderr(), current: Arc::default(), done: Arc::default() }
     }
 
-    /// A stage has come so far; a new name begins a new line.
+    /// Shows the progress of a stage; a new name begins a new line.
     pub(crate) fn tick(&self, name: &str, done: u64) {
         self.enter(name, None);
         if let Some((_, stage)) = self.current.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
@@ -38,7 +38,7 @@ impl Stages {
         }
     }
 
-    /// Shows a count that other threads raise, until the next stage or the end.
+    /// Shows a count raised by other threads, until the next stage or the end.
     pub(crate) fn follow(&self, name: &str, total: u64, count: impl Fn() -> u64 + Send + 'static) {
         self.enter(name, Some(total));
         let (current, done, name) = (Arc::clone(&self.current), Arc::clone(&self.done), name.to_owned());
@@ -51,7 +51,7 @@ impl Stages {
                 std::thread::sleep(LOOK);
             }
         };
-        // Without the thread there is no progress line, and nothing else is lost.
+        // Without the thread only the progress line is lost.
         drop(std::thread::Builder::new().name("progress".to_owned()).spawn(follow));
     }
 

@@ -1,7 +1,7 @@
-//! Runs the processes of a mesh on one machine: starts them, passes signals on, and sees that all end when one does.
+//! Runs the processes of a mesh on one machine: starts them, passes signals on, and ends all when one ends.
 //!
 //! Children have process groups of their own, so that Ctrl-C reaches them once, through the supervisor. They die with
-//! it: each is killed by the kernel when the thread that started it ends (Linux).
+//! it: the kernel kills each child when its starting thread ends (Linux).
 
 use std::fmt;
 use std::io;
@@ -20,12 +20,12 @@ use crate::signals::Signals;
 /// Pause between two looks at the children.
 const LOOK: Duration = Duration::from_millis(15);
 
-/// The time that the others get after one child ended otherwise than well, or process 0 at all.
+/// Time left to the other children after a child failed or process 0 ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grace {
     /// Time to notice by themselves and to leave; then they get SIGTERM.
     pub notice: Duration,
-    /// Time after SIGTERM; then they are killed, also when they are stopped.
+    /// Time after SIGTERM; then they are killed, even if they are stopped.
     pub terminate: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Default for Grace {
     }
 }
 
-/// How a child ended.
+/// The end of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// With an exit code.
@@ -57,7 +57,7 @@ impl fmt::Display for End {
     }
 }
 
-/// How all children ended; the index is the process.
+/// The ends of all children; the index is the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     /// One for each process.
@@ -65,8 +65,8 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The exit code of the whole: 0 if all ended well; else what cannot be cured by starting again (a bug before a
-    /// usage error before failed questions); else resumable.
+    /// The exit code of the whole: 0 if all ended well. Otherwise the code of a lasting fault (a bug before a usage
+    /// error before failed questions), if any child has one; else resumable.
     pub fn code(&self) -> u8 {
         let any = |code: u8| self.children.contains(&End::Code(code.into()));
         if self.children.iter().all(|end| *end == End::Code(exit::DONE.into())) {
@@ -83,18 +83,18 @@ pub enum SuperviseError {
     /// No free ports on the loopback interface.
     #[error("no free port on the loopback interface for process {process}")]
     Ports {
-        /// The process that got none.
+        /// The process without a port.
         process: usize,
         /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A child did not start; those started before were killed.
+    /// A child did not start; the earlier ones were killed.
     #[error("process {process} cannot be started: {program}")]
     Spawn {
         /// The process.
         process: usize,
-        /// The program that should have been run.
+        /// The program of the process.
         program: String,
         /// The system's error.
         #[source]
@@ -112,7 +112,7 @@ pub enum SuperviseError {
 }
 
 /// Starts `processes` children on free loopback ports and returns when all have ended. `command` gets the index of the
-/// process and the addresses of all. Children get no standard input; when `signals` drains, each gets one SIGTERM.
+/// process and the addresses of all. Children have no standard input; when `signals` drains, each gets one SIGTERM.
 ///
 /// # Errors
 /// See [`SuperviseError`]; no child outlives the call.
@@ -137,13 +137,13 @@ pub fn supervise(
     }
     let (drain, drained) = mpsc::channel();
     signals.on_drain(move || {
-        // An error means that all children have ended.
+        // An error means all children have ended.
         let _ = drain.send(());
     });
     family.watch(grace, &drained)
 }
 
-/// Addresses of ports that are free now: all are held until all are found, so that they differ.
+/// Addresses of currently free ports. All are held until all are found, so that they differ.
 fn free_ports(processes: usize) -> Result<Vec<String>, SuperviseError> {
     let mut held = Vec::new();
     let mut hosts = Vec::new();
@@ -157,34 +157,34 @@ fn free_ports(processes: usize) -> Result<Vec<String>, SuperviseError> {
     Ok(hosts)
 }
 
-/// Makes the kernel kill the child when the thread that starts it ends.
+/// Makes the kernel kill the child when its starting thread ends.
 #[cfg(target_os = "linux")]
 pub fn die_with_parent(command: &mut Command) {
     let parent = Pid::this();
     let before_exec = move || {
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // The parent may have died before the line above: then this child has another parent already.
+        // If the parent died before the line above, this child has another parent already.
         if Pid::parent() == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(nix::libc::ESRCH)) }
     };
     // SAFETY: between fork and exec the closure only makes two system calls (prctl, getppid) and builds errors from
-    // numbers; it does not allocate, lock or touch memory that other threads use.
+    // numbers; it does not allocate, lock or touch memory used by other threads.
     unsafe {
         command.pre_exec(before_exec);
     }
 }
 
-/// Elsewhere than on Linux the child lives on.
+/// Does nothing on other systems: the child lives on.
 #[cfg(not(target_os = "linux"))]
 pub fn die_with_parent(_command: &mut Command) {}
 
 struct Supervised {
     child: Child,
     end: Option<End>,
-    /// The supervisor sent it a signal because another had ended.
+    /// The supervisor sent it a signal because another child had ended.
     forced: bool,
 }
 
-/// The children; those still alive are killed when it is dropped.
+/// The children. Dropping it kills the living ones.
 struct Family {
     children: Vec<Supervised>,
 }
@@ -201,7 +201,7 @@ impl Family {
             }
             let done = End::Code(exit::DONE.into());
             let mut ended = self.children.iter().enumerate().filter_map(|(process, c)| Some((process, c.end?)));
-            // Process 0 leaves last; who is still there then has missed its goodbye, or is stopped.
+            // Process 0 leaves last. Processes still there then have missed its goodbye, or are stopped.
             if first_loss.is_none() && ended.any(|(process, end)| process == 0 || end != done) {
                 first_loss = Some(Instant::now());
             }
@@ -239,11 +239,11 @@ impl Family {
         Ok(())
     }
 
-    /// Sends a signal to all that live. They are not reaped yet, so no number can be another process's.
+    /// Sends a signal to all living children. They are not reaped yet, so their process numbers are still their own.
     fn signal(&self, signal: Signal) {
         for child in self.children.iter().filter(|c| c.end.is_none()) {
             if let Ok(pid) = i32::try_from(child.child.id()) {
-                // It may have ended meanwhile, which the next look shows.
+                // If it has ended meanwhile, the next look shows it.
                 let _ = kill(Pid::from_raw(pid), signal);
             }
         }

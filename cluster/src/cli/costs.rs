@@ -1,4 +1,4 @@
-//! `costs`: what a question of a run costs under each configuration.
+//! `costs`: shows the cost of a question of a run under each configuration.
 
 use super::options::PlaceArguments;
 use super::tables::costs::tables;

@@ -1,4 +1,4 @@
-//! `data`: what a dataset's files hold.
+//! `data`: checks a dataset's files and describes their content.
 
 use crate::print;
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine has, and what is missing.
+//! `doctor`: reports this machine's equipment and its gaps.
 
 use super::options::PlaceArguments;
 use crate::committer::committer;

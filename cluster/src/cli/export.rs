@@ -1,4 +1,4 @@
-//! `export`: a configuration's outcomes in a format that others read.
+//! `export`: writes a configuration's outcomes in the format of another program.
 
 use super::options::PlaceArguments;
 use crate::print;

@@ -44,7 +44,7 @@ impl ListedRun {
         })
     }
 
-    /// One run that another version wrote does not hide the others.
+    /// The entry of an unreadable run, as of another version: such a run does not hide the others.
     fn not_readable(run: &str, error: &Error) -> Self {
         print::note(&format!("warning: {error:#}"));
         Self { run: run.to_owned(), state: "not readable", ..Self::default() }

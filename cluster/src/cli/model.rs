@@ -1,4 +1,4 @@
-//! `model`: makes of older formats what the engine takes.
+//! `model`: converts models in older formats to the engine's format.
 
 use crate::print;
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-//! `plan`: what a job would do.
+//! `plan`: shows the size of a job before it runs.
 
 use super::options::{JobArguments, PlaceArguments};
 use super::tables::requests::table;

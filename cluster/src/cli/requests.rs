@@ -1,4 +1,4 @@
-//! `requests`: the table of a run's journalled requests.
+//! `requests`: writes the table of a run's journalled requests.
 
 use super::options::PlaceArguments;
 use crate::print;

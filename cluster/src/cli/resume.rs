@@ -1,4 +1,4 @@
-//! `resume`: goes on with a run that was interrupted.
+//! `resume`: resumes an interrupted run.
 
 use super::options::{MeshArguments, OutputArguments, PlaceArguments};
 use super::session::Session;

@@ -62,7 +62,7 @@ pub(crate) fn score(arguments: ScoreArguments) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// The figures under the script's names, and beside them what they were computed over.
+/// The figures under the script's names, with the numbers of questions and predictions.
 fn document(scored: &Official) -> serde_json::Map<String, serde_json::Value> {
     let by_part = |of: &dyn Fn(u64) -> serde_json::Value| -> serde_json::Value {
         let parts = scored.predicted.iter().map(|&(part, predicted)| (part.to_owned(), of(predicted)));

@@ -1,4 +1,4 @@
-//! The session of a command that evaluates runs: runs one generation to its end, here or in children.
+//! Runs one generation of a run to its end, in this process or in children.
 
 mod children;
 
@@ -17,27 +17,27 @@ use hopeval_results::{RunRecord, layout};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Everything that an evaluation needs besides its run.
+/// Everything needed for an evaluation besides its run.
 pub(super) struct Session<'a> {
-    /// As the user names the places: for the processes that are started here.
+    /// The user's names of the places, for the child processes.
     pub(super) arguments: &'a PlaceArguments,
     /// The places, open.
     pub(super) places: &'a Places,
-    /// How the work is spread.
+    /// The processes and workers.
     pub(super) mesh: &'a MeshArguments,
     /// Signals of this process.
     pub(super) interrupts: &'a Interrupts,
-    /// Shows how far it is.
+    /// Shows progress.
     pub(super) progress: Stages,
 }
 
 impl Session<'_> {
-    /// Runs one generation to its end and prints the figures. Process 0 is given the run.
+    /// Runs one generation to its end and prints the figures. Process 0 gets the run.
     pub(super) fn evaluate(&self, run: Option<String>, output: &OutputArguments) -> Result<u8> {
         let Some(run) = run else { return self.take_part(None) };
         if output.names_something() {
-            // Now, and not when hours of evaluation are over. What a run has is known once it is made, and then it is
-            // in the store.
+            // The output options are checked now, not after hours of evaluation. The run's measures and strata are
+            // known once it is made, and then it is in the store.
             let opened = Open::open(self.places, &run, &|stage, done| self.progress.tick(stage, done))?;
             output.check(&opened).map_err(|error| {
                 anyhow!("{error}\nhint: `hopeval resume {run}` goes on with the run, with other names or none")
@@ -52,13 +52,13 @@ impl Session<'_> {
         Ok(code)
     }
 
-    /// Runs one generation to its end, in this process or in children, and returns the exit code: the run is finished
-    /// if that is [`exit::DONE`] or [`exit::FAILED_QUESTIONS`].
+    /// Runs one generation to its end, in this process or in children, and returns the exit code. [`exit::DONE`] and
+    /// [`exit::FAILED_QUESTIONS`] mean a finished run.
     pub(super) fn complete(&self, run: &str) -> Result<u8> {
         if self.mesh.supervises() { self.start_children(run) } else { self.take_part(Some(run.to_owned())) }
     }
 
-    /// Does this process's part in one generation, and returns the exit code. Process 0 is given the run, `lead`.
+    /// Does this process's part in one generation, and returns the exit code. Process 0 gets the run as `lead`.
     pub(super) fn take_part(&self, lead: Option<String>) -> Result<u8> {
         let membership = self.mesh.membership()?;
         let processes = membership.hosts.len() as u64;
@@ -78,12 +78,12 @@ impl Session<'_> {
         }
         let counters = Arc::clone(&generation.counters);
         let total = generation.run.resolved.outcomes().saturating_sub(generation.outcomes_before());
-        // Every process has about its share; this one's is what it can see.
+        // A process sees only its own share, and all have about equal shares.
         let count = move || counters.outcomes.load(Ordering::Relaxed);
         self.progress.follow("outcomes", total.div_ceil(processes), count);
     }
 
-    /// The exit code of a finished run: whether more questions failed than the job allows.
+    /// The exit code of a finished run: it tells whether more questions failed than the job allows.
     fn finished_code(&self, end: &ProcessEnd) -> Result<u8> {
         let (store, run) = (&self.places.store, &end.run);
         let Some((failed, outcomes)) = end.outcomes else { return Ok(exit::DONE) };

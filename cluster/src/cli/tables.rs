@@ -12,7 +12,7 @@ pub(super) mod selection;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 
-/// Stands where a figure is not known, or makes no sense.
+/// The text for an unknown or meaningless figure.
 pub(crate) const UNKNOWN: &str = "–";
 
 /// A Markdown table.

@@ -1,11 +1,11 @@
-//! `train`: trains one of the small models with the PyTorch scripts that the program carries.
+//! `train`: trains one of the small models with the program's embedded PyTorch scripts.
 //!
 //! ```text
-//! rows, scripts, interpreter and its packages are looked at ---> SCRIPT --rows --out ... ---> its end, as an exit code
+//! check rows, scripts, interpreter and its packages ---> SCRIPT --rows --out ... ---> its end, as an exit code
 //! ```
 //!
-//! The scripts are those of `ops/train`, so nothing of the source tree is needed. PyTorch is needed for this command
-//! alone. What a script does with its options is its own affair: they are passed on as they are.
+//! The scripts are copies of `ops/train`, so the source tree is not needed. PyTorch is needed for this command alone. A
+//! script's options are passed on unchanged.
 
 mod interpreter;
 mod model;
@@ -64,7 +64,7 @@ pub(crate) fn train(arguments: &TrainArguments, threads: Option<usize>) -> Resul
     if let Some(threads) = threads {
         options.extend(["--threads".into(), threads.to_string().into()]);
     }
-    // Last, so that they count where the script's parser takes the last of several.
+    // The user's options come last, because the script's parser takes the last of several.
     options.extend(arguments.options.iter().cloned());
     match interpreter.train(&folder.join(&script), &options)? {
         Trained::Finished => Ok(exit::DONE),

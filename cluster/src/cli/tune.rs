@@ -1,4 +1,4 @@
-//! `tune`: runs the searches of a job's `[tune]`, one after the other, and commits what they choose.
+//! `tune`: runs the searches of a job's `[tune]`, one after the other, and commits their choices.
 
 use super::options::{JobArguments, MeshArguments, PlaceArguments};
 use super::session::Session;
@@ -47,7 +47,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
             print::note("interrupted between two searches; the same command goes on from there");
             return Ok(exit::RESUMABLE);
         }
-        // Each search has stages of its own.
+        // Each search has its own stages.
         let session = Session {
             arguments: places,
             places: &opened,
@@ -74,7 +74,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
 }
 
 impl TuneArguments {
-    /// Sees that the options fit the job, whose searches have these names, and each other.
+    /// Checks the options against each other and against the job, which has searches of these names.
     fn check(&self, job: &str, names: &[&str]) -> Result<()> {
         if names.is_empty() {
             bail!("job `{job}` has nothing to choose: a search is a table [[tune.select]]");
@@ -94,14 +94,14 @@ impl TuneArguments {
     }
 }
 
-/// A search that came to its end.
+/// A search with a committed selection.
 struct FinishedSearch {
     search: Search,
     run: Open,
     committed: Committed,
 }
 
-/// Runs one search; an exit code if it ended otherwise than with a selection.
+/// Runs one search; an exit code if it ended without a selection.
 fn run_search(
     session: &Session<'_>,
     job: &Job,

@@ -44,7 +44,7 @@ pub(crate) fn world(arguments: WorldArguments) -> Result<u8> {
     if let Some(dataset) = &arguments.calibrate {
         let folder = std::env::temp_dir().join(format!("hopeval-world-{}", std::process::id()));
         let table = hopeval_jobs::report::calibrate::calibrate(&settings, dataset, &folder);
-        // The folder holds nothing but what was made for this table.
+        // The folder holds only files made for this table.
         let _ = std::fs::remove_dir_all(&folder);
         progress.clear();
         print::line(&table.with_context(|| format!("cannot calibrate against {}", dataset.display()))?.to_string());

@@ -1,6 +1,7 @@
-//! The lines of the report on CUDA: the driver, its devices, and the libraries that kernels and products need.
+//! The lines of the report on CUDA: the driver, its devices, and the libraries for kernels and products.
 //!
-//! Without a device nothing is doubtful, since models run on the CPU; with one, whatever keeps it from being used is.
+//! Without a device nothing is doubtful, since models run on the CPU. With a device, everything that keeps it from
+//! being used is doubtful.
 
 use super::{Fact, GIB, doubtful, fine};
 use hopeval_cuda::machine::{DeviceFacts, Facts, Missing};
@@ -10,7 +11,7 @@ pub(super) fn facts(found: &Facts) -> Vec<Fact> {
     let mut facts = vec![library("CUDA driver", there, found.driver.as_ref().map(|v| format!("serves CUDA {v}")))];
     match &found.devices {
         Ok(devices) => facts.extend(devices.iter().map(device)),
-        // The driver's line has said it.
+        // The driver's line reports this.
         Err(_) if found.driver.is_err() => facts.push(fine("GPU", "none", "none is needed: models run on the CPU")),
         Err(missing) => facts.push(doubtful("GPU", "none", &missing.to_string())),
     }
@@ -24,7 +25,7 @@ pub(super) fn facts(found: &Facts) -> Vec<Fact> {
     facts
 }
 
-/// A library that a device needs: wanting it is doubtful where there is a device.
+/// A library for devices. Its absence is doubtful if there is a device.
 fn library(name: &'static str, there: bool, found: Result<String, &Missing>) -> Fact {
     match found {
         Ok(version) => fine(name, version, ""),
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_device_nothing_is_doubtful_and_every_line_says_what_to_do() {
+    fn without_a_device_nothing_is_doubtful() {
         let facts = facts(&bare());
         assert!(facts.iter().all(|fact| fact.health == Health::Fine), "{facts:?}");
         let note = |name: &str| facts.iter().find(|fact| fact.name == name).map(|fact| fact.note.clone()).unwrap();

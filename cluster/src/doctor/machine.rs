@@ -29,7 +29,7 @@ pub(super) fn cores() -> Fact {
     }
 }
 
-/// Memory of the machine, or of the control group if that is less. `read` gives the text of a file.
+/// Memory of the machine, or of the control group if it has less. `read` gives the text of a file.
 pub(super) fn memory(read: &dyn Fn(&str) -> Option<String>) -> Fact {
     let meminfo = read("/proc/meminfo").unwrap_or_default();
     let field = |name: &str| {
@@ -51,7 +51,7 @@ pub(super) fn memory(read: &dyn Fn(&str) -> Option<String>) -> Fact {
     }
 }
 
-/// Vector extensions that kernels choose by.
+/// Vector extensions, which decide the choice of kernels.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn features() -> String {
     let known = [
@@ -80,7 +80,7 @@ pub(super) fn files() -> Fact {
     }
 }
 
-/// Free space where `folder` is or will be.
+/// Free space on the disk of `folder`, which need not exist yet.
 pub(super) fn disk(folder: &Path) -> Fact {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let existing = absolute.ancestors().find(|path| path.exists()).unwrap_or(&absolute);

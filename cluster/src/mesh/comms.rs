@@ -1,7 +1,7 @@
-//! Holds timely's socket threads so that joining them never panics.
+//! Holds timely's socket threads and joins them without a panic.
 //!
-//! Timely's guard joins its threads when it is dropped and panics if one of them did, as they all do after a peer was
-//! lost; dropped during another panic that ends the process by SIGABRT.
+//! Timely's guard joins its threads on drop and panics if one of them did, as they all do after a peer was lost. If the
+//! guard is dropped during another panic, this ends the process by SIGABRT.
 
 use std::any::Any;
 use std::fmt;

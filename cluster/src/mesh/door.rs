@@ -1,7 +1,7 @@
-//! Listens for other processes and hears their hellos, many at a time, without waiting for any one.
+//! Listens for other processes and reads their hellos, many at a time, without waiting for a single one.
 //!
-//! Whoever connects and says nothing, or says something else, is shut out; it never holds up the others. It does not
-//! decide who may come in: that is the mesh's.
+//! A connection without a hello, or with other bytes, is closed and never delays the others. The mesh decides about the
+//! hellos.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use super::Refusal;
 use super::hello::{Hello, Parsed};
 
-/// How long a connection may take to say its hello.
+/// Longest time between the start of a connection and its whole hello.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Connections that may be unfinished at a time; the oldest is shut out for a new one.
+/// Most unfinished connections at a time; the oldest is closed for a new one.
 const CROWD: usize = 256;
 
-/// A listening socket and the connections that have not said their hello yet.
+/// A listening socket, and the connections with unfinished hellos.
 #[derive(Debug)]
 pub(super) struct Door {
     listener: TcpListener,
@@ -30,18 +30,19 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-/// A connection that has said what it is.
+/// A connection with a whole hello, or with a fault in it.
 #[derive(Debug)]
 pub(super) struct Knock {
     /// The socket, blocking again.
     pub(super) stream: TcpStream,
     pub(super) from: SocketAddr,
-    /// Its hello, or why it is refused whatever the mesh thinks.
+    /// Its hello, or the reason for a refusal without asking the mesh.
     pub(super) hello: Result<Hello, Refusal>,
 }
 
 impl Door {
-    /// Listens on the port of `address`: on the loopback interface only if the address is one, else on all.
+    /// Listens on the port of `address`: only on the loopback interface if the address is there, else on all
+    /// interfaces.
     ///
     /// # Errors
     /// The address has no port, or the port is in use.
@@ -50,7 +51,7 @@ impl Door {
             TcpListener::bind(loopback)?
         } else {
             let port = port(address)?;
-            // One socket for both families where the kernel has IPv6, else IPv4 alone.
+            // One socket for both families if the kernel has IPv6, else IPv4 alone.
             TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|e| match e.kind() {
                 ErrorKind::AddrInUse => Err(e),
                 _ => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)),
@@ -60,7 +61,7 @@ impl Door {
         Ok(Self { listener, waiting: Vec::new() })
     }
 
-    /// Hellos that are complete by now. Never blocks.
+    /// Connections with complete hellos. Never blocks.
     pub(super) fn knocks(&mut self) -> Vec<Knock> {
         self.accept();
         let mut knocks = Vec::new();
@@ -89,8 +90,8 @@ impl Door {
                     self.waiting.push(Waiting { stream, from, since: Instant::now(), bytes: Vec::new() });
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // Nobody there, or a connection that was gone before it was accepted, or no file descriptor left:
-                // all pass, and the deadline bounds them.
+                // Nobody is waiting, or a connection ended before it was accepted, or file descriptors ran out: all
+                // pass, and the deadline bounds them.
                 Err(_) => return,
             }
         }
@@ -101,7 +102,7 @@ impl Waiting {
     fn listen(&mut self) -> Parsed {
         let mut buffer = [0u8; 128];
         loop {
-            // Not a byte more than the hello: what follows belongs to the owner of the socket.
+            // Not a byte more than the hello: later bytes belong to the owner of the socket.
             let want = Hello::missing(self.bytes.len());
             match self.stream.read(&mut buffer[..want]) {
                 Ok(0) => return if want == 0 { Hello::parse(&self.bytes) } else { Parsed::Stranger },
@@ -136,7 +137,7 @@ fn port(address: &str) -> io::Result<u16> {
     port.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the address has no port: host:port is wanted"))
 }
 
-/// Whether the other side of a socket that should be quiet is still there.
+/// Whether the other side of a quiet socket is still there.
 pub(super) fn alive(stream: &TcpStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return false;

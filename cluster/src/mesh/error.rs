@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Refusal;
 
-/// A process that did not come.
+/// A process missing in the mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absent {
     /// Its index.
@@ -26,7 +26,7 @@ pub enum MeshError {
     /// The settings contradict themselves.
     #[error("the mesh cannot be formed: {0}")]
     Settings(&'static str),
-    /// An address in the list of hosts is none, or is there twice.
+    /// The list of hosts has a malformed address, or an address twice.
     #[error("`{address}` {wrong}; allowed is host:port for each process, as node1:4500 or [::1]:4500")]
     Address {
         /// As in `hosts`.
@@ -56,17 +56,17 @@ pub enum MeshError {
         #[source]
         reason: Refusal,
     },
-    /// At the deadline, some were not there.
+    /// Processes were missing at the deadline.
     #[error("missing after {} s: process {}{}", after.as_secs_f64(), list(missing), noted(notes))]
     Missing {
         /// The deadline.
         after: Duration,
-        /// Those that did not come.
+        /// The missing processes.
         missing: Vec<Absent>,
-        /// Events meanwhile: the last error of a connection, who was refused and why.
+        /// Events meanwhile: the last error of a connection, refused processes with reasons.
         notes: Vec<String>,
     },
-    /// Process 0 was reached and this process was accepted, but the others never were complete.
+    /// Process 0 accepted this process, but other processes were missing at the deadline.
     #[error("process 0 at {address} still waits for other processes after {} s", after.as_secs_f64())]
     Incomplete {
         /// Address of process 0.
@@ -80,7 +80,7 @@ pub enum MeshError {
     /// A socket could not be set up or used.
     #[error("the mesh cannot be formed: {what}")]
     Socket {
-        /// The step that failed.
+        /// The failed step.
         what: &'static str,
         /// The system's error.
         #[source]

@@ -1,4 +1,4 @@
-//! The first half of forming: process 0 gathers the others, who learn from it which generation this is.
+//! The first half of forming: process 0 gathers the others and tells them the generation.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{ErrorKind, Write};
@@ -11,14 +11,14 @@ use super::wire::{self, settle};
 use super::{Absent, MeshError, MeshSettings, Refusal};
 use crate::pulse::Link;
 
-/// Pause between two looks at the door.
+/// Pause between two looks at the listener.
 pub(super) const TICK: Duration = Duration::from_millis(2);
-/// Notes that an error carries at most.
+/// Most notes in an error.
 const NOTES: usize = 8;
-/// A socket that takes no byte for so long has a reader that hangs.
+/// Longest wait for a socket to take a byte. After it the reader counts as hanging.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
-/// The part of process 0: waits for a pulse socket of every other process, then welcomes all.
+/// The part of process 0: waits for a heartbeat socket of every other process, then welcomes all.
 pub(super) fn gather(
     settings: &MeshSettings,
     door: &mut Door,
@@ -28,7 +28,7 @@ pub(super) fn gather(
     let mut seats: Vec<Option<TcpStream>> = settings.hosts.iter().map(|_| None).collect();
     let mut notes = Notes::default();
     loop {
-        // A process that gave up or was started again frees its seat.
+        // A process frees its slot if it gives up or is started again.
         for seat in &mut seats {
             if seat.as_ref().is_some_and(|stream| !alive(stream)) {
                 *seat = None;
@@ -70,12 +70,12 @@ fn judge(settings: &MeshSettings, hello: &Hello, seats: &[Option<TcpStream>]) ->
     }
 }
 
-/// Tells those who came who did not.
+/// Reports the missing processes to the connected ones.
 fn abandon(settings: &MeshSettings, seats: Vec<Option<TcpStream>>, notes: Notes) -> MeshError {
     let missing: Vec<usize> = (1..seats.len()).filter(|p| seats[*p].is_none()).collect();
     let word = Word::Missing(missing.iter().map(|p| *p as u32).collect());
     for stream in seats.iter().flatten() {
-        // Who does not hear it finds out at its own deadline.
+        // A process without this message finds out at its own deadline.
         let _ = send(stream, &word);
     }
     let missing = missing.into_iter().map(|p| settings.absent(p)).collect();
@@ -93,7 +93,7 @@ pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(Link, Non
     loop {
         let hello = settings.hello(Kind::Pulse, 0, [0; 16]);
         let stream = wire::connect(settings, 0, &hello, end)?;
-        // Process 0 may have started later and keeps its own deadline; a moment more lets its word arrive.
+        // Process 0 may have started later and keeps its own deadline. A moment more lets its message arrive.
         let patience = end.saturating_duration_since(Instant::now()) + Duration::from_millis(500);
         let waited = stream.set_read_timeout(Some(patience)).and_then(|()| Word::read(&stream));
         match waited {
@@ -109,14 +109,14 @@ pub(super) fn follow(settings: &MeshSettings, end: Instant) -> Result<(Link, Non
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 return Err(MeshError::Incomplete { address: settings.hosts[0].clone(), after: settings.deadline });
             }
-            // It went away: an earlier one that was about to end, or it is being started again.
+            // Process 0 went away: this was an earlier one about to end, or it is being started again.
             Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
             Err(_) => return Err(MeshError::Left(Absent { process: 0, address: settings.hosts[0].clone() })),
         }
     }
 }
 
-/// Answers a knock and hands out its socket if it may come in.
+/// Answers a connection and returns its socket if it is accepted.
 pub(super) fn answer(knock: Knock, verdict: Result<usize, Refusal>, notes: &mut Notes) -> Option<(usize, TcpStream)> {
     let Knock { mut stream, from, hello } = knock;
     stream.set_write_timeout(Some(WRITE_LIMIT)).ok()?;
@@ -133,7 +133,7 @@ pub(super) fn answer(knock: Knock, verdict: Result<usize, Refusal>, notes: &mut 
     }
 }
 
-/// Lines about what was seen while waiting, for the error at the deadline; each once.
+/// Events during the wait, for the error at the deadline; each once.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub(super) lines: Vec<String>,
@@ -147,7 +147,7 @@ impl Notes {
     }
 }
 
-/// A number that no other forming has, drawn from the hasher keys that the standard library seeds by the system.
+/// A number unique to this forming, drawn from the standard library's hasher keys, which the system seeds.
 fn nonce() -> Nonce {
     let mut nonce = [0u8; 16];
     for half in nonce.chunks_exact_mut(8) {

@@ -4,11 +4,11 @@
 //! connector                                   acceptor
 //!   hello: magic version kind from to … ->
 //!                                          <- reply: magic, accepted | refusal
-//!   (pulse only, once all are there)       <- welcome: nonce, length, bytes | missing processes
+//!   (heartbeat only, once all are there)   <- welcome: nonce, length, bytes | missing processes
 //! ```
 //!
-//! The magic and the version come first in every version, so that a process of another version is refused by name
-//! and not by a timeout. All numbers are little-endian.
+//! The magic and the version come first in every version, so that a process of another version is refused with this
+//! reason and not by a timeout. All numbers are little-endian.
 
 use std::io::{self, Read, Write};
 
@@ -16,13 +16,13 @@ use super::Refusal;
 
 /// First bytes of a hello and of a reply.
 const MAGIC: [u8; 8] = *b"hopeval\n";
-/// Version of everything in this file and of the frames of the pulse.
+/// Version of everything in this file and of the heartbeat frames.
 pub(super) const VERSION: u16 = 2;
 /// Length of a hello in bytes.
 const HELLO: usize = 8 + 2 + 1 + 1 + 4 * 4 + 32 + 16;
 /// Length of a reply in bytes.
 const REPLY: usize = 8 + 1 + 4 + 4;
-/// Longest welcome that is accepted, in bytes.
+/// Longest accepted welcome, in bytes.
 const WELCOME_LIMIT: u32 = 16 << 20;
 
 /// The use of a socket.
@@ -34,24 +34,24 @@ pub(super) enum Kind {
     Data,
 }
 
-/// Random number of one forming of a mesh: a process of an earlier one does not know it.
+/// Random number of one forming of a mesh, unknown to processes of earlier formings.
 pub(super) type Nonce = [u8; 16];
 
 /// The first message of a connector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) kind: Kind,
-    /// The speaker.
+    /// The sender.
     pub(super) from: u32,
-    /// The process that the speaker believes to speak to.
+    /// The process expected by the sender at this address.
     pub(super) to: u32,
-    /// Number of processes, as the speaker was told.
+    /// Number of processes in the sender's settings.
     pub(super) processes: u32,
-    /// Workers in each process, as the speaker was told.
+    /// Workers in each process in the sender's settings.
     pub(super) workers: u32,
     /// Secret of the run.
     pub(super) token: [u8; 32],
-    /// Nonce of this forming; zero in a pulse hello, whose sender learns it by the welcome.
+    /// Nonce of this forming; zero in a heartbeat hello, because its sender learns the nonce from the welcome.
     pub(super) nonce: Nonce,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Hello {
 pub(super) enum Parsed {
     /// A whole hello.
     Hello(Hello),
-    /// A process of hopeval that must be refused.
+    /// A process of hopeval to be refused.
     Refuse(Refusal),
     /// Not hopeval.
     Stranger,
@@ -91,7 +91,7 @@ impl Hello {
         out
     }
 
-    /// Looks at the bytes received so far; decides about a stranger and about the version as early as possible.
+    /// Parses the bytes received so far. Decides about a stranger and about the version as early as possible.
     pub(super) fn parse(bytes: &[u8]) -> Parsed {
         let seen = bytes.len().min(MAGIC.len());
         if bytes[..seen] != MAGIC[..seen] {
@@ -125,7 +125,7 @@ impl Hello {
         })
     }
 
-    /// Bytes of a hello that are still missing after `have`.
+    /// Number of missing bytes of a hello after `have` bytes.
     pub(super) fn missing(have: usize) -> usize {
         HELLO.saturating_sub(have)
     }
@@ -145,7 +145,7 @@ pub(super) fn write_reply(mut to: impl Write, refusal: Option<&Refusal>) -> io::
 /// Reads the answer to a hello.
 ///
 /// # Errors
-/// The socket's, and `InvalidData` if something else than hopeval answered.
+/// The socket's, and `InvalidData` if the answer is not hopeval's.
 pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), Refusal>> {
     let mut bytes = [0u8; REPLY];
     from.read_exact(&mut bytes)?;
@@ -158,7 +158,7 @@ pub(super) fn read_reply(mut from: impl Read) -> io::Result<Result<(), Refusal>>
     }
 }
 
-/// The last word of process 0 to each other process.
+/// The final message of process 0 to each other process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// All are there.

@@ -1,6 +1,6 @@
-//! Reasons to turn a process away, as both sides learn them.
+//! Reasons for refusing a process.
 
-/// Why a process was turned away. Both sides learn it.
+/// Why a process was refused. Both sides learn it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The two binaries speak different versions of the handshake.
@@ -14,15 +14,15 @@ pub enum Refusal {
     /// The token is not the run's.
     #[error("the token is that of another run")]
     Token,
-    /// The processes were told different numbers of processes.
+    /// The processes have different numbers of processes in their settings.
     #[error("the number of processes differs: {ours} here, {theirs} there")]
     Processes {
-        /// Processes, as the refusing process was told.
+        /// Processes in the settings of the refusing process.
         ours: u32,
-        /// Processes, as the refused process was told.
+        /// Processes in the settings of the refused process.
         theirs: u32,
     },
-    /// The processes were told different numbers of workers; timely wants the same in each.
+    /// The processes have different numbers of workers in their settings; timely requires the same in each.
     #[error("the number of workers differs: {ours} here, {theirs} there")]
     Workers {
         /// Workers of the refusing process.
@@ -30,7 +30,7 @@ pub enum Refusal {
         /// Workers of the refused process.
         theirs: u32,
     },
-    /// The process index is not one that the refusing process waits for.
+    /// The refusing process does not wait for this process index.
     #[error("there is no place for process {process} among {processes}")]
     OutOfRange {
         /// The refused index.

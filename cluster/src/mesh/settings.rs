@@ -1,11 +1,11 @@
-//! The settings of a mesh, and what they say of processes that knock.
+//! The settings of a mesh, and the checks of hellos against them.
 
 use std::time::Duration;
 
 use super::hello::{Hello, Kind, Nonce};
 use super::{Absent, MeshError, Refusal, Role};
 
-/// Settings that every process of a mesh is given beforehand.
+/// Settings of a process of a mesh, known before forming.
 #[derive(Debug, Clone)]
 pub struct MeshSettings {
     /// Index of this process.
@@ -16,7 +16,7 @@ pub struct MeshSettings {
     pub workers: usize,
     /// Secret of the run, the same everywhere.
     pub token: [u8; 32],
-    /// How long forming may take.
+    /// Longest time for forming.
     pub deadline: Duration,
 }
 
@@ -34,7 +34,7 @@ impl MeshSettings {
         } else if (self.process == 0) != matches!(role, Role::Lead(_)) {
             "process 0 leads, and only process 0"
         } else if self.hosts.len() == 1 {
-            // One process alone listens nowhere.
+            // A single process does not listen.
             return Ok(());
         } else {
             return check_hosts(&self.hosts);
@@ -42,14 +42,14 @@ impl MeshSettings {
         Err(MeshError::Settings(wrong))
     }
 
-    /// The process as it is named when it is missing.
+    /// The name of a missing process.
     pub(super) fn absent(&self, process: usize) -> Absent {
         Absent { process, address: self.hosts.get(process).cloned().unwrap_or_default() }
     }
 
     /// The hello to another process.
     pub(super) fn hello(&self, kind: Kind, to: usize, nonce: Nonce) -> Hello {
-        // `check` has seen that the numbers fit.
+        // `check` has checked that the numbers fit.
         Hello {
             kind,
             from: self.process as u32,
@@ -61,8 +61,7 @@ impl MeshSettings {
         }
     }
 
-    /// Whether a hello may come in, as far as the settings tell. The token comes first: who does not have it learns
-    /// nothing else.
+    /// Checks a hello against the settings. The token comes first: a process without it learns nothing else.
     pub(super) fn judge(&self, hello: &Hello) -> Result<(), Refusal> {
         let ours = self.hello(hello.kind, hello.from as usize, [0; 16]);
         if hello.token != ours.token {
@@ -85,8 +84,7 @@ impl MeshSettings {
     }
 }
 
-/// Whether every process of `hosts` can be reached as it is written there, so far as that can be told without asking
-/// the network.
+/// Checks the form of every address in `hosts`, without asking the network.
 ///
 /// # Errors
 /// [`MeshError::Address`].

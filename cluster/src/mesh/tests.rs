@@ -73,7 +73,7 @@ fn sum(formed: Formed) -> u64 {
 #[test]
 fn three_processes_form_a_mesh_and_run_a_dataflow() {
     let hosts = hosts(3);
-    // The last first: nobody needs to be there before another.
+    // The last process first: processes may start in any order.
     let waiting: Vec<_> = (0..3).rev().map(|p| forming(MeshSettings { workers: 2, ..settings(p, &hosts) })).collect();
     let meshes: Vec<_> = waiting.iter().map(formed).collect();
     assert!(meshes.iter().all(|mesh| mesh.welcome == b"run 1, generation 2" && mesh.allocators.len() == 2));
@@ -103,7 +103,7 @@ fn strangers_on_the_port_hold_nobody_up() {
 }
 
 #[test]
-fn another_token_and_another_shape_are_refused_with_a_reason_on_both_sides() {
+fn another_token_or_shape_is_refused_with_a_reason() {
     let hosts = hosts(2);
     let lead = forming(MeshSettings { deadline: Duration::from_secs(1), ..settings(0, &hosts) });
     let refused = |settings: MeshSettings| match failed(&forming(settings)) {
@@ -138,7 +138,7 @@ fn another_version_is_refused_by_name() {
 }
 
 #[test]
-fn a_second_process_of_the_same_index_is_refused_and_a_dead_one_replaced() {
+fn a_duplicate_process_is_refused_and_a_dead_one_replaced() {
     let hosts = hosts(3);
     let lead = forming(settings(0, &hosts));
     let knock = || {
@@ -194,7 +194,7 @@ fn a_process_of_an_earlier_generation_cannot_join() {
     assert_eq!(data([0; 16]).1, Err(Refusal::Generation));
     let (_kept, reply) = data(nonce);
     assert_eq!(reply, Ok(()));
-    // The mesh is formed; its guard would wait for a socket that nobody serves, so it is left to the process.
+    // The mesh is formed. Its guard would wait for a socket without a peer, so it is leaked.
     std::mem::forget(formed(&lead));
 }
 
@@ -211,7 +211,7 @@ fn a_port_in_use_and_senseless_settings_are_errors() {
     assert!(matches!(error, MeshError::Settings(_)), "{error}");
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as the address has a listener.
 fn connect(address: &str) -> TcpStream {
     let end = Instant::now() + PATIENCE;
     loop {

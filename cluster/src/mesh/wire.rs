@@ -12,14 +12,14 @@ use super::hello::{Hello, Kind, Nonce, read_reply};
 use super::{MeshError, MeshSettings, Refusal};
 use crate::pulse::Link;
 
-/// Time that this half has even if the first took all: it takes milliseconds, and all are there.
+/// Least time for this half, even if the first half took all: it needs milliseconds, and all processes are there.
 const LEAST: Duration = Duration::from_secs(3);
-/// Longest wait for one connection or its reply before it is tried anew.
+/// Longest wait for one connection or its reply before another attempt.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
-/// Connects to the processes before this one and waits for those after it.
+/// Connects to the processes before this one and waits for the processes after it.
 ///
-/// Everyone waits only for lower indices to answer, so it cannot deadlock.
+/// Each process waits only for answers of lower indices, so they cannot deadlock.
 pub(super) fn wire(
     settings: &MeshSettings,
     door: Option<&mut Door>,
@@ -64,8 +64,8 @@ fn wait(
         if missing.is_empty() {
             return Ok(());
         }
-        // One that has its sockets may already be at work, so a pulse that is no longer quiet is no news; one that
-        // closed is.
+        // A process with all its sockets may already be at work, so bytes on its heartbeat socket are expected. A
+        // closed heartbeat socket is a loss.
         if let Some((process, _)) = link.peers().iter().find(|(_, stream)| !alive(stream)) {
             return Err(MeshError::Left(settings.absent(*process)));
         }
@@ -91,7 +91,7 @@ fn judge(
     }
 }
 
-/// Connects to a process, which may not be there yet, until it accepts or refuses or the deadline passes.
+/// Connects to a process. Tries again until the process accepts or refuses, or the deadline passes.
 pub(super) fn connect(
     settings: &MeshSettings,
     process: usize,
@@ -104,7 +104,7 @@ pub(super) fn connect(
         let left = end.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(50), ATTEMPT);
         let why = match attempt(address, hello, left) {
             Ok(Ok(stream)) => return Ok(stream),
-            // The seat of a process that was killed and started again is free as soon as its old socket is noticed.
+            // After a process was killed and started again, its slot is free as soon as the old socket is noticed.
             Ok(Err(Refusal::Taken { .. })) if hello.kind == Kind::Pulse && Instant::now() + ATTEMPT < end => {
                 "its place is taken".to_owned()
             }
@@ -136,7 +136,7 @@ fn attempt(address: &str, hello: &Hello, limit: Duration) -> io::Result<Result<T
     Err(failed)
 }
 
-/// Settles the options that a socket keeps: small messages leave at once, and the kernel probes a silent peer.
+/// Sets the lasting options of a socket: small messages leave at once, and the kernel probes a silent peer.
 pub(super) fn settle(stream: &TcpStream) -> Result<(), MeshError> {
     stream.set_nodelay(true).map_err(socket_error)?;
     stream.set_read_timeout(None).map_err(socket_error)?;

@@ -1,4 +1,4 @@
-//! The metrics of the boards that this process computes on, as NVML tells them.
+//! The metrics of this process's boards, read from NVML.
 
 use std::sync::Arc;
 
@@ -7,8 +7,7 @@ use hopeval_cuda::energy::Sample;
 
 use super::{Metric, MetricKind};
 
-/// Metrics of the boards that this process has opened so far: nothing without a GPU. What a board does not tell has no
-/// metric.
+/// Metrics of the boards opened by this process so far; empty without a GPU. Numbers unknown to a board are left out.
 pub fn of_boards() -> Vec<Metric> {
     boards::all().iter().flat_map(of_board).collect()
 }
@@ -44,7 +43,7 @@ fn of_board(board: &Arc<Board>) -> Vec<Metric> {
     of_samples(board.name(), board.uuid(), move || shared.sample().ok())
 }
 
-/// Metrics of a board that `sample` looks at.
+/// Metrics of the board sampled by `sample`.
 fn of_samples(
     name: &str,
     uuid: &str,

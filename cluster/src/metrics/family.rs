@@ -1,4 +1,4 @@
-//! Families of metrics, as Prometheus's registry collects them.
+//! Families of metrics, for Prometheus's registry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) fn registry(metrics: Vec<Metric>) -> Result<Registry, MetricsError> {
     Ok(registry)
 }
 
-/// Metrics of one name, as the registry collects them.
+/// Metrics of one name, for the registry.
 struct Family {
     descriptions: Vec<Desc>,
     metrics: Arc<[Metric]>,

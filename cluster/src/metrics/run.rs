@@ -1,4 +1,4 @@
-//! The metrics of a run in one process: what the operators count.
+//! The metrics of a run in one process: the operators' counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use hopeval_operators::Counters;
 
 use super::Metric;
 
-/// Metrics that read `counters`, and the version of the binary.
+/// Metrics of `counters`, and the version of the binary.
 pub fn of_run(counters: &Arc<Counters>) -> Vec<Metric> {
     let counter = |name: &str, help: &str, pick: fn(&Counters) -> &AtomicU64| {
         let counters = Arc::clone(counters);
@@ -15,7 +15,7 @@ pub fn of_run(counters: &Arc<Counters>) -> Vec<Metric> {
     };
     let in_flight = {
         let counters = Arc::clone(counters);
-        // Finished first: a question that is admitted and done between the two reads must not count as negative.
+        // Finished is read first: a question admitted and finished between the two reads must not count as negative.
         move || {
             let finished = load(&counters.finished);
             load(&counters.admitted) - finished
@@ -36,6 +36,6 @@ pub fn of_run(counters: &Arc<Counters>) -> Vec<Metric> {
 }
 
 fn load(counter: &AtomicU64) -> f64 {
-    // Exact up to 2^53, which no run reaches.
+    // Exact up to 2^53, beyond the counts of any run.
     counter.load(Ordering::Relaxed) as f64
 }

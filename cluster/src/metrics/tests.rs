@@ -62,7 +62,7 @@ fn health_and_unknown_paths() {
 }
 
 #[test]
-fn an_address_in_use_is_a_typed_error_and_free_again_after_the_server() {
+fn an_address_in_use_is_a_typed_error_until_the_server_stops() {
     let server = Metrics::serve(any(), Vec::new()).unwrap();
     let address = server.address();
     match Metrics::serve(address, Vec::new()) {

@@ -1,10 +1,10 @@
-//! A child process panics; what it says and how it exits is looked at from outside.
+//! Checks the output and the exit code of a panicking child process.
 
 use std::process::Command;
 
 use super::*;
 
-/// Names the panic that the child of `run` makes.
+/// Names the variable with the panic to make in the child of `run`.
 const CHILD: &str = "HOPEVAL_TEST_PANIC";
 
 #[test]

@@ -1,12 +1,12 @@
-//! Logs what the boards of this process did; they are CUDA's.
+//! Logs the use of this process's CUDA boards.
 
 use hopeval_cuda::boards;
 
-/// Says how busy and how full they were.
+/// Logs utilisation and memory of each board.
 pub(super) fn log() {
     for board in boards::all() {
         let seen = board.seen();
-        // Less than a second of work was not looked at.
+        // Samples are at least a second apart, so shorter work has none.
         if seen.memory > 0 {
             let utilisation = seen.utilisation().map(|percent| percent.round());
             let (memory_peak, memory) = (seen.memory_peak, seen.memory);

@@ -9,7 +9,7 @@ use hopeval_cluster::pulse::Verdict;
 use std::sync::mpsc::{Receiver, channel};
 use timely::communication::WorkerGuards;
 
-/// Waits for the other sides, so also now a peer may be lost, or stop for good.
+/// Joins the workers and closes the sockets. Both wait for the other processes, so a peer may still be lost or stall.
 pub(super) fn close(
     guards: WorkerGuards<()>,
     comms: Comms,

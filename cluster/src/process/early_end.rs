@@ -9,12 +9,12 @@ use hopeval_jobs::JobError;
 pub(super) struct EarlyEnd {
     /// The run that ends early.
     pub(super) run: String,
-    /// Whether this is process 0, which tells the user.
+    /// Whether this is process 0. Only process 0 informs the user.
     pub(super) leads: bool,
 }
 
 impl EarlyEnd {
-    /// After a fault: as resumable if it may pass.
+    /// Exits after a fault: as resumable if it may pass.
     pub(super) fn fault(&self, error: &JobError) -> ! {
         let (run, transient) = (&self.run, error.is_transient());
         print::error(error);
@@ -26,7 +26,7 @@ impl EarlyEnd {
         std::process::exit(i32::from(if transient { exit::RESUMABLE } else { exit::USAGE }))
     }
 
-    /// After something that is nobody's fault here.
+    /// Exits as resumable, without a fault in this process.
     pub(super) fn interrupted(&self, why: &str) -> ! {
         if self.leads {
             let run = &self.run;

@@ -8,7 +8,7 @@ use hopeval_jobs::report::tables;
 use hopeval_jobs::run::generation::Generation;
 
 impl Process<'_> {
-    /// Returns how many outcomes failed, and how many there are.
+    /// Returns the numbers of failed outcomes and of all outcomes.
     pub(super) fn finish(&self, generation: &Generation, thread: CommitThread, early: &EarlyEnd) -> Result<(u64, u64)> {
         let CommitThread { ledger, committer } = thread;
         let log = ledger.join().map_err(|_| anyhow!("the ledger's thread panicked"))?;

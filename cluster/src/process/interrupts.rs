@@ -1,4 +1,4 @@
-//! The first signal: it ends a process that has not joined a generation yet, and lets the others drain.
+//! Handles the first signal: before joining a generation it ends the process, afterwards it lets the process drain.
 
 use crate::print;
 use anyhow::Result;
@@ -7,19 +7,19 @@ use hopeval_cluster::signals::{self, Notice, Signals};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The signals of a process that evaluates; cheap to clone.
+/// The signals of an evaluating process; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupts {
     signals: Signals,
     state: Arc<JoinState>,
 }
 
-/// How far the process has come.
+/// The process's progress towards joining a generation.
 #[derive(Debug, Default)]
 struct JoinState {
-    /// It has something that a signal lets finish: its part of a dataflow, or children that have one.
+    /// True if there is something to drain: its part of a dataflow, or children with one.
     joined: AtomicBool,
-    /// The run, once process 0 has it: an early end says how to go on with it.
+    /// The run, once process 0 has it: an early end names the command to resume it.
     run: OnceLock<String>,
 }
 
@@ -41,19 +41,19 @@ impl Interrupts {
         &self.signals
     }
 
-    /// From now on the first signal drains.
+    /// Lets the first signal drain from now on.
     pub(crate) fn joined(&self) {
         self.state.joined.store(true, Ordering::SeqCst);
     }
 
-    /// Process 0 has its run.
+    /// Records the run of process 0.
     pub(super) fn found(&self, run: &str) {
         let _ = self.state.run.set(run.to_owned());
     }
 }
 
 impl JoinState {
-    /// Builds and meshes have nothing to drain, and are begun again as they were.
+    /// Exits as resumable if the process has not joined. Builds and meshes have nothing to drain, and begin again.
     fn leave_before_joining(&self) {
         if !self.joined.load(Ordering::SeqCst) {
             print::note("interrupted before any question was admitted");

@@ -1,4 +1,4 @@
-//! Joins a generation: forms the mesh, opens the run everywhere, begins to beat.
+//! Joins a generation: forms the mesh, starts the heartbeats, opens the run in every process.
 
 use super::Process;
 use super::supervise::Event;
@@ -29,15 +29,15 @@ pub(super) struct GenerationPart {
     pub(super) comms: Comms,
     /// For the workers.
     pub(super) allocators: Vec<AllocatorBuilder>,
-    /// Beats already.
+    /// The running heartbeats.
     pub(super) pulse: Pulse,
     /// The generation, its run open.
     pub(super) generation: Arc<Generation>,
-    /// For process 0: what commits, and under which name.
+    /// The committing thread, in process 0.
     pub(super) ledger: Option<CommitThread>,
 }
 
-/// The ledger's thread, and the name that it commits under.
+/// The committing thread, and its committer's name.
 pub(super) struct CommitThread {
     /// The thread.
     pub(super) ledger: Ledger,
@@ -49,7 +49,7 @@ pub(super) struct CommitThread {
 type Beats = Arc<OnceLock<Arc<Counters>>>;
 
 impl Process<'_> {
-    /// Joins the generation that process 0 begins of its run, `lead`.
+    /// Joins the generation begun by process 0. Process 0 passes its run as `lead`.
     pub(super) fn join(&self, lead: Option<String>, events: &Sender<Event>) -> Result<GenerationPart> {
         let committer = committer();
         let (role, opened) = match lead {
@@ -59,15 +59,15 @@ impl Process<'_> {
         let leads = opened.is_some();
         let formed = mesh::form(&self.membership.settings(), role).context("the mesh was not formed")?;
         let welcome: Welcome = serde_json::from_slice(&formed.welcome)?;
-        // The beat starts before the run is opened: opening and preparing may build an index, and only silence counts
-        // until the first step.
+        // Heartbeats start before the run is opened: opening and preparing may build an index, and only silence counts
+        // as a stall until the first step.
         let beats = Beats::default();
         let pulse = self.start_pulse(formed.pulse, &beats, events)?;
         let open = match opened {
             Some(open) => open,
             None => Open::open(self.places, &welcome.run, self.report)?,
         };
-        // Here, where progress can be shown.
+        // Services are opened in this thread, because only it can show progress.
         open.open_services(self.report)?;
         open.open_on_devices(self.membership.workers)?;
         let (generation, ledger) = Generation::join(open, welcome.generation, leads.then_some(committer.as_str()))?;

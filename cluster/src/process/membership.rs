@@ -1,9 +1,9 @@
-//! How a process takes part in a mesh.
+//! The part of a process in a mesh.
 
 use hopeval_cluster::mesh::MeshSettings;
 use std::time::Duration;
 
-/// How a process takes part.
+/// The part of a process in a mesh.
 #[derive(Clone, Debug)]
 pub(crate) struct Membership {
     /// Index of this process.
@@ -12,9 +12,9 @@ pub(crate) struct Membership {
     pub(crate) hosts: Vec<String>,
     /// Workers of each process.
     pub(crate) workers: usize,
-    /// After so long without a sign a process counts as stalled.
+    /// Time without a sign of work after which a process counts as stalled.
     pub(crate) stall_bound: Duration,
-    /// How long forming the mesh may take.
+    /// Longest time for forming the mesh.
     pub(crate) deadline: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Membership {
     }
 }
 
-/// The mesh's secret: `HOPEVAL_MESH_TOKEN` if it is set, else what tells this mesh from others.
+/// The mesh's secret: the digest of `HOPEVAL_MESH_TOKEN`, if it is set, and the list of hosts.
 fn token(hosts: &[String]) -> [u8; 32] {
     let secret = std::env::var("HOPEVAL_MESH_TOKEN").unwrap_or_default();
     hopeval_jobs::digest_of(&[secret.as_str(), hosts.join(",").as_str()])

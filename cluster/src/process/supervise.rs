@@ -2,11 +2,11 @@
 //!
 //! | event | does |
 //! | --- | --- |
-//! | first worker ready | calls `watch`; indexes are no longer reported |
+//! | first worker ready | calls `watch`; building of indexes is no longer reported |
 //! | worker done | one less to wait for |
 //! | worker failed, fault of the generation | ends the process |
 //! | verdict: drain | drains, as a signal does |
-//! | verdict: flush | has written what was computed |
+//! | verdict: flush | has everything computed written |
 //! | verdict: stop now, peer lost, peer stalled | ends the process as resumable |
 //! | generation quiet, or flushed | tells the pulse, once |
 
@@ -17,9 +17,9 @@ use hopeval_jobs::JobError;
 use hopeval_jobs::run::generation::Generation;
 use std::sync::mpsc::Receiver;
 
-/// Something that happened on another thread.
+/// An event on another thread.
 pub(super) enum Event {
-    /// The pulse says what became of the mesh.
+    /// News of the mesh from the pulse.
     Verdict(Verdict),
     /// A worker has its indexes, and builds its dataflow.
     WorkerReady,
@@ -35,13 +35,13 @@ pub(super) struct Supervision<'a> {
     generation: &'a Generation,
     voice: &'a Voice,
     early: &'a EarlyEnd,
-    /// Workers that are not done.
+    /// Workers not done yet.
     running: usize,
     /// Some worker is ready.
     ready: bool,
-    /// The pulse was told that the generation is quiet.
+    /// The pulse knows the generation is quiet.
     quiet: bool,
-    /// The pulse was told that everything is written.
+    /// The pulse knows everything is written.
     drained: bool,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// Looks at what the generation tells by its state and not by an event.
+    /// Checks the state of the generation, for changes without an event.
     fn look(&mut self) {
         if let Some(error) = self.generation.fault.take() {
             self.early.fault(&error);

@@ -15,11 +15,11 @@ use timely::communication::WorkerGuards;
 use timely::communication::allocator::AllocatorBuilder;
 use timely::worker::Worker;
 
-/// Everything that the workers of a process share.
+/// The shared state of a process's workers.
 pub(super) struct WorkerPart {
     generation: Arc<Generation>,
     interrupts: Interrupts,
-    /// Longest pause between two steps, so that the counter of steps goes on.
+    /// Longest pause between two steps: the counter of steps must keep growing.
     park: Duration,
     events: Mutex<Sender<Event>>,
 }

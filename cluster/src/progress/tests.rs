@@ -1,4 +1,4 @@
-//! Lines on a terminal that remembers, and silence where there is none.
+//! Lines on a recording terminal, and silence without a terminal.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use indicatif::TermLike;
 
 use super::*;
 
-/// A terminal that remembers what was written, without the movements between.
+/// A terminal that records the written text, without cursor movements.
 #[derive(Debug, Clone, Default)]
 struct Paper(Arc<Mutex<String>>);
 

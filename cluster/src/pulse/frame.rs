@@ -1,4 +1,4 @@
-//! The messages of the pulse: 16 bytes each, little-endian. `mesh::hello::VERSION` counts their changes.
+//! The heartbeat messages: 16 bytes each, little-endian. `mesh::hello::VERSION` counts their changes.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) enum Frame {
     Beat { beats: u64, draining: bool, quiet: bool, drained: bool },
     /// From process 0: some process drains; do so too.
     Drain,
-    /// From process 0: all are quiet; write what is not durable.
+    /// From process 0: all are quiet; make everything durable.
     Flush,
     /// From process 0: all have drained.
     Stop,
@@ -47,7 +47,7 @@ impl Frame {
         out
     }
 
-    /// `None` for bytes that are no frame.
+    /// `None` for bytes of another form.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let process = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);
         let value = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);

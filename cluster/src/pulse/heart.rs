@@ -1,4 +1,4 @@
-//! The thread of the pulse: it beats, hears the others and tells verdicts.
+//! The heartbeat thread: sends beats, receives the others' frames and reports verdicts.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::{PulseSettings, Verdict};
 
 /// Longest pause between two looks at the sockets.
 const LOOK: Duration = Duration::from_millis(25);
-/// How long a goodbye waits for the others to have heard it.
+/// Longest wait of a goodbye for the others to receive it.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Something that another thread of this process tells the pulse.
+/// A command to the heartbeat thread from another thread of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     Tell(News),
@@ -21,7 +21,7 @@ pub(super) enum Command {
     Abandon,
 }
 
-/// A step of this process towards its end, which the others must hear of.
+/// A step of this process towards its end, to be sent to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
     Drain,
@@ -62,12 +62,12 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
                         News::Drained => self.watch.drained(),
                     };
                     self.act(acts);
-                    // What changed is told at once.
+                    // Changes are sent at once.
                     beat_now = true;
                 }
                 Err(_) => {}
             }
-            // Hear everything before judging: after a stop of this very process the sockets are full of signs of life.
+            // Receive everything before a verdict: after a stop of this process the sockets are full of signs of life.
             self.hear();
             if let Some(until) = farewell {
                 if self.wires.is_empty() || Instant::now() >= until {
@@ -92,7 +92,7 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
             let process = self.wires[at].process;
             for frame in frames {
                 if frame == Frame::Bye {
-                    // Closing tells the other side that its goodbye was heard.
+                    // Closing the socket confirms the goodbye to the other side.
                     self.wires[at].open = false;
                 }
                 let acts = self.watch.frame(process, frame, Instant::now());
@@ -106,7 +106,7 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
         self.wires.retain(|wire| wire.open);
     }
 
-    /// Tells the other processes first: a verdict may end this one.
+    /// Sends to the other processes first: a verdict may end this one.
     fn act(&mut self, acts: Vec<Act>) {
         for act in &acts {
             if let Act::Broadcast(frame) = act {
@@ -123,7 +123,7 @@ impl<B: Fn() -> u64, V: FnMut(Verdict)> Heart<B, V> {
 
     fn broadcast(&mut self, frame: Frame) {
         for wire in &mut self.wires {
-            // A peer that takes nothing for minutes is about to be declared stalled; old beats are worth nothing to it.
+            // A peer not reading for minutes is about to be declared stalled. Old beats are useless to it.
             if wire.outgoing.len() < 64 * LENGTH || !matches!(frame, Frame::Beat { .. }) {
                 wire.outgoing.extend_from_slice(&frame.encode());
             }

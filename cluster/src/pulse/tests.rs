@@ -85,7 +85,7 @@ fn workers_that_stand_still_are_noticed_by_all_and_told() {
 #[test]
 fn a_mute_process_is_noticed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // It took part in forming and then was stopped: the socket is open and nothing comes.
+    // The process took part in forming and then was stopped: its socket is open and silent.
     let _mute = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let lead = start(Link::new(0, vec![(1, listener.accept().unwrap().0)]), Duration::from_millis(300));
     assert!(matches!(next(&lead), Verdict::PeerStalled { process: 1, .. }));

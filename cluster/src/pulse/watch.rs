@@ -1,15 +1,15 @@
-//! The rules of the pulse: what the frames and the silence of the others mean. No socket, no clock.
+//! The rules of the heartbeats: the meaning of the others' frames and of their silence. No socket, no clock.
 //!
 //! | event | at process 0 | elsewhere |
 //! | --- | --- | --- |
 //! | beat | remember it; pass a drain on; all quiet: flush; all drained: stop | remember it |
-//! | drain, flush, stop, lost, stalled | (nobody sends it) | tell |
+//! | drain, flush, stop, lost, stalled | (never sent to it) | tell |
 //! | bye | watch it no more; counts as quiet and drained | watch it no more |
 //! | socket closed without bye | tell and broadcast: lost | tell: process 0 lost |
 //! | silent, or its counter still, for the bound | tell and broadcast: stalled | tell: process 0 stalled |
 //!
-//! A process that is quiet stays so, and no question asks anybody once all are: that is when a flush finds everything.
-//! After a stop or a loss there are no more verdicts: everyone is leaving.
+//! A quiet process stays quiet. Once all are quiet, all requests have ended, and a flush finds everything. After a stop
+//! or a loss verdicts end: every process is leaving.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use super::Verdict;
 use super::frame::Frame;
 
-/// A thing that the owner of the sockets must do.
+/// An action for the owner of the sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Tell(Verdict),
@@ -28,7 +28,7 @@ pub(super) enum Act {
 pub(super) struct Watch {
     process: usize,
     bound: Duration,
-    /// Those that have neither said goodbye nor closed.
+    /// Processes without a goodbye and with an open socket.
     peers: BTreeMap<usize, Peer>,
     draining: bool,
     quiet: bool,
@@ -36,16 +36,16 @@ pub(super) struct Watch {
     flushing: bool,
     drained: bool,
     last_tick: Instant,
-    /// A final verdict was told.
+    /// A final verdict was reported.
     over: bool,
 }
 
 #[derive(Debug)]
 struct Peer {
-    /// When a frame came last.
+    /// Arrival of its last frame.
     heard: Instant,
     beats: u64,
-    /// When its counter moved last; `None` before its first step.
+    /// Last change of its counter; `None` before its first step.
     moved: Option<Instant>,
     quiet: bool,
     drained: bool,
@@ -67,7 +67,7 @@ impl Watch {
         }
     }
 
-    /// The frame that tells of this process.
+    /// The frame with the state of this process.
     pub(super) fn beat(&self, beats: u64) -> Frame {
         Frame::Beat { beats, draining: self.draining, quiet: self.quiet, drained: self.drained }
     }
@@ -78,7 +78,7 @@ impl Watch {
         if first && self.leads() { vec![Act::Broadcast(Frame::Drain)] } else { Vec::new() }
     }
 
-    /// This process has no question in flight, and gets none any more.
+    /// This process has finished its questions, and admits no more.
     pub(super) fn quiet(&mut self) -> Vec<Act> {
         let mut acts = self.drain();
         self.quiet = true;
@@ -86,7 +86,7 @@ impl Watch {
         acts
     }
 
-    /// This process has nothing that is not durable, since all are quiet.
+    /// This process has made everything durable, after all became quiet.
     pub(super) fn drained(&mut self) -> Vec<Act> {
         self.drained = true;
         self.agree()
@@ -133,12 +133,12 @@ impl Watch {
         self.finish(Verdict::PeerLost { process: from })
     }
 
-    /// Time passes. Call it after everything that had arrived was handed to `frame`.
+    /// Time passes. Call it after handing everything received to `frame`.
     pub(super) fn tick(&mut self, now: Instant) -> Vec<Act> {
         let absent = now.saturating_duration_since(self.last_tick);
         self.last_tick = now;
         if absent > self.bound / 2 {
-            // This process itself was stopped (a suspended shell job stops all of them): that time says nothing about
+            // This process itself was stopped (a suspended shell job stops all of them). This time says nothing about
             // the others.
             for peer in self.peers.values_mut() {
                 peer.heard = (peer.heard + absent).min(now);
@@ -157,7 +157,7 @@ impl Watch {
         self.process == 0
     }
 
-    /// All are quiet, or all have drained. One that has lost sight of the others, who said goodbye, decides alone.
+    /// Checks whether all are quiet, or all have drained. After the goodbyes of all others, a process decides alone.
     fn agree(&mut self) -> Vec<Act> {
         if !self.leads() && !self.peers.is_empty() {
             return Vec::new();
@@ -171,7 +171,7 @@ impl Watch {
         Vec::new()
     }
 
-    /// Tells that all are quiet, once; process 0 also tells the others.
+    /// Reports once that all are quiet; process 0 also tells the others.
     fn flush(&mut self) -> Vec<Act> {
         if self.over || std::mem::replace(&mut self.flushing, true) {
             return Vec::new();
@@ -184,7 +184,7 @@ impl Watch {
         acts
     }
 
-    /// Tells the final verdict, once; process 0 also tells the others.
+    /// Reports the final verdict, once; process 0 also tells the others.
     fn finish(&mut self, verdict: Verdict) -> Vec<Act> {
         if std::mem::replace(&mut self.over, true) {
             return Vec::new();
@@ -218,7 +218,7 @@ mod tests {
         acts.iter().find_map(|act| if let Act::Tell(v) = act { Some(*v) } else { None })
     }
 
-    /// Ticks every 100 ms up to `until_ms`, feeding beats, and gives the first verdict and when it came.
+    /// Ticks every 100 ms up to `until_ms`, feeding beats. Returns the first verdict and its time.
     fn watch_until(
         watch: &mut Watch,
         start: Instant,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_goes_round_all_flush_when_the_last_is_quiet_and_the_last_that_drained_stops_all() {
+    fn a_drain_becomes_a_flush_and_then_a_stop() {
         let now = Instant::now();
         let mut watch = Watch::new(0, 1..3, BOUND, now);
         let told = |beats, quiet, drained| Frame::Beat { beats, draining: true, quiet, drained };

@@ -1,4 +1,4 @@
-//! A socket of the pulse, never blocking.
+//! A heartbeat socket, never blocking.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ impl Wire {
             match self.stream.write(&self.outgoing) {
                 Ok(n) => drop(self.outgoing.drain(..n)),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // A broken socket shows when it is read, after what it still holds.
+                // Reading shows a broken socket, after its remaining bytes.
                 Err(_) => return,
             }
         }

@@ -60,7 +60,7 @@ fn child() {
     writeln!(io::stderr(), "ready").unwrap();
     woken.recv_timeout(Duration::from_secs(20)).unwrap();
     writeln!(io::stderr(), "woken").unwrap();
-    // Nobody sends here any more: only the second signal, or the limit, ends this.
+    // Only the second signal, or the time limit, ends this wait.
     let (_keep, never) = mpsc::channel::<()>();
     let _ = never.recv_timeout(Duration::from_secs(20));
 }

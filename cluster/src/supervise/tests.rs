@@ -44,7 +44,7 @@ fn the_others_get_time_to_leave_by_themselves() {
 
 #[test]
 fn a_killed_child_ends_all_as_resumable() {
-    // The second only ends when it is told to; the third is stopped and ignores SIGTERM, so it must be killed.
+    // The second ends only on a signal; the third is stopped and ignores SIGTERM, so it must be killed.
     let scripts = ["kill -KILL $$", "exec sleep 60", "trap '' TERM; kill -STOP $$; sleep 60"];
     let ending = run(&scripts, quick());
     let term = End::Forced(Signal::SIGTERM as i32);

@@ -1,4 +1,4 @@
-//! `lm bench`: what a file's lines cost, JSON left out; tokenising alone, or all but tokenising.
+//! `lm bench`: measures the cost of a file's lines without JSON: tokenising alone, or everything except tokenising.
 
 use super::counts::count;
 use super::lines::LineArguments;
@@ -35,7 +35,7 @@ pub(crate) struct BenchArguments {
     max_tokens: usize,
 }
 
-/// What can be measured.
+/// A measurable task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measured {
     Model(TaskName),
@@ -72,7 +72,7 @@ pub(crate) fn bench(arguments: &BenchArguments, threads: Option<usize>) -> Resul
     }
 }
 
-/// Ids of texts, one text after the other on this thread, from the text to ids that are kept.
+/// Measures tokenising: one text after the other on this thread, until the ids are stored.
 fn tokenize(arguments: &BenchArguments) -> Result<u8> {
     let started = Instant::now();
     let tokenizer = arguments.lines.model.open_tokenizer()?;
@@ -99,7 +99,7 @@ fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> 
     let open_s = started.elapsed().as_secs_f64();
     let task = task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
     let requests = requests(&session, &task, &arguments.lines)?;
-    // Weights are brought into the order of products when they are first used: that is loading.
+    // The first use of weights brings them into the order of products. This time counts as loading.
     let started = Instant::now();
     session.engine.ask(requests.first().map(smallest));
     let warm_s = started.elapsed().as_secs_f64();
@@ -134,7 +134,7 @@ fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> 
     Ok(exit::DONE)
 }
 
-/// A request of the same sort with as few tokens as can be.
+/// A request of the same kind with as few tokens as possible.
 fn smallest(request: &Request) -> Request {
     let one = |ids: &Ids| ids[..ids.len().min(1)].into();
     match request {
@@ -150,7 +150,7 @@ fn smallest(request: &Request) -> Request {
     }
 }
 
-/// Seconds of all this process's threads so far.
+/// CPU seconds of all this process's threads so far.
 fn cpu_s() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     Ok((usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6)

@@ -62,7 +62,7 @@ pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Resul
     Ok(if same { exit::DONE } else { exit::FAILED_QUESTIONS })
 }
 
-/// Some of the file's requests, evenly spread, and what the engine is.
+/// Some of the file's requests, evenly spread, and the identity of the engine.
 fn sample(arguments: &CheckArguments, options: Options) -> Result<(Vec<Request>, Identity)> {
     let session = arguments.lines.model.open(options, Some(1))?;
     let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
@@ -78,7 +78,7 @@ fn compare(
     variants: &[Variant],
     options: Options,
 ) -> Result<Vec<Difference>> {
-    // What `open` says has more to it than an engine's error.
+    // The message of `open` says more than an engine's error.
     let failed = RefCell::new(None);
     let open = |variant: &Variant| {
         let opened = arguments.lines.model.open(variant.options, Some(variant.threads));

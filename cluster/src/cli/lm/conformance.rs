@@ -1,4 +1,4 @@
-//! `lm conformance`: does a device compute what the reference does, and the same in any company?
+//! `lm conformance`: compares a device's results with the reference, and with its own in other batches.
 
 use crate::cli::tables::markdown;
 use crate::print;
@@ -8,7 +8,7 @@ use hopeval_cluster::exit;
 use hopeval_device::conformance::Finding;
 use hopeval_lm::devices::DeviceName;
 
-/// Failures of an operation that are told; of thousands of cases many fail alike.
+/// Most failures shown of an operation: of thousands of cases many fail alike.
 const TOLD: usize = 20;
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) fn conformance(arguments: &ConformanceArguments, threads: Option<usiz
 fn document(finding: Finding) -> serde_json::Value {
     let (check, failed) = (finding.check, finding.failures.len());
     let told = finding.failures.into_iter().take(TOLD).map(|failure| format!("{:#}", Error::new(failure)));
-    // JSON has no infinity, which is what a NaN is off by.
+    // JSON has no infinity, the error of a NaN.
     let largest = check.largest.min(f64::MAX);
     serde_json::json!({
         "operation": format!("{:?}", check.operation), "cases": check.cases, "largest": largest,

@@ -1,6 +1,6 @@
-//! Numbers of tokens and lines that options take.
+//! Parses numbers of tokens and lines in options.
 
-/// A number of tokens or lines: at least one, and no more than any memory holds.
+/// A number of tokens or lines: at least one, and at most any memory's size.
 pub(super) fn count(text: &str) -> Result<usize, String> {
     const MOST: usize = 1 << 30;
     let wrong = || format!("a number from 1 to {MOST} is needed");

@@ -1,4 +1,4 @@
-//! The lines that a command answers, in and out.
+//! Reads the lines of a command, and answers them.
 
 use super::counts::window;
 use super::model::ModelArguments;

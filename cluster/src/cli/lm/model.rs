@@ -1,4 +1,4 @@
-//! The model that a command runs, and the device that it runs on.
+//! Options for a command's model and its device.
 
 use super::counts::count;
 use anyhow::{Context, Result, bail};
@@ -49,13 +49,13 @@ impl ModelArguments {
         self.device.open(0, threads, &self.model, options).with_context(|| self.cannot_open())
     }
 
-    /// The tokenizer alone: no weights are read.
+    /// Opens only the tokenizer, without reading weights.
     pub(super) fn open_tokenizer(&self) -> Result<Tokenizer> {
         self.check()?;
         Tokenizer::open(&self.model).with_context(|| self.cannot_open())
     }
 
-    /// A job's name of a model is no folder, and most folders that are not there are such names.
+    /// Checks that the model is a folder. Most missing folders are models' names from job files.
     fn check(&self) -> Result<()> {
         if !self.model.is_dir() {
             bail!(

@@ -1,4 +1,4 @@
-//! The tasks that `lm bench` and `lm self-check` give the engine, and the requests of a file's lines.
+//! The engine's tasks in `lm bench` and `lm self-check`, and the requests of a file's lines.
 
 use super::embed::PoolingName;
 use super::lines::LineArguments;
@@ -41,7 +41,7 @@ pub(super) fn requests(session: &Session, task: &Task, lines: &LineArguments) ->
     Ok(lines::requests(session, task, read_lines(lines)?)?)
 }
 
-/// The lines of the file that `--input` names.
+/// The lines of the `--input` file.
 pub(super) fn read_lines(lines: &LineArguments) -> Result<impl BufRead> {
     let Some(path) = &lines.input else {
         bail!("--input FILE is needed: the lines are read whole before they are answered")

@@ -1,4 +1,4 @@
-//! Numbers that options take.
+//! Parses numbers in options.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,4 @@
-//! The job that a command is about.
+//! Options for a command's job.
 
 use super::question_count;
 use anyhow::Result;

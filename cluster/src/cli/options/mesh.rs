@@ -1,4 +1,4 @@
-//! The processes and workers that share the work.
+//! Options for the processes and workers of a run.
 
 use crate::process::Membership;
 use anyhow::{Result, anyhow, bail};
@@ -33,7 +33,8 @@ pub(crate) struct MeshArguments {
 }
 
 impl MeshArguments {
-    /// Sees that the options fit each other: before a run is made, which would stay behind unfinished.
+    /// Checks that the options fit each other. Called before a run is made, because the run would stay behind
+    /// unfinished.
     pub(crate) fn check(&self) -> Result<()> {
         if self.supervises() && !self.hosts.is_empty() {
             bail!("--hosts {}: --process is needed too, and says which of them this is", self.hosts.join(","));
@@ -41,7 +42,7 @@ impl MeshArguments {
         self.membership().map(drop)
     }
 
-    /// How this process takes part.
+    /// The part of this process in the mesh.
     pub(crate) fn membership(&self) -> Result<Membership> {
         let seconds = |name: &str, value: f64| {
             Duration::try_from_secs_f64(value)
@@ -66,7 +67,7 @@ impl MeshArguments {
         })
     }
 
-    /// Whether this is one process of a mesh whose processes are started by others.
+    /// Whether this is one process of a mesh started by other programs.
     pub(crate) fn is_one_of_several(&self) -> bool {
         self.process.is_some()
     }

@@ -1,4 +1,4 @@
-//! The figures of a run that a command prints, and how.
+//! Options for the printed figures of a run.
 
 use crate::cli::tables::incurred::incurred;
 use crate::cli::tables::measures::{Choice, measures};
@@ -27,12 +27,12 @@ pub(crate) struct OutputArguments {
 }
 
 impl OutputArguments {
-    /// Whether something is asked for by name, which a run may not have.
+    /// Whether a name is given, which may be missing in a run.
     pub(crate) fn names_something(&self) -> bool {
         !self.measures.is_empty() || self.stratum.is_some() || self.against.is_some()
     }
 
-    /// Sees that the run has the measures, the stratum and the configuration that are asked for.
+    /// Checks that the run has the named measures, stratum and configuration.
     pub(crate) fn check(&self, run: &Open) -> Result<()> {
         if let Some(stratum) = &self.stratum
             && !run.judge.strata().contains(stratum)

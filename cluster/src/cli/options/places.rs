@@ -1,4 +1,4 @@
-//! The places where a command works: the store, and the cache of this machine.
+//! Options for the places of a command: the store, and the cache of this machine.
 
 use super::at_least_one;
 use anyhow::{Context, Result};
@@ -32,12 +32,12 @@ impl PlaceArguments {
         Ok(self.around(store))
     }
 
-    /// As [`PlaceArguments::open`], for commands about runs that are there: a store that is not is an error.
+    /// As [`PlaceArguments::open`], for commands about existing runs: a missing store is an error.
     pub(crate) fn open_existing(&self) -> Result<Places> {
         Ok(self.around(Store::open_existing(&self.store)?))
     }
 
-    /// As [`PlaceArguments::open`], for commands that compute figures: no index is trusted unread.
+    /// As [`PlaceArguments::open`], for commands that compute figures: every index is read before it is trusted.
     pub(crate) fn open_to_compute(&self) -> Result<Places> {
         let places = self.open()?;
         Ok(Places { cache: places.cache.verifying(), ..places })

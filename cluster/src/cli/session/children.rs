@@ -13,7 +13,7 @@ impl Session<'_> {
     /// Runs one generation to its end in children, and returns the exit code of the whole.
     pub(super) fn start_children(&self, run: &str) -> Result<u8> {
         let program = std::env::current_exe()?;
-        // Whoever has not noticed a loss within the stall bound will not notice it.
+        // A process that has not noticed a loss within the stall bound will never notice it.
         let grace = Grace::default();
         let grace = Grace { notice: grace.notice.min(self.mesh.membership()?.stall_bound), ..grace };
         self.interrupts.joined();
@@ -43,7 +43,7 @@ impl Session<'_> {
         command.args(["--stall-bound", &mesh.stall_bound.to_string()]);
         command.args(["--mesh-deadline", &mesh.mesh_deadline.to_string()]);
         if let Some(address) = mesh.metrics {
-            // Each process has counters of its own, and so an address of its own: the ports that follow.
+            // Each process has its own counters, and so its own address, on consecutive ports.
             let port = address.port().saturating_add(process as u16);
             command.args(["--metrics", &SocketAddr::new(address.ip(), port).to_string()]);
         }

@@ -8,14 +8,14 @@ pub(crate) struct Cell<'a> {
     pub(crate) configuration: &'a str,
     /// The measure.
     pub(crate) measure: &'a str,
-    /// The number of values that the figure is over.
+    /// The number of values behind the figure.
     pub(crate) count: u64,
-    /// The figure, as it is shown.
+    /// The text of the figure.
     pub(crate) figure: String,
 }
 
-/// A table with configurations in rows and measures in columns, both in the order in which they appear. The column
-/// after the names has the largest count of a row; a figure that is over fewer says so itself.
+/// A table with configurations in rows and measures in columns, both in the order of appearance. The column after the
+/// names has the largest count of a row; figures over fewer values show their own count.
 pub(crate) fn by_measure(counted: &str, cells: &[Cell<'_>]) -> String {
     let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = Default::default();
     for cell in cells {

@@ -2,7 +2,7 @@
 //!
 //! The last two tables have the columns of PromptRank's table A2 (Khalifa et al. 2023, appendix D.1) and of
 //! EfficientRAG's table 4 (Zhuang et al. 2024, section 5.2). Both time one query at a time, so their times come from
-//! runs of the mode `latency` alone; where a figure is not known, or was not measured so, there is a dash.
+//! runs of the mode `latency` alone. Figures unknown or not measured in this mode are dashes.
 
 use super::incurred::incurred;
 use super::{UNKNOWN, markdown};
@@ -10,12 +10,12 @@ use hopeval_jobs::mode::Mode;
 use hopeval_jobs::report::accounting::{Account, Accounting, Latency, Times};
 use hopeval_methods::Kind;
 
-/// A figure to `digits` places, or a dash where it is not known.
+/// A figure to `digits` places, or a dash if unknown.
 fn known(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// A number of parameters, as papers have it.
+/// A number of parameters in the papers' form.
 fn size(parameters: Option<u64>) -> String {
     let scaled = |n: u64| match n {
         1_000_000_000.. => format!("{:.1}B", n as f64 / 1e9),
@@ -26,13 +26,13 @@ fn size(parameters: Option<u64>) -> String {
     parameters.map_or_else(|| UNKNOWN.to_owned(), scaled)
 }
 
-/// A configuration's name, and that it is a control where it is one.
+/// A configuration's name, with a mark if it is a control.
 fn name(account: &Account) -> String {
     let suffix = if account.control.is_some() { " (control)" } else { "" };
     format!("{}{suffix}", account.configuration)
 }
 
-/// All of them.
+/// All tables of a run's costs.
 pub(crate) fn tables(accounting: &Accounting) -> String {
     let Accounting { run, job, title, mode, questions, passages, workers, configurations, incurred: services } =
         accounting;

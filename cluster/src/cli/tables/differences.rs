@@ -7,17 +7,17 @@ use anyhow::Result;
 use hopeval_jobs::report::compare::{Compared, Comparison, compare};
 use hopeval_jobs::run::open::Open;
 
-/// The differences from `against` in the measures that are shown.
+/// The differences from `against` in the shown measures.
 pub(crate) fn comparisons(run: &Open, against: &str, measures: &[String], stratum: &str) -> Result<Compared> {
     Ok(compare(run, against, stratum, &|measure| is_wanted(measure, measures))?)
 }
 
-/// Tables of them: configurations in rows, measures in columns; controls have a table of their own.
+/// Tables of differences: configurations in rows, measures in columns; controls have a table of their own.
 pub(crate) fn tables(against: &str, compared: &Compared) -> String {
     let mut text = format!(
         "\nless `{against}`, paired by question: mean difference [95 % interval] p value (Holm, over the rows)\n"
     );
-    // A measure that no configuration has is no column.
+    // Measures without any value get no column.
     let told = || compared.differences.iter().filter(|found| found.difference.is_some());
     for controls in [false, true] {
         let of: Vec<&Comparison> = told().filter(|found| found.control.is_some() == controls).collect();
@@ -27,8 +27,8 @@ pub(crate) fn tables(against: &str, compared: &Compared) -> String {
     }
     if told().next().is_none() {
         text.push_str(&format!(
-            "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the measures \
-             that are shown; `--measure NAME` shows others\n"
+            "\nnothing: of no other configuration do two questions have a value that `{against}` has too, in the \
+             measures that are shown; `--measure NAME` shows others\n"
         ));
     }
     if !compared.left_out.is_empty() {

@@ -6,24 +6,24 @@ use hopeval_jobs::run::open::Open;
 use hopeval_results::tables::MeasureRow;
 use std::collections::BTreeMap;
 
-/// The measures of a run that are shown.
+/// The shown measures of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     /// Names; the headline ones when empty.
     pub(crate) measures: Vec<String>,
-    /// The stratum; `all` when none.
+    /// The stratum; `all` by default.
     pub(crate) stratum: Option<String>,
 }
 
 /// Whether a measure is shown unless the user names measures: answers, all-gold and fractional recall, MRR, recall of
-/// chunks and their number where a job asks for them.
+/// chunks and their number if a job asks for them.
 fn is_headline(measure: &str) -> bool {
     matches!(measure, "em" | "f1" | "accuracy" | "mrr" | "chunk_recall" | "chunks")
         || measure.starts_with("recall_")
         || measure.starts_with("answer_recall@")
 }
 
-/// The measures of a run as tables that paste into Markdown, one per context mode: those are never ranked together.
+/// The measures of a run as Markdown tables, one per context mode: different modes are never ranked together.
 /// Controls have tables of their own.
 pub(crate) fn measures(run: &Open, shown: &Shown, choice: &Choice) -> String {
     let stratum = choice.stratum.as_deref().unwrap_or("all");

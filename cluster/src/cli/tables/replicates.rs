@@ -4,7 +4,7 @@ use super::by_measure::{Cell, by_measure};
 use hopeval_jobs::report::replicates::Spread;
 use hopeval_jobs::report::show::Shown;
 
-/// A table of the means over replicates with their deviation; none for a run without replicates.
+/// A table of the means over replicates with their deviation; `None` for a run without replicates.
 pub(crate) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option<String> {
     let wanted = |spread: &&Spread| is_wanted(&spread.measure, measures) && spread.stratum == stratum;
     let spreads: Vec<&Spread> = shown.replicates.iter().filter(wanted).collect();
@@ -24,7 +24,7 @@ pub(crate) fn table(shown: &Shown, measures: &[String], stratum: &str) -> Option
     ))
 }
 
-/// Whether a measure is shown: those that the user names, or else answers and recall of all gold.
+/// Whether a measure is shown: the user's choice, or else answers and recall of all gold.
 pub(super) fn is_wanted(measure: &str, named: &[String]) -> bool {
     if !named.is_empty() {
         return named.iter().any(|name| name == measure);

@@ -1,10 +1,10 @@
-//! The requests that a job would make.
+//! The requests of a planned job.
 
 use super::{UNKNOWN, markdown};
 use hopeval_jobs::report::plan::Plan;
 use std::collections::BTreeSet;
 
-/// Services and kinds in rows; tokens in columns where the job has models.
+/// Services and kinds in rows; tokens in columns if the job has models.
 pub(crate) fn table(plan: &Plan) -> String {
     let names: BTreeSet<&String> = plan.first_round.keys().chain(plan.estimated.keys()).collect();
     let has_models = !plan.estimated_tokens.is_empty();

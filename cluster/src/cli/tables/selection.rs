@@ -1,4 +1,4 @@
-//! The selection that a search committed, with its best candidates.
+//! The committed selection of a search, with its best candidates.
 
 use super::{UNKNOWN, estimate, markdown};
 use hopeval_jobs::choices::selection::Selection;
@@ -6,7 +6,7 @@ use hopeval_jobs::run::open::Open;
 use hopeval_jobs::tune::search::{Committed, Search};
 use serde_json::Value;
 
-/// Candidates that a table shows: the paper's (table A1) has ten.
+/// Candidates in a table: the paper's (table A1) has ten.
 const SHOWN: usize = 10;
 
 /// The selection, and the name of its object.

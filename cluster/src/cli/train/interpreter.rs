@@ -1,7 +1,7 @@
 //! Runs a Python interpreter as a child: asks it for packages, then lets it train.
 //!
-//! Input, output and environment are this process's own. The child has the terminal's Ctrl-C as well as we do,
-//! SIGTERM is passed on, and it does not outlive us.
+//! The child inherits input, output and environment. The terminal's Ctrl-C reaches it as well as this process, SIGTERM
+//! is passed on, and the child does not outlive this process.
 
 use super::scripts::Requirement;
 use anyhow::{Context, Result, bail};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Pause between two looks at the child.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Imports its arguments and prints a line for each that cannot be: the name, a tab, why.
+/// Imports its arguments and prints a line for each failed import: the name, a tab, the error.
 const ASK: &str = r#"
 import importlib, sys
 for name in sys.argv[1:]:
@@ -31,29 +31,29 @@ for name in sys.argv[1:]:
 /// An interpreter, and whether it is to stop.
 #[derive(Debug)]
 pub(super) struct Interpreter<'a> {
-    /// A path, or a name that is looked for in PATH.
+    /// A path, or a name to look up in PATH.
     pub(super) program: &'a Path,
-    /// Those of this process.
+    /// The signals of this process.
     pub(super) signals: &'a Signals,
 }
 
-/// How a training ended.
+/// The end of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trained {
     /// The script is through.
     Finished,
     /// This process or the script was asked to stop.
     Interrupted,
-    /// The script ended otherwise; it has said why.
+    /// The script failed and has printed the reason.
     Failed(End),
 }
 
 impl Interpreter<'_> {
-    /// Sees that the interpreter can be started and has the packages: an error here is clearer than the script's, and
+    /// Checks that the interpreter can be started and has the packages: an error here is clearer than the script's, and
     /// comes before anything is read.
     ///
     /// # Errors
-    /// They name the interpreter, what is missing, and what installs it.
+    /// They name the interpreter, the missing packages, and the command that installs them.
     pub(super) fn check(&self, requirements: &[Requirement]) -> Result<()> {
         let mut command = Command::new(self.program);
         command.arg("-c").arg(ASK).args(requirements.iter().map(|requirement| requirement.name));
@@ -67,7 +67,7 @@ impl Interpreter<'_> {
                  hint: --python PROGRAM names one that has PyTorch, as venv/bin/python"
             ),
         };
-        // Whoever asked to stop has stopped the child too.
+        // The request to stop has stopped the child, too.
         if !output.status.success() && !self.signals.draining() {
             let said = String::from_utf8_lossy(&output.stderr);
             let said = said.trim().lines().last().unwrap_or("nothing").to_owned();
@@ -111,7 +111,7 @@ impl Interpreter<'_> {
         let status = self.wait(child).context("the training cannot be waited for")?;
         Ok(match end(status) {
             End::Code(0) => Trained::Finished,
-            // Asked to stop, directly or by us, whatever the script makes of it.
+            // The child was asked to stop, directly or by this process; the script's own exit code does not matter.
             _ if self.signals.draining() => Trained::Interrupted,
             End::Signal(signal) if [Signal::SIGINT as i32, Signal::SIGTERM as i32].contains(&signal) => {
                 Trained::Interrupted
@@ -129,8 +129,8 @@ impl Interpreter<'_> {
             if self.signals.draining() && !told {
                 told = true;
                 if let Ok(pid) = i32::try_from(child.id()) {
-                    // It is not reaped yet, so the number is its own; it may have ended meanwhile, which the next
-                    // look shows.
+                    // The child is not reaped yet, so the process number is its own. If it has ended meanwhile, the
+                    // next look shows it.
                     let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
                 }
             }

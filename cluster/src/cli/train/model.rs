@@ -1,10 +1,10 @@
-//! The models that `train` makes: each has a script and a file of rows of its name.
+//! The models of `train`: each has a script and a file of rows under its name.
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use std::path::Path;
 
-/// A model that can be trained.
+/// A trainable model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Model {
     /// Scores paths by the likelihood of the question (PromptRank).
@@ -52,7 +52,7 @@ impl Model {
         }
     }
 
-    /// Sees that the rows are there, before anything is started.
+    /// Checks that the rows exist, before anything is started.
     pub(super) fn check_rows(self, folder: &Path) -> Result<()> {
         let (rows, shown) = (self.rows(), folder.display());
         if !folder.is_dir() {

@@ -1,6 +1,7 @@
-//! The scripts of `ops/train` that training needs, carried in the program and written to a folder for the interpreter.
+//! The training scripts of `ops/train`, embedded in the program and written to a folder for the interpreter.
 //!
-//! Only what the five trainings import is here: not what makes rows and vocabularies, measures by itself or checks.
+//! Only the modules imported by the five trainings are here. Scripts for rows, vocabularies, measurements and checks
+//! are left out.
 
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -30,15 +31,15 @@ const FILES: [(&str, &str); 15] = carried![
     "worlds.py",
 ];
 
-/// The packages that the scripts import, with the versions that they were written for.
+/// The packages imported by the scripts, with their versions.
 const REQUIREMENTS: &str = include_str!("../../../../ops/train/requirements.txt");
 
-/// A package that the scripts import under the name that it is installed under.
+/// A package imported by the scripts. Its name is the same for import and installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Requirement {
     /// Its name.
     pub(super) name: &'static str,
-    /// As pip takes it: the name, and a version where one is fixed.
+    /// The requirement for pip: the name, with a version if it is fixed.
     pub(super) pinned: &'static str,
 }
 
@@ -48,15 +49,15 @@ pub(super) fn requirements() -> Vec<Requirement> {
     lines.map(|pinned| Requirement { name: pinned.split("==").next().unwrap_or(pinned), pinned }).collect()
 }
 
-/// A folder with the scripts, which goes when this is dropped.
+/// A temporary folder with the scripts, removed on drop.
 #[derive(Debug)]
 pub(super) struct Carried(tempfile::TempDir);
 
 impl Carried {
-    /// Writes the scripts into a new folder below the system's for temporary files, which nobody else can write to.
+    /// Writes the scripts into a new folder below the system's temporary folder. Other users cannot write to it.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The folder cannot be written.
     pub(super) fn write() -> Result<Self> {
         let cannot = || format!("cannot write the scripts to {}", std::env::temp_dir().display());
         let folder = tempfile::Builder::new().prefix("hopeval-train-").tempdir().with_context(cannot)?;
@@ -79,7 +80,7 @@ mod tests {
     use clap::ValueEnum;
     use std::collections::BTreeSet;
 
-    /// The modules of `ops/train` that a script imports, as files' names.
+    /// The modules of `ops/train` imported by a script, as file names.
     fn siblings(script: &str) -> BTreeSet<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops/train");
         let modules = script.lines().map(str::trim).flat_map(|line| {
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_script_that_a_training_imports_is_carried_and_no_other() {
+    fn exactly_the_imported_scripts_are_embedded() {
         let mut needed: BTreeSet<String> = Model::value_variants().iter().map(|model| model.script()).collect();
         let carried = |name: &str| FILES.iter().find(|(file, _)| *file == name).map(|(_, text)| *text);
         let mut open: Vec<String> = needed.iter().cloned().collect();

@@ -1,4 +1,4 @@
-//! Training data from a run whose language model annotated its questions.
+//! Training data from a run with questions annotated by its language model.
 
 use super::TrainDataArguments;
 use crate::cli::options::PlaceArguments;
@@ -9,7 +9,7 @@ use hopeval_jobs::run::judged::judged;
 use hopeval_jobs::run::open::Open;
 use hopeval_results::Log;
 
-/// The method whose outcomes are annotations.
+/// The annotating method.
 const ANNOTATES: &str = "efficientrag_data";
 
 pub(super) fn construct_annotated(
@@ -50,7 +50,7 @@ pub(super) fn construct_annotated(
     Ok(made)
 }
 
-/// The position of the configuration whose outcomes are annotations.
+/// The position of the annotating configuration.
 fn configuration(run: &Open, wanted: Option<&str>) -> Result<usize> {
     let names = run.names();
     let annotates = |at: &usize| run.company.methods[*at].kind() == ANNOTATES;
