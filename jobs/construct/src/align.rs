@@ -1,10 +1,10 @@
-//! Finds the words that a language model copied in the text that it copied from.
+//! Finds words copied by a language model in the text they come from.
 
-/// Marks, for each word of `wanted` in turn, the next word of `within` that is equal to it, `free` and not yet marked; where there
-/// is none further on, the first one before. Returns the marks and how many words were not found.
+/// Marks one word of `within` for each word of `wanted`, in turn: the next equal word that is `free` and not yet
+/// marked. If no such word follows, it marks the first one before. Returns the marks and the number of words not found.
 ///
-/// Both in lower case. The authors' alignment goes the same way, over lemmas and within a window of 150 words (their code; the
-/// paper does not say).
+/// Both are in lower case. The authors' alignment works in the same way, over lemmas and within a window of 150 words
+/// (their code; the paper does not say).
 pub(crate) fn align(wanted: &[String], within: &[String], free: impl Fn(usize) -> bool) -> (Vec<bool>, u64) {
     let mut marked = vec![false; within.len()];
     let (mut from, mut missing) = (0, 0);

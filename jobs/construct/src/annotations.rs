@@ -1,8 +1,9 @@
-//! From a language model's annotations to rows, one question at a time.
+//! Turns a language model's annotations into rows, one question at a time.
 //!
-//! The method `efficientrag_data` asks the model, in a run; here its outcomes become rows, as section 3.2 of EfficientRAG says:
-//! the copied words are found again in the chunk, the next query's words in `Query: … Info: …`, and what each query found that
-//! is not gold is a negative. The query of a hop is the model's own text, as in the authors' data.
+//! The method `efficientrag_data` asks the model, in a run. Its outcomes become rows here, as in section 3.2 of
+//! EfficientRAG. The copied words are found again in the chunk, and the next query's words in `Query: … Info: …`.
+//! Passages found by a query are negatives unless they are gold. The query of a hop is the model's own text, as in the
+//! authors' data.
 
 use crate::align::align;
 use crate::error::ConstructError;
@@ -23,13 +24,13 @@ pub struct Ended<'o> {
     pub question: &'o str,
     /// `ok`, or the kind of failure.
     pub status: &'o str,
-    /// Of a failure.
+    /// The message of a failure.
     pub message: Option<&'o str>,
     /// The annotation, as JSON.
     pub annotation: Option<&'o str>,
 }
 
-/// A passage of a hop with the words that the model copied from it.
+/// A passage of a hop with the words copied from it by the model.
 struct Copied {
     passage: PassageId,
     name: String,
@@ -38,10 +39,12 @@ struct Copied {
     continues: bool,
 }
 
-/// The rows of one question: of labeler, filter and encoder. A question that failed gives none, and `report` says why.
+/// The rows of one question: of labeler, filter and encoder. A failed question gives no rows; `report` counts the
+/// reason.
 ///
 /// # Errors
-/// [`ConstructError::Annotation`]: the outcome is not of `efficientrag_data`, or not of this corpus.
+/// [`ConstructError::Annotation`]: the outcome comes from another method than `efficientrag_data`, or from another
+/// corpus.
 pub fn annotated_rows(
     ended: &Ended<'_>,
     library: &Library<'_>,
@@ -62,7 +65,7 @@ pub fn annotated_rows(
     Ok(rows)
 }
 
-/// The kind of failure, and the stage at which it happened, if the message begins with one.
+/// The kind of failure, with its stage if the message begins with one.
 fn reason(ended: &Ended<'_>) -> String {
     let stage = ended.message.and_then(|message| message.split_once(':')).map(|(stage, _)| stage);
     match stage.filter(|stage| STAGES.contains(stage)) {

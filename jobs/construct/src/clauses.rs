@@ -1,20 +1,21 @@
-//! Says which hop answers which words of a question.
+//! Divides the words of a question among its hops.
 //!
-//! The words of a question are cut into stretches, each of one depth: what stands in a stretch of depth d is answered
-//! at hop d and not needed afterwards. Stretches are found by dynamic programming over the words, the depths being
-//! states:
+//! The words of a question are cut into stretches, each of one depth. The words of a stretch of depth d are answered at
+//! hop d and not needed afterwards. Stretches are found by dynamic programming over the words; the states are the
+//! depths:
 //!
-//! * A word that one step asks with counts for that step's depth: 3 in a run of words that question and sub-question
-//!   (or subject) share, if the run has two content words or a name; 2 alone, or as a form of a word of the
-//!   sub-question, or as a word that asks for the relation; 1.5 for function words inside such a run. What counts alike for
-//!   several depths counts for the deepest, since it is needed longest.
-//! * A change of depth costs 1. Inwards, to a smaller depth, it costs 0.9 before a content word and 0.8 before an article:
-//!   "the mayor of | the city where | the author of X | was born". Of equal ways the one that changes earliest wins, so
-//!   unmatched words belong to what follows them. Outwards it costs 0.9 behind a comma or a closing parenthesis, and the last of
-//!   these wins: what is set off describes what it follows, "the film X, known for mazes, | born".
-//! * Questions begin at the deepest hop, which counts 1 for their first word.
+//! * A word shared with a step counts for that step's depth: 3 in a run of words shared by question and sub-question
+//!   (or subject), if the run has two content words or a name; 2 alone, or as a form of a word of the sub-question, or
+//!   as a cue for the relation; 1.5 for function words inside such a run. A word with equal counts for several depths
+//!   counts for the deepest, since it is needed longest.
+//! * A change of depth costs 1. Inwards, to a smaller depth, it costs 0.9 before a content word and 0.8 before an
+//!   article: "the mayor of | the city where | the author of X | was born". Of equal paths, the one with the earliest
+//!   change wins, so unmatched words belong to the words after them. Outwards, a change costs 0.9 behind a comma or a
+//!   closing parenthesis, and the last of these wins: a set-off phrase describes the words before it, "the film X,
+//!   known for mazes, | born".
+//! * Questions begin at the deepest hop: it counts 1 for their first word.
 //!
-//! Where nothing counts for the deepest hop, words behind the last matched one belong to it unless a comma or a
+//! If no word counts for the deepest hop, the words behind the last matched one belong to it, unless a comma or a
 //! parenthesis sets them off. Closing punctuation belongs to no hop: it stays.
 
 use crate::cues::{asks_for, cues};
@@ -22,7 +23,7 @@ use crate::steps::Step;
 use crate::words::{Word, is_content, is_form_of, lower, words};
 use std::cmp::Ordering;
 
-/// The depth of what is never answered: closing punctuation.
+/// The depth of closing punctuation, never answered.
 pub(crate) const ALWAYS: u32 = u32::MAX;
 
 const RUN: f64 = 3.0;
@@ -36,7 +37,7 @@ const FIRST: f64 = 1.0;
 /// Makes an earlier change cheaper than a later one.
 const LATER: f64 = 1e-6;
 
-/// For each word of the question the hop that answers it, from 1; [`ALWAYS`] for closing punctuation.
+/// The hop that answers each word of the question, from 1; [`ALWAYS`] for closing punctuation.
 pub(crate) fn depths(question: &str, steps: &[Step]) -> Vec<u32> {
     let found = words(question);
     let deepest = steps.iter().map(|step| step.depth).max().unwrap_or(1) as usize;
@@ -50,7 +51,7 @@ pub(crate) fn depths(question: &str, steps: &[Step]) -> Vec<u32> {
     depths
 }
 
-/// For each word and depth, less one, what speaks for it.
+/// The counts of each word, by depth less one.
 fn counts(found: &[Word<'_>], steps: &[Step], deepest: usize) -> Vec<Vec<f64>> {
     let folded: Vec<String> = found.iter().map(|word| lower(word.text)).collect();
     let mut counts = vec![vec![0.0_f64; deepest]; found.len()];
@@ -89,7 +90,7 @@ fn counts(found: &[Word<'_>], steps: &[Step], deepest: usize) -> Vec<Vec<f64>> {
     counts
 }
 
-/// Counts the longest runs of words that question and source share.
+/// Counts the longest runs of words shared by question and source.
 fn shared_runs(found: &[Word<'_>], folded: &[String], source: &[String], add: &mut impl FnMut(usize, f64)) {
     for from in 0..folded.len() {
         for start in 0..source.len() {
@@ -113,9 +114,9 @@ fn shared_runs(found: &[Word<'_>], folded: &[String], source: &[String], add: &m
     }
 }
 
-/// The depths that count most, by dynamic programming from the last word to the first.
+/// The depths with the largest count, by dynamic programming from the last word to the first.
 fn best_path(question: &str, found: &[Word<'_>], counts: &[Vec<f64>], deepest: usize) -> Vec<u32> {
-    // value[d]: the most that the words from here on can count, this one being of depth d + 1.
+    // value[d]: the largest count of the words from here on, if this one has depth d + 1.
     let mut value = vec![0.0; deepest];
     let mut following: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
     for at in (0..found.len()).rev() {
@@ -196,7 +197,7 @@ mod tests {
         parts.iter().enumerate().map(step).collect()
     }
 
-    /// What remains after hop `hop`.
+    /// The words left after hop `hop`.
     fn rest(question: &str, steps: &[Step], hop: u32) -> String {
         let depths = depths(question, steps);
         let kept = words(question).into_iter().zip(depths).filter(|(_, depth)| *depth > hop);
@@ -259,8 +260,8 @@ mod tests {
             ("In which country is ?", None, "country"),
         ]);
         (steps[2].depth, steps[3].depth) = (1, 2);
-        let question = "Are the braided birthplace of Laura Doroux and the marbled birthplace of Emma Doroux in the same \
-                        country?";
+        let question = "Are the braided birthplace of Laura Doroux and the marbled birthplace of Emma Doroux in the \
+                        same country?";
         assert_eq!(rest(question, &steps, 1), "Are in the same country ?");
     }
 

@@ -1,4 +1,4 @@
-//! From questions with gold annotations to rows, one question at a time.
+//! Turns questions with gold annotations into rows, one question at a time.
 
 use crate::error::ConstructError;
 use crate::hops::{Annotated, Making, walk};
@@ -14,12 +14,12 @@ use hopeval_datasets::{DatasetSpec, Policy, Question, Questions};
 use std::path::Path;
 
 /// Reads the questions of `spec`, finds negatives in `library`, and writes `labeler`, `filter`, `scorer`, `reader` and
-/// `encoder.parquet` into `folder`, replacing what is there. `progress` is told how many questions are done.
+/// `encoder.parquet` into `folder`. Files there are replaced. `progress` gets the number of questions done.
 ///
 /// The same input gives the same bytes. Memory holds one question and, for each table, one row group.
 ///
 /// # Errors
-/// A row of the dataset that is wrong, not one question with rows, a file that cannot be read or written.
+/// A bad row of the dataset, no question with rows, an unreadable or unwritable file.
 pub fn construct(
     spec: &DatasetSpec,
     library: &mut Library<'_>,
@@ -38,10 +38,10 @@ pub fn construct(
     Ok(report)
 }
 
-/// The rows of one question; what it does not give is noted in `report`.
+/// The rows of one question. `report` counts them, and the reasons for missing ones.
 pub fn rows(question: &Question, library: &mut Library<'_>, settings: &Settings, report: &mut Report) -> Rows {
     report.questions += 1;
-    // Looked at here, though there may be none.
+    // Counted here, even if both stay 0.
     report.negatives_with_answer.get_or_insert(0);
     report.answers_not_found.get_or_insert(0);
     let mut rows = Rows::default();
@@ -68,10 +68,10 @@ fn annotated<'q>(question: &'q Question, library: &Library<'_>) -> Result<Annota
     let chunks = chunks.ok_or(Skip::PassageNotFound)?;
     let mut gold: std::collections::BTreeSet<_> = chunks.iter().filter_map(|chunk| chunk.number).collect();
     if question.decomposition.is_empty() {
-        // Where gold is known by title, every passage of that title is gold.
+        // Gold is known by title, so every passage of that title is gold.
         gold.extend(library.titled(question.gold.iter().filter_map(|gold| gold.title.as_deref())));
     }
-    // Where the corpus has it in other words, which of its title's passages it is cannot be known: none of them is a negative.
+    // The corpus may have a gold passage in other words. It could be any passage of its title, so none is a negative.
     let elsewhere = chunks.iter().filter(|chunk| chunk.number.is_none() && !chunk.title.is_empty());
     gold.extend(library.titled(elsewhere.map(|chunk| chunk.title.as_str())));
     Ok(Annotated { question, steps, chunks, gold })

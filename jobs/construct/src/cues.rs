@@ -1,7 +1,7 @@
 //! Words by which questions ask for a relation.
 //!
-//! Relations are named as Wikidata names them, which 2WikiMultihopQA's evidences, MuSiQue's `subject >> relation` steps
-//! and generated worlds share. The table lists what other words than the relation's own ask for it.
+//! Relations have Wikidata's names, as in 2WikiMultihopQA's evidences, MuSiQue's `subject >> relation` steps and
+//! generated worlds. The table lists further words that ask for a relation, besides its own.
 
 use crate::words::{is_content, is_form_of, lower, words};
 
@@ -77,7 +77,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("starring", &["star", "stars", "starred", "starring", "cast", "lead", "actor", "performer"]),
 ];
 
-/// What asks for a relation: its own content words and those of the table. Empty for a question without one.
+/// The cues for a relation: its own content words and those of the table. Empty for a question without a relation.
 pub(crate) fn cues(relation: &str) -> Vec<String> {
     let folded = lower(relation);
     let own = words(&folded).into_iter().map(|word| word.text.to_owned()).filter(|word| is_content(word));

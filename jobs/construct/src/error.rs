@@ -1,32 +1,35 @@
-//! Why training data could not be made.
+//! Errors of a construction.
 
 use crate::report::Report;
 use hopeval_datasets::DatasetError;
 use parquet::errors::ParquetError;
 use std::path::PathBuf;
 
-/// What stops a construction. A question that makes no rows does not; see [`crate::Report`].
+/// An error that stops a construction. A question without rows does not stop it; see [`crate::Report`].
 #[derive(Debug, thiserror::Error)]
 pub enum ConstructError {
     /// The questions cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// Not one question has given a row for the labeler: nothing is written.
+    /// No question has given a row for the labeler, so no file is written.
     #[error("none of the {} questions has given a row{}", report.questions, reasons(report))]
     NoRows {
-        /// Why.
+        /// Counts of the questions, with reasons.
         report: Box<Report>,
     },
-    /// What a run says of a question is no annotation.
+    /// The outcome of a question in a run is no annotation.
     #[error("question `{question}`: its outcome is no annotation of `efficientrag_data`: {reason}")]
     Annotation {
         /// The question's id.
         question: String,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// A file of another construction would stand beside these.
-    #[error("{}: is of another construction, and this one makes no such file; choose another folder, or remove it", path.display())]
+    #[error(
+        "{}: is of another construction, and this one makes no such file; choose another folder, or remove it",
+        path.display()
+    )]
     Stale {
         /// The file.
         path: PathBuf,
@@ -45,7 +48,7 @@ pub enum ConstructError {
     Encode {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The encoder's reason.
         #[source]
         source: ParquetError,
     },

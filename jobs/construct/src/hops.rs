@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 pub(crate) struct Annotated<'q> {
     pub(crate) question: &'q Question,
     pub(crate) steps: Vec<Step>,
-    /// Of each step.
+    /// The gold passage of each step.
     pub(crate) chunks: Vec<Chunk>,
-    /// Numbers of all passages that are gold.
+    /// Numbers of all gold passages.
     pub(crate) gold: BTreeSet<PassageId>,
 }
 
@@ -27,21 +27,21 @@ pub(crate) struct Annotated<'q> {
 #[derive(Clone, Debug)]
 struct QueryWord {
     text: String,
-    /// The last hop, from 1, before which it is needed: a query behind that hop has it no more.
+    /// The hop, from 1, at which the word is dropped: queries after that hop lack it.
     until: u32,
 }
 
-/// The steps that one passage answers at a hop.
+/// A passage of a hop with the steps it answers.
 struct Positive {
     steps: Vec<usize>,
     words: ChunkWords,
-    /// For each word: kept, and until which hop it is needed (0: not needed).
+    /// For each kept word the last hop that needs it (0: needed by none); `None` for other words.
     kept: Vec<Option<u32>>,
-    /// Whether one of the steps has an answer that another step needs and that does not stand here.
+    /// Whether an answer of one of the steps is needed by another step and missing here.
     lost: bool,
 }
 
-/// What the rows of one question are made with.
+/// The means to make the rows of one question.
 pub(crate) struct Making<'a, 'c> {
     pub(crate) library: &'a mut Library<'c>,
     pub(crate) settings: &'a Settings,
@@ -50,7 +50,7 @@ pub(crate) struct Making<'a, 'c> {
     pub(crate) report: &'a mut Report,
 }
 
-/// Makes the rows. Returns what was found for each hop's query and is not gold, best first.
+/// Makes the rows. Returns the passages found for each hop's query without gold ones, best first.
 pub(crate) fn walk(annotated: &Annotated<'_>, making: &mut Making<'_, '_>) -> Vec<Vec<PassageId>> {
     let Annotated { question, steps, .. } = annotated;
     let deepest = steps.iter().map(|step| step.depth).max().unwrap_or(0);
@@ -83,7 +83,7 @@ pub(crate) fn walk(annotated: &Annotated<'_>, making: &mut Making<'_, '_>) -> Ve
     found
 }
 
-/// The best passages for a query that are not gold.
+/// The best passages for a query, without gold ones.
 fn others(annotated: &Annotated<'_>, library: &mut Library<'_>, query: &str, k: usize) -> Vec<PassageId> {
     let mut found = library.search(query, k.saturating_add(annotated.gold.len()));
     found.retain(|passage| !annotated.gold.contains(passage));
@@ -130,7 +130,7 @@ fn kept_words(positive: &Positive) -> Vec<QueryWord> {
     words.filter_map(|(word, kept)| Some(QueryWord { text: word.clone(), until: (*kept)? })).collect()
 }
 
-/// Labeler and encoder rows of a hop. Returns whether an answer that is needed later was not found.
+/// Makes the labeler and encoder rows of a hop. Returns whether an answer needed later was not found.
 fn label(
     annotated: &Annotated<'_>,
     making: &mut Making<'_, '_>,
@@ -174,7 +174,7 @@ fn label(
     positives.iter().any(|positive| positive.lost)
 }
 
-/// The tags as the authors' files have them.
+/// The tags, as in the authors' files.
 pub(crate) const CONTINUE: &str = "<CONTINUE>";
 pub(crate) const TERMINATE: &str = "<TERMINATE>";
 pub(crate) const FINISH: &str = "<FINISH>";
@@ -214,7 +214,7 @@ pub(crate) fn encoder_row(
     EncoderRow { question_id: id.to_owned(), query: query.to_owned(), positive, negatives, hop }
 }
 
-/// Passages of the whole corpus that are neither gold nor among those found.
+/// Random passages of the whole corpus, neither gold nor in `found`.
 fn random(
     annotated: &Annotated<'_>,
     library: &Library<'_>,
@@ -223,7 +223,7 @@ fn random(
     draw: &mut Draw,
 ) -> Vec<PassageId> {
     let mut drawn = Vec::new();
-    // A corpus that is all gold has none; a few tries are enough everywhere else.
+    // A corpus of gold alone has no such passage; elsewhere a few tries are enough.
     for _ in 0..count.saturating_mul(16) {
         if drawn.len() == count || library.len() == 0 {
             break;
@@ -236,7 +236,7 @@ fn random(
     drawn
 }
 
-/// Kept are the words that a hop behind this one needs.
+/// The filter's row of a hop. Words needed by a later hop are kept.
 fn filter_row(id: &str, hop: u32, query: &[QueryWord], information: &[Vec<QueryWord>]) -> FilterRow {
     let told = information.iter().map(|words| words.iter().map(|word| word.text.as_str()).collect());
     let made = QueryInfo::new(query.iter().map(|word| word.text.as_str()), told);

@@ -1,14 +1,14 @@
 //! Training data of the small models, made from gold annotations or from those of a language model.
 //!
-//! EfficientRAG (section 3.2) has a large language model decompose questions, label words, and rewrite queries. Where a dataset
-//! says what the hops of a question are (MuSiQue's decompositions, 2WikiMultihopQA's evidences, generated worlds), that
-//! is known already, and [`construct()`] derives the rows from it: a pure function of each question. Where it does not, the
-//! method `efficientrag_data` asks a language model, in a run like any other, and [`annotated_rows`] makes rows of its outcomes.
-//! Nothing here asks a model, or knows a run or a dataflow.
+//! EfficientRAG (section 3.2) has a large language model decompose questions, label words, and rewrite queries. Some
+//! datasets annotate the hops of their questions: MuSiQue's decompositions, 2WikiMultihopQA's evidences, generated
+//! worlds. From these, [`construct()`] derives the rows: a pure function of each question. For other datasets, the
+//! method `efficientrag_data` asks a language model, in a run like any other, and [`annotated_rows`] makes rows of its
+//! outcomes. This crate asks no model and knows no run and no dataflow.
 //!
 //! ```text
 //! question --steps--> sub-questions, answers, passages, depths            steps
-//!          --clauses-> which hop answers which words of the question      clauses, cues
+//!          --clauses-> the hop that answers each word of the question     clauses, cues
 //!          --spans---> the words of a passage that answer a step          spans
 //!          --hops----> rows of labeler, filter and encoder                hops     (negatives: library)
 //!          --paths---> rows of scorer and reader                          paths
@@ -18,26 +18,26 @@
 //!
 //! # The rule for gold annotations
 //! A *step* is one sub-question with its answer and its passage. Its depth is 1 if it needs no other's answer, else one
-//! more than the deepest it needs; hop n answers the steps of depth n, all of them at once: both branches of a comparison
-//! go on side by side, as the data says. Words are [`words::words`].
+//! more than the deepest it needs. Hop n answers all steps of depth n at once: both branches of a comparison are
+//! followed side by side, as in the data. Words are [`words::words`].
 //!
-//! 1. *Query.* The query of hop 1 is the question. The words of the question are divided among the hops by what they ask
-//!    for (the rule stands at the head of `clauses.rs`); closing punctuation belongs to none.
-//! 2. *Labeler.* The passage of a step, written `Title: text`, beside the hop's query: its kept words are the step's
-//!    answer where it stands in the sentence that states it (the rule stands at `ChunkWords::answer`), and, with
-//!    [`Keep::SubjectAndAnswer`], the name of what the step asks about where it first stands. The tag is `<CONTINUE>` if another
-//!    step needs the answer, else `<FINISH>`; a trainer of two tags takes both for index 0. A passage that answers two steps of one
-//!    hop is one row. The best passages that BM25 finds for the query and that are not gold of the question are
-//!    `<TERMINATE>`, without a kept word, as many as the hop has gold ones. Where the corpus lacks a gold passage, or has it in other
-//!    words, no passage of its title is one of them.
-//! 3. *Filter.* The words of `Query: {query} Info: {kept words}; Info: …`, one `Info` for each continuing passage in the
-//!    order of steps. Kept are the words of the query that a later hop answers, closing punctuation, answers that a later
-//!    step needs (earlier hops' among them); never the template's words, nor the subject's.
-//! 4. *Next query.* The kept words, with spaces between them: `When was founded ? Houston Baptist University`. Then hop 2, and
-//!    so on. Where an answer that is needed does not stand in its passage, the question ends there, also if the passage has
-//!    another step's.
+//! 1. *Query.* The query of hop 1 is the question. Each hop gets the words of the question that ask for it (rule: at
+//!    the head of `clauses.rs`). Closing punctuation belongs to no hop.
+//! 2. *Labeler.* The passage of a step, written `Title: text`, beside the hop's query. Its kept words are the step's
+//!    answer in the sentence that states it (rule: at `ChunkWords::answer`). With [`Keep::SubjectAndAnswer`], the first
+//!    occurrence of the step's subject is kept, too. The tag is `<CONTINUE>` if another step needs the answer, else
+//!    `<FINISH>`; a trainer of two tags takes both for index 0. A passage with the answers of two steps of one hop is
+//!    one row. The best passages that BM25 finds for the query, without the question's gold ones, are `<TERMINATE>`.
+//!    They have no kept word, and there are as many of them as the hop has gold ones. If the corpus lacks a gold
+//!    passage, or has it in other words, all passages of its title are left out of them.
+//! 3. *Filter.* The words of `Query: {query} Info: {kept words}; Info: …`, one `Info` for each continuing passage in
+//!    the order of steps. Kept are: the query's words for later hops, closing punctuation, and answers needed by later
+//!    steps, those of earlier hops included. The template's words and the subject's are never kept.
+//! 4. *Next query.* The kept words, with spaces between them: `When was founded ? Houston Baptist University`. Then hop
+//!    2, and so on. If a needed answer is missing from its passage, the question ends there, even if the passage has
+//!    the answer of another step.
 //!
-//! [`Report`] counts every question that gives nothing, or less, and why.
+//! [`Report`] counts every question with no rows or with fewer rows, by reason.
 
 mod align;
 mod annotations;

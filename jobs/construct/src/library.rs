@@ -1,4 +1,4 @@
-//! The corpus and its BM25 index: texts of passages, and passages that look like gold and are not.
+//! The corpus and its BM25 index: texts of passages, and passages that resemble gold.
 
 use crate::steps::GoldPassage;
 use hopeval_corpus::{Corpus, PassageId};
@@ -21,12 +21,12 @@ pub(crate) struct Chunk {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) text: String,
-    /// Where its sentences end in `text`, in bytes; empty where nobody says.
+    /// Ends of its sentences in `text`, in bytes; empty if unknown.
     pub(crate) sentences: Vec<u32>,
 }
 
 impl Chunk {
-    /// What models see: title, colon, text.
+    /// The form shown to models: title, colon, text.
     pub(crate) fn written(&self) -> String {
         if self.title.is_empty() { self.text.clone() } else { format!("{}: {}", self.title, self.text) }
     }
@@ -38,12 +38,12 @@ impl<'c> Library<'c> {
         Self { corpus, index: Some(index), scratch: Scratch::default() }
     }
 
-    /// A library that is not searched, since somebody else has found the negatives.
+    /// A library without search, for negatives found elsewhere.
     pub fn unsearched(corpus: &'c Corpus) -> Self {
         Self { corpus, index: None, scratch: Scratch::default() }
     }
 
-    /// Whether the corpus has a passage of this number.
+    /// Whether the corpus has a passage with this number.
     pub(crate) fn contains(&self, passage: PassageId) -> bool {
         self.corpus.contains(passage)
     }
@@ -55,7 +55,7 @@ impl<'c> Library<'c> {
         index.search(&[query], &mut self.scratch).into_iter().flatten().map(|hit| PassageId(hit.id)).collect()
     }
 
-    /// The passages that `passage` links to.
+    /// The targets of the links of `passage`.
     pub(crate) fn links(&self, passage: PassageId) -> &[PassageId] {
         self.corpus.links(passage)
     }
@@ -72,8 +72,8 @@ impl<'c> Library<'c> {
         }
     }
 
-    /// A gold passage: the corpus's, with the sentences that the dataset knows; the question's own where the corpus
-    /// lacks it.
+    /// A gold passage. Its number is the corpus's, if the corpus has it; its text is the question's own, or the
+    /// corpus's if the question has none.
     pub(crate) fn gold(&self, gold: &GoldPassage) -> Option<Chunk> {
         let by_id = gold.id.as_deref().and_then(|id| self.corpus.by_external_id(id));
         let number = by_id.or_else(|| self.corpus.by_title_and_text(&gold.title, &gold.text));
@@ -90,7 +90,7 @@ impl<'c> Library<'c> {
         titles.flat_map(|title| self.corpus.by_title(title)).copied().collect()
     }
 
-    /// How many passages there are.
+    /// The number of passages.
     pub(crate) fn len(&self) -> usize {
         self.corpus.len()
     }

@@ -1,4 +1,4 @@
-//! The rows of scorer and reader: gold paths beside wrong ones, and passages that hold the answer or do not.
+//! The rows of scorer and reader: gold paths beside wrong ones, and passages with and without the answer.
 
 use crate::hops::{Annotated, Making};
 use crate::library::{Chunk, Library};
@@ -6,12 +6,12 @@ use crate::rows::{ReaderRow, ScorerRow};
 use crate::words::lower;
 use hopeval_corpus::PassageId;
 
-/// Wrong passages beside the gold ones of a question, and wrong ends of a path, as `ops/train/rows.py` has them.
+/// Wrong passages beside the gold ones of a question, and wrong ends of a path, as in `ops/train/rows.py`.
 const SINGLES: usize = 4;
 const ENDS: usize = 3;
 
-/// Gold passages and paths, then passages that were found and are not gold, then paths that begin right and end wrong: by a link
-/// of the first passage that leads elsewhere, where there is none by what the second hop's query finds.
+/// Gold passages and paths, then other passages found, then paths with a right beginning and a wrong end. The wrong end
+/// is a link of the first passage to another passage, or a passage found by the second hop's query if there is no link.
 pub(crate) fn scorer(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, found: &[Vec<PassageId>]) {
     let library: &Library<'_> = making.library;
     let text = |passage: PassageId| library.chunk(passage).text;
@@ -22,7 +22,7 @@ pub(crate) fn scorer(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, fou
         rows.push((vec![gold(branch[0])], if branch.len() == 1 { 2 } else { 1 }));
         if branch.len() > 1 {
             rows.push((vec![gold(branch[1])], 1));
-            // PromptRank goes two hops; a longer path is scored by its beginning.
+            // PromptRank has two hops; a longer path is scored by its beginning.
             rows.push((branch[..2].iter().map(|&at| gold(at)).collect(), 2));
         }
     }
@@ -48,8 +48,8 @@ pub(crate) fn scorer(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, fou
     }));
 }
 
-/// For each step that no other needs, the steps that lead to it, the first one first: through the first that each needs, and
-/// each passage once.
+/// One branch for each step not needed by others: the steps that lead to it, in order, and each passage once. Of
+/// several needed steps a branch follows the first.
 fn branches(annotated: &Annotated<'_>) -> Vec<Vec<usize>> {
     let steps = &annotated.steps;
     let ends = (0..steps.len()).filter(|&at| steps[at].needed_by.is_empty());
@@ -68,7 +68,7 @@ fn branches(annotated: &Annotated<'_>) -> Vec<Vec<usize>> {
     .collect()
 }
 
-/// The gold passages with the answer, and passages without: a gold one beside a wrong one, or two wrong ones.
+/// The gold passages with the answer, and passages without it: a gold one beside a wrong one, or two wrong ones.
 pub(crate) fn reader(annotated: &Annotated<'_>, making: &mut Making<'_, '_>, found: &[Vec<PassageId>]) {
     let shown = |chunk: &Chunk| format!("{} {}", chunk.title, chunk.text);
     let mut gold: Vec<String> = Vec::new();

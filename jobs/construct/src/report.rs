@@ -1,4 +1,4 @@
-//! What was made of a dataset, or of a run's annotations, and what was not.
+//! Counts of the rows made of a dataset or of a run's annotations, and of the questions without rows.
 
 use crate::rows::Rows;
 use crate::skip::Skip;
@@ -6,15 +6,15 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Counts of one construction. Every question is in it: `questions` is those read, `skipped` and `cut_short` say of the
-/// others why.
+/// Counts of one construction. `questions` counts every question read; `skipped` and `cut_short` count the questions
+/// with no rows or with fewer, by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Questions read.
     pub questions: u64,
-    /// Questions that made no row, by reason.
+    /// Questions without a row, by reason.
     pub skipped: BTreeMap<String, u64>,
-    /// Questions whose later hops made no rows, by reason.
+    /// Questions without rows for later hops, by reason.
     pub cut_short: BTreeMap<&'static str, u64>,
     /// Rows, by table.
     pub rows: BTreeMap<&'static str, u64>,
@@ -22,25 +22,26 @@ pub struct Report {
     pub tags: BTreeMap<&'static str, u64>,
     /// Words of gold chunks.
     pub gold_words: u64,
-    /// Those of them that are kept.
+    /// Kept words of gold chunks.
     pub kept_words: u64,
-    /// Labeler rows of gold chunks without a kept word: the last hop's answer does not stand there (yes, no, a
+    /// Labeler rows of gold chunks without a kept word: the last hop's answer is not in the text (yes, no, a
     /// comparison's winner).
     pub gold_without_span: u64,
-    /// Labeler rows of other chunks in which the hop's answer stands all the same; none where that is not looked at.
+    /// Labeler rows of other chunks that contain the hop's answer all the same; `None` if not checked.
     pub negatives_with_answer: Option<u64>,
-    /// Hops for which nothing but gold was found.
+    /// Hops with nothing but gold found.
     pub hops_without_negative: u64,
-    /// Random negatives that were asked for and not found: a small corpus has little but what is gold or found already. None where
-    /// none were asked for.
+    /// Random negatives requested and not found: in a small corpus almost every passage is gold or found already.
+    /// `None` if none were requested.
     pub random_negatives_missing: Option<u64>,
-    /// Next queries in which no content word of the question is left.
+    /// Next queries without a content word of the question.
     pub queries_without_question: u64,
-    /// Questions whose answer stands in none of their gold passages: no reader row with it; none where there are no reader rows.
+    /// Questions with an answer in none of their gold passages, and so without a positive reader row; `None` if no
+    /// reader rows are made.
     pub answers_not_found: Option<u64>,
-    /// Words that a language model wrote and that are not in what it copied from; none without one.
+    /// Words copied by a language model that are not in the source; 0 without a model.
     pub copied_words_not_found: u64,
-    /// All words that it wrote as copies.
+    /// All words written by it as copies.
     pub copied_words: u64,
 }
 

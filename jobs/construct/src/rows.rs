@@ -1,6 +1,6 @@
 //! The rows of the five tables, with the columns of `ops/train/rows.py` in its order.
 
-/// A chunk beside a query: what the labeler learns. The first six columns are those of the authors' files.
+/// A chunk beside a query, for the labeler. The first six columns are those of the authors' files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelerRow {
     /// The hop's query.
@@ -23,7 +23,7 @@ pub struct LabelerRow {
     pub hop: i32,
 }
 
-/// A query with the information found: what the filter learns. The first two columns are those of the authors' files.
+/// A query with the information found, for the filter. The first two columns are those of the authors' files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterRow {
     /// The words of `Query: … Info: …`.
@@ -32,11 +32,11 @@ pub struct FilterRow {
     pub query_info_labels: Vec<bool>,
     /// The question's id.
     pub question_id: String,
-    /// The hop that found the information, from 0.
+    /// The hop of the information, from 0.
     pub hop: i32,
 }
 
-/// A path with its worth: what the scorer learns. The rows of a question stand together.
+/// A path with its worth, for the scorer. The rows of a question stand together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScorerRow {
     /// The question's id.
@@ -45,11 +45,11 @@ pub struct ScorerRow {
     pub question: String,
     /// Texts of the path's passages, first hop first.
     pub path: Vec<String>,
-    /// 2: gold, and as long as its branch goes, or of several passages; 1: a gold passage of a longer branch; 0: not gold.
+    /// 2: gold, and the whole branch or several passages of it; 1: a gold passage of a longer branch; 0: not gold.
     pub relevance: i8,
 }
 
-/// Passages that hold the answer, or do not: what the reader learns.
+/// Passages with or without the answer, for the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReaderRow {
     /// The question's id.
@@ -58,13 +58,13 @@ pub struct ReaderRow {
     pub question: String,
     /// Title, space, text.
     pub passages: Vec<String>,
-    /// The answer as a passage has it, `yes` or `no`; empty where the passages are not gold.
+    /// The answer in a passage's words, `yes` or `no`; empty if the passages are not gold.
     pub answer: String,
     /// 1 if the passages hold the answer, else 0.
     pub relevance: i8,
 }
 
-/// A query with the passage it should find: what the encoder learns.
+/// A query with the passage it should find, for the encoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncoderRow {
     /// The question's id.
@@ -73,7 +73,7 @@ pub struct EncoderRow {
     pub query: String,
     /// The gold passage: title, colon, text.
     pub positive: String,
-    /// Passages that are not gold, best first, then those drawn at random.
+    /// Other passages, best first, then those drawn at random.
     pub negatives: Vec<String>,
     /// From 0.
     pub hop: i32,
@@ -97,12 +97,12 @@ pub struct Rows {
 /// `Query: … Info: …; Info: …` as words, in the making.
 pub(crate) struct QueryInfo {
     pub(crate) tokens: Vec<String>,
-    /// Whether each word is the template's own, which the next query never has.
+    /// Whether each word is the template's own; the next query never has these.
     pub(crate) template: Vec<bool>,
 }
 
 impl QueryInfo {
-    /// The words of a query, and of what each continuing chunk gave.
+    /// The words of a query, and the information of each continuing chunk.
     pub(crate) fn new<'w>(
         query: impl IntoIterator<Item = &'w str>,
         information: impl IntoIterator<Item = Vec<&'w str>>,

@@ -1,26 +1,26 @@
-//! What can be chosen, and chance that is none.
+//! Settings of a construction, and its seeded random numbers.
 
 /// How training data is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Decides what is drawn at random.
+    /// Seeds the random draws.
     pub seed: u64,
-    /// Passages that BM25 finds for each hop's query, from which negatives are taken (10 in the authors' code).
+    /// Passages found by BM25 for each hop's query; negatives are taken from these (10 in the authors' code).
     pub k: usize,
-    /// Chunks that are not gold, the best ones, for each gold chunk of a hop (1 in the paper).
+    /// Negatives for each gold chunk of a hop, the best other chunks (1 in the paper).
     pub negatives: usize,
-    /// Further chunks that are not gold for each gold chunk, drawn from the whole corpus (none in the paper).
+    /// Further negatives for each gold chunk, drawn from the whole corpus (none in the paper).
     pub random_negatives: usize,
-    /// Which words of a gold chunk are kept.
+    /// The words kept of a gold chunk.
     pub keep: Keep,
 }
 
-/// Which words of a gold chunk are kept.
+/// The words kept of a gold chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// The hop's answer, which is all that the next query needs.
+    /// The hop's answer: the next query needs no more.
     Answer,
-    /// The hop's answer and what it was asked about, as the authors' data has it, and `ops/train/rows.py`.
+    /// The hop's answer and its subject, as in the authors' data and in `ops/train/rows.py`.
     SubjectAndAnswer,
 }
 
@@ -30,7 +30,7 @@ impl Default for Settings {
     }
 }
 
-/// SplitMix64, begun for one question: what is drawn does not depend on other questions.
+/// SplitMix64, seeded for one question: draws do not depend on other questions.
 pub(crate) struct Draw(u64);
 
 impl Draw {

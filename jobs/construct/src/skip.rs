@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A reason. None of them stops the construction; each is counted.
+/// A reason to skip a question or its later hops. The construction continues and counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
     /// The question has neither decomposition nor evidences.
@@ -11,13 +11,13 @@ pub enum Skip {
     NoAnswer,
     /// A step has no answer.
     StepWithoutAnswer,
-    /// A step names no passage, or one that the question does not have.
+    /// A step names no passage, or one outside the question.
     StepWithoutPassage,
-    /// A step refers to a step that is not before it.
+    /// A step refers to a later step or to itself.
     BadReference,
-    /// A gold passage is not in the corpus, and the question does not bring its text.
+    /// A gold passage is not in the corpus, and the question lacks its text.
     PassageNotFound,
-    /// The answer of a step that others need does not stand in its passage: its hop has labels, the next ones nothing.
+    /// An answer needed by other steps is not in its passage. Its hop has labels; later hops have no rows.
     AnswerNotInPassage,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct ChunkWords {
     pub(crate) folded: Vec<String>,
     /// The title's name, in words and lower case.
     name: Vec<String>,
-    /// The sentence of each word; nothing in the title.
+    /// The sentence of each word; `None` in the title.
     sentences: Vec<Option<u32>>,
 }
 
@@ -50,11 +50,10 @@ impl ChunkWords {
 
     /// The words of a step's answer: its best occurrence.
     ///
-    /// An occurrence is the whole answer; where there is none, the answer without what it has in parentheses; where there is
-    /// none either, the longest run of its words, or of their adjectives (`South Korean` of `South Korea`), that has at least half
-    /// of its content words. The best one stands in the
-    /// sentence that the dataset names, else in the sentence with the most words that ask for it; of equal ones the first, those
-    /// in the title last.
+    /// An occurrence is the whole answer. If the chunk lacks it, an occurrence is the answer without its parentheses;
+    /// failing this, the longest run of its words, or of their adjectives (`South Korean` of `South Korea`), with at
+    /// least half of its content words. The best one is in the sentence named by the dataset, else in the sentence with
+    /// the most words that ask for it. Of equal ones the first wins; occurrences in the title come last.
     pub(crate) fn answer(&self, step: &Step, answers: &[&str]) -> Option<Range<usize>> {
         self.whole_answer(step, answers).or_else(|| {
             let parts = answers.iter().flat_map(|answer| self.longest_runs(&folded(answer)));
@@ -62,7 +61,7 @@ impl ChunkWords {
         })
     }
 
-    /// As [`ChunkWords::answer`], but never a part of one.
+    /// As [`ChunkWords::answer`], but never a part of an answer.
     pub(crate) fn whole_answer(&self, step: &Step, answers: &[&str]) -> Option<Range<usize>> {
         let shorter = |answer: &&str| answer.split_once(" (").map(|(shorter, _)| folded(shorter));
         let variants = answers.iter().flat_map(|answer| [Some(folded(answer)), shorter(answer)]).flatten();
@@ -72,9 +71,9 @@ impl ChunkWords {
             .and_then(|found| self.best(step, found))
     }
 
-    /// The words of what a step asks about: each name where it first stands, the title counted, without what tells
-    /// namesakes apart. A step that names nothing by itself asks about the title's name if its question has it, else about the
-    /// longest run of words with a capital that question and chunk share.
+    /// The words of a step's subjects: the first occurrence of each name, in the title or the text, without the part
+    /// that tells namesakes apart. A step without names asks about the title's name if its question has it, else about
+    /// the longest run of words shared by question and chunk and with a capital.
     pub(crate) fn subjects(&self, step: &Step) -> Vec<Range<usize>> {
         if !step.about.is_empty() {
             let first = |name: &String| self.occurrences(&folded(bare(name))).into_iter().next();
@@ -85,7 +84,7 @@ impl ChunkWords {
         if has_title { Some(0..self.name.len()).into_iter().collect() } else { self.shared_name(&step.asks, &asked) }
     }
 
-    /// The first of the longest runs of words that the chunk shares with a question and that have a name in them.
+    /// The first of the longest runs of words shared by the chunk and a question and with a name in them.
     fn shared_name(&self, question: &str, asked: &[String]) -> Vec<Range<usize>> {
         // A capital at the beginning of a question names nobody.
         let named: Vec<bool> = words(question)

@@ -1,7 +1,7 @@
-//! What a question's annotations say of its hops: steps with their answers, passages, and what they build on.
+//! Turns a question's annotations into steps, with their answers, passages and dependencies.
 //!
-//! MuSiQue and generated worlds have decompositions, in which `#n` stands for the answer of the n-th step; 2WikiMultihopQA
-//! has evidence triples, in which the subject of one is the object of another. Both become [`Step`]s.
+//! MuSiQue and generated worlds have decompositions: `#n` stands for the answer of the n-th step. 2WikiMultihopQA has
+//! evidence triples: the subject of one is the object of another. Both become [`Step`]s.
 
 mod decomposition;
 mod evidences;
@@ -14,17 +14,18 @@ use hopeval_datasets::{PassageRecord, Question};
 pub(crate) struct Step {
     /// The sub-question without its references, or relation and subject.
     pub(crate) asks: String,
-    /// What it asks about, where that is known by name: the subject of a triple that builds on nothing.
+    /// The name of its subject, if known: the subject of a triple without dependencies.
     pub(crate) subject: Option<String>,
-    /// Names of what it asks about: the subject of its triple, else the answers that it needs; empty for a first step in free words.
+    /// Names of its subjects: the subject of its triple, else the answers it needs; empty for a first step in free
+    /// words.
     pub(crate) about: Vec<String>,
-    /// The relation, where it has a name; else empty.
+    /// The name of the relation, or empty.
     pub(crate) relation: String,
-    /// Positions of the steps whose answers it needs.
+    /// Positions of the steps needed for their answers.
     pub(crate) needs: Vec<usize>,
-    /// 1 if it needs nothing, else one more than the deepest that it needs: the hop that answers it.
+    /// The hop that answers it: 1 if it needs nothing, else one more than the deepest it needs.
     pub(crate) depth: u32,
-    /// Positions of the steps that need its answer.
+    /// Positions of the steps in need of its answer.
     pub(crate) needed_by: Vec<usize>,
     /// Its answer.
     pub(crate) answer: String,
@@ -32,16 +33,16 @@ pub(crate) struct Step {
     pub(crate) passage: GoldPassage,
 }
 
-/// A gold passage by what the dataset says of it.
+/// A gold passage as the dataset describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GoldPassage {
     pub(crate) id: Option<String>,
     pub(crate) title: String,
-    /// Empty where the dataset gives the passage by reference.
+    /// Empty if the dataset gives the passage by reference.
     pub(crate) text: String,
-    /// Where its sentences end in `text`, in bytes.
+    /// Ends of its sentences in `text`, in bytes.
     pub(crate) sentences: Vec<u32>,
-    /// The sentence that states the fact, where the dataset says.
+    /// The sentence that states the fact, if the dataset names it.
     pub(crate) sentence: Option<u32>,
 }
 

@@ -1,7 +1,8 @@
 //! The Parquet files: labeler, filter, encoder, and from gold annotations scorer and reader.
 //!
-//! Names, types and order of the columns are those of `ops/train/rows.py`. Rows stand in the order of the questions. The same
-//! rows give the same bytes. A file is written aside and renamed when all are complete.
+//! Names, types and order of the columns are those of `ops/train/rows.py`. Rows stand in the order of the questions.
+//! The same rows give the same bytes. Each file is written under a temporary name and renamed when all files are
+//! complete.
 
 mod columns;
 
@@ -19,11 +20,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Rows of a row group, and most rows in memory.
+/// Rows of a row group, and the most rows in memory.
 const ROW_GROUP: usize = 1024;
 
-/// A row that has a file.
-trait Tabled: Sized {
+/// A row of a table, with the table's name and columns.
+trait TableRow: Sized {
     /// The file's name without its ending.
     const NAME: &'static str;
 
@@ -34,9 +35,9 @@ trait Tabled: Sized {
     fn columns(rows: &[Self]) -> Vec<ArrayRef>;
 }
 
-macro_rules! tabled {
+macro_rules! table_row {
     ($row:ty, $name:literal, { $($field:ident: $type:expr, $build:expr;)* }) => {
-        impl Tabled for $row {
+        impl TableRow for $row {
             const NAME: &'static str = $name;
 
             fn fields() -> Vec<(&'static str, DataType)> {
@@ -50,7 +51,7 @@ macro_rules! tabled {
     };
 }
 
-tabled!(LabelerRow, "labeler", {
+table_row!(LabelerRow, "labeler", {
     question: DataType::Utf8, texts;
     chunk: DataType::Utf8, texts;
     matched: DataType::Utf8, texts;
@@ -62,21 +63,21 @@ tabled!(LabelerRow, "labeler", {
     hop: DataType::Int32, numbers;
 });
 
-tabled!(FilterRow, "filter", {
+table_row!(FilterRow, "filter", {
     query_info_tokens: list_of(DataType::Utf8), text_lists;
     query_info_labels: list_of(DataType::Boolean), flag_lists;
     question_id: DataType::Utf8, texts;
     hop: DataType::Int32, numbers;
 });
 
-tabled!(ScorerRow, "scorer", {
+table_row!(ScorerRow, "scorer", {
     question_id: DataType::Utf8, texts;
     question: DataType::Utf8, texts;
     path: list_of(DataType::Utf8), text_lists;
     relevance: DataType::Int8, grades;
 });
 
-tabled!(ReaderRow, "reader", {
+table_row!(ReaderRow, "reader", {
     question_id: DataType::Utf8, texts;
     question: DataType::Utf8, texts;
     passages: list_of(DataType::Utf8), text_lists;
@@ -84,7 +85,7 @@ tabled!(ReaderRow, "reader", {
     relevance: DataType::Int8, grades;
 });
 
-tabled!(EncoderRow, "encoder", {
+table_row!(EncoderRow, "encoder", {
     question_id: DataType::Utf8, texts;
     query: DataType::Utf8, texts;
     positive: DataType::Utf8, texts;
@@ -92,18 +93,18 @@ tabled!(EncoderRow, "encoder", {
     hop: DataType::Int32, numbers;
 });
 
-/// A file that is not complete; removed if it never will be.
+/// An incomplete file under a temporary name. Dropping it removes the file.
 struct Aside(PathBuf);
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // After a rename there is none; an orphan does no harm.
+        // After a rename the file is gone, so errors are ignored; an orphan does no harm.
         drop(std::fs::remove_file(&self.0));
     }
 }
 
 /// One file being written.
-struct Table<R: Tabled> {
+struct Table<R: TableRow> {
     parquet: ArrowWriter<File>,
     schema: SchemaRef,
     aside: Aside,
@@ -111,7 +112,7 @@ struct Table<R: Tabled> {
     rows: Vec<R>,
 }
 
-impl<R: Tabled> Table<R> {
+impl<R: TableRow> Table<R> {
     fn create(folder: &Path) -> Result<Self, ConstructError> {
         let path = folder.join(format!("{}.parquet", R::NAME));
         let aside = Aside(folder.join(format!(".{}.parquet.{}", R::NAME, std::process::id())));
@@ -143,7 +144,7 @@ impl<R: Tabled> Table<R> {
         Ok(())
     }
 
-    /// The complete file, aside.
+    /// Completes the file, still under its temporary name.
     fn close(mut self) -> Result<(Aside, PathBuf), ConstructError> {
         self.write()?;
         let Self { parquet, aside, path, .. } = self;
@@ -161,10 +162,10 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// `labeler`, `filter` and `encoder.parquet` in `folder`, which is made if it is not there.
+    /// `labeler`, `filter` and `encoder.parquet` in `folder`. A missing folder is created.
     ///
     /// # Errors
-    /// The folder or a file cannot be made; `scorer` or `reader.parquet` are there, which would be of other questions.
+    /// The folder or a file cannot be made; `scorer` or `reader.parquet` are there, from other questions.
     pub fn of_hops(folder: &Path) -> Result<Self, ConstructError> {
         let others = [ScorerRow::NAME, ReaderRow::NAME].map(|name| folder.join(format!("{name}.parquet")));
         if let Some(path) = others.into_iter().find(|path| path.exists()) {
@@ -209,7 +210,7 @@ impl Tables {
         }
     }
 
-    /// Completes the files, replacing what was there, if `report` says that there is something in them.
+    /// Completes the files if `report` counts labeler rows. Files of the same names are replaced.
     ///
     /// # Errors
     /// [`ConstructError::NoRows`]; a file cannot be written.

@@ -1,7 +1,7 @@
-//! Cuts a text into words: what EfficientRAG's models are labelled by.
+//! Cuts a text into words, the units of labels for EfficientRAG's models.
 //!
-//! The same words as the services that ask these models read: Python's `re.findall(r"\w+|[^\w\s]", text)`, less commas (the
-//! authors' code drops every token whose lemma is a comma). Models tokenise each word on its own.
+//! The services of these models read the same words: Python's `re.findall(r"\w+|[^\w\s]", text)`, less commas (the
+//! authors' code drops every token with a comma as its lemma). Models tokenise each word on its own.
 
 use hopeval_pytext::{is_word, lower_into, words_and_marks};
 
@@ -50,13 +50,14 @@ pub(crate) fn lower(word: &str) -> String {
     out
 }
 
-/// A name without what tells namesakes apart: `Springfield (Dalia)` and `Springfield, Dalia` are both `Springfield`.
+/// A name without the part that tells namesakes apart: `Springfield (Dalia)` and `Springfield, Dalia` are both
+/// `Springfield`.
 pub(crate) fn bare(name: &str) -> &str {
     let name = name.split_once(" (").map_or(name, |(name, _)| name);
     name.split_once(", ").map_or(name, |(name, _)| name)
 }
 
-/// Words that say nothing about what is asked for.
+/// Words without content, in lower case.
 const FUNCTION_WORDS: &[&str] = &[
     "a", "an", "the", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and", "or", "nor", "but", "is",
     "was", "are", "were", "be", "been", "being", "did", "do", "does", "done", "has", "have", "had", "who", "whom",
@@ -65,33 +66,33 @@ const FUNCTION_WORDS: &[&str] = &[
     "both", "between",
 ];
 
-/// Whether a word, in lower case, says something: no function word, no punctuation.
+/// Whether a word, in lower case, has content: no function word, no punctuation.
 pub(crate) fn is_content(word: &str) -> bool {
     word.chars().any(is_word) && !FUNCTION_WORDS.contains(&word)
 }
 
-/// What words end in behind the stem that they share.
+/// Endings of words behind their common stem.
 const ENDINGS: &[&str] = &[
     "", "s", "es", "e", "d", "ed", "r", "er", "or", "rs", "ers", "ors", "n", "en", "an", "ion", "ing", "al", "ial",
     "ly", "red", "ten", "ist", "ian",
 ];
 
-/// What `y` turns into before an ending.
+/// Forms of a final `y` with an ending.
 const ENDINGS_OF_Y: &[&str] = &["ies", "ied", "ier"];
 
-/// What a country's adjective ends in, and what its name does, behind what they share.
+/// Endings of the adjectives and of the names of places, behind their common stem.
 const ENDINGS_OF_ADJECTIVES: &[&str] = &["n", "an", "ian", "ese", "uese", "ish", "i"];
 const ENDINGS_OF_PLACES: &[&str] = &["", "a", "y", "o", "e", "en", "ey", "al", "ain", "um"];
 
-/// What two words have behind the letters that both begin with, if those are four or more.
+/// The ends of two words behind their common stem, if it has at least four letters.
 fn behind_stem<'w>(a: &'w str, b: &'w str) -> Option<(&'w str, &'w str)> {
     let shared = a.chars().zip(b.chars()).take_while(|(x, y)| x == y && x.is_alphabetic());
     let (letters, bytes) = shared.fold((0, 0), |(letters, bytes), (x, _)| (letters + 1, bytes + x.len_utf8()));
     (letters >= 4).then(|| (&a[bytes..], &b[bytes..]))
 }
 
-/// Whether two words, in lower case, are forms of one: equal, or equal up to common endings after a stem of at least four
-/// letters (`star` and `starred`, `founder` and `founded`, but not `country` and `counted`).
+/// Whether two words, in lower case, are forms of one word: equal, or equal up to common endings after a stem of at
+/// least four letters (`star` and `starred`, `founder` and `founded`, but not `country` and `counted`).
 pub(crate) fn is_form_of(a: &str, b: &str) -> bool {
     a == b
         || behind_stem(a, b).is_some_and(|ends| match ends {
@@ -100,7 +101,8 @@ pub(crate) fn is_form_of(a: &str, b: &str) -> bool {
         })
 }
 
-/// Whether a word, in lower case, is the adjective of a place: `korean` of `korea`, `german` of `germany`, `swedish` of `sweden`.
+/// Whether a word, in lower case, is the adjective of a place: `korean` of `korea`, `german` of `germany`, `swedish` of
+/// `sweden`.
 pub(crate) fn is_adjective_of(word: &str, place: &str) -> bool {
     behind_stem(word, place).is_some_and(|(end, of_place)| {
         (end, of_place) == ("", "y") || (ENDINGS_OF_ADJECTIVES.contains(&end) && ENDINGS_OF_PLACES.contains(&of_place))

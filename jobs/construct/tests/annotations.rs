@@ -41,7 +41,7 @@ fn generation(text: impl ToString) -> Response {
     Response::answer(Answer::Generate(Generation { text, finish: Finish::Stop, logprobs: Vec::new() }), Work::default())
 }
 
-/// Drives the method through its own prompts; `written` has the model's texts in the order in which they are asked for.
+/// Drives the method through its own prompts; `written` has the model's texts in the order of its requests.
 fn annotate(parameters: &Value, question: &Question, written: &[Value]) -> Outcome {
     let method = build("efficientrag_data", parameters, &Setting { passages: 4 }).unwrap();
     let mut machine = method.start(question);
@@ -73,7 +73,9 @@ fn made(outcome: &Outcome, settings: &Settings, report: &mut Report) -> Result<R
 
 fn two_hops() -> Value {
     json!({"decomposed_questions": {
-        "1": {"sub_question": "Who directed The Shining?", "answer": "Stanley Kubrick", "dependency": [], "document": "1"},
+        "1": {
+            "sub_question": "Who directed The Shining?", "answer": "Stanley Kubrick", "dependency": [], "document": "1"
+        },
         "2": {"sub_question": "Where was #1 born?", "answer": "New York", "dependency": ["1"], "document": "2"},
     }})
 }
@@ -123,12 +125,9 @@ fn what_a_model_says_becomes_rows() {
         ]
     );
     let filters: Vec<String> = rows.filter.iter().map(shown).collect();
-    assert_eq!(
-        filters,
-        [
-            "Query : [Where] [was] the director of The Shining [born] [?] Info : The Shining directed by [Stanley] [Kubrick]"
-        ]
-    );
+    let filter = "Query : [Where] [was] the director of The Shining [born] [?] Info : The Shining directed by \
+                  [Stanley] [Kubrick]";
+    assert_eq!(filters, [filter]);
     assert_eq!(rows.encoder.len(), 2);
     assert_eq!(rows.encoder[1].negatives.len(), 2, "what was found, less gold");
     assert!(rows.scorer.is_empty() && rows.reader.is_empty());
@@ -174,7 +173,7 @@ fn what_does_not_parse_is_counted_by_its_stage() {
 }
 
 #[test]
-fn an_outcome_that_is_no_annotation_is_an_error_that_names_the_question() {
+fn a_bad_annotation_is_an_error_with_the_question() {
     let message = |annotation: Option<&str>| {
         let ended = Ended { question: "q7", status: "ok", message: None, annotation };
         let made = annotated_rows(&ended, &shelf().library(), &Settings::default(), &mut Report::default());
@@ -184,7 +183,10 @@ fn an_outcome_that_is_no_annotation_is_an_error_that_names_the_question() {
     };
     assert!(message(None).ends_with("there is none"));
     assert!(message(Some("Rome")).contains("expected value"));
-    let step = |passage: u32, needs: &[u32]| json!({"question": "Q?", "answer": "A", "needs": needs, "passage": passage, "words": "w"});
+    let step = |passage: u32, needs: &[u32]| {
+        let (question, answer, words) = ("Q?", "A", "w");
+        json!({"question": question, "answer": answer, "needs": needs, "passage": passage, "words": words})
+    };
     let whole = |steps: &[Value], hops: usize| {
         let hop = json!({"query": "Q?", "found": []});
         json!({"steps": steps, "hops": vec![hop; hops]}).to_string()

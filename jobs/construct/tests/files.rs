@@ -76,7 +76,7 @@ fn kept(words: &[String], labels: &[bool]) -> String {
     kept.join(" ")
 }
 
-/// What must hold of every row, whatever the dataset.
+/// Checks every row by rules for all datasets.
 fn check(folder: &Path, report: &Report) {
     for table in TABLES {
         let rows: usize = batches(&folder.join(format!("{table}.parquet"))).iter().map(RecordBatch::num_rows).sum();
@@ -186,7 +186,7 @@ fn two_wiki_gives_rows_for_nearly_every_question() {
     assert!(report.queries_without_question * 20 <= report.rows["filter"], "{report}");
 }
 
-/// Columns of a JSON Lines file with the types that its values have, and the values of the column `tag`.
+/// Columns of a JSON Lines file with the types of their values, and the values of the column `tag`.
 fn published(path: &Path) -> (Vec<(String, DataType)>, BTreeSet<String>) {
     let bytes = lines(path);
     let mut columns: Vec<(String, DataType)> = Vec::new();
@@ -261,8 +261,8 @@ fn a_dataset_without_annotations_writes_nothing() {
     assert!(matches!(error, ConstructError::NoRows { .. }));
     assert_eq!(
         error.to_string(),
-        "none of the 1 questions has given a row; no decomposition and no evidences (musique, 2wikimultihopqa and world \
-         have them): 1"
+        "none of the 1 questions has given a row; no decomposition and no evidences (musique, 2wikimultihopqa and \
+         world have them): 1"
     );
     let left: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["labeler.parquet"], "nothing half-written stays");

@@ -94,12 +94,9 @@ fn two_hops_make_two_queries() {
     assert_eq!(kept, [14, 15]);
     assert_eq!(rows.labeler[0].chunk_tokens.len(), rows.labeler[0].labels.len());
     let filters: Vec<String> = rows.filter.iter().map(shown).collect();
-    assert_eq!(
-        filters,
-        [
-            "Query : [Where] [was] the director of the film The Shining known for mazes [born] [?] Info : [Stanley] [Kubrick]"
-        ]
-    );
+    let filter = "Query : [Where] [was] the director of the film The Shining known for mazes [born] [?] Info : \
+                  [Stanley] [Kubrick]";
+    assert_eq!(filters, [filter]);
     assert_eq!(report.tags.values().sum::<u64>(), 4);
     assert_eq!((report.questions, report.skipped.len(), report.cut_short.len()), (1, 0, 0));
     let words = rows.labeler[0].labels.len() + rows.labeler[2].labels.len();
@@ -109,7 +106,7 @@ fn two_hops_make_two_queries() {
 }
 
 #[test]
-fn subjects_are_kept_unless_told_otherwise_and_never_go_into_the_next_query() {
+fn subjects_are_kept_but_not_in_the_next_query() {
     let (rows, _) = made(&two_hops(), &Settings::default());
     assert_eq!(rows.labeler[0].matched, "The Shining Stanley Kubrick", "the title's name, which the sub-question has");
     assert_eq!(rows.labeler[2].matched, "Stanley Kubrick New York", "the answer that the second hop needs");
@@ -185,7 +182,7 @@ fn what_cannot_be_used_is_counted() {
     assert_eq!(rows.reader[0].answer, "New York", "the last answer is still there to be read");
 }
 
-/// Two steps of one hop that one passage answers, of which it has but one answer: the next query would lack the other.
+/// One passage for two steps of a hop has only one of the answers: the next query would lack the other.
 #[test]
 fn an_answer_that_is_lost_beside_another_is_counted() {
     let both = |second: &str| Question {
@@ -207,7 +204,7 @@ fn an_answer_that_is_lost_beside_another_is_counted() {
     assert_eq!(report.cut_short.into_iter().next(), Some(("an answer that its passage does not have", 1)));
 }
 
-/// Another dump of the same encyclopaedia has the article in other words, and in two pieces: both may be what is gold.
+/// Another dump of the same encyclopaedia has the article in other words, and in two pieces: both may be gold.
 #[test]
 fn a_gold_passage_in_other_words_is_no_negative() {
     let mut corpus = passages();
@@ -268,7 +265,7 @@ fn chance_is_the_seeds() {
     };
     assert_eq!(names(1), names(1));
     assert!((2..12).any(|seed| names(seed) != names(1)));
-    // Each of the two hops finds gold alone, which leaves two passages to draw.
+    // Each of the two hops finds gold alone. Two passages are left to draw.
     let missing = |random_negatives: usize| {
         let settings = Settings { random_negatives, ..with(1) };
         made(&Question { text: "Zzz?".to_owned(), ..two_hops() }, &settings).1.random_negatives_missing

@@ -1,13 +1,13 @@
-//! What a language model says of a question's hops: the document that `efficientrag_data` ends with, and that training data
-//! is made from.
+//! A language model's annotation of a question's hops: the outcome of `efficientrag_data` and the source of training
+//! data.
 //!
-//! It stands, as JSON, where other methods have their answer ([`crate::Outcome::answer`]). Steps are the single-hop questions of a
-//! multi-hop question; hop n answers all steps of depth n at once, and its query is what a retriever should be asked then.
+//! It is stored as JSON in the place of an answer ([`crate::Outcome::answer`]). Steps are the single-hop questions of a
+//! multi-hop question. Hop n answers all steps of depth n at once; a retriever gets its query at that hop.
 
 use crate::request::PassageId;
 use serde::{Deserialize, Serialize};
 
-/// The stages of an annotation. The message of a failed one begins with its stage and a colon.
+/// The stages of an annotation. The message of a failure begins with its stage and a colon.
 pub const STAGES: [&str; 4] = ["passages", "decomposition", "labelling", "filtering"];
 
 /// A question, annotated.
@@ -28,11 +28,11 @@ pub struct AnnotatedStep {
     pub question: String,
     /// Its answer.
     pub answer: String,
-    /// Positions of the steps whose answers it needs, from 0, all of them before its own.
+    /// Positions of the steps needed for their answers, from 0, all of them before its own.
     pub needs: Vec<u32>,
     /// The passage that answers it.
     pub passage: PassageId,
-    /// The words of the passage that matter, with spaces between them.
+    /// The important words of the passage, with spaces between them.
     pub words: String,
 }
 
@@ -40,14 +40,14 @@ pub struct AnnotatedStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnnotatedHop {
-    /// What is retrieved with: the question, then what the model made of it.
+    /// The retrieval's query: at the first hop the question, then the model's queries.
     pub query: String,
-    /// What it finds that is not gold, best first.
+    /// The passages found by it without gold ones, best first.
     pub found: Vec<PassageId>,
 }
 
 impl Annotation {
-    /// The hop of each step, from 0: 0 if it needs nothing, else one more than the deepest that it needs.
+    /// The hop of each step, from 0: 0 if it needs nothing, else one more than the deepest it needs.
     pub fn depths(&self) -> Vec<usize> {
         let mut depths: Vec<usize> = Vec::with_capacity(self.steps.len());
         for step in &self.steps {

@@ -1,16 +1,15 @@
-//! Writes the canonical payload of a request: JSON whose names and order are fixed here, by hand.
+//! Writes the canonical payload of a request: JSON with names and order fixed here, by hand.
 //!
-//! Keys are hashes of these bytes, and answers are journalled under keys. If a payload changes, everything that was
-//! computed under its old key is computed, and billed, again. So no name comes from a Rust identifier, and every struct
-//! and enum is taken apart without `..`: a new or renamed field or variant does not compile until it is decided here
-//! what it means for keys.
+//! Keys are hashes of these bytes, and answers are journalled under keys. If a payload changes, all answers under its
+//! old key are computed, and billed, again. So no name comes from a Rust identifier, and every struct and enum is taken
+//! apart without `..`: a new or renamed field or variant does not compile until this file decides its effect on keys.
 //!
 //! # Contract
-//! * A field or variant that is renamed in Rust keeps its name here.
+//! * A field or variant renamed in Rust keeps its name here.
 //! * A field that cannot change the stored answer is left out, as `_`, with the reason.
-//! * A new field is written only where it differs from its default, behind all others, so that the keys of requests that
-//!   do not use it stay as they were.
-//! * A new variant gets a name that no other of its enum had, ever.
+//! * A new field is written only if it differs from its default, behind all others. The keys of requests without it
+//!   stay unchanged.
+//! * A new variant gets a name never used by another of its enum.
 //! * `tests/golden/payloads.txt` holds the bytes of every variant and option.
 
 use crate::prompt::{Content, Limit, Overflow, Part, PassageForm, Prompt, Role};
@@ -43,7 +42,7 @@ trait Canonical {
     fn write(&self, out: &mut Vec<u8>);
 }
 
-/// Appends a text, a number or a truth value as JSON has it.
+/// Appends a text, a number or a truth value as JSON.
 fn scalar<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("texts and numbers can be written as JSON; this is a bug");
 }
@@ -75,7 +74,7 @@ fn object(fields: &[(&str, &dyn Canonical)], out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Appends `"name"`, which needs no escape.
+/// Appends `"name"`; it needs no escape.
 fn unit(name: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     out.extend_from_slice(name.as_bytes());
@@ -199,7 +198,7 @@ impl Canonical for Direction {
 
 impl Canonical for Score {
     fn write(&self, out: &mut Vec<u8>) {
-        // One answer holds all temperatures, and one that lacks a temperature is a miss.
+        // One answer holds all temperatures; an answer without a wanted temperature is a miss.
         let Self { prompt, target, temperatures: _ } = self;
         list([prompt as &dyn Canonical, target], out);
     }

@@ -1,16 +1,16 @@
 //! The protocol of methods, and the methods.
 //!
-//! A method is a deterministic state machine without I/O ([`Machine`]): it starts with a question, asks for things
-//! ([`Request`]), is driven on by what comes back ([`Response`]) and ends with an [`Outcome`]. This crate knows no
-//! dataflow, no model, no index, no dataset, no clock and no random source; it depends on `std` and serde alone, and
-//! everything in the protocol is plain data that crosses a process boundary as JSON.
+//! A method is a deterministic state machine without I/O ([`Machine`]): it starts with a question, sends [`Request`]s,
+//! receives [`Response`]s and ends with an [`Outcome`]. This crate knows no dataflow, no model, no index, no dataset,
+//! no clock and no random source; it depends on `std` and serde alone. The whole protocol is plain data and crosses a
+//! process boundary as JSON.
 //!
 //! ```text
 //!   question --> start --> step --Ask([Request; n])--> ... --[Response; n]--> step --Done(Outcome)-->
 //! ```
 //!
-//! [`registry`] lists the methods and builds them; [`transcript`] replays a question; [`testing`] has a scripted machine
-//! and scripted services that use every part of the protocol, and runs scenario files.
+//! [`registry`] lists the methods and builds them; [`transcript`] replays a question; [`testing`] has a machine and
+//! scripted services for every part of the protocol, and runs scenario files.
 
 pub mod annotation;
 mod canonical;

@@ -1,14 +1,14 @@
-//! The face of a method: [`Method`] holds the parameters of one configuration, [`Machine`] works on one question.
+//! The interface of methods: [`Method`] holds the parameters of one configuration, [`Machine`] works on one question.
 //!
 //! # Contract
 //! * A machine is a pure function of its method's parameters, its question and the responses so far. It reads no clock,
-//!   no random source, no environment and no global state; two machines that are given the same do the same.
-//! * It moves in rounds: `step` gets *all* responses of the last round, in the order of its requests, so the order of
-//!   arrival cannot change anything. The first call gets none.
+//!   no random source, no environment and no global state; two machines with the same inputs do the same.
+//! * It moves in rounds: `step` gets *all* responses of the last round, in the order of its requests. The order of
+//!   arrival has no effect. The first call gets an empty list.
 //! * `Step::Ask` holds at least one request; a machine is never stepped after `Step::Done`.
-//! * A request that failed is a response like any other. The machine decides; if it cannot go on, it ends with
+//! * A failed request is a response like any other. The machine decides; if it cannot continue, it ends with
 //!   [`crate::Status::Failed`].
-//! * It never asks without end: whatever the answers are, it is done after a bounded number of rounds.
+//! * It always ends: with any answers, it is done after a bounded number of rounds.
 
 use crate::outcome::Outcome;
 use crate::request::{Kind, PassageId, Request, ServiceName};
@@ -22,21 +22,21 @@ pub struct Question {
     pub id: String,
     /// The question.
     pub text: String,
-    /// The dataset's type of question, where it has one.
+    /// The dataset's type of question, if it has one.
     pub kind: Option<String>,
-    /// The passages that the dataset gives with the question, in its order.
+    /// The passages given with the question by the dataset, in its order.
     pub candidates: Vec<PassageId>,
-    /// Gold passages in path order, each with the passages that satisfy it. For controls; a method that reads it says
-    /// so in [`Method::reads_gold`].
+    /// The gold slots in path order, each with the passages of the corpus that fill it. For controls; a method that
+    /// reads them says so in [`Method::reads_gold`].
     pub gold: Vec<Vec<PassageId>>,
     /// Gold answers. For controls.
     pub answers: Vec<String>,
 }
 
-/// What a step leads to.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
-    /// More is needed.
+    /// Requests for the next round.
     Ask(Vec<Request>),
     /// The end.
     Done(Outcome),
@@ -44,18 +44,18 @@ pub enum Step {
 
 /// One question under one configuration. The module's contract holds.
 pub trait Machine {
-    /// Takes the responses of the last round (none at the start), in request order; asks again or is done.
+    /// Takes the responses of the last round in request order (an empty list at the start). Asks again or is done.
     fn step(&mut self, responses: Vec<Response>) -> Step;
 }
 
-/// What every method of a run may know about it.
+/// Facts about a run for every method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// Passages in the corpus.
     pub passages: u32,
 }
 
-/// Where a configuration's passages come from; recorded with every figure, and never ranked together.
+/// The source of a configuration's passages. Recorded with every figure; modes are never ranked together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextMode {
@@ -88,33 +88,33 @@ pub struct ServiceUse {
     pub parameter: &'static str,
     /// The service.
     pub service: ServiceName,
-    /// What it must be able to answer.
+    /// The kind of request it must answer.
     pub kind: Kind,
 }
 
-/// What a configuration prompts with.
+/// The wording of a configuration's prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wording {
-    /// Whose words they are: `hopeval`, or `job` if the job gives them.
+    /// The author of the words: `hopeval`, or `job` if the job gives them.
     pub origin: &'static str,
-    /// All of them, in a form that differs whenever a prompt would.
+    /// All words, in a form that changes with every change of a prompt.
     pub text: String,
 }
 
 /// One configuration of a method: its parameters, fixed.
 ///
 /// # Who calls what, and when
-/// 1. *Job is read.* [`crate::build`] makes each configuration of the job, so a wrong parameter is an error before
-///    anything is computed. `services` then says which services must exist and what each must answer; `tags` says more
-///    of a labelling one.
-/// 2. *Questions are prepared.* If any configuration's `context_mode` is [`ContextMode::Given`], every candidate of every
-///    question must be in the corpus.
+/// 1. *Job is read.* [`crate::build`] makes each configuration of the job, so a bad parameter is an error before any
+///    computation. `services` then lists the services and the kind of request each must answer; `tags` adds the tags of
+///    a labeler.
+/// 2. *Questions are prepared.* If any configuration's `context_mode` is [`ContextMode::Given`], every candidate of
+///    every question must be in the corpus.
 /// 3. *Run opens*, in each process. The temperatures of all configurations are collected before the first request is
-///    sent; the judge asks `answers`, `ranks`, `gives_support` and `gives_evidences` once, to tell a measure that is
-///    undefined from a score of 0.
-/// 4. *Question is admitted.* `start` is called once for each configuration of each question, on the worker that admitted
-///    it. If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
-///    called. A question that was in flight when a process died is started again, so `start` may be called again for it.
+///    sent. The outcome evaluator asks `answers`, `ranks`, `gives_support` and `gives_evidences` once. It needs them to
+///    distinguish an undefined measure from a score of 0.
+/// 4. *Question is admitted.* `start` is called once for each configuration of each question, on the admitting worker.
+///    If `reads_gold` is false, the question comes without gold and answers. From then on only [`Machine::step`] is
+///    called. If a process dies, its questions in flight are started again: `start` may be called again for them.
 /// 5. *Tables are written.* `kind`, `version`, `context_mode`, `services` and `wording` stand in the table of
 ///    configurations. If gold was edited, machines of methods with `reads_gold` are started again, with the new gold.
 ///
@@ -124,9 +124,9 @@ pub struct Wording {
 /// * One file in `methods/`, one line in the table of `methods.rs`, one scenario file in `tests/scenarios`, and its
 ///   section in `ops/docs/jobs.md`. `one_step.rs` is the example.
 /// * The functions without a default: `kind`, `version`, `context_mode`, `answers`, `services` and `start`. The others
-///   where their defaults are not true of the method; a method that sends scores must name its `temperatures`.
-/// * `INFO`, `Parameters` and `new` of `Configured` (in `registry.rs`): its documentation, and its parameters with their
-///   defaults.
+///   if their defaults are wrong for the method; a method with `Score` requests must name its `temperatures`.
+/// * `INFO`, `Parameters` and `new` of `Configured` (in `registry.rs`): its documentation, and its parameters with
+///   their defaults.
 /// * A [`Machine`]: the module's contract holds.
 pub trait Method: Send + Sync {
     /// The method's kind, as a job names it.
@@ -135,7 +135,7 @@ pub trait Method: Send + Sync {
     /// Rises with every change of a transition or of a prompt.
     fn version(&self) -> u32;
 
-    /// Where its passages come from.
+    /// The source of its passages.
     fn context_mode(&self) -> ContextMode;
 
     /// Whether its outcomes hold answers.
@@ -156,23 +156,24 @@ pub trait Method: Send + Sync {
         false
     }
 
-    /// Whether its machines read the question's gold, so that an edit of gold changes its outcomes.
+    /// Whether its machines read the question's gold. If so, an edit of gold changes its outcomes.
     fn reads_gold(&self) -> bool {
         false
     }
 
-    /// The most requests of each kind that one question can lead to, whatever the answers are; none where that is not
-    /// known beforehand. Tests hold machines to it.
+    /// The most requests of each kind for one question, with any answers; `None` if not known beforehand. Tests hold
+    /// machines to it.
     fn most_requests(&self) -> Option<Vec<(Kind, u64)>> {
         None
     }
 
-    /// How many tags the checkpoint behind [`Kind::Label`] must give, and the parameter that says so; none where it does not matter.
+    /// The number of tags required of the checkpoint behind [`Kind::Label`], with the name of its parameter; `None` if
+    /// any number will do.
     fn tags(&self) -> Option<(&'static str, u32)> {
         None
     }
 
-    /// What it prompts with, for the configuration's record; none for a method without prompts.
+    /// The wording of its prompts, for the configuration's record; `None` for a method without prompts.
     fn wording(&self) -> Option<Wording> {
         None
     }
@@ -180,8 +181,8 @@ pub trait Method: Send + Sync {
     /// The services it asks, in a fixed order.
     fn services(&self) -> Vec<ServiceUse>;
 
-    /// Every temperature that one of its [`crate::request::Score`]s wants. Requests do not carry theirs in their keys:
-    /// an answer is shared, and holds the temperatures of all configurations of the run, as far as they are named here.
+    /// Every temperature wanted by its [`crate::request::Score`]s. The keys of requests leave temperatures out. An
+    /// answer is shared: it holds the temperatures of all configurations of the run, as far as they are named here.
     fn temperatures(&self) -> Vec<f64> {
         Vec::new()
     }
@@ -190,13 +191,13 @@ pub trait Method: Send + Sync {
     fn start(&self, question: &Question) -> Box<dyn Machine>;
 }
 
-/// Why a method could not be configured.
+/// An error in a method's configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum MethodError {
     /// No such method.
     #[error("unknown method kind `{found}`; allowed are {allowed}")]
     UnknownKind {
-        /// What the job says.
+        /// The kind in the job.
         found: String,
         /// All kinds, joined.
         allowed: String,
@@ -206,20 +207,20 @@ pub enum MethodError {
     Parameters {
         /// The method's kind.
         kind: &'static str,
-        /// What is wrong, with the names allowed.
+        /// The mistake, with the names allowed.
         #[source]
         source: serde_json::Error,
     },
-    /// A parameter's value makes no sense.
+    /// A parameter has a bad value.
     #[error("method kind `{kind}`: `{parameter}` = {found}: {allowed}")]
     Value {
         /// The method's kind.
         kind: &'static str,
         /// The parameter.
         parameter: &'static str,
-        /// What the job says.
+        /// The value in the job.
         found: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
 }

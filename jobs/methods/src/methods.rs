@@ -1,13 +1,11 @@
 //! The methods, one per file. Each file opens with its transition table and cites its source.
 //!
-//! A line of the table below declares the file and enters the method, so a new method is a file and a line. Tests derive
-//! from the table: whatever stands there is checked for its documentation, its scenario file and its end.
+//! A line of the table below declares the file and enters the method, so a new method is a file and a line. Tests
+//! derive from the table: each method in it is checked for its documentation, its scenario file and its end.
 //!
-//! `cargo fmt` does not see modules that a macro declares; `ops/format.sh` formats them, too.
+//! `cargo fmt` does not see modules declared by a macro; `ops/format.sh` formats them, too.
 
-use crate::machine::{MethodError, Setting};
-use crate::registry::{self, Built, Configured, MethodInfo};
-use serde_json::Value;
+use crate::registry::{self, ConfigureMethod, Configured, MethodInfo};
 
 macro_rules! methods {
     ($($file:ident::$Method:ident,)*) => {
@@ -16,9 +14,8 @@ macro_rules! methods {
         /// The documentation of each method, in the table's order.
         pub(crate) const INFOS: &[MethodInfo] = &[$($file::$Method::INFO),*];
 
-        /// The function that makes a configuration of each method, in the table's order.
-        pub(crate) const CONFIGURES: &[fn(&Value, &Setting) -> Result<Built, MethodError>] =
-            &[$(registry::configure::<$file::$Method>),*];
+        /// The function to configure each method, in the table's order.
+        pub(crate) const CONFIGURES: &[ConfigureMethod] = &[$(registry::configure::<$file::$Method>),*];
     };
 }
 

@@ -23,7 +23,7 @@ impl Display for Quoted<'_> {
     }
 }
 
-/// Items with something between them.
+/// Items with a separator between them.
 struct Joined<'a, T>(&'a [T], &'static str);
 
 impl<T: Display> Display for Joined<'_, T> {
@@ -291,7 +291,7 @@ impl Display for Response {
     }
 }
 
-/// Several lines; what is empty is left out.
+/// Several lines; empty lists are left out.
 impl Display for Outcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match &self.status {

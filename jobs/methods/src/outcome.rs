@@ -1,4 +1,4 @@
-//! How one question ended under one configuration.
+//! The outcome of one question under one configuration.
 
 use crate::request::PassageId;
 use crate::response::Failure;
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 pub struct Outcome {
     /// Whether the method could do its work.
     pub status: Status,
-    /// The answer, for methods that answer.
+    /// The answer, for methods with answers.
     pub answer: Option<String>,
-    /// Passages, best first, each once; ties are already broken by the method.
+    /// Passages, best first, each once; the method has already broken ties.
     pub ranked: Vec<RankedPassage>,
-    /// Ordered passages that were considered together, best first, for methods that build paths.
+    /// Passages considered together, in path order; best path first. For methods with paths.
     pub paths: Vec<Path>,
     /// Sentences given as support.
     pub supporting: Vec<SupportingSentence>,
     /// Evidence triples (subject, relation, object).
     pub evidences: Vec<[String; 3]>,
-    /// Rounds of the method's own loop (hops, iterations), as its paper counts them.
+    /// Rounds of the method's own loop (hops, iterations), counted as in its paper.
     pub iterations: u32,
 }
 
@@ -29,7 +29,7 @@ pub enum Status {
     /// Yes.
     #[default]
     Ok,
-    /// No: a request failed and the method could not go on.
+    /// No: a request failed and the method could not continue.
     Failed(Failure),
 }
 
@@ -46,7 +46,7 @@ impl Status {
 /// A ranked passage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankedPassage {
-    /// Which.
+    /// The passage.
     pub passage: PassageId,
     /// The method's score, higher is better.
     pub score: f64,
@@ -64,19 +64,19 @@ pub struct Path {
 /// A sentence given as support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SupportingSentence {
-    /// Which passage.
+    /// Its passage.
     pub passage: PassageId,
     /// Index of the sentence, from 0.
     pub sentence: u32,
 }
 
 impl Outcome {
-    /// The outcome of a method that could not go on.
+    /// The outcome of a failed method.
     pub fn failed(failure: Failure) -> Self {
         Self { status: Status::Failed(failure), ..Self::default() }
     }
 
-    /// The outcome of a method that got an answer of another kind than it asked for: a fault of the service.
+    /// The outcome after an answer of another kind than requested: a fault of the service.
     pub fn wrong_kind(asked: crate::Kind, got: crate::Kind) -> Self {
         Self::failed(Failure::wrong_kind(asked, got))
     }

@@ -1,20 +1,20 @@
-//! Prompts as parts: machines have no tokenizer, so the service that answers puts a prompt together.
+//! Prompts as parts: machines have no tokenizer, so the answering service puts a prompt together.
 //!
 //! A prompt is a list of [`Part`]s, each a text, a passage or a sentence with its own truncation. If the whole exceeds
-//! the token `budget`, the [`Overflow`] rules are applied in order until it fits; what no rule names is never cut. What
-//! was cut is reported in [`crate::PromptReport`].
+//! the token `budget`, the [`Overflow`] rules are applied in order until it fits. Parts without a rule are never cut.
+//! [`crate::PromptReport`] lists the cuts.
 
 use crate::request::PassageId;
 use serde::{Deserialize, Serialize};
 
-/// A prompt that is put together where it is answered.
+/// A prompt, put together by the answering service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prompt {
-    /// In order; nothing is put between them.
+    /// Its parts in order, with nothing between them.
     pub parts: Vec<Part>,
-    /// Most tokens of the whole; `None` for what the model takes.
+    /// Most tokens of the whole; `None` for the model's own limit.
     pub budget: Option<u32>,
-    /// What to do, in order, until the whole fits the budget. If it still does not, the request fails as
+    /// Rules to apply, in order, until the whole fits the budget. If it still does not, the request fails as
     /// [`crate::FailureKind::ContextOverflow`].
     pub overflow: Vec<Overflow>,
 }
@@ -22,11 +22,11 @@ pub struct Prompt {
 /// One part of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Whose words they are; adjacent parts of one role make one chat message, and completion models ignore it.
+    /// The speaker. Adjacent parts of one role make one chat message; completion models ignore it.
     pub role: Role,
-    /// What stands there.
+    /// Its content.
     pub content: Content,
-    /// Cuts this part from the right, whatever the budget.
+    /// Cuts this part from the right, with any budget.
     pub truncate: Option<Limit>,
 }
 
@@ -40,47 +40,48 @@ pub enum Role {
     Assistant,
 }
 
-/// What stands in a part.
+/// The content of a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Content {
     /// Literal text.
     Text(String),
-    /// A passage of the corpus, looked up where the request is answered.
+    /// A passage of the corpus, looked up by the answering service.
     Passage {
-        /// Which.
+        /// The passage.
         passage: PassageId,
-        /// How it is written.
+        /// Its written form.
         form: PassageForm,
     },
     /// One sentence of a passage.
     Sentence {
-        /// Which passage.
+        /// Its passage.
         passage: PassageId,
         /// Index of the sentence, from 0.
         sentence: u32,
     },
 }
 
-/// How a passage is written out. Its JSON names are part of the names of dense indexes and of their services' fingerprints.
+/// The written form of a passage. Its JSON names are part of the names of dense indexes and of their services'
+/// fingerprints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PassageForm {
     /// The text alone.
     Text,
     /// Title, `between`, text.
     TitleAndText {
-        /// What stands between title and text.
+        /// The text between title and text.
         between: String,
     },
     /// Title, `between`, title, `between`, text.
     TitleTwice {
-        /// What stands between them.
+        /// The text between each two of them.
         between: String,
     },
     /// `before`, title, `between`, text.
     Labelled {
-        /// What stands before the title.
+        /// The text before the title.
         before: String,
-        /// What stands between title and text.
+        /// The text between title and text.
         between: String,
     },
 }
@@ -89,13 +90,13 @@ pub enum PassageForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Of the model's tokenizer.
+    /// Tokens of the model's tokenizer.
     Tokens(u32),
-    /// Between spaces.
+    /// Words between spaces.
     Words(u32),
 }
 
-/// A rule for a prompt that is too long.
+/// A rule for too long a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overflow {
     /// Leave the part out.
@@ -107,7 +108,7 @@ pub enum Overflow {
     Cut {
         /// Index in [`Prompt::parts`].
         part: u32,
-        /// What remains at least.
+        /// The least length to keep.
         to: Limit,
     },
 }
@@ -118,7 +119,7 @@ impl Prompt {
         Self { parts: vec![Part::text(text)], budget: None, overflow: Vec::new() }
     }
 
-    /// The first passage that the prompt shows.
+    /// The first passage of the prompt.
     pub fn first_passage(&self) -> Option<PassageId> {
         self.parts.iter().find_map(|part| match part.content {
             Content::Passage { passage, .. } | Content::Sentence { passage, .. } => Some(passage),

@@ -5,8 +5,8 @@ use crate::request::PassageId;
 use crate::response::Hit;
 use std::collections::BTreeSet;
 
-/// The best `k` hits, each passage once: higher scores first, then smaller ids. A retriever answers in this order, but a
-/// ranking's order shall not depend on that.
+/// The best `k` hits, each passage once: higher scores first, then smaller ids. A retriever answers in this order, but
+/// rankings do not depend on it.
 pub(crate) fn from_hits(mut hits: Vec<Hit>, k: u32) -> Vec<RankedPassage> {
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
     let mut seen = BTreeSet::new();
@@ -17,15 +17,15 @@ pub(crate) fn from_hits(mut hits: Vec<Hit>, k: u32) -> Vec<RankedPassage> {
         .collect()
 }
 
-/// Passages in an order that has no scores of its own: each once, scored by its reciprocal rank.
+/// Passages in an order without scores: each once, scored by its reciprocal rank.
 pub(crate) fn by_position(passages: impl IntoIterator<Item = PassageId>) -> Vec<RankedPassage> {
     let mut seen = BTreeSet::new();
     let once = passages.into_iter().filter(|&passage| seen.insert(passage));
     (1u32..).zip(once).map(|(rank, passage)| RankedPassage { passage, score: 1.0 / f64::from(rank) }).collect()
 }
 
-/// Appends what is missing of `passages`, in their order, with a score not above any other: a retriever may leave out
-/// what shares no term with the query, but a list of given passages ranks all of them.
+/// Appends the missing ones of `passages`, in their order, with a score not above any other. A retriever may leave out
+/// passages without a term of the query, but a ranking of given passages has all of them.
 pub(crate) fn complete(ranked: &mut Vec<RankedPassage>, passages: &[PassageId]) {
     let mut seen: BTreeSet<PassageId> = ranked.iter().map(|entry| entry.passage).collect();
     let score = ranked.last().map_or(0.0, |last| last.score.min(0.0));
@@ -33,7 +33,7 @@ pub(crate) fn complete(ranked: &mut Vec<RankedPassage>, passages: &[PassageId]) 
     ranked.extend(missing.map(|&passage| RankedPassage { passage, score }));
 }
 
-/// Passages in ascending order, each once: sets that are equal make requests with equal keys.
+/// Passages in ascending order, each once: equal sets make requests with equal keys.
 pub(crate) fn as_set(passages: impl IntoIterator<Item = PassageId>) -> Vec<PassageId> {
     passages.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -1,7 +1,7 @@
-//! The methods by kind: what a job may name, and how its parameters become a [`Method`].
+//! The methods by kind, as jobs name them. Turns a job's parameters into a [`Method`].
 //!
-//! A method's parameters are a serde struct that refuses unknown fields and knows the paper's defaults. What
-//! [`MethodInfo`] says about them is checked against that struct by this file's tests.
+//! A method's parameters are a serde struct. It refuses unknown fields and has the paper's defaults. This file's tests
+//! check [`MethodInfo`] against that struct.
 
 use crate::machine::{Method, MethodError, Setting};
 use crate::methods::{CONFIGURES, INFOS};
@@ -12,13 +12,13 @@ use serde_json::Value;
 /// A method, as `--show-settings` and the documentation present it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodInfo {
-    /// What a job's `kind` says.
+    /// The name in a job's `kind`.
     pub kind: &'static str,
     /// One line.
     pub description: &'static str,
-    /// Where it comes from: paper and section, or that it is a control.
+    /// Its source: paper and section, or the word `control`.
     pub paper: &'static str,
-    /// In the order of documentation.
+    /// Its parameters, in the order of documentation.
     pub parameters: &'static [ParameterInfo],
 }
 
@@ -27,23 +27,23 @@ pub struct MethodInfo {
 pub struct ParameterInfo {
     /// Its name in a job.
     pub name: &'static str,
-    /// What it may be, for people: `integer, at least 1`, `"corpus" or "restriction"`, `name of a service`.
+    /// Allowed values, for people: `integer, at least 1`, `"corpus" or "restriction"`, `name of a service`.
     pub values: &'static str,
-    /// Its default as JSON; `None` if it must be given.
+    /// Its default as JSON; `None` for a required parameter.
     pub default: Option<&'static str>,
     /// One line.
     pub documentation: &'static str,
 }
 
-/// What a method offers to the registry.
+/// A method with its documentation and parameters, as the registry needs them.
 pub(crate) trait Configured: Method + Sized + 'static {
     /// Its documentation.
     const INFO: MethodInfo;
 
-    /// Its parameters, with defaults for all that need not be given.
+    /// Its parameters, with defaults for the optional ones.
     type Parameters: DeserializeOwned + Serialize;
 
-    /// Fills in defaults that depend on other parameters, so that records show them.
+    /// Fills in defaults that depend on other parameters. Records show them.
     fn complete(_: &mut Self::Parameters) {}
 
     /// Checks the values.
@@ -55,15 +55,15 @@ pub fn kinds() -> &'static [MethodInfo] {
     INFOS
 }
 
-/// A configuration of the method `kind`; `parameters` is an object (or null, for none).
+/// A configuration of the method `kind`; `parameters` is an object, or null for no parameters.
 ///
 /// # Errors
-/// Unknown kinds and parameters, with those that exist; missing parameters; values that make no sense.
+/// Unknown kinds and parameters, with the known ones; missing parameters; bad values.
 pub fn build(kind: &str, parameters: &Value, setting: &Setting) -> Result<Box<dyn Method>, MethodError> {
     Ok(dispatch(kind, parameters, setting)?.0)
 }
 
-/// `parameters` with every default filled in: what a configuration really is, for its record and `--show-settings`.
+/// `parameters` with every default filled in, for a configuration's record and `--show-settings`.
 ///
 /// # Errors
 /// As [`build`].
@@ -73,6 +73,9 @@ pub fn resolve(kind: &str, parameters: &Value, setting: &Setting) -> Result<Valu
 
 /// A configuration and its parameters with every default filled in.
 pub(crate) type Built = (Box<dyn Method>, Value);
+
+/// Configures a method from its parameters.
+pub(crate) type ConfigureMethod = fn(&Value, &Setting) -> Result<Built, MethodError>;
 
 fn dispatch(kind: &str, parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
     let mut methods = INFOS.iter().zip(CONFIGURES);
@@ -85,7 +88,7 @@ fn dispatch(kind: &str, parameters: &Value, setting: &Setting) -> Result<Built, 
     }
 }
 
-/// A configuration of the method `M`: its parameters parsed, completed and checked.
+/// A configuration of the method `M`. Parses, completes and checks its parameters.
 pub(crate) fn configure<M: Configured>(parameters: &Value, setting: &Setting) -> Result<Built, MethodError> {
     let wrong = |source| MethodError::Parameters { kind: M::INFO.kind, source };
     let none = Value::Object(serde_json::Map::new());

@@ -1,8 +1,8 @@
-//! What a machine may ask for: one struct per request kind, all of them plain data.
+//! Requests of machines: one struct per request kind, all of them plain data.
 //!
-//! A request names the *service* of the job that shall answer it and carries a canonical payload. Its key, which the
-//! dataflow hashes, is (kind, fingerprint of the service, [`Request::canonical`], draw); whatever cannot change the
-//! stored answer (the wish to read passages' texts, the temperatures wanted) stays out of the payload.
+//! A request names the *service* of the job to answer it and carries a canonical payload. The dataflow hashes its key:
+//! (kind, fingerprint of the service, [`Request::canonical`], draw). Fields without effect on the stored answer
+//! (whether to read passages' texts, the temperatures wanted) stay out of the payload.
 
 use crate::canonical;
 use crate::prompt::{Content, Prompt};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[serde(transparent)]
 pub struct PassageId(pub u32);
 
-/// The name a job gives to one of its services (`[service.NAME]`).
+/// The name of a service in a job (`[service.NAME]`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ServiceName(pub Arc<str>);
@@ -26,7 +26,7 @@ impl From<&str> for ServiceName {
 }
 
 impl ServiceName {
-    /// The service that answers [`Kind::Passages`] and [`Kind::Links`] unless a job names another.
+    /// The default service for [`Kind::Passages`] and [`Kind::Links`]; a job may name another.
     pub fn corpus() -> Self {
         Self::from("corpus")
     }
@@ -38,12 +38,13 @@ impl std::fmt::Display for ServiceName {
     }
 }
 
-/// One thing asked of one service.
+/// One request to one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The service that shall answer.
+    /// The service to answer it.
     pub service: ServiceName,
-    /// Numbers independent samples of one payload (self-consistency, voting, a re-ask after a parse failure); 0 otherwise.
+    /// Numbers independent samples of one payload (self-consistency, voting, a new sample after a parse failure); 0
+    /// otherwise.
     pub draw: u32,
     /// The payload.
     pub ask: Ask,
@@ -56,15 +57,15 @@ pub enum Ask {
     Retrieve(Retrieve),
     /// Passages by id or title.
     Passages(Passages),
-    /// The passages that a passage links to.
+    /// The passages linked from or to a passage.
     Links(Links),
     /// Log-likelihood of a target given a prompt.
     Score(Score),
     /// Token keep/drop labels and a tag for a (question, passage) pair.
     Label(Label),
-    /// Token keep/drop labels of a question with the information found, which make the next query.
+    /// Token keep/drop labels of a question with the information found; the kept tokens are the next query.
     Filter(Filter),
-    /// Relevance of items to a query, by a cross-encoder or the like.
+    /// Relevance of items to a query, by a cross-encoder or a similar model.
     Rerank(Rerank),
     /// Whether a premise entails a hypothesis.
     Entail(Entail),
@@ -76,7 +77,7 @@ pub enum Ask {
     Generate(Generate),
 }
 
-/// The kind of a request: what a service can answer.
+/// The kind of a request. Services list the kinds they answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is documented at `Ask`")]
@@ -133,11 +134,11 @@ impl Kind {
 pub struct Retrieve {
     /// The query's text.
     pub query: String,
-    /// How many passages at most.
+    /// The most passages to return.
     pub k: u32,
     /// Restricts the answer to some passages.
     pub within: Option<Within>,
-    /// Whether the response shall bring the passages' texts for the machine to read. Not part of the key.
+    /// Whether the response brings the passages' texts for the machine to read. Not part of the key.
     pub read: bool,
 }
 
@@ -146,7 +147,7 @@ pub struct Retrieve {
 pub struct Within {
     /// The passages allowed.
     pub passages: PassageSet,
-    /// Where document frequencies and lengths come from.
+    /// The source of document frequencies and lengths.
     pub statistics: Statistics,
 }
 
@@ -159,33 +160,34 @@ pub enum PassageSet {
     Titles(Vec<String>),
 }
 
-/// Where a restricted retrieval takes its statistics from.
+/// The source of a restricted retrieval's statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistics {
     /// The whole corpus.
     Corpus,
-    /// The allowed passages alone, as if they were the corpus (PromptRank ranks links by a TF-IDF fitted on just them).
+    /// The allowed passages alone, as if they were the corpus (PromptRank ranks links by a TF-IDF fitted on them
+    /// alone).
     Restriction,
 }
 
 /// Asks the corpus for passages; unknown titles yield nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Passages {
-    /// Which.
+    /// The passages.
     pub passages: PassageSet,
-    /// Whether the response shall bring their texts. Not part of the key.
+    /// Whether the response brings their texts. Not part of the key.
     pub read: bool,
 }
 
 /// Asks the corpus for the links of a passage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Links {
-    /// Whose links.
+    /// The passage with the links.
     pub passage: PassageId,
     /// Outgoing or incoming.
     pub direction: Direction,
-    /// Whether the response shall bring the linked passages' texts. Not part of the key.
+    /// Whether the response brings the linked passages' texts. Not part of the key.
     pub read: bool,
 }
 
@@ -202,11 +204,12 @@ pub enum Direction {
 /// Asks for the log-likelihood of `target` given `prompt` (PromptRank, section 2.2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// What is conditioned on. For encoder-decoder models the encoder's input.
+    /// The condition. For encoder-decoder models it is the encoder's input.
     pub prompt: Prompt,
-    /// What is scored, as a prompt of its own (usually the question).
+    /// The scored text, as a prompt of its own (usually the question).
     pub target: Prompt,
-    /// Temperatures wanted. Not part of the key: a stored answer that lacks one is a miss, see [`crate::Response::satisfies`].
+    /// Temperatures wanted. Not part of the key: a stored answer without one of them is a miss, see
+    /// [`crate::Response::satisfies`].
     pub temperatures: Vec<f64>,
 }
 
@@ -222,7 +225,7 @@ pub struct Label {
 /// Asks the filter for the next query (EfficientRAG, section 3.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
-    /// The query that is to be rewritten.
+    /// The query to be rewritten.
     pub query: String,
     /// Information found by the labeler, in retrieval order.
     pub information: Vec<String>,
@@ -255,20 +258,20 @@ pub struct Read {
     pub context: Prompt,
     /// Longest answer, in tokens.
     pub max_answer_tokens: u32,
-    /// How many spans, best first.
+    /// The number of spans, best first.
     pub spans: u32,
 }
 
 /// Asks for the vector of a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Embed {
-    /// What is embedded.
+    /// The embedded text.
     pub text: Content,
     /// Queries and passages may be prefixed or normalised differently.
     pub role: EmbedRole,
 }
 
-/// What an embedded text is.
+/// The role of an embedded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -284,17 +287,17 @@ pub struct Generate {
     pub prompt: Prompt,
     /// Most tokens to write.
     pub max_tokens: u32,
-    /// Strings that end the text; they are not part of it.
+    /// Strings at which the text ends, without them.
     pub stop: Vec<String>,
-    /// How tokens are chosen.
+    /// The choice of tokens.
     pub sampling: Sampling,
-    /// What the text must be.
+    /// The form required of the text.
     pub format: TextFormat,
     /// Whether token log-probabilities are wanted.
     pub logprobs: bool,
 }
 
-/// How the tokens of a generation are chosen.
+/// The choice of a generation's tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Sampling {
     /// The likeliest token each time.
@@ -310,20 +313,20 @@ pub enum Sampling {
     },
 }
 
-/// What a generated text must be.
+/// The form required of a generated text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextFormat {
     /// Anything.
     Text,
-    /// A JSON object, where the endpoint can promise it.
+    /// A JSON object, if the endpoint can promise it.
     Json,
-    /// Anything, with special tokens spelled out: the sentinels between the spans that a T5 fills in. A model of one's own
-    /// writes them; an endpoint cannot promise it.
+    /// Anything, with special tokens spelled out: the sentinels between the spans filled in by a T5. The engine's own
+    /// models write them; an endpoint cannot promise it.
     WithSpecial,
 }
 
-/// What should decide where a request is answered, so that shared work meets.
+/// The best place to answer a request. Requests that share work meet there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affinity {
     /// Nothing but the key.
@@ -351,20 +354,33 @@ impl Ask {
     }
 }
 
-/// Each payload is an [`Ask`].
-macro_rules! ask_from {
-    ($($payload:ident),*) => {
+/// Turns each payload into its variant.
+macro_rules! payload_from {
+    ($Ask:ident: $($variant:ident => $payload:ident,)*) => {
         $(
-            impl From<$payload> for Ask {
+            impl From<$payload> for $Ask {
                 fn from(payload: $payload) -> Self {
-                    Ask::$payload(payload)
+                    $Ask::$variant(payload)
                 }
             }
         )*
     };
 }
 
-ask_from!(Retrieve, Passages, Links, Score, Label, Filter, Rerank, Entail, Read, Embed, Generate);
+payload_from! {
+    Ask:
+    Retrieve => Retrieve,
+    Passages => Passages,
+    Links => Links,
+    Score => Score,
+    Label => Label,
+    Filter => Filter,
+    Rerank => Rerank,
+    Entail => Entail,
+    Read => Read,
+    Embed => Embed,
+    Generate => Generate,
+}
 
 impl Retrieve {
     /// Asks for the best `k` passages of the whole corpus, without their texts.
@@ -372,7 +388,7 @@ impl Retrieve {
         Self { query: query.into(), k, within: None, read: false }
     }
 
-    /// Restricts it to `passages`; give them sorted and each once, so that equal sets make equal keys.
+    /// Restricts it to `passages`. Give them sorted and each once: then equal sets make equal keys.
     pub fn within(self, passages: Vec<PassageId>, statistics: Statistics) -> Self {
         Self { within: Some(Within { passages: PassageSet::Ids(passages), statistics }), ..self }
     }
@@ -384,13 +400,13 @@ impl Request {
         Self { service: service.clone(), draw: 0, ask: ask.into() }
     }
 
-    /// Appends the canonical payload to `out`: JSON, less what is not part of the key. `canonical.rs` has the rules.
+    /// Appends the canonical payload to `out`: JSON of the fields in the key. `canonical.rs` has the rules.
     pub fn canonical(&self, out: &mut Vec<u8>) {
         let Self { service: _, draw: _, ask } = self;
         canonical::write(ask, out);
     }
 
-    /// Whether the machine wants to read the passages that the response names.
+    /// Whether the machine wants to read the passages of the response.
     pub fn wants_text(&self) -> bool {
         match &self.ask {
             Ask::Retrieve(r) => r.read,
@@ -400,7 +416,7 @@ impl Request {
         }
     }
 
-    /// Where the request should be answered.
+    /// The best place to answer the request.
     pub fn affinity(&self) -> Affinity {
         match &self.ask {
             Ask::Score(score) => score.prompt.first_passage().map_or(Affinity::Key, Affinity::Passage),

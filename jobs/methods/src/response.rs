@@ -1,6 +1,6 @@
-//! What comes back: an answer of the request's kind or a failure, and the work that it took.
+//! Responses to requests: an answer of the request's kind or a failure, and its work.
 //!
-//! The first journals hold responses as JSON under these names: one that is changed in Rust keeps its old name with
+//! The first journals hold responses as JSON under these names: a name changed in Rust keeps its old form with
 //! `serde(rename)`. Journals of today have names and numbers of their own.
 
 use crate::request::{Ask, Kind, PassageId, Request};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 /// The response to one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Response {
-    /// The answer, or why there is none.
+    /// The answer, or the reason for its absence.
     pub result: Result<Answer, Failure>,
-    /// Work the request needs alone, cached or not; the same in every run.
+    /// Work of the request alone, cached or not; the same in every run.
     pub work: Work,
-    /// What became of the prompt, or of the texts that a model was given, where there were any.
+    /// A report on the prompt, or on the texts given to a model, if there were any.
     pub prompt: Option<PromptReport>,
-    /// Texts of the passages that the answer names, in its order, if the request wanted to read them. They come from
-    /// the mapped corpus on delivery and are never journalled.
+    /// Texts of the answer's passages, in its order, if the request wanted to read them. They come from the mapped
+    /// corpus on delivery and are never journalled.
     pub passages: Vec<PassageText>,
 }
 
@@ -37,7 +37,7 @@ pub enum Answer {
     Filter(String),
     /// To [`Ask::Rerank`]: a relevance per item.
     Rerank(Vec<f64>),
-    /// To [`Ask::Entail`]: the probability of entailment, or 0 or 1 where the model only decides.
+    /// To [`Ask::Entail`]: the probability of entailment, or 0 or 1 if the model only decides.
     Entail(f64),
     /// To [`Ask::Read`]: best first.
     Read(Vec<Span>),
@@ -50,13 +50,13 @@ pub enum Answer {
 /// A retrieved passage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
-    /// Which.
+    /// The passage.
     pub passage: PassageId,
     /// The retriever's score.
     pub score: f64,
 }
 
-/// Rows of a scored target, from which sums, means and ensembles are plain arithmetic.
+/// Rows of a scored target. Sums, means and ensembles of them are plain arithmetic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
     /// For each target token its logit.
@@ -75,7 +75,7 @@ impl Scores {
     }
 }
 
-/// What the labeler found in one chunk.
+/// The labels of one chunk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
     /// The kept tokens as text.
@@ -91,9 +91,9 @@ pub struct Span {
     pub text: String,
     /// Score of the span.
     pub score: f64,
-    /// Score of the context as a whole, where the model has such a head.
+    /// Score of the context as a whole, if the model has such a head.
     pub rank: Option<f64>,
-    /// Index of the prompt part that holds the span, and its bytes there.
+    /// Index of the prompt part with the span, and its bytes there.
     pub at: Option<(u32, u32, u32)>,
 }
 
@@ -118,7 +118,7 @@ pub enum Finish {
     Length,
 }
 
-/// Work that an answer needs, deterministic.
+/// The work of an answer, deterministic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// Tokens read.
@@ -140,8 +140,8 @@ impl std::ops::AddAssign for Work {
     }
 }
 
-/// What became of a prompt when it was put together. Texts that stand beside a prompt, or without one, are parts behind its
-/// own, in the request's order.
+/// The length and cuts of a prompt put together. Texts beside a prompt, or without one, are parts behind its own, in
+/// the request's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptReport {
     /// Tokens of the whole, special ones included.
@@ -153,14 +153,14 @@ pub struct PromptReport {
 }
 
 impl PromptReport {
-    /// Of texts that are no prompt, by the tokens that each lost.
+    /// A report on texts without a prompt, by the tokens lost in each.
     pub fn of_texts(tokens: usize, lost: impl IntoIterator<Item = usize>) -> Self {
         let mut report = Self { tokens: tokens as u32, ..Self::default() };
         (0..).zip(lost).for_each(|(part, lost)| report.lose(part, lost));
         report
     }
 
-    /// Notes that a part lost so many tokens more.
+    /// Adds to the lost tokens of a part.
     pub fn lose(&mut self, part: usize, tokens: usize) {
         if tokens == 0 {
             return;
@@ -172,7 +172,7 @@ impl PromptReport {
         }
     }
 
-    /// Whether the model was given less than was asked for.
+    /// Whether the model got less than requested.
     pub fn is_cut(&self) -> bool {
         !self.dropped.is_empty() || !self.cut.is_empty()
     }
@@ -181,7 +181,7 @@ impl PromptReport {
 /// The text of a passage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassageText {
-    /// Which.
+    /// The passage.
     pub passage: PassageId,
     /// Its title.
     pub title: String,
@@ -189,16 +189,16 @@ pub struct PassageText {
     pub text: String,
 }
 
-/// Why a request has no answer.
+/// The reason for a request without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What happened, by meaning.
+    /// The kind of failure.
     pub kind: FailureKind,
     /// For people.
     pub message: String,
 }
 
-/// What happened to a failed request.
+/// The kind of a request's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -206,7 +206,7 @@ pub enum FailureKind {
     Refused,
     /// The prompt does not fit, whatever the overflow rules allow.
     ContextOverflow,
-    /// The answer is not of the form asked for.
+    /// The answer has another form than requested.
     ParseFailure,
     /// No answer in time.
     TimedOut,
@@ -230,8 +230,8 @@ impl FailureKind {
         FailureKind::Dropped,
     ];
 
-    /// Whether the same request would fail again: such failures are journalled. The others are kept for this run only,
-    /// and a new run asks again.
+    /// Whether the same request would fail again. Such failures are journalled. Other failures are kept for this run
+    /// only, and a new run asks again.
     pub fn is_determinate(self) -> bool {
         matches!(self, Self::Refused | Self::ContextOverflow | Self::ParseFailure)
     }
@@ -251,7 +251,7 @@ impl FailureKind {
 }
 
 impl Answer {
-    /// The kind of request that this answers.
+    /// The kind of request answered by this.
     pub fn kind(&self) -> Kind {
         match self {
             Answer::Retrieve(_) => Kind::Retrieve,
@@ -268,7 +268,7 @@ impl Answer {
         }
     }
 
-    /// The passages that the answer names, in its order.
+    /// The answer's passages, in its order.
     pub fn passages(&self) -> Vec<PassageId> {
         match self {
             Answer::Retrieve(hits) => hits.iter().map(|hit| hit.passage).collect(),
@@ -279,7 +279,7 @@ impl Answer {
 }
 
 impl Response {
-    /// An answer and the work it needs.
+    /// An answer with its work.
     pub fn answer(answer: Answer, work: Work) -> Self {
         Self { result: Ok(answer), work, prompt: None, passages: Vec::new() }
     }
@@ -290,20 +290,21 @@ impl Response {
         Self { result: Err(failure), work: Work::default(), prompt: None, passages: Vec::new() }
     }
 
-    /// Whether a model was given less than was asked for; not known where it read something and that was not reported, as in
-    /// answers that earlier versions journalled.
+    /// Whether a model got less than requested. `None` if the model read a prompt without a report, as in answers
+    /// journalled by earlier versions.
     pub fn is_cut(&self) -> Option<bool> {
         let nothing_read = self.work.prompt_tokens == 0;
         self.prompt.as_ref().map(PromptReport::is_cut).or(nothing_read.then_some(false))
     }
 
-    /// Whether it may be told to every run that asks for the same `kind` under the same key: an answer, and a failure that
-    /// would come again. A score's key leaves its temperatures out, so its failure may be that of one temperature.
+    /// Whether it may be given to every run with the same `kind` of request under the same key. True for answers and
+    /// determinate failures. A score's key leaves its temperatures out, so its failure may come from one temperature.
     pub fn is_for_all_runs(&self, kind: Kind) -> bool {
         self.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate() && kind != Kind::Score)
     }
 
-    /// Whether this stored response holds all that `request`, whose key it has, wants: a score may lack a temperature.
+    /// Whether this stored response holds everything wanted by `request`, under the same key: a score may lack a
+    /// temperature.
     pub fn satisfies(&self, request: &Request) -> bool {
         match (&request.ask, &self.result) {
             (Ask::Score(wanted), Ok(Answer::Score(found))) => {

@@ -1,13 +1,13 @@
-//! Takes the answer of the kind that was asked for out of a response.
+//! Takes the answer of the requested kind out of a response.
 //!
 //! Every method has the same three cases: the answer is there, the request failed, or a faulty service answered with
-//! another kind. The last two are a [`Failure`], so a machine ends with [`crate::Outcome::failed`] or decides otherwise.
+//! another kind. The last two are a [`Failure`]: a machine ends with [`crate::Outcome::failed`] or decides otherwise.
 
 use crate::request::{Kind, PassageId};
 use crate::response::{Answer, Failure, FailureKind, Generation, Hit, Labels, Response, Scores, Span};
 
 impl Failure {
-    /// A service answered with another kind than it was asked for.
+    /// A service answered with another kind than requested.
     pub fn wrong_kind(asked: Kind, got: Kind) -> Self {
         let message = format!("asked for {}, got {}", asked.name(), got.name());
         Self { kind: FailureKind::ParseFailure, message }
@@ -16,7 +16,7 @@ impl Failure {
 
 /// One function per kind: the payload of the answer, or the failure.
 macro_rules! take {
-    ($($(#[$doc:meta])* $name:ident: $kind:ident -> $payload:ty;)*) => {
+    ($Kind:ident: $($(#[$doc:meta])* $name:ident: $kind:ident -> $payload:ty;)*) => {
         impl Response {
             $(
                 $(#[$doc])*
@@ -26,7 +26,7 @@ macro_rules! take {
                 pub fn $name(self) -> Result<$payload, Failure> {
                     match self.result? {
                         Answer::$kind(payload) => Ok(payload),
-                        other => Err(Failure::wrong_kind(Kind::$kind, other.kind())),
+                        other => Err(Failure::wrong_kind($Kind::$kind, other.kind())),
                     }
                 }
             )*
@@ -35,13 +35,14 @@ macro_rules! take {
 }
 
 take! {
+    Kind:
     /// The passages of a look-up.
     found: Passages -> Vec<PassageId>;
     /// The links of a passage.
     links: Links -> Vec<PassageId>;
     /// The rows of a scored target.
     scores: Score -> Scores;
-    /// What the labeler found.
+    /// The labels of a chunk.
     labels: Label -> Labels;
     /// The next query.
     next_query: Filter -> String;
@@ -61,7 +62,7 @@ impl Response {
     /// The hits of a retrieval.
     ///
     /// # Errors
-    /// The request's failure, [`Failure::wrong_kind`], or a score that is no number: it could not be ranked, nor stored.
+    /// The request's failure, [`Failure::wrong_kind`], or a score that is not finite: it could not be ranked or stored.
     pub fn hits(self) -> Result<Vec<Hit>, Failure> {
         let hits = match self.result? {
             Answer::Retrieve(hits) => hits,
@@ -76,17 +77,17 @@ impl Response {
         }
     }
 
-    /// The response of a round that asked for one thing.
+    /// The response of a round with one request.
     ///
     /// # Errors
-    /// [`FailureKind::Dropped`] if there is none: whoever drives the machine broke the contract.
+    /// [`FailureKind::Dropped`] if it is missing: the caller of the machine broke the contract.
     pub fn only(responses: Vec<Response>) -> Result<Response, Failure> {
         let lost = || Failure { kind: FailureKind::Dropped, message: "a request has no response".to_owned() };
         responses.into_iter().next().ok_or_else(lost)
     }
 
-    /// The links of a passage for methods that can go on without: a failure that the same request would meet in every
-    /// run means "no links"; any other is returned, for a figure must not depend on luck.
+    /// The links of a passage for methods that can continue without links. A failure repeated in every run means "no
+    /// links". Any other failure is returned: a figure must not depend on chance.
     ///
     /// # Errors
     /// An indeterminate failure (see [`FailureKind::is_determinate`]), or [`Failure::wrong_kind`].

@@ -1,6 +1,5 @@
-//! What tests of this crate and of others need: a method that uses every part of the protocol, services that answer
-//! every request, parameters from a method's documentation, scenario files, and samples of all that is stored or makes a
-//! key.
+//! Test support for this crate and others: a method with every part of the protocol, services for every request,
+//! parameters from a method's documentation, scenario files, and samples of all stored data and of all keys.
 //!
 //! Nothing here is offered to jobs.
 

@@ -1,4 +1,4 @@
-//! A question under one configuration, round by round: what the machine asked, what came back, how it ended.
+//! A question under one configuration, round by round: the machine's requests, their responses and the outcome.
 //!
 //! Machines are deterministic, so a transcript need not be stored: [`Transcript::replay`] drives the machine again with
 //! the journalled responses.
@@ -17,22 +17,22 @@ pub struct Transcript {
     pub question: Question,
     /// The configuration's name.
     pub configuration: String,
-    /// In order.
+    /// The rounds, in order.
     pub rounds: Vec<Round>,
     /// The end.
     pub outcome: Outcome,
 }
 
-/// What was asked together, and the responses in the same order.
+/// The requests of one round, and the responses in the same order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// At least one.
+    /// At least one request.
     pub requests: Vec<Request>,
     /// One for each request.
     pub responses: Vec<Response>,
 }
 
-/// A replay came to a request that has no response.
+/// A replay reached a request without a response.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("round {} asks for something that has no stored response: {request}", .rounds.len() + 1)]
 pub struct Missing {
@@ -43,8 +43,8 @@ pub struct Missing {
 }
 
 impl Transcript {
-    /// Drives a machine for `question` with the responses that `answer` gives; where a request wants to read passages,
-    /// they must be filled in.
+    /// Drives a machine for `question` with the responses of `answer`. If a request wants to read passages, their texts
+    /// must be filled in.
     ///
     /// # Errors
     /// The first request without a response, with the rounds up to there.
@@ -121,7 +121,7 @@ impl Display for Shown<'_> {
 }
 
 impl Shown<'_> {
-    /// What came back, indented under its request.
+    /// Writes a response, indented under its request.
     fn response(&self, f: &mut Formatter<'_>, response: &Response) -> std::fmt::Result {
         let scores = |index: usize| match &response.result {
             Ok(Answer::Retrieve(hits)) => hits.get(index).map(|hit| hit.score),
@@ -154,7 +154,7 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// Numbered passages with titles, the first ones.
+    /// Writes the first passages, numbered, with titles.
     fn passages(
         &self,
         f: &mut Formatter<'_>,
@@ -199,7 +199,7 @@ impl Shown<'_> {
     }
 }
 
-/// At most `length` characters; what was cut shows.
+/// Cuts a line to `length` characters; an ellipsis marks a cut.
 fn cut(line: &str, length: usize) -> String {
     match line.char_indices().nth(length) {
         None => line.to_owned(),

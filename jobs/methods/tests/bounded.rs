@@ -1,5 +1,5 @@
-//! Whatever the answers are, every machine ends after a bounded number of rounds, without a panic and with a ranking
-//! that names each passage once.
+//! With any answers, every machine ends after a bounded number of rounds, without a panic, and its ranking names each
+//! passage once.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -68,9 +68,10 @@ fn chosen_configurations() -> Vec<(Box<dyn Method>, usize)> {
         (
             "promptrank",
             json!({
-                "retriever": "t", "scorer": "lm", "link_ranker": "l", "link_ties": "later", "hops": 4, "next_hops": [7, 3],
-                "links_per_passage": [4, 2], "instructions": "hopeval:five", "reader": "r", "score_end": false,
-                "demonstrations": [{"texts": ["A text."], "question": "Which?"}], "document_score": "longest",
+                "retriever": "t", "scorer": "lm", "link_ranker": "l", "link_ties": "later", "hops": 4,
+                "next_hops": [7, 3], "links_per_passage": [4, 2], "instructions": "hopeval:five", "reader": "r",
+                "score_end": false, "demonstrations": [{"texts": ["A text."], "question": "Which?"}],
+                "document_score": "longest",
             }),
             12,
         ),

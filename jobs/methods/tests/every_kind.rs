@@ -177,7 +177,7 @@ fn transcripts_show_requests_answers_titles_and_work() {
 }
 
 #[test]
-fn every_scripted_response_can_be_written_on_a_line_and_read_back() {
+fn scripted_responses_survive_their_notation() {
     let services = ScriptedServices { failures_per_mille: 100, ..ScriptedServices::new(500, 4) };
     for number in 0..20 {
         for response in transcript(services, number).rounds.into_iter().flat_map(|round| round.responses) {

@@ -12,9 +12,9 @@
 //! ranked 4:2.5 7:1.25
 //! ```
 //!
-//! An event is the start of a machine (`method KIND PARAMETERS`, `question ID "TEXT"`, and optionally `corpus N`, `kind`,
-//! `candidates`, `gold`, `answers`), or one response for each request of the last round, one a line. Lines that begin
-//! with `#` are comments; a blank line ends what is expected. The notation is described in `ops/docs/scenarios.md`.
+//! An event is the start of a machine (`method KIND PARAMETERS`, `question ID "TEXT"`, and optionally `corpus N`,
+//! `kind`, `candidates`, `gold`, `answers`), or one response for each request of the last round, one a line. Lines with
+//! a leading `#` are comments; a blank line ends the expected text. `ops/docs/scenarios.md` describes the notation.
 //!
 //! `HOPEVAL_BLESS=1 cargo test -p hopeval-methods --test scenarios` writes what the machines do into the files: read
 //! the difference, and raise the method's version.
@@ -63,7 +63,7 @@ fn machines_do_what_the_files_say() {
 
 #[test]
 fn every_method_has_a_file() {
-    // What stands behind a hyphen says what part of the method the file is about.
+    // A suffix behind a hyphen names the part of the method under test.
     let method = |file: &PathBuf| file.file_stem().unwrap().to_string_lossy().split('-').next().unwrap().to_owned();
     let mut names: Vec<String> = files().iter().map(method).collect();
     names.sort();

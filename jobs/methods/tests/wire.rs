@@ -125,7 +125,7 @@ fn neighbours(value: &Value, path: &str, out: &mut Vec<(String, Value)>) {
 }
 
 #[test]
-fn the_canonical_payload_holds_all_but_what_cannot_change_the_answer() {
+fn payloads_lack_only_fields_without_effect() {
     // These are in the key beside the payload, or in nothing at all.
     let outside = |path: &str| {
         ["/service", "/draw", "/ask/Retrieve/read", "/ask/Passages/read", "/ask/Links/read"].contains(&path)

@@ -4,7 +4,7 @@ use super::{GoldPassage, Step, stated_at};
 use crate::skip::Skip;
 use hopeval_datasets::{Question, SubQuestion};
 
-/// What MuSiQue puts between a subject and a relation.
+/// MuSiQue's sign between a subject and a relation.
 const ARROW: &str = " >> ";
 
 pub(super) fn steps(question: &Question) -> Result<Vec<Step>, Skip> {
@@ -66,7 +66,7 @@ fn without_references(question: &str) -> (String, Vec<usize>) {
         text.push_str(&rest[..at]);
         match rest[at + 1..at + 1 + digits].parse() {
             Ok(number) => numbers.push(number),
-            // A `#` that is no reference stays.
+            // A `#` without a number stays.
             Err(_) => text.push('#'),
         }
         rest = &rest[at + 1 + digits..];

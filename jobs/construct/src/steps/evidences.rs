@@ -1,10 +1,11 @@
 //! Steps from evidence triples (2WikiMultihopQA).
 //!
-//! A triple needs an earlier one whose object is its subject, compared in lower case and without what stands in
-//! parentheses. Where names do not agree (the dataset names some people differently in both places), the shape of
-//! the question's kind decides: the second of two triples of `compositional` and `inference` questions needs the first,
-//! the third and fourth of `bridge_comparison` need the first and second. The passage of a triple is the gold one of
-//! its subject's title, compared as it stands, then as above; else the one at its position if there are as many.
+//! A triple needs an earlier one if its subject is the earlier one's object. Both are compared in lower case and
+//! without parentheses. If names do not agree (the dataset names some people differently in both places), the
+//! question's kind decides: the second of two triples of `compositional` and `inference` questions needs the first, the
+//! third and fourth of `bridge_comparison` need the first and second. The passage of a triple is the gold one with its
+//! subject as title, compared exactly, then as above; else the one at its position, if there are as many passages as
+//! triples.
 
 use super::{GoldPassage, Step, stated_at};
 use crate::skip::Skip;

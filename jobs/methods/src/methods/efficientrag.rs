@@ -1,8 +1,9 @@
-//! `efficientrag`: retrieves, labels what was found, and filters the next query out of it, until nothing continues.
+//! `efficientrag`: retrieves chunks, labels them, and filters the next query out of them, until no chunk continues.
 //!
-//! EfficientRAG (Zhuang et al., EMNLP 2024, section 3.1 and figure 3). A labeler reads each chunk beside the query: its
-//! tag says whether the chunk helps, its kept tokens are the information found. A filter makes the next query out of the
-//! query and the information. Small models do the work of every round; a language model, if any, only writes the answer.
+//! EfficientRAG (Zhuang et al., EMNLP 2024, section 3.1 and figure 3). A labeler reads each chunk beside the query. Its
+//! tag says whether the chunk helps; its kept tokens are the information found. A filter makes the next query out of
+//! the query and the information. Small models do the work of every round. A language model, if any, only writes the
+//! answer.
 //!
 //! ```text
 //! state     | responses                   | next      | asks or ends with
@@ -13,37 +14,38 @@
 //! Labelled  | no chunk is <CONTINUE>      | (read)    |
 //! Labelled  | some are; last iteration    | (read)    |
 //! Labelled  | some are                    | Filtered  | filter: Filter(query, information of the <CONTINUE> chunks)
-//! Filtered  | a query                     | Retrieved | retriever: Retrieve(that query, k)
+//! Filtered  | a query                     | Retrieved | retriever: Retrieve(new query, k)
 //! Filtered  | an empty or a known query   | (read)    | if `empty_query`, `stop_on_repeated_query` say so
 //! (read)    | a reader, and chunks to read| Answered  | reader: Read(question, chunks)
 //! (read)    | a generator                 | Answered  | generator: Generate(question and chunks)
 //! (read)    | neither                     | end       | ranked, paths
-//! Answered  | a text that does not parse  | Answered  | generator: the next draw, up to `attempts`
-//! Answered  | none of the texts parses    | end       | failed: parse_failure
-//! Answered  | spans, or a text            | end       | ranked, paths, answer (none where there is no span)
+//! Answered  | a text without an answer    | Answered  | generator: the next draw, up to `attempts`
+//! Answered  | no text has an answer       | end       | failed: parse_failure
+//! Answered  | spans, or a text            | end       | ranked, paths, answer (none without a span)
 //! ```
 //!
 //! # Tags
-//! Index 0 is `<CONTINUE>`, 1 `<TERMINATE>`; labelers of three tags have 2, `<FINISH>`: the chunk is useful but ends its
-//! branch. The largest logit decides, of equal ones the first. Information of chunks that do not continue is ignored.
+//! Index 0 is `<CONTINUE>`, 1 `<TERMINATE>`; labelers of three tags have 2, `<FINISH>`: the chunk is useful but ends
+//! its branch. The largest logit decides, of equal ones the first. Only the information of continuing chunks is used.
 //!
-//! # What counts
-//! The pool is every chunk that is not `<TERMINATE>`, over all iterations, in order: by iteration, then as retrieved. A
-//! chunk that is kept again in a later iteration stands in the pool again, as in the authors' code, whose K is the mean
-//! length of that list. [`Outcome::ranked`] has each passage once, where it came first (its length is the K of distinct
-//! chunks); [`Outcome::paths`] has the pool, one path for each iteration that kept something, so that the lengths of the
-//! paths add up to K as the code counts it. With `pool = "all"` the terminated chunks are ranked after the kept ones.
+//! # Pool and K
+//! The pool is every chunk except `<TERMINATE>`, over all iterations, in order: by iteration, then as retrieved. A
+//! chunk kept again in a later iteration stands in the pool again, as in the authors' code: its K is the mean length of
+//! that list. [`crate::Outcome::ranked`] has each passage once, at its first place (its length is the K of distinct
+//! chunks). [`crate::Outcome::paths`] has the pool, one path for each iteration with kept chunks: the lengths of the
+//! paths add up to the code's K. With `pool = "all"` the terminated chunks are ranked after the kept ones.
 //!
 //! # Paper and code
-//! Defaults are the paper's behaviour; what the authors' code does otherwise, or the paper leaves open, is a parameter:
-//! `filter_query`, `label_query`, `empty_query` (the code retrieves with an empty query), `exclude_seen` and
-//! `stop_on_repeated_query` (the code does neither), `tags`, `pool`, `read_repeats`, `answer_json`, `attempts`, `temperature`. The code
-//! calls the filter once more after the last iteration and discards what it says; that call is not made here.
+//! Defaults are the paper's behaviour. Differences in the authors' code and choices left open by the paper are
+//! parameters: `filter_query`, `label_query`, `empty_query` (the code retrieves with an empty query), `exclude_seen`
+//! and `stop_on_repeated_query` (the code does neither), `tags`, `pool`, `read_repeats`, `answer_json`, `attempts`,
+//! `temperature`. The code calls the filter once more after the last iteration and discards the result; that call is
+//! not made here.
 //!
 //! # Failures
-//! A failed request ends in its failure, whatever asked for it: a question whose answer was refused or did not fit is not one that was
-//! worked through. So does a labeler whose tags are not those of `tags`, and a generator of whose texts none parses (the authors' code
-//! drops such a question).
+//! A failed request of any kind ends in its failure: a question with a refused or too long answer request was not
+//! worked through. A labeler with another number of tags than `tags` is a failure, too, and so is a generator without a
+//! text that parses (the authors' code drops such a question).
 
 mod iterate;
 mod parameters;
@@ -61,7 +63,7 @@ pub(crate) struct EfficientRag {
     settings: Arc<Settings>,
 }
 
-/// What all machines of a configuration share.
+/// Settings shared by all machines of a configuration.
 struct Settings {
     parameters: Parameters,
     /// The generator's prompt, cut at its fields.
@@ -85,7 +87,7 @@ impl Configured for EfficientRag {
     type Parameters = Parameters;
 
     fn complete(parameters: &mut Parameters) {
-        // Nobody else is prompted.
+        // Only a generator is prompted.
         if parameters.generator.is_some() {
             parameters.prompt.get_or_insert_with(|| reader::PROMPT.to_owned());
         }
@@ -195,7 +197,7 @@ mod tests {
         let (wording, shown) = prompted(json!({"generator": "g"}));
         assert_eq!(shown, reader::PROMPT);
         assert_eq!(wording, Some(Wording { origin: "hopeval", text: reader::PROMPT.to_owned() }));
-        // A record's parameters, resolved again.
+        // The parameters of a record, resolved again.
         assert_eq!(prompted(json!({"generator": "g", "prompt": shown})).0, wording);
         let own = "{knowledge} {question}";
         let (wording, shown) = prompted(json!({"generator": "g", "prompt": own}));

@@ -1,23 +1,24 @@
-//! `efficientrag_data`: a language model annotates the hops of a question, from which EfficientRAG's models are trained.
+//! `efficientrag_data`: a language model annotates the hops of a question. EfficientRAG's models are trained on these
+//! annotations.
 //!
-//! EfficientRAG (Zhuang et al., EMNLP 2024, section 3.2 and appendix B.2) makes its training data in four steps: the
-//! question is decomposed into single-hop questions, each answered by one gold passage; the words of that passage that
-//! matter are copied out; the next query is what is left of the query, with what was found; and a passage that
-//! the query finds and that is not gold is a negative. The first three ask a language model. What they say is the
-//! outcome ([`crate::annotation::Annotation`], as JSON in the place of an answer); rows are made of it elsewhere.
+//! EfficientRAG (Zhuang et al., EMNLP 2024, section 3.2 and appendix B.2) makes its training data in four steps. The
+//! question is decomposed into single-hop questions, each answered by one gold passage. The important words of that
+//! passage are copied. The next query is the rest of the query with the information found. Passages found by the query
+//! are negatives unless they are gold. The first three steps ask a language model. The outcome is its annotation
+//! ([`crate::annotation::Annotation`], as JSON in the place of an answer); rows are made of it elsewhere.
 //!
 //! ```text
 //! state      | responses                 | next       | asks or ends with
-//! -----------+---------------------------+------------+----------------------------------------------------------------
+//! -----------+---------------------------+------------+---------------------------------------------------------------
 //! Start      | none                      | Decomposed | generator: Generate(gold passages, question)
 //! Start      | none; no gold passages    | end        | failed: refused
-//! Decomposed | a text that does not parse| Decomposed | the next draw, up to `attempts`
+//! Decomposed | a text fails to parse     | Decomposed | the next draw, up to `attempts`
 //! Decomposed | single-hop questions      | Labelled   | generator: Generate(passage, sub-question, answer) for each
 //! Labelled   | some do not parse         | Labelled   | the next draw of those, up to `attempts`
 //! Labelled   | words of each; one hop    | Searched   | retriever: Retrieve(question, k + gold)
 //! Labelled   | words of each; more hops  | Filtered   | generator: Generate(question, words of the first hop)
-//! Filtered   | a text that does not parse| Filtered   | the next draw, up to `attempts`
-//! Filtered   | a query; not the last     | Filtered   | generator: Generate(that query, words of the next hop)
+//! Filtered   | a text fails to parse     | Filtered   | the next draw, up to `attempts`
+//! Filtered   | a query; not the last     | Filtered   | generator: Generate(new query, words of the next hop)
 //! Filtered   | the last hop's query      | Searched   | retriever: Retrieve(query, k + gold) for each hop
 //! Searched   | hits                      | end        | the annotation
 //! (any)      | a failure                 | end        | that failure
@@ -25,10 +26,10 @@
 //! ```
 //!
 //! # Paper and code
-//! The filter is asked with the *current* query, as the machine of `efficientrag` asks it; the paper's figure 3 shows the
-//! original one. Words come from every step of a hop whose answer another step needs. The authors have a question of
-//! comparison answered hop by hop without dependencies; here both its steps are of the first hop, as their evaluation retrieves
-//! them. A greedy text that does not parse is not asked for again; with a temperature it is. The prompts are this
+//! The filter gets the *current* query, as in the machine of `efficientrag`; the paper's figure 3 shows the original
+//! one. Words come from every step of a hop with an answer needed by another step. The authors have a question of
+//! comparison answered hop by hop without dependencies. Here both its steps belong to the first hop, as in the authors'
+//! evaluation. A greedy text that fails to parse is not requested again; with a temperature it is. The prompts are this
 //! project's own, without examples, as the paper's; the keys of the replies are the paper's, so other wordings fit.
 
 mod annotate;
@@ -50,7 +51,7 @@ pub(crate) struct EfficientRagData {
     settings: Arc<Settings>,
 }
 
-/// What all machines of a configuration share.
+/// Settings shared by all machines of a configuration.
 struct Settings {
     parameters: Parameters,
     templates: Templates,

@@ -1,7 +1,7 @@
-//! `given`: the passages that the dataset gives with the question, ranked.
+//! `given`: ranks the passages given with the question by the dataset.
 //!
-//! What a retriever makes of the distractor setting, and the order that readers with given passages (FSM, section 4)
-//! see.
+//! The distractor setting, ranked by a retriever or in the dataset's order. Readers with given passages (FSM, section
+//! 4) see that order.
 //!
 //! ```text
 //! state | order     | responses  | next  | asks or ends with
@@ -76,7 +76,8 @@ impl Configured for Given {
                 name: "statistics",
                 values: "\"corpus\" or \"restriction\"",
                 default: Some("\"corpus\""),
-                documentation: "Whether the retriever's statistics are the corpus's or those of the given passages alone.",
+                documentation: "Whether the retriever's statistics are the corpus's or those of the given passages \
+                                alone.",
             },
         ],
     };

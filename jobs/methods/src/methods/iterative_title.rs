@@ -1,8 +1,8 @@
-//! `iterative_title`: hops by following the links of the best passages, and ranks what the paths lead to.
+//! `iterative_title`: hops by following the links of the best passages, and ranks the passages on the paths.
 //!
-//! A retriever-only relative of PromptRank's path expansion (section 2.1: the most promising paths are expanded by the
-//! links of their last passage, of which the best few are kept): it needs no language model and asks up to
-//! 2 * `hops` - 1 dependent rounds for each question.
+//! A retriever-only relative of PromptRank's path expansion. In section 2.1, the most promising paths are expanded by
+//! the best few links of their last passage. This method needs no language model and up to 2 * `hops` - 1 dependent
+//! rounds for each question.
 //!
 //! ```text
 //! state    | responses                   | next     | asks or ends with
@@ -10,25 +10,25 @@
 //! Start    | none                        | Hits     | Retrieve(question, pool)
 //! Hits     | hits                        | expand   | the pool begins: each hit is a path of one passage
 //! Linked   | links, one list per passage | Linked   | no links at all: expand
-//! Linked   | links, one list per passage | Followed | Retrieve(query, width, within links) for each that has links
+//! Linked   | links, one list per passage | Followed | Retrieve(query, width, within links) for each with links
 //! Followed | hits, one list per passage  | expand   | each hit extends the path of the passage it is linked from
 //! (expand) |                             | Linked   | Links(passage) for the `beam` best passages not yet expanded
 //! (expand) | `hops` are used up, or none | end      | ranked and paths
 //! ```
 //!
-//! # Which passage is expanded
+//! # Expansion
 //! A hit's own score is the retriever's; the score of a path is the mean of its passages' own scores. A passage is as
-//! good as its best path (PromptRank's "document scores", section 3), be it the path of it alone, so a link of a good
-//! passage rises. Ties go to the smaller passage id.
+//! good as its best path (PromptRank's "document scores", section 3). This may be the path of it alone. So a link of a
+//! good passage rises. Ties go to the smaller passage id.
 //!
 //! # Merge
-//! `after_parent`: the hits of the first retrieval in their order, each followed at once by the links kept of it, best
-//! first, and each of these by its own: what a reader would open next. A passage stands where it comes first; the score
-//! is the reciprocal rank. `path_mean`: by the best path's score.
+//! `after_parent`: the hits of the first retrieval in their order, each followed at once by its kept links, best first,
+//! and each of these by its own: the order of a person who clicks on links. A passage stands at its first place; the
+//! score is the reciprocal rank. `path_mean`: by the best path's score.
 //!
-//! The query of a hop is the question, or the question and the title of the passage whose links are ranked. A failed
-//! retrieval ends in that failure, and so does a failure of links that another run might not meet; links that
-//! fail in every run are no links.
+//! The query of a hop is the question, or the question and the title of the passage with the ranked links. A failed
+//! retrieval ends in that failure, and so does an indeterminate failure of links. Links with a failure in every run are
+//! no links.
 
 use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
 use crate::outcome::{Outcome, Path, RankedPassage};
@@ -69,7 +69,7 @@ pub(crate) struct Parameters {
     k: u32,
 }
 
-/// How hits and links become one list.
+/// The rule to merge hits and links into one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Merge {
@@ -77,7 +77,7 @@ enum Merge {
     PathMean,
 }
 
-/// What the links of a passage are ranked by.
+/// The query to rank the links of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Query {
     #[serde(rename = "question")]
@@ -176,7 +176,8 @@ impl Configured for IterativeTitle {
                 name: "merge",
                 values: "\"after_parent\" or \"path_mean\"",
                 default: Some("\"after_parent\""),
-                documentation: "Whether links rank right after the passage that has them, or by the mean score of the path.",
+                documentation: "Whether links rank right after the passage that has them, or by the mean score of the \
+                                path.",
             },
             ParameterInfo {
                 name: "k",
@@ -249,9 +250,9 @@ struct Hopping {
     pool: BTreeMap<PassageId, Entry>,
     /// The hits of the first retrieval, best first.
     found: Vec<PassageId>,
-    /// The links kept of each expanded passage, best first.
+    /// The kept links of each expanded passage, best first.
     links: BTreeMap<PassageId, Vec<PassageId>>,
-    /// Titles of the pool's passages, read only where queries need them.
+    /// Titles of the pool's passages, read only if queries need them.
     titles: BTreeMap<PassageId, String>,
     /// Hops begun so far.
     hop: u32,
@@ -313,7 +314,7 @@ impl Hopping {
         Ok(self.expand())
     }
 
-    /// Asks for the links of the best passages that were not expanded yet, or ends.
+    /// Requests the links of the best passages not yet expanded, or ends.
     fn expand(&mut self) -> Step {
         if self.hop >= self.parameters.hops {
             return self.end();
@@ -342,7 +343,7 @@ impl Hopping {
         let mut requests = Vec::new();
         for (&parent, response) in parents.iter().zip(responses) {
             let mut links = ranking::as_set(response.links_if_any()?);
-            // A path does not come back to where it has been.
+            // A path does not return to its passages.
             links.retain(|passage| self.pool.get(&parent).is_none_or(|entry| !entry.path.contains(passage)));
             if !links.is_empty() {
                 followed.push(parent);
@@ -359,7 +360,7 @@ impl Hopping {
     }
 
     fn followed(&mut self, parents: &[PassageId], responses: Vec<Response>) -> Result<Step, Failure> {
-        // All paths are extended from what they were before this hop, so the order of parents does not matter.
+        // All paths are extended from their state before this hop, so the order of parents has no effect.
         let mut extended = Vec::new();
         for (&parent, mut response) in parents.iter().zip(responses) {
             self.remember(std::mem::take(&mut response.passages));
@@ -379,7 +380,7 @@ impl Hopping {
         Ok(self.expand())
     }
 
-    /// Keeps the better path of a passage; of two equally good ones, the one it has.
+    /// Keeps the better path of a passage; of two equally good ones, the earlier.
     fn admit(&mut self, passage: PassageId, mut path: Entry) {
         match self.pool.get_mut(&passage) {
             Some(known) if path.score().total_cmp(&known.score()).is_gt() => {

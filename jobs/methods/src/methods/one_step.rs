@@ -1,7 +1,7 @@
 //! `one_step`: the question is the query, and the best `k` passages are the result.
 //!
-//! The One-step Retriever (OneR) of IRCoT, section 4.1, which takes K in {5, 7, 9, 11, 13, 15}; the baseline of
-//! every multi-hop retriever.
+//! The One-step Retriever (OneR) of IRCoT, section 4.1, with K in {5, 7, 9, 11, 13, 15}; the baseline of every
+//! multi-hop retriever.
 //!
 //! ```text
 //! state | responses        | next  | asks or ends with

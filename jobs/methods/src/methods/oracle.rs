@@ -1,4 +1,4 @@
-//! `oracle`: the gold passages in path order, and the gold answer. A control: the best that any method can reach.
+//! `oracle`: the gold passages in path order, and the gold answer. A control: the upper bound of all methods.
 //!
 //! ```text
 //! state | next | ends with
@@ -6,8 +6,8 @@
 //! Start | end  | ranked: one passage per gold slot; the path they make; the first gold answer
 //! ```
 //!
-//! A slot that several passages satisfy is filled by the first that no earlier slot took; one that the corpus does not
-//! have stays out, so the oracle's own recall tells what the corpus lacks.
+//! If several passages satisfy a slot, the first one not taken by an earlier slot fills it. A slot without a passage in
+//! the corpus stays out, so the oracle's own recall measures the gaps of the corpus.
 
 use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
 use crate::outcome::{Outcome, Path};
@@ -87,7 +87,7 @@ impl Method for Oracle {
     }
 }
 
-/// One passage for each slot that has one left.
+/// One passage for each slot with one left.
 fn path(slots: &[Vec<PassageId>]) -> Vec<PassageId> {
     let mut passages: Vec<PassageId> = Vec::with_capacity(slots.len());
     for slot in slots {

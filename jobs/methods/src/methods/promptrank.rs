@@ -1,10 +1,10 @@
-//! `promptrank`: paths of linked passages, ranked by how likely a language model finds the question after reading them.
+//! `promptrank`: paths of linked passages, ranked by a language model's likelihood of the question after them.
 //!
-//! PromptRank (Khalifa et al., 2023, "Few-shot Reranking for Multi-hop QA via Language Model Prompting"), sections 2 and 3 and
-//! appendices B to D. The pool is the `pool` best passages of the retriever (TF-IDF with F = 100 in the paper); each is
-//! scored alone; the best `first_hops` (K1) are expanded by their `links_per_passage` (L) links most similar to the question;
-//! the paths are scored as wholes, the best `next_hops` (K2, …) of them expanded, and so on until paths are `hops` (H) long. A
-//! document is as good as the best path that it is on.
+//! PromptRank (Khalifa et al., 2023, "Few-shot Reranking for Multi-hop QA via Language Model Prompting"), sections 2
+//! and 3 and appendices B to D. The pool is the `pool` best passages of the retriever (TF-IDF with F = 100 in the
+//! paper); each is scored alone. The best `first_hops` (K1) are expanded by their `links_per_passage` (L) links most
+//! similar to the question. The paths are scored as wholes, the best `next_hops` (K2, …) of them expanded, and so on
+//! until paths are `hops` (H) long. A document is as good as the best path with it.
 //!
 //! ```text
 //! state    | responses                         | next     | asks or ends with
@@ -27,28 +27,31 @@
 //! Read     | spans                             | end      | ranked, paths, and the best span as answer
 //! ```
 //!
-//! A *context* is one instruction with one set of demonstrations; all contexts of all paths of a hop are one round. Nothing is
-//! asked twice: the links of a passage are ranked once for all paths that end there, and a path is scored once (the authors'
-//! code scores 45 prompts for 15 paths). A path does not come back to a passage, and links it already has do not use up L.
+//! A *context* is one instruction with one set of demonstrations; all contexts of all paths of a hop are one round. No
+//! request is sent twice: the links of a passage are ranked once for all paths with this end, and a path is scored once
+//! (the authors' code scores 45 prompts for 15 paths). A path does not return to its passages, and links to these do
+//! not use up L.
 //!
 //! # Scores
-//! Of a path in a context: the mean (or sum) over the question's tokens of their log-probability at `temperature`, which divides
-//! the logits. Of a path: the contexts' scores combined (`ensemble`). See [`likelihood`]. Rankings are total orders: higher
-//! scores first, then smaller passage ids, for paths compared from the first hop.
+//! Of a path in a context: the mean (or sum) over the question's tokens of their log-probability at `temperature`, the
+//! divisor of the logits. Of a path: the contexts' scores combined (`ensemble`). See [`likelihood`]. Rankings are total
+//! orders: higher scores first, then smaller passage ids, for paths compared from the first hop.
 //!
 //! # Failures
-//! A failed retrieval ends in that failure; so does a failure that another run might not meet, of whatever kind, and a
-//! service that answers nonsense. A path of which any context is refused in every run (it does not fit, the service will not)
-//! has no score: it is no path, and is not expanded. Passages of the pool without a score follow behind all that have one, in
-//! the retriever's order. If none has one, the question fails with the first refusal. Links that fail in every run are
-//! no links; a path that the reader refuses in every run is not read, and if it refuses all, the question fails.
+//! A failed retrieval ends in that failure. So does an indeterminate failure of any request, and a service with
+//! nonsense for an answer. If any context of a path is refused in every run (it does not fit, the service refuses), the
+//! path has no score: it is left out and not expanded. Passages of the pool without a score follow after all scored
+//! ones, in the retriever's order. If no passage has a score, the question fails with the first refusal. Links with a
+//! failure in every run are no links. A path refused by the reader in every run is not read; if the reader refuses all
+//! paths, the question fails.
 //!
-//! # Where the authors' code differs
-//! Each difference that changes results is a parameter, and the default is the paper: `next_ensemble = "mean"` (the code
-//! combines instructions by `ensemble` at the first hop only), `overflow = "right"` (too long a prompt loses its instruction),
-//! `link_ties = "later"`, `question_mark = true`, `titles = "first_hop"` (an option there), `demonstration_tokens = 100` (an option
-//! there), `question_prefix = " "` for decoders. With token-level ensembles the code divides by the temperature twice: square
-//! it. Not kept: the full stop that the code puts after a truncated text, and skipping of empty texts.
+//! # Differences of the authors' code
+//! Each difference with an effect on results is a parameter, and the default is the paper: `next_ensemble = "mean"`
+//! (the code combines instructions by `ensemble` at the first hop only), `overflow = "right"` (too long a prompt loses
+//! its instruction), `link_ties = "later"`, `question_mark = true`, `titles = "first_hop"` (an option there),
+//! `demonstration_tokens = 100` (an option there), `question_prefix = " "` for decoders. With token-level ensembles the
+//! code divides by the temperature twice: square it. Not kept: the code's full stop after a truncated text, and its
+//! skipping of empty texts.
 
 mod beam;
 mod demonstrations;
@@ -67,13 +70,13 @@ use parameters::Parameters;
 use prompting::Context;
 use std::sync::Arc;
 
-/// What a job's `kind` says.
+/// The name in a job's `kind`.
 const KIND: &str = "promptrank";
 
 /// One configuration.
 pub(crate) struct PromptRank(Arc<Fixed>);
 
-/// What is the same for all questions.
+/// Settings shared by all questions.
 struct Fixed {
     parameters: Parameters,
     /// Each instruction with each set of demonstrations, no two alike.

@@ -1,4 +1,4 @@
-//! `random`: `k` passages drawn without replacement. A control: what a ranking is worth that knows nothing.
+//! `random`: `k` passages drawn without replacement. A control: the lower bound of a ranking without knowledge.
 //!
 //! ```text
 //! state | next | ends with
@@ -158,13 +158,13 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; its bias, at most `bound` / 2^64, is far below what any figure shows.
+    /// A number below `bound`; its bias, at most `bound` / 2^64, is far below the precision of any figure.
     fn below(&mut self, bound: u32) -> u32 {
         // The product is below bound * 2^64, so its upper half is below `bound`.
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u32
     }
 
-    /// The first `k` of a shuffle of 0..n: Fisher and Yates, with only the places that moved.
+    /// The first `k` of a shuffle of 0..n: Fisher and Yates, with the moved places only.
     fn distinct(&mut self, n: u32, k: u32) -> Vec<u32> {
         let mut moved = BTreeMap::new();
         let draw = |place: u32| {

@@ -1,9 +1,9 @@
 //! `tfidf_bm25`: a TF-IDF pool, widened by the links of its passages, re-ranked by BM25.
 //!
 //! The baseline "TF-IDF + BM25" of PromptRank (section 3, "Baselines", and table 1): "retrieved documents and their
-//! hyperlinks are reranked using BM25". The pool is the paper's F = 100. Its code ranks with BM25Okapi (k1 2, b .75) and
-//! fits it on just the passages that are ranked, hence `statistics = "restriction"`; which BM25 it is, and which TF-IDF,
-//! the services say.
+//! hyperlinks are reranked using BM25". The pool is the paper's F = 100. Its code ranks with BM25Okapi (k1 2, b .75)
+//! and fits it on the ranked passages alone, hence `statistics = "restriction"`. The services choose the variants of
+//! BM25 and TF-IDF.
 //!
 //! ```text
 //! state   | responses                   | next    | asks or ends with
@@ -16,9 +16,8 @@
 //! Ranked  | hits                        | end     | ranked: the hits
 //! ```
 //!
-//! A failed retrieval ends in that failure, and so does a failure of links that another run might not meet; links
-//! that fail in every run (a corpus without links refuses) are no links. A passage that BM25 does not return is not
-//! ranked.
+//! A failed retrieval ends in that failure, and so does an indeterminate failure of links. Links with a failure in
+//! every run (a corpus without links refuses) are no links. A passage not returned by BM25 is not ranked.
 
 use crate::machine::{ContextMode, Machine, Method, MethodError, Question, ServiceUse, Setting, Step};
 use crate::outcome::Outcome;

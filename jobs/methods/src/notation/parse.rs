@@ -9,13 +9,13 @@ use std::iter::Peekable;
 use std::str::FromStr;
 use std::vec::IntoIter;
 
-/// A line that is no response.
+/// A line in another notation than a response's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub struct NotationError {
-    /// What may stand there.
+    /// The allowed text.
     pub expected: &'static str,
-    /// What stands there.
+    /// The text found.
     pub found: String,
 }
 
@@ -80,7 +80,7 @@ impl Tokens {
         }
     }
 
-    /// The next word, if it is one and `accept` likes it.
+    /// The next token, if it is a word accepted by `accept`.
     fn word_if(&mut self, accept: impl Fn(&str) -> bool) -> Option<String> {
         match self.0.next_if(|token| matches!(token, Token::Word(word) if accept(word))) {
             Some(Token::Word(word)) => Some(word),
@@ -88,7 +88,7 @@ impl Tokens {
         }
     }
 
-    /// The value of `name=value`, if that is next.
+    /// The value of `name=value`, if it is next.
     pub(crate) fn field(&mut self, name: &str) -> Option<String> {
         let value = |word: &str| word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')).map(str::to_owned);
         self.word_if(|word| value(word).is_some()).and_then(|word| value(&word))
@@ -110,7 +110,7 @@ impl Tokens {
         }
     }
 
-    /// All that is left: words and texts.
+    /// The remaining words and texts.
     pub(crate) fn rest(self) -> impl Iterator<Item = Token> {
         self.0
     }
@@ -121,7 +121,7 @@ pub(crate) fn number<T: FromStr>(word: &str) -> Result<T, NotationError> {
     word.parse().map_err(|_| NotationError { expected: "a number", found: format!("`{word}`") })
 }
 
-/// Numbers with commas between them; none for the empty text.
+/// Numbers with commas between them; an empty list for the empty text.
 pub(crate) fn numbers<T: FromStr>(words: &str) -> Result<Vec<T>, NotationError> {
     words.split(',').filter(|word| !word.is_empty()).map(number).collect()
 }
@@ -162,8 +162,8 @@ impl FromStr for Response {
 }
 
 fn result(tokens: &mut Tokens) -> Result<Result<Answer, Failure>, NotationError> {
-    const WORDS: &str = "`hits`, `passages`, `links`, `scores`, `labels`, `query`, `relevances`, `entailment`, `spans`, \
-                         `vector`, `generation` or `failed`";
+    const WORDS: &str = "`hits`, `passages`, `links`, `scores`, `labels`, `query`, `relevances`, `entailment`, \
+                         `spans`, `vector`, `generation` or `failed`";
     let answer = match tokens.word(WORDS)?.as_str() {
         "hits" => Answer::Retrieve(tokens.words(hit)?),
         "passages" => Answer::Passages(tokens.words(passage)?),
@@ -270,7 +270,8 @@ mod tests {
             "hits 4:2.5 7:-0.125",
             "passages 1 2",
             "links 3 | work operations=4 | text 3 \"A \\\"title\\\"\" \"Two\\nlines | bar.\"",
-            "scores logits=-1.5,2 at 1=0.5,0.25 at 2=0.1,0.2 ends | work prompt=10 scored=2 | prompt tokens=12 dropped=1,2 cut=0,3 cut=4,5",
+            "scores logits=-1.5,2 at 1=0.5,0.25 at 2=0.1,0.2 ends | work prompt=10 scored=2 | prompt tokens=12 \
+             dropped=1,2 cut=0,3 cut=4,5",
             "labels \"Kubrick\" tags=0.5,-0.5",
             "query \"\"",
             "relevances 1 -3.25",

@@ -1,6 +1,6 @@
-//! A method that uses every request kind, draws, prompt budgets, texts that are read, and both ways to meet a failure.
+//! A method with every request kind, draws, prompt budgets, texts to read, and both ways to meet a failure.
 //!
-//! It finds nothing out; it is what seventeen real methods do with the protocol, in five rounds.
+//! Its outcomes have no meaning. It uses the protocol as seventeen real methods do, in five rounds.
 //!
 //! ```text
 //! state    | asks for (round)                                                          | next
@@ -16,7 +16,7 @@
 //! Redrawn  |                                                                           | end
 //! ```
 //!
-//! The first retrieval must not fail; everything else that fails is left out.
+//! The first retrieval must not fail; other failed requests are left out.
 
 use crate::machine::{ContextMode, Machine, Method, Question, ServiceUse, Step};
 use crate::outcome::{Outcome, Path, RankedPassage, SupportingSentence};
@@ -42,7 +42,7 @@ impl Default for EveryKind {
     }
 }
 
-/// Those that the paths are scored at; the second one ranks them.
+/// The temperatures for the paths' scores; the second one ranks them.
 const TEMPERATURES: [f64; 2] = [1.0, 2.0];
 
 fn service(kind: Kind) -> ServiceName {
@@ -213,8 +213,8 @@ impl Working {
         self.ask(State::Scored, requests)
     }
 
-    /// The question's likelihood given a path: documents are cut to 8 tokens, and if the whole exceeds 20, the demonstration
-    /// goes first, then the documents are cut to 4 words; the instruction is never cut.
+    /// The question's likelihood given a path. Documents are cut to 8 tokens. If the whole exceeds the budget, the
+    /// demonstration is dropped, then the documents are cut to 4 words. The instruction is never cut.
     fn likelihood(&self, path: &[PassageId]) -> Score {
         let form = PassageForm::Labelled { before: "Document: ".to_owned(), between: ". ".to_owned() };
         let mut parts = vec![Part::text("Question: who made it? ")];

@@ -1,17 +1,16 @@
-//! Parameters that tests try on a method, from its documentation alone.
+//! Parameters for tests of a method, from its documentation alone.
 
 use crate::registry::{MethodInfo, ParameterInfo};
 use serde_json::{Map, Value, json};
 
-/// The parameters that must be given, each with an example.
+/// The required parameters, each with an example.
 pub fn required_parameters(info: &MethodInfo) -> Value {
     let required = info.parameters.iter().filter(|parameter| parameter.default.is_none());
     required.map(|parameter| (parameter.name.to_owned(), example(parameter))).collect::<Map<_, _>>().into()
 }
 
-/// The required parameters, and those with one parameter set to another value that its documentation names: each word
-/// in quotes, both booleans, the least integer, a service where none is the default. Not all of them make sense
-/// together, so a method may refuse some.
+/// The required parameters, and these with one parameter set to another documented value: each word in quotes, both
+/// booleans, the least integer, a service. Some combinations make no sense, so a method may refuse them.
 pub fn parameter_variants(info: &MethodInfo) -> Vec<Value> {
     let required = required_parameters(info);
     let mut variants = vec![required.clone()];
@@ -25,12 +24,12 @@ pub fn parameter_variants(info: &MethodInfo) -> Vec<Value> {
     variants
 }
 
-/// A value of a parameter: the first that its documentation names, else the name of a service.
+/// A value of a parameter: the first in its documentation, else the name of a service.
 pub(crate) fn example(parameter: &ParameterInfo) -> Value {
     alternatives(parameter).into_iter().next().unwrap_or_else(|| "sparse".into())
 }
 
-/// Values that the documentation of a parameter names.
+/// The values in the documentation of a parameter.
 fn alternatives(parameter: &ParameterInfo) -> Vec<Value> {
     let values = parameter.values;
     if values == "true or false" || values == "boolean" {

@@ -1,7 +1,7 @@
 //! Samples of requests: every kind, every variant and every option of the protocol at least once, each with a name.
 //!
-//! Golden files hold the canonical payloads and the keys of these requests. A new variant or field gets a sample here, at
-//! the end of its list; samples are never changed, because their lines in golden files must not.
+//! Golden files hold the canonical payloads and the keys of these requests. A new variant or field gets a sample here,
+//! at the end of its list. Samples are never changed, because their lines in golden files must not change.
 
 mod responses;
 
@@ -13,10 +13,11 @@ use crate::request::{
     Request, Rerank, Retrieve, Sampling, Score, ServiceName, Statistics, TextFormat, Within,
 };
 
-/// Every character that JSON escapes or that writers of JSON disagree on.
-const TEXT: &str = "\"q\" \\ / \u{0}\u{1}\u{7}\u{8}\t\n\u{b}\u{c}\r\u{1f}\u{7f}\u{80} \u{e9}\u{df} \u{2028}\u{2029} \u{feff} \u{1f600} <&>'";
+/// Every character with an escape in JSON, or with different treatment by writers of JSON.
+const TEXT: &str = "\"q\" \\ / \u{0}\u{1}\u{7}\u{8}\t\n\u{b}\u{c}\r\u{1f}\u{7f}\u{80} \u{e9}\u{df} \
+                    \u{2028}\u{2029} \u{feff} \u{1f600} <&>'";
 
-/// Numbers with long, short and exponential forms, and some that JSON does not have.
+/// Numbers with long, short and exponential forms, and some that JSON lacks.
 const NUMBERS: [f64; 12] = [0.0, -0.0, 1.0, 1.4, 0.1 + 0.2, 1e15, 1e16, 1e21, 1e-7, 5e-324, f64::MAX, f64::INFINITY];
 
 /// Samples of requests, each with a unique name without spaces. All ask the service `any`.
@@ -116,7 +117,7 @@ fn parts() -> Vec<(String, Part)> {
     parts
 }
 
-/// A prompt with every part, a budget and every rule for what does not fit.
+/// A prompt with every part, a budget and every overflow rule.
 fn whole_prompt() -> Prompt {
     Prompt {
         parts: parts().into_iter().map(|(_, part)| part).collect(),

@@ -1,7 +1,7 @@
-//! Runs scenario files: what happens, `----`, what the machine does then.
+//! Runs scenario files: events, `----`, the machine's reaction.
 //!
-//! The format is described in `ops/docs/scenarios.md`. Running a file renders it anew with what the machines really do;
-//! a test compares that with the file, and blessing it is writing it.
+//! `ops/docs/scenarios.md` describes the format. Running a file renders it anew with the machines' real reactions. A
+//! test compares the result with the file; blessing writes it to the file.
 
 use crate::machine::{Machine, Method, MethodError, Question, Setting, Step};
 use crate::notation::NotationError;
@@ -10,18 +10,18 @@ use crate::request::PassageId;
 use crate::response::Response;
 use serde_json::Value;
 
-/// Why a scenario file could not be run.
+/// A mistake in a scenario file, with its line.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {source}")]
 pub struct ScenarioError {
-    /// In the file, from 1.
+    /// The line in the file, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The mistake.
     #[source]
     pub source: ScenarioFault,
 }
 
-/// What is wrong in a scenario file.
+/// A mistake in a scenario file.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioFault {
     /// A line is not in the notation.
@@ -33,10 +33,10 @@ pub enum ScenarioFault {
     /// A method could not be configured.
     #[error(transparent)]
     Method(#[from] MethodError),
-    /// Events without a machine that waits for them.
+    /// Events and `----` out of order, or events without a waiting machine.
     #[error("{0}")]
     Order(&'static str),
-    /// Not one response for each request.
+    /// More or fewer responses than requests.
     #[error("{found} responses to {expected} requests")]
     Count {
         /// Requests of the last round.
@@ -46,13 +46,13 @@ pub enum ScenarioFault {
     },
 }
 
-/// Builds the methods that a file names.
+/// Builds the methods of a file.
 type Build<'a> = &'a dyn Fn(&str, &Value, &Setting) -> Result<Box<dyn Method>, MethodError>;
 
-/// Runs all scenarios of a file and renders it with what the machines did.
+/// Runs all scenarios of a file and renders it with the machines' reactions.
 ///
 /// # Errors
-/// The first line that makes no sense.
+/// The first bad line.
 pub fn run_scenarios(file: &str, build: Build<'_>) -> Result<String, ScenarioError> {
     let mut rendered = Vec::new();
     let mut scenario = Scenario::default();
@@ -61,7 +61,7 @@ pub fn run_scenarios(file: &str, build: Build<'_>) -> Result<String, ScenarioErr
     for (number, line) in (1..).zip(file.lines()) {
         let at = |source: ScenarioFault| ScenarioError { line: number, source };
         if expecting {
-            // What was expected before is replaced; a blank line ends it.
+            // The old reaction is replaced; a blank line ends it.
             expecting = !line.trim().is_empty();
             if !expecting {
                 rendered.push(String::new());

@@ -1,7 +1,7 @@
 //! Services without models or indexes: every request has one answer, a pure function of its key and a seed.
 //!
 //! The corpus is passages `0..passages`, titled `Passage N`. Tokens are words. Prompts are put together with their
-//! truncations, budgets and overflow rules, so a machine's budgets can be tested without a tokenizer.
+//! truncations, budgets and overflow rules: tests of a machine's budgets need no tokenizer.
 
 use crate::prompt::{Content, Limit, Overflow, PassageForm, Prompt};
 use crate::request::{Ask, Direction, PassageId, PassageSet, Request};
@@ -18,12 +18,12 @@ pub struct ScriptedServices {
     pub passages: u32,
     /// Changes every answer.
     pub seed: u64,
-    /// Of 1,000 requests, how many fail; which ones and how follows from their keys.
+    /// Failures in 1,000 requests. The failing requests and their failures follow from their keys.
     pub failures_per_mille: u32,
 }
 
 impl ScriptedServices {
-    /// Services that never fail.
+    /// Services without failures.
     pub fn new(passages: u32, seed: u64) -> Self {
         Self { passages: passages.max(1), seed, failures_per_mille: 0 }
     }
@@ -54,11 +54,11 @@ impl ScriptedServices {
         PassageText { passage, title: title(passage), text }
     }
 
-    /// Puts a prompt together and says what was cut.
+    /// Puts a prompt together and reports the cuts.
     ///
     /// # Errors
     /// [`FailureKind::ContextOverflow`] if the rules do not make it fit, [`FailureKind::Refused`] for a rule about a
-    /// part that does not exist.
+    /// missing part.
     pub fn assemble(&self, prompt: &Prompt) -> Result<(String, PromptReport), Failure> {
         let written: Vec<String> = prompt.parts.iter().map(|part| self.write(&part.content)).collect();
         let mut parts: Vec<Vec<&str>> = written.iter().map(|text| text.split_whitespace().collect()).collect();
@@ -108,7 +108,7 @@ impl ScriptedServices {
         bytes.extend(request.ask.kind().name().bytes());
         bytes.extend(request.draw.to_le_bytes());
         bytes.extend(self.seed.to_le_bytes());
-        // FNV-1a; what it is does not matter, that it is the same everywhere does.
+        // FNV-1a. Any hash would do if it is the same everywhere.
         Noise(
             bytes
                 .iter()
@@ -215,7 +215,7 @@ impl ScriptedServices {
         hits
     }
 
-    /// The passages of a set that exist.
+    /// The existing passages of a set.
     fn resolve(&self, set: &PassageSet) -> Vec<PassageId> {
         let exists = |passage: &PassageId| passage.0 < self.passages;
         match set {
@@ -279,7 +279,7 @@ impl Noise {
         self.next() % bound
     }
 
-    /// In [0, 1), in steps of 2^-20 so that it prints short.
+    /// A number in [0, 1), in steps of 2^-20: it prints short.
     fn unit(&mut self) -> f64 {
         (self.next() >> 44) as f64 / f64::from(1 << 20)
     }

@@ -1,4 +1,4 @@
-//! The machine of `efficientrag`: retrieve, label, filter, and the pool that remains.
+//! The machine of `efficientrag`: retrieve, label, filter, and rank the pool.
 
 use super::Settings;
 use super::parameters::{EmptyQuery, Order, Pool, QuerySource};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) struct Iterating {
     settings: Arc<Settings>,
     question: String,
-    /// What the current iteration retrieves with.
+    /// The query of the current iteration.
     query: String,
     /// Every query so far, without the spaces around it.
     queries: BTreeSet<String>,
@@ -32,7 +32,7 @@ struct Chunk {
     passage: PassageId,
     iteration: u32,
     tag: Tag,
-    /// The largest logit of the other tags, less that of `<TERMINATE>`.
+    /// The largest logit of the other tags, less the logit of `<TERMINATE>`.
     margin: f64,
 }
 
@@ -54,7 +54,7 @@ enum State {
     /// Waits for the labels of these chunks.
     Labelled(Vec<PassageId>),
     Filtered,
-    /// Waits for the answer, asked for so often.
+    /// Waits for the answer, after this many earlier requests for it.
     Answered(u32),
 }
 
@@ -89,7 +89,7 @@ impl Iterating {
         self.queries.insert(self.query.trim().to_owned());
         self.state = State::Retrieved;
         let parameters = &self.settings.parameters;
-        // Chunks that will be passed over are asked for on top, so that `k` remain.
+        // Requests the chunks to be skipped in addition, so `k` remain.
         let passed_over = if parameters.exclude_seen { self.seen().len() as u32 } else { 0 };
         let ask = Retrieve::new(&self.query, parameters.k.saturating_add(passed_over));
         Step::Ask(vec![Request::new(&parameters.retriever, ask)])
@@ -151,7 +151,7 @@ impl Iterating {
         Ok(self.retrieve())
     }
 
-    /// Asks for the answer, for the `asked`-th time from 0, or ends without one.
+    /// Requests the answer, or ends without one. `asked` counts the earlier requests.
     fn read(&mut self, asked: u32) -> Step {
         let passages: Vec<PassageId> = if self.settings.parameters.read_repeats {
             self.kept_by_iteration().into_iter().flat_map(|path| path.passages).collect()
@@ -171,7 +171,7 @@ impl Iterating {
         match reader::answer(&self.settings, Response::only(responses)?)? {
             Some(answer) => Ok(self.end(Some(answer))),
             None if reader::asks_again(&self.settings, asked) => Ok(self.read(asked + 1)),
-            // An extractive reader may find nothing to point at, but a language model was asked for JSON.
+            // An extractive reader may find no span, but a language model was asked for JSON.
             None if self.settings.parameters.generator.is_some() => Err(reader::unparsed()),
             None => Ok(self.end(None)),
         }
@@ -206,7 +206,7 @@ impl Iterating {
         }
     }
 
-    /// The kept chunks of each iteration, repeats of earlier ones too, scored by the reciprocal of the iteration.
+    /// The kept chunks of each iteration, with repeats of earlier ones, scored by the reciprocal of the iteration.
     fn kept_by_iteration(&self) -> Vec<Path> {
         let kept = |iteration| {
             let chunks = self.labelled.iter().filter(move |chunk| chunk.iteration == iteration);
@@ -230,7 +230,7 @@ impl Iterating {
     }
 }
 
-/// The tag, and by how much the best other tag beats `<TERMINATE>`.
+/// The tag, and the margin of the best other tag over `<TERMINATE>`.
 fn decide(labels: &Labels, tags: u32) -> Result<(Tag, f64), Failure> {
     let logits = &labels.tag_logits;
     let failure = |message| Failure { kind: FailureKind::ParseFailure, message };

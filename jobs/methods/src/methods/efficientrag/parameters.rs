@@ -61,7 +61,7 @@ pub(crate) struct Parameters {
     pub(super) answer_json: AnswerJson,
 }
 
-/// Which query a model sees.
+/// The query shown to a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum QuerySource {
@@ -70,7 +70,7 @@ pub(super) enum QuerySource {
     Original,
 }
 
-/// What an empty next query leads to.
+/// The step after an empty next query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EmptyQuery {
@@ -79,7 +79,7 @@ pub(super) enum EmptyQuery {
     Retrieve,
 }
 
-/// Which chunks are ranked and read.
+/// The chunks to rank and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Pool {
@@ -88,7 +88,7 @@ pub(super) enum Pool {
     All,
 }
 
-/// What the pool is ranked by.
+/// The order of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
@@ -97,7 +97,7 @@ pub(super) enum Order {
     Tag,
 }
 
-/// How a chunk is written.
+/// The written form of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ChunkForm {
     #[default]
@@ -107,7 +107,7 @@ pub(super) enum ChunkForm {
     Text,
 }
 
-/// How the answer is found in a generated text.
+/// The rule to find the answer in a generated text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AnswerJson {
@@ -149,7 +149,7 @@ fn default_attempts() -> u32 {
 }
 
 impl Parameters {
-    /// How chunks are written for every model.
+    /// The written form of chunks, for every model.
     pub(super) fn form(&self) -> PassageForm {
         match self.chunk {
             ChunkForm::Text => PassageForm::Text,
@@ -217,7 +217,8 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         name: "filter_query",
         values: "\"current\" or \"original\"",
         default: Some("\"current\""),
-        documentation: "Which query the filter rewrites: the current one (section 3.1, code) or the question (figure 3).",
+        documentation: "Which query the filter rewrites: the current one (section 3.1, code) or the question (figure \
+                        3).",
     },
     ParameterInfo {
         name: "exclude_seen",
@@ -271,13 +272,15 @@ pub(super) const DOCUMENTATION: &[ParameterInfo] = &[
         name: "read_repeats",
         values: "boolean",
         default: Some("false"),
-        documentation: "A chunk that several iterations kept is read as often, in the order of the iterations, as in the authors' code; `pool` and `order` do not matter then.",
+        documentation: "A chunk that several iterations kept is read as often, in the order of the iterations, as in \
+                        the authors' code; `pool` and `order` do not matter then.",
     },
     ParameterInfo {
         name: "context_tokens",
         values: "integer, or nothing for what the model takes",
         default: Some("null"),
-        documentation: "Most tokens of the reader's context or the generator's prompt; passages are cut, the last ones first.",
+        documentation: "Most tokens of the reader's context or the generator's prompt; passages are cut, the last \
+                        ones first.",
     },
     ParameterInfo {
         name: "yes_no",

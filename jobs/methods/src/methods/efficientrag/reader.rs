@@ -1,4 +1,4 @@
-//! Asks for the answer, and finds it in what comes back: a span of the chunks, or JSON that a language model writes.
+//! Requests the answer, and finds it in the response: a span of the chunks, or JSON written by a language model.
 
 use super::Settings;
 use super::parameters::{AnswerJson, Parameters};
@@ -13,7 +13,7 @@ pub(super) const PROMPT: &str = include_str!("../../../prompts/efficientrag/read
 const KNOWLEDGE: &str = "{knowledge}";
 const QUESTION: &str = "{question}";
 
-/// A stretch of the generator's prompt.
+/// A piece of the generator's prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PromptPiece {
     Text(String),
@@ -21,7 +21,7 @@ pub(super) enum PromptPiece {
     Question,
 }
 
-/// Cuts a prompt at its two fields; nothing if one is missing or there twice.
+/// Cuts a prompt at its two fields; `None` if one is missing or there twice.
 pub(super) fn split_prompt(prompt: &str) -> Option<Vec<PromptPiece>> {
     let place = |field: &str| {
         let mut places = prompt.match_indices(field).map(|(at, _)| at);
@@ -41,20 +41,20 @@ pub(super) fn split_prompt(prompt: &str) -> Option<Vec<PromptPiece>> {
     Some(pieces)
 }
 
-/// The request for an answer, if somebody can give one. `asked` is how often it was asked before.
+/// The request for an answer, if a service can give one. `asked` counts the earlier requests.
 pub(super) fn request(settings: &Settings, question: &str, passages: &[PassageId], asked: u32) -> Option<Request> {
     let parameters = &settings.parameters;
     let most = parameters.read_passages.map_or(usize::MAX, |most| most as usize);
     let passages = &passages[..passages.len().min(most)];
     if let Some(reader) = &parameters.reader {
-        // An extractive reader has nothing to point at where nothing was kept.
+        // Without a kept chunk there is no text for an extractive reader.
         return (!passages.is_empty()).then(|| Request::new(reader, span(parameters, question, passages)));
     }
     let generator = parameters.generator.as_ref()?;
     Some(Request { draw: asked, ..Request::new(generator, generate(settings, question, passages)) })
 }
 
-/// Whether another draw may say something else, and is allowed.
+/// Whether another draw is allowed and may have another result.
 pub(super) fn asks_again(settings: &Settings, asked: u32) -> bool {
     let parameters = &settings.parameters;
     parameters.generator.is_some() && parameters.temperature > 0.0 && asked + 1 < parameters.attempts
@@ -97,7 +97,7 @@ fn generate(settings: &Settings, question: &str, passages: &[PassageId]) -> Gene
     }
 }
 
-/// Appends the passages with something between them; returns which parts they are.
+/// Appends the passages with `between` between them. Returns the indices of their parts.
 fn passage_parts(parts: &mut Vec<Part>, parameters: &Parameters, passages: &[PassageId], between: &str) -> Vec<u32> {
     let mut places = Vec::with_capacity(passages.len());
     for (index, &passage) in passages.iter().enumerate() {
@@ -110,18 +110,18 @@ fn passage_parts(parts: &mut Vec<Part>, parameters: &Parameters, passages: &[Pas
     places
 }
 
-/// The last passage gives way first, so the whole is cut from the right and instruction and question stay.
+/// Cuts the last passage first: the knowledge is cut from the right, and instruction and question stay.
 fn cut_last_first(places: Vec<u32>) -> Vec<Overflow> {
     places.into_iter().rev().map(|part| Overflow::Cut { part, to: Limit::Tokens(0) }).collect()
 }
 
-/// That a language model did not write what it was asked for.
+/// The failure of a language model without an answer in its text.
 pub(super) fn unparsed() -> Failure {
     let message = "what the generator wrote has no JSON with the key `answer`";
     Failure { kind: FailureKind::ParseFailure, message: message.to_owned() }
 }
 
-/// The answer in a response; `None` if a text does not hold one, or there is no span.
+/// The answer in a response; `None` for a text without an answer and for an empty list of spans.
 pub(super) fn answer(settings: &Settings, response: Response) -> Result<Option<String>, Failure> {
     if settings.parameters.reader.is_some() {
         return Ok(response.spans()?.into_iter().next().map(|span| span.text));
@@ -130,7 +130,7 @@ pub(super) fn answer(settings: &Settings, response: Response) -> Result<Option<S
     Ok(parse(&text, settings.parameters.answer_json))
 }
 
-/// The value of "answer" in a generated text: a string, or a number or boolean as JSON writes it.
+/// The value of "answer" in a generated text: a string, or a number or boolean as in JSON.
 fn parse(text: &str, rule: AnswerJson) -> Option<String> {
     match rule {
         AnswerJson::Object => text.match_indices('{').find_map(|(at, _)| {

@@ -15,14 +15,14 @@ pub(super) struct Annotating {
     settings: Arc<Settings>,
     /// One gold passage for each slot, each once, in path order.
     passages: Vec<PassageId>,
-    /// Every passage that is gold.
+    /// Every gold passage.
     gold: BTreeSet<PassageId>,
-    /// As far as it is known; the first hop's query is the question.
+    /// The known part of the annotation. The first hop's query is the question.
     annotation: Annotation,
     state: State,
 }
 
-/// What is waited for; a number says how often it was asked for before.
+/// The response that the machine waits for. A number counts the earlier requests for it.
 enum State {
     Start,
     Decomposed(u32),
@@ -46,12 +46,12 @@ impl Machine for Annotating {
     }
 }
 
-/// A failure whose message begins with the stage, as [`crate::annotation::STAGES`] has it.
+/// A failure with a message that begins with its stage, one of [`crate::annotation::STAGES`].
 fn failed(kind: FailureKind, stage: &str, reason: &str) -> Failure {
     Failure { kind, message: format!("{stage}: {reason}") }
 }
 
-/// What a text holds, or why it holds nothing; a request that failed is the end.
+/// Reads a generated text by `read`: its value, or the reason for its absence. A failed request is an outer error.
 fn read<T>(response: Response, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Result<T, String>, Failure> {
     Ok(read(&response.generation()?.text))
 }
@@ -125,7 +125,7 @@ impl Annotating {
         Ok(self.go_on())
     }
 
-    /// Asks for the next hop's query, or, when all are known, for what they find.
+    /// Requests the next hop's query. If all queries are known, requests the passages found by them.
     fn go_on(&mut self) -> Step {
         let hops = self.annotation.depths().into_iter().max().map_or(0, |deepest| deepest + 1);
         if self.annotation.hops.len() < hops { self.filter(0) } else { self.search() }
@@ -156,7 +156,7 @@ impl Annotating {
     fn search(&mut self) -> Step {
         self.state = State::Searched;
         let parameters = &self.settings.parameters;
-        // Gold is taken out of what is found, so that `k` remain.
+        // Gold is removed from the hits, so `k` remain.
         let k = parameters.k.saturating_add(self.gold.len() as u32);
         let request = |hop: &AnnotatedHop| Request::new(&parameters.retriever, Retrieve::new(&hop.query, k));
         Step::Ask(self.annotation.hops.iter().map(request).collect())
@@ -179,7 +179,7 @@ impl Annotating {
         }))
     }
 
-    /// The number of the next draw, or the failure of a stage whose draws are used up.
+    /// The number of the next draw, or the stage's failure if its draws are used up.
     fn again(&self, asked: u32, stage: &str, reason: &str) -> Result<u32, Failure> {
         let next = asked + 1;
         if next < self.settings.parameters.draws() {

@@ -30,7 +30,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// How often one text is asked for at most: a greedy one says the same again.
+    /// The most requests for one text. A greedy text is requested once, since it would be the same again.
     pub(super) fn draws(&self) -> u32 {
         if self.temperature > 0.0 { self.attempts } else { 1 }
     }

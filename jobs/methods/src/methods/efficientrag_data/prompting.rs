@@ -1,4 +1,4 @@
-//! The three prompts: templates with named fields, and the requests made of them.
+//! The three prompts: templates with named fields, and their requests.
 
 use super::parameters::Parameters;
 use super::{KIND, Settings};
@@ -71,7 +71,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Nothing if a field is missing or there twice.
+    /// Cuts a text; `None` if a field is missing or there twice.
     fn cut(text: &str, fields: &[&'static str]) -> Option<Self> {
         let mut places = Vec::with_capacity(fields.len());
         for &field in fields {
@@ -125,7 +125,7 @@ fn passage(settings: &Settings, passage: PassageId) -> Part {
     Part::passage(passage, PassageForm::TitleAndText { between: settings.parameters.title_separator.clone() }, None)
 }
 
-/// Asks for the single-hop questions of `question`; the passages are numbered from 1.
+/// Requests the single-hop questions of `question`; the passages are numbered from 1.
 pub(super) fn decomposition(settings: &Settings, draw: u32, question: &str, passages: &[PassageId]) -> Request {
     let documents = || {
         let numbered = passages.iter().enumerate().flat_map(|(at, &id)| {
@@ -141,7 +141,7 @@ pub(super) fn decomposition(settings: &Settings, draw: u32, question: &str, pass
     request(settings, draw, parts)
 }
 
-/// Asks for the words of a step's passage; `question` is its question with answers in the place of references.
+/// Requests the words of a step's passage; `question` is its question with answers in the place of references.
 pub(super) fn labelling(settings: &Settings, draw: u32, question: &str, step: &AnnotatedStep) -> Request {
     let parts = settings.templates.labelling.filled(|field| match field {
         "{passage}" => vec![passage(settings, step.passage)],
@@ -151,7 +151,7 @@ pub(super) fn labelling(settings: &Settings, draw: u32, question: &str, step: &A
     request(settings, draw, parts)
 }
 
-/// Asks for the next query.
+/// Requests the next query.
 pub(super) fn filtering(settings: &Settings, draw: u32, query: &str, information: &[&str]) -> Request {
     let lines: Vec<String> = information.iter().map(|words| format!("Info: {words}")).collect();
     let parts = settings.templates.filtering.filled(|field| match field {

@@ -1,11 +1,11 @@
-//! Reads what the language model wrote: JSON objects with the paper's keys, whatever surrounds them.
+//! Reads the language model's texts: JSON objects with the paper's keys, with any text around them.
 
 use crate::annotation::AnnotatedStep;
 use crate::request::PassageId;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The value of `key` in the first JSON object of `text` that has it.
+/// The value of `key` in the first JSON object of `text` with this key.
 fn value_of(text: &str, key: &str) -> Result<Value, String> {
     let found = text.match_indices('{').find_map(|(at, _)| {
         let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
@@ -14,7 +14,7 @@ fn value_of(text: &str, key: &str) -> Result<Value, String> {
     found.ok_or_else(|| format!("no JSON object with the key `{key}`"))
 }
 
-/// The string of `key`, which says something.
+/// The string of `key`, trimmed and not empty.
 pub(super) fn words(text: &str, key: &str) -> Result<String, String> {
     match value_of(text, key)? {
         Value::String(words) if !words.trim().is_empty() => Ok(words.trim().to_owned()),
@@ -51,7 +51,7 @@ pub(super) fn decomposition(text: &str, passages: &[PassageId], most: u32) -> Re
     steps.collect()
 }
 
-/// The single-hop question of a number, of `count`.
+/// The single-hop question with the number `own`, of `count`.
 fn step(question: &Map<String, Value>, own: u32, count: u32, passages: &[PassageId]) -> Result<AnnotatedStep, String> {
     let text = |key: &str| match question.get(key) {
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
@@ -68,7 +68,7 @@ fn step(question: &Map<String, Value>, own: u32, count: u32, passages: &[Passage
         let earlier = number(dependency).filter(|number| (1..own).contains(number));
         needs.push(earlier.ok_or_else(|| format!("`dependency` has {dependency}, which is none before it"))? - 1);
     }
-    // What the text refers to is needed, whether it is listed or not.
+    // References of the text are needed, listed or not.
     let text_of_question = text("sub_question")?;
     for reference in references(&text_of_question).filter(|number| (1..=count).contains(number)) {
         if reference >= own {
@@ -90,7 +90,7 @@ fn step(question: &Map<String, Value>, own: u32, count: u32, passages: &[Passage
     })
 }
 
-/// A number, as JSON has it or as text, with or without `#`.
+/// A number, in JSON or as text, with or without `#`.
 fn number(value: &Value) -> Option<u32> {
     match value {
         Value::Number(number) => number.as_u64().and_then(|number| u32::try_from(number).ok()),
@@ -99,7 +99,7 @@ fn number(value: &Value) -> Option<u32> {
     }
 }
 
-/// The numbers that a text refers to, as `#1`.
+/// The numbers of a text's references, such as `#1`.
 fn references(text: &str) -> impl Iterator<Item = u32> {
     text.split('#').skip(1).filter_map(|after| {
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
@@ -107,7 +107,7 @@ fn references(text: &str) -> impl Iterator<Item = u32> {
     })
 }
 
-/// A single-hop question with the answers of the steps that it needs in the place of references.
+/// A single-hop question with the answers of the needed steps in the place of references.
 pub(super) fn resolved(step: &AnnotatedStep, steps: &[AnnotatedStep]) -> String {
     let mut text = String::with_capacity(step.question.len());
     let mut rest = step.question.as_str();
@@ -118,7 +118,7 @@ pub(super) fn resolved(step: &AnnotatedStep, steps: &[AnnotatedStep]) -> String 
         let needed =
             reference[1..].parse::<u32>().ok().and_then(|n| n.checked_sub(1)).filter(|n| step.needs.contains(n));
         let answer = needed.and_then(|n| steps.get(n as usize));
-        // A `#` that is no reference stays.
+        // A `#` without a needed step stays.
         text.push_str(answer.map_or(reference, |step| &step.answer));
         rest = after;
     }

@@ -17,19 +17,20 @@ type Passages = Vec<PassageId>;
 pub(super) struct Ranking {
     fixed: Arc<Fixed>,
     question: String,
-    /// What is scored: the question, with a question mark if the parameters want one.
+    /// The scored text: the question, with a question mark if the parameters want one.
     target: String,
     /// The retriever's passages, best first.
     pool: Passages,
-    /// The score of what the model read together; none where it was refused. With `rerank = "path"` that is a path, else one passage.
+    /// The score of passages read together by the model: a path with `rerank = "path"`, else one passage. `None` for
+    /// refused ones.
     scores: BTreeMap<Passages, Option<f64>>,
     /// Links of a passage, most similar to the question first.
     links: BTreeMap<PassageId, Passages>,
-    /// All paths that have a score.
+    /// All paths with a score.
     paths: Vec<Path>,
-    /// Those of the last hop, best first; while they are expanded, the best of them.
+    /// The paths of the last hop, best first; during expansion, the best of them.
     beam: Vec<Path>,
-    /// Hops that were scored.
+    /// The number of scored hops.
     hops: u32,
     /// The first refusal of a score.
     refused: Option<Failure>,
@@ -39,7 +40,7 @@ pub(super) struct Ranking {
 enum State {
     Start,
     Pooled,
-    /// Waits for the scores of `asked`, of which the scores of `paths` follow.
+    /// Waits for the scores of `asked`. The scores of `paths` follow from them.
     Scored {
         paths: Vec<Passages>,
         asked: Vec<Passages>,
@@ -102,7 +103,7 @@ impl Ranking {
         self.score(alone)
     }
 
-    /// Asks for what is not known of the scores of `paths`, all of one length.
+    /// Requests the missing scores for `paths`, all of one length.
     fn score(&mut self, paths: Vec<Passages>) -> Result<Step, Failure> {
         let mut seen = BTreeSet::new();
         let asked: Vec<Passages> = paths
@@ -123,7 +124,7 @@ impl Ranking {
         Ok(Step::Ask(requests))
     }
 
-    /// What the model reads to score the last step of a path.
+    /// The passages read by the model to score the last step of a path.
     fn read_together(&self, path: &[PassageId]) -> Passages {
         match (self.fixed.parameters.rerank, path.last()) {
             (Rerank::Passage, Some(&last)) => vec![last],
@@ -147,7 +148,8 @@ impl Ranking {
         self.settle(paths)
     }
 
-    /// The score of what was read in this hop, from its responses in each context; none if one is refused in every run.
+    /// The score of passages read in this hop, from the responses in each context; `None` if one is refused in every
+    /// run.
     fn likelihood(&mut self, responses: impl Iterator<Item = Response>) -> Result<Option<f64>, Failure> {
         let fixed = Arc::clone(&self.fixed);
         let parameters = &fixed.parameters;
@@ -169,7 +171,7 @@ impl Ranking {
         likelihood::combined(&contexts, ensemble, parameters.normalise).map(Some)
     }
 
-    /// Gives `paths` their scores and goes on from them.
+    /// Gives `paths` their scores and continues from them.
     fn settle(&mut self, paths: Vec<Passages>) -> Result<Step, Failure> {
         self.hops += 1;
         let path = |passages: Passages| self.path_score(&passages).map(|score| Path { passages, score });
@@ -185,7 +187,7 @@ impl Ranking {
         }
     }
 
-    /// A path that is not read as one is as good as the mean of its passages.
+    /// The score of a path. If its passages are read one by one, it is their mean.
     fn path_score(&self, path: &[PassageId]) -> Option<f64> {
         match self.fixed.parameters.rerank {
             Rerank::Path => self.scores.get(path).copied().flatten(),
@@ -197,7 +199,7 @@ impl Ranking {
         }
     }
 
-    /// Asks for the links of the best paths, or ends.
+    /// Requests the links of the best paths, or ends.
     fn expand(&mut self) -> Result<Step, Failure> {
         let parameters = &self.fixed.parameters;
         self.beam.truncate(parameters.expanded(self.hops) as usize);
@@ -235,7 +237,7 @@ impl Ranking {
         if followed.is_empty() {
             return self.extend();
         }
-        // All links are ranked, whatever L is: which of them count depends on the path, and ties are decided here.
+        // All links are ranked, for any L: the path decides which of them count, and ties are decided here.
         let parameters = &self.fixed.parameters;
         let ranker = parameters.link_ranker.as_ref().unwrap_or(&parameters.retriever);
         let rank = |(_, links): &(PassageId, Passages)| {
@@ -257,7 +259,7 @@ impl Ranking {
         self.extend()
     }
 
-    /// The best links of each path's last passage that it has not been to.
+    /// Extends each path by the best new links of its last passage.
     fn extend(&mut self) -> Result<Step, Failure> {
         let most = self.fixed.parameters.links_per_passage.at(self.hops) as usize;
         let mut longer = Vec::new();
@@ -306,7 +308,7 @@ impl Ranking {
     }
 }
 
-/// Links, the most similar first. Hits that are no links are a retriever's fault and left out.
+/// Links, the most similar first. Hits outside the links are a retriever's fault and left out.
 fn ordered(links: &[PassageId], hits: Vec<Hit>, ties: LinkTies) -> Passages {
     let ranked = ranking::from_hits(hits, u32::MAX);
     let mut ranked: Vec<(PassageId, f64, usize)> = ranked
@@ -323,7 +325,7 @@ fn best_first(paths: &mut [Path]) {
     paths.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.passages.cmp(&b.passages)));
 }
 
-/// Whether every request of the round has a response.
+/// Checks that every request of the round has a response.
 fn all_of(responses: &[Response], requests: usize) -> Result<(), Failure> {
     if responses.len() == requests {
         return Ok(());

@@ -1,7 +1,8 @@
-//! Demonstrations: documents with the question that they answer, shown before the path (section 2.3).
+//! Demonstrations: documents with their question, shown before the path (section 2.3).
 //!
-//! Several sets are an ensemble: each set is a context of its own, and the contexts' scores are combined. Texts are given, not
-//! looked up, so that a prompt still belongs to the passages of its path and to nothing that all prompts share.
+//! Several sets are an ensemble: each set is a context of its own, and the contexts' scores are combined.
+//! Demonstrations are literal texts, not passages of the corpus, so the first passage of a prompt is still the path's
+//! own.
 
 use super::parameters::wrong;
 use crate::machine::MethodError;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Demonstration {
-    /// Its documents, in the order of the path; with their titles, if they are to have any.
+    /// Its documents, in the order of the path, with their titles if wanted.
     pub(super) texts: Vec<String>,
     /// Its question.
     pub(super) question: String,
@@ -19,7 +20,7 @@ pub(super) struct Demonstration {
 
 /// Sets of demonstrations; a job may give one set as a plain list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Given")]
+#[serde(from = "GivenDemonstrations")]
 pub(super) struct Demonstrations(Vec<Vec<Demonstration>>);
 
 #[derive(Deserialize)]
@@ -27,23 +28,23 @@ pub(super) struct Demonstrations(Vec<Vec<Demonstration>>);
     untagged,
     expecting = "expected a list of demonstrations (each a table of `texts` and `question`), or a list of such lists"
 )]
-enum Given {
+enum GivenDemonstrations {
     One(Vec<Demonstration>),
     Several(Vec<Vec<Demonstration>>),
 }
 
-impl From<Given> for Demonstrations {
-    fn from(given: Given) -> Self {
+impl From<GivenDemonstrations> for Demonstrations {
+    fn from(given: GivenDemonstrations) -> Self {
         match given {
-            Given::One(set) if set.is_empty() => Self::default(),
-            Given::One(set) => Self(vec![set]),
-            Given::Several(sets) => Self(sets),
+            GivenDemonstrations::One(set) if set.is_empty() => Self::default(),
+            GivenDemonstrations::One(set) => Self(vec![set]),
+            GivenDemonstrations::Several(sets) => Self(sets),
         }
     }
 }
 
 impl Demonstrations {
-    /// Whether nothing is shown.
+    /// Whether there is no demonstration.
     pub(super) fn is_empty(&self) -> bool {
         self.0.iter().all(Vec::is_empty)
     }

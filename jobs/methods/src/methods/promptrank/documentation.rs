@@ -1,4 +1,4 @@
-//! What `--show-settings` and the documentation say of each parameter.
+//! The documentation of each parameter, for `--show-settings` and the manual.
 
 use crate::registry::ParameterInfo;
 
@@ -68,13 +68,15 @@ pub(super) const PARAMETERS: &[ParameterInfo] = &[
         name: "link_ties",
         values: "\"smaller_id\" or \"later\"",
         default: Some("\"smaller_id\""),
-        documentation: "Which of equally similar links comes first; the code has the one that stands later in the passage.",
+        documentation: "Which of equally similar links comes first; the code has the one that stands later in the \
+                        passage.",
     },
     ParameterInfo {
         name: "rerank",
         values: "\"path\" or \"passage\"",
         default: Some("\"path\""),
-        documentation: "Whether the model reads a whole path, or each passage alone: single-hop re-ranking (section 4.1).",
+        documentation: "Whether the model reads a whole path, or each passage alone: single-hop re-ranking (section \
+                        4.1).",
     },
     ParameterInfo {
         name: "instructions",
@@ -146,7 +148,8 @@ pub(super) const PARAMETERS: &[ParameterInfo] = &[
         name: "overflow",
         values: "\"passages\", \"right\" or \"refuse\"",
         default: Some("\"passages\""),
-        documentation: "What gives way in too long a prompt; the code cuts from the right, where the instruction stands.",
+        documentation: "What gives way in too long a prompt; the code cuts from the right, where the instruction \
+                        stands.",
     },
     ParameterInfo {
         name: "question_mark",

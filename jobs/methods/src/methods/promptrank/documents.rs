@@ -1,4 +1,4 @@
-//! Document scores: what the paths say of the documents on them (section 3, appendix B).
+//! Document scores, from the scores of the paths (section 3, appendix B).
 
 use super::likelihood::mean;
 use super::parameters::DocumentScore;
@@ -6,9 +6,9 @@ use crate::outcome::{Path, RankedPassage};
 use crate::request::PassageId;
 use std::collections::BTreeMap;
 
-/// Every document that is on a path, best first; of equally good ones the smaller id.
+/// Every document on a path, best first; of equally good ones the smaller id.
 ///
-/// `longest` takes the best of the longest paths that a document is on; the others take all paths that it is on, the path of it
+/// `longest` takes the best of a document's longest paths. The other rules take all its paths, with the path of it
 /// alone among them.
 pub(super) fn ranked<'a>(paths: impl IntoIterator<Item = &'a Path>, rule: DocumentScore) -> Vec<RankedPassage> {
     let mut on: BTreeMap<PassageId, Vec<&Path>> = BTreeMap::new();

@@ -1,27 +1,28 @@
-//! Instructions: what the model is told to do with the documents, and where it stands (section 2.2, appendix A).
+//! Instructions to the model about the documents, and their place in the prompt (section 2.2, appendix A).
 //!
-//! An instruction is a sentence that stands after the documents or before them; the cue ("Question:") follows last in both
-//! cases, right before what is scored. A text that holds `{passages}` is a whole prompt of its own, in which they stand there.
+//! An instruction is a sentence after the documents or before them. The cue ("Question:") comes last in both cases,
+//! right before the scored text. A text with `{passages}` is a whole prompt of its own, with the documents at this
+//! place.
 
 use super::parameters::wrong;
 use crate::machine::MethodError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where the documents stand in a text that is a whole prompt.
+/// The place of the documents in a whole prompt.
 const PLACE: &str = "{passages}";
 
-/// The instruction that a job has unless it says otherwise, as JSON.
+/// The default instruction of a job, as JSON.
 pub(super) const DEFAULT: &str = include_str!("../../../prompts/promptrank/one.json").trim_ascii();
 
-/// The instructions that come with hopeval, by name. Their texts are in `prompts/promptrank`.
+/// The instructions in hopeval itself, by name. Their texts are in `prompts/promptrank`.
 const SETS: [(&str, &str); 2] =
     [("hopeval:one", DEFAULT), ("hopeval:five", include_str!("../../../prompts/promptrank/five.json"))];
 
-/// What a name for a set of instructions begins with.
+/// The prefix of a name for a set of instructions.
 const OWN: &str = "hopeval:";
 
-/// Where an instruction stands.
+/// The position of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Position {
@@ -30,8 +31,8 @@ pub(super) enum Position {
     After,
     /// Before the documents; the cue stands after them.
     Before,
-    /// There is no instruction and no cue, the documents are the prompt. As the method's position it holds for every instruction but
-    /// those that are whole prompts.
+    /// No instruction and no cue: the documents are the prompt. As the method's position it applies to every
+    /// instruction except whole prompts.
     None,
 }
 
@@ -39,7 +40,7 @@ pub(super) enum Position {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected an instruction: a text, or a table of `text` and `position`")]
 pub(super) enum Instruction {
-    /// At the `position` of the method's parameters, unless it holds `{passages}`.
+    /// At the `position` of the method's parameters, unless it has `{passages}`.
     Text(String),
     /// At a position of its own.
     Placed(Placed),
@@ -53,12 +54,12 @@ pub(super) struct Placed {
     position: Position,
 }
 
-/// Instructions whose scores are combined; written out in full, whatever they were given as.
+/// Instructions with combined scores, always written out in full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Given")]
+#[serde(try_from = "GivenInstructions")]
 pub(super) struct Instructions(Vec<Instruction>);
 
-/// What stands around the documents.
+/// The text around the documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
     /// Right before the first document.
@@ -74,12 +75,12 @@ pub(super) struct Frame {
     expecting = "expected an instruction, a list of instructions (each a text, or a table of `text` and `position`), \
                  \"hopeval:one\" or \"hopeval:five\""
 )]
-enum Given {
+enum GivenInstructions {
     One(String),
     Several(Vec<Instruction>),
 }
 
-/// A name that no set has.
+/// An unknown name of a set.
 struct UnknownSet(String);
 
 impl fmt::Display for UnknownSet {
@@ -89,14 +90,14 @@ impl fmt::Display for UnknownSet {
     }
 }
 
-impl TryFrom<Given> for Instructions {
+impl TryFrom<GivenInstructions> for Instructions {
     type Error = UnknownSet;
 
-    fn try_from(given: Given) -> Result<Self, UnknownSet> {
+    fn try_from(given: GivenInstructions) -> Result<Self, UnknownSet> {
         match given {
-            Given::Several(instructions) => Ok(Self(instructions)),
-            Given::One(text) if !text.starts_with(OWN) => Ok(Self(vec![Instruction::Text(text)])),
-            Given::One(name) => {
+            GivenInstructions::Several(instructions) => Ok(Self(instructions)),
+            GivenInstructions::One(text) if !text.starts_with(OWN) => Ok(Self(vec![Instruction::Text(text)])),
+            GivenInstructions::One(name) => {
                 let found = SETS.iter().find(|(known, _)| *known == name);
                 found.map(|(_, set)| Self::embedded(set)).ok_or(UnknownSet(name))
             }
@@ -115,16 +116,16 @@ impl Instructions {
         Self(serde_json::from_str(set).expect("embedded instructions are a list of instructions; this is a bug"))
     }
 
-    /// Whose wording it is: `hopeval`, or the job's own.
+    /// The author of the wording: `hopeval`, or `job`.
     pub(super) fn origin(&self) -> &'static str {
         let own = |instruction| SETS.iter().any(|(_, set)| Self::embedded(set).0.contains(instruction));
         if self.0.iter().all(own) { "hopeval" } else { "job" }
     }
 
-    /// What each puts around the documents.
+    /// The text of each instruction around the documents.
     ///
     /// # Errors
-    /// There are none, or one is blank or has its documents in two places.
+    /// The list is empty, or an instruction is blank or has its documents in two places.
     pub(super) fn frames(&self, position: Position, cue: &str, separator: &str) -> Result<Vec<Frame>, MethodError> {
         if self.0.is_empty() {
             return Err(wrong("instructions", "[]", "must not be empty; for none say position = \"none\""));
@@ -148,7 +149,7 @@ impl Instruction {
             }
             return Ok(Frame { before: before.to_owned(), after: after.to_owned() });
         }
-        // Without instructions there are none, wherever they would stand.
+        // `none` as the method's position overrides the instruction's own.
         let position = if method == Position::None { method } else { position };
         let led = |text: &str| if text.is_empty() { String::new() } else { format!("{separator}{text}") };
         Ok(match position {

@@ -1,18 +1,18 @@
-//! From a scored question to the score of a path: plain arithmetic on what the scorer returned.
+//! From a scored question to the score of a path: plain arithmetic on the scorer's numbers.
 //!
-//! With T the temperature, the log-probability of token t in context i is `l(i, t) = logit / T - log-sum-exp(logits / T)`
-//! (section 2.1). `mean` and `max` combine the contexts' scores, each of which is the mean of `l(i, ·)` over the question's
-//! tokens, the end of the sequence among them where the model has one. The token-level ensembles combine `l(·, t)` first and then
-//! take the mean over tokens: `token_mean` is `mean` but for rounding, `token_median` is the lower of two middle ones, as the authors'
-//! is.
+//! With T the temperature, the log-probability of token t in context i is `l(i, t) = logit / T - log-sum-exp(logits /
+//! T)` (section 2.1). `mean` and `max` combine the contexts' scores. The score of a context is the mean of `l(i, ·)`
+//! over the question's tokens; the end of the sequence is one of them if the model has one. The token-level ensembles
+//! combine `l(·, t)` first and then take the mean over tokens. `token_mean` is `mean` except for rounding;
+//! `token_median` is the lower of two middle ones, as the authors' is.
 
 use super::parameters::{Ensemble, Normalise, Parameters};
 use crate::response::{Failure, FailureKind, Scores};
 
-/// Log-probabilities of the tokens that count.
+/// Log-probabilities of the counted tokens.
 ///
 /// # Errors
-/// The service did not compute what was asked, or no number.
+/// The service did not compute the requested numbers, or one of them is not finite.
 pub(super) fn counted(scores: &Scores, parameters: &Parameters) -> Result<Vec<f64>, Failure> {
     let temperature = parameters.temperature;
     let Some(logprobs) = scores.logprobs(temperature) else {
@@ -37,7 +37,7 @@ pub(super) fn counted(scores: &Scores, parameters: &Parameters) -> Result<Vec<f6
 /// The score of a path from the log-probabilities in each context, at least one.
 ///
 /// # Errors
-/// The contexts do not have equally many tokens, and tokens are to be combined.
+/// Tokens are to be combined, and the contexts differ in the number of tokens.
 pub(super) fn combined(contexts: &[Vec<f64>], ensemble: Ensemble, normalise: Normalise) -> Result<f64, Failure> {
     let whole: fn(&[f64]) -> f64 = match normalise {
         Normalise::Mean => mean,

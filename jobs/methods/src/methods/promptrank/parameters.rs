@@ -1,4 +1,5 @@
-//! The parameters, their defaults (the paper's) and what makes no sense; [`documentation`](super::documentation) explains each.
+//! The parameters, their defaults (the paper's) and their checks; [`documentation`](super::documentation) explains
+//! each.
 
 use super::KIND;
 use super::demonstrations::Demonstrations;
@@ -8,7 +9,7 @@ use crate::registry::at_least_one;
 use crate::request::{Direction, ServiceName};
 use serde::{Deserialize, Serialize};
 
-/// As a job gives them, with every default filled in.
+/// The parameters of a job, with every default filled in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
@@ -90,7 +91,7 @@ pub(crate) struct Parameters {
     pub(super) lambda_on: LambdaOn,
 }
 
-/// One number for every hop, or one for each, of which the last holds for the hops after it.
+/// One number for every hop, or one for each hop; the last one holds for all later hops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected an integer, or a list of integers, one for each hop")]
 pub(super) enum PerHop {
@@ -98,7 +99,7 @@ pub(super) enum PerHop {
     Each(Vec<u32>),
 }
 
-/// Which of equally similar links comes first.
+/// The order of equally similar links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LinkTies {
@@ -107,7 +108,7 @@ pub(super) enum LinkTies {
     Later,
 }
 
-/// What the model reads to score a path (section 4.1).
+/// The unit read by the model to score a path (section 4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Rerank {
@@ -116,7 +117,7 @@ pub(super) enum Rerank {
     Passage,
 }
 
-/// Which passages are shown with their titles.
+/// The passages shown with their titles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Titles {
@@ -135,7 +136,7 @@ pub(super) enum PathOrder {
     Inverted,
 }
 
-/// What gives way in too long a prompt.
+/// The part to cut in too long a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WhenTooLong {
@@ -145,7 +146,7 @@ pub(super) enum WhenTooLong {
     Refuse,
 }
 
-/// How the tokens of a question make one score.
+/// The rule to make one score of a question's tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Normalise {
@@ -154,7 +155,7 @@ pub(super) enum Normalise {
     Sum,
 }
 
-/// How the contexts of a path make one score (sections 2.2 and 2.3).
+/// The rule to make one score of a path's contexts (sections 2.2 and 2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ensemble {
@@ -166,7 +167,7 @@ pub(super) enum Ensemble {
     TokenMedian,
 }
 
-/// How the paths that a document is on make its score (appendix B).
+/// The rule to make a document's score of its paths (appendix B).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum DocumentScore {
@@ -177,7 +178,7 @@ pub(super) enum DocumentScore {
     Longest,
 }
 
-/// What lambda weighs against the span's score.
+/// The score weighed by lambda against the span's score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LambdaOn {
@@ -186,7 +187,7 @@ pub(super) enum LambdaOn {
     Rank,
 }
 
-/// Longer paths than anybody asks for; their prompts would fit no model.
+/// The longest path allowed. Prompts for longer ones would fit no model.
 const MOST_HOPS: u32 = 100;
 
 fn default_pool() -> u32 {
@@ -246,7 +247,7 @@ fn default_lambda() -> f64 {
 }
 
 impl PerHop {
-    /// The number that holds when paths of `length` (from 1) are expanded.
+    /// The number for the expansion of paths of `length` (from 1).
     pub(super) fn at(&self, length: u32) -> u32 {
         match self {
             Self::Every(number) => *number,
@@ -269,7 +270,7 @@ impl PerHop {
 }
 
 impl Parameters {
-    /// How many paths of `length` passages are expanded: K1, K2, ….
+    /// The number of paths of `length` passages to expand: K1, K2, ….
     pub(super) fn expanded(&self, length: u32) -> u32 {
         match &self.next_hops {
             Some(next) if length > 1 => next.at(length - 1),
@@ -283,7 +284,7 @@ impl Parameters {
         self.prompt_tokens.unwrap_or(usual)
     }
 
-    /// How contexts are combined at a hop, from 1.
+    /// The ensemble of contexts at a hop, from 1.
     pub(super) fn ensemble_at(&self, hop: u32) -> Ensemble {
         self.next_ensemble.filter(|_| hop > 1).unwrap_or(self.ensemble)
     }
@@ -317,7 +318,7 @@ impl Parameters {
     }
 }
 
-/// A value that makes no sense.
+/// The error of a bad value.
 pub(super) fn wrong(parameter: &'static str, found: impl ToString, allowed: &'static str) -> MethodError {
     MethodError::Value { kind: KIND, parameter, found: found.to_string(), allowed }
 }

@@ -5,8 +5,8 @@
 //!   [before] Document: P1 Document: P2 [after]                          the path
 //! ```
 //!
-//! A demonstration is worded as the path is, and its question follows where the scored question would. What gives way when the
-//! whole exceeds its budget is stated in rules, since only whoever answers can count tokens ([`Layout::rules`]).
+//! A demonstration is worded as the path, with its question in the place of the scored one. Rules state the cuts of a
+//! prompt over its budget, since only the answering service can count tokens ([`Layout::rules`]).
 
 use super::Fixed;
 use super::demonstrations::Demonstration;
@@ -23,7 +23,7 @@ pub(super) struct Context {
     demonstrations: Vec<Demonstration>,
 }
 
-/// Each instruction with each set of demonstrations, in that order. What comes out alike counts once, so that nothing is asked
+/// Each instruction with each set of demonstrations, in that order. Equal contexts count once, so no request is sent
 /// twice: without an instruction (`position = "none"`) all instructions are the same.
 pub(super) fn contexts(parameters: &Parameters) -> Result<Vec<Context>, MethodError> {
     let Parameters { instructions, position, cue, separator, demonstrations, .. } = parameters;
@@ -39,7 +39,7 @@ pub(super) fn contexts(parameters: &Parameters) -> Result<Vec<Context>, MethodEr
     Ok(contexts)
 }
 
-/// All that a configuration prompts with, as text: each context around a path of `{passages}`.
+/// The wording of a configuration's prompts, as text: each context around a path of `{passages}`.
 pub(super) fn wording(fixed: &Fixed) -> String {
     let Parameters { label, separator, .. } = &fixed.parameters;
     let one = |context: &Context| {
@@ -53,7 +53,7 @@ pub(super) fn wording(fixed: &Fixed) -> String {
     fixed.contexts.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Asks for the question's likelihood after `path` in `context`.
+/// Requests the question's likelihood after `path` in `context`.
 pub(super) fn score(parameters: &Parameters, context: &Context, path: &[PassageId], question: &str) -> Score {
     Score {
         prompt: prompt(parameters, context, path),
@@ -87,7 +87,7 @@ fn prompt(parameters: &Parameters, context: &Context, path: &[PassageId]) -> Pro
     Prompt { parts: layout.parts, budget: Some(budget), overflow }
 }
 
-/// How the passage at `hop` (from 0, in link order) is written.
+/// The written form of the passage at `hop` (from 0, in link order).
 fn form(titles: Titles, hop: usize) -> PassageForm {
     let titled = match titles {
         Titles::None => false,
@@ -101,7 +101,7 @@ fn form(titles: Titles, hop: usize) -> PassageForm {
     }
 }
 
-/// A prompt in the making. Texts that are never cut are joined; each document is a part of its own.
+/// A prompt in the making. Literal texts without cuts are joined; each document is a part of its own.
 #[derive(Default)]
 struct Layout {
     parts: Vec<Part>,
@@ -143,11 +143,12 @@ impl Layout {
         indices
     }
 
-    /// What gives way, in order.
+    /// The cuts, in order.
     ///
-    /// `passages`: documents alone. The demonstrations' first, from the first on, then the path's, from the last on: each down
-    /// to its share if all had the same (and the instruction one, too), and if that does not do, in the same order to nothing.
-    /// `right`: whatever stands last, be it the instruction, as the authors' tokenizer truncates. `refuse`: nothing.
+    /// `passages`: documents alone. The demonstrations' come first, from the first on, then the path's, from the last
+    /// on. Each is cut down to an equal share of the budget (the instruction counts as one more); if this is not
+    /// enough, in the same order to nothing. `right`: the last parts, with the instruction, as the authors' tokenizer
+    /// truncates. `refuse`: no cut.
     fn rules(&self, rule: WhenTooLong, budget: u32) -> Vec<Overflow> {
         let cut = |part: u32, tokens: u32| Overflow::Cut { part, to: Limit::Tokens(tokens) };
         match rule {
@@ -183,16 +184,16 @@ mod tests {
 
     #[test]
     fn a_path_is_its_documents_and_the_instruction() {
-        let expected = "{user \"Document: \" | user passage 4 at most 230 tokens | user \" Document: \" | user passage 9 at \
-                        most 230 tokens | user \" Ask. Question:\"; budget 40 tokens; cut 3 to 13 tokens; cut 1 to 13 \
-                        tokens; cut 3 to 0 tokens; cut 1 to 0 tokens}";
+        let expected = "{user \"Document: \" | user passage 4 at most 230 tokens | user \" Document: \" | \
+                        user passage 9 at most 230 tokens | user \" Ask. Question:\"; budget 40 tokens; \
+                        cut 3 to 13 tokens; cut 1 to 13 tokens; cut 3 to 0 tokens; cut 1 to 0 tokens}";
         assert_eq!(prompts(json!({}), &[4, 9]), [expected]);
     }
 
     #[test]
     fn what_stands_last_is_cut_first_where_the_code_is_followed() {
-        let expected = "{user \"Ask. Document: \" | user passage 4 at most 230 tokens | user \" Question:\"; budget 40 tokens; \
-                        cut 2 to 0 tokens; cut 1 to 0 tokens; cut 0 to 0 tokens}";
+        let expected = "{user \"Ask. Document: \" | user passage 4 at most 230 tokens | user \" Question:\"; budget 40 \
+                        tokens; cut 2 to 0 tokens; cut 1 to 0 tokens; cut 0 to 0 tokens}";
         assert_eq!(prompts(json!({"overflow": "right", "position": "before"}), &[4]), [expected]);
     }
 
@@ -205,8 +206,8 @@ mod tests {
     #[test]
     fn orders_and_titles() {
         let more = json!({"path_order": "inverted", "titles": "first_hop", "position": "none", "overflow": "refuse"});
-        let expected = "{user \"Document: \" | user passage 9 at most 230 tokens | user \" Document: \" | user passage 4 \
-                        \"Title: \"+title+\". \"+text at most 230 tokens; budget 40 tokens}";
+        let expected = "{user \"Document: \" | user passage 9 at most 230 tokens | user \" Document: \" | \
+                        user passage 4 \"Title: \"+title+\". \"+text at most 230 tokens; budget 40 tokens}";
         assert_eq!(prompts(more, &[4, 9]), [expected]);
     }
 
@@ -215,10 +216,11 @@ mod tests {
         let set = |n: u32| json!([{"texts": [format!("a{n}"), format!("b{n}")], "question": format!("q{n}?")}]);
         let more = json!({"demonstrations": [set(1), set(2)], "demonstration_tokens": 100, "prompt_tokens": 80});
         let found = prompts(more, &[4]);
-        let expected = "{user \"Document: \" | user \"a1\" at most 100 tokens | user \" Document: \" | user \"b1\" at most 100 \
-                        tokens | user \" Ask. Question: q1? Document: \" | user passage 4 at most 230 tokens | user \" Ask. \
-                        Question:\"; budget 80 tokens; cut 1 to 20 tokens; cut 3 to 20 tokens; cut 5 to 20 tokens; cut 1 to 0 \
-                        tokens; cut 3 to 0 tokens; cut 5 to 0 tokens}";
+        let expected = "{user \"Document: \" | user \"a1\" at most 100 tokens | user \" Document: \" | user \"b1\" at \
+                        most 100 tokens | user \" Ask. Question: q1? Document: \" | \
+                        user passage 4 at most 230 tokens | user \" Ask. Question:\"; budget 80 tokens; \
+                        cut 1 to 20 tokens; cut 3 to 20 tokens; cut 5 to 20 tokens; \
+                        cut 1 to 0 tokens; cut 3 to 0 tokens; cut 5 to 0 tokens}";
         assert_eq!(found[0], expected);
         assert_eq!(found.len(), 2);
         assert_eq!(found[1], expected.replace("a1", "a2").replace("b1", "b2").replace("q1", "q2"));

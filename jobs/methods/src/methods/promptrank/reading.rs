@@ -1,8 +1,9 @@
 //! The reader's step: an answer from each of the best paths, and the best of them (section 3.2, appendix C.1).
 //!
-//! Answers are ranked by `lambda * path score + (1 - lambda) * span score`; MDR, whose reader the paper takes, has the reader's
-//! rank head in the path's place (`lambda_on = "rank"`; Xiong et al., 2021). A context is "yes no" and the path's passages, so that
-//! both words can be answered as a span; its service cuts it to what the reader takes (512 tokens, 64 of the question in the paper).
+//! Answers are ranked by `lambda * path score + (1 - lambda) * span score`. The paper takes MDR's reader. MDR itself
+//! has the reader's rank head in the path's place (`lambda_on = "rank"`; Xiong et al., 2021). A context is "yes no" and
+//! the path's passages, so both words can be a span. Its service cuts it to the reader's limit (512 tokens, 64 of the
+//! question in the paper).
 
 use super::likelihood::nonsense;
 use super::parameters::{LambdaOn, Parameters};
@@ -11,7 +12,7 @@ use crate::prompt::{Part, PassageForm, Prompt};
 use crate::request::Read;
 use crate::response::{Failure, Response, Span};
 
-/// Asks for the best span in a path.
+/// Requests the best span in a path.
 pub(super) fn ask(parameters: &Parameters, question: &str, path: &Path) -> Read {
     let form =
         if parameters.read_titles { PassageForm::TitleAndText { between: " ".to_owned() } } else { PassageForm::Text };
@@ -33,12 +34,11 @@ pub(super) fn ask(parameters: &Parameters, question: &str, path: &Path) -> Read 
     }
 }
 
-/// The best answer from the responses for `paths`, best first; of equally good ones that of the better path. None where no
-/// path has a span.
+/// The best answer from the responses for `paths`, best first; of equally good ones the answer of the better path.
+/// `None` if no path has a span.
 ///
 /// # Errors
-/// A failure that another run might not meet, an answer that makes no sense, or, if no path could be read at all, the first
-/// refusal.
+/// An indeterminate failure, a nonsensical answer, or, if no path could be read at all, the first refusal.
 pub(super) fn answer(
     parameters: &Parameters,
     paths: &[Path],

@@ -6,7 +6,7 @@ use crate::response::{
     Work,
 };
 
-/// Texts that writers of JSON escape.
+/// Characters with an escape in JSON.
 const TEXT: &str = "\"n\u{e9}\" \\ \t\n\u{1} \u{2028} \u{1f600}";
 
 /// Samples of responses, each with the kind of its request and a unique name without spaces.
