@@ -1,7 +1,7 @@
-//! Says what a dataset's files hold: `hopeval data check`.
+//! Reports the content of a dataset's files: `hopeval data check`.
 //!
-//! Reads everything under the quarantine rule, so that one bad row does not hide the next. The repeats among the
-//! question texts are found by hash; memory holds those and the first bad rows.
+//! Reads everything under the quarantine rule, so that one bad row does not hide the next. Repeated question texts are
+//! found by hash. Memory holds the hashes and the first bad rows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,14 +22,14 @@ use crate::records::Layout;
 /// Bad rows whose errors are kept.
 const BAD_ROWS_SHOWN: usize = 10;
 
-/// What a dataset's files hold.
+/// The content of a dataset's files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// The files, as named.
     pub files: Vec<PathBuf>,
     /// The format.
     pub format: Format,
-    /// Whether the format was told from the content.
+    /// Whether the format was detected from the content.
     pub detected: bool,
     /// How the first file is compressed.
     pub compression: Compression,
@@ -37,11 +37,11 @@ pub struct CheckReport {
     pub layout: Option<Layout>,
     /// Uncompressed bytes read.
     pub bytes: u64,
-    /// Rows read, bad ones too.
+    /// Rows read, bad ones included.
     pub rows: u64,
     /// Questions that a run would get.
     pub questions: u64,
-    /// Rows that a run would refuse or set aside, repeated ids among them.
+    /// Rows that a run would refuse or set aside, including repeated ids.
     pub bad_rows: u64,
     /// The first of their errors.
     pub first_errors: Vec<String>,
@@ -53,27 +53,27 @@ pub struct CheckReport {
     pub hops: BTreeMap<u32, u64>,
     /// Questions by stratum and its value.
     pub strata: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Answers of a question, aliases too.
+    /// Answers per question, aliases included.
     pub answers: Spread,
     /// Questions whose gold answer is `yes` or `no`.
     pub yes_no: u64,
-    /// Questions that are said to have no answer.
+    /// Questions marked as unanswerable.
     pub unanswerable: u64,
-    /// Gold passages of a question.
+    /// Gold passages per question.
     pub gold: Spread,
-    /// Given candidates of a question.
+    /// Given candidates per question.
     pub candidates: Spread,
-    /// Questions with candidates, some gold passage of which has its title on none of them.
+    /// Questions with candidates, but without a candidate for some gold passage's title.
     pub gold_not_given: u64,
-    /// Supporting facts that name a sentence that the given passage does not have.
+    /// Supporting facts with a sentence index beyond the end of the given passage.
     pub facts_beyond_passage: u64,
-    /// Questions whose text an earlier one has, word for word.
+    /// Questions whose text repeats an earlier one, word for word.
     pub repeated_texts: u64,
-    /// Questions that lack a field, by field: those that the format's questions usually have.
+    /// Questions without a field, by field. Fields of all questions, and of none, are left out.
     pub missing: BTreeMap<String, u64>,
 }
 
-/// How a count is spread over questions.
+/// The distribution of a count over questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The smallest.
@@ -109,7 +109,7 @@ impl Counter {
 /// Reads the whole dataset and reports.
 ///
 /// # Errors
-/// A file cannot be read to its end, or its format is not known. Bad rows are no error: they are in the report.
+/// A file cannot be read to its end, or its format is unknown. Bad rows are not an error: the report lists them.
 pub fn check(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
     let errors = Arc::new(Mutex::new(Vec::new()));
     let set_aside = {
@@ -161,7 +161,7 @@ pub fn check(spec: &DatasetSpec) -> Result<CheckReport, DatasetError> {
     report.rows = questions.rows();
     report.bad_rows = questions.quarantined();
     (report.answers, report.gold, report.candidates) = (answers.spread(), gold.spread(), candidates.spread());
-    // What no question has is not missing: the format or the split does not have it.
+    // A field without any value is not missing: the format or the split does not have it.
     let all = report.questions;
     report.missing.retain(|_, &mut count| count > 0 && count < all);
     report.first_errors = std::mem::take(&mut errors.lock().unwrap_or_else(PoisonError::into_inner));
@@ -231,7 +231,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// A Markdown table, and the first bad rows behind it.
+/// A Markdown table, followed by the first bad rows.
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();

@@ -1,9 +1,9 @@
-//! A list of objects, or the same as an object of lists: Hugging Face dumps nested tables by column.
+//! A list of objects, or the same data as an object of lists: Hugging Face dumps nested tables by column.
 
 use crate::error::FieldError;
 use crate::value::{Field, Value};
 
-/// Rows with named cells, however they are written.
+/// Rows with named cells, in either layout.
 pub(crate) enum Columns<'v, 'a> {
     /// `[{"title": …}, …]`
     Rows(&'v [Value<'a>]),
@@ -12,7 +12,7 @@ pub(crate) enum Columns<'v, 'a> {
 }
 
 impl<'v, 'a> Columns<'v, 'a> {
-    /// Reads `value` by rows or by columns; all columns must have one length.
+    /// Reads `value` by rows or by columns. All columns must have the same length.
     pub(crate) fn of(value: &'v Value<'a>) -> Field<Self> {
         match value {
             Value::List(rows) => Ok(Self::Rows(rows)),
@@ -39,7 +39,7 @@ impl<'v, 'a> Columns<'v, 'a> {
         }
     }
 
-    /// Reads the cell `key` of row `index`, which must be there.
+    /// Reads the cell `key` of row `index`. The cell is required.
     pub(crate) fn required<T>(&self, index: usize, key: &str, read: impl FnOnce(&Value<'a>) -> Field<T>) -> Field<T> {
         match self {
             Self::Rows(rows) => rows[index].required(key, read).map_err(|error| error.at(index)),
@@ -49,7 +49,7 @@ impl<'v, 'a> Columns<'v, 'a> {
         }
     }
 
-    /// Reads the cell `key` of row `index` where it is there and not null.
+    /// Reads the cell `key` of row `index` if it is present and not null.
     pub(crate) fn optional<T>(
         &self,
         index: usize,

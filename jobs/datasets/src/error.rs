@@ -1,4 +1,4 @@
-//! What can be wrong with a dataset: its files, or one of its rows.
+//! Errors of a dataset: of its files, and of one row.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,28 +7,34 @@ use crate::format::FormatError;
 use crate::input::InputError;
 use crate::passages::PassageFormatError;
 
-/// Where a record stands in its file.
+/// The position of a record in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The record's number, from 1.
     pub record: u64,
-    /// The line on which it starts, from 1. The records of a one-line JSON array all have line 1.
+    /// The line of its first byte, from 1. The records of a one-line JSON array all have line 1.
     pub line: u64,
 }
 
-/// A row that does not say what its format wants.
+/// A row that violates its format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{}: record {}: {}found {found}; allowed: {allowed}", path.display(), position.line, position.record, FieldName(field))]
+#[error(
+    "{}:{}: record {}: {}found {found}; allowed: {allowed}",
+    path.display(),
+    position.line,
+    position.record,
+    FieldName(field)
+)]
 pub struct RowError {
     /// The file.
     pub path: PathBuf,
     /// The row.
     pub position: Position,
-    /// The field as a JSON path (`context[3][1]`); empty where the whole row is meant.
+    /// The field as a JSON path (`context[3][1]`); empty if the error concerns the whole row.
     pub field: String,
-    /// What stands there.
+    /// The value found.
     pub found: String,
-    /// What may stand there.
+    /// The allowed values.
     pub allowed: String,
 }
 
@@ -40,24 +46,24 @@ impl fmt::Display for FieldName<'_> {
     }
 }
 
-/// Why reading a dataset or a passage source stopped.
+/// The reason for ending the reading of a dataset or a passage source.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
-    /// A file cannot be read (on).
+    /// A file cannot be read, or not to its end.
     #[error(transparent)]
     Input(#[from] InputError),
     /// A row is wrong, and the policy is [`crate::Policy::Strict`].
     #[error(transparent)]
     Row(#[from] RowError),
-    /// What the files hold is not known, or not what the specification names.
+    /// The format of the files is unknown, or differs from the specification.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// What a corpus's files hold is not known.
+    /// The format of a corpus's files is unknown.
     #[error(transparent)]
     PassageFormat(#[from] PassageFormatError),
 }
 
-/// A field that is not what its format wants, before the row and the file are known.
+/// A field that violates its format. The row and the file are added later.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
     /// The path's segments, innermost first.
@@ -77,13 +83,13 @@ impl FieldError {
         Self { path: Vec::new(), found: found.into(), allowed: allowed.into() }
     }
 
-    /// The same error seen from the object that has it under `key`.
+    /// The same error, seen from the object that has the field under `key`.
     pub(crate) fn under(mut self, key: &str) -> Self {
         self.path.push(Segment::Key(key.to_owned()));
         self
     }
 
-    /// The same error seen from the list that has it at `index`.
+    /// The same error, seen from the list that has the item at `index`.
     pub(crate) fn at(mut self, index: usize) -> Self {
         self.path.push(Segment::Index(index));
         self

@@ -1,4 +1,4 @@
-//! How a dataset's format is told from its name or from a file's first row. The formats are in `formats.rs`.
+//! Finds a dataset's format by its name or by a file's first row. The formats are in `formats.rs`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use crate::scoring::ScoringScript;
 use crate::table::Table;
 use crate::value::Value;
 
-/// Rows that are looked at for one that parses, when the format is to be told from the content.
+/// Rows tried until one parses, to detect the format from the content.
 const ROWS_TRIED: usize = 100;
 
 impl Format {
-    /// What makes a passage gold in datasets of this format, unless a job says.
+    /// The rule that makes a passage gold in datasets of this format, unless a job sets another.
     pub fn gold(self) -> GoldBy {
         self.entry().gold
     }
 
-    /// The script whose rules score answers to questions of this format, unless a job says.
+    /// The script whose rules score answers to questions of this format, unless a job sets another.
     pub fn scoring(self) -> ScoringScript {
         self.entry().scoring
     }
 
-    /// The format of a file whose first row this is, if it is one of ours.
+    /// The format of a file with this first row, or `None` if no format recognises it.
     pub(crate) fn of_row(row: &Value<'_>, path: &Path) -> Option<Self> {
         let claims = Self::ALL.into_iter().filter(|format| (format.entry().recognises)(row, path));
         claims.min_by_key(|format| format.entry().asked)
@@ -56,7 +56,7 @@ fn names() -> String {
     Format::ALL.map(Format::name).join(", ")
 }
 
-/// Why it is not known how to read a dataset.
+/// Why a dataset's format is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// There is no format of that name.
@@ -65,31 +65,31 @@ pub enum FormatError {
         /// The name.
         found: String,
     },
-    /// The first row is none that we know.
+    /// No format recognises the first row.
     #[error("{}: cannot tell the dataset's format from {found}; allowed: rows of {}", path.display(), names())]
     Unknown {
         /// The file.
         path: PathBuf,
-        /// What its first row looks like.
+        /// A description of its first row.
         found: String,
     },
     /// A dataset without files.
     #[error("a dataset needs at least one file; allowed: a list of files, or a BEIR folder")]
     NoFiles,
-    /// A folder or a list of files that is not BEIR's.
+    /// A folder or a list of files that is not a BEIR dataset.
     #[error("{}: {found}; allowed: {}", path.display(), beir::ALLOWED)]
     Beir {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         found: String,
     },
 }
 
-/// Tells a dataset's format from the first row of `path` (or from the names in a BEIR folder).
+/// Detects a dataset's format from the first row of `path` (or from the names in a BEIR folder).
 ///
 /// # Errors
-/// The file cannot be read, or holds nothing that we know.
+/// The file cannot be read, or no format recognises it.
 pub fn detect(path: &Path) -> Result<Format, DatasetError> {
     if path.is_dir() {
         beir::queries_in(path)?;
@@ -125,7 +125,7 @@ pub fn detect(path: &Path) -> Result<Format, DatasetError> {
     }
 }
 
-/// A table is a dataset's if it has two columns, the second of which is a list of answers.
+/// A table is a dataset if it has two columns, the second of which holds a list of answers.
 fn detect_table(path: &Path, foreign: InputError) -> Result<Format, DatasetError> {
     let mut table = Table::open(path)?;
     let Some(row) = table.next()? else { return Err(foreign.into()) };

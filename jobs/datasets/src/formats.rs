@@ -1,9 +1,10 @@
-//! The formats, one per file: how each is told, how its rows are read, and what a job assumes of it by default.
+//! The formats, one per file: how to recognise each, how to read its rows, and its defaults for a job.
 //!
-//! A line of the table below declares the file and names the format, so a new format is a file and a line. The file has a
-//! [`FormatEntry`] named `ENTRY`. Only BEIR, which is a folder, is known elsewhere (`questions.rs`, `format.rs`).
+//! A line of the table below declares the file and names the format, so a new format is a file and a line. The file
+//! defines a [`FormatEntry`] named `ENTRY`. Only BEIR, which is a folder, is known elsewhere (`questions.rs`,
+//! `format.rs`).
 //!
-//! `cargo fmt` does not see modules that a macro declares; `ops/format.sh` formats them, too.
+//! `cargo fmt` does not see modules declared by a macro. `ops/format.sh` formats them, too.
 
 pub(crate) mod open;
 
@@ -17,20 +18,20 @@ use crate::scoring::ScoringScript;
 use crate::table::TableRow;
 use crate::value::{Field, Value};
 
-/// Everything that is known of a format.
+/// The properties of a format.
 pub(crate) struct FormatEntry {
-    /// What makes a passage gold, unless the job says.
+    /// The rule that makes a passage gold, unless the job sets another.
     pub(crate) gold: GoldBy,
-    /// The script whose rules score answers, unless the job says.
+    /// The script whose rules score answers, unless the job sets another.
     pub(crate) scoring: ScoringScript,
-    /// When the format is asked whether a row is its own: those with lower numbers are asked before, and the first one
-    /// that says yes has it. A format whose rows have marks of their own comes before those that claim more.
+    /// The order of detection. Formats with lower numbers are tried first, and the first to recognise a row gets it. A
+    /// format whose rows have distinctive fields comes before the formats that accept more rows.
     pub(crate) asked: u32,
     /// Whether the first row of a file is of this format.
     pub(crate) recognises: fn(row: &Value<'_>, path: &Path) -> bool,
     /// Reads the questions of one row. `n` is its position in the dataset, for datasets without ids.
     pub(crate) read: fn(row: &Value<'_>, n: u64) -> Field<Vec<Question>>,
-    /// Reads the question of a table's row, if the format comes as tables, too.
+    /// Reads the question of a table's row, if the format also comes as tables.
     pub(crate) read_table: Option<fn(row: &TableRow, n: u64) -> Field<Question>>,
 }
 
@@ -38,7 +39,7 @@ macro_rules! formats {
     ($($Variant:ident = $name:literal in $file:ident,)*) => {
         $(pub(crate) mod $file;)*
 
-        /// How a dataset writes its questions down.
+        /// The schema of a dataset's questions.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Format {
             $(
@@ -68,7 +69,7 @@ macro_rules! formats {
     };
 }
 
-// In the order in which errors list them; a new one comes last.
+// In the order of error messages. A new format comes last.
 formats! {
     HotpotQa = "hotpotqa" in hotpotqa,
     TwoWiki = "2wikimultihopqa" in two_wiki,
@@ -92,13 +93,13 @@ fn answer(value: &Value<'_>) -> Field<String> {
     }
 }
 
-/// The answers of a dataset with one; the empty answer of a test set is none.
+/// The answers of a dataset with one answer per question. The empty answer of a test set counts as no answer.
 fn single_answer(row: &Value<'_>) -> Field<Vec<String>> {
     let answer = row.optional("answer", Value::string)?;
     Ok(answer.filter(|answer| !answer.is_empty()).into_iter().collect())
 }
 
-/// The answers of a dataset with lists: a list, or a string that holds one answer or a list's literal.
+/// The answers of a dataset with lists: a list, or a string with one answer or with a list's literal.
 fn answer_list(value: &Value<'_>) -> Field<Vec<String>> {
     match value {
         Value::String(text) => Ok(crate::literal::strings(text).unwrap_or_else(|| vec![text.clone().into_owned()])),
@@ -108,7 +109,7 @@ fn answer_list(value: &Value<'_>) -> Field<Vec<String>> {
     }
 }
 
-/// Appends what `items` has and `list` has not, in order.
+/// Appends the items that `list` lacks, in order.
 fn extend_distinct<T: PartialEq>(list: &mut Vec<T>, items: impl IntoIterator<Item = T>) {
     for item in items {
         if !list.contains(&item) {

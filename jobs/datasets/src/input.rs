@@ -1,8 +1,8 @@
 //! Opens a file, compressed or not, as one stream of bytes.
 //!
-//! The compression is read from the first bytes, never from the name: gzip (with any number of members), zstd (with any
-//! number of frames), bzip2 (with any number of streams) or none. Nothing is held but the decoder's own window.
-//! What the bytes mean is [`crate::records`]' business.
+//! The compression is detected from the first bytes, never from the name: gzip (with any number of members), zstd (with
+//! any number of frames), bzip2 (with any number of streams) or none. Memory holds only the decoder's window.
+//! [`crate::records`] interprets the bytes.
 
 use std::fmt;
 use std::fs::File;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 /// Bytes read from the disk at a time.
 const READ_AHEAD: usize = 256 << 10;
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     None,
     /// RFC 1952, one or several members.
     Gzip,
@@ -29,7 +29,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The compression that a file with these first bytes has.
+    /// The compression of a file with these first bytes.
     pub fn of_magic(bytes: &[u8]) -> Self {
         match bytes {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -51,32 +51,35 @@ impl fmt::Display for Compression {
     }
 }
 
-/// Why a file cannot be read, or not to its end. No row of it is to blame.
+/// Why a file cannot be read, or not to its end. The cause is not one of its rows.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// The file is missing or may not be read.
+    /// The file is missing, or reading it is not permitted.
     #[error("cannot open {}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A folder where a file is wanted.
+    /// A folder in place of a file.
     #[error("{} is a folder; allowed: a file", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
     },
     /// The compressed stream ends before its end mark: the file was cut short.
-    #[error("{}: the {compression} stream is truncated: it ends after {bytes} uncompressed bytes, in line {line}", path.display())]
+    #[error(
+        "{}: the {compression} stream is truncated: it ends after {bytes} uncompressed bytes, in line {line}",
+        path.display()
+    )]
     Truncated {
         /// The file.
         path: PathBuf,
-        /// How it is compressed.
+        /// Its compression.
         compression: Compression,
-        /// Uncompressed bytes that could be read.
+        /// Uncompressed bytes read before the end.
         bytes: u64,
         /// The line (from 1) in which the stream ends.
         line: u64,
@@ -86,36 +89,36 @@ pub enum InputError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Uncompressed bytes that could be read.
+        /// Uncompressed bytes read before the failure.
         bytes: u64,
-        /// The line (from 1) in which reading stopped.
+        /// The line (from 1) of the failure.
         line: u64,
-        /// What the system or the decoder says.
+        /// The error of the system or the decoder.
         #[source]
         source: io::Error,
     },
-    /// The file holds neither JSON nor a table that its format allows.
+    /// The file holds neither JSON nor a table allowed by its format.
     #[error("{}: starts with {found}; allowed: {allowed}", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
         /// Its first characters.
         found: String,
-        /// What may stand there.
+        /// The allowed beginnings.
         allowed: &'static str,
     },
-    /// The records are not separated or closed as JSON wants it; what follows cannot be cut into records.
+    /// The records are not separated or closed as JSON requires. The rest of the file cannot be cut into records.
     #[error("{}:{line}: after record {record}: found {found}; allowed: {allowed}", path.display())]
     Layout {
         /// The file.
         path: PathBuf,
         /// The line (from 1).
         line: u64,
-        /// How many records came before.
+        /// Number of records before this place.
         record: u64,
-        /// What stands there.
+        /// The text found.
         found: String,
-        /// What may stand there.
+        /// The allowed text.
         allowed: &'static str,
     },
     /// The file has no record.
@@ -142,7 +145,7 @@ impl Input {
     /// Opens `path`, whatever its extension.
     ///
     /// # Errors
-    /// A missing, unreadable or foreign file, or a folder.
+    /// The file is missing or cannot be read or decompressed, or it is a folder.
     pub fn open(path: &Path) -> Result<Self, InputError> {
         let cannot_open = |source| InputError::Open { path: path.to_owned(), source };
         let file = File::open(path).map_err(cannot_open)?;
@@ -160,7 +163,7 @@ impl Input {
         Ok(Self { reader, compression })
     }
 
-    /// How the file is compressed.
+    /// The compression of the file.
     pub fn compression(&self) -> Compression {
         self.compression
     }

@@ -5,12 +5,12 @@
 //!                                                                         \-> passages::* -> PassageRecord
 //! ```
 //!
-//! Everything streams: memory does not grow with a file, but for a set of the ids seen (to refuse duplicates) and for
-//! BEIR's judgements. Nothing here knows a method, a measure, an index or a dataflow; nothing prints.
+//! Everything streams. Memory does not grow with a file, except for a set of the seen ids (to refuse duplicates) and
+//! for BEIR's judgements. Nothing here knows a method, a measure, an index or a dataflow. Nothing prints.
 //!
-//! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages, [`check`] says what a file holds.
-//! * A wrong row is a [`RowError`] that names file, line, record and field and says what is allowed; [`Policy`] decides
-//!   whether it stops the reading or is set aside.
+//! * [`Questions`] reads a dataset's questions, [`Passages`] a corpus's passages. [`check`] reports a file's content.
+//! * A wrong row is a [`RowError`] with file, line, record, field and the allowed values. [`Policy`] decides whether it
+//!   stops the reading or is set aside.
 
 mod check;
 mod columns;

@@ -1,12 +1,12 @@
 //! Lists of strings written as a Python or JSON literal inside a string: `['a', "b"]`.
 //!
-//! DPR's tables and data frames saved as CSV hold their answers so. Python's string escapes are understood, and so are
-//! tuples; anything else is no list, and never half of one.
+//! DPR's tables and data frames saved as CSV hold their answers in this form. Python's string escapes and tuples are
+//! understood. Any other text is not a list and is never read in part.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The strings of a list or tuple literal; `None` if `text` is not exactly one.
+/// The strings of a list or tuple literal; `None` if `text` is not exactly one literal.
 pub(crate) fn strings(text: &str) -> Option<Vec<String>> {
     let text = text.trim();
     let inner = match (text.chars().next()?, text.chars().next_back()?) {
@@ -51,7 +51,7 @@ fn string(chars: &mut Peekable<Chars<'_>>, quote: char) -> Option<String> {
                 'x' => out.push(code(chars, 2)?),
                 'u' => out.push(code(chars, 4)?),
                 'U' => out.push(code(chars, 8)?),
-                // Python keeps an escape that it does not know.
+                // Python keeps an unknown escape.
                 other => out.extend(['\\', other]),
             },
             c => out.push(c),
@@ -59,7 +59,7 @@ fn string(chars: &mut Peekable<Chars<'_>>, quote: char) -> Option<String> {
     }
 }
 
-/// The character that the next `digits` hexadecimal digits stand for; JSON's surrogate pairs too.
+/// The character encoded by the next `digits` hexadecimal digits, JSON's surrogate pairs included.
 fn code(chars: &mut Peekable<Chars<'_>>, digits: usize) -> Option<char> {
     let unit = hexadecimal(chars, digits)?;
     if digits != 4 || !(0xd800..0xdc00).contains(&unit) {

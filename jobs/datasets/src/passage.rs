@@ -1,36 +1,36 @@
-//! A passage as files hold it: title, text, where its sentences end, what it links to.
+//! A passage as stored in files: title, text, ends of sentences, links.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::FieldError;
 use crate::value::{Field, Value};
 
-/// A passage. Its text is its sentences, one behind the other, with what the dataset puts between them.
+/// A passage. Its text is its sentences, one behind the other, with the dataset's separator between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PassageRecord {
-    /// Its id, where the source has ids.
+    /// Its id, if the source has ids.
     pub id: Option<String>,
-    /// Its title; empty where the source has none.
+    /// Its title; empty if the source has no titles.
     pub title: String,
-    /// The sentences joined: by nothing where they bring their space along (HotpotQA), by a space where they do not (2Wiki).
+    /// The sentences joined: by nothing if they include their space (HotpotQA), otherwise by a space (2Wiki).
     pub text: String,
-    /// Where each sentence ends: byte offsets into `text`, ascending. Sentence i is `text[sentences[i-1]..sentences[i]]`
-    /// (from 0 for the first), so that the space between two belongs to the later, as HotpotQA has it.
-    /// Empty where the source does not split sentences.
+    /// The end of each sentence: byte offsets into `text`, ascending. Sentence i is
+    /// `text[sentences[i-1]..sentences[i]]` (from 0 for the first), so the space between two sentences belongs to the
+    /// later one, as in HotpotQA. Empty if the source does not split sentences.
     pub sentences: Vec<u32>,
-    /// Hyperlinks in the order of the text. `None`: the source has no links. Empty: this passage has none.
+    /// Hyperlinks in the order of the text. `None`: the source has no links. Empty: this passage has no links.
     pub links: Option<Vec<Link>>,
 }
 
 /// A hyperlink.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// The target's title, percent-decoded, without a section, first letter in upper case (as MediaWiki resolves it).
+    /// The target's title: percent-decoded, without a section, first letter in upper case (as MediaWiki resolves it).
     pub title: String,
-    /// Where the anchor begins in `text`, in bytes.
+    /// Start of the anchor in `text`, in bytes.
     pub start: u32,
-    /// Where it ends; equal to `start` where the anchor's text could not be found in the sentence.
+    /// End of the anchor; equal to `start` if the anchor's text was not found in the sentence.
     pub end: u32,
 }
 
@@ -57,7 +57,7 @@ impl PassageRecord {
         self.text.get(start..end)
     }
 
-    /// Reads a passage as it is written here; `id` may be called `_id`, as BEIR does.
+    /// Reads a passage in this schema. `id` may be called `_id`, as in BEIR.
     pub(crate) fn read(value: &Value<'_>) -> Field<Self> {
         let id = if value.has("_id") { "_id" } else { "id" };
         let passage = Self {

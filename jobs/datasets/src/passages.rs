@@ -1,7 +1,7 @@
-//! A corpus's passages, streamed from whatever users have.
+//! A corpus's passages, streamed from files of several formats.
 //!
-//! Passages come in the order of the files and are not de-duplicated: which duplicates are one passage is the corpus's
-//! rule. Memory holds one row.
+//! Passages come in the order of the files, with duplicates: the corpus decides which of them are one passage. Memory
+//! holds one row.
 
 mod abstracts;
 mod anchors;
@@ -23,17 +23,18 @@ use crate::value::{Field, Value};
 
 pub use source::{PassageFormat, PassageFormatError, detect_passages};
 
-/// Where a corpus's passages are and how they are written.
+/// The location and format of a corpus's passages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassageSpec {
-    /// The format; told from the first file's first row if absent.
+    /// The format; detected from the first file's first row if absent.
     pub format: Option<PassageFormat>,
-    /// Files, read in this order, or folders: BEIR's, or one of the abstracts dump (its files in the order of their names).
+    /// Files, read in this order, or folders: BEIR's, or one of the abstracts dump (its files in the order of their
+    /// names).
     pub paths: Vec<PathBuf>,
 }
 
 impl PassageSpec {
-    /// The passages of one file or folder, its format told from its content.
+    /// The passages of one file or folder. The format is detected from the content.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { format: None, paths: vec![path.into()] }
     }
@@ -44,11 +45,11 @@ pub struct Passages {
     format: PassageFormat,
     files: VecDeque<PathBuf>,
     source: Option<Source>,
-    /// Taken while a file's questions are read, which apply the policy themselves.
+    /// `None` while `source` is a reader of questions, which applies the policy itself.
     refusals: Option<Refusals>,
-    /// Passages of the last row that were not handed out yet.
+    /// Passages of the last row that were not returned yet.
     pending: VecDeque<PassageRecord>,
-    /// Uncompressed bytes of the files that are done.
+    /// Uncompressed bytes of the finished files.
     bytes: u64,
     done: bool,
 }
@@ -66,10 +67,10 @@ impl fmt::Debug for Passages {
 }
 
 impl Passages {
-    /// Opens the first file, after finding out its format where the specification does not name it.
+    /// Opens the first file and detects its format if the specification does not name one.
     ///
     /// # Errors
-    /// A file cannot be read, or the format is not known.
+    /// A file cannot be read, or its format is unknown.
     pub fn open(spec: &PassageSpec, policy: Policy) -> Result<Self, DatasetError> {
         let first = spec.paths.first().ok_or(PassageFormatError::NoFiles)?;
         let format = match spec.format {
@@ -89,7 +90,7 @@ impl Passages {
         Ok(passages)
     }
 
-    /// The format, as named or found.
+    /// The format, as named or detected.
     pub fn format(&self) -> PassageFormat {
         self.format
     }
@@ -103,12 +104,12 @@ impl Passages {
         }
     }
 
-    /// Uncompressed bytes read so far, those read ahead too.
+    /// Uncompressed bytes read so far, including those read ahead.
     pub fn bytes(&self) -> u64 {
         self.bytes + self.source.as_ref().map_or(0, Source::bytes)
     }
 
-    /// Opens the next file; false if there is none.
+    /// Opens the next file. False after the last one.
     fn next_file(&mut self) -> Result<bool, DatasetError> {
         self.bytes = self.bytes();
         self.source = None;
@@ -127,7 +128,7 @@ impl Passages {
         Ok(true)
     }
 
-    /// Reads the next row into `pending`; false at the end of the file.
+    /// Reads the next row into `pending`. False at the end of the file.
     fn next_row(&mut self) -> Result<bool, DatasetError> {
         let (error, raw) = match &mut self.source {
             None => return Ok(false),
@@ -186,7 +187,7 @@ impl Passages {
             self.bytes = self.bytes();
             match self.source.take() {
                 Some(Source::Questions(questions)) => self.refusals = Some(questions.into_refusals()),
-                // One of thousands of files of a dump may be empty; a corpus of one file may not.
+                // A dump has thousands of files, and one of them may be empty. A corpus of one file may not.
                 Some(Source::Json(records)) if records.count() == 0 && self.format != PassageFormat::Abstracts => {
                     return Err(InputError::Empty { path: records.path().to_owned() }.into());
                 }

@@ -1,6 +1,6 @@
-//! A dataset's questions, streamed from its files, with a rule for rows that are wrong.
+//! A dataset's questions, streamed from its files, with a policy for wrong rows.
 //!
-//! Rows are numbered over all files. Memory holds one row, a hash of every id seen, and BEIR's judgements.
+//! Rows are numbered over all files. Memory holds one row, a hash of every seen id, and BEIR's judgements.
 
 mod seen;
 
@@ -21,19 +21,19 @@ use crate::table::{Table, TableRow};
 use crate::value::{Field, Value};
 use seen::Seen;
 
-/// Where a dataset is and how it is written.
+/// The location and format of a dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetSpec {
-    /// The format; told from the first file's first row if absent.
+    /// The format; detected from the first file's first row if absent.
     pub format: Option<Format>,
-    /// Its files, read in this order as one dataset; for BEIR a folder, or queries and judgements.
+    /// Its files, read in this order as one dataset. For BEIR: a folder, or queries and judgements.
     pub paths: Vec<PathBuf>,
-    /// Stop after so many questions.
+    /// The largest number of questions to return.
     pub limit: Option<u64>,
 }
 
 impl DatasetSpec {
-    /// The dataset in one file, its format told from its content.
+    /// The dataset in one file. The format is detected from the content.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { format: None, paths: vec![path.into()], limit: None }
     }
@@ -42,17 +42,17 @@ impl DatasetSpec {
 /// A row that was set aside.
 #[derive(Clone, Debug)]
 pub struct Quarantined {
-    /// What is wrong with it, and where it stands.
+    /// The problem and its position.
     pub error: RowError,
-    /// The row as it stands in its file; bytes that are not UTF-8 are replaced.
+    /// The row as written in its file. Bytes that are not UTF-8 are replaced.
     pub raw: String,
 }
 
-/// What happens to a row that is wrong. A file that cannot be read on is an error under either.
+/// The treatment of wrong rows. A file that cannot be read to its end is an error under both policies.
 pub enum Policy {
     /// The first wrong row is an error.
     Strict,
-    /// Wrong rows are handed to this and reading goes on.
+    /// Wrong rows are passed to this function, and reading continues.
     Quarantine(Box<dyn FnMut(Quarantined) + Send>),
 }
 
@@ -100,21 +100,21 @@ pub struct Questions {
     qrels: Option<beir::Qrels>,
     refusals: Refusals,
     seen: Seen,
-    /// Questions of the last row that were not handed out yet.
+    /// Questions of the last row that were not returned yet.
     pending: VecDeque<Question>,
-    /// Rows read, wrong ones too.
+    /// Rows read, including wrong ones.
     rows: u64,
     left: u64,
-    /// Bytes and rows of the files that are done.
+    /// Bytes of the finished files.
     bytes: u64,
-    /// Where the last row that was read stands.
+    /// The position of the last row.
     place: Option<(PathBuf, Position)>,
     done: bool,
 }
 
 enum Source {
     Json(Records),
-    /// With the function that reads a row.
+    /// With the function for reading a row.
     Table(Table, fn(&TableRow, u64) -> Field<Question>),
 }
 
@@ -125,15 +125,15 @@ impl fmt::Debug for Questions {
 }
 
 impl Questions {
-    /// Opens the dataset's first file, after finding out its format where the specification does not name it.
+    /// Opens the dataset's first file and detects its format if the specification does not name one.
     ///
     /// # Errors
-    /// A file cannot be read, the format is not known or not that of the file, a judgement is wrong.
+    /// A file cannot be read, its format is unknown or not the named one, or a judgement is wrong.
     pub fn open(spec: &DatasetSpec, policy: Policy) -> Result<Self, DatasetError> {
         Self::with_refusals(spec, Refusals::new(policy))
     }
 
-    /// Goes on with a policy and a count that were used before.
+    /// Continues with the policy and the count of another reader.
     pub(crate) fn with_refusals(spec: &DatasetSpec, mut refusals: Refusals) -> Result<Self, DatasetError> {
         let first = spec.paths.first().ok_or(FormatError::NoFiles)?;
         let format = match spec.format {
@@ -172,12 +172,12 @@ impl Questions {
         self.refusals
     }
 
-    /// The format, as named or found.
+    /// The format, as named or detected.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The file and position of the row that the last question came from.
+    /// The file and position of the last question's row.
     pub fn place(&self) -> Option<(&Path, Position)> {
         self.place.as_ref().map(|(path, position)| (path.as_path(), *position))
     }
@@ -187,17 +187,17 @@ impl Questions {
         self.refusals.count()
     }
 
-    /// Rows read so far, wrong ones too. An IIRC row has several questions.
+    /// Rows read so far, including wrong ones. An IIRC row has several questions.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Uncompressed bytes read so far, those read ahead too.
+    /// Uncompressed bytes read so far, including those read ahead.
     pub fn bytes(&self) -> u64 {
         self.bytes + self.source.as_ref().map_or(0, Source::bytes)
     }
 
-    /// How the current file's records are laid out; `None` for a table.
+    /// The layout of the current file's records; `None` for a table.
     pub(crate) fn layout(&self) -> Option<Layout> {
         match &self.source {
             Some(Source::Json(records)) => Some(records.layout()),
@@ -205,7 +205,7 @@ impl Questions {
         }
     }
 
-    /// How the current file is compressed.
+    /// The compression of the current file.
     pub(crate) fn compression(&self) -> Compression {
         match &self.source {
             Some(Source::Json(records)) => records.compression(),
@@ -214,7 +214,7 @@ impl Questions {
         }
     }
 
-    /// Opens the next file; false if there is none.
+    /// Opens the next file. False after the last one.
     fn next_file(&mut self) -> Result<bool, DatasetError> {
         self.bytes = self.bytes();
         self.source = None;
@@ -231,7 +231,7 @@ impl Questions {
         Ok(true)
     }
 
-    /// Reads the next row into `pending`; false at the end.
+    /// Reads the next row into `pending`. False at the end.
     fn next_row(&mut self) -> Result<bool, DatasetError> {
         loop {
             let Some(source) = &mut self.source else { return Ok(false) };

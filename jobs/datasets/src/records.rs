@@ -7,9 +7,10 @@
 //!   {\n … }\n{\n … }           values over several lines     Layout::Values
 //! ```
 //!
-//! The layout is read from the first bytes, never from the file's name. Lines end at `\n` alone: a line separator
-//! (U+2028) or a next-line mark (U+0085) inside a string is text. A byte order mark is skipped. A record is cut, not
-//! parsed: one that is not valid JSON is handed on, so that its reader can say so and go on with the next.
+//! The layout is detected from the first bytes, never from the file's name. Lines end at `\n` alone: a line separator
+//! (U+2028) or a next-line mark (U+0085) inside a string is text. A byte order mark is skipped. Records are cut, not
+//! parsed. A record of invalid JSON is returned like any other, so that its reader can report it and continue with the
+//! next.
 
 mod layout;
 mod scan;
@@ -25,21 +26,21 @@ use crate::value::quoted;
 use layout::Start;
 use scan::Scanner;
 
-/// Bytes taken from the input at a time.
+/// Bytes read from the input at a time.
 const CHUNK: usize = 256 << 10;
-/// Room that a read has at least: decoders hand out their window in pieces, and each is worth taking.
+/// Least free space for a read. Decoders return their window in pieces, and each piece is worth a read.
 const ROOM: usize = 16 << 10;
-/// Bytes that the layout is decided by, at most.
+/// Largest number of bytes used to detect the layout.
 const WINDOW: usize = 1 << 20;
-/// A record longer than this is refused: it is no row, but an unclosed string or a file that is one value.
+/// A longer record is refused: it is not a row, but an unclosed string or a file with one single value.
 const LONGEST: usize = 1 << 30;
 
-/// One record, as it stands in its file.
+/// One record, as written in its file.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'r> {
-    /// Where it stands.
+    /// Its position.
     pub position: Position,
-    /// Its bytes, without the separators around it. Not known to be valid JSON.
+    /// Its bytes, without the separators around it. They may be invalid JSON.
     pub bytes: &'r [u8],
 }
 
@@ -49,28 +50,28 @@ pub struct Records {
     path: PathBuf,
     input: Input,
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that were handed out or skipped.
+    /// Bytes of `buffer` that were returned or skipped.
     start: usize,
-    /// Bytes of `buffer` that were read; what is behind is room.
+    /// End of the bytes read into `buffer`. The rest is free.
     end: usize,
-    /// Whether `input` has nothing more.
+    /// Whether `input` is at its end.
     exhausted: bool,
     /// Bytes read from `input`.
     read: u64,
     layout: Layout,
-    /// Records handed out.
+    /// Records returned.
     record: u64,
     /// The line of `buffer[start]`, from 1.
     line: u64,
-    /// Whether the array that holds the records was closed.
+    /// Whether the array of the records was closed.
     closed: bool,
 }
 
 impl Records {
-    /// Opens `path` and finds out how its records are laid out.
+    /// Opens `path` and detects the layout of its records.
     ///
     /// # Errors
-    /// The file cannot be read, or does not start like JSON. An empty file has no records and is no error here.
+    /// The file cannot be read, or does not start like JSON. An empty file has no records and is not an error here.
     pub fn open(path: &Path) -> Result<Self, InputError> {
         let mut records = Self {
             path: path.to_owned(),
@@ -103,7 +104,8 @@ impl Records {
                 Err(InputError::Foreign {
                     path: path.to_owned(),
                     found: quoted(head),
-                    allowed: "JSON (an array, an object or lines), or a table (TSV, CSV) where the format has one; Parquet is not read",
+                    allowed: "JSON (an array, an object or lines), or a table (TSV, CSV) where the format has one; \
+                              Parquet is not read",
                 })
             }
         }
@@ -114,12 +116,12 @@ impl Records {
         &self.path
     }
 
-    /// How the records are laid out.
+    /// The layout of the records.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// How the file is compressed.
+    /// The compression of the file.
     pub fn compression(&self) -> Compression {
         self.input.compression()
     }
@@ -129,7 +131,7 @@ impl Records {
         self.read
     }
 
-    /// Records handed out so far.
+    /// Records returned so far.
     pub fn count(&self) -> u64 {
         self.record
     }
@@ -137,7 +139,7 @@ impl Records {
     /// The next record; `None` at the end.
     ///
     /// # Errors
-    /// The file is damaged or truncated, or the text between two records is not what JSON allows.
+    /// The file is damaged or truncated, or the text between two records violates JSON.
     #[expect(
         clippy::should_implement_trait,
         reason = "the record borrows the reader's buffer, which an Iterator cannot say"
@@ -156,7 +158,7 @@ impl Records {
         Ok(Some(Record { position, bytes: self.buffer[from..from + length].trim_ascii() }))
     }
 
-    /// The length of the next line that is not blank; the buffer is moved to its start.
+    /// The length of the next line that is not blank. Moves the buffer to its start.
     fn next_line(&mut self) -> Result<Option<usize>, InputError> {
         loop {
             let mut searched = 0;
@@ -183,7 +185,7 @@ impl Records {
         }
     }
 
-    /// The length of the array's next item; the buffer is moved to its start.
+    /// The length of the array's next item. Moves the buffer to its start.
     fn next_item(&mut self) -> Result<Option<usize>, InputError> {
         if self.closed {
             return self.after_array();
@@ -210,10 +212,10 @@ impl Records {
         }
     }
 
-    /// Nothing may follow a file's array; what follows a member is the rest of its object.
+    /// Only white space may follow a file's array. After a member, the rest of its object follows.
     fn after_array(&mut self) -> Result<Option<usize>, InputError> {
         if self.layout == Layout::Member {
-            // The object's other members are of no use here, but a truncated stream must not go unnoticed.
+            // The object's other members are not used, but a truncated stream must be reported.
             loop {
                 self.start = self.end;
                 if !self.fill()? {
@@ -227,7 +229,7 @@ impl Records {
         }
     }
 
-    /// The length of the next of several values; the buffer is moved to its start.
+    /// The length of the next of several values. Moves the buffer to its start.
     fn next_value(&mut self) -> Result<Option<usize>, InputError> {
         match self.peek()? {
             None => Ok(None),
@@ -252,17 +254,17 @@ impl Records {
         }
     }
 
-    /// What was read and not handed out.
+    /// The bytes read but not yet returned.
     fn unread(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Refuses to hold more of a record than `LONGEST`.
+    /// Refuses a record longer than `LONGEST`.
     fn limit(&self, length: usize) -> Result<(), InputError> {
         if length > LONGEST { Err(self.misplaced("records of at most 1 GiB")) } else { Ok(()) }
     }
 
-    /// The next byte that is not white space, without taking it.
+    /// The next byte that is not white space. It is not consumed.
     fn peek(&mut self) -> Result<Option<u8>, InputError> {
         loop {
             let rest = self.unread();
@@ -286,7 +288,7 @@ impl Records {
         self.start += length;
     }
 
-    /// Reads more behind the bytes that are not used yet; false at the end of the input.
+    /// Reads more behind the unused bytes. False at the end of the input.
     fn fill(&mut self) -> Result<bool, InputError> {
         if self.exhausted {
             return Ok(false);

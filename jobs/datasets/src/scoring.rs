@@ -1,6 +1,6 @@
-//! The scripts by whose rules a dataset's answers are scored. They are only named here: measures are another crate's.
+//! The scripts for scoring a dataset's answers. They are only named here: measures are in another crate.
 
-/// The official script of a dataset, or the one that is customary for it.
+/// The official script of a dataset, or the customary one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoringScript {
     /// HotpotQA's.

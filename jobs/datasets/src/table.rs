@@ -1,7 +1,7 @@
 //! Rows of tab- or comma-separated files, read as Python's `csv` reads them.
 //!
-//! A field that begins with `"` ends with one and has its quotes doubled; elsewhere quotes are text. The separator is a
-//! tab if the first line has one, whatever the file's extension (DPR's `.csv` files are tab-separated).
+//! A field beginning with `"` ends with one and has its quotes doubled. Elsewhere quotes are text. The separator is a
+//! tab if the first line has one, independent of the file's extension (DPR's `.csv` files are tab-separated).
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Position;
 use crate::input::{Compression, Input, InputError};
 
-/// Bytes that are searched for the first line's end.
+/// Bytes searched for the first line's end.
 const HEAD: u64 = 1 << 16;
 
 /// A row's fields.
@@ -93,7 +93,7 @@ impl Table {
         Ok(Some(TableRow { position: Position { record: self.rows, line }, fields, damaged }))
     }
 
-    /// A row as text again, for what is set aside.
+    /// A row as text again, for the quarantine.
     pub(crate) fn raw(&self, row: &TableRow) -> String {
         row.fields.join(&self.separator.to_string())
     }

@@ -1,7 +1,7 @@
-//! A JSON value that borrows its strings from the record, and readers of its fields that know where they are.
+//! A JSON value with strings borrowed from the record, and readers of its fields that track their path.
 //!
-//! A format's reader is written once, against these: on success nothing is copied but what the question keeps, and on
-//! failure the error names the field's path, what was found and what is allowed.
+//! Every format's reader uses these functions. On success only the question's own data is copied. On failure the error
+//! names the field's path, the value found and the allowed values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 
 use crate::error::FieldError;
 
-/// A JSON value. Keys keep their order; of equal keys the last wins, as in Python.
+/// A JSON value. Keys keep their order. Of equal keys the last wins, as in Python.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value<'a> {
     Null,
@@ -32,7 +32,7 @@ impl<'a> Value<'a> {
         serde_json::from_str(text).map_err(|error| {
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
-            // serde_json counts lines within the record; one-line records, the usual case, need the column only.
+            // serde_json counts lines within the record. One-line records, the usual case, need only the column.
             let place = match error.line() {
                 0 | 1 => format!("column {}", error.column()),
                 line => format!("line {line}, column {} of the record", error.column()),
@@ -41,7 +41,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// What kind of value this is, for messages; short strings and numbers are shown.
+    /// The kind of this value, for messages. Short strings and numbers are shown.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
@@ -57,7 +57,7 @@ impl<'a> Value<'a> {
         FieldError::new(self.describe(), allowed)
     }
 
-    /// The value under `key`; absent and null are the same.
+    /// The value under `key`. Null counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         match self {
             Self::Object(entries) => match entries.iter().rev().find(|(name, _)| name == key) {
@@ -72,7 +72,7 @@ impl<'a> Value<'a> {
         self.get(key).is_some()
     }
 
-    /// Reads `key`, which must be there.
+    /// Reads the required field `key`.
     pub(crate) fn required<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> Field<T>) -> Field<T> {
         match self.get(key) {
             Some(value) => read(value).map_err(|error| error.under(key)),
@@ -83,12 +83,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads `key` where it is there and not null.
+    /// Reads `key` if it is present and not null.
     pub(crate) fn optional<'v, T>(&'v self, key: &str, read: impl FnOnce(&'v Self) -> Field<T>) -> Field<Option<T>> {
         self.get(key).map(|value| read(value).map_err(|error| error.under(key))).transpose()
     }
 
-    /// Reads the list under `key`; an absent one is empty.
+    /// Reads the list under `key`. An absent list is empty.
     pub(crate) fn list<T>(&self, key: &str, read: impl FnMut(&Self) -> Field<T>) -> Field<Vec<T>> {
         Ok(self.optional(key, |value| value.each(read))?.unwrap_or_default())
     }
@@ -113,7 +113,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads this list, which must have exactly `N` items, as a tuple of `what`.
+    /// Reads this list of exactly `N` items as an array. `what` describes it in the error.
     pub(crate) fn tuple<const N: usize>(&self, what: &str) -> Field<&[Self; N]> {
         match self {
             Self::List(items) => items.as_slice().try_into().map_err(|_| self.not(what)),
@@ -132,7 +132,7 @@ impl<'a> Value<'a> {
         self.str().map(str::to_owned)
     }
 
-    /// A string that says something.
+    /// A string with more than white space.
     pub(crate) fn text(&self) -> Field<String> {
         match self {
             Self::String(value) if !value.trim().is_empty() => Ok(value.clone().into_owned()),
@@ -187,7 +187,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// `text` in quotes, cut to a length that fits a message.
+/// `text` in quotes, shortened for a message.
 pub(crate) fn quoted(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {

@@ -1,4 +1,4 @@
-//! Rows that are wrong: what exactly is said, and that a quarantine sets them aside and goes on.
+//! Wrong rows: their exact messages, and a quarantine that sets them aside and continues.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -25,7 +25,7 @@ impl Files {
         path
     }
 
-    /// The message with paths cut to what is below the folder.
+    /// The message, with paths relative to the folder.
     fn message(&self, error: impl ToString) -> String {
         error.to_string().replace(&format!("{}/", self.folder.path().display()), "")
     }
@@ -83,7 +83,8 @@ fn hotpotqa_rows() {
     );
     assert_eq!(
         bad(r#"[{"_id":"a","question":"q","supporting_facts":{"title":["T"],"sent_id":[0,1]}}]"#),
-        "f:1: record 1: field `supporting_facts.sent_id`: found a list of 2; allowed: a list of 1, like the columns before"
+        "f:1: record 1: field `supporting_facts.sent_id`: found a list of 2; allowed: a list of 1, \
+         like the columns before"
     );
     assert_eq!(bad("[1]"), "f:1: record 1: found the number 1; allowed: an object");
 }
@@ -200,7 +201,7 @@ fn repeated_ids_name_both_rows() {
         "second.json:3: record 2: field `id`: found \"b\", which first.json:2 (record 2) has too; \
          allowed: an id that no other row has"
     );
-    // A limit that ends before the repeat never sees it.
+    // A limit before the repeat never sees it.
     let questions = Questions::open(&DatasetSpec { limit: Some(3), ..spec }, Policy::Strict).unwrap();
     assert_eq!(questions.map(|question| question.unwrap().id).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
@@ -261,7 +262,8 @@ fn unknown_formats_list_what_is_allowed() {
     assert_eq!(
         files.strict(&DatasetSpec::file(path)),
         format!(
-            "odd.jsonl: cannot tell the dataset's format from a row with the fields chunk, tag; allowed: rows of {allowed}"
+            "odd.jsonl: cannot tell the dataset's format from a row with the fields chunk, tag; \
+             allowed: rows of {allowed}"
         )
     );
     assert_eq!(
@@ -278,8 +280,8 @@ fn judgements() {
     let spec = DatasetSpec::file(files.folder.path().join("beir"));
     assert_eq!(
         files.strict(&spec),
-        "beir/qrels: no judgements (*.tsv); allowed: a folder with queries.jsonl and qrels/test.tsv (or one other split), \
-         or the files queries.jsonl and SPLIT.tsv"
+        "beir/qrels: no judgements (*.tsv); allowed: a folder with queries.jsonl and qrels/test.tsv \
+         (or one other split), or the files queries.jsonl and SPLIT.tsv"
     );
     files.write("beir/qrels/test.tsv", format!("{header}q1\td1\tone\n"));
     assert_eq!(
@@ -289,6 +291,7 @@ fn judgements() {
     files.write("beir/qrels/test.tsv", format!("{header}q1\td1\t1\nq3\td1\t1\n"));
     assert_eq!(
         files.strict(&spec),
-        "beir/qrels/test.tsv:3: record 3: field `query-id`: found \"q3\"; allowed: the `_id` of a query in the queries file"
+        "beir/qrels/test.tsv:3: record 3: field `query-id`: found \"q3\"; \
+         allowed: the `_id` of a query in the queries file"
     );
 }

@@ -1,4 +1,4 @@
-//! Every schema that a dataset comes in, from rows written here: what becomes of each field.
+//! Every schema of every dataset, from rows written here: the result of each field.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -10,7 +10,7 @@ use hopeval_datasets::{
 };
 use tempfile::TempDir;
 
-/// The questions of a file with this text, whose format must be told from its content.
+/// The questions of a file with this text. The format must be detected from its content.
 fn read(format: Format, name: &str, text: &str) -> Vec<Question> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join(name);
@@ -206,7 +206,8 @@ fn beir_folders_and_files() {
     };
     let queries = write(
         "queries.jsonl",
-        "{\"_id\":\"q1\",\"text\":\"one\",\"metadata\":{\"answer\":\"yes\",\"type\":\"bridge\"}}\n{\"_id\":\"q2\",\"text\":\"two\"}\n{\"_id\":\"q3\",\"text\":\"three\"}\n",
+        "{\"_id\":\"q1\",\"text\":\"one\",\"metadata\":{\"answer\":\"yes\",\"type\":\"bridge\"}}\n\
+         {\"_id\":\"q2\",\"text\":\"two\"}\n{\"_id\":\"q3\",\"text\":\"three\"}\n",
     );
     write("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq3\td1\t1\nq3\td2\t2\nq3\td3\t0\nq1\td4\t1\n");
     let train = write("qrels/train.tsv", "q2 0 d9 1\n");

@@ -1,4 +1,4 @@
-//! How files are opened and cut: compressions, layouts, and what is said about files that are broken.
+//! Opening and cutting files: compressions, layouts, and the messages for broken files.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -42,7 +42,7 @@ fn records(path: &Path) -> Result<Vec<(u64, String)>, InputError> {
     Ok(out)
 }
 
-/// An error with its causes, paths cut to the file's name.
+/// An error with its causes, paths shortened to the file's name.
 fn message(folder: &TempDir, error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -88,7 +88,7 @@ fn every_layout_gives_the_same_records() {
     }
 }
 
-/// Records that straddle every buffer's end, and one that is longer than the buffer.
+/// Records across every buffer's end, and one longer than the buffer.
 #[test]
 fn long_files_are_cut_as_short_ones() {
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Every source that a corpus is built from, from files written here.
+//! Every source of a corpus, from files written here.
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
@@ -21,7 +21,7 @@ fn read(path: &Path, format: PassageFormat) -> Vec<PassageRecord> {
     Passages::open(&PassageSpec::file(path), Policy::Strict).unwrap().map(|passage| passage.unwrap()).collect()
 }
 
-/// The first error, paths cut to what is below the folder.
+/// The first error, with paths relative to the folder.
 fn error(folder: &TempDir, spec: &PassageSpec) -> String {
     let error = match Passages::open(spec, Policy::Strict) {
         Ok(mut passages) => passages.find_map(Result::err).expect("an error"),
@@ -156,13 +156,14 @@ fn what_is_wrong_is_named() {
     let odd = write(&folder, "odd", "{\"a\":1,\"b\":2}\n");
     assert_eq!(
         error(&folder, &PassageSpec::file(odd)),
-        "odd: cannot tell the passages' format from a row with the fields a, b; allowed: rows of titled, contents, beir, \
-         dpr, contexts, abstracts"
+        "odd: cannot tell the passages' format from a row with the fields a, b; allowed: rows of titled, contents, \
+         beir, dpr, contexts, abstracts"
     );
     fs::create_dir(folder.path().join("nothing")).unwrap();
     assert_eq!(
         error(&folder, &PassageSpec::file(folder.path().join("nothing"))),
-        "nothing: no passages in this folder; allowed: a folder with corpus.jsonl (BEIR), or with files wiki_* in it or below"
+        "nothing: no passages in this folder; allowed: a folder with corpus.jsonl (BEIR), \
+         or with files wiki_* in it or below"
     );
     assert_eq!(
         error(&folder, &PassageSpec::default()),
@@ -170,7 +171,7 @@ fn what_is_wrong_is_named() {
     );
 }
 
-/// A quarantine counts over the files of a corpus, also where the questions' reader applies it.
+/// A quarantine counts over the files of a corpus, also if the reader of questions applies it.
 #[test]
 fn quarantine_counts_over_splits() {
     let folder = TempDir::new().unwrap();

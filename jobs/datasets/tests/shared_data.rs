@@ -1,4 +1,4 @@
-//! Real files: every dataset and corpus at hand is read whole, without a bad row, and has the size that it is known to have.
+//! Real files: every available dataset and corpus is read whole, without a bad row, and has its known size.
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is the report of a test, and a skip is loud")]
 
@@ -10,7 +10,7 @@ use hopeval_datasets::{
     DatasetSpec, Format, PassageFormat, PassageRecord, PassageSpec, Passages, Policy, Question, Questions, detect,
 };
 
-/// The folder of real data beside the repository; says so if it is absent.
+/// The folder of real data beside the repository. Prints a note if it is absent.
 fn data() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     if !folder.is_dir() {
@@ -20,7 +20,7 @@ fn data() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// All questions of a file, whose format must be found from its content.
+/// All questions of a file. The format must be detected from its content.
 fn read(path: &Path, format: Format) -> Vec<Question> {
     assert_eq!(detect(path).unwrap(), format, "{}", path.display());
     let mut questions = Questions::open(&DatasetSpec::file(path), Policy::Strict).unwrap();
@@ -185,7 +185,7 @@ fn corpora() {
     }
 }
 
-/// A split's contexts are the passages that its corpus was pooled from.
+/// A split's contexts are the passages of its pooled corpus.
 #[test]
 fn contexts_are_the_pooled_corpora() {
     let Some(data) = data() else { return };

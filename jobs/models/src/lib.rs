@@ -1,9 +1,9 @@
-//! The small models that the binary carries: trained on generated worlds, so that a fresh machine without weights can run every
-//! method with a real model.
+//! The small models embedded in the binary. They are trained on generated worlds, so a fresh machine without weights
+//! can run every method with a real model.
 //!
-//! Each is a Hugging Face folder under `files/`, with a card (`README.md`) that says what it was trained on, by which command
-//! and how well it does, and the log of its training. [`unpack`] writes a folder once into a cache, under a name that holds its
-//! digest; what opens it is the caller's matter. Nothing here knows the engine. [`untrained`] writes a model's control.
+//! Each model is a Hugging Face folder under `files/`, with the log of its training and a card (`README.md`): training
+//! data, command and quality. [`unpack`] writes a folder once into a cache, under a name with its digest. The caller
+//! opens it. Nothing here knows the engine. [`untrained`] writes a model's control.
 
 mod embedded;
 mod untrained;
@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use embedded::{MODELS, Model};
 
-/// Why a model could not be had.
+/// Why a model could not be provided.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelsError {
     /// No model has this name.
     #[error("no embedded model is called `{name}`: there are {}", list())]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
     /// The cache cannot be written.
@@ -48,7 +48,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|model| model.name)
 }
 
-/// The digest of a model's files, by which two builds can be told apart: BLAKE3, hexadecimal.
+/// The digest of a model's files, different for different builds of the model: BLAKE3, hexadecimal.
 ///
 /// # Errors
 /// [`ModelsError::Unknown`].
@@ -56,10 +56,10 @@ pub fn digest(name: &str) -> Result<String, ModelsError> {
     Ok(find(name)?.digest())
 }
 
-/// Writes a model's folder below `cache_dir` unless it is there already, and gives its path.
+/// Writes a model's folder below `cache_dir`, unless it already exists, and returns its path.
 ///
-/// Several processes may do so at once: each writes beside the place and renames, and the first one wins. A folder that lacks
-/// something, or has a file of another length, is written anew.
+/// Several processes may do so at once. Each writes to a temporary folder and renames it, and the first one wins. A
+/// folder with a missing file, or with a file of another length, is written again.
 ///
 /// # Errors
 /// [`ModelsError::Unknown`]; [`ModelsError::Write`], naming the file.
@@ -70,7 +70,8 @@ pub fn unpack(name: &str, cache_dir: &Path) -> Result<PathBuf, ModelsError> {
     Ok(place)
 }
 
-/// As [`unpack`], of a model with the same architecture and tokenizer whose weights are random numbers of `seed`: a control.
+/// As [`unpack`], for a control: a model with the same architecture and tokenizer, whose weights are random numbers of
+/// `seed`.
 ///
 /// # Errors
 /// As [`unpack`].
@@ -85,7 +86,7 @@ pub fn untrained(name: &str, seed: u64, cache_dir: &Path) -> Result<PathBuf, Mod
     Ok(place)
 }
 
-/// The file that holds a model's weights.
+/// The file with a model's weights.
 const WEIGHTS: &str = "model.safetensors";
 
 fn find(name: &str) -> Result<&'static Model, ModelsError> {
@@ -95,13 +96,13 @@ fn find(name: &str) -> Result<&'static Model, ModelsError> {
 /// Names and contents of a folder.
 type Files<'a> = [(&'static str, Cow<'a, [u8]>)];
 
-/// Whether all files stand there at their length.
+/// Whether all files exist with their length.
 fn is_whole(place: &Path, files: &Files<'_>) -> bool {
     files.iter().all(|(name, bytes)| fs::metadata(place.join(name)).is_ok_and(|file| file.len() == bytes.len() as u64))
 }
 
 impl Model {
-    /// Over names and contents, each with its length before it.
+    /// Over names and contents, each preceded by its length.
     fn digest(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for (name, bytes) in self.files {
@@ -113,7 +114,7 @@ impl Model {
         hasher.finalize().to_hex().to_string()
     }
 
-    /// Writes the folder unless it is there; `content` is what a file of it holds.
+    /// Writes the folder unless it exists. `content` returns the content of each file.
     fn put<'a>(
         &'a self,
         cache_dir: &Path,
@@ -136,7 +137,7 @@ impl Model {
         }
         let mut renamed = fs::rename(&beside, place);
         if renamed.is_err() && !is_whole(place, files) {
-            // What stands there is not whole: a disk was full, or somebody took a file away.
+            // The existing folder is incomplete: a disk was full, or somebody removed a file.
             drop(fs::remove_dir_all(place));
             renamed = fs::rename(&beside, place);
         }

@@ -1,14 +1,14 @@
-//! A model with random weights in place of its own: the control that says what training brought.
+//! A model with random weights in place of its own: the control that shows the effect of training.
 //!
-//! Architecture, tokenizer and the names and shapes of all tensors stay. Matrices are drawn evenly from
-//! `[-a, a)`, `a = sqrt(3 / columns)`, so that their variance is one over the inputs (LeCun et al. 1998, "Efficient BackProp",
-//! section 4.6); of T5's queries, which no division scales later, it is also divided by the width of a head, as its authors
-//! do. Vectors are as training begins with them: weights of norms 1, biases 0. Only whole numbers and one division make a
-//! draw, so a seed is the same model on every machine.
+//! Architecture, tokenizer and the names and shapes of all tensors stay. Matrices are drawn evenly from `[-a, a)`, `a =
+//! sqrt(3 / columns)`, so that their variance is one over the inputs (LeCun et al. 1998, "Efficient BackProp", section
+//! 4.6). T5's queries are not scaled by a later division, so their variance is also divided by the width of a head, as
+//! in the original. Vectors have their values from the start of training: weights of norms 1, biases 0. A draw uses
+//! only whole numbers and one division, so a seed gives the same model on every machine.
 
 use serde_json::{Map, Value, json};
 
-/// A safetensors file that is not what its crate carries.
+/// The safetensors file differs from the embedded one.
 const BROKEN: &str = "an embedded model is a whole safetensors file; this is a bug";
 
 /// A tensor's place in a file.
@@ -31,7 +31,7 @@ fn tensors(file: &[u8]) -> Vec<Tensor> {
         .collect()
 }
 
-/// A file with the tensors of `file`, as 32-bit numbers that `seed` draws.
+/// A file with the tensors of `file`, as 32-bit random numbers of `seed`.
 pub(crate) fn weights(file: &[u8], config: &[u8], seed: u64) -> Vec<u8> {
     let config: Value = serde_json::from_slice(config).expect("an embedded model has a configuration; this is a bug");
     let head_width = config["d_kv"].as_u64();
@@ -63,7 +63,7 @@ pub(crate) fn weights(file: &[u8], config: &[u8], seed: u64) -> Vec<u8> {
     whole
 }
 
-/// Numbers from -1 to 1, evenly: of one tensor, whatever the others are.
+/// Evenly distributed numbers from -1 to 1 for one tensor, independent of the other tensors.
 fn draws(seed: u64, tensor: &str) -> impl FnMut() -> f64 {
     let mut bits = blake3::Hasher::new_derive_key("hopeval untrained weights 1")
         .update(&seed.to_le_bytes())

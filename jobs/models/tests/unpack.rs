@@ -1,4 +1,4 @@
-//! Folders come out whole, once, whoever asks and whatever stood there before.
+//! Folders are written whole, once, by any number of callers and over any previous content.
 
 use std::fs;
 use std::thread;

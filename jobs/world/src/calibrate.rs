@@ -1,19 +1,19 @@
-//! Compares a world with a real dataset: what retrieval finds, how long texts are, how many words question and gold share.
+//! Compares a world with a real dataset: quality of retrieval, lengths of texts, words shared by question and gold.
 //!
-//! Retrieval is the caller's: a function from a question and k to passage numbers, best first. Words are runs of letters and
-//! digits, lower-cased, for overlap; lengths are counted between blanks.
+//! The caller provides retrieval: a function from a question and k to passage numbers, best first. For overlap, words
+//! are runs of letters and digits, lower-cased. Lengths count the words between blanks.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use rustc_hash::FxBuildHasher;
 
-/// A question to measure: its text and the numbers of its gold passages.
+/// A question of the measurement: its text and the numbers of its gold passages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// The question.
     pub text: String,
-    /// The gold passages, as positions among the passages measured.
+    /// The gold passages, as positions among the measured passages.
     pub gold: Vec<u32>,
 }
 
@@ -48,7 +48,7 @@ impl Spread {
 /// The depths at which recall is measured.
 pub const DEPTHS: [usize; 4] = [2, 5, 10, 20];
 
-/// What a retriever finds: means over the questions with gold passages.
+/// The quality of a retriever: means over the questions with gold passages.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Recall {
     /// The share of a question's gold passages among the first [`DEPTHS`].
@@ -66,23 +66,23 @@ pub struct Column {
     pub questions: usize,
     /// Passages measured.
     pub passages: usize,
-    /// What BM25 finds.
+    /// Recall of BM25.
     pub bm25: Recall,
-    /// What TF-IDF finds, where it was asked.
+    /// Recall of TF-IDF, if requested.
     pub tfidf: Option<Recall>,
     /// Words of a passage's text.
     pub passage_words: Spread,
     /// Words of a question.
     pub question_words: Spread,
-    /// The share of a question's distinct words that occur in its gold passages (title and text).
+    /// The share of a question's distinct words in its gold passages (title and text).
     pub overlap: f64,
     /// The same for content words: those in at most a tenth of the passages.
     pub content_overlap: f64,
-    /// The share of content words in the gold passage that has most of them.
+    /// The share of content words in the gold passage with most of them.
     pub best_overlap: f64,
-    /// The share of content words in the gold passage that has fewest of them: what a second hop has to go on.
+    /// The share of content words in the gold passage with fewest of them: the clues for a second hop.
     pub worst_overlap: f64,
-    /// The share of gold passages whose title, without what stands in brackets, is in the question.
+    /// The share of gold passages whose title, without its part in brackets, is in the question.
     pub title_in_question: f64,
 }
 
@@ -97,7 +97,7 @@ fn distinct(text: &str) -> Vec<String> {
     all
 }
 
-/// What a retriever finds over the samples.
+/// The recall of a retriever over the samples.
 pub fn recall(samples: &[Sample], retrieve: Retrieve<'_>) -> Recall {
     let mut recall = Recall::default();
     let mut asked = 0.0;
@@ -117,7 +117,7 @@ pub fn recall(samples: &[Sample], retrieve: Retrieve<'_>) -> Recall {
     recall
 }
 
-/// Measures one column; `passages` are (title, text) in the order that gold and retrieval number.
+/// Measures one column. `passages` are (title, text), in the order of the numbers of gold and retrieval.
 pub fn column(
     name: &str,
     samples: &[Sample],
@@ -144,7 +144,7 @@ pub fn column(
     }
 }
 
-/// Shares that questions have in common with their gold passages, one of each question that has such a share.
+/// Shares that questions have in common with their gold passages: one value for each question with a defined share.
 #[derive(Default)]
 struct Overlaps {
     words: Vec<f64>,
@@ -191,13 +191,13 @@ impl Overlaps {
     }
 }
 
-/// The share of words that occur in any of the bags, each of which is sorted.
+/// The share of words that occur in any of the bags. Each bag is sorted.
 fn share(words: &[&String], bags: &[Vec<String>]) -> f64 {
     let hits = words.iter().filter(|w| bags.iter().any(|bag| bag.binary_search(w).is_ok())).count();
     hits as f64 / words.len() as f64
 }
 
-/// A world beside real data; displays as a Markdown table.
+/// A world beside real data. Displays as a Markdown table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalibrationTable {
     /// The columns, the world's first.

@@ -1,4 +1,4 @@
-//! A question in the making: the facts that it rests on and how it words them.
+//! A question in the making: its facts and their wording.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::passage::{Plan, plan};
 use crate::schema::{HELD_OUT_WORDING, RelationId, Wordings};
 use crate::settings::{Difficulty, Split};
 
-/// A fact as a passage states it.
+/// A fact stated by a passage.
 #[derive(Debug, Clone)]
 pub(crate) struct Fact {
     pub(crate) subject: Entity,
@@ -18,36 +18,36 @@ pub(crate) struct Fact {
     pub(crate) wording: usize,
 }
 
-/// Everything that a question says, before it is written down.
+/// The content of a question, before it is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) kind: &'static str,
-    /// What is compared, for comparisons.
+    /// The kind of comparison, for comparisons.
     pub(crate) comparison: Option<&'static str>,
     pub(crate) text: String,
     pub(crate) answer: Answer,
     /// In path order; the subjects are the gold passages.
     pub(crate) facts: Vec<Fact>,
-    /// For each fact, the fact whose answer its sub-question takes for its subject.
+    /// For each fact, the fact whose answer is the subject of its sub-question.
     pub(crate) follows: Vec<Option<usize>>,
 }
 
-/// What is asked for.
+/// The answer of a question.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Object(Object),
     YesNo(bool),
 }
 
-/// What a question is drawn from.
+/// The source of a question: a world, its difficulty and a random stream.
 pub(crate) struct Drawing<'a> {
     pub(crate) world: &'a Entities,
     pub(crate) difficulty: &'a Difficulty,
     pub(crate) draw: Draw,
-    /// In `eval`, half the questions rest on relations that `train` has too, the other half on at least one that it lacks.
+    /// In `eval`, half the questions use only relations of `train`, the other half at least one held-out relation.
     want_held_out_relation: bool,
     want_held_out_template: bool,
-    /// The second passage of a chain is to mention the first.
+    /// The second passage of a chain must mention the first.
     pub(crate) want_reciprocal: bool,
     pub(crate) used_held_out_template: bool,
 }
@@ -68,7 +68,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Gives up on wanting what this world or mix cannot give.
+    /// Gives up requirements that this world or mix cannot meet.
     pub(crate) fn relax(&mut self) {
         self.want_held_out_relation = false;
         self.want_held_out_template = false;
@@ -79,23 +79,23 @@ impl<'a> Drawing<'a> {
         self.used_held_out_template = false;
     }
 
-    /// Whether the draft keeps to what was wanted of its relations and templates.
+    /// Whether the draft meets the requirements on its relations and templates.
     pub(crate) fn suits(&self, draft: &Draft) -> bool {
         let held_out = draft.facts.iter().any(|f| f.relation.relation().held_out);
         held_out == self.want_held_out_relation && self.used_held_out_template == self.want_held_out_template
     }
 
-    /// One of the wordings that this question may use.
+    /// One of the wordings allowed for this question.
     pub(crate) fn wording(&mut self, wordings: &Wordings) -> &'static str {
         let n = if self.want_held_out_template { self.draw.below(3) } else { self.draw.below(2) } as usize;
         self.used_held_out_template |= n == HELD_OUT_WORDING;
         wordings[n]
     }
 
-    /// One of the wordings that this question may use, often the one that the fact's passage uses.
+    /// One of the wordings allowed for this question, often the wording in the fact's passage.
     pub(crate) fn wording_of(&mut self, fact: &Fact, wordings: &Wordings) -> &'static str {
-        // A question that wants a held-out wording takes any until it has one, so that it hardly prefers passages of held-out
-        // paraphrases.
+        // A question that wants a held-out wording takes any wording until it has a held-out one. So it hardly prefers
+        // passages of held-out paraphrases.
         let may_echo = match fact.wording {
             HELD_OUT_WORDING => self.want_held_out_template,
             _ => self.used_held_out_template || !self.want_held_out_template,
@@ -111,14 +111,14 @@ impl<'a> Drawing<'a> {
         plan(self.world, self.difficulty, entity)
     }
 
-    /// A fact that the subject's passage states.
+    /// A fact stated by the subject's passage.
     pub(crate) fn fact(&self, subject: Entity, relation: RelationId) -> Option<Fact> {
         let plan = self.plan(subject);
         let (sentence, object, wording) = plan.fact(relation)?;
         Some(Fact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
     }
 
-    /// One of the relations that the subject's passage states and that `wanted` lets pass.
+    /// One of the relations stated by the subject's passage and accepted by `wanted`.
     pub(crate) fn any_fact(&mut self, subject: Entity, wanted: impl Fn(RelationId) -> bool) -> Option<Fact> {
         let plan = self.plan(subject);
         let relations: Vec<RelationId> = plan
@@ -133,13 +133,14 @@ impl<'a> Drawing<'a> {
         Some(Fact { subject, relation, object: object.clone(), sentence: sentence as u32, wording })
     }
 
-    /// How the question names an entity.
+    /// The name of an entity in the question.
     pub(crate) fn pinpoint(&mut self, entity: Entity) -> String {
         let with_noun = self.draw.chance(200);
         self.world.pinpoint(entity, with_noun)
     }
 
-    /// The noun phrase for a fact's object, seen from a phrase for its subject; sometimes with what the object is known for.
+    /// The noun phrase for a fact's object, relative to a phrase for its subject. Sometimes it includes something that
+    /// the object is known for.
     pub(crate) fn phrase(&mut self, fact: &Fact, subject: &str, place: Place) -> Option<String> {
         let mut phrase = self.wording_of(fact, fact.relation.relation().phrase.as_ref()?).replace("{x}", subject);
         if let Object::Entity(object) = fact.object
@@ -158,7 +159,7 @@ impl<'a> Drawing<'a> {
         Some(phrase)
     }
 
-    /// Some of what an entity is known for, seldom as its own passage has it.
+    /// Some of the things that an entity is known for, seldom as in its own passage.
     fn description(&mut self, entity: Entity) -> Description {
         let [(quality, craft), (other_quality, other_craft)] = self.world.known_for(entity);
         let (qualities, crafts) = match self.draw.below(8) {
@@ -172,22 +173,22 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// What an entity is known for, as a question says it: of itself, before its noun, and of its crafts, in a clause.
+/// Things that an entity is known for, as worded in a question: its qualities before its noun, its crafts in a clause.
 struct Description {
     qualities: Option<String>,
     crafts: Option<String>,
 }
 
-/// Where a noun phrase stands in its question.
+/// The position of a noun phrase in its question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It is what is asked about, and a clause may follow.
+    /// It is the last phrase, and a clause may follow.
     Last,
-    /// Within another phrase, or beside one, where only brackets keep a clause in its place.
+    /// Within another phrase, or beside one. Only brackets keep a clause in its place here.
     Inner,
 }
 
-/// Puts right what inserting phrases leaves behind.
+/// Removes double punctuation left by inserted phrases.
 pub(crate) fn tidy(text: &str) -> String {
     text.replace(",?", "?").replace(",,", ",").replace(", ,", ",")
 }
@@ -204,7 +205,7 @@ impl Draft {
         gold
     }
 
-    /// The strata, with `templates` as told.
+    /// The strata, with `templates` as given by `held_out_template`.
     pub(crate) fn strata(&self, held_out_template: bool) -> BTreeMap<String, String> {
         let seen = |held_out: bool| if held_out { "held_out" } else { "seen" };
         let relations = self.facts.iter().any(|f| f.relation.relation().held_out);

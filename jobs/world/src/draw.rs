@@ -1,9 +1,9 @@
-//! Random numbers that are functions of what they are for.
+//! Random numbers as functions of their purpose.
 //!
-//! Nothing in the world is drawn from a running generator: a value is the hash of (seed, split, purpose, index), so that any
-//! entity or question can be made alone, in any order, on any machine. The hash is SplitMix64's finaliser (Steele, Lea and
-//! Flood 2014) applied to each word in turn; a [`Draw`] then counts on from there. Only integer arithmetic decides, so the
-//! bytes do not depend on a platform's floating point.
+//! The world uses no running generator. A value is the hash of (seed, split, purpose, index), so any entity or question
+//! can be made alone, in any order, on any machine. The hash is SplitMix64's finaliser (Steele, Lea and Flood 2014)
+//! applied to each word in turn. A [`Draw`] counts on from there. Only integer arithmetic decides, so the bytes do not
+//! depend on a platform's floating point.
 
 /// SplitMix64's increment.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -26,14 +26,14 @@ pub(crate) fn world_key(seed: u64, split: u64) -> u64 {
     mix(mix(seed.wrapping_add(GAMMA)).wrapping_add(GAMMA.wrapping_mul(split + 1)))
 }
 
-/// What a number is drawn for: two purposes never share a stream.
+/// The purpose of a random number. Two purposes never share a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The names of a pool (the pool's number).
     Names(u8),
     /// The objects of a relation (its place in the schema).
     Relation(u16),
-    /// A literal or a trait of an entity (which one).
+    /// A literal or a trait of an entity (its number).
     Attribute(u16),
     /// The order of the corpus.
     CorpusOrder,
@@ -77,7 +77,7 @@ impl Draw {
         mix(self.state)
     }
 
-    /// A number below `bound`, which is positive (multiply-shift: the bias is below 2^-40 for the bounds used here).
+    /// A number below `bound`. `bound` is positive (multiply-shift: the bias is below 2^-40 for the bounds used here).
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
@@ -87,7 +87,7 @@ impl Draw {
         self.below(1000) < u64::from(permille)
     }
 
-    /// One of `items`, which is not empty.
+    /// One of `items`. `items` is not empty.
     pub(crate) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         items[self.below(items.len() as u64) as usize]
     }
@@ -105,8 +105,9 @@ impl Draw {
     }
 }
 
-/// A permutation of `0..size` that can be read in both directions without a table: a Feistel network over the smallest even
-/// number of bits that holds `size`, walked along its cycle until it falls inside (Black and Rogaway 2002).
+/// A permutation of `0..size`, computed in both directions without a table: a Feistel network over the smallest even
+/// number of bits that holds `size`, applied repeatedly until the result is below `size` (cycle walking, Black and
+/// Rogaway 2002).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Permutation {
     size: u64,
@@ -131,7 +132,7 @@ impl Permutation {
         (x >> self.half_bits, x & ((1 << self.half_bits) - 1))
     }
 
-    /// Where `x` goes.
+    /// The image of `x`.
     pub(crate) fn apply(&self, mut x: u64) -> u64 {
         debug_assert!(x < self.size, "{x} is outside 0..{}", self.size);
         loop {
@@ -146,7 +147,7 @@ impl Permutation {
         }
     }
 
-    /// Where `x` came from.
+    /// The preimage of `x`.
     pub(crate) fn invert(&self, mut x: u64) -> u64 {
         debug_assert!(x < self.size, "{x} is outside 0..{}", self.size);
         loop {

@@ -1,7 +1,7 @@
-//! Who exists and what is true of them, computed when asked for.
+//! The entities and facts of a world, computed on demand.
 //!
-//! An entity is a class and a number. A relation is a permutation of its subjects, folded onto its objects, so that it can be
-//! followed in both directions without a table: a director's films are found from the director's number.
+//! An entity is a class and a number. A relation is a permutation of its subjects, folded onto its objects. So it can
+//! be followed in both directions without a table: a director's films are found from the director's number.
 
 use crate::draw::{Draw, Permutation, Purpose, hash, world_key};
 use crate::names::{self, Holder, Parts, PersonName, Pool, capacity};
@@ -27,7 +27,7 @@ pub(crate) enum Object {
 /// An entity's name in a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mention {
-    /// `the ` before names that want it.
+    /// `the `, for names with an article.
     pub(crate) article: &'static str,
     pub(crate) name: String,
 }
@@ -75,7 +75,7 @@ const PLAIN: [(Class, u64); 6] = [
     (Class::Band, capacity::BANDS),
 ];
 
-/// Entities of each class in a world of so many passages.
+/// Entities of each class in a world of `passages` passages.
 fn counts(passages: u64) -> [u64; 11] {
     let mut counts = [0; 11];
     counts[Class::Country as usize] = (passages / 120).clamp(6, 180);
@@ -87,7 +87,7 @@ fn counts(passages: u64) -> [u64; 11] {
     counts
 }
 
-/// The roles of so many persons: each has the persons from a number on, and how many.
+/// The roles of `persons` persons: for each role its first person and its number of persons.
 fn roles(persons: u64) -> [(Role, u64, u64); 7] {
     let mut roles = [(Role::Director, 0, 0); 7];
     let (mut start, mut percent) = (0, 0);
@@ -156,7 +156,7 @@ impl Entities {
         self.offsets[entity.class as usize] + entity.index
     }
 
-    /// The entity of a number below [`Entities::len`].
+    /// The entity with a number below [`Entities::len`].
     pub(crate) fn numbered(&self, number: u64) -> Entity {
         let place = self.offsets.partition_point(|&offset| offset <= number) - 1;
         Entity { class: Class::ALL[place], index: number - self.offsets[place] }
@@ -183,7 +183,7 @@ impl Entities {
         self.number(entity) - self.offsets[Class::Film as usize]
     }
 
-    /// Which holder of its name the entity is, and in which pool.
+    /// The pool of an entity's name, and its place among the holders of the name.
     fn holder(&self, entity: Entity) -> (&Pool, Holder) {
         let (pool, number) = match entity.class {
             Class::Person => (&self.persons, entity.index),
@@ -205,7 +205,7 @@ impl Entities {
         pool.holders(holder.base) > 1
     }
 
-    /// The others of the same name.
+    /// The other entities of the same name.
     pub(crate) fn namesakes(&self, entity: Entity) -> Vec<Entity> {
         let (pool, own) = self.holder(entity);
         (0..pool.holders(own.base))
@@ -223,7 +223,7 @@ impl Entities {
         names::person(self.parts, pool.spelling(holder.base), self.surnames)
     }
 
-    /// The name with a middle name of the same sort, the `n`-th; `None` where initials stand there already.
+    /// The name with the `n`-th middle name of the same sort. `None` if it already has initials.
     pub(crate) fn long_name(&self, person: Entity, n: u64) -> Option<String> {
         let name = self.person_name(person);
         let (given, surname) = name.full.split_once(' ')?;
@@ -262,7 +262,7 @@ impl Entities {
         }
     }
 
-    /// How another passage, or an answer, names the entity: towns with their country where the title has it.
+    /// The entity's name in another passage or in an answer: towns with their country if their title has it.
     pub(crate) fn mention(&self, entity: Entity) -> Mention {
         let name = match entity.class {
             Class::City => self.title(entity),
@@ -271,7 +271,7 @@ impl Entities {
         Mention { article: if matches!(entity.class, Class::River | Class::Award) { "the " } else { "" }, name }
     }
 
-    /// How a question names the entity: so that only one can be meant.
+    /// The entity's name in a question, unambiguous.
     pub(crate) fn pinpoint(&self, entity: Entity, with_noun: bool) -> String {
         let name = self.name(entity);
         let shared = self.shares_name(entity);
@@ -293,7 +293,7 @@ impl Entities {
 
     fn birth_year(&self, person: Entity) -> u64 {
         let (_, holder) = self.holder(person);
-        // 13 and 96 have no common factor, so holders of one name differ.
+        // 13 and 96 are coprime, so holders of one name differ.
         1900 + (hash(self.key, Purpose::Attribute(0), holder.base) % 96 + 13 * holder.rank) % 96
     }
 
@@ -313,7 +313,8 @@ impl Entities {
         &self.relations[place]
     }
 
-    /// What a person, a work or a place is known for: two things, each of two words that few others of the class share.
+    /// Two things that a person, a work or a place is known for. Each is two words, shared with few others of the
+    /// class.
     pub(crate) fn known_for(&self, entity: Entity) -> [(&'static str, &'static str); 2] {
         let mut draw = Draw::new(self.key, Purpose::Attribute(2), self.number(entity));
         let crafts = CRAFTS[entity.class as usize];
@@ -322,7 +323,7 @@ impl Entities {
         [first, second].map(|craft| (draw.pick(&QUALITIES), crafts[craft]))
     }
 
-    /// The entities that can be objects of a relation: a class, the first and how many.
+    /// The possible objects of a relation: a class, the first one and their number.
     fn range(&self, range: Range) -> Option<(Class, u64, u64)> {
         match range {
             Range::Class(class) => Some((class, 0, self.count(class))),
@@ -334,7 +335,7 @@ impl Entities {
         }
     }
 
-    /// The object of a relation; `None` only for the odd person out, who is unmarried.
+    /// The object of a relation. `None` only for the odd person out, who is unmarried.
     pub(crate) fn object(&self, relation: RelationId, subject: Entity) -> Option<Object> {
         let schema = relation.relation();
         let order = &self.relations[relation.0 as usize];
@@ -400,7 +401,8 @@ impl Entities {
         }
     }
 
-    /// The `n`-th subject (around, where there are fewer) of which `object` is the object; `None` if there are none.
+    /// The `n`-th subject with `object` as its object, counting around if there are fewer; `None` if there are no
+    /// subjects.
     pub(crate) fn subject(&self, relation: RelationId, object: Entity, n: u64) -> Option<Entity> {
         let schema = relation.relation();
         let class = schema.subject;

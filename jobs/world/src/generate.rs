@@ -1,4 +1,4 @@
-//! Writes a world to files, and gives out its passages and questions one by one.
+//! Writes a world to files, and returns its passages and questions one by one.
 
 use std::fs::{File, create_dir_all};
 use std::io::{BufWriter, Write};
@@ -13,35 +13,36 @@ use crate::question::{Ids, question};
 use crate::record::{Passage, Question};
 use crate::settings::{WorldError, WorldSettings};
 
-/// How far the writing is.
+/// The progress of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// `corpus` or `questions`.
     pub stage: &'static str,
     /// Lines written.
     pub done: u64,
-    /// Lines there will be.
+    /// Lines in total.
     pub total: u64,
 }
 
-/// What was written.
+/// The files written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorldReport {
     /// The questions, one `Question` per line.
     pub questions: PathBuf,
     /// The corpus, one `PassageRecord` per line.
     pub corpus: PathBuf,
-    /// Lines of the first.
+    /// Lines of the questions file.
     pub question_count: u64,
-    /// Lines of the second.
+    /// Lines of the corpus file.
     pub passage_count: u64,
-    /// Bytes of both.
+    /// Bytes of both files.
     pub bytes: u64,
-    /// BLAKE3 of the corpus file and then the questions file, in hexadecimal: equal settings give equal digests everywhere.
+    /// BLAKE3 of the corpus file and then the questions file, in hexadecimal. Equal settings give equal digests
+    /// everywhere.
     pub digest: String,
 }
 
-/// A world whose passages and questions can be had in any order; a few kilobytes, whatever its size.
+/// A world with random access to its passages and questions. It takes a few kilobytes at any size.
 #[derive(Debug, Clone)]
 pub struct World {
     settings: WorldSettings,
@@ -70,16 +71,16 @@ impl World {
         write(&self.entities, difficulty, &self.ids.passage, entity, &plan)
     }
 
-    /// The passage with an id, if it is one of this world's.
+    /// The passage with an id, if it belongs to this world.
     pub fn passage_by_id(&self, id: &str) -> Option<Passage> {
         let number: u64 = id.strip_prefix(&self.ids.passage)?.parse().ok()?;
         (number < self.entities.len()).then(|| self.passage(self.order.invert(number)))
     }
 
-    /// Question `index`; any index will do, those of the file are below the number of questions.
+    /// Question `index`. Any index is valid; those of the file are below the number of questions.
     ///
     /// # Errors
-    /// If no question of the drawn kind could be found, which takes a world too small for its mix.
+    /// If no question of the drawn kind was found. This happens if the world is too small for its mix.
     pub fn question(&self, index: u64) -> Result<Question, WorldError> {
         question(&self.entities, &self.settings, &self.ids, index)
             .ok_or(WorldError::NoQuestion { index, passages: self.settings.passages })
@@ -96,10 +97,10 @@ impl World {
     }
 }
 
-/// Lines between two reports of progress.
+/// Lines between two progress reports.
 const REPORT_EVERY: u64 = 1000;
 
-/// Writes `corpus.jsonl` and `questions.jsonl` into a folder, which is made if it is missing.
+/// Writes `corpus.jsonl` and `questions.jsonl` into a folder. Creates the folder if it is missing.
 ///
 /// # Errors
 /// If a setting is out of range, a question cannot be drawn, or a file cannot be written.
@@ -139,7 +140,7 @@ pub fn generate(
     })
 }
 
-/// A file of JSON Lines that is hashed as it is written.
+/// A file of JSON Lines, hashed as it is written.
 struct Lines<'a> {
     path: PathBuf,
     file: BufWriter<File>,

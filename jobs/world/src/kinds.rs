@@ -1,13 +1,13 @@
 //! The kinds of questions: chains of two to four passages, comparisons, and comparisons of two chains.
 //!
-//! Each function makes one attempt and gives `None` where the draw leads nowhere: an unmarried person, a passage too short to
-//! state the fact, a name that would give the answer away.
+//! Each function makes one attempt and returns `None` if the draw leads nowhere: an unmarried person, a passage too
+//! short to state the fact, a name that would give the answer away.
 
 use crate::draft::{Answer, Draft, Drawing, Fact, Place, tidy};
 use crate::entities::{Entities, Entity, Object};
 use crate::schema::{Class, Range, RelationId, Wordings};
 
-/// Where chains begin, with weights.
+/// The first classes of chains, with weights.
 const STARTS: [(Class, u64); 9] = [
     (Class::Film, 32),
     (Class::Book, 15),
@@ -20,7 +20,7 @@ const STARTS: [(Class, u64); 9] = [
     (Class::Award, 2),
 ];
 
-/// What is compared, with weights.
+/// The compared classes, with weights.
 const COMPARED: [(Class, u64); 9] = [
     (Class::Film, 25),
     (Class::Person, 25),
@@ -64,7 +64,7 @@ pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
         }
         let fact = drawing.any_fact(at, |r| is_last || r.relation().phrase.is_some())?;
         if let Object::Entity(object) = fact.object {
-            // No way back, and no name on the way that is also the answer's.
+            // No way back, and no intermediate name equal to the answer's.
             let name = drawing.world.name(object);
             if path.contains(&object) || path.iter().any(|&e| drawing.world.name(e) == name) {
                 return None;
@@ -73,7 +73,7 @@ pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
         }
         facts.push(fact);
     }
-    // "Springfield, Arbia" says its country.
+    // The name in "Springfield, Arbia" includes its country.
     if facts[0].relation.relation().range == Range::CountryOfCity && drawing.world.shares_name(path[0]) {
         return None;
     }
@@ -89,7 +89,7 @@ pub(crate) fn chain(drawing: &mut Drawing<'_>, hops: usize) -> Option<Draft> {
     Some(Draft { kind: "bridge", comparison: None, text, answer, facts, follows })
 }
 
-/// What a comparison asks for.
+/// The kind of a comparison.
 #[derive(Debug, Clone, Copy)]
 enum Comparison {
     Same { wanted: bool },
@@ -127,7 +127,7 @@ impl Comparison {
         }
     }
 
-    /// The answer, given the two facts and what each side is called by; `None` where they do not decide it as wanted.
+    /// The answer, given both facts and the entity that names each side. `None` if they do not decide it as wanted.
     fn decide(self, a: (&Object, Entity), b: (&Object, Entity)) -> Option<Answer> {
         match (self, a.0, b.0) {
             (Self::Same { wanted }, x, y) => ((x == y) == wanted).then_some(Answer::YesNo(wanted)),
@@ -143,7 +143,7 @@ impl Comparison {
     }
 }
 
-/// A second subject beside `fact`'s: one that shares its object where that is wanted and possible, else any of the class.
+/// A second subject beside `fact`'s: one with the same object if wanted and possible, otherwise any of the class.
 fn other(drawing: &mut Drawing<'_>, fact: &Fact, comparison: Comparison) -> Option<Entity> {
     let class = fact.subject.class;
     if let (Comparison::Same { wanted: true }, Object::Entity(object)) = (comparison, &fact.object) {
@@ -162,7 +162,7 @@ pub(crate) fn comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
     let b = other(drawing, &fact_a, comparison)?;
     let fact_b = drawing.fact(b, relation)?;
     let world = drawing.world;
-    // A disambiguator would say the year or the country that is compared.
+    // A disambiguator would contain the compared year or country.
     if a == b || world.name(a) == world.name(b) || world.shares_name(a) || world.shares_name(b) {
         return None;
     }
@@ -180,7 +180,8 @@ pub(crate) fn comparison(drawing: &mut Drawing<'_>) -> Option<Draft> {
     })
 }
 
-/// Questions that pick a work or body by the age of its person, as in 2WikiMultihopQA; `{n}` the noun, `{r}` the person's part.
+/// Questions that pick a work or body by the age of its person, as in 2WikiMultihopQA; `{n}` the noun, `{r}` the
+/// person's part.
 const BY_AGE_FIRST: Wordings = [
     "Which {n} has the {r} who was born earlier, {a} or {b}?",
     "Which {n} has the older {r}, {a} or {b}?",
@@ -192,7 +193,7 @@ const BY_AGE_LAST: Wordings = [
     "Of {a} and {b}, whose {r} saw the light of day after the other's?",
 ];
 
-/// The part that a relation's person plays.
+/// The part played by a relation's person.
 fn part(relation: RelationId) -> Option<&'static str> {
     match relation.relation().name {
         "director" => Some("director"),
@@ -205,7 +206,7 @@ fn part(relation: RelationId) -> Option<&'static str> {
     }
 }
 
-/// True if two of a comparison's passages are the same, or if its beginnings `a` and `b` cannot be told apart by name.
+/// True if two of a comparison's passages are the same, or if its beginnings `a` and `b` have no distinct names.
 fn confuses(world: &Entities, bridge: RelationId, [a, end_a, b, end_b]: [Entity; 4]) -> bool {
     let mut four = vec![a, end_a, b, end_b];
     four.sort();

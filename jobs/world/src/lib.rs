@@ -1,12 +1,12 @@
-//! The generated world: people, films, companies, cities, the relations between them, passages that link to each other, and
-//! multi-hop questions with gold paths, sub-questions, evidences and chains of thought.
+//! The generated world: people, films, companies, cities, the relations between them, passages that link to each other,
+//! and multi-hop questions with gold paths, sub-questions, evidences and chains of thought.
 //!
-//! Everything is a function of (seed, split, number): names, facts, passages and questions are computed when they are written
-//! and never stored, so a world of any size streams in constant memory, and question 700,000 can be made alone. The two splits
-//! share no name; a third of the relations, question templates and paraphrases occurs in `eval` only, and each question's
-//! strata say whether it needs any of those.
+//! Everything is a function of (seed, split, number). Names, facts, passages and questions are computed when they are
+//! written and never stored. So a world of any size streams in constant memory, and question 700,000 can be made alone.
+//! The two splits share no names. A third of the relations, question templates and paraphrases occurs in `eval` only,
+//! and each question's strata say whether it needs any of those.
 //!
-//! This crate knows nothing of datasets, corpora or indexes: it writes the JSON Lines that those read.
+//! This crate knows nothing of datasets, corpora or indexes. It writes JSON Lines for them.
 
 pub mod calibrate;
 mod draft;

@@ -1,9 +1,9 @@
 //! Gives every entity its name and its unique title, as a function of its number, and back.
 //!
-//! A pool of `n` entities has `bases < n` distinct names. Entity `e` goes by a permutation to `p`; its name is number
-//! `p mod bases`, and it is holder `p div bases` of that name. The first holder has the bare name as its title, later ones a
-//! disambiguator that differs between holders of one name: a country for cities, a year for works and persons, a trade's place
-//! for the rest. Nothing is stored, so a pool of millions costs nothing.
+//! A pool of `n` entities has `bases < n` distinct names. A permutation maps entity `e` to `p`. Its name is number `p
+//! mod bases`, and it is holder `p div bases` of that name. The first holder has the bare name as its title. Later ones
+//! have a disambiguator that differs between holders of one name: a country for cities, a year for works and persons, a
+//! trade's place for the rest. Nothing is stored, so a pool of millions needs no memory.
 
 mod parts;
 
@@ -24,7 +24,7 @@ pub(crate) fn parts(split: Split) -> &'static Parts {
     }
 }
 
-/// Which holder of which name an entity is.
+/// An entity's name and its place among the holders of the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) base: u64,
@@ -37,13 +37,13 @@ pub(crate) struct Pool {
     size: u64,
     bases: u64,
     order: Permutation,
-    /// Spreads the names in use over those there are.
+    /// Spreads the used names over all available names.
     spread: Permutation,
 }
 
 impl Pool {
-    /// A pool of `size` entities of which about `collisions` in a thousand share a name with an earlier one; `capacity` is the
-    /// number of distinct names there are.
+    /// A pool of `size` entities. About `collisions` in a thousand share a name with an earlier one. `capacity` is the
+    /// number of available distinct names.
     pub(crate) fn new(world: u64, number: u8, size: u64, collisions: u32, capacity: u64) -> Self {
         let bases = (size * 1000).div_ceil(1000 + u64::from(collisions)).clamp(1, capacity);
         Self {
@@ -63,24 +63,24 @@ impl Pool {
         Holder { base: p % self.bases, rank: p / self.bases }
     }
 
-    /// The entity that is a holder, if there is one.
+    /// The entity of a holder, if it exists.
     pub(crate) fn entity(&self, holder: Holder) -> Option<u64> {
         let p = holder.base + holder.rank * self.bases;
         (p < self.size).then(|| self.order.invert(p))
     }
 
-    /// How many share this name.
+    /// The number of entities with this name.
     pub(crate) fn holders(&self, base: u64) -> u64 {
         (self.size - base).div_ceil(self.bases)
     }
 
-    /// A number below [`Pool::bases`] for a name, so that neighbours in number are not neighbours in spelling.
+    /// A number below [`Pool::bases`] for a name. Neighbours in number get distant spellings.
     pub(crate) fn spelling(&self, base: u64) -> u64 {
         self.spread.apply(base)
     }
 }
 
-/// How many names of each sort there are.
+/// The number of available names of each sort.
 pub(crate) mod capacity {
     use super::parts::{ADJECTIVES, AWARD_KINDS, FIELDS, NOUNS, TRADES};
 
@@ -99,10 +99,10 @@ pub(crate) mod capacity {
     pub(super) const LONG: u64 = LONG_PLACES;
 }
 
-// Numbers are used from 0 on, and a small world must not have one ending for all its names: a stride that has no common factor
-// with the number of names spreads them, and where a name has two parts, the second turns with the first.
+// Numbers are used from 0 on, and the names of a small world must not all have the same ending. A stride coprime to the
+// number of names spreads them. In a name of two parts, the second part turns with the first.
 
-/// A surname, around after the last.
+/// A surname. Numbers beyond the last surname start again.
 pub(crate) fn surname(parts: &Parts, n: u64) -> String {
     let n = n * 535 % capacity::SURNAMES;
     format!("{}{}", parts.surname_stems[(n % 48) as usize], SURNAME_ENDINGS[(n / 48) as usize])
@@ -127,7 +127,7 @@ pub(crate) fn country(parts: &Parts, n: u64) -> String {
     format!("{}{}", parts.country_stems[(n % 40) as usize], COUNTRY_ENDINGS[(n / 40) as usize])
 }
 
-/// A river's name, after no town's.
+/// A river's name, built on a long place name.
 pub(crate) fn river(parts: &Parts, n: u64) -> String {
     format!("{} River", place(parts, capacity::SIMPLE + n))
 }
@@ -148,7 +148,7 @@ impl PersonName {
     }
 }
 
-/// A person's name: given names and surnames are drawn from `surnames` surnames, and initials only when those run out.
+/// A person's name. Given names are combined with `surnames` surnames. Initials are used only after those run out.
 pub(crate) fn person(parts: &Parts, n: u64, surnames: u64) -> PersonName {
     let (family, n) = (n % surnames, n / surnames);
     let (given, initials) = ((n + 37 * family) % 64, n / 64);
@@ -179,7 +179,7 @@ pub(crate) fn university(parts: &Parts, n: u64) -> String {
     }
 }
 
-/// A company's name: a surname and a trade, two surnames when those run out.
+/// A company's name: a surname and a trade, or two surnames after those run out.
 pub(crate) fn company(parts: &Parts, n: u64) -> String {
     let (first, n) = (n % capacity::SURNAMES, n / capacity::SURNAMES);
     let trade = TRADES[((n + 7 * first) % 24) as usize];
@@ -196,7 +196,7 @@ pub(crate) fn award(parts: &Parts, n: u64) -> String {
     format!("{} {kind} for {field}", surname(parts, donor))
 }
 
-/// A band's name: two words, three when those run out.
+/// A band's name: two words, or three after those run out.
 pub(crate) fn band(parts: &Parts, n: u64) -> String {
     let adjective = parts.adjectives[(n % ADJECTIVES) as usize];
     let noun = parts.nouns[((n / ADJECTIVES + 5 * (n % ADJECTIVES)) % NOUNS) as usize];

@@ -1,7 +1,7 @@
-//! Plans and writes passages: a lead, the facts, mentions of entities that link here, and sentences of no consequence.
+//! Plans and writes passages: a lead, the facts, mentions of entities that link here, and filler sentences.
 //!
-//! The plan is cheap and is all that a question needs to know which facts a passage states, in which sentence and in which
-//! wording; the text is written from it.
+//! The plan is cheap. It tells a question the facts stated in a passage, their sentences and their wordings. The text
+//! is written from the plan.
 
 use crate::draw::{Draw, Purpose};
 use crate::entities::{Entities, Entity, Mention, Object};
@@ -15,29 +15,29 @@ use crate::wordlists::{
 /// A sentence of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sentence {
-    /// Says what the entity is and what it is known for.
+    /// Introduces the entity with its noun and the things that it is known for.
     Lead,
     /// States a fact in one of its three wordings.
     Fact { relation: RelationId, object: Object, wording: usize },
-    /// Mentions a subject of which this entity is the object.
+    /// Mentions a subject of a relation with this entity as its object.
     Back { relation: RelationId, subject: Entity, wording: usize },
-    /// Mentions an entity that has nothing to do with this one, or, in a relation's third place, what it has the relation to.
+    /// Mentions an unrelated entity. With `of`, a noun phrase names the entity's object of that relation instead.
     Aside { entity: Entity, of: Option<(RelationId, usize)> },
-    /// States nothing that is asked about.
+    /// States no fact used by questions.
     Filler,
 }
 
-/// What a passage will say.
+/// The sentences of a passage, before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) sentences: Vec<Sentence>,
-    /// Every wording of this passage is one that `train` never sees.
+    /// Every wording of this passage is held out: `train` never uses it.
     pub(crate) held_out: bool,
     draw: Draw,
 }
 
 impl Plan {
-    /// The object, the sentence and the wording of a fact, where the passage states it.
+    /// The sentence, the object and the wording of a fact, if the passage states it.
     pub(crate) fn fact(&self, wanted: RelationId) -> Option<(usize, &Object, usize)> {
         self.sentences.iter().enumerate().find_map(|(n, sentence)| match sentence {
             Sentence::Fact { relation, object, wording } if *relation == wanted => Some((n, object, *wording)),
@@ -50,7 +50,7 @@ impl Plan {
         self.sentences.iter().any(|s| matches!(s, Sentence::Back { subject, .. } if *subject == wanted))
     }
 
-    /// The relations stated.
+    /// The stated relations.
     pub(crate) fn relations(&self) -> impl Iterator<Item = RelationId> {
         self.sentences.iter().filter_map(|sentence| match sentence {
             Sentence::Fact { relation, .. } => Some(*relation),
@@ -91,7 +91,7 @@ pub(crate) fn plan(world: &Entities, difficulty: &Difficulty, entity: Entity) ->
     Plan { sentences, held_out, draw }
 }
 
-/// A passage that is being planned, but for its lead.
+/// A passage during planning, without its lead.
 struct Planner<'a> {
     world: &'a Entities,
     difficulty: &'a Difficulty,
@@ -100,7 +100,7 @@ struct Planner<'a> {
     all: bool,
     held_out: bool,
     draw: Draw,
-    /// Words that are still to be planned.
+    /// Words still to be planned.
     left: i64,
     sentences: Vec<Sentence>,
 }
@@ -110,12 +110,12 @@ impl Planner<'_> {
         if self.held_out { HELD_OUT_WORDING } else { self.draw.below(2) as usize }
     }
 
-    /// Facts of the entity, as many as there is room for.
+    /// Facts of the entity, while there is room.
     fn facts(&mut self) {
         let mut relations: Vec<RelationId> = relations_of(self.entity.class, self.all).collect();
         self.draw.shuffle(&mut relations);
         for (n, relation) in relations.into_iter().enumerate() {
-            // A short passage states one fact at least.
+            // A short passage states at least one fact.
             if n > 0 && self.left < FACT_WORDS / 2 {
                 break;
             }
@@ -127,7 +127,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Mentions of entities that have the entity as an object: at most two by each relation.
+    /// Mentions of subjects of relations with the entity as object: at most two by each relation.
     fn backs(&mut self) {
         let role = (self.entity.class == Class::Person).then(|| self.world.role(self.entity));
         let mut into: Vec<RelationId> = relations_into(self.entity.class, role, self.all).collect();
@@ -151,7 +151,7 @@ impl Planner<'_> {
         self.sentences.iter().any(|s| matches!(s, Sentence::Back { subject, .. } if *subject == wanted))
     }
 
-    /// Sentences of no consequence, until the passage is long enough.
+    /// Asides and fillers, until the passage is long enough.
     fn asides(&mut self) {
         let mut spoken_of = None;
         while self.left > FILLER_WORDS / 2 {
@@ -164,7 +164,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Speaks of an entity that has nothing to do with this one, perhaps of the last one again.
+    /// Mentions an unrelated entity, perhaps the same as the last aside.
     fn aside(&mut self, spoken_of: &mut Option<Entity>) -> Sentence {
         let Self { world, difficulty, entity, .. } = *self;
         let other = match *spoken_of {
@@ -178,7 +178,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whom an aside in an entity's passage mentions.
+/// The entity for an aside in an entity's passage.
 fn unrelated(world: &Entities, difficulty: &Difficulty, draw: &mut Draw, entity: Entity) -> Entity {
     let class = entity.class;
     let other = match draw.chance(500) {
@@ -188,7 +188,7 @@ fn unrelated(world: &Entities, difficulty: &Difficulty, draw: &mut Draw, entity:
     if draw.chance(difficulty.fame) { world.well_known(other) } else { other }
 }
 
-/// One of the relations by which an entity's objects are spoken of.
+/// One of the relations with a noun phrase for the objects of an entity's class.
 fn phrase(world: &Entities, draw: &mut Draw, entity: Entity) -> Option<RelationId> {
     let all = world.split == Split::Eval;
     let relations: Vec<RelationId> =
@@ -196,7 +196,7 @@ fn phrase(world: &Entities, draw: &mut Draw, entity: Entity) -> Option<RelationI
     (!relations.is_empty()).then(|| relations[draw.below(relations.len() as u64) as usize])
 }
 
-/// The passage of an entity, as `plan` has it.
+/// Writes the passage of an entity according to `plan`.
 pub(crate) fn write(
     world: &Entities,
     difficulty: &Difficulty,
@@ -226,7 +226,7 @@ pub(crate) fn write(
     Passage { id: format!("{id_prefix}{}", world.number(entity)), title: world.title(entity), text, sentences, links }
 }
 
-/// A passage that is being written, sentence by sentence.
+/// A passage during writing, sentence by sentence.
 struct Writer<'a> {
     world: &'a Entities,
     difficulty: &'a Difficulty,
@@ -321,13 +321,13 @@ impl Writer<'_> {
     }
 }
 
-/// How a passage speaks of its own entity.
+/// The words for a passage's own entity.
 struct Voice {
     full: String,
     /// The surname, or the class: `the film`.
     short: String,
     pronoun: &'static str,
-    /// Sentences that have the whole name, in thousandths.
+    /// Sentences with the whole name, in thousandths.
     in_full: u64,
 }
 
@@ -343,7 +343,7 @@ impl Voice {
         Self { full: format!("{article}{name}"), short: format!("the {}", entity.class.noun()), pronoun: "it", in_full }
     }
 
-    /// A name, or, where the pattern begins with it, perhaps a pronoun.
+    /// A name, or perhaps a pronoun if the pattern begins with the subject.
     fn subject(&self, draw: &mut Draw, pattern: &str) -> &str {
         match draw.below(1000) {
             n if n < self.in_full => &self.full,
@@ -379,7 +379,7 @@ fn push_in_short(world: &Entities, entity: Entity, text: &mut Text) {
     text.links.push(Link { title: world.title(entity), start, end: text.text.len() as u32 });
 }
 
-/// What stands in the slots that are words of no consequence.
+/// Fills a slot of a filler sentence.
 fn push_word(slot: &str, draw: &mut Draw, text: &mut Text) {
     match slot {
         "p" => text.push(draw.pick(&PEOPLE)),
@@ -398,7 +398,7 @@ fn push_word(slot: &str, draw: &mut Draw, text: &mut Text) {
     }
 }
 
-/// A text in the making.
+/// A text under construction.
 struct Text {
     text: String,
     sentences: Vec<u32>,
@@ -416,7 +416,7 @@ impl Text {
         self.text.push_str(words);
     }
 
-    /// Pushes a pattern, asking `fill` for what stands in each slot.
+    /// Pushes a pattern. `fill` writes the words of each slot.
     fn pattern(&mut self, pattern: &str, mut fill: impl FnMut(&str, &mut Self)) {
         let mut rest = pattern;
         while let Some(open) = rest.find('{') {

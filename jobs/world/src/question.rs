@@ -1,4 +1,4 @@
-//! Writes a question down: text, answers, gold path, candidates, evidences, sub-questions and chain of thought.
+//! Writes a question: text, answers, gold path, candidates, evidences, sub-questions and chain of thought.
 
 use crate::draft::{Answer, Draft, Drawing};
 use crate::draw::{Draw, Purpose};
@@ -8,10 +8,10 @@ use crate::passage::{Sentence, plan, write};
 use crate::record::{Candidate, Gold, Question, SubQuestion};
 use crate::settings::WorldSettings;
 
-/// Draws before a question gives up wanting held-out relations or templates, and before it gives up.
+/// Draws before a question gives up on held-out relations or templates, and again before it fails.
 const PATIENCE: usize = 2_000;
 
-/// Question `index`, or `None` if no draw led anywhere (a world too small for its mix).
+/// Question `index`, or `None` if every draw failed (a world too small for its mix).
 pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &Ids, index: u64) -> Option<Question> {
     let mut draw = Draw::new(world.key, Purpose::Question, index);
     let mix = &settings.mix;
@@ -40,7 +40,7 @@ pub(crate) fn question(world: &Entities, settings: &WorldSettings, ids: &Ids, in
     None
 }
 
-/// What ids begin with.
+/// The prefixes of ids.
 #[derive(Debug, Clone)]
 pub(crate) struct Ids {
     pub(crate) question: String,
@@ -99,7 +99,7 @@ fn write_down(
     }
 }
 
-/// A question of each fact, which names its subject or the question before that has it as its answer.
+/// One sub-question per fact. It names its subject, or refers to the earlier sub-question with that answer.
 fn decomposition(world: &Entities, ids: &Ids, draft: &Draft, candidates: &[Entity]) -> Vec<SubQuestion> {
     let support = |entity: Entity| candidates.iter().position(|&c| c == entity).map_or(0, |p| p as u32);
     let facts = draft.facts.iter().zip(&draft.follows);
@@ -116,7 +116,7 @@ fn decomposition(world: &Entities, ids: &Ids, draft: &Draft, candidates: &[Entit
         .collect()
 }
 
-/// An object as sentences name it.
+/// The name of an object in sentences.
 fn name(world: &Entities, object: &Object) -> String {
     match object {
         Object::Entity(entity) => world.mention(*entity).name,
@@ -124,7 +124,7 @@ fn name(world: &Entities, object: &Object) -> String {
     }
 }
 
-/// An object as evidences name it.
+/// The name of an object in evidences.
 fn title(world: &Entities, object: &Object) -> String {
     match object {
         Object::Entity(entity) => world.title(*entity),
@@ -132,7 +132,7 @@ fn title(world: &Entities, object: &Object) -> String {
     }
 }
 
-/// The answer as passages have it, then the bare name and the title where those differ.
+/// The answer as in passages, then the bare name and the title if they differ.
 fn answers(world: &Entities, answer: &Answer) -> Vec<String> {
     match answer {
         Answer::YesNo(yes) => vec![if *yes { "yes" } else { "no" }.to_owned()],
@@ -174,8 +174,8 @@ fn rationale(world: &Entities, draft: &Draft, answer: &str) -> String {
     out
 }
 
-/// The gold passages among distractors that resemble them: namesakes, what they link to, others with the same object, others
-/// of the class.
+/// The gold passages among similar distractors: namesakes, linked entities, others with the same object, others of the
+/// class.
 fn candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index: u64) -> Vec<Entity> {
     let wanted = (settings.candidates as usize).max(gold.len());
     let mut draw = Draw::new(world.key, Purpose::Candidates, index);
@@ -199,7 +199,7 @@ fn candidates(world: &Entities, settings: &WorldSettings, gold: &[Entity], index
     while candidates.len() < wanted {
         let next = distractors.next().unwrap_or_else(|| {
             let class = gold[draw.below(gold.len() as u64) as usize].class;
-            // A small class may be used up.
+            // A small class may run out.
             match draw.chance(800) {
                 true => Entity { class, index: draw.below(world.count(class)) },
                 false => world.numbered(draw.below(world.len())),

@@ -1,5 +1,5 @@
-//! The lines of the two files, field for field as `hopeval-datasets` reads them (`Question` and `PassageRecord`); fields that a
-//! world never fills are left out, and read there as empty.
+//! The lines of the two files, field for field as read by `hopeval-datasets` (`Question` and `PassageRecord`). Fields
+//! that a world never fills are left out, and read there as empty.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 /// A passage of the corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
-    /// Unique over worlds of other seeds and splits too.
+    /// Unique, also across worlds of other seeds and splits.
     pub id: String,
     /// Unique in the corpus.
     pub title: String,
     /// The sentences, joined by spaces.
     pub text: String,
-    /// Where each sentence ends, in bytes; the space between two belongs to the later.
+    /// End of each sentence, in bytes. The space between two sentences belongs to the later one.
     pub sentences: Vec<u32>,
-    /// The hyperlinks in the order of the text; each leads to a title of the corpus.
+    /// The hyperlinks in the order of the text. Each leads to a title of the corpus.
     pub links: Vec<Link>,
 }
 
@@ -39,31 +39,31 @@ impl Passage {
 pub struct Link {
     /// The target's title.
     pub title: String,
-    /// Where the anchor begins in the text, in bytes.
+    /// Start of the anchor in the text, in bytes.
     pub start: u32,
-    /// Where it ends.
+    /// End of the anchor.
     pub end: u32,
 }
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Unique over worlds of other seeds and splits too.
+    /// Unique, also across worlds of other seeds and splits.
     pub id: String,
     /// The question.
     pub text: String,
     /// The answer, then its aliases.
     pub answers: Vec<String>,
-    /// The gold path: the passages in the order of the hops. Of a bridge comparison: first bridge, its end, second bridge,
-    /// its end.
+    /// The gold path: the passages in the order of the hops. For a bridge comparison: first bridge, its end, second
+    /// bridge, its end.
     pub gold: Vec<Gold>,
-    /// Gold passages and distractors, in no order.
+    /// Gold passages and distractors, in random order.
     pub candidates: Vec<Candidate>,
-    /// The sentences that state the facts, in the order of the evidences.
+    /// The sentences with the facts, in the order of the evidences.
     pub supporting_facts: Vec<(String, u32)>,
     /// The facts as (title, relation, title or value), in path order.
     pub evidences: Vec<[String; 3]>,
-    /// One sub-question for each fact; `#n` in one stands for the answer of the n-th.
+    /// One sub-question per fact; `#n` stands for the answer of the n-th.
     pub decomposition: Vec<SubQuestion>,
     /// A chain of thought, one sentence for each fact and the conclusion.
     pub rationale: String,
@@ -71,7 +71,8 @@ pub struct Question {
     pub kind: String,
     /// The number of gold passages.
     pub hops: u32,
-    /// `relations`, `templates`, `paraphrases`: `seen` or `held_out`; `comparison`: `same`, `first` or `last` where it is one.
+    /// `relations`, `templates`, `paraphrases`: `seen` or `held_out`; `comparison`, for comparisons: `same`, `first` or
+    /// `last`.
     pub strata: BTreeMap<String, String>,
 }
 
@@ -84,7 +85,7 @@ pub struct Gold {
     pub title: String,
 }
 
-/// A passage given with a question; text, sentences and links are left out where the settings say so.
+/// A passage given with a question. Text, sentences and links are left out if the settings say so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Candidate {
@@ -101,7 +102,7 @@ pub struct SubQuestion {
     pub question: String,
     /// Its answer.
     pub answer: String,
-    /// The position in `candidates` of the passage that answers it.
+    /// The position in `candidates` of the passage with the answer.
     pub support: u32,
     /// The id of that passage.
     pub evidence: Vec<String>,

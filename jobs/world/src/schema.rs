@@ -1,7 +1,7 @@
-//! What exists in the world and how it is said: classes of entities, relations between them, and their wordings.
+//! The schema of the world: classes of entities, relations between them, and their wordings.
 //!
-//! Every wording is a pattern: `{s}` the subject, `{o}` the object, `{x}` the subject of a question or noun phrase, `{a}` and
-//! `{b}` the two sides of a comparison. Wordings come in threes, two that both splits use and one that only `eval` uses.
+//! Every wording is a pattern: `{s}` the subject, `{o}` the object, `{x}` the subject of a question or noun phrase,
+//! `{a}` and `{b}` the two sides of a comparison. Wordings come in threes: two for both splits and one for `eval` only.
 
 mod relations;
 
@@ -38,7 +38,7 @@ impl Class {
         Self::Album,
     ];
 
-    /// The word for one of them.
+    /// The noun for one entity of the class.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Country => "country",
@@ -61,7 +61,7 @@ impl Class {
     }
 }
 
-/// What a person is: a contiguous range of persons each.
+/// The profession of a person. Each has a contiguous range of persons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Director,
@@ -98,7 +98,7 @@ impl Role {
     }
 }
 
-/// What the objects of a relation are.
+/// The objects of a relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Range {
     /// Entities of a class.
@@ -107,7 +107,7 @@ pub(crate) enum Range {
     Role(Role),
     /// Another person, mutually.
     Spouse,
-    /// The country that a city's number gives: cities of one name lie in different countries.
+    /// The country given by a city's number. Cities of one name are in different countries.
     CountryOfCity,
     /// A city of the country itself.
     CityOfCountry,
@@ -115,12 +115,12 @@ pub(crate) enum Range {
     Literal(Literal),
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Literal {
-    /// The year in a work's name.
+    /// The year in a work's title.
     WorkYear,
-    /// A day, in the year that a person's name belongs to.
+    /// A day in the year of a person's name.
     BirthDate,
     /// A year between 1400 and 1990.
     FoundingYear,
@@ -133,7 +133,7 @@ pub(crate) enum Literal {
 /// Three wordings: the first two occur in both splits, the last in `eval` only.
 pub(crate) type Wordings = [&'static str; 3];
 
-/// Place of the wording that `train` never sees.
+/// Index of the wording that `train` never uses.
 pub(crate) const HELD_OUT_WORDING: usize = 2;
 
 /// A relation, functional from subject to object.
@@ -147,17 +147,18 @@ pub(crate) struct Relation {
     pub(crate) held_out: bool,
     /// Sentences of the subject's passage, without the final full stop.
     pub(crate) says: Wordings,
-    /// Sentences of the *object's* passage that mention the subject; empty where the object has no passage or never says so.
+    /// Sentences of the *object's* passage with a mention of the subject. `None` if the object has no passage or never
+    /// mentions it.
     pub(crate) says_back: Option<Wordings>,
     /// Noun phrases for the object; `None` for values.
     pub(crate) phrase: Option<Wordings>,
     /// Questions for the object.
     pub(crate) asks: Wordings,
-    /// Yes/no questions whether two subjects share the object.
+    /// Yes/no questions for a shared object of two subjects.
     pub(crate) same: Option<Wordings>,
-    /// Questions that pick the subject with the smaller value.
+    /// Questions for the subject with the smaller value.
     pub(crate) first: Option<Wordings>,
-    /// Questions that pick the subject with the larger value.
+    /// Questions for the subject with the larger value.
     pub(crate) last: Option<Wordings>,
 }
 
@@ -177,7 +178,7 @@ impl RelationId {
     }
 }
 
-/// The relations of a class that a split uses, in the schema's order.
+/// The relations of a class used by a split, in the schema's order.
 pub(crate) fn relations_of(class: Class, held_out_too: bool) -> impl Iterator<Item = RelationId> {
     (0u16..)
         .zip(RELATIONS)
@@ -185,7 +186,7 @@ pub(crate) fn relations_of(class: Class, held_out_too: bool) -> impl Iterator<It
         .map(|(n, _)| RelationId(n))
 }
 
-/// The relations whose objects may be of a class, and which its passages mention, in the schema's order.
+/// The relations with objects of a class and mentions in the object's passage, in the schema's order.
 pub(crate) fn relations_into(class: Class, role: Option<Role>, held_out_too: bool) -> impl Iterator<Item = RelationId> {
     (0u16..)
         .zip(RELATIONS)

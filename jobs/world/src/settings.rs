@@ -1,10 +1,11 @@
-//! What a world is made of, and what is wrong with a request for one.
+//! The settings of a world, and the errors of bad settings.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Which of the two worlds: their names are disjoint, and a third of relations, templates and paraphrases occurs in `eval` only.
+/// The two kinds of worlds. Their names are disjoint, and a third of relations, templates and paraphrases occurs in
+/// `eval` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
     /// For training models.
@@ -41,7 +42,7 @@ impl FromStr for Split {
     }
 }
 
-/// How often each kind of question is asked, as weights; a kind of weight 0 is never asked.
+/// The frequency of each kind of question, as weights. A kind of weight 0 never occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mix {
     /// Two passages in a chain.
@@ -57,7 +58,7 @@ pub struct Mix {
 }
 
 impl Default for Mix {
-    /// HotpotQA's proportions of bridge to comparison, with a share of the longer chains that it lacks.
+    /// HotpotQA's proportions of bridge to comparison, plus a share of longer chains.
     fn default() -> Self {
         Self { two_hop: 64, three_hop: 6, four_hop: 3, comparison: 23, bridge_comparison: 4 }
     }
@@ -72,40 +73,43 @@ impl Mix {
     }
 }
 
-/// What makes questions hard for a retriever. All shares are in thousandths. The defaults are calibrated so that the recall of
-/// BM25 and of TF-IDF, the lengths and the word overlap resemble HotpotQA's (`tests/calibration.rs` holds them to it).
+/// The difficulty of questions for a retriever. All shares are in thousandths. The defaults are calibrated so that the
+/// recall of BM25 and of TF-IDF, the lengths and the word overlap resemble HotpotQA's (tested in
+/// `tests/calibration.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difficulty {
-    /// Entities that share their whole name with another of their pool; at most 4000 (four later holders for each name).
+    /// Entities that share their whole name with another of their pool. At most 4000 (four later holders for each
+    /// name).
     pub name_collisions: u32,
-    /// Persons to a surname, on average.
+    /// Persons per surname, on average.
     pub persons_per_surname: u32,
-    /// Passages that mention an entity that links to them (a director's page names a film), for each such link tried.
+    /// Mentions of the linking entity (a director's page names a film), per such link tried.
     pub back_links: u32,
-    /// Sentences of no consequence that mention an unrelated entity, so that a name is found in many passages.
+    /// Filler sentences with a mention of an unrelated entity, so that a name is found in many passages.
     pub asides: u32,
-    /// Those mentions, and the entities that questions begin with, that are of the well-known few of their class: what is asked
-    /// about is what is spoken of.
+    /// Well-known entities among those mentions and among the first entities of questions. So questions are about often
+    /// mentioned entities.
     pub fame: u32,
-    /// Mentions of a person, beside those that state a fact, that have an initial for the given names.
+    /// Mentions of a person with an initial for the given names, except mentions in facts.
     pub initials: u32,
-    /// Leads about a person that put a middle name between the names of the title.
+    /// Leads about a person with a middle name between the names of the title.
     pub middle_names: u32,
-    /// Sentences of a passage that have its entity's whole name, and not a surname, a noun or a pronoun.
+    /// Sentences of a passage with its entity's whole name, and not a surname, a noun or a pronoun.
     pub full_names: u32,
-    /// Asides that go on about whom the passage's last aside was about.
+    /// Asides about the same entity as the passage's last aside.
     pub dwelling: u32,
-    /// Asides that mention an entity only through a relation of its (`the director of Pale Harbor`), as questions do.
+    /// Asides that mention an entity only through one of its relations (`the director of Pale Harbor`), as questions
+    /// do.
     pub oblique: u32,
-    /// Relations that a question words as the passage does that states the fact.
+    /// Relations worded in the question as in the passage of the fact.
     pub echo: u32,
-    /// Chains that are drawn so that the second passage also mentions the first.
+    /// Chains drawn with a second passage that also mentions the first.
     pub reciprocal: u32,
-    /// Bridges that the question describes with words of the bridge's own passage.
+    /// Bridges described in the question with words of the bridge's own passage.
     pub overlap: u32,
     /// Median length of a passage, in words.
     pub median_words: u32,
-    /// Spread of the logarithm of that length (its standard deviation).
+    /// Standard deviation of the logarithm of that length.
     pub spread: u32,
 }
 
@@ -134,36 +138,36 @@ impl Default for Difficulty {
 /// A world to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorldSettings {
-    /// How many questions.
+    /// The number of questions.
     pub questions: u64,
-    /// How many passages.
+    /// The number of passages.
     pub passages: u64,
-    /// The seed; worlds of different seeds have different ids.
+    /// The seed. Worlds of different seeds have different ids.
     pub seed: u64,
-    /// Which split.
+    /// The split.
     pub split: Split,
-    /// How often each kind of question is asked.
+    /// The frequency of each kind of question.
     pub mix: Mix,
-    /// Passages given with each question, gold ones among them.
+    /// Passages given with each question, including the gold ones.
     pub candidates: u32,
-    /// Whether those passages are written out with each question, or only named, to be looked up in the corpus: ten times
-    /// smaller.
+    /// Whether those passages are written with each question. Otherwise they are only named, to be looked up in the
+    /// corpus: ten times smaller.
     pub candidate_texts: bool,
-    /// What makes it hard.
+    /// The difficulty for a retriever.
     pub difficulty: Difficulty,
 }
 
 impl WorldSettings {
-    /// The fewest passages a world can have: below that, some class of entities would be too small to draw from.
+    /// The least number of passages. In a smaller world some class of entities would be too small to draw from.
     pub const LEAST_PASSAGES: u64 = 400;
-    /// The most: beyond that, titles run out.
+    /// The largest number of passages. In a larger world titles would run out.
     pub const MOST_PASSAGES: u64 = 3_000_000;
-    /// The fewest candidates: a bridge comparison has four gold passages.
+    /// The least number of candidates: a bridge comparison has four gold passages.
     pub const LEAST_CANDIDATES: u32 = 4;
-    /// The most candidates.
+    /// The largest number of candidates.
     pub const MOST_CANDIDATES: u32 = 50;
 
-    /// Settings with the defaults for everything but size, seed and split.
+    /// Default settings with the given size, seed and split.
     pub fn new(questions: u64, passages: u64, seed: u64, split: Split) -> Self {
         Self {
             questions,
@@ -180,7 +184,7 @@ impl WorldSettings {
     /// Checks every field.
     ///
     /// # Errors
-    /// A [`WorldError`] that names the field and says what is allowed.
+    /// A [`WorldError`] with the field and the allowed values.
     pub fn check(&self) -> Result<(), WorldError> {
         let within = |field: &'static str, given: u64, least: u64, most: u64| {
             if (least..=most).contains(&given) {
@@ -214,25 +218,25 @@ impl WorldSettings {
 /// Why a world could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// A setting is outside what is allowed.
+    /// A setting is outside its range.
     #[error("world setting `{field}` is {given}, but must be at least {least} and at most {most}")]
     OutOfRange {
         /// The setting.
         field: &'static str,
-        /// Its value.
+        /// The given value.
         given: u64,
-        /// The least allowed.
+        /// The least allowed value.
         least: u64,
-        /// The most allowed.
+        /// The largest allowed value.
         most: u64,
     },
     /// A split that does not exist.
     #[error("unknown split `{given}`: allowed are train and eval")]
     UnknownSplit {
-        /// What was asked for.
+        /// The given name.
         given: String,
     },
-    /// No chain of the wanted kind was found: the world is too small for its mix of kinds.
+    /// No chain of the drawn kind was found: the world is too small for its mix of kinds.
     #[error("no question {index} can be drawn from {passages} passages with this mix of kinds; more passages help")]
     NoQuestion {
         /// The question's number.

@@ -1,12 +1,12 @@
-//! Checks from the written text alone that a question is answerable and that its annotations are true.
+//! Checks, from the written text alone, that a question is answerable and its annotations are true.
 
 use crate::record::{Passage, Question};
 use crate::schema::{RELATIONS, Relation};
 
-/// What is wrong with a question.
+/// An error in a question.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// The passages given are not the gold path.
+    /// The given passages are not the gold path.
     #[error("gold passage {index} is `{found}`, not `{wanted}`")]
     WrongPassage {
         /// Its place in the path.
@@ -16,7 +16,7 @@ pub enum Flaw {
         /// The id given.
         found: String,
     },
-    /// Facts, supporting sentences and sub-questions are not as many.
+    /// The numbers of facts, supporting sentences and sub-questions differ.
     #[error(
         "{evidences} evidences, {supporting_facts} supporting facts and {sub_questions} sub-questions do not match"
     )]
@@ -28,7 +28,7 @@ pub enum Flaw {
         /// Sub-questions.
         sub_questions: usize,
     },
-    /// An evidence names a passage off the path, or a relation that does not exist.
+    /// An evidence names a passage off the path, or an unknown relation.
     #[error("evidence {index} does not belong to the path: {what}")]
     StrayEvidence {
         /// The evidence's number.
@@ -59,10 +59,10 @@ pub enum Flaw {
     WrongAnswer {
         /// The gold answer.
         answer: String,
-        /// What follows.
+        /// The answer that follows.
         says: String,
     },
-    /// A gold passage is not among the candidates, or a sub-question points at another one.
+    /// A gold passage is not among the candidates, or a sub-question points to another passage.
     #[error("the candidates lack `{id}` or place it elsewhere")]
     Candidates {
         /// The passage's id.
@@ -117,7 +117,7 @@ pub fn verify(question: &Question, gold: &[Passage]) -> Result<(), Flaw> {
     if decided && shown { Ok(()) } else { Err(Flaw::WrongAnswer { answer: question.answers[0].clone(), says }) }
 }
 
-/// Whether a sentence says that the relation holds with the object, in one of the relation's wordings.
+/// Whether a sentence states the relation with the object, in one of the relation's wordings.
 fn states(passage: &Passage, sentence: usize, relation: &Relation, object: &str) -> bool {
     let (Some((start, end)), Some(text)) = (passage.sentence_span(sentence), passage.sentence(sentence)) else {
         return false;
@@ -160,7 +160,7 @@ fn linked(question: &Question, gold: &[Passage]) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// What follows from the evidences: the last object of a chain, or what the comparison decides.
+/// The answer that follows from the evidences: the last object of a chain, or the result of the comparison.
 fn conclusion(question: &Question) -> String {
     let evidences = &question.evidences;
     let side = |n: usize| evidences.get(n).map(|e| e[2].as_str()).unwrap_or_default();
@@ -170,7 +170,7 @@ fn conclusion(question: &Question) -> String {
         "bridge_comparison" => (1, 3),
         _ => return side(evidences.len().saturating_sub(1)).to_owned(),
     };
-    // The sides are named by the first subject of each chain.
+    // The first subject of each chain names its side.
     let (name_a, name_b) = (name(0), name(if b == 3 { 2 } else { 1 }));
     match question.strata.get("comparison").map(String::as_str) {
         Some("same") => if side(a) == side(b) { "yes" } else { "no" }.to_owned(),
@@ -180,7 +180,7 @@ fn conclusion(question: &Question) -> String {
     }
 }
 
-/// A value that orders dates (`12 March 1956`), years, counts (`48,213`) and lengths (`213 kilometres`) of one kind.
+/// A sort key for dates (`12 March 1956`), years, counts (`48,213`) or lengths (`213 kilometres`) of one kind.
 fn value(text: &str) -> Vec<u64> {
     const MONTHS: [&str; 12] = [
         "January",

@@ -1,6 +1,6 @@
-//! Words that both splits share: what things are known for, and the sentences that state no fact that is asked about.
+//! Words of both splits: things that entities are known for, and filler sentences.
 
-/// How what something is known for is qualified.
+/// Qualities of the things that an entity is known for.
 pub(crate) const QUALITIES: [&str; 220] = [
     "stark",
     "colourful",
@@ -224,7 +224,7 @@ pub(crate) const QUALITIES: [&str; 220] = [
     "microscopic",
 ];
 
-/// What something of a class is known for, in the order of the classes.
+/// Crafts that entities of each class are known for, in the order of the classes.
 pub(crate) const CRAFTS: [&[&str]; 11] = [
     &[
         "cheeses",
@@ -532,7 +532,7 @@ pub(crate) const TOPICS: [&str; 72] = [
     "television",
 ];
 
-/// Who talks.
+/// Groups of people in filler sentences.
 pub(crate) const PEOPLE: [&str; 24] = [
     "critics",
     "historians",
@@ -560,7 +560,7 @@ pub(crate) const PEOPLE: [&str; 24] = [
     "engineers",
 ];
 
-/// How they find it.
+/// Their judgements.
 pub(crate) const JUDGEMENTS: [&str; 36] = [
     "remarkable",
     "controversial",
@@ -600,7 +600,7 @@ pub(crate) const JUDGEMENTS: [&str; 36] = [
     "graceful",
 ];
 
-/// When it was.
+/// Times.
 pub(crate) const DECADES: [&str; 10] = [
     "the early 1930s",
     "the late 1940s",
@@ -614,8 +614,8 @@ pub(crate) const DECADES: [&str; 10] = [
     "the interwar years",
 ];
 
-/// Sentences about persons that state no fact that is asked about: `{s}` the subject, `{p}` people, `{t}` and `{u}` topics,
-/// `{j}` a judgement, `{d}` a time, `{n}` a number.
+/// Filler sentences about persons: `{s}` the subject, `{p}` people, `{t}` and `{u}` topics, `{j}` a judgement, `{d}` a
+/// time, `{n}` a number.
 pub(crate) const PERSON_FILLERS: [&str; 12] = [
     "During {d} {s} gave several talks about {t} and {u}, which {p} described as {j}",
     "{p} have often called the approach of {s} {j}, not least because of a lasting interest in {t}",
@@ -631,7 +631,7 @@ pub(crate) const PERSON_FILLERS: [&str; 12] = [
     "To {p}, {s} remains a {j} figure",
 ];
 
-/// Sentences about works.
+/// Filler sentences about works.
 pub(crate) const WORK_FILLERS: [&str; 12] = [
     "{p} found it {j}, although its treatment of {t} was widely discussed during {d}",
     "{s} deals with {t} and, in its second half, with {u}",
@@ -647,7 +647,7 @@ pub(crate) const WORK_FILLERS: [&str; 12] = [
     "{s} was later adapted for the stage with {j} results",
 ];
 
-/// Sentences about places.
+/// Filler sentences about places.
 pub(crate) const PLACE_FILLERS: [&str; 12] = [
     "Since {d} it has attracted {p} with an interest in {t}",
     "The local museum has {n} rooms devoted to {t} and a {j} annex on {u}",
@@ -663,7 +663,7 @@ pub(crate) const PLACE_FILLERS: [&str; 12] = [
     "Most {p} come for {t}, fewer for {u}",
 ];
 
-/// Sentences about bodies.
+/// Filler sentences about bodies.
 pub(crate) const BODY_FILLERS: [&str; 12] = [
     "In {d} it survived a {j} crisis that {p} blamed on {t}",
     "{s} publishes a {j} newsletter about {t} with {n} thousand subscribers",
@@ -679,7 +679,7 @@ pub(crate) const BODY_FILLERS: [&str; 12] = [
     "Every year {n} {p} apply to take part in its programme on {u}",
 ];
 
-/// Sentences that mention another entity, `{o}`, without stating a fact about it that is asked about.
+/// Sentences with a mention of another entity, `{o}`, without a fact that questions use.
 pub(crate) const ASIDES: [&str; 8] = [
     "{p} have often compared {s} with {o}, a comparison that others find {j}",
     "In {d} {o} was discussed in the same {j} essay on {t}",

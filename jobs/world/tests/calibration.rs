@@ -1,7 +1,7 @@
-//! Holds the defaults to what they were calibrated for: recall of BM25 and TF-IDF, lengths and word overlap near HotpotQA's.
+//! Tests the calibration of the defaults: recall of BM25 and TF-IDF, lengths and word overlap near HotpotQA's.
 //!
-//! BM25 and TF-IDF are slow, plain references here, so that this crate need not know the index. With `../shared` present the
-//! real column is measured too and must be what the constants say.
+//! BM25 and TF-IDF are slow, plain references here, so that this crate does not depend on the index. If `../shared` is
+//! present, the real column is measured too and must match the constants.
 
 mod support {
     pub(crate) mod hotpotqa;
@@ -17,7 +17,7 @@ use support::retrieval::{Bm25, TfIdf};
 
 /// HotpotQA's 1,267 dev questions over the 12,392 passages of their contexts.
 const REAL_BM25: Recall = Recall { fraction: [0.5517, 0.7107, 0.8287, 0.8942], all_at_10: 0.6701 };
-/// The same of these tests' TF-IDF, which does not hash and has simpler words.
+/// The same with these tests' TF-IDF, without hashing and with simpler words.
 const REAL_TFIDF: Recall = Recall { fraction: [0.539, 0.673, 0.815, 0.897], all_at_10: 0.641 };
 
 fn measure(name: &str, samples: &[Sample], passages: &[(String, String)]) -> Column {

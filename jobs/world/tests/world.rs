@@ -1,5 +1,5 @@
-//! A world keeps its promises: the same bytes always, disjoint splits, nothing held out in `train`, links that resolve,
-//! questions that their gold passages answer.
+//! The promises of a world: always the same bytes, disjoint splits, nothing held out in `train`, links that resolve,
+//! questions answered by their gold passages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ fn world(questions: u64, passages: u64, split: Split) -> World {
     World::new(WorldSettings { candidate_texts: false, ..WorldSettings::new(questions, passages, 7, split) }).unwrap()
 }
 
-/// The generator is frozen by these (`train`, `eval`): a change of either is a new generator, and models trained on worlds of
-/// the old one are void.
+/// These digests freeze the generator (`train`, `eval`). A change of either is a new generator, and models trained on
+/// worlds of the old one are void.
 const DIGESTS: [&str; 2] = [
     "2f99818dfeafe7223f94965244e5906a0f6c6b57ebcc80cdd12ac191b6cf92f1",
     "32a3fbd62a345da98b066dfeab31984bfb15b6dacb2b1f7eca79b0ce5773c176",
@@ -32,7 +32,7 @@ fn the_generator_is_frozen() {
         let questions: Vec<Question> = questions.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let corpus: Vec<Passage> = corpus.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!((questions.len(), corpus.len()), (50, 400));
-        // Any question and any passage can be made alone: nothing is carried from one to the next.
+        // Any question and any passage can be made alone: there is no state between them.
         let world = World::new(settings).unwrap();
         assert_eq!(world.question(41).unwrap(), questions[41]);
         assert_eq!(world.passage(399), corpus[399]);
@@ -43,7 +43,7 @@ fn the_generator_is_frozen() {
 }
 
 #[test]
-fn two_thousand_questions_of_each_split_are_answerable_and_annotated_truly() {
+fn questions_are_answerable_and_annotated_truly() {
     for split in [Split::Train, Split::Eval] {
         let world = world(2000, 5000, split);
         let mut kinds: BTreeMap<(String, u32), u32> = BTreeMap::new();
@@ -140,7 +140,7 @@ fn what_is_held_out_occurs_in_eval_only() {
         assert_eq!((share(&train, "held_out"), share(&train, "seen")), (0, 1500), "{stratum}");
         assert!(share(&eval, "held_out") > 400 && share(&eval, "seen") > 400, "{stratum}: {eval:?}");
     }
-    // Nor do the words themselves occur in `train`: one held-out relation, paraphrase and template each that nothing else says.
+    // The words do not occur in `train` either: one held-out relation, paraphrase and template each, with unique words.
     let train = world(1500, 4000, Split::Train);
     let passages: String = train.passages().map(|p| p.text).collect();
     for words in ["mayor", "kilometres long", "publisher", "had its premiere", "came from the pen", "took a degree"] {

@@ -31,7 +31,7 @@ marks = ranges(lambda c: unicodedata.category(c)[0] in "PS")
 print("/// Punctuation and symbols (`P*`, `S*`): inclusive ranges.")
 print("#[rustfmt::skip]")
 print(f"pub(crate) const PUNCTUATION_OR_SYMBOL: [(u32, u32); {len(marks)}] = [")
-rows([f"(0x{a:x}, 0x{b:x})," for a, b in marks], 8)
+rows([f"(0x{a:x}, 0x{b:x})," for a, b in marks], 5)
 print("];")
 print()
 zeros = [c for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)) == "Nd" and unicodedata.digit(chr(c)) == 0]

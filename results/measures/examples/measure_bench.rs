@@ -1,6 +1,6 @@
-//! Times the measures on files that `ops/bench/measures/run.py` writes.
+//! Times the measures on files written by `ops/bench/measures/run.py`.
 //!
-//! Why: a sweep scores millions of answers and ranked rows, and must not notice it.
+//! Why: a sweep scores millions of answers and ranked rows, and scoring must not slow it down.
 //! What: `answers FILE.tsv` (prediction, tab, gold in each line): EM and F1 under the rules of `hotpotqa`;
 //! `ranked DIR` (`ids.u32`, `gold_offsets.u32`, `gold_ids.u32`, little-endian; 100 passages a list): recall, MRR, nDCG,
 //! MAP and precision from columns. Prints one JSON object: CPU seconds of the best repetition of this one thread,

@@ -1,7 +1,7 @@
 //! Means of a measure over questions, with standard errors and intervals.
 //!
-//! Sums are plain `f64` additions in the order given (dataset order in final tables), so equal inputs give equal bits.
-//! A question where the measure is undefined (`None`) is left out; a failed one is in, with the 0 it was given.
+//! Sums are plain `f64` additions in the given order (dataset order in final tables), so equal inputs give equal bits.
+//! A question with an undefined measure (`None`) is left out. A failed one is included with its score of 0.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
@@ -12,21 +12,21 @@ pub const Z_95: f64 = 1.959_963_984_540_054;
 /// A measure over a set of questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// The questions where the measure is defined.
+    /// The number of questions with a defined measure.
     pub n: u64,
-    /// The mean over them; none if there are none.
+    /// The mean over them; `None` without questions.
     pub mean: Option<f64>,
-    /// The standard error of the mean; none below two questions.
+    /// The standard error of the mean; `None` below two questions.
     pub stderr: Option<f64>,
-    /// A 95 % interval, low and high: Wilson's where every value is 0 or 1, else mean ± 1.96 stderr, which is not
-    /// clipped. None where it cannot be known (below two questions that are not all 0 or 1).
+    /// A 95 % interval, low and high: Wilson's if every value is 0 or 1, otherwise mean ± 1.96 stderr, not clipped.
+    /// `None` if it is unknown (below two questions that are not all 0 or 1).
     pub interval: Option<(f64, f64)>,
-    /// The share of the n whose outcome has status ok; none if n is 0.
+    /// The share of the n questions whose outcome has status ok; `None` if n is 0.
     pub coverage: Option<f64>,
 }
 
 impl Summary {
-    /// Summarises values in their order; `ok` says for each whether its outcome has status ok.
+    /// Summarises values in their order. `ok` says for each whether its outcome has status ok.
     pub fn of(values: &[Option<f64>], ok: impl IntoIterator<Item = bool>) -> Self {
         let (mut n, mut answered, mut sum, mut binary) = (0u64, 0u64, 0.0, true);
         for (&value, ok) in values.iter().zip(ok) {
@@ -46,7 +46,7 @@ impl Summary {
     }
 }
 
-/// The mean of the defined values, and how many they are.
+/// The mean of the defined values, and their number.
 pub fn mean(values: &[Option<f64>]) -> (Option<f64>, u64) {
     let (mut n, mut sum) = (0u64, 0.0);
     for value in values.iter().flatten() {
@@ -56,8 +56,8 @@ pub fn mean(values: &[Option<f64>]) -> (Option<f64>, u64) {
     ((n > 0).then(|| sum / n as f64), n)
 }
 
-/// The standard error of a mean by the central limit theorem: the sample deviation (n - 1) over √n. None below two
-/// values (as lm-evaluation-harness's `mean_stderr`).
+/// The standard error of a mean by the central limit theorem: the sample deviation (n - 1) over √n. `None` below two
+/// values (as in lm-evaluation-harness's `mean_stderr`).
 fn standard_error(values: impl Iterator<Item = f64>, mean: f64, n: u64) -> Option<f64> {
     if n < 2 {
         return None;
@@ -66,9 +66,9 @@ fn standard_error(values: impl Iterator<Item = f64>, mean: f64, n: u64) -> Optio
     Some((squares / (n - 1) as f64).sqrt() / (n as f64).sqrt())
 }
 
-/// The standard error of a mean whose questions come in clusters that share passages or sub-questions: the square root
-/// of the summed squares of each cluster's summed deviations, over n (Miller 2024, "Adding error bars to evals").
-/// With one question for each cluster it is √((n - 1) / n) of the plain one. None below two clusters.
+/// The standard error of a mean over questions in clusters. Questions of a cluster share passages or sub-questions. It
+/// is the square root of the summed squares of each cluster's summed deviations, over n (Miller 2024, "Adding error
+/// bars to evals"). With one question per cluster it is √((n - 1) / n) of the plain one. `None` below two clusters.
 pub fn clustered_standard_error<K: Hash + Eq>(values: &[Option<f64>], clusters: &[K]) -> Option<f64> {
     let (Some(mean), n) = mean(values) else { return None };
     // Clusters add up in order of first appearance: a map's own order would change the last bits.

@@ -10,9 +10,9 @@
 //! | `drop` | `drop_eval.py` (DROP, IIRC, IRCoT) | numbers, several spans, F1 rounded to two digits |
 //! | `strategyqa` | accuracy of yes/no | the normalised answer must be yes, no, true or false |
 //!
-//! EM may exceed F1 (HotpotQA with the gold `The The`): both come as the scripts give them. With several golds EM and
-//! F1 are maximised independently; precision and recall are those of the gold with the highest F1 (the first of
-//! equals), except where a script maximises them, too.
+//! EM may exceed F1 (HotpotQA with the gold `The The`): both are reported as in the scripts. With several golds EM and
+//! F1 are maximised independently. Precision and recall are those of the gold with the highest F1 (the first of
+//! equals), unless the script maximises them, too.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ use crate::drop::DropScorer;
 use crate::has_answer::AnswerMatcher;
 use crate::normalize::{Normalized, Rules, common_tokens};
 
-/// Which script's rules hold.
+/// The official script with the scoring rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum Profile {
@@ -45,11 +45,11 @@ pub enum Profile {
     StrategyQa,
 }
 
-/// A name that is no profile.
+/// A name of no profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown measure profile \"{name}\"; allowed: {}", Profile::ALL.map(Profile::name).join(", "))]
 pub struct UnknownProfile {
-    /// What was given.
+    /// The given name.
     pub name: String,
 }
 
@@ -80,13 +80,13 @@ impl Profile {
         }
     }
 
-    /// The version of the rules; it grows when a change here can change a figure.
+    /// The version of the rules. It grows with every change that can change a figure.
     pub const fn version(self) -> &'static str {
         "1"
     }
 
-    /// The names of the measures that [`Scorer::score`] gives under this profile: `em` and `f1` first, or the one
-    /// number that a containment or accuracy profile has.
+    /// The names of the measures of [`Scorer::score`] under this profile: `em` and `f1` first, or the single number of
+    /// a containment or accuracy profile.
     pub const fn measures(self) -> &'static [&'static str] {
         match self {
             Self::Dpr => &["has_answer"],
@@ -124,9 +124,9 @@ impl From<Profile> for &'static str {
     }
 }
 
-/// What one answer scores, each a fraction in 0..=1.
+/// The scores of one answer, each a fraction in 0..=1.
 ///
-/// Profiles of one number (`dpr`, `strategyqa`) have it in all four fields.
+/// Profiles of one number (`dpr`, `strategyqa`) give it in all four fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct AnswerScore {
     /// Exact match: 0 or 1.
@@ -140,13 +140,13 @@ pub struct AnswerScore {
 }
 
 impl AnswerScore {
-    /// One number for every field.
+    /// The same number in every field.
     const fn uniform(value: f64) -> Self {
         Self { em: value, f1: value, precision: value, recall: value }
     }
 }
 
-/// Scores answers; holds the buffers, so keep one per thread.
+/// Scores answers. It holds the buffers, so keep one per thread.
 #[derive(Clone, Debug, Default)]
 pub struct Scorer {
     prediction: Normalized,
@@ -162,8 +162,8 @@ impl Scorer {
         Self::default()
     }
 
-    /// The score of `prediction` against the best of `golds`; all 0 where `golds` is empty (a table treats that as
-    /// undefined, and some scripts fail there).
+    /// The score of `prediction` against the best of `golds`. All 0 if `golds` is empty (a table treats that as
+    /// undefined, and some scripts fail).
     pub fn score<S: AsRef<str>>(&mut self, profile: Profile, prediction: &str, golds: &[S]) -> AnswerScore {
         match profile {
             Profile::Dpr => {
@@ -228,7 +228,7 @@ impl Scorer {
         AnswerScore { em, f1: (2.0 * precision * recall) / (precision + recall), precision, recall }
     }
 
-    /// StrategyQA: whether both say yes, or both no; an answer that says neither is wrong.
+    /// StrategyQA: whether both are yes, or both no. An answer that is neither is wrong.
     fn accuracy<S: AsRef<str>>(&mut self, prediction: &str, golds: &[S]) -> AnswerScore {
         self.prediction.set(Rules::Squad, prediction);
         let Some(said) = yes_or_no(self.prediction.text()) else { return AnswerScore::default() };
@@ -240,7 +240,7 @@ impl Scorer {
     }
 }
 
-/// Scores one answer; [`Scorer`] does many faster.
+/// Scores one answer. [`Scorer`] is faster for many.
 ///
 /// ```
 /// use hopeval_measures::{Profile, score_answer};

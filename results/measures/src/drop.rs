@@ -1,9 +1,9 @@
 //! DROP's measure, as in `drop_eval.py` (DROP, AllenNLP; IIRC and IRCoT use it): tokens split at spaces and hyphens,
-//! numbers compared as floats, *sets* of tokens, several spans aligned one to one, and an F1 of 0 where the gold's
-//! numbers are not among the predicted ones. F1, precision and recall are rounded to two digits, as there.
+//! numbers compared as floats, *sets* of tokens, several spans aligned one to one, and an F1 of 0 if the gold's numbers
+//! are not among the predicted ones. F1, precision and recall are rounded to two digits, as in the script.
 //!
-//! An answer is a list of spans. In a flat list of golds each string is one alternative of one span; a string that is
-//! a JSON array of strings (`["Ali", "Frazier"]`) is one alternative of several spans.
+//! An answer is a list of spans. In a flat list of golds each string is one alternative of one span. A string with a
+//! JSON array of strings (`["Ali", "Frazier"]`) is one alternative of several spans.
 
 mod assignment;
 pub(crate) mod number;
@@ -18,7 +18,7 @@ use number::{parse_float, repr};
 #[derive(Clone, Debug, Default)]
 pub struct DropScorer {}
 
-/// An answer as its normalised spans and their bags.
+/// An answer's normalised spans and their bags.
 struct Bags {
     spans: Vec<String>,
     tokens: Vec<FxHashSet<String>>,
@@ -41,8 +41,8 @@ pub fn score_spans<P: AsRef<str>, G: AsRef<str>>(predicted: &[P], gold: &[G]) ->
 }
 
 impl DropScorer {
-    /// The best over the alternatives in `golds`: the highest (EM, F1, precision, recall) in this order, as IRCoT's
-    /// `metric_max_over_ground_truths` compares its tuples.
+    /// The best over the alternatives in `golds`: the highest (EM, F1, precision, recall) in this order, as in IRCoT's
+    /// `metric_max_over_ground_truths`.
     pub fn score_best<S: AsRef<str>>(&mut self, prediction: &str, golds: &[S]) -> AnswerScore {
         let predicted = Bags::new(&spans(prediction));
         let mut best = AnswerScore::default();
@@ -89,7 +89,7 @@ fn score_bags(predicted: &Bags, gold: &Bags) -> AnswerScore {
     }
 }
 
-/// F1, precision and recall of two bags; zero where the gold has numbers and none of them is predicted.
+/// F1, precision and recall of two bags. Zero if the gold has numbers and all of them are missing from the prediction.
 fn score_bag(predicted: &FxHashSet<String>, gold: &FxHashSet<String>) -> AnswerScore {
     let mut numbers = gold.iter().filter(|word| parse_float(word).is_some()).peekable();
     if numbers.peek().is_some() && !numbers.any(|number| predicted.contains(number)) {
@@ -113,7 +113,7 @@ pub fn normalize(text: &str) -> String {
             parse_float(&lowered)
         });
         let part = match number {
-            // The articles and spaces of `repr` are none: nothing else would happen to it.
+            // `repr` gives no articles and no spaces, so the later steps would not change it.
             Some(number) => repr(number),
             None => crate::normalize::normalize(&lowered),
         };

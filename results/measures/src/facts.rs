@@ -1,4 +1,4 @@
-//! Measures of supporting facts and evidences, one question at a time, and their product with the answer's.
+//! Measures of supporting facts and evidences, one question at a time, and their product with the answer's score.
 //!
 //! | function | script |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | [`supporting_facts_lowered`], [`evidences`] | 2WikiMultihopQA v1.1, `normalize_sp`, `update_evi` |
 //! | [`support_indices`] | MuSiQue, `metrics/support.py` |
 //!
-//! A method that has titles only must not report these under the same names.
+//! A method with titles only must not report these under the same names.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use serde::Serialize;
 use crate::answer::AnswerScore;
 use crate::normalize::{Rules, normalize_by};
 
-/// Exact match, F1, precision and recall of a set of facts, or of a product of such.
+/// Exact match, F1, precision and recall of a set of facts, or of a product of such scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SetScore {
     /// 1 if both sets are equal.
     pub em: f64,
     /// F1.
     pub f1: f64,
-    /// Precision; 0 where nothing is predicted.
+    /// Precision; 0 without predictions.
     pub precision: f64,
-    /// Recall; 0 where there is nothing to find.
+    /// Recall; 0 without gold facts.
     pub recall: f64,
 }
 
@@ -65,8 +65,8 @@ fn compare<T: Ord>(predicted: &BTreeSet<T>, gold: &BTreeSet<T>) -> SetScore {
     SetScore::of_counts(tp, predicted.len() - tp, gold.len() - tp)
 }
 
-/// 2WikiMultihopQA's supporting facts: sets of (title, sentence) first, then titles in lower case, so that facts that
-/// differ in case only count twice, as in the script.
+/// 2WikiMultihopQA's supporting facts: sets of (title, sentence) first, then titles in lower case. Facts that differ
+/// only in case count twice, as in the script.
 pub fn supporting_facts_lowered<T, I>(predicted: &[(T, I)], gold: &[(T, I)]) -> SetScore
 where
     T: Ord + AsRef<str>,
@@ -88,7 +88,7 @@ fn lowered(title: &str) -> String {
     out
 }
 
-/// MuSiQue's support: sets of paragraph indices. Both empty: EM and F1 are 1, precision and recall 0.
+/// MuSiQue's support: sets of paragraph indices. If both are empty, EM and F1 are 1, precision and recall 0.
 pub fn support_indices(predicted: &[i64], gold: &[i64]) -> SetScore {
     let (predicted, gold): (BTreeSet<i64>, BTreeSet<i64>) =
         (predicted.iter().copied().collect(), gold.iter().copied().collect());
@@ -119,7 +119,7 @@ pub fn evidences<P: AsRef<[String]>>(predicted: &[P], gold: &[Vec<Evidence>]) ->
 }
 
 /// The joint figures: products of exact matches, precisions and recalls, and the F1 of the latter two products.
-/// HotpotQA: answer and supporting facts; 2WikiMultihopQA: answer, supporting facts and evidences, in this order.
+/// HotpotQA: answer and supporting facts. 2WikiMultihopQA: answer, supporting facts and evidences, in this order.
 pub fn joint(parts: &[SetScore]) -> SetScore {
     let product = |field: fn(&SetScore) -> f64| parts.iter().map(field).reduce(|a, b| a * b).unwrap_or(0.0);
     let (precision, recall) = (product(|s| s.precision), product(|s| s.recall));
@@ -173,7 +173,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn scores_are_fractions(p in proptest::collection::vec(("[aAb]", 0..3u32), 0..6), g in proptest::collection::vec(("[aAb]", 0..3u32), 0..6)) {
+        fn scores_are_fractions(
+            p in proptest::collection::vec(("[aAb]", 0..3u32), 0..6),
+            g in proptest::collection::vec(("[aAb]", 0..3u32), 0..6),
+        ) {
             for score in [supporting_facts(&p, &g), supporting_facts_lowered(&p, &g)] {
                 prop_assert!((0.0..=1.0).contains(&score.f1) && score.f1 <= score.precision.max(score.recall) + 1e-12);
                 prop_assert!(score.em == 0.0 || score.f1 == 1.0 || g.is_empty());

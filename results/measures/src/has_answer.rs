@@ -1,4 +1,4 @@
-//! Says whether a text contains an answer, as DPR's `has_answer` does (`dpr/data/qa_validation.py`, match type
+//! Decides whether a text contains an answer, as DPR's `has_answer` does (`dpr/data/qa_validation.py`, match type
 //! `string`): NFD, DrQA's `SimpleTokenizer` (`[\p{L}\p{N}\p{M}]+` or one visible character), lower case, then an
 //! answer's tokens as a contiguous part of the text's.
 //!
@@ -11,15 +11,15 @@ use unicode_normalization::char::is_combining_mark;
 
 use categories::PUNCTUATION_OR_SYMBOL;
 
-/// A text as lower-cased tokens; reusable.
+/// A text as lower-cased tokens. Reusable.
 #[derive(Clone, Debug, Default)]
 struct Tokens {
     text: String,
-    /// Where each token ends in `text`; tokens lie back to back.
+    /// End of each token in `text`. Tokens are adjacent.
     ends: Vec<u32>,
 }
 
-/// Looks for a question's answers in texts.
+/// Searches texts for a question's answers.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerMatcher {
     answers: Vec<Tokens>,
@@ -54,7 +54,7 @@ impl AnswerMatcher {
     }
 }
 
-/// DPR's `has_answer` for one text; [`AnswerMatcher`] does many faster.
+/// DPR's `has_answer` for one text. [`AnswerMatcher`] is faster for many.
 ///
 /// ```
 /// use hopeval_measures::has_answer::has_answer;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn invisible_characters_separate_and_an_empty_answer_is_everywhere() {
+    fn invisible_characters_separate_tokens() {
         assert!(has_answer(&["New York"], "New\u{200b}\u{a0}York"));
         assert!(has_answer(&["\u{2028}"], ""));
         assert!(!has_answer(&["a"], ""));

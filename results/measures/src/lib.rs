@@ -1,13 +1,13 @@
 //! Evaluation measures: pure functions that reproduce official scripts to the last digit.
 //!
-//! Nothing here reads a file, starts a thread or knows a table format; a measure gets strings, ids and numbers and
-//! gives numbers. Where a script's rule surprises, the rule is kept and said so beside the function. Python's rules
-//! for words, whitespace and case come from `hopeval-pytext`; summation is plain `f64` addition in the given order,
-//! as in the scripts, so that unrounded figures agree too.
+//! Nothing here reads a file, starts a thread or knows a table format. A measure takes strings, ids and numbers and
+//! returns numbers. Surprising rules of a script are kept and documented beside the function. Python's rules for words,
+//! whitespace and case come from `hopeval-pytext`. Summation is plain `f64` addition in the given order, as in the
+//! scripts, so unrounded figures agree too.
 //!
-//! | what | where | source |
+//! | content | module | source |
 //! | --- | --- | --- |
-//! | normalisation, EM, F1, precision, recall | [`answer`], [`normalize`] | SQuAD, HotpotQA, 2Wiki, MuSiQue, TriviaQA scripts |
+//! | normalisation, EM, F1, precision, recall | [`answer`], [`normalize`] | SQuAD, HotpotQA, 2Wiki, MuSiQue, TriviaQA |
 //! | answer containment | [`has_answer`] | DPR, `qa_validation.py` |
 //! | numbers and several spans | [`mod@drop`] | DROP's evaluator, as in AllenNLP and IRCoT |
 //! | supporting facts, evidences, joint | [`facts`] | HotpotQA, 2Wiki v1.1 and MuSiQue scripts |

@@ -1,8 +1,8 @@
-//! Fixed-point sums for live tables: integers add in any order to the same result, floats do not.
+//! Fixed-point sums for live tables. Integers add up to the same result in any order, floats do not.
 //!
 //! Outcomes arrive in an order that depends on workers and timing, and a live table is corrected by negative
-//! differences; so it adds [`FixedPoint`] numbers. The final tables are `f64` sums in dataset order instead
-//! ([`crate::aggregate`]); both agree to about 2⁻³³ for each question.
+//! differences. So it adds [`FixedPoint`] numbers. The final tables are `f64` sums in dataset order instead
+//! ([`crate::aggregate`]). Both agree to about 2⁻³³ for each question.
 
 /// A score times 2³², rounded to the nearest integer.
 ///
@@ -18,7 +18,7 @@ impl FixedPoint {
     /// The largest magnitude of a score.
     pub const LIMIT: f64 = 1024.0;
 
-    /// The score in fixed point; none if it is not a number or beyond [`Self::LIMIT`].
+    /// The score in fixed point; `None` if it is not a number or beyond [`Self::LIMIT`].
     pub fn from_score(score: f64) -> Option<Self> {
         (score.abs() <= Self::LIMIT).then(|| Self((score * ONE).round() as i64))
     }
@@ -29,12 +29,12 @@ impl FixedPoint {
     }
 }
 
-/// What a live table keeps for a measure: sums over the questions where it is defined.
+/// The sums of a measure in a live table, over the questions with a defined value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Live {
-    /// How many questions.
+    /// The number of questions.
     pub count: i64,
-    /// How many of them have status ok.
+    /// The number of questions with status ok.
     pub ok: i64,
     /// The sum of the scores, in [`FixedPoint`].
     pub sum: i64,
@@ -43,19 +43,19 @@ pub struct Live {
 }
 
 impl Live {
-    /// One score; none where [`FixedPoint::from_score`] has none, or its square is beyond 2³⁰.
+    /// One score; `None` if [`FixedPoint::from_score`] returns `None`, or its square is beyond 2³⁰.
     pub fn of(score: f64, ok: bool) -> Option<Self> {
         let sum = FixedPoint::from_score(score)?.0;
         let sum_sq = (score * score * ONE).round() as i64;
         Some(Self { count: 1, ok: i64::from(ok), sum, sum_sq })
     }
 
-    /// The mean; none without questions.
+    /// The mean; `None` without questions.
     pub fn mean(self) -> Option<f64> {
         (self.count > 0).then(|| FixedPoint(self.sum).to_f64() / self.count as f64)
     }
 
-    /// The standard error of the mean (n - 1); none below two questions.
+    /// The standard error of the mean (n - 1); `None` below two questions.
     pub fn stderr(self) -> Option<f64> {
         if self.count < 2 {
             return None;
@@ -65,7 +65,7 @@ impl Live {
         Some((squares.max(0.0) / (n - 1.0) / n).sqrt())
     }
 
-    /// The share of questions with status ok; none without questions.
+    /// The share of questions with status ok; `None` without questions.
     pub fn coverage(self) -> Option<f64> {
         (self.count > 0).then(|| self.ok as f64 / self.count as f64)
     }
@@ -108,7 +108,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_does_not_matter_and_floats_agree(scores in proptest::collection::vec((0.0..2.0f64, any::<bool>()), 2..200)) {
+        fn order_does_not_matter_and_floats_agree(
+            scores in proptest::collection::vec((0.0..2.0f64, any::<bool>()), 2..200),
+        ) {
             let (mut forward, mut backward) = (Live::default(), Live::default());
             for &(score, ok) in &scores {
                 forward += Live::of(score, ok).unwrap();
@@ -121,7 +123,7 @@ mod tests {
             let values: Vec<Option<f64>> = scores.iter().map(|&(score, _)| Some(score)).collect();
             let summary = crate::aggregate::Summary::of(&values, scores.iter().map(|s| s.1));
             prop_assert!((forward.mean().unwrap() - summary.mean.unwrap()).abs() < 1e-9);
-            // Squares are what is rounded; a root near zero would magnify that.
+            // Squares are rounded; a root near zero would magnify the error.
             let (live, exact) = (forward.stderr().unwrap(), summary.stderr.unwrap());
             prop_assert!((live * live - exact * exact).abs() < 1e-8);
             prop_assert_eq!(forward.coverage(), summary.coverage);

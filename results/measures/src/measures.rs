@@ -1,10 +1,10 @@
-//! The measures that a job may name, one file for each key of its `[measures]` table.
+//! The measures of a job's `[measures]` table, one file per key.
 //!
-//! A line of the table below declares the file and names the key, so a new measure is a file and a line: the file has the
-//! key's values and default and makes the columns, each with a name, a version and a function. [`MeasureSet`] takes them
-//! in the table's order, after those of `answers.rs`, which every profile has.
+//! A line of the table below declares the file and names the key, so a new measure is a file and a line. The file has
+//! the key's values and default and makes the columns, each with a name, a version and a function. [`MeasureSet`] takes
+//! them in the table's order, after those of `answers.rs`, common to all profiles.
 //!
-//! `cargo fmt` does not see modules that a macro declares; `ops/format.sh` formats them, too.
+//! `cargo fmt` does not see modules declared by a macro. `ops/format.sh` formats them, too.
 //!
 //! [`MeasureSet`]: crate::MeasureSet
 
@@ -15,23 +15,23 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Profile;
 use crate::registry::{BadSetting, Column};
 
-/// A key of the `[measures]` table, and the measures that it gives.
+/// A key of the `[measures]` table, and its measures.
 pub(crate) trait MeasureKey {
-    /// Its values: the depths at which to measure (`Vec<u32>`), or whether to (`bool`).
+    /// Its values: the depths of the measure (`Vec<u32>`), or whether it is on (`bool`).
     type Value: KeyValue;
 
-    /// The value for a job that does not say. A new key must be off, so that jobs without it stay as they are.
+    /// The default value. A new key must be off, so that jobs without it stay unchanged.
     fn unset() -> Self::Value {
         Self::Value::default()
     }
 
-    /// The measures in the order of tables. Called where the key is on.
+    /// The measures in the order of tables. Called only if the key is on.
     fn columns(value: &Self::Value, profile: Profile) -> Vec<Column>;
 }
 
-/// A value that a key may have.
+/// A possible value of a key.
 pub(crate) trait KeyValue: Default {
-    /// Whether it gives no measure.
+    /// Whether it gives no measures.
     fn is_off(&self) -> bool;
 
     /// The first entry that is not allowed.
@@ -71,7 +71,7 @@ macro_rules! measures {
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Settings {
-            /// Whose rules answers are scored by; by default those of the dataset.
+            /// The profile with the scoring rules of answers; by default the dataset's.
             pub profile: Option<Profile>,
             $(
                 #[doc = concat!("See `measures/", stringify!($file), ".rs`.")]
@@ -91,7 +91,7 @@ macro_rules! measures {
         }
 
         impl Settings {
-            /// The measures that are asked for, in the order of tables.
+            /// The requested measures, in the order of tables.
             pub(crate) fn columns(&self, profile: Profile) -> Result<Vec<Column>, BadSetting> {
                 let mut columns = Vec::new();
                 $(columns.extend(checked::<$file::$Key>(stringify!($key), &self.$key, profile)?);)*
@@ -117,7 +117,7 @@ measures! {
         chunk_recall = chunk_recall::ChunkRecall,
         facts = facts::Facts,
     }
-    // New ones: written only where a job asks for them, so that the digests of all other jobs stay.
+    // New ones: written only by jobs that set them, so that the digests of all other jobs stay.
     if_set {
     }
 }
@@ -138,17 +138,19 @@ mod tests {
     fn defaults_are_written_as_ever() {
         assert_eq!(
             serde_json::to_string(&Settings::default()).unwrap(),
-            r#"{"profile":null,"recall_at":[2,5,10,20],"precision_at":[],"ndcg_at":[10],"mrr":true,"mrr_at":[],"map":true,"#
+            r#"{"profile":null,"recall_at":[2,5,10,20],"precision_at":[],"ndcg_at":[10],"mrr":true,"mrr_at":[],"#
                 .to_owned()
-                + r#""answer_recall_at":[],"answer_hit_at":[],"budget_recall_at":[],"chunk_recall":false,"facts":true}"#
+                + r#""map":true,"answer_recall_at":[],"answer_hit_at":[],"budget_recall_at":[],"#
+                + r#""chunk_recall":false,"facts":true}"#
         );
     }
 
     #[test]
     fn unknown_keys_list_the_allowed() {
         let error = serde_json::from_str::<Settings>(r#"{"recal_at": [2]}"#).unwrap_err().to_string();
-        let allowed = "unknown field `recal_at`, expected one of `profile`, `recall_at`, `precision_at`, `ndcg_at`, `mrr`, \
-                       `mrr_at`, `map`, `answer_recall_at`, `answer_hit_at`, `budget_recall_at`, `chunk_recall`, `facts`";
+        let allowed = "unknown field `recal_at`, expected one of `profile`, `recall_at`, `precision_at`, `ndcg_at`, \
+                       `mrr`, `mrr_at`, `map`, `answer_recall_at`, `answer_hit_at`, `budget_recall_at`, \
+                       `chunk_recall`, `facts`";
         assert!(error.starts_with(allowed), "{error}");
     }
 

@@ -1,15 +1,15 @@
-//! Normalises answers as the evaluation scripts of the SQuAD family do.
+//! Normalises answers like the evaluation scripts of the SQuAD family.
 //!
 //! SQuAD, HotpotQA, 2WikiMultihopQA, MuSiQue and DPR's reader: `lower()`, delete `string.punctuation`, replace
 //! `\b(a|an|the)\b` by a space, `" ".join(split())`. TriviaQA replaces punctuation by a space instead, and knows four
 //! more marks. The word boundary is Python's: `á` written as `a` and U+0301 loses its `a`, because a combining mark is
-//! no word character there, and `a²` keeps it.
+//! not a word character in Python, and `a²` keeps it.
 //!
-//! A [`Normalized`] keeps its buffers, so a million answers need no allocation; plain ASCII takes a byte loop.
+//! A [`Normalized`] keeps its buffers, so a million answers need no allocation. Plain ASCII takes a byte loop.
 
 use hopeval_pytext::{is_space, is_word, lower_into};
 
-/// What happens to punctuation and articles.
+/// The treatment of punctuation and articles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// SQuAD v1.1, HotpotQA, 2WikiMultihopQA, MuSiQue: punctuation is deleted (`Jean-Luc` is `jeanluc`).
@@ -20,7 +20,7 @@ pub enum Rules {
     Evidence,
 }
 
-/// A normalised text, its tokens joined by single spaces; reusable.
+/// A normalised text, its tokens joined by single spaces. Reusable.
 #[derive(Clone, Debug, Default)]
 pub struct Normalized {
     text: String,
@@ -79,7 +79,7 @@ impl Normalized {
         self.tokens.clear();
     }
 
-    /// Ends the token that began at `start`, if it has any text; returns where the next one begins.
+    /// Ends the token that began at `start`, if it has any text. Returns the start of the next token.
     fn end_token(&mut self, start: usize) -> usize {
         if self.text.len() > start {
             self.tokens.push((start as u32, self.text.len() as u32));
@@ -88,8 +88,8 @@ impl Normalized {
         self.text.len()
     }
 
-    /// The short way for ASCII without control characters, where every token is one run of word characters.
-    /// False, with the content undefined, if `text` is something else.
+    /// The fast path for ASCII without control characters: every token is one run of word characters. False, with
+    /// undefined content, for any other `text`.
     fn set_ascii(&mut self, rules: Rules, text: &str) -> bool {
         self.clear();
         if !text.is_ascii() {
@@ -122,7 +122,7 @@ impl Normalized {
         lowered.clear();
         lower_into(text, &mut lowered);
         let mut start = 0;
-        // Where the current run of word characters began, for the article rule.
+        // Start of the current run of word characters, for the article rule.
         let mut run: Option<usize> = None;
         for c in lowered.chars() {
             let mut space = false;
@@ -149,7 +149,7 @@ impl Normalized {
         self.lowered = lowered;
     }
 
-    /// Replaces a run that is an article by a space: what stood before it in the token is a token of its own.
+    /// Replaces a run by a space if it is an article. Text before it in the token becomes a separate token.
     fn end_run(&mut self, rules: Rules, run: Option<usize>, start: usize) -> usize {
         match run {
             Some(run) if rules != Rules::Evidence && is_article(&self.text.as_bytes()[run..]) => {
@@ -211,7 +211,7 @@ fn is_deleted(rules: Rules, c: char) -> bool {
     c.is_ascii_punctuation() || (rules == Rules::TriviaQa && matches!(c, '‘' | '’' | '´'))
 }
 
-// What a byte of ASCII text is: a letter or digit (then its lower case), or one of these.
+// Classes of ASCII bytes: a letter or digit (then its lower case), or one of these.
 const DELETE: u8 = 0;
 const SPACE: u8 = 1;
 const OTHER: u8 = 2;

@@ -6,9 +6,9 @@
 //! | `2wikimultihopqa` | `2wikimultihop_evaluate_v1.1.py` | the same with `evidence`; `id_aliases.json` | percent |
 //! | `musique` | `evaluate_v1.0.py` | JSON Lines, as many and in the order of the gold's | fraction |
 //!
-//! Sums run in the gold's order, so even the last bit agrees; the scripts round 2Wiki's figures to two digits and
-//! MuSiQue's to three, which is left to the reader. Without an alias file 2Wiki's answers are those of the question
-//! alone. A gold file may be a JSON array or JSON Lines, whatever its name.
+//! Sums run in the gold's order, so even the last bit agrees. The scripts round 2Wiki's figures to two digits and
+//! MuSiQue's to three; here the reader rounds. Without an alias file 2Wiki's answers are only those of the question. A
+//! gold file may be a JSON array or JSON Lines, with any name.
 
 mod hotpotqa;
 mod input;
@@ -23,7 +23,7 @@ pub use pairs::{EmF1, PairScore, Pairs, score_pairs};
 
 use crate::answer::Profile;
 
-/// Which of the given files a problem is in.
+/// The file of a problem, among the given files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The predictions.
@@ -53,7 +53,7 @@ pub enum MeasureError {
     /// The file cannot be read.
     #[error("{role}: cannot be read")]
     Read {
-        /// Which file.
+        /// The file.
         role: Role,
         /// The system's reason.
         #[source]
@@ -62,7 +62,7 @@ pub enum MeasureError {
     /// The file is not JSON, or ends too early.
     #[error("{role}, line {line}: not valid JSON")]
     Json {
-        /// Which file.
+        /// The file.
         role: Role,
         /// The line, from 1.
         line: u64,
@@ -73,13 +73,13 @@ pub enum MeasureError {
     /// A field is missing or of the wrong type.
     #[error("{role}, {at}: field \"{field}\" {problem}")]
     Field {
-        /// Which file.
+        /// The file.
         role: Role,
         /// The row: its line or number, and its id where known.
         at: String,
         /// The field.
         field: String,
-        /// What is wrong, and what is allowed.
+        /// The problem and the allowed values.
         problem: String,
     },
     /// Predictions and gold do not belong together.
@@ -91,7 +91,7 @@ pub enum MeasureError {
     /// There is nothing to score.
     #[error("{role}: has no rows")]
     Empty {
-        /// Which file.
+        /// The file.
         role: Role,
     },
     /// The profile has no official script for whole files.
@@ -102,7 +102,7 @@ pub enum MeasureError {
         /// The profile.
         profile: Profile,
     },
-    /// The profile's script knows no aliases.
+    /// The profile's script takes no aliases.
     #[error("profile \"{profile}\" takes no alias file; only 2wikimultihopqa does")]
     NoAliases {
         /// The profile.
@@ -110,21 +110,21 @@ pub enum MeasureError {
     },
 }
 
-/// What an official script says of a prediction file, and how much of the gold file the predictions cover.
+/// The figures of an official script for a prediction file, and the predictions' coverage of the gold file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Official {
-    /// The figures by name, in the script's order. What is not predicted is in their denominator, as in the script.
+    /// The figures by name, in the script's order. Missing predictions count in their denominators, as in the script.
     pub figures: Vec<(&'static str, f64)>,
     /// Rows of the gold file.
     pub questions: u64,
-    /// How many of them have a prediction, by the part of the prediction file.
+    /// Number of them with a prediction, by the part of the prediction file.
     pub predicted: Vec<(&'static str, u64)>,
 }
 
 /// Scores a prediction file as the profile's official script does.
 ///
 /// # Errors
-/// A file that cannot be read or is not what the script takes, see [`MeasureError`].
+/// The file cannot be read, or the script does not accept it, see [`MeasureError`].
 pub fn score(
     profile: Profile,
     predictions: impl Read,

@@ -1,22 +1,23 @@
-//! How sure the difference of two configurations is that were given the same questions.
+//! The certainty of a difference between two configurations with the same questions.
 //!
-//! What is hard for one is hard for the other, so differences are taken question by question, and what is drawn anew is *questions*,
-//! never rows of question and replicate: replicates of a question are averaged before. The interval is the percentile bootstrap's
-//! (Efron and Tibshirani 1993, chapter 13; Koehn 2004 for systems over one test set). The p value is that of exchanging the two within
-//! questions at random (Noreen 1989), which for values of 0 and 1 is McNemar's exact test, but for the draws.
+//! Hard questions are hard for both, so differences are taken question by question. Resampling draws *questions*, never
+//! rows of question and replicate: the replicates of a question are averaged before. The interval is the percentile
+//! bootstrap's (Efron and Tibshirani 1993, chapter 13; Koehn 2004 for systems over one test set). The p value comes
+//! from exchanging the two within questions at random (Noreen 1989). For values of 0 and 1 this is McNemar's exact
+//! test, except for sampling error.
 //!
-//! Both draw from a sequence that only counts, so the same differences give the same bits on every machine.
+//! Both use a counter-based random sequence, so the same differences give the same bits on every machine.
 
-/// Sets of questions that an interval is drawn from, and exchanges that a p value is drawn from.
+/// Number of resamples for an interval, and of exchanges for a p value.
 pub const DRAWS: usize = 10_000;
 
-/// The share of the bootstrap's means that lies below a 95 % interval, and above it.
+/// The share of the bootstrap's means below a 95 % interval, and above it.
 const TAIL: f64 = 0.025;
 
 /// A difference over the same questions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// Questions that both have a value of.
+    /// Questions with a value of both.
     pub n: u64,
     /// The mean difference.
     pub mean: f64,
@@ -24,13 +25,13 @@ pub struct Difference {
     pub low: f64,
     /// Upper end of its 95 % interval.
     pub high: f64,
-    /// Two-sided: the share of exchanges whose mean is at least as far from 0, the one that was seen among them (Phipson and Smyth
-    /// 2010). Never below 1 / ([`DRAWS`] + 1).
+    /// Two-sided: the share of exchanges whose mean is at least as far from 0, the observed one included (Phipson and
+    /// Smyth 2010). Never below 1 / ([`DRAWS`] + 1).
     pub p: f64,
 }
 
 impl Difference {
-    /// Of the differences of all questions, in the questions' order. None below two questions.
+    /// Of the differences of all questions, in the questions' order. `None` below two questions.
     pub fn of(differences: &[f64]) -> Option<Self> {
         if differences.len() < 2 {
             return None;
@@ -48,7 +49,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
     let mut counter = 0u64;
     let mut draw = || {
         counter += 1;
-        // The upper half of 64 bits, scaled: no value is likelier than another by more than n in 2³².
+        // The upper half of 64 bits, scaled: the probabilities of two values differ by at most n in 2³².
         values[(((splitmix(counter) >> 32) * n) >> 32) as usize]
     };
     let mut means: Vec<f64> = (0..DRAWS).map(|_| (0..n).map(|_| draw()).sum::<f64>() / n as f64).collect();
@@ -59,7 +60,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
 
 /// The p value of the mean under exchanges of the two within each question.
 fn exchanged(differences: &[f64]) -> f64 {
-    // Where both are equal an exchange changes nothing.
+    // If both are equal, an exchange changes nothing.
     let told: Vec<f64> = differences.iter().copied().filter(|&difference| difference != 0.0).collect();
     let seen = told.iter().sum::<f64>().abs();
     // Sums of the same numbers in another order of signs may differ in their last bits.
@@ -88,8 +89,8 @@ fn splitmix(counter: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Holm's p values (1979): the chance that any of several true null hypotheses is rejected stays below the level, whatever their
-/// dependence. In the order given.
+/// Holm's p values (1979), in the given order. The chance of rejecting any of several true null hypotheses stays below
+/// the level, for any dependence between them.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
@@ -138,9 +139,9 @@ mod tests {
         let found = Difference::of(&nine).unwrap();
         assert!((found.p - 22.0 / 1024.0).abs() < 0.005, "{found:?}");
         assert!(found.low > 0.0 && found.high < 0.35 && found.n == 50);
-        // As many lost as won: nothing is nearer.
+        // As many lost as won: no exchange is nearer.
         assert_eq!(Difference::of(&[0.5, -0.5, 0.0, 0.25, -0.25]).unwrap().p, 1.0);
-        // Nothing differs.
+        // All differences are zero.
         let none = Difference::of(&[0.0; 3]).unwrap();
         assert_eq!((none.mean, none.low, none.high, none.p), (0.0, 0.0, 0.0, 1.0));
         assert_eq!(Difference::of(&[1.0]), None);

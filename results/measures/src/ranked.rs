@@ -1,14 +1,14 @@
-//! Where one ranked list of passages has its gold, and measures of many lists at once from columns.
+//! Finds the golds in one ranked list of passages, and measures many lists at once from columns.
 //!
-//! Every [`RankedMeasure`] is a function of the ranks at which gold *groups* are first found ([`Found`]), so a list is scanned
-//! once for all of them. A group is one gold passage and the ids that satisfy it (its duplicates in the corpus); a
-//! second id of a found group gains nothing. A group without ids is a gold passage that the corpus lacks: it counts
-//! and cannot be found. Groups share no ids.
+//! Every [`RankedMeasure`] is a function of the first ranks of gold *groups* ([`Found`]), so a list is scanned once for
+//! all of them. A group is one gold passage: the ids that satisfy it (its duplicates in the corpus). A second id of a
+//! found group gains nothing. A group without ids is a gold passage missing from the corpus: it counts and cannot be
+//! found. Groups share no ids.
 //!
 //! * A question without gold groups has no value (`None`), not 0: it stays out of the mean.
-//! * A list shorter than k is judged as it is: the missing places hold nothing relevant (trec_eval's rule).
+//! * A list shorter than k is measured as it is: the missing places hold nothing relevant (trec_eval's rule).
 //!   `precision@k` divides by k all the same.
-//! * Lists come ranked and free of repeats; ties were broken by whoever ranked.
+//! * Lists come ranked and free of repeats. The ranking has already broken ties.
 
 mod columns;
 
@@ -29,13 +29,13 @@ impl Gold {
         Self { groups: ids.iter().map(|&id| vec![id]).collect() }
     }
 
-    /// Whether the question has no gold passage, so that retrieval measures have no value.
+    /// Whether the question has no gold passage. Then retrieval measures have no value.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 }
 
-/// A measure of a ranked list, down to some depth; its [`fmt::Display`] is its name in tables. The measures are in
+/// A measure of a ranked list, down to some depth. Its [`fmt::Display`] is its name in tables. The measures are in
 /// [`crate::measures`].
 #[derive(Clone, Copy, Debug)]
 pub struct RankedMeasure {
@@ -51,7 +51,7 @@ impl RankedMeasure {
         Self { name, version, cut: Some(k), value }
     }
 
-    /// A measure for which every rank counts. Its function is called with the greatest depth.
+    /// A measure over all ranks. Its function is called with the greatest depth.
     pub const fn uncut(name: &'static str, version: &'static str, value: fn(&Found, u32) -> f64) -> Self {
         Self { name, version, cut: None, value }
     }
@@ -61,12 +61,12 @@ impl RankedMeasure {
         self.version
     }
 
-    /// The value, none if there is no gold.
+    /// The value; `None` without golds.
     pub fn value(&self, found: &Found) -> Option<f64> {
         (found.golds > 0).then(|| (self.value)(found, self.cut.unwrap_or(u32::MAX)))
     }
 
-    /// The rank beyond which nothing changes the value, none if every rank counts.
+    /// The last rank that can change the value; `None` if every rank counts.
     pub const fn cut(&self) -> Option<u32> {
         self.cut
     }
@@ -81,12 +81,12 @@ impl fmt::Display for RankedMeasure {
     }
 }
 
-/// Where a ranked list has its golds; reusable.
+/// The ranks of the golds in a ranked list. Reusable.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The rank (from 1) at which each found group is first met, ascending.
+    /// The first rank (from 1) of each found group, ascending.
     ranks: Vec<u32>,
-    /// How many golds there are.
+    /// The number of golds.
     golds: usize,
 }
 
@@ -126,7 +126,7 @@ impl Found {
         self.golds
     }
 
-    /// How many golds are in the top `k`.
+    /// The number of golds in the top `k`.
     pub fn within(&self, k: u32) -> usize {
         self.ranks.iter().take_while(|&&rank| rank <= k).count()
     }

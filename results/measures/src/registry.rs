@@ -1,11 +1,10 @@
 //! The measures of a job: from its `[measures]` table to named, versioned values for each outcome. The measures
 //! themselves are in [`crate::measures`].
 //!
-//! A [`MeasureSet`] fixes names and order once; [`MeasureSet::score`] then gives a value, or none where the measure is
-//! undefined, for every outcome in that order. What is undefined depends on the question and the configuration, never
-//! on whether the outcome succeeded: a failed outcome scores 0 wherever a good one would have had a value. The
-//! exceptions say so in their names: `em_answered` and `f1_answered` are means over answered questions, and `chunks`
-//! counts what was retrieved.
+//! A [`MeasureSet`] fixes names and order once. [`MeasureSet::score`] then gives the values of every outcome in that
+//! order, `None` for undefined ones. Definedness depends on the question and the configuration, never on the outcome's
+//! success: a failed outcome scores 0 for every measure defined for a good one. The names of the exceptions say so:
+//! `em_answered` and `f1_answered` are means over answered questions, and `chunks` counts the retrieved chunks.
 //!
 //! | names | defined when |
 //! | --- | --- |
@@ -15,7 +14,7 @@
 //! | `answer_recall@k` | the first gold answer is not yes or no; texts at hand; the configuration ranks |
 //! | `answer_hit@k` | gold answers; texts at hand; the configuration ranks |
 //! | `sp_*`, `evidence_*` | gold facts (evidences), and the configuration predicts such |
-//! | `joint_*` | all of the parts that the profile's script multiplies |
+//! | `joint_*` | all parts multiplied by the profile's script |
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use crate::measures::answers;
 use crate::normalize::normalize;
 use crate::ranked::{Found, Gold, RankedMeasure};
 
-/// A setting that no measure can have.
+/// A setting not allowed for any measure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("measures.{field}: {value} is not allowed; every k must be at least 1 and occur once")]
 pub struct BadSetting {
@@ -38,29 +37,29 @@ pub struct BadSetting {
     pub value: u32,
 }
 
-/// One outcome with the gold of its question: what measures look at.
+/// One outcome with the gold of its question: the input of the measures.
 #[derive(Clone, Copy)]
 pub struct Judged<'a> {
     /// Whether the outcome's status is ok.
     pub ok: bool,
-    /// What the method answered.
+    /// The method's answer.
     pub answer: Option<&'a str>,
-    /// Whether the configuration is one that answers.
+    /// Whether the configuration gives answers.
     pub answers_expected: bool,
     /// The question's gold answers, aliases included, the canonical one first.
     pub answers: &'a [String],
-    /// The passages that the method ranked, best first.
+    /// The passages ranked by the method, best first.
     pub ranked: &'a [u32],
-    /// Whether the configuration is one that ranks passages.
+    /// Whether the configuration ranks passages.
     pub ranking_expected: bool,
     /// The question's gold passages.
     pub gold: &'a Gold,
-    /// Predicted supporting facts; none where the configuration does not predict any (a failed outcome of one that does
-    /// has an empty list).
+    /// Predicted supporting facts; `None` if the configuration does not predict them (otherwise a failed outcome has an
+    /// empty list).
     pub predicted_facts: Option<&'a [Fact]>,
     /// Gold supporting facts.
     pub gold_facts: &'a [Fact],
-    /// Predicted evidences; none where the configuration does not predict any, as for facts.
+    /// Predicted evidences; `None` if the configuration does not predict them, as for facts.
     pub predicted_evidences: Option<&'a [Evidence]>,
     /// Gold evidences.
     pub gold_evidences: &'a [Evidence],
@@ -68,9 +67,9 @@ pub struct Judged<'a> {
     pub text: Option<&'a dyn PassageText>,
 }
 
-/// Gives passages' texts to answer recall.
+/// Provides the texts of passages for answer recall.
 pub trait PassageText {
-    /// The text of passage `id`; empty if there is none.
+    /// The text of passage `id`; empty if it has no text.
     fn text(&self, id: u32) -> &str;
 }
 
@@ -88,30 +87,30 @@ pub struct Scratch {
     found: Found,
 }
 
-/// What measures look at: an outcome with its gold, and what several measures share of them.
+/// The inputs of a measure: an outcome with its gold, and intermediate results shared by several measures.
 pub(crate) struct Scored<'a> {
     pub(crate) judged: &'a Judged<'a>,
-    /// The answer's score under the profile; none where it is undefined.
+    /// The answer's score under the profile; `None` if undefined.
     pub(crate) answer: Option<SetScore>,
-    /// Where the ranking has its golds; none where there is no gold, or the configuration does not rank.
+    /// The ranks of the golds; `None` without gold, or if the configuration does not rank.
     pub(crate) found: Option<&'a Found>,
     pub(crate) facts: FactScores,
     pub(crate) answer_ranks: AnswerRanks,
 }
 
-/// Scores of predicted sets; each none where it is undefined.
+/// Scores of predicted sets; each `None` if undefined.
 pub(crate) struct FactScores {
     pub(crate) sentences: Option<SetScore>,
     pub(crate) evidences: Option<SetScore>,
-    /// The product that the profile's script takes.
+    /// The product defined by the profile's script.
     pub(crate) joint: Option<SetScore>,
 }
 
-/// Ranks (from 1) of the first passage whose text has an answer; `u32::MAX` if none of those looked at has. None where
-/// undefined.
+/// Ranks (from 1) of the first passage whose text has an answer; `u32::MAX` if no text in the searched depth has one.
+/// `None` if undefined.
 #[derive(Default)]
 pub(crate) struct AnswerRanks {
-    /// Of the first gold answer, where it is not yes or no.
+    /// Of the first gold answer, unless it is yes or no.
     pub(crate) first: Option<u32>,
     /// Of any gold answer.
     pub(crate) any: Option<u32>,
@@ -125,14 +124,14 @@ pub(crate) struct Column {
     name: String,
     version: &'static str,
     value: Arc<Value>,
-    /// How many passages' texts, from the top, it needs to be looked at.
+    /// The number of top passages whose texts it searches.
     text_depth: u32,
-    /// Whether a failed outcome has no value; else it scores 0 where a good one would have had a value.
+    /// Whether a failed outcome has no value. Otherwise it scores 0 if a good outcome has a value.
     none_if_failed: bool,
 }
 
 impl Column {
-    /// A measure that `value` gives, none where it is undefined.
+    /// A measure computed by `value`; `None` if undefined.
     pub(crate) fn new(
         name: String,
         version: &'static str,
@@ -146,12 +145,12 @@ impl Column {
         Self::new(measure.to_string(), measure.version(), move |scored| measure.value(scored.found?))
     }
 
-    /// Has the texts of the first `depth` passages searched for the gold answers ([`Scored::answer_ranks`]).
+    /// Searches the texts of the first `depth` passages for the gold answers ([`Scored::answer_ranks`]).
     pub(crate) fn reading_texts(self, depth: u32) -> Self {
         Self { text_depth: depth, ..self }
     }
 
-    /// Leaves failed outcomes out, in place of a score of 0.
+    /// Leaves failed outcomes out, instead of scoring them 0.
     pub(crate) fn none_if_failed(self) -> Self {
         Self { none_if_failed: true, ..self }
     }
@@ -178,12 +177,12 @@ pub struct MeasureSet {
     profile: Profile,
     columns: Vec<Column>,
     names: Vec<String>,
-    /// The deepest of the columns'.
+    /// The largest depth of the columns.
     text_depth: u32,
 }
 
 impl MeasureSet {
-    /// The measures that `settings` ask for; `default_profile` holds if they name none.
+    /// The measures requested by `settings`. `default_profile` applies if they name no profile.
     ///
     /// # Errors
     /// A k of 0, or one that occurs twice.
@@ -196,7 +195,7 @@ impl MeasureSet {
         Ok(Self { profile, columns, names, text_depth })
     }
 
-    /// Whose rules hold.
+    /// The profile with the scoring rules.
     pub fn profile(&self) -> Profile {
         self.profile
     }
@@ -234,7 +233,7 @@ impl MeasureSet {
         if !judged.answers_expected || judged.answers.is_empty() {
             return None;
         }
-        // An outcome without an answer is a missing prediction: 0 in every script, also where "" would score.
+        // An outcome without an answer is a missing prediction: 0 in every script, even if "" would score.
         let Some(answer) = judged.answer.filter(|_| judged.ok) else { return Some(SetScore::default()) };
         Some(scorer.score(self.profile, answer, judged.answers).into())
     }
@@ -380,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_outcome_scores_zero_where_a_good_one_would_have_a_value() {
+    fn failed_outcomes_score_zero_where_good_ones_have_a_value() {
         let q = question();
         let set = set(&Settings { chunk_recall: true, ..Settings::default() }, Profile::HotpotQa);
         let good = judged(&q, Some("Paris"), &[1, 2]);

@@ -7,8 +7,8 @@ use hopeval_measures::drop;
 use hopeval_measures::has_answer::has_answer;
 use hopeval_measures::normalize::{Rules, normalize, normalize_by};
 
-/// What Python says: reads one JSON list of string pairs, prints for each pair its five results as a JSON line.
-/// Characters that this Python's Unicode knows and 14.0's does not are never generated.
+/// Python's results: reads one JSON list of string pairs, prints for each pair its five results as a JSON line.
+/// Characters known to this Python's Unicode, but not to 14.0, are never generated.
 const PYTHON: &str = r#"
 import json, re, string, sys, unicodedata
 ARTICLE = re.compile(r"\b(a|an|the)\b")
@@ -77,7 +77,10 @@ impl Random {
 
 /// Blocks below U+3000 to which Unicode 15 and later added no letter, so that Python 3.11 to 3.14 agree.
 fn is_stable(c: char) -> bool {
-    !matches!(c as u32, 0x0c00..=0x0dff | 0x0e80..=0x0eff | 0x1a00..=0x1cff | 0x0870..=0x08ff | 0x2400..=0x245f | 0x20c0..=0x20cf)
+    !matches!(
+        c as u32,
+        0x0c00..=0x0dff | 0x0e80..=0x0eff | 0x1a00..=0x1cff | 0x0870..=0x08ff | 0x2400..=0x245f | 0x20c0..=0x20cf
+    )
 }
 
 #[test]

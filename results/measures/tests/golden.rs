@@ -106,7 +106,7 @@ fn every_answer_pair() {
     assert_eq!(compared, 1530);
 }
 
-/// A published IIRC pipeline's rows with the EM and F1 that its evaluator gave them.
+/// A published IIRC pipeline's rows, with the EM and F1 of its evaluator.
 #[test]
 fn iirc_rows_under_drop() {
     let Some(path) = shared("data/iirc/dev_300_with_predictions.jsonl.gz") else { return };

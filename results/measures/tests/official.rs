@@ -1,5 +1,5 @@
 //! The whole-file scripts on small files written by hand, with figures worked out from the scripts' rules, and on files
-//! that they cannot take.
+//! that they do not accept.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is its report")]
 

@@ -1,9 +1,9 @@
 //! BEIR (Thakur et al., 2021): `queries.jsonl` (`{_id, text, metadata}`) and `qrels/<split>.tsv`.
 //!
-//! As BEIR's own loader does, only queries that the judgements name are questions; their order is that of
-//! `queries.jsonl`. A folder with several splits gives `test`. Gold passages are those judged above 0, best grade first,
-//! then in the order of the file. Judgements are held in memory. `metadata.answer`, where a set has one, is the answer.
-//! TREC's four columns (query, iteration, passage, grade) are read too.
+//! As in BEIR's own loader, only queries named by the judgements are questions, in the order of `queries.jsonl`. Of a
+//! folder with several splits, `test` is read. Gold passages are those judged above 0, best grade first, then in the
+//! order of the file. Judgements are held in memory. `metadata.answer`, if a set has it, is the answer. TREC's four
+//! columns (query, iteration, passage, grade) are read too.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use crate::scoring::ScoringScript;
 use crate::table::{Table, TableRow};
 use crate::value::{Field, Value, quoted};
 
-/// What a BEIR dataset may be.
+/// The allowed shapes of a BEIR dataset.
 pub(crate) const ALLOWED: &str =
     "a folder with queries.jsonl and qrels/test.tsv (or one other split), or the files queries.jsonl and SPLIT.tsv";
 
@@ -64,7 +64,7 @@ pub(crate) fn queries_in(folder: &Path) -> Result<PathBuf, FormatError> {
     })
 }
 
-/// The queries and the judgements that a specification's paths name.
+/// The queries and the judgements named by a specification's paths.
 pub(crate) fn locate(paths: &[PathBuf]) -> Result<(PathBuf, Option<PathBuf>), DatasetError> {
     match paths {
         [folder] if folder.is_dir() => Ok((queries_in(folder)?, Some(qrels_in(folder)?))),
@@ -103,7 +103,7 @@ fn qrels_in(folder: &Path) -> Result<PathBuf, DatasetError> {
 /// A split's judgements.
 pub(crate) struct Qrels {
     path: PathBuf,
-    /// By query: where it is first named, and its passages.
+    /// By query: the position of its first judgement, and its passages.
     judged: FxHashMap<String, Judged>,
 }
 
@@ -114,7 +114,7 @@ struct Judged {
 }
 
 impl Qrels {
-    /// Reads `path`; a bad row goes to `refuse`, which decides whether that is an error.
+    /// Reads `path`. A bad row goes to `refuse`, which decides whether to return an error.
     pub(crate) fn read(
         path: &Path,
         refuse: &mut dyn FnMut(RowError, String) -> Result<(), DatasetError>,
@@ -145,7 +145,7 @@ impl Qrels {
         Ok(Self { path: path.to_owned(), judged })
     }
 
-    /// Gives `question` its gold passages; false if no judgement names it.
+    /// Gives `question` its gold passages. False if no judgement names it.
     pub(crate) fn apply(&mut self, question: &mut Question) -> bool {
         let Some(judged) = self.judged.get_mut(&question.id) else { return false };
         judged.used = true;
@@ -158,7 +158,7 @@ impl Qrels {
         true
     }
 
-    /// Judgements of queries that never came, in the order of the file.
+    /// Judgements of queries that are not in the file of queries, in the order of the file.
     pub(crate) fn unused(&self) -> Vec<RowError> {
         let mut unused: Vec<_> = self.judged.iter().filter(|(_, judged)| !judged.used).collect();
         unused.sort_by_key(|(_, judged)| judged.position);

@@ -1,7 +1,7 @@
-//! FlashRAG's `{id, question, golden_answers, metadata}` (Jin et al., 2024), into which it converts some forty datasets.
+//! FlashRAG's `{id, question, golden_answers, metadata}` (Jin et al., 2024), its common schema for some forty datasets.
 //!
-//! What `metadata` has of HotpotQA's fields (`type`, `level`, `supporting_facts`, `context`) is read as such, sentences
-//! joined by nothing if they bring their spaces along and by a space if not; everything else becomes notes.
+//! HotpotQA's fields in `metadata` (`type`, `level`, `supporting_facts`, `context`) are read as such. Sentences are
+//! joined by nothing if they begin with a space, otherwise by a space. All other metadata becomes notes.
 
 use super::hotpotqa::{Join, read_context};
 use super::{FormatEntry, answer_list};
@@ -10,7 +10,7 @@ use crate::question::Question;
 use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
 
-/// Metadata that has a place in the question model.
+/// Metadata with a place in the question model.
 const READ: [&str; 4] = ["type", "level", "supporting_facts", "context"];
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
@@ -32,7 +32,7 @@ pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     row.optional("metadata", |metadata| {
         let entries = metadata.entries()?;
         let is_table = |key| matches!(metadata.get(key), Some(Value::List(_) | Value::Object(_)));
-        // Other datasets have a `context` that is a text; HotpotQA's is a table.
+        // Other datasets have a text as `context`; HotpotQA's is a table.
         let tables = is_table("supporting_facts") && is_table("context");
         if tables {
             read_context(metadata, Join::Guess, &mut question)?;

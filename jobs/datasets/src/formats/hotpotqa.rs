@@ -2,8 +2,8 @@
 //!
 //! `context` is a list of `[title, [sentence, …]]`: ten passages in the distractor setting, the retrieved ones in
 //! fullwiki (where a gold passage may be missing). Sentences after the first begin with a space and are joined by
-//! nothing. Test sets have neither answer nor supporting facts. Hugging Face's dumps have `id` for `_id`, and columns for
-//! both lists. Rows with `gold_titles` in place of supporting facts and contexts are read too.
+//! nothing. Test sets have neither answers nor supporting facts. Hugging Face's dumps have `id` for `_id`, and columns
+//! for both lists. Rows with `gold_titles` in place of supporting facts and contexts are read too.
 
 use super::{FormatEntry, extend_distinct, single_answer};
 use crate::columns::Columns;
@@ -13,12 +13,12 @@ use crate::question::{GoldPassage, Question};
 use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
 
-/// How a dataset's sentences become a text.
+/// The separator between a dataset's sentences.
 #[derive(Clone, Copy)]
 pub(super) enum Join {
-    /// By this.
+    /// This separator.
     With(&'static str),
-    /// By nothing if a sentence after the first begins with a space, else by a space.
+    /// Nothing if a sentence after the first begins with a space, otherwise a space.
     Guess,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     supported(row, Join::With(""))
 }
 
-/// What HotpotQA and 2WikiMultihopQA have in common.
+/// The common part of HotpotQA and 2WikiMultihopQA.
 pub(super) fn supported(row: &Value<'_>, join: Join) -> Field<Question> {
     let id = if row.has("_id") { "_id" } else { "id" };
     let mut question = Question {

@@ -1,14 +1,14 @@
 //! IIRC (Ferguson et al., EMNLP 2020), in two schemas.
 //!
-//! *Official*: a row is an introductory paragraph, `{pid, title, text, links: [{target, indices}], questions: [{qid, question,
-//! answer, question_links, context: [{passage, text, indices}]}]}`; `answer.type` is `span` (`answer_spans[].text`),
-//! `binary` or `value` (`answer_value`, `answer_unit`), `none` (no answer) or `bad`, whose questions the official
-//! baseline leaves out and so do we. A `context` entry's `passage` is `main` or a link's target. A bad field in one of a
-//! paragraph's questions makes the whole row bad.
+//! *Official*: a row is an introductory paragraph, `{pid, title, text, links: [{target, indices}], questions: [{qid,
+//! question, answer, question_links, context: [{passage, text, indices}]}]}`. `answer.type` is `span`
+//! (`answer_spans[].text`), `binary` or `value` (`answer_value`, `answer_unit`), `none` (no answer) or `bad`. Questions
+//! of type `bad` are left out, as in the official baseline. A `context` entry's `passage` is `main` or a link's target.
+//! A bad field in one of a paragraph's questions makes the whole row bad.
 //!
 //! *Pipeline*: a row is a question of the dev set as a published system wrote it with its predictions: `{question,
-//! original_paragraph, link_prediction.gold_question_links, context_retrieval.gold_link_name_sent_list, qa.{gold_answer_type,
-//! gold_answer}}`; its answers are DROP's (`spans`, `number`). The predictions are not read.
+//! original_paragraph, link_prediction.gold_question_links, context_retrieval.gold_link_name_sent_list,
+//! qa.{gold_answer_type, gold_answer}}`. Its answers are DROP's (`spans`, `number`). The predictions are not read.
 
 use super::{FormatEntry, answer, extend_distinct};
 use crate::error::FieldError;
@@ -46,7 +46,7 @@ pub(super) fn questions(row: &Value<'_>, n: u64) -> Field<Vec<Question>> {
 
 fn introduction(row: &Value<'_>) -> Field<PassageRecord> {
     let text = row.required("text", Value::string)?;
-    // `indices` count characters, as Python does.
+    // `indices` count characters, as in Python.
     let byte_of = |character: u32| {
         let offset = text.char_indices().nth(character as usize).map(|(offset, _)| offset);
         offset.unwrap_or(text.len()) as u32
@@ -94,7 +94,7 @@ fn official(row: &Value<'_>, context: &PassageRecord, id: impl FnOnce() -> Strin
     Ok(Some(question))
 }
 
-/// Fills the answer and gives its type.
+/// Sets the answer and returns its type.
 fn official_answer(value: &Value<'_>, question: &mut Question) -> Field<String> {
     let kind = value.required("type", Value::string)?;
     let parts = match kind.as_str() {
@@ -153,7 +153,7 @@ fn pipeline(row: &Value<'_>, n: u64) -> Field<Question> {
     Ok(question)
 }
 
-/// Several parts are one answer; no part is the answer `none`.
+/// Several parts are one answer. An empty list of parts is the answer `none`.
 fn set_answer(question: &mut Question, kind: &str, parts: Vec<String>) {
     question.answerable = Some(!parts.is_empty());
     question.answers = vec![if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }];
@@ -163,7 +163,7 @@ fn set_answer(question: &mut Question, kind: &str, parts: Vec<String>) {
     question.answer_kind = Some(kind.to_owned());
 }
 
-/// An article is one gold passage, however many of its snippets the answer needs.
+/// An article is one gold passage, even if the answer needs several of its snippets.
 fn add_snippet(gold: &mut Vec<GoldPassage>, title: String, snippet: String) {
     match gold.iter_mut().find(|passage| passage.title.as_ref() == Some(&title)) {
         Some(GoldPassage { text: Some(text), .. }) => {

@@ -1,8 +1,10 @@
-//! MuSiQue (Trivedi et al., TACL 2022): `{id, paragraphs, question, question_decomposition, answer, answer_aliases, answerable}`.
+//! MuSiQue (Trivedi et al., TACL 2022): `{id, paragraphs, question, question_decomposition, answer, answer_aliases,
+//! answerable}`.
 //!
-//! `paragraphs` are `{idx, title, paragraph_text, is_supporting}`; a step's `paragraph_support_idx` names one by `idx`, or
-//! none (the Full set's unanswerable questions). Both tables also come by columns. The id begins with the shape of the
-//! reasoning (`2hop__…`, `3hop1__…`), which becomes the question's kind. Test sets have no answer, decomposition or support.
+//! `paragraphs` are `{idx, title, paragraph_text, is_supporting}`. A step's `paragraph_support_idx` names one by `idx`,
+//! or is null (the Full set's unanswerable questions). Both tables also come by columns. The id begins with the shape
+//! of the reasoning (`2hop__…`, `3hop1__…`), which becomes the question's kind. Test sets have no answer, decomposition
+//! or support.
 
 use super::{FormatEntry, extend_distinct, single_answer};
 use crate::columns::Columns;
@@ -28,7 +30,7 @@ pub(super) fn question(row: &Value<'_>) -> Field<Question> {
     let decomposition =
         row.optional("question_decomposition", |value| decomposition(value, &paragraphs.idx))?.unwrap_or_default();
 
-    // The path's passages in its order, then what else is marked.
+    // The path's passages in its order, then the other marked ones.
     let mut support: Vec<usize> = Vec::new();
     extend_distinct(&mut support, decomposition.iter().filter_map(|step| step.support).map(|at| at as usize));
     extend_distinct(&mut support, paragraphs.supporting);
@@ -62,7 +64,7 @@ struct Paragraphs {
     passages: Vec<PassageRecord>,
     /// Each paragraph's `idx`.
     idx: Vec<u32>,
-    /// Positions of those marked as supporting.
+    /// Positions of the supporting paragraphs.
     supporting: Vec<usize>,
 }
 

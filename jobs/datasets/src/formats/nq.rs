@@ -1,6 +1,6 @@
-//! Natural Questions (Kwiatkowski et al., TACL 2019), open: read as `open.rs` says.
+//! Natural Questions (Kwiatkowski et al., TACL 2019), open: read as described in `open.rs`.
 //!
-//! Told from TriviaQA by the lack of its marks.
+//! Recognised by the lack of TriviaQA's distinctive fields.
 
 use super::{FormatEntry, open};
 use crate::gold::GoldBy;

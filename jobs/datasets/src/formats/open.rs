@@ -1,11 +1,12 @@
-//! Open-domain questions with lists of answers: Natural Questions and TriviaQA, in the ways that they are handed around.
+//! Open-domain questions with lists of answers: Natural Questions and TriviaQA, in their common schemas.
 //!
-//! * `{id, question, answers: […]}`; also `answer`, a list, one string, or a string that holds a Python or JSON list;
-//! * TriviaQA's own `{QuestionId, Question, Answer: {Value, Aliases}}` and its lower-case twin: the value, then its aliases;
+//! * `{id, question, answers: […]}`; also `answer`, a list, one string, or a string with a Python or JSON list;
+//! * TriviaQA's own `{QuestionId, Question, Answer: {Value, Aliases}}` and its lower-case twin: the value, then its
+//!   aliases;
 //! * DPR's retriever files: `positive_ctxs` are gold; retrieved lists: `ctxs` are candidates (`{id, title, text}`);
 //! * DPR's tables without a header: `question`, tab, `['answer', …]`.
 //!
-//! The two formats (`nq.rs`, `triviaqa.rs`) are read alike; the name is kept for the figures.
+//! The two formats (`nq.rs`, `triviaqa.rs`) are read alike and differ only in name, for reports.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use crate::question::{GoldPassage, Question};
 use crate::table::TableRow;
 use crate::value::{Field, Value, quoted};
 
-/// The field's names, in the order in which they are looked for.
+/// The field's names, in the order of lookup.
 const IDS: [&str; 5] = ["id", "_id", "qid", "question_id", "QuestionId"];
 const QUESTIONS: [&str; 3] = ["question", "Question", "query"];
 const ANSWERS: [&str; 3] = ["answers", "answer", "Answer"];
@@ -26,17 +27,17 @@ fn first_of<'n>(row: &Value<'_>, names: &[&'n str]) -> &'n str {
     names.iter().find(|name| row.has(name)).unwrap_or(&names[0])
 }
 
-/// Whether a row is a question with an answer, or a list of them.
+/// Whether a row is a question with an answer, or with a list of answers.
 pub(super) fn is_row(row: &Value<'_>) -> bool {
     (row.has("question") || row.has("Question")) && ANSWERS.iter().any(|name| row.has(name))
 }
 
-/// Whether a file's name says that its questions are TriviaQA's.
+/// Whether a file's name marks its questions as TriviaQA's.
 pub(crate) fn is_named_trivia(path: &Path) -> bool {
     path.to_string_lossy().to_lowercase().contains("trivia")
 }
 
-/// The question of a row; `format` begins the id of one without.
+/// The question of a row. `format` begins the id of a row without one.
 pub(super) fn question(row: &Value<'_>, format: &str, n: u64) -> Field<Question> {
     let id = row.optional(first_of(row, &IDS), Value::id)?;
     Ok(Question {
@@ -79,7 +80,10 @@ pub(crate) fn is_table_row(row: &TableRow) -> bool {
 }
 
 pub(crate) fn is_header(row: &TableRow) -> bool {
-    matches!(row.fields.as_slice(), [question, answers] if question == "question" && ANSWERS.contains(&answers.as_str()))
+    matches!(
+        row.fields.as_slice(),
+        [question, answers] if question == "question" && ANSWERS.contains(&answers.as_str())
+    )
 }
 
 /// The question of a table's row.

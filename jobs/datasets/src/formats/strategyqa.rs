@@ -1,8 +1,8 @@
 //! StrategyQA (Geva et al., TACL 2021): `{qid, term, description, question, answer, facts, decomposition, evidence}`.
 //!
-//! `evidence` has one list for each annotator, with one list for each step of the decomposition, of paragraph ids, possibly
-//! nested, and of the marks `operation` (no evidence is needed) and `no_evidence` (none was found). The gold passages
-//! are the union; each annotator's own set is kept, since the paper takes the best of them. A paragraph id is the
+//! `evidence` has one list per annotator, with one list per step of the decomposition. A step's list has paragraph ids,
+//! possibly nested, and the marks `operation` (no evidence is needed) and `no_evidence` (not found). The gold passages
+//! are the union. Each annotator's own set is kept, since the paper takes the best of them. A paragraph id is the
 //! article's title, a hyphen and a number. Test sets have only `qid` and `question`.
 
 use super::{FormatEntry, extend_distinct};
@@ -12,7 +12,7 @@ use crate::question::{GoldPassage, Question, SubQuestion};
 use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
 
-/// What stands in an evidence list in place of a paragraph.
+/// Marks in an evidence list, in place of a paragraph.
 const MARKS: [&str; 2] = ["operation", "no_evidence"];
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {
@@ -62,7 +62,7 @@ fn yes_or_no(value: &Value<'_>) -> Field<String> {
     Ok(if value.bool()? { "yes" } else { "no" }.to_owned())
 }
 
-/// All ids in one step's evidence, however deep, in order.
+/// All ids in one step's evidence, at any depth, in order.
 fn paragraph_ids(value: &Value<'_>) -> Field<Vec<String>> {
     match value {
         Value::String(mark) if MARKS.contains(&mark.as_ref()) => Ok(Vec::new()),

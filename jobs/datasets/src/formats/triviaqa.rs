@@ -1,6 +1,6 @@
-//! TriviaQA (Joshi et al., ACL 2017), open: read as `open.rs` says.
+//! TriviaQA (Joshi et al., ACL 2017), open: read as described in `open.rs`.
 //!
-//! Told from Natural Questions by its ids, by its answers, or by the file's name.
+//! Distinguished from Natural Questions by its ids, by its answers, or by the file's name.
 
 use super::{FormatEntry, open};
 use crate::gold::GoldBy;
@@ -18,7 +18,7 @@ pub(super) const ENTRY: FormatEntry = FormatEntry {
     read_table: Some(|row, n| open::table_question(row, NAME, n)),
 };
 
-/// Whether a row of open questions is TriviaQA's own, or says so in its id.
+/// Whether a row of open questions is in TriviaQA's own schema, or has an id that names TriviaQA.
 fn has_marks(row: &Value<'_>) -> bool {
     row.has("QuestionId")
         || row.get("answer").is_some_and(|answer| answer.has("value"))

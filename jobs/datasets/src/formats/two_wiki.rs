@@ -1,7 +1,9 @@
-//! 2WikiMultihopQA (Ho et al., COLING 2020): HotpotQA's schema with `evidences`, `evidences_id`, `entity_ids`, `answer_id`.
+//! 2WikiMultihopQA (Ho et al., COLING 2020): HotpotQA's schema with `evidences`, `evidences_id`, `entity_ids`,
+//! `answer_id`.
 //!
-//! Sentences do not begin with a space; they are joined by one. Aliases are not in the file: `answer_id` is the key into
-//! the official `id_aliases.json`. Hugging Face's dump writes the nested fields as JSON inside strings; that is read too.
+//! Sentences do not begin with a space and are joined by one. Aliases are not in the file: `answer_id` is the key into
+//! the official `id_aliases.json`. Hugging Face's dump writes the nested fields as JSON inside strings, which is read
+//! too.
 
 use super::FormatEntry;
 use super::hotpotqa::{self, Join};
@@ -11,7 +13,7 @@ use crate::question::Question;
 use crate::scoring::ScoringScript;
 use crate::value::{Field, Value};
 
-/// Fields that a dump may have as JSON inside a string.
+/// Fields written as JSON inside a string by some dumps.
 const NESTED: [&str; 4] = ["context", "supporting_facts", "evidences", "evidences_id"];
 
 pub(super) const ENTRY: FormatEntry = FormatEntry {

@@ -1,7 +1,7 @@
 //! The generated world's questions: [`Question`] itself, one JSON object per line.
 //!
-//! Read field by field and not by serde, so that an error names the field's path. Fields that are absent or null have
-//! their defaults; `id` and `text` must be there.
+//! Read field by field and not by serde, so that an error names the field's path. Absent and null fields have their
+//! defaults. `id` and `text` are required.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The HotpotQA abstracts dump: `{id, url, title, text, charoffset, text_with_links, charoffset_with_links}`.
 //!
-//! `text` is a list of sentences, of which all but the first begin with a space, or (the dump of whole articles) a list
-//! of paragraphs of such. `text_with_links` is the same with `<a href="Percent%20encoded">anchor</a>`. The offsets that
-//! the dump has are of tokens and are not needed.
+//! `text` is a list of sentences, all but the first beginning with a space, or a list of paragraphs of such sentences
+//! (the dump of whole articles). `text_with_links` is the same with `<a href="Percent%20encoded">anchor</a>`. The
+//! dump's offsets are of tokens and are not needed.
 
 use super::anchors;
 use crate::error::FieldError;

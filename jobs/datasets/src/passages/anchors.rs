@@ -1,12 +1,12 @@
-//! Hyperlinks out of a sentence with `<a href="…">…</a>`, placed in the sentence without.
+//! Reads hyperlinks from a sentence with `<a href="…">…</a>` and places them in the plain sentence.
 //!
-//! The text between the tags is the sentence itself, so an anchor's place follows from counting. Where the two differ
-//! (entities that one of them has decoded), the anchor is looked for behind the link before it; one that is not found
-//! keeps its target and has an empty place at the point reached.
+//! The text between the tags is the sentence itself, so counting gives an anchor's place. If the two differ (one of
+//! them has decoded entities), the anchor is searched behind the previous link. An anchor that is not found keeps its
+//! target and has an empty place at the point reached.
 
 use crate::passage::Link;
 
-/// Appends the links of `marked`, whose text is `plain`; `plain` stands at byte `offset` of the passage.
+/// Appends the links of `marked`. `plain` is its text and stands at byte `offset` of the passage.
 pub(super) fn links(plain: &str, marked: &str, offset: usize, links: &mut Vec<Link>) {
     let mut reached = 0;
     let mut rest = marked;
@@ -16,7 +16,7 @@ pub(super) fn links(plain: &str, marked: &str, offset: usize, links: &mut Vec<Li
         let tag = &rest[open..tag_end];
         let (anchor, after) = match rest[tag_end..].find("</a>") {
             Some(close) => (&rest[tag_end..tag_end + close], tag_end + close + "</a>".len()),
-            // An anchor that is not closed in its sentence: the sentence splitter cut through it.
+            // An anchor without an end in its sentence: the sentence splitter cut through it.
             None => (&rest[tag_end..], rest.len()),
         };
         rest = &rest[after..];
@@ -28,7 +28,7 @@ pub(super) fn links(plain: &str, marked: &str, offset: usize, links: &mut Vec<Li
     }
 }
 
-/// The point behind `text`, if it stands at `reached`; otherwise `reached`.
+/// The point behind `text`, if `text` stands at `reached`; otherwise `reached`.
 fn advance(plain: &str, reached: usize, text: &str) -> usize {
     if plain[reached..].starts_with(text) { reached + text.len() } else { reached }
 }
@@ -43,7 +43,7 @@ fn place(plain: &str, reached: usize, anchor: &str) -> (usize, usize) {
     (reached, reached)
 }
 
-/// The title that a tag's `href` names; none for an address outside, a file or an empty one.
+/// The title named by a tag's `href`; `None` for an external address, a file or an empty title.
 fn target(tag: &str) -> Option<String> {
     let href = tag.split_once("href=\"")?.1.split('"').next()?;
     let title = decode_entities(&percent_decode(href));
@@ -56,7 +56,7 @@ fn target(tag: &str) -> Option<String> {
     let mut chars = title.chars();
     let first = chars.next()?;
     let upper = first.to_uppercase();
-    // `ß` and its like become several letters; MediaWiki leaves those.
+    // `ß` and a few others become several letters. MediaWiki leaves those unchanged.
     Some(if upper.len() == 1 { upper.chain(chars).collect() } else { title.to_owned() })
 }
 

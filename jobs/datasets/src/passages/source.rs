@@ -1,4 +1,4 @@
-//! The formats that passages come in, how one is told from a file's first row, and which files a path stands for.
+//! The formats of passages: their names, their detection from a file's first row, and the files behind a path.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,11 +15,11 @@ use crate::records::Records;
 use crate::table::{Table, TableRow};
 use crate::value::Value;
 
-/// How passages are written down.
+/// The schema of a corpus's passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PassageFormat {
-    /// JSON `{title, text}`, with `id`, `sentences` and `links` where they are known: [`crate::PassageRecord`] itself.
+    /// JSON `{title, text}`, optionally with `id`, `sentences` and `links`: [`crate::PassageRecord`] itself.
     Titled,
     /// Pyserini's `{id, contents}`; the first of several lines is the title, its quotes dropped.
     Contents,
@@ -27,7 +27,7 @@ pub enum PassageFormat {
     Beir,
     /// DPR's tab-separated `id`, `text`, `title`, with or without that header.
     Dpr,
-    /// The passages that a dataset gives with its questions (and IIRC's introductory paragraphs), from one or several splits.
+    /// The candidates of a dataset's questions (and IIRC's introductory paragraphs), from one or several splits.
     Contexts,
     /// The HotpotQA abstracts dump: folders of `wiki_NN.bz2`, one article's abstract on each line.
     Abstracts,
@@ -69,7 +69,7 @@ fn names() -> String {
     PassageFormat::ALL.map(PassageFormat::name).join(", ")
 }
 
-/// Why it is not known how to read a corpus's passages.
+/// Why a corpus's format is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum PassageFormatError {
     /// There is no format of that name.
@@ -78,38 +78,42 @@ pub enum PassageFormatError {
         /// The name.
         found: String,
     },
-    /// The first row is none that we know.
+    /// No format recognises the first row.
     #[error("{}: cannot tell the passages' format from {found}; allowed: rows of {}", path.display(), names())]
     Unknown {
         /// The file.
         path: PathBuf,
-        /// What its first row looks like.
+        /// A description of its first row.
         found: String,
     },
     /// A corpus without files.
     #[error("a corpus needs at least one file; allowed: files, or a folder")]
     NoFiles,
-    /// A folder that holds no passages.
-    #[error("{}: no passages in this folder; allowed: a folder with corpus.jsonl (BEIR), or with files wiki_* in it or below", path.display())]
+    /// A folder without passages.
+    #[error(
+        "{}: no passages in this folder; allowed: a folder with corpus.jsonl (BEIR), \
+         or with files wiki_* in it or below",
+        path.display()
+    )]
     Folder {
         /// The folder.
         path: PathBuf,
     },
 }
 
-/// Where id, text and title stand in a DPR table.
+/// Columns of id, text and title in a DPR table.
 pub(super) const DPR_COLUMNS: [usize; 3] = [0, 1, 2];
 
-/// The columns of id, text and title that a table's header names.
+/// The columns of id, text and title named by a table's header.
 pub(super) fn dpr_header(row: &TableRow) -> Option<[usize; 3]> {
     let column = |name| row.fields.iter().position(|field| field.eq_ignore_ascii_case(name));
     if row.fields.len() != 3 { None } else { Some([column("id")?, column("text")?, column("title")?]) }
 }
 
-/// Tells the format of the passages in `path` from its first row, or from the names in a folder.
+/// Detects the format of the passages in `path` from its first row, or from the names in a folder.
 ///
 /// # Errors
-/// The file cannot be read, or holds no passages that we know.
+/// The file cannot be read, or no format recognises it.
 pub fn detect_passages(path: &Path) -> Result<PassageFormat, DatasetError> {
     if path.is_dir() {
         return Ok(if beir_corpus(path).is_some() { PassageFormat::Beir } else { PassageFormat::Abstracts });
@@ -151,7 +155,7 @@ fn beir_corpus(folder: &Path) -> Option<PathBuf> {
     names.into_iter().map(|name| folder.join(name)).find(|path| path.is_file())
 }
 
-/// The files that `paths` stand for, in order.
+/// The files behind `paths`, in order.
 pub(super) fn files(format: PassageFormat, paths: &[PathBuf]) -> Result<VecDeque<PathBuf>, DatasetError> {
     let mut files = VecDeque::new();
     for path in paths {

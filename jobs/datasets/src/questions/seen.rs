@@ -1,4 +1,4 @@
-//! Refuses ids that came before, from a 128-bit hash of each.
+//! Refuses repeated ids, by a 128-bit hash of each.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
@@ -11,7 +11,7 @@ use crate::formats::beir::Qrels;
 use crate::question::Question;
 use crate::value::{Field, quoted};
 
-/// The ids seen, and where. 48 bytes for each, at most.
+/// The ids seen so far and their positions. At most 48 bytes per id.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     ids: FxHashMap<(u64, u64), (u32, Position)>,
@@ -23,8 +23,8 @@ impl Seen {
         self.files.push(path.to_owned());
     }
 
-    /// Moves a row's questions to `accepted` if they were read, are judged (where judgements decide), and have new ids;
-    /// gives the error otherwise.
+    /// Moves a row's questions to `accepted` if they were read and have new ids. With judgements, only questions named
+    /// by them are moved. Returns the error otherwise.
     pub(super) fn accept(
         &mut self,
         read: Field<Vec<Question>>,
@@ -57,7 +57,7 @@ impl Seen {
     }
 }
 
-/// Two SipHashes with different beginnings: ids that collide in both do not occur.
+/// Two SipHashes with different salts. A collision in both does not occur in practice.
 fn hash(id: &str) -> (u64, u64) {
     let with = |salt: u8| {
         let mut hasher = DefaultHasher::new();

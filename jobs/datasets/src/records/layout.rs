@@ -1,4 +1,4 @@
-//! How a file's records are laid out, told from its first bytes.
+//! Detects the layout of a file's records from its first bytes.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::scan::Scanner;
 
-/// Members that hold the rows of a file that is one object: `data` (SQuAD's custom), `Data` (TriviaQA).
+/// Members with the rows of a file with one single object: `data` (SQuAD's custom), `Data` (TriviaQA).
 const MEMBERS: [&str; 2] = ["data", "Data"];
 
-/// How a file's records are laid out.
+/// The layout of a file's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
     /// The items of one JSON array.
     Array,
-    /// The items of the array that a file's only object has as its member `data` or `Data`.
+    /// The items of the array in the member `data` or `Data` of a file's only object.
     Member,
     /// One record on each line.
     Lines,
-    /// Objects that follow each other and take several lines each.
+    /// Objects one after another, of several lines each.
     Values,
 }
 
@@ -34,18 +34,18 @@ impl fmt::Display for Layout {
     }
 }
 
-/// What a file's first bytes say.
+/// The result of detection from a file's first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// Records, the first of which comes after `skip` bytes (and white space).
+    /// Records. The first begins after `skip` bytes (and white space).
     Json { layout: Layout, skip: usize },
-    /// Nothing but white space.
+    /// Only white space.
     Empty,
     /// Not JSON.
     Foreign,
 }
 
-/// Reads the layout from a file's first bytes, which are all of it if `whole`.
+/// Detects the layout from a file's first bytes. `whole`: they are the whole file.
 pub(super) fn detect(window: &[u8], whole: bool) -> Start {
     let Some(first) = window.iter().position(|byte| !byte.is_ascii_whitespace()) else {
         return if whole { Start::Empty } else { Start::Foreign };
@@ -70,13 +70,13 @@ pub(super) fn detect(window: &[u8], whole: bool) -> Start {
     }
 }
 
-/// Whether an array ends in `text` and another begins behind it: then each is a record.
+/// Whether an array ends in `text` and another begins behind it. Then each array is a record.
 fn lines_of_arrays(text: &[u8]) -> bool {
     Scanner::alone().end_of_value(text).is_some_and(|end| text[end..].trim_ascii_start().starts_with(b"["))
 }
 
-/// Whether the first object goes on over the end of its line as a printer breaks it: after `{`, `[` or `,`. A first
-/// line that ends otherwise is a broken record of JSON Lines.
+/// Whether the first object continues after the end of its line as a pretty-printer breaks it: after `{`, `[` or `,`. A
+/// first line with another end is a broken record of JSON Lines.
 fn breaks_inside(text: &[u8], end: Option<usize>) -> bool {
     let inside = &text[..end.unwrap_or(text.len())];
     match inside.iter().position(|&byte| byte == b'\n') {
@@ -85,7 +85,7 @@ fn breaks_inside(text: &[u8], end: Option<usize>) -> bool {
     }
 }
 
-/// The offset behind the `[` of the member that holds the rows, if the object has one.
+/// The offset behind the `[` of the member with the rows, if the object has one.
 fn rows_member(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {

@@ -1,27 +1,28 @@
-//! Finds where a JSON value ends, over any number of buffers, without parsing it.
+//! Finds the end of a JSON value, over any number of buffers, without parsing it.
 
-/// Follows strings and brackets. Kinds of brackets are not told apart: that is the parser's work.
+/// Follows strings and brackets. Kinds of brackets are not distinguished: that is the parser's work.
 #[derive(Debug)]
 pub(super) struct Scanner {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Whether the value is an array's item, so that a comma or a bracket that is not its own ends it.
+    /// Whether the value is an array's item. Then a comma or an unmatched bracket ends it.
     in_array: bool,
 }
 
 impl Scanner {
-    /// For an item of an array, which ends before `,` or `]`.
+    /// For an item of an array. It ends before `,` or `]`.
     pub(super) fn in_array() -> Self {
         Self { depth: 0, in_string: false, escaped: false, in_array: true }
     }
 
-    /// For an object or array that stands alone, which ends after its last bracket.
+    /// For a single object or array. It ends after its last bracket.
     pub(super) fn alone() -> Self {
         Self { in_array: false, ..Self::in_array() }
     }
 
-    /// How many of `bytes` belong to the value, if it ends in them; otherwise the next call goes on behind them.
+    /// The number of `bytes` up to the value's end, or `None` if it is not in them. Then the next call continues behind
+    /// them.
     pub(super) fn end_of_value(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -61,7 +62,7 @@ impl Scanner {
 mod tests {
     use super::*;
 
-    /// The end, whatever way the bytes are cut into buffers.
+    /// The end, for every way to cut the bytes into buffers.
     fn end(new: fn() -> Scanner, text: &str) -> Option<usize> {
         let whole = new().end_of_value(text.as_bytes());
         for cut in 0..=text.len() {

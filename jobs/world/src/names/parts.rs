@@ -1,5 +1,5 @@
-//! The parts that names are put together from. `train` and `eval` share endings and the names of trades, never a stem, a given
-//! name or a word of a title.
+//! The parts of names. `train` and `eval` share endings and the names of trades, but never a stem, a given name or a
+//! word of a title.
 
 /// Adjectives of a split.
 pub(crate) const ADJECTIVES: u64 = 96;

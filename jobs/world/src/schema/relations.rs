@@ -2,7 +2,7 @@
 
 use super::{Class, Literal, Range, Relation, Role};
 
-/// Fills what most relations lack.
+/// Default fields, for most relations.
 const NONE: Relation = Relation {
     name: "",
     subject: Class::Person,

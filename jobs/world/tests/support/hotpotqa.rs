@@ -1,4 +1,4 @@
-//! Reads the real questions and passages, where they are at hand.
+//! Reads the real questions and passages, if available.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,7 +25,7 @@ fn values(path: &Path) -> Option<Vec<Value>> {
 /// Questions, and passages as (title, text).
 pub(crate) type Loaded = (Vec<Sample>, Vec<(String, String)>);
 
-/// The questions with gold by title, and the passages; `None` where the folder is absent.
+/// The questions with gold by title, and the passages; `None` if the folder is absent.
 pub(crate) fn load(folder: &Path) -> Option<Loaded> {
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let passages: Vec<(String, String)> =

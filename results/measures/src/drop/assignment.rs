@@ -1,8 +1,8 @@
 //! The assignment of rows to columns with the highest total, by the Hungarian algorithm (Kuhn 1955, Munkres 1957; the
 //! form with potentials and shortest augmenting paths), in O(rows² · columns).
 
-/// Pairs of (row, column) that maximise the sum of `scores`, each row and column at most once; as many pairs as the
-/// smaller side has entries. Deterministic: equal totals resolve towards low columns.
+/// Pairs of (row, column) that maximise the sum of `scores`, each row and column at most once. There are as many pairs
+/// as the smaller side has entries. Deterministic: equal totals resolve towards low columns.
 pub(crate) fn best_assignment(scores: &[Vec<f64>]) -> Vec<(usize, usize)> {
     let (rows, columns) = (scores.len(), scores.first().map_or(0, Vec::len));
     if rows > columns {
@@ -64,7 +64,7 @@ mod tests {
         pairs.iter().map(|&(r, c)| scores[r][c]).sum()
     }
 
-    /// The best total by trying every assignment of the rows that are left.
+    /// The best total, by trying every assignment of the remaining rows.
     fn by_trying(scores: &[Vec<f64>], row: usize, used: &mut [bool]) -> f64 {
         if row == scores.len() {
             return 0.0;
@@ -88,7 +88,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_assignment_is_better(rows in 1usize..5, columns in 1usize..5, cells in proptest::collection::vec(0u8..20, 25)) {
+        fn no_assignment_is_better(
+            rows in 1usize..5,
+            columns in 1usize..5,
+            cells in proptest::collection::vec(0u8..20, 25),
+        ) {
             let scores: Vec<Vec<f64>> =
                 (0..rows).map(|r| (0..columns).map(|c| f64::from(cells[r * 5 + c])).collect()).collect();
             let pairs = best_assignment(&scores);

@@ -4,7 +4,7 @@ use hopeval_pytext::is_space;
 
 use crate::has_answer::categories::DECIMAL_ZEROS;
 
-/// `float(text)`, or none where Python raises `ValueError`.
+/// `float(text)`, or `None` if Python raises `ValueError`.
 ///
 /// Surrounding whitespace, a sign, single underscores between digits, any script's decimal digits, `inf`, `infinity`
 /// and `nan` are allowed.
@@ -27,7 +27,7 @@ pub(crate) fn parse_float(text: &str) -> Option<f64> {
         return None;
     }
     let unsigned = ascii.strip_prefix(['+', '-']).unwrap_or(&ascii);
-    // Rust's grammar for what is left is Python's: digits, point, exponent, and the three words without case.
+    // Rust's grammar for the rest equals Python's: digits, point, exponent, and the three words without case.
     if unsigned.starts_with(['+', '-']) {
         return None;
     }
@@ -41,7 +41,7 @@ fn decimal_digit(c: char) -> Option<char> {
     char::from_digit(code - zero, 10)
 }
 
-/// `str(number)`: the shortest digits that read back, with an exponent from 1e16 up and below 1e-4.
+/// `str(number)`: the shortest digits with the same value, with an exponent from 1e16 up and below 1e-4.
 pub(crate) fn repr(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();

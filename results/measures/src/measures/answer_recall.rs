@@ -1,4 +1,5 @@
-//! `answer_recall_at`: the k of `answer_recall@k`, the first gold answer in a text of the top k, yes/no questions left out (PromptRank).
+//! `answer_recall_at`: the k of `answer_recall@k`, the first gold answer in a text of the top k, without yes/no
+//! questions (PromptRank).
 
 use super::MeasureKey;
 use crate::answer::Profile;

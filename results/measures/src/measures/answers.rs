@@ -1,4 +1,5 @@
-//! What every profile has: its own scores of an answer, and the first two of them over answered questions alone.
+//! The measures of all profiles: the profile's scores of an answer, and the first two of them over answered questions
+//! only.
 
 use crate::answer::Profile;
 use crate::registry::Column;

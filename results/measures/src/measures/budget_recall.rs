@@ -6,8 +6,8 @@ use crate::answer::Profile;
 use crate::ranked::{Found, Gold};
 use crate::registry::Column;
 
-/// The share of golds among the first `budget` distinct passages, in the order in which they were gathered over all
-/// steps (IRCoT, Trivedi et al. 2023; its budget is 15 paragraphs).
+/// The share of golds among the first `budget` distinct passages, in the order of gathering over all steps (IRCoT,
+/// Trivedi et al. 2023; its budget is 15 paragraphs).
 pub fn budget_recall(gathered: &[u32], gold: &Gold, budget: usize) -> Option<f64> {
     let mut distinct: Vec<u32> = Vec::with_capacity(budget.min(gathered.len()));
     for &id in gathered {

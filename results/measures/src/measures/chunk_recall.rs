@@ -5,9 +5,9 @@ use crate::answer::Profile;
 use crate::ranked::{Gold, position};
 use crate::registry::Column;
 
-/// EfficientRAG's chunk recall: the *distinct* chunks that hit a gold passage over the number of golds. It counts chunks
-/// and not covered golds, so two chunks of one gold make it exceed 1. It has no k; report it with the mean number of
-/// chunks. The paper's K counts repeats; a configuration's outcomes have them in their paths.
+/// EfficientRAG's chunk recall: the number of *distinct* chunks that hit a gold passage, over the number of golds. It
+/// counts chunks and not covered golds, so it exceeds 1 if two chunks hit one gold. It has no k; report it with the
+/// mean number of chunks. The paper's K counts repeats; they are in the paths of a configuration's outcomes.
 pub fn chunk_recall(chunks: &[u32], gold: &Gold) -> Option<f64> {
     if gold.is_empty() {
         return None;

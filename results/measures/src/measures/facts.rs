@@ -1,5 +1,5 @@
-//! `facts`: whether to give the measures of supporting facts, evidences and their product with the answer, as far as the
-//! profile's script has them.
+//! `facts`: whether to give the measures of supporting facts, evidences and their product with the answer, as far as
+//! the profile's script has them.
 
 use super::MeasureKey;
 use crate::answer::Profile;

@@ -5,7 +5,7 @@ use crate::answer::Profile;
 use crate::ranked::RankedMeasure;
 use crate::registry::Column;
 
-/// `map`: the mean over all golds of the precision at each, 0 for those not found (trec_eval's `map`).
+/// `map`: the mean over all golds of the precision at each, 0 for missing ones (trec_eval's `map`).
 pub const fn map() -> RankedMeasure {
     RankedMeasure::uncut("map", "1", |found, _| {
         let sum: f64 = found.ranks().iter().enumerate().map(|(i, &rank)| (i + 1) as f64 / f64::from(rank)).sum();

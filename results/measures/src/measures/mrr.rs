@@ -5,12 +5,12 @@ use crate::answer::Profile;
 use crate::ranked::{Found, RankedMeasure};
 use crate::registry::Column;
 
-/// `mrr`: the reciprocal rank of the first gold, 0 if there is none (trec_eval's `recip_rank`).
+/// `mrr`: the reciprocal rank of the first gold, 0 without a found gold (trec_eval's `recip_rank`).
 pub const fn mrr() -> RankedMeasure {
     RankedMeasure::uncut("mrr", "1", reciprocal_rank)
 }
 
-/// Of the first gold, unless it comes after rank `k`.
+/// Of the first gold, or 0 if it comes after rank `k`.
 pub(crate) fn reciprocal_rank(found: &Found, k: u32) -> f64 {
     match found.ranks().first() {
         Some(&rank) if rank <= k => 1.0 / f64::from(rank),

@@ -5,8 +5,8 @@ use crate::answer::Profile;
 use crate::ranked::RankedMeasure;
 use crate::registry::Column;
 
-/// `ndcg@k`: binary gains, discount log2(rank + 1) (trec_eval's `ndcg_cut`). The ideal list has all golds, also those
-/// that the corpus lacks, at the top.
+/// `ndcg@k`: binary gains, discount log2(rank + 1) (trec_eval's `ndcg_cut`). The ideal list has all golds at the top,
+/// including those missing from the corpus.
 pub const fn ndcg(k: u32) -> RankedMeasure {
     RankedMeasure::at("ndcg", "1", k, |found, k| {
         let discounted = |rank: u32| 1.0 / (f64::from(rank) + 1.0).log2();

@@ -1,4 +1,4 @@
-//! Reads the files of the official scripts, with errors that name row and field.
+//! Reads the files of the official scripts. Errors name row and field.
 
 use std::io::Read;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{MeasureError, Role};
 
-/// One object of a file and where it stands.
+/// One object of a file and its position.
 pub(super) struct Row {
     role: Role,
     at: String,
@@ -22,7 +22,7 @@ pub(super) fn rows(role: Role, mut reader: impl Read) -> Result<Vec<Row>, Measur
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
     let (mut line, mut counted) = (1u64, 0);
     loop {
-        // The line of the next value: after the separators that follow the last one.
+        // The line of the next value: after the separators behind the last one.
         let start = values.byte_offset();
         let start = start + bytes[start..].iter().take_while(|b| b.is_ascii_whitespace()).count();
         line += bytes[counted..start].iter().filter(|&&b| b == b'\n').count() as u64;
@@ -72,7 +72,7 @@ fn row(role: Role, at: String, value: Value) -> Result<Row, MeasureError> {
     }
 }
 
-/// What a value is, for messages.
+/// The kind of a value, for messages.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -94,14 +94,14 @@ impl Row {
         self.problem(field, format!("is {}, allowed is {allowed}", kind(value)))
     }
 
-    /// Takes the row's id and names the row by it from now on.
+    /// Takes the row's id. From now on errors name the row by it.
     pub(super) fn id(&mut self, field: &str) -> Result<String, MeasureError> {
         let id = self.text(field)?.to_owned();
         self.at = format!("{} (id \"{id}\")", self.at);
         Ok(id)
     }
 
-    /// Where the row stands.
+    /// The position of the row.
     pub(super) fn at(&self) -> &str {
         &self.at
     }
@@ -111,7 +111,7 @@ impl Row {
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
-    /// A field that may not.
+    /// A required field.
     pub(super) fn required(&self, field: &str) -> Result<&Value, MeasureError> {
         self.fields.get(field).ok_or_else(|| self.problem(field, "is missing"))
     }
@@ -122,7 +122,7 @@ impl Row {
         value.as_str().ok_or_else(|| self.wrong(field, value, "a string"))
     }
 
-    /// An answer: a string, or a list of strings of which each is right.
+    /// An answer: a string, or a list of strings, each of them right.
     pub(super) fn answers(&self, field: &str) -> Result<Vec<String>, MeasureError> {
         match self.required(field)? {
             Value::String(text) => Ok(vec![text.clone()]),
@@ -131,7 +131,7 @@ impl Row {
         }
     }
 
-    /// A list of strings; empty where the field is missing.
+    /// A list of strings; empty if the field is missing.
     pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, MeasureError> {
         self.optional(field).map_or(Ok(Vec::new()), |value| self.texts_of(field, value))
     }
@@ -165,7 +165,7 @@ impl Row {
         }
     }
 
-    /// `value` as a list of lists, each made into something by `item`.
+    /// `value` as a list of lists, each converted by `item`.
     pub(super) fn list_of<T>(
         &self,
         field: &str,

@@ -1,5 +1,5 @@
-//! `evaluate_v1.0.py` of MuSiQue: three figures, and two more where some gold question is unanswerable; fractions that
-//! the script rounds to three digits.
+//! `evaluate_v1.0.py` of MuSiQue: three figures, and two more if some gold question is unanswerable. The script rounds
+//! these fractions to three digits.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,7 +9,7 @@ use super::{MeasureError, Official, Role, input};
 use crate::answer::{Profile, Scorer};
 use crate::facts::support_indices;
 
-/// A question of MuSiQue-Full, which comes twice: with and without what is needed to answer it.
+/// A question of MuSiQue-Full. It comes twice: with and without the paragraphs needed to answer it.
 #[derive(Default)]
 struct Group {
     /// Answer and support F1 of its answerable side.
@@ -77,11 +77,11 @@ pub(super) fn score(predictions: impl Read, gold: impl Read) -> Result<Official,
         figures.push(("group_answer_sufficiency_f1", answer));
         figures.push(("group_support_sufficiency_f1", support));
     }
-    // Every row has one, or they would not stand against each other.
+    // Every row has a prediction; otherwise the two files would not match row by row.
     Ok(Official { figures, questions, predicted: vec![("answer", questions), ("support", questions)] })
 }
 
-/// The mean F1 of answer and support over questions, 0 where sufficiency was misjudged on either side.
+/// The mean F1 of answer and support over questions, 0 if sufficiency was misjudged on either side.
 fn sufficiency(groups: &[Group]) -> Result<[f64; 2], MeasureError> {
     let (mut answer, mut support) = (0.0, 0.0);
     for group in groups {

@@ -33,7 +33,7 @@ pub struct PairScore {
     pub normalized: String,
 }
 
-/// The scores of the pairs of a file, in order; blank lines are skipped. Ends after the first error.
+/// The scores of the pairs of a file, in order. Blank lines are skipped. Ends after the first error.
 #[derive(Debug)]
 pub struct Pairs<R> {
     reader: R,
@@ -80,7 +80,7 @@ impl<R: BufRead> Iterator for Pairs<R> {
 /// Scores one line.
 ///
 /// # Errors
-/// A line that is no object with the string `prediction` and the non-empty list `golds` (or one string).
+/// The line is not an object with the string `prediction` and the non-empty list `golds` (or one string).
 pub fn score_pairs(line: &str) -> Result<PairScore, MeasureError> {
     score_line(&mut Scorer::new(), line, 1)
 }

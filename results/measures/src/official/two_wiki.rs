@@ -1,4 +1,4 @@
-//! `2wikimultihop_evaluate_v1.1.py`: sixteen figures in percent; the script rounds them to two digits.
+//! `2wikimultihop_evaluate_v1.1.py`: sixteen figures in percent. The script rounds them to two digits.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Read;

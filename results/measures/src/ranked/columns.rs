@@ -1,4 +1,4 @@
-//! Evaluates many ranked lists from columns: offsets and values, as Arrow keeps lists.
+//! Evaluates many ranked lists from columns: offsets and values, as in Arrow's lists.
 
 use super::{Found, RankedMeasure};
 
@@ -31,22 +31,22 @@ pub struct RankedColumns<'a, O> {
     pub ids: &'a [u32],
 }
 
-/// Gold passages as a list column, or a list of lists where a gold has duplicates.
+/// Gold passages as a list column, or as a list of lists if golds have duplicates.
 #[derive(Clone, Copy, Debug)]
 pub struct GoldColumns<'a, O> {
-    /// Into `groups` if there are any, else into `ids`; one more than there are questions.
+    /// Into `groups` if present, otherwise into `ids`. One more than there are questions.
     pub offsets: &'a [O],
-    /// Offsets of the groups into `ids`; without them every id is a gold of its own.
+    /// Offsets of the groups into `ids`. Without them every id is a gold of its own.
     pub groups: Option<&'a [O]>,
     /// The passages of all golds, back to back.
     pub ids: &'a [u32],
 }
 
-/// The values of every measure for every list: `result[m][i]` is `measures[m]` of list `i`, none without gold.
+/// The values of every measure for every list: `result[m][i]` is `measures[m]` of list `i`, `None` without gold.
 ///
 /// # Panics
-/// If the two columns have different numbers of lists or an offset points outside: columns are validated where they
-/// are read.
+/// If the two columns have different numbers of lists, or an offset points outside: columns are validated when they are
+/// read.
 pub fn evaluate<O: Offset>(
     ranked: RankedColumns<'_, O>,
     gold: GoldColumns<'_, O>,
