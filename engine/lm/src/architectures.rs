@@ -28,14 +28,14 @@ mod projection;
 mod rope;
 mod vocabulary;
 
-use crate::config::Config;
+use crate::config::ModelConfig;
 use crate::{Decoder, Encoder, EncoderDecoder, LmError};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 
 /// The stacks of a model. They decide the tasks of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
+pub enum ModelFamily {
     /// Bidirectional: labels, classifies, embeds, reads.
     Encoder,
     /// Causal: scores and generates.
@@ -45,27 +45,27 @@ pub enum Family {
 }
 
 /// Architectures by `model_type`.
-const ARCHITECTURES: [(&str, Family); 12] = [
-    ("bert", Family::Encoder),
-    ("deberta-v2", Family::Encoder),
-    ("electra", Family::Encoder),
-    ("gpt2", Family::Decoder),
-    ("llama", Family::Decoder),
-    ("mistral", Family::Decoder),
-    ("opt", Family::Decoder),
-    ("qwen2", Family::Decoder),
-    ("qwen3", Family::Decoder),
-    ("roberta", Family::Encoder),
-    ("t5", Family::EncoderDecoder),
-    ("xlm-roberta", Family::Encoder),
+const ARCHITECTURES: [(&str, ModelFamily); 12] = [
+    ("bert", ModelFamily::Encoder),
+    ("deberta-v2", ModelFamily::Encoder),
+    ("electra", ModelFamily::Encoder),
+    ("gpt2", ModelFamily::Decoder),
+    ("llama", ModelFamily::Decoder),
+    ("mistral", ModelFamily::Decoder),
+    ("opt", ModelFamily::Decoder),
+    ("qwen2", ModelFamily::Decoder),
+    ("qwen3", ModelFamily::Decoder),
+    ("roberta", ModelFamily::Encoder),
+    ("t5", ModelFamily::EncoderDecoder),
+    ("xlm-roberta", ModelFamily::Encoder),
 ];
 
 /// A checkpoint's `model_type` and its family.
 ///
 /// # Errors
 /// [`LmError::Config`] for an unsupported type; the message lists the supported ones.
-pub fn identify(checkpoint: &Checkpoint) -> Result<(&'static str, Family), LmError> {
-    let config = Config::new(checkpoint);
+pub fn identify(checkpoint: &Checkpoint) -> Result<(&'static str, ModelFamily), LmError> {
+    let config = ModelConfig::new(checkpoint);
     let found = config.text("model_type")?;
     ARCHITECTURES.iter().copied().find(|(name, _)| Some(*name) == found).ok_or_else(|| unsupported(&config, |_| true))
 }
@@ -80,7 +80,7 @@ pub fn open_encoder<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Bo
         "deberta-v2" => deberta::open(checkpoint, device)?,
         "electra" => electra::open(checkpoint, device)?,
         "roberta" | "xlm-roberta" => roberta::open(checkpoint, device)?,
-        _ => return Err(unsupported(&Config::new(checkpoint), |family| family == Family::Encoder)),
+        _ => return Err(unsupported(&ModelConfig::new(checkpoint), |family| family == ModelFamily::Encoder)),
     }))
 }
 
@@ -93,7 +93,7 @@ pub fn open_decoder<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Bo
         "gpt2" => Box::new(gpt2::open(checkpoint, device)?),
         "opt" => Box::new(opt::open(checkpoint, device)?),
         "llama" | "mistral" | "qwen2" | "qwen3" => Box::new(llama::open(checkpoint, device)?),
-        _ => return Err(unsupported(&Config::new(checkpoint), |family| family == Family::Decoder)),
+        _ => return Err(unsupported(&ModelConfig::new(checkpoint), |family| family == ModelFamily::Decoder)),
     })
 }
 
@@ -107,12 +107,12 @@ pub fn open_encoder_decoder<D: Device>(
 ) -> Result<Box<dyn EncoderDecoder<D>>, LmError> {
     Ok(match identify(checkpoint)?.0 {
         "t5" => Box::new(t5::open(checkpoint, device)?),
-        _ => return Err(unsupported(&Config::new(checkpoint), |family| family == Family::EncoderDecoder)),
+        _ => return Err(unsupported(&ModelConfig::new(checkpoint), |family| family == ModelFamily::EncoderDecoder)),
     })
 }
 
 /// The error for a `model_type` outside the wanted families.
-pub(crate) fn unsupported(config: &Config<'_>, wanted: impl Fn(Family) -> bool) -> LmError {
+pub(crate) fn unsupported(config: &ModelConfig<'_>, wanted: impl Fn(ModelFamily) -> bool) -> LmError {
     let allowed = ARCHITECTURES.iter().filter(|(_, family)| wanted(*family)).map(|(name, _)| *name).collect::<Vec<_>>();
     let found = config.text("model_type").ok().flatten().map_or("nothing".into(), |name| format!("{name:?}"));
     config.refused("model_type", &format!("expected one of {}, found {found}", allowed.join(", ")))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Free rows of a cache.
 #[derive(Clone, Debug)]
-pub struct Blocks {
+pub struct BlockAllocator {
     /// Number of free rows by first row.
     free: BTreeMap<u32, u32>,
     capacity: u32,
@@ -12,14 +12,14 @@ pub struct Blocks {
 
 /// Allocated rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct RowBlock {
     /// The first row.
     pub start: u32,
     /// Number of rows.
     pub rows: u32,
 }
 
-impl Blocks {
+impl BlockAllocator {
     /// All rows are free at first.
     pub fn new(capacity: u32) -> Self {
         Self { free: (capacity > 0).then_some((0, capacity)).into_iter().collect(), capacity }
@@ -31,20 +31,20 @@ impl Blocks {
     }
 
     /// Takes `rows` neighbouring rows, if there is a free run of this length.
-    pub fn take(&mut self, rows: u32) -> Option<Block> {
+    pub fn take(&mut self, rows: u32) -> Option<RowBlock> {
         if rows == 0 {
-            return Some(Block { start: 0, rows });
+            return Some(RowBlock { start: 0, rows });
         }
         let (&start, &found) = self.free.iter().find(|(_, found)| **found >= rows)?;
         self.free.remove(&start);
         if found > rows {
             self.free.insert(start + rows, found - rows);
         }
-        Some(Block { start, rows })
+        Some(RowBlock { start, rows })
     }
 
     /// Gives rows back.
-    pub fn give_back(&mut self, Block { mut start, mut rows }: Block) {
+    pub fn give_back(&mut self, RowBlock { mut start, mut rows }: RowBlock) {
         if rows == 0 {
             return;
         }
@@ -69,8 +69,8 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_never_overlap_and_all_come_back(steps in prop::collection::vec((any::<bool>(), 1u32..9), 1..80)) {
-            let mut blocks = Blocks::new(30);
-            let mut out: Vec<Block> = Vec::new();
+            let mut blocks = BlockAllocator::new(30);
+            let mut out: Vec<RowBlock> = Vec::new();
             for (take, n) in steps {
                 if take {
                     if let Some(block) = blocks.take(n) {
@@ -88,7 +88,7 @@ mod tests {
                 }
             }
             out.into_iter().for_each(|block| blocks.give_back(block));
-            prop_assert_eq!(blocks.take(30), Some(Block { start: 0, rows: 30 }));
+            prop_assert_eq!(blocks.take(30), Some(RowBlock { start: 0, rows: 30 }));
         }
     }
 }

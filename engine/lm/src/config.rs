@@ -26,13 +26,13 @@ const ACTIVATIONS: [(&str, Activation); 12] = [
 
 /// The fields of a checkpoint's `config.json`, or of an object in it.
 #[derive(Clone, Debug)]
-pub struct Config<'a> {
+pub struct ModelConfig<'a> {
     folder: &'a Path,
     fields: &'a Map<String, Value>,
     section: String,
 }
 
-impl<'a> Config<'a> {
+impl<'a> ModelConfig<'a> {
     /// All of `config.json`.
     pub fn new(checkpoint: &'a Checkpoint) -> Self {
         Self::of(checkpoint.folder(), checkpoint.config())
@@ -265,9 +265,9 @@ impl<'a> Config<'a> {
 mod tests {
     use super::*;
 
-    fn with<T>(json: &str, test: impl FnOnce(&Config<'_>) -> T) -> T {
+    fn with<T>(json: &str, test: impl FnOnce(&ModelConfig<'_>) -> T) -> T {
         let fields = serde_json::from_str(json).unwrap();
-        test(&Config::of(Path::new("model"), &fields))
+        test(&ModelConfig::of(Path::new("model"), &fields))
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! the first device in `CUDA_VISIBLE_DEVICES`, the second worker the second, and round again.
 
 use crate::LmError;
-use crate::engine::Options;
+use crate::engine::EngineOptions;
 use crate::session::Session;
 use hopeval_cuda::machine::{self, Missing};
 use hopeval_cuda::{Cuda, Driver};
@@ -102,10 +102,10 @@ impl fmt::Display for DeviceName {
 impl DeviceName {
     /// The engine's default options for such a device. A GPU needs large batches: below some hundred tokens it waits
     /// for its weights, and each batch costs hundreds of launches.
-    pub fn options(self) -> Options {
+    pub fn options(self) -> EngineOptions {
         match self {
-            Self::Cpu | Self::CpuAvx2 | Self::CpuAvx512 => Options::default(),
-            Self::Cuda { .. } => Options { batch_tokens: 16_384, states_tokens: 65_536, ..Options::default() },
+            Self::Cpu | Self::CpuAvx2 | Self::CpuAvx512 => EngineOptions::default(),
+            Self::Cuda { .. } => EngineOptions { batch_tokens: 16_384, states_tokens: 65_536, ..EngineOptions::default() },
         }
     }
 
@@ -132,7 +132,7 @@ impl DeviceName {
     ///
     /// # Errors
     /// [`LmError`], naming the device, the file, the tensor or the field.
-    pub fn open(self, nth: usize, threads: Option<usize>, folder: &Path, options: Options) -> Result<Session, LmError> {
+    pub fn open(self, nth: usize, threads: Option<usize>, folder: &Path, options: EngineOptions) -> Result<Session, LmError> {
         let with = |isa| Ok::<_, LmError>(Cpu::with_isa(isa, threads)?);
         match self {
             Self::Cpu => Session::open(folder, Cpu::new(threads)?, options),

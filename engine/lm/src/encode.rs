@@ -1,13 +1,13 @@
 //! Answers encoder requests: one pass over the packed sequences, then the wanted heads.
 
-use crate::heads::{HeadKind, Pooling, Rows};
-use crate::loaded::WithHeads;
-use crate::request::{Encode, Encoded, Want};
-use crate::score::{Batched, Sequences};
+use crate::heads::{HeadKind, Pooling, HostRows};
+use crate::loaded::EncoderWithHeads;
+use crate::request::{EncodeRequest, EncodeResult, EncoderOutput};
+use crate::score::{BatchResults, PackedSequences};
 use hopeval_device::{Device, DeviceError, Packing};
 use std::collections::BTreeMap;
 
-impl<D: Device> WithHeads<D> {
+impl<D: Device> EncoderWithHeads<D> {
     /// The supported tasks, by the names of their commands.
     pub fn tasks(&self) -> Vec<&'static str> {
         let kinds = self.heads.kinds();
@@ -29,8 +29,8 @@ impl<D: Device> WithHeads<D> {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub fn answer(&self, device: &D, requests: &[&Encode]) -> Result<Batched<Encoded>, DeviceError> {
-        let mut sequences = Sequences::default();
+    pub fn answer(&self, device: &D, requests: &[&EncodeRequest]) -> Result<BatchResults<EncodeResult>, DeviceError> {
+        let mut sequences = PackedSequences::default();
         let typed = self.encoder.type_vocabulary() > 0 && requests.iter().any(|request| !request.type_ids.is_empty());
         for request in requests {
             sequences.push(request.ids.iter().copied());
@@ -41,11 +41,11 @@ impl<D: Device> WithHeads<D> {
             }
         }
         let states = self.encoder.encode(device, &sequences.batch())?;
-        let mut by_want: BTreeMap<Want, Vec<usize>> = BTreeMap::new();
+        let mut by_want: BTreeMap<EncoderOutput, Vec<usize>> = BTreeMap::new();
         for (n, request) in requests.iter().enumerate() {
             by_want.entry(request.want).or_default().push(n);
         }
-        let mut results = vec![Encoded::default(); requests.len()];
+        let mut results = vec![EncodeResult::default(); requests.len()];
         for (want, members) in by_want {
             let answers = if members.len() == requests.len() {
                 self.heads_of(device, &states, sequences.packing(), want)?
@@ -59,7 +59,7 @@ impl<D: Device> WithHeads<D> {
                 results[n] = answer;
             }
         }
-        Ok(Batched { results, computed_tokens: sequences.ids.len() as u64 })
+        Ok(BatchResults { results, computed_tokens: sequences.ids.len() as u64 })
     }
 
     /// One answer for each sequence of `packing`.
@@ -68,20 +68,20 @@ impl<D: Device> WithHeads<D> {
         device: &D,
         states: &D::Tensor,
         packing: &Packing,
-        want: Want,
-    ) -> Result<Vec<Encoded>, DeviceError> {
-        let mut answers = vec![Encoded::default(); packing.len()];
-        if let (Want::Labels, Ok(head)) = (want, self.heads.token_classifier()) {
+        want: EncoderOutput,
+    ) -> Result<Vec<EncodeResult>, DeviceError> {
+        let mut answers = vec![EncodeResult::default(); packing.len()];
+        if let (EncoderOutput::Labels, Ok(head)) = (want, self.heads.token_classifier()) {
             let logits = head.logits(device, states)?;
             let rows = logits.iter().collect::<Vec<_>>();
             for (n, answer) in answers.iter_mut().enumerate() {
                 answer.token_logits = rows[packing.queries(n)].iter().map(|row| row.to_vec()).collect();
             }
         }
-        if let (Want::Labels | Want::Logits, Ok(head)) = (want, self.heads.sequence_classifier()) {
+        if let (EncoderOutput::Labels | EncoderOutput::Logits, Ok(head)) = (want, self.heads.sequence_classifier()) {
             each(&mut answers, &head.logits(device, states, packing)?, |answer, row| answer.sequence_logits = row);
         }
-        if let (Want::Span, Ok(head)) = (want, self.heads.span_reader()) {
+        if let (EncoderOutput::Span, Ok(head)) = (want, self.heads.span_reader()) {
             let logits = head.read(device, states, packing)?;
             for (n, answer) in answers.iter_mut().enumerate() {
                 answer.start_logits = logits.start[packing.queries(n)].to_vec();
@@ -90,8 +90,8 @@ impl<D: Device> WithHeads<D> {
             }
         }
         let pooling = match want {
-            Want::Mean => Pooling::Mean,
-            Want::First => Pooling::Cls,
+            EncoderOutput::Mean => Pooling::Mean,
+            EncoderOutput::First => Pooling::Cls,
             _ => return Ok(answers),
         };
         each(&mut answers, &pooling.embed(device, states, packing, false)?, |answer, row| answer.embedding = row);
@@ -99,6 +99,6 @@ impl<D: Device> WithHeads<D> {
     }
 }
 
-fn each(answers: &mut [Encoded], rows: &Rows, set: impl Fn(&mut Encoded, Vec<f32>)) {
+fn each(answers: &mut [EncodeResult], rows: &HostRows, set: impl Fn(&mut EncodeResult, Vec<f32>)) {
     answers.iter_mut().zip(rows.iter()).for_each(|(answer, row)| set(answer, row.to_vec()));
 }

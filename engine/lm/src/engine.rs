@@ -11,10 +11,10 @@
 mod queue;
 mod worker;
 
-use crate::generate::Detokenise;
-use crate::loaded::Loaded;
-use crate::request::{Answer, Request, Work};
-use crate::{LmError, Sizes};
+use crate::generate::Detokeniser;
+use crate::loaded::LoadedModel;
+use crate::request::{Answer, Request, RequestWork};
+use crate::{LmError, ModelSizes};
 use hopeval_device::{Device, Identity};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -24,7 +24,7 @@ use std::time::Instant;
 
 /// How the engine uses its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct EngineOptions {
     /// Tokens in a batch at most.
     pub batch_tokens: usize,
     /// Tokens of the encoder states to keep (encoder-decoders); at least a batch. With 0, the states are dropped after
@@ -36,7 +36,7 @@ pub struct Options {
     pub share: bool,
 }
 
-impl Default for Options {
+impl Default for EngineOptions {
     fn default() -> Self {
         Self { batch_tokens: 2048, states_tokens: 32_768, cache_tokens: 16_384, share: true }
     }
@@ -147,14 +147,14 @@ pub struct Completion {
     /// The answer, or the reason for its absence.
     pub result: Result<Answer, Refusal>,
     /// The work of the request alone.
-    pub work: Work,
+    pub work: RequestWork,
     /// The measured cost.
-    pub cost: Cost,
+    pub cost: CompletionCost,
 }
 
 /// The measured cost of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub struct CompletionCost {
     /// Seconds between submission and the start of its batch.
     pub queue_s: f64,
     /// Seconds from there to the answer.
@@ -171,7 +171,7 @@ pub struct Cost {
 
 /// Counts of an engine's work.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct EngineCounters {
     /// Requests received.
     pub requests: AtomicU64,
     /// Tokens of all requests, each counted alone.
@@ -196,21 +196,21 @@ pub struct Counters {
 
 /// The sizes and tasks of an engine's model.
 #[derive(Clone, Debug)]
-pub struct Abilities {
+pub struct ModelAbilities {
     /// Sizes of the model.
-    pub sizes: Sizes,
+    pub sizes: ModelSizes,
     /// `score` and `generate` for language models, the heads' tasks for encoders.
     pub tasks: Vec<&'static str>,
 }
 
 /// Receives a completion.
-pub type Reply = Box<dyn FnOnce(Completion) + Send>;
+pub type CompletionCallback = Box<dyn FnOnce(Completion) + Send>;
 
 /// A submitted request. If it is dropped without an answer, it answers with a refusal: no request is ever lost.
 struct Submission {
     request: Request,
-    work: Work,
-    reply: Option<Reply>,
+    work: RequestWork,
+    reply: Option<CompletionCallback>,
     since: Instant,
 }
 
@@ -231,10 +231,10 @@ impl Drop for Submission {
 }
 
 fn refused(refusal: Refusal) -> Completion {
-    Completion { result: Err(refusal), work: Work::default(), cost: Cost::default() }
+    Completion { result: Err(refusal), work: RequestWork::default(), cost: CompletionCost::default() }
 }
 
-type WorkOf = dyn Fn(&Request) -> Result<Work, Refusal> + Send + Sync;
+type RequestCheck = dyn Fn(&Request) -> Result<RequestWork, Refusal> + Send + Sync;
 
 /// A running engine. Dropping it ends the thread after the current batch. Requests without an answer are then refused
 /// ([`Refusal::Device`]). To get all answers, wait for them before the drop.
@@ -242,9 +242,9 @@ pub struct Engine {
     queue: Option<Sender<Vec<Submission>>>,
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    check: Arc<WorkOf>,
-    counters: Arc<Counters>,
-    abilities: Abilities,
+    check: Arc<RequestCheck>,
+    counters: Arc<EngineCounters>,
+    abilities: ModelAbilities,
     identity: Identity,
 }
 
@@ -261,15 +261,15 @@ impl Engine {
     /// [`LmError::Thread`].
     pub fn start<D: Device>(
         device: D,
-        model: Loaded<D>,
-        options: Options,
-        detokenise: Option<Box<Detokenise>>,
+        model: LoadedModel<D>,
+        options: EngineOptions,
+        detokenise: Option<Box<Detokeniser>>,
     ) -> Result<Self, LmError> {
         let (device, model) = (Arc::new(device), Arc::new(model));
-        let counters = Arc::new(Counters::default());
-        let abilities = Abilities { sizes: model.sizes(), tasks: model.tasks() };
+        let counters = Arc::new(EngineCounters::default());
+        let abilities = ModelAbilities { sizes: model.sizes(), tasks: model.tasks() };
         let has_text = detokenise.is_some();
-        let check: Arc<WorkOf> = {
+        let check: Arc<RequestCheck> = {
             let model = model.clone();
             Arc::new(move |request| queue::check(&model, request, &options, has_text))
         };
@@ -279,14 +279,14 @@ impl Engine {
         let thread = {
             let (counters, stop) = (counters.clone(), stop.clone());
             let work =
-                move || worker::Worker::new(&*device, &*model, options, detokenise, &counters).run(&submissions, &stop);
+                move || worker::EngineWorker::new(&*device, &*model, options, detokenise, &counters).run(&submissions, &stop);
             std::thread::Builder::new().name("lm-engine".into()).spawn(work).map_err(LmError::Thread)?
         };
         Ok(Self { queue: Some(queue), thread: Some(thread), stop, check, counters, abilities, identity })
     }
 
     /// The sizes and tasks of the model.
-    pub fn abilities(&self) -> &Abilities {
+    pub fn abilities(&self) -> &ModelAbilities {
         &self.abilities
     }
 
@@ -296,19 +296,19 @@ impl Engine {
     }
 
     /// Counts of the engine's work; a clone of the `Arc` may outlive the engine.
-    pub fn counters(&self) -> &Arc<Counters> {
+    pub fn counters(&self) -> &Arc<EngineCounters> {
         &self.counters
     }
 
     /// Submits a request. `reply` is called once, on the engine's thread, or here at once if the request is refused.
     pub fn submit(&self, request: Request, reply: impl FnOnce(Completion) + Send + 'static) {
-        self.submit_all([(request, Box::new(reply) as Reply)]);
+        self.submit_all([(request, Box::new(reply) as CompletionCallback)]);
     }
 
     /// Submits several requests that enter the queue together, so the first batch can hold all of them. If they came
     /// one by one, the first would have its prefix computed before the requests that share it arrive. Each is answered
     /// as by [`submit`](Self::submit).
-    pub fn submit_all(&self, asked: impl IntoIterator<Item = (Request, Reply)>) {
+    pub fn submit_all(&self, asked: impl IntoIterator<Item = (Request, CompletionCallback)>) {
         let admitted: Vec<_> = asked.into_iter().filter_map(|(request, reply)| self.admit(request, reply)).collect();
         if !admitted.is_empty() {
             let queue = self.queue.as_ref().expect("the queue is open until the engine is dropped; this is a bug");
@@ -325,7 +325,7 @@ impl Engine {
             let answers = answers.clone();
             count = n + 1;
             // The receiver below outlives every sender.
-            (request, Box::new(move |completion| drop(answers.send((n, completion)))) as Reply)
+            (request, Box::new(move |completion| drop(answers.send((n, completion)))) as CompletionCallback)
         }));
         drop(answers);
         let mut sorted = completions.into_iter().collect::<Vec<_>>();
@@ -335,7 +335,7 @@ impl Engine {
     }
 
     /// Checks a request. Answers it at once if it is refused.
-    fn admit(&self, request: Request, reply: Reply) -> Option<Submission> {
+    fn admit(&self, request: Request, reply: CompletionCallback) -> Option<Submission> {
         self.counters.requests.fetch_add(1, Relaxed);
         match (self.check)(&request) {
             Ok(work) => Some(Submission { request, work, reply: Some(reply), since: Instant::now() }),

@@ -11,11 +11,11 @@
 //! A step takes all sequences at once. If memory runs out, it takes half as many at a time, and after many good steps
 //! more again. A sequence ends only if memory runs out for it alone.
 
-use crate::blocks::{Block, Blocks};
-use crate::model::{Batch, Cache, Decoder, EncoderDecoder, Head, Memory, Slots};
-use crate::prefix::Forest;
-use crate::request::{Finish, Generate, Generated, Ids};
-use crate::sample::{Chosen, NotANumber, choose};
+use crate::blocks::{RowBlock, BlockAllocator};
+use crate::model::{PackedBatch, KeyValueCache, Decoder, EncoderDecoder, LmHead, EncoderMemory, CacheSlots};
+use crate::prefix::PrefixForest;
+use crate::request::{FinishReason, GenerateRequest, GenerateResult, TokenIds};
+use crate::sample::{ChosenToken, NotANumber, choose};
 use crate::score;
 use crate::states::StatesPool;
 use hopeval_device::{Columns, Device, DeviceError, Packing};
@@ -23,19 +23,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Turns token ids into text, for stop strings.
-pub type Detokenise = dyn Fn(&[u32]) -> String + Send + Sync;
+pub type Detokeniser = dyn Fn(&[u32]) -> String + Send + Sync;
 
 /// A model with continuations.
 #[derive(Clone, Copy, Debug)]
-pub enum Generative<'a, D: Device> {
+pub enum GenerativeModel<'a, D: Device> {
     /// Continues the prompt.
     Decoder(&'a dyn Decoder<D>),
     /// Reads the prompt, then answers.
     EncoderDecoder(&'a dyn EncoderDecoder<D>),
 }
 
-impl<D: Device> Generative<'_, D> {
-    fn head(&self) -> &Head<D> {
+impl<D: Device> GenerativeModel<'_, D> {
+    fn head(&self) -> &LmHead<D> {
         match self {
             Self::Decoder(model) => model.head(),
             Self::EncoderDecoder(model) => model.head(),
@@ -45,13 +45,13 @@ impl<D: Device> Generative<'_, D> {
 
 /// The active sequences and their caches.
 pub struct Generator<D: Device> {
-    cache: Cache<D>,
-    blocks: Blocks,
+    cache: KeyValueCache<D>,
+    blocks: BlockAllocator,
     /// Keys and values of encoder states; no rows for decoders.
-    cross: Cache<D>,
-    cross_blocks: Blocks,
-    active: Vec<Active>,
-    abreast: Abreast,
+    cross: KeyValueCache<D>,
+    cross_blocks: BlockAllocator,
+    active: Vec<ActiveSequence>,
+    abreast: SequenceLimit,
     computed_tokens: u64,
 }
 
@@ -63,23 +63,23 @@ impl<D: Device> std::fmt::Debug for Generator<D> {
 
 /// Rows shared by the sequences of one admission.
 #[derive(Debug)]
-struct Shared {
-    own: Block,
-    cross: Block,
+struct SharedRows {
+    own: RowBlock,
+    cross: RowBlock,
 }
 
 #[derive(Debug)]
-struct Active {
+struct ActiveSequence {
     tag: u64,
-    request: Generate,
-    shared: Arc<Shared>,
+    request: GenerateRequest,
+    shared: Arc<SharedRows>,
     /// Key rows of the prompt (decoders), in order.
     prompt_spans: Vec<(u32, u32)>,
     /// Key rows of the encoder's states.
     cross_span: (u32, u32),
     /// Tokens before the first generated one, counted as positions.
     offset: u32,
-    own: Block,
+    own: RowBlock,
     filled: u32,
     /// The next token to read.
     last: u32,
@@ -88,22 +88,22 @@ struct Active {
 }
 
 /// A finished sequence: its tag and its result.
-pub type Finished = (u64, Result<Generated, NotANumber>);
+pub type FinishedSequence = (u64, Result<GenerateResult, NotANumber>);
 
 /// The result of an admission.
 #[derive(Debug)]
-pub struct Admitted {
+pub struct AdmissionResult {
     /// Indexes of the admitted requests in the input, ascending.
     pub taken: Vec<usize>,
     /// Those of them that ended with their first token.
-    pub finished: Vec<Finished>,
+    pub finished: Vec<FinishedSequence>,
 }
 
 /// The result of a step.
 #[derive(Debug, Default)]
-pub struct Stepped {
+pub struct StepResult {
     /// Sequences with a normal end.
-    pub finished: Vec<Finished>,
+    pub finished: Vec<FinishedSequence>,
     /// Sequences that failed on the device, with the error: the device was lost, or memory ran out for one alone.
     pub failed: Vec<(Vec<u64>, DeviceError)>,
     /// Passes through the model.
@@ -112,7 +112,7 @@ pub struct Stepped {
     pub halved: u64,
 }
 
-impl Stepped {
+impl StepResult {
     /// True if any sequence ended, so that rows of the caches are free.
     pub fn has_left(&self) -> bool {
         !self.finished.is_empty() || !self.failed.is_empty()
@@ -124,12 +124,12 @@ const PATIENCE: u32 = 64;
 
 /// The learnt limit of sequences per pass.
 #[derive(Clone, Copy, Debug)]
-struct Abreast {
+struct SequenceLimit {
     most: usize,
     good: u32,
 }
 
-impl Abreast {
+impl SequenceLimit {
     fn went_well(&mut self) {
         self.good += 1;
         if self.good >= PATIENCE {
@@ -147,18 +147,18 @@ impl<D: Device> Generator<D> {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub fn new(device: &D, model: &Generative<'_, D>, rows: u32) -> Result<Self, DeviceError> {
+    pub fn new(device: &D, model: &GenerativeModel<'_, D>, rows: u32) -> Result<Self, DeviceError> {
         let (sizes, cross_rows) = match model {
-            Generative::Decoder(model) => (model.sizes(), 0),
-            Generative::EncoderDecoder(model) => (model.sizes(), rows),
+            GenerativeModel::Decoder(model) => (model.sizes(), 0),
+            GenerativeModel::EncoderDecoder(model) => (model.sizes(), rows),
         };
         Ok(Self {
-            cache: Cache::reserve(device, sizes.layers, rows as usize, sizes.kv_width)?,
-            blocks: Blocks::new(rows),
-            cross: Cache::reserve(device, sizes.layers, cross_rows as usize, sizes.kv_width)?,
-            cross_blocks: Blocks::new(cross_rows),
+            cache: KeyValueCache::reserve(device, sizes.layers, rows as usize, sizes.kv_width)?,
+            blocks: BlockAllocator::new(rows),
+            cross: KeyValueCache::reserve(device, sizes.layers, cross_rows as usize, sizes.kv_width)?,
+            cross_blocks: BlockAllocator::new(cross_rows),
             active: Vec::new(),
-            abreast: Abreast { most: usize::MAX, good: 0 },
+            abreast: SequenceLimit { most: usize::MAX, good: 0 },
             computed_tokens: 0,
         })
     }
@@ -197,32 +197,32 @@ impl<D: Device> Generator<D> {
     pub fn admit(
         &mut self,
         device: &D,
-        model: &Generative<'_, D>,
+        model: &GenerativeModel<'_, D>,
         pool: Option<&mut StatesPool<D>>,
-        detokenise: Option<&Detokenise>,
-        requests: &[(u64, Generate)],
+        detokenise: Option<&Detokeniser>,
+        requests: &[(u64, GenerateRequest)],
         oldest: usize,
-    ) -> Result<Admitted, DeviceError> {
-        let (taken, owns) = self.reserve_own(requests, oldest, matches!(model, Generative::EncoderDecoder(_)));
+    ) -> Result<AdmissionResult, DeviceError> {
+        let (taken, owns) = self.reserve_own(requests, oldest, matches!(model, GenerativeModel::EncoderDecoder(_)));
         let given_back = owns.clone();
         let begun = taken.iter().map(|n| &requests[*n]).collect::<Vec<_>>();
         let outcome = match (model, pool) {
-            (Generative::Decoder(model), _) => self.prefill(device, *model, detokenise, &begun, owns),
-            (Generative::EncoderDecoder(model), Some(pool)) => {
+            (GenerativeModel::Decoder(model), _) => self.prefill(device, *model, detokenise, &begun, owns),
+            (GenerativeModel::EncoderDecoder(model), Some(pool)) => {
                 self.encode(device, *model, pool, &begun, owns).map(|()| Vec::new())
             }
-            (Generative::EncoderDecoder(_), None) => panic!("an encoder-decoder has a pool of states; this is a bug"),
+            (GenerativeModel::EncoderDecoder(_), None) => panic!("an encoder-decoder has a pool of states; this is a bug"),
         };
         if outcome.is_err() {
             given_back.into_iter().for_each(|block| self.blocks.give_back(block));
         }
-        Ok(Admitted { taken, finished: outcome? })
+        Ok(AdmissionResult { taken, finished: outcome? })
     }
 
     /// Chooses the requests that fit, the oldest first, and reserves blocks for their continuations. Leaves room for
     /// their prompts.
-    fn reserve_own(&mut self, requests: &[(u64, Generate)], oldest: usize, cross: bool) -> (Vec<usize>, Vec<Block>) {
-        let mut found: Vec<(usize, Block)> = Vec::new();
+    fn reserve_own(&mut self, requests: &[(u64, GenerateRequest)], oldest: usize, cross: bool) -> (Vec<usize>, Vec<RowBlock>) {
+        let mut found: Vec<(usize, RowBlock)> = Vec::new();
         // The prompts of an admission, unshared, must fit as well. Sharing only leaves more room.
         let mut prompts = 0;
         let others = (0..requests.len()).filter(|n| *n != oldest);
@@ -256,21 +256,21 @@ impl<D: Device> Generator<D> {
         &mut self,
         device: &D,
         model: &dyn Decoder<D>,
-        detokenise: Option<&Detokenise>,
-        requests: &[&(u64, Generate)],
-        owns: Vec<Block>,
-    ) -> Result<Vec<Finished>, DeviceError> {
+        detokenise: Option<&Detokeniser>,
+        requests: &[&(u64, GenerateRequest)],
+        owns: Vec<RowBlock>,
+    ) -> Result<Vec<FinishedSequence>, DeviceError> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        let forest = Forest::of(&requests.iter().map(|(_, r)| &r.prompt[..]).collect::<Vec<_>>());
+        let forest = PrefixForest::of(&requests.iter().map(|(_, r)| &r.prompt[..]).collect::<Vec<_>>());
         let rows = forest.ids.len() as u32;
         let own = self.blocks.take(rows).expect("room was found for unshared prompts; this is a bug");
         let shifted = |&(start, rows): &(u32, u32)| (start + own.start, rows);
         let packing = Packing { spans: forest.packing.spans.iter().map(shifted).collect(), ..forest.packing.clone() };
-        let batch = Batch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &packing };
+        let batch = PackedBatch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &packing };
         let slots = (own.start..own.start + rows).collect::<Vec<_>>();
-        let slots = Slots { cache: &mut self.cache, rows: &slots };
+        let slots = CacheSlots { cache: &mut self.cache, rows: &slots };
         let chosen = model.forward(device, &batch, Some(slots)).and_then(|hidden| {
             let last = forest.rows.iter().map(|rows| *rows.last().expect("a prompt has tokens; this is a bug"));
             let hidden = device.gather(&hidden, &last.collect::<Vec<_>>())?;
@@ -284,10 +284,10 @@ impl<D: Device> Generator<D> {
             }
         };
         self.computed_tokens += u64::from(rows);
-        let shared = Arc::new(Shared { own, cross: Block { start: 0, rows: 0 } });
+        let shared = Arc::new(SharedRows { own, cross: RowBlock { start: 0, rows: 0 } });
         let mut begun = Vec::with_capacity(requests.len());
         for (((tag, request), rows), own) in requests.iter().zip(&forest.rows).zip(owns) {
-            begun.push(Active {
+            begun.push(ActiveSequence {
                 tag: *tag,
                 request: request.clone(),
                 shared: shared.clone(),
@@ -311,13 +311,13 @@ impl<D: Device> Generator<D> {
         device: &D,
         model: &dyn EncoderDecoder<D>,
         pool: &mut StatesPool<D>,
-        requests: &[&(u64, Generate)],
-        owns: Vec<Block>,
+        requests: &[&(u64, GenerateRequest)],
+        owns: Vec<RowBlock>,
     ) -> Result<(), DeviceError> {
         if requests.is_empty() {
             return Ok(());
         }
-        let prompts = requests.iter().map(|(_, r)| &r.prompt).collect::<BTreeSet<&Ids>>();
+        let prompts = requests.iter().map(|(_, r)| &r.prompt).collect::<BTreeSet<&TokenIds>>();
         let encoded = score::encode(device, model, pool, &prompts)?;
         let projected = model.project(device, &encoded.states)?;
         let rows = device.shape(&encoded.states).0 as u32;
@@ -332,11 +332,11 @@ impl<D: Device> Generator<D> {
             return Err(error);
         }
         self.computed_tokens += encoded.computed;
-        let spans: BTreeMap<&Ids, (u32, u32)> = encoded.spans;
-        let shared = Arc::new(Shared { own: Block { start: 0, rows: 0 }, cross: block });
+        let spans: BTreeMap<&TokenIds, (u32, u32)> = encoded.spans;
+        let shared = Arc::new(SharedRows { own: RowBlock { start: 0, rows: 0 }, cross: block });
         for ((tag, request), own) in requests.iter().zip(owns) {
             let (start, n) = spans[&request.prompt];
-            self.active.push(Active {
+            self.active.push(ActiveSequence {
                 tag: *tag,
                 request: request.clone(),
                 shared: shared.clone(),
@@ -354,8 +354,8 @@ impl<D: Device> Generator<D> {
     }
 
     /// Adds a token to every active sequence, in as few passes as memory allows.
-    pub fn step(&mut self, device: &D, model: &Generative<'_, D>, detokenise: Option<&Detokenise>) -> Stepped {
-        let mut stepped = Stepped::default();
+    pub fn step(&mut self, device: &D, model: &GenerativeModel<'_, D>, detokenise: Option<&Detokeniser>) -> StepResult {
+        let mut stepped = StepResult::default();
         let mut waiting = std::mem::take(&mut self.active);
         while !waiting.is_empty() {
             let count = waiting.len().min(self.abreast.most);
@@ -386,7 +386,7 @@ impl<D: Device> Generator<D> {
 
     /// The logits of the next token of each sequence. Fills a row of the cache for each; a repeated pass fills it
     /// again.
-    fn pass(&mut self, device: &D, model: &Generative<'_, D>, sequences: &[Active]) -> Result<Vec<f32>, DeviceError> {
+    fn pass(&mut self, device: &D, model: &GenerativeModel<'_, D>, sequences: &[ActiveSequence]) -> Result<Vec<f32>, DeviceError> {
         let mut packing = Packing::new();
         let mut cross = Packing::new();
         for sequence in sequences {
@@ -397,19 +397,19 @@ impl<D: Device> Generator<D> {
         let ids = sequences.iter().map(|s| s.last).collect::<Vec<_>>();
         let positions = sequences.iter().map(|s| s.offset + s.filled).collect::<Vec<_>>();
         let rows = sequences.iter().map(|s| s.own.start + s.filled).collect::<Vec<_>>();
-        let batch = Batch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
-        let slots = Some(Slots { cache: &mut self.cache, rows: &rows });
+        let batch = PackedBatch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
+        let slots = Some(CacheSlots { cache: &mut self.cache, rows: &rows });
         let hidden = match model {
-            Generative::Decoder(model) => model.forward(device, &batch, slots)?,
-            Generative::EncoderDecoder(model) => {
-                model.decode(device, &batch, Memory::Projected(&self.cross), &cross, slots)?
+            GenerativeModel::Decoder(model) => model.forward(device, &batch, slots)?,
+            GenerativeModel::EncoderDecoder(model) => {
+                model.decode(device, &batch, EncoderMemory::Projected(&self.cross), &cross, slots)?
             }
         };
         read_logits(device, model.head(), &hidden)
     }
 
     /// Chooses a token for each of `moved`. Unfinished sequences become active, finished ones are returned.
-    fn advance(&mut self, moved: Vec<Active>, logits: &[f32], detokenise: Option<&Detokenise>) -> Vec<Finished> {
+    fn advance(&mut self, moved: Vec<ActiveSequence>, logits: &[f32], detokenise: Option<&Detokeniser>) -> Vec<FinishedSequence> {
         let vocabulary = logits.len() / moved.len();
         let mut finished = Vec::new();
         for (mut sequence, logits) in moved.into_iter().zip(logits.chunks_exact(vocabulary)) {
@@ -420,7 +420,7 @@ impl<D: Device> Generator<D> {
             match ended {
                 None => self.active.push(sequence),
                 Some(ended) => {
-                    let generated = ended.map(|finish| Generated {
+                    let generated = ended.map(|finish| GenerateResult {
                         ids: std::mem::take(&mut sequence.ids),
                         log_probs: std::mem::take(&mut sequence.log_probs),
                         finish,
@@ -433,7 +433,7 @@ impl<D: Device> Generator<D> {
         finished
     }
 
-    fn release(&mut self, sequence: Active) {
+    fn release(&mut self, sequence: ActiveSequence) {
         self.blocks.give_back(sequence.own);
         if let Ok(shared) = Arc::try_unwrap(sequence.shared) {
             self.blocks.give_back(shared.own);
@@ -444,12 +444,12 @@ impl<D: Device> Generator<D> {
 
 /// Appends a token. Returns the reason if it ended the sequence.
 fn take_token(
-    sequence: &mut Active,
-    Chosen { id, log_prob }: Chosen,
-    detokenise: Option<&Detokenise>,
-) -> Option<Finish> {
+    sequence: &mut ActiveSequence,
+    ChosenToken { id, log_prob }: ChosenToken,
+    detokenise: Option<&Detokeniser>,
+) -> Option<FinishReason> {
     if sequence.request.ends.contains(&id) {
-        return Some(Finish::End);
+        return Some(FinishReason::End);
     }
     sequence.last = id;
     sequence.ids.push(id);
@@ -457,13 +457,13 @@ fn take_token(
     if let (Some(detokenise), false) = (detokenise, sequence.request.stop.is_empty())
         && cut_at_stop(&detokenise(&sequence.ids), &sequence.request.stop).1
     {
-        return Some(Finish::Stop);
+        return Some(FinishReason::Stop);
     }
-    (sequence.ids.len() >= sequence.request.max_tokens).then_some(Finish::Length)
+    (sequence.ids.len() >= sequence.request.max_tokens).then_some(FinishReason::Length)
 }
 
 /// Logits of every row, on the host.
-fn read_logits<D: Device>(device: &D, head: &Head<D>, hidden: &D::Tensor) -> Result<Vec<f32>, DeviceError> {
+fn read_logits<D: Device>(device: &D, head: &LmHead<D>, hidden: &D::Tensor) -> Result<Vec<f32>, DeviceError> {
     device.project(hidden, &head.weight, head.bias.as_ref(), head.scale)
 }
 

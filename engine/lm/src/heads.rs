@@ -19,7 +19,7 @@ pub use classification::{SequenceClassifier, TokenClassifier};
 pub use opening::open;
 pub use pooling::Pooling;
 pub use reading::{SpanLogits, SpanReader};
-pub use span::{Span, best_span};
+pub use span::{AnswerSpan, best_span};
 
 use crate::LmError;
 use hopeval_device::{Device, DeviceError};
@@ -28,14 +28,14 @@ use std::path::PathBuf;
 
 /// Rows of numbers, read from a device.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
+pub struct HostRows {
     /// Numbers per row.
     pub columns: usize,
     /// All numbers, row by row.
     pub values: Vec<f32>,
 }
 
-impl Rows {
+impl HostRows {
     /// Reads a tensor.
     ///
     /// # Errors
@@ -84,14 +84,14 @@ impl fmt::Display for HeadKind {
 
 /// The heads of a checkpoint.
 #[derive(Debug)]
-pub struct Heads<D: Device> {
+pub struct CheckpointHeads<D: Device> {
     folder: PathBuf,
     token: Option<TokenClassifier<D>>,
     sequence: Option<SequenceClassifier<D>>,
     reader: Option<SpanReader<D>>,
 }
 
-impl<D: Device> Heads<D> {
+impl<D: Device> CheckpointHeads<D> {
     /// The token classifier.
     ///
     /// # Errors

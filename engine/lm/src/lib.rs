@@ -48,7 +48,7 @@ pub mod states;
 pub mod tokenise;
 pub mod weights;
 
-pub use config::Config;
+pub use config::ModelConfig;
 pub use error::LmError;
-pub use model::{Batch, Cache, Decoder, Encoder, EncoderDecoder, Head, Sizes};
+pub use model::{PackedBatch, KeyValueCache, Decoder, Encoder, EncoderDecoder, LmHead, ModelSizes};
 pub use weights::Weights;

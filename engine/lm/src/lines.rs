@@ -13,7 +13,7 @@ mod fields;
 mod question;
 mod task;
 
-pub use task::{Sample, Task};
+pub use task::{SamplingOptions, Task};
 
 use crate::request::Request;
 use crate::session::Session;
@@ -28,7 +28,7 @@ pub const WINDOW: usize = 8192;
 
 /// Counts of answered lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct LineTally {
     /// All lines except blank ones.
     pub lines: u64,
     /// Lines that ended in an error.
@@ -80,7 +80,7 @@ impl BadLine {
 }
 
 /// A finished line.
-struct Done {
+struct FinishedLine {
     number: u64,
     text: String,
     failed: bool,
@@ -96,8 +96,8 @@ pub fn run(
     input: impl BufRead,
     output: impl Write + Send,
     window: usize,
-) -> Result<Tally, LinesError> {
-    let (finished, done) = channel::<Done>();
+) -> Result<LineTally, LinesError> {
+    let (finished, done) = channel::<FinishedLine>();
     let (enter, leave) = sync_channel::<()>(window.max(1));
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || write_in_order(&done, &leave, output));
@@ -117,7 +117,7 @@ pub fn run(
             let finished = finished.clone();
             ask(session, task, at, &line, move |text, failed| {
                 // If the output failed, the receiver is gone.
-                drop(finished.send(Done { number, text, failed }));
+                drop(finished.send(FinishedLine { number, text, failed }));
             });
         }
         drop(finished);
@@ -147,8 +147,8 @@ pub fn requests(session: &Session, task: &Task, input: impl BufRead) -> Result<V
 ///
 /// # Errors
 /// [`LinesError`] if input or output fails.
-pub fn tokenize(tokenizer: &Tokenizer, input: impl BufRead, mut output: impl Write) -> Result<Tally, LinesError> {
-    let mut tally = Tally::default();
+pub fn tokenize(tokenizer: &Tokenizer, input: impl BufRead, mut output: impl Write) -> Result<LineTally, LinesError> {
+    let mut tally = LineTally::default();
     for line in numbered(input) {
         let (at, line) = line?;
         let text = match parse(&line) {
@@ -240,8 +240,8 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 /// Writes lines in the order of their numbers; they may finish in any order.
-fn write_in_order(done: &Receiver<Done>, leave: &Receiver<()>, mut output: impl Write) -> Result<Tally, LinesError> {
-    let mut tally = Tally::default();
+fn write_in_order(done: &Receiver<FinishedLine>, leave: &Receiver<()>, mut output: impl Write) -> Result<LineTally, LinesError> {
+    let mut tally = LineTally::default();
     let mut early = BTreeMap::new();
     let mut next = 0;
     while let Ok(line) = done.recv() {

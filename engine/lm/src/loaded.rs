@@ -1,34 +1,34 @@
 //! A model of any family, ready on its device.
 
-use crate::heads::Heads;
-use crate::model::{Decoder, Encoder, EncoderDecoder, Operations, Sizes};
-use crate::request::{Request, Want, Work};
+use crate::heads::CheckpointHeads;
+use crate::model::{Decoder, Encoder, EncoderDecoder, Operations, ModelSizes};
+use crate::request::{Request, EncoderOutput, RequestWork};
 use crate::score::{causal_operations, head_operations};
 use hopeval_device::Device;
 
 /// A model on a device.
 #[derive(Debug)]
-pub enum Loaded<D: Device> {
+pub enum LoadedModel<D: Device> {
     /// Continues and scores.
     Decoder(Box<dyn Decoder<D>>),
     /// Scores and answers over an encoded prompt.
     EncoderDecoder(Box<dyn EncoderDecoder<D>>),
     /// Labels, classifies, reads and embeds.
-    Encoder(WithHeads<D>),
+    Encoder(EncoderWithHeads<D>),
 }
 
 /// An encoder with the heads of its checkpoint.
 #[derive(Debug)]
-pub struct WithHeads<D: Device> {
+pub struct EncoderWithHeads<D: Device> {
     /// The body.
     pub encoder: Box<dyn Encoder<D>>,
     /// The heads.
-    pub heads: Heads<D>,
+    pub heads: CheckpointHeads<D>,
 }
 
-impl<D: Device> Loaded<D> {
+impl<D: Device> LoadedModel<D> {
     /// Sizes of the model.
-    pub fn sizes(&self) -> Sizes {
+    pub fn sizes(&self) -> ModelSizes {
         match self {
             Self::Decoder(model) => model.sizes(),
             Self::EncoderDecoder(model) => model.sizes(),
@@ -45,7 +45,7 @@ impl<D: Device> Loaded<D> {
     }
 
     /// The work of a continuation of `tokens` tokens, alone.
-    pub fn generation_work(&self, request: &Request, tokens: usize) -> Work {
+    pub fn generation_work(&self, request: &Request, tokens: usize) -> RequestWork {
         let prompt = request.as_generate().prompt.len();
         let n = prompt as u64;
         let operations = match self {
@@ -64,7 +64,7 @@ impl<D: Device> Loaded<D> {
             }
             Self::Encoder(_) => 0,
         };
-        Work { prompt_tokens: n, completion_tokens: tokens as u64, scored_tokens: 0, operations }
+        RequestWork { prompt_tokens: n, completion_tokens: tokens as u64, scored_tokens: 0, operations }
     }
 
     /// The number of token types; 0 if token types mean nothing.
@@ -85,7 +85,7 @@ impl<D: Device> Loaded<D> {
     }
 }
 
-impl Want {
+impl EncoderOutput {
     /// The name of the command.
     pub fn task(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 
 /// Packed sequences of token ids; every slice has one entry per row of `packing`.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a> {
+pub struct PackedBatch<'a> {
     /// Token ids.
     pub ids: &'a [u32],
     /// Position of each token in its own sequence, from 0; architectures add their own offset.
@@ -27,14 +27,14 @@ pub struct Batch<'a> {
 
 /// Keys and values of every layer: `[capacity, kv_heads * head_dim]` each.
 #[derive(Debug)]
-pub struct Cache<D: Device> {
+pub struct KeyValueCache<D: Device> {
     /// One for each layer.
     pub keys: Vec<D::Tensor>,
     /// One for each layer.
     pub values: Vec<D::Tensor>,
 }
 
-impl<D: Device> Cache<D> {
+impl<D: Device> KeyValueCache<D> {
     /// Reserves room for `rows` tokens in each of `layers` layers, `width` numbers per token.
     ///
     /// # Errors
@@ -47,16 +47,16 @@ impl<D: Device> Cache<D> {
 
 /// A cache, and the rows of this batch's tokens in it.
 #[derive(Debug)]
-pub struct Slots<'a, D: Device> {
+pub struct CacheSlots<'a, D: Device> {
     /// Written by this pass, then read by it: the batch's spans are rows of the cache.
-    pub cache: &'a mut Cache<D>,
+    pub cache: &'a mut KeyValueCache<D>,
     /// The cache row of each token of the batch.
     pub rows: &'a [u32],
 }
 
 /// The language-model head: logits are `scale * hidden · weightᵀ + bias`.
 #[derive(Debug)]
-pub struct Head<D: Device> {
+pub struct LmHead<D: Device> {
     /// `[vocabulary, hidden]`.
     pub weight: D::Matrix,
     /// `[vocabulary]`.
@@ -69,7 +69,7 @@ pub struct Head<D: Device> {
 
 /// Sizes for the engine's planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
+pub struct ModelSizes {
     /// Layers in a cache of keys and values; with two stacks, the decoder's.
     pub layers: usize,
     /// Numbers of a hidden state.
@@ -94,7 +94,7 @@ pub struct Operations {
 /// A bidirectional encoder.
 pub trait Encoder<D: Device>: Debug + Send + Sync {
     /// Sizes; `layers` and `kv_width` are 0.
-    fn sizes(&self) -> Sizes;
+    fn sizes(&self) -> ModelSizes;
 
     /// Token types are below this; 0 if the encoder has no types and ignores [`Batch::type_ids`].
     fn type_vocabulary(&self) -> usize;
@@ -106,41 +106,41 @@ pub trait Encoder<D: Device>: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    fn encode(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError>;
+    fn encode(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError>;
 }
 
 /// A causal decoder.
 pub trait Decoder<D: Device>: Debug + Send + Sync {
     /// Sizes.
-    fn sizes(&self) -> Sizes;
+    fn sizes(&self) -> ModelSizes;
 
     /// Operations of [`forward`](Self::forward) without the head.
     fn operations(&self) -> Operations;
 
     /// The head.
-    fn head(&self) -> &Head<D>;
+    fn head(&self) -> &LmHead<D>;
 
     /// Final hidden states `[rows, hidden]`. Without slots the spans are rows of the batch, so a prefix tree needs no
     /// cache. With slots, keys and values go to the cache first, and the spans are rows of the cache.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    fn forward(&self, device: &D, batch: &Batch<'_>, slots: Option<Slots<'_, D>>) -> Result<D::Tensor, DeviceError>;
+    fn forward(&self, device: &D, batch: &PackedBatch<'_>, slots: Option<CacheSlots<'_, D>>) -> Result<D::Tensor, DeviceError>;
 }
 
 /// Encoder states for the decoder's cross-attention.
 #[derive(Debug)]
-pub enum Memory<'a, D: Device> {
+pub enum EncoderMemory<'a, D: Device> {
     /// States `[rows, hidden]`; keys and values are projected layer by layer and dropped: scoring.
     States(&'a D::Tensor),
     /// Keys and values of all layers, from [`EncoderDecoder::project`]: generation.
-    Projected(&'a Cache<D>),
+    Projected(&'a KeyValueCache<D>),
 }
 
 /// An encoder with a decoder.
 pub trait EncoderDecoder<D: Device>: Debug + Send + Sync {
     /// Sizes, the decoder's.
-    fn sizes(&self) -> Sizes;
+    fn sizes(&self) -> ModelSizes;
 
     /// Operations of [`encode`](Self::encode).
     fn encoder_operations(&self) -> Operations;
@@ -152,7 +152,7 @@ pub trait EncoderDecoder<D: Device>: Debug + Send + Sync {
     fn cross_operations(&self) -> Operations;
 
     /// The head.
-    fn head(&self) -> &Head<D>;
+    fn head(&self) -> &LmHead<D>;
 
     /// The first token of every decoder sequence.
     fn decoder_start(&self) -> u32;
@@ -161,13 +161,13 @@ pub trait EncoderDecoder<D: Device>: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    fn encode(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError>;
+    fn encode(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError>;
 
     /// Cross-attention's keys and values of all layers.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    fn project(&self, device: &D, states: &D::Tensor) -> Result<Cache<D>, DeviceError>;
+    fn project(&self, device: &D, states: &D::Tensor) -> Result<KeyValueCache<D>, DeviceError>;
 
     /// Final decoder states `[rows, hidden]`. `batch` is the decoder's. `cross` has the same query rows; its spans are
     /// rows of `memory`. Slots as in [`Decoder::forward`].
@@ -177,9 +177,9 @@ pub trait EncoderDecoder<D: Device>: Debug + Send + Sync {
     fn decode(
         &self,
         device: &D,
-        batch: &Batch<'_>,
-        memory: Memory<'_, D>,
+        batch: &PackedBatch<'_>,
+        memory: EncoderMemory<'_, D>,
         cross: &Packing,
-        slots: Option<Slots<'_, D>>,
+        slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError>;
 }

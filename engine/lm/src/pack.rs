@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An item of a [`Packer`].
-pub trait Pack {
+pub trait PackItem {
     /// Items with near keys share work, or pad one another least: token ids for prefix sharing, lengths elsewhere.
     type Key: Ord + Clone;
 
@@ -35,7 +35,7 @@ pub trait Pack {
 /// An item too large for every batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request needs {tokens} tokens and a batch holds at most {budget}")]
-pub struct TooLong {
+pub struct TooLongError {
     /// The item's cost.
     pub tokens: usize,
     /// The batch's budget.
@@ -47,7 +47,7 @@ const PATIENCE: u32 = 64;
 
 /// Waiting items, and the batch under way.
 #[derive(Debug)]
-pub struct Packer<T: Pack> {
+pub struct Packer<T: PackItem> {
     /// By arrival, so that the oldest leads the next batch and nothing starves.
     waiting: BTreeMap<u64, T>,
     /// The same items by key.
@@ -60,7 +60,7 @@ pub struct Packer<T: Pack> {
     good: u32,
 }
 
-impl<T: Pack> Packer<T> {
+impl<T: PackItem> Packer<T> {
     /// Creates a packer for batches of at most `budget` tokens.
     pub fn new(budget: usize) -> Self {
         Self { waiting: BTreeMap::new(), sorted: BTreeSet::new(), arrivals: 0, limit: budget, budget, good: 0 }
@@ -70,10 +70,10 @@ impl<T: Pack> Packer<T> {
     ///
     /// # Errors
     /// The item and [`TooLong`], if it does not fit a batch alone.
-    pub fn push(&mut self, item: T) -> Result<(), (T, TooLong)> {
+    pub fn push(&mut self, item: T) -> Result<(), (T, TooLongError)> {
         let tokens = item.cost();
         if tokens > self.limit {
-            return Err((item, TooLong { tokens, budget: self.limit }));
+            return Err((item, TooLongError { tokens, budget: self.limit }));
         }
         self.arrivals += 1;
         self.wait(self.arrivals, item);
@@ -171,7 +171,7 @@ mod tests {
     #[derive(Clone, Debug, PartialEq)]
     struct Sized(usize);
 
-    impl Pack for Sized {
+    impl PackItem for Sized {
         type Key = usize;
 
         fn key(&self) -> usize {
@@ -187,7 +187,7 @@ mod tests {
     fn refuses_what_cannot_fit_with_both_numbers() {
         let mut packer = Packer::new(10);
         let (_, refused) = packer.push(Sized(11)).unwrap_err();
-        assert_eq!(refused, TooLong { tokens: 11, budget: 10 });
+        assert_eq!(refused, TooLongError { tokens: 11, budget: 10 });
         assert!(packer.next_batch().is_none());
     }
 

@@ -12,7 +12,7 @@ use hopeval_device::Packing;
 
 /// Sequences over shared rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forest {
+pub struct PrefixForest {
     /// The token of each row.
     pub ids: Vec<u32>,
     /// Position of each row's token in its sequences.
@@ -24,18 +24,18 @@ pub struct Forest {
 }
 
 /// A laid-out node: tokens `start..end` of all sequences that run through it.
-struct Node {
+struct ForestNode {
     end: usize,
     first_row: u32,
     start: usize,
 }
 
-impl Forest {
+impl PrefixForest {
     /// Lays `sequences` out. Neighbours share their common prefix, so sort them in lexicographic order first.
     pub fn of(sequences: &[&[u32]]) -> Self {
         let mut forest = Self { packing: Packing::new(), ..Self::default() };
         let shared = sequences.windows(2).map(|pair| common_prefix(pair[0], pair[1])).collect::<Vec<_>>();
-        let mut path: Vec<Node> = Vec::new();
+        let mut path: Vec<ForestNode> = Vec::new();
         for (s, sequence) in sequences.iter().enumerate() {
             let inherited = if s == 0 { 0 } else { shared[s - 1] };
             // Nodes were cut where later sequences leave, so `inherited` is the end of one of them.
@@ -66,11 +66,11 @@ impl Forest {
         forest
     }
 
-    fn push_node(&mut self, path: &mut Vec<Node>, sequence: &[u32], start: usize, end: usize) {
+    fn push_node(&mut self, path: &mut Vec<ForestNode>, sequence: &[u32], start: usize, end: usize) {
         let first_row = self.ids.len() as u32;
         self.ids.extend(&sequence[start..end]);
         self.positions.extend(start as u32..end as u32);
-        path.push(Node { start, end, first_row });
+        path.push(ForestNode { start, end, first_row });
         let spans = path.iter().map(|n| (n.first_row, (n.end - n.start) as u32));
         self.packing.push(end - start, spans);
     }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn shares_prefixes_once() {
-        let forest = Forest::of(&[&[1, 2, 3], &[1, 2, 3, 4], &[1, 2, 5], &[7]]);
+        let forest = PrefixForest::of(&[&[1, 2, 3], &[1, 2, 3, 4], &[1, 2, 5], &[7]]);
         assert_eq!(forest.ids, [1, 2, 3, 4, 5, 7]);
         assert_eq!(forest.rows, [vec![0, 1, 2], vec![0, 1, 2, 3], vec![0, 1, 4], vec![5]]);
         assert_eq!(forest.positions, [0, 1, 2, 3, 2, 0]);
@@ -119,7 +119,7 @@ mod tests {
         ) {
             sequences.sort();
             let given = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
-            let forest = Forest::of(&given);
+            let forest = PrefixForest::of(&given);
             let mut unique = std::collections::BTreeSet::new();
             for (sequence, rows) in sequences.iter().zip(&forest.rows) {
                 prop_assert_eq!(&rows.iter().map(|r| forest.ids[*r as usize]).collect::<Vec<_>>(), sequence);

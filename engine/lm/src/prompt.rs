@@ -21,26 +21,26 @@ use crate::tokenise::TokeniseError;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompt {
     /// In order, joined without separators.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PromptPart>,
     /// Tokens of the whole at most, special ones included; `None` means the model's limit.
     pub budget: Option<usize>,
     /// The rules to apply, in order, until the whole fits.
-    pub overflow: Vec<Overflow>,
+    pub overflow: Vec<OverflowRule>,
 }
 
 /// One part of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct PromptPart {
     /// The part's text.
     pub text: String,
     /// Cuts this part from the right, whatever the budget. A limit in tokens counts the part's tokens alone; the kept
     /// ones are decoded (PromptRank's `max_doc_len`). The other limit counts words.
-    pub truncate: Option<Limit>,
+    pub truncate: Option<LengthLimit>,
 }
 
 /// A length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum LengthLimit {
     /// Tokens of the model's tokenizer.
     Tokens(usize),
     /// Words between white space.
@@ -49,7 +49,7 @@ pub enum Limit {
 
 /// A rule for a prompt that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
+pub enum OverflowRule {
     /// Leave the part out.
     Drop {
         /// Index in [`Prompt::parts`].
@@ -60,11 +60,11 @@ pub enum Overflow {
         /// Index in [`Prompt::parts`].
         part: usize,
         /// The minimal rest.
-        to: Limit,
+        to: LengthLimit,
     },
 }
 
-impl Overflow {
+impl OverflowRule {
     /// The index of the rule's part.
     pub const fn part(self) -> usize {
         match self {
@@ -75,7 +75,7 @@ impl Overflow {
 
 /// A prompt in token ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assembled {
+pub struct AssembledPrompt {
     /// Token ids.
     pub ids: Vec<u32>,
     /// The text left of each part.

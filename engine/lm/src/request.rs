@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 /// Token ids, shared.
-pub type Ids = Arc<[u32]>;
+pub type TokenIds = Arc<[u32]>;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// The log-likelihood of a target after a prompt.
-    Score(Score),
+    Score(ScoreRequest),
     /// Outputs of a checkpoint's heads for one sequence.
-    Encode(Encode),
+    Encode(EncodeRequest),
     /// A continuation.
-    Generate(Generate),
+    Generate(GenerateRequest),
 }
 
 impl Request {
     /// The score request; panics for another kind.
-    pub(crate) fn as_score(&self) -> &Score {
+    pub(crate) fn as_score(&self) -> &ScoreRequest {
         match self {
             Self::Score(score) => score,
             other => panic!("a score was expected, not {other:?}; this is a bug"),
@@ -26,7 +26,7 @@ impl Request {
     }
 
     /// The encoding request; panics for another kind.
-    pub(crate) fn as_encode(&self) -> &Encode {
+    pub(crate) fn as_encode(&self) -> &EncodeRequest {
         match self {
             Self::Encode(encode) => encode,
             other => panic!("an encoding was expected, not {other:?}; this is a bug"),
@@ -34,7 +34,7 @@ impl Request {
     }
 
     /// The generation request; panics for another kind.
-    pub(crate) fn as_generate(&self) -> &Generate {
+    pub(crate) fn as_generate(&self) -> &GenerateRequest {
         match self {
             Self::Generate(generate) => generate,
             other => panic!("a continuation was expected, not {other:?}; this is a bug"),
@@ -44,29 +44,29 @@ impl Request {
 
 /// Asks for the log-likelihood of `target` after `prompt`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Score {
+pub struct ScoreRequest {
     /// The tokens before the target; for encoder-decoders, the encoder's input.
-    pub prompt: Ids,
+    pub prompt: TokenIds,
     /// At least one token.
-    pub target: Ids,
+    pub target: TokenIds,
     /// The grid of temperatures: finite and positive.
     pub temperatures: Vec<f32>,
 }
 
 /// Asks for outputs of an encoder's heads for a sequence.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Encode {
+pub struct EncodeRequest {
     /// With special tokens.
-    pub ids: Ids,
+    pub ids: TokenIds,
     /// As many as `ids`, or empty.
-    pub type_ids: Ids,
+    pub type_ids: TokenIds,
     /// The wanted output.
-    pub want: Want,
+    pub want: EncoderOutput,
 }
 
 /// Outputs of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Want {
+pub enum EncoderOutput {
     /// Token and sequence logits, as far as the checkpoint has the heads.
     Labels,
     /// Sequence logits.
@@ -81,9 +81,9 @@ pub enum Want {
 
 /// Asks for a continuation of a prompt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Generate {
+pub struct GenerateRequest {
     /// For encoder-decoders, the encoder's input.
-    pub prompt: Ids,
+    pub prompt: TokenIds,
     /// At most this many tokens.
     pub max_tokens: usize,
     /// The rule for choosing tokens.
@@ -118,23 +118,23 @@ pub enum Sampling {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// For [`Request::Score`].
-    Scored(Scored),
+    Scored(ScoreResult),
     /// For [`Request::Encode`].
-    Encoded(Encoded),
+    Encoded(EncodeResult),
     /// For [`Request::Generate`].
-    Generated(Generated),
+    Generated(GenerateResult),
 }
 
 /// Rows for computing the log-probabilities at any temperature.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scored {
+pub struct ScoreResult {
     /// The logit of each target token.
     pub target_logits: Vec<f32>,
     /// For each requested temperature, in the order of the request, one log-sum-exp for each target token.
     pub log_sum_exps: Vec<Vec<f32>>,
 }
 
-impl Scored {
+impl ScoreResult {
     /// Log-probabilities of the target's tokens at the `t`-th of the requested temperatures.
     pub fn log_probs(&self, t: usize, temperature: f32) -> Vec<f32> {
         let at = |(logit, sum): (&f32, &f32)| logit / temperature - sum;
@@ -144,7 +144,7 @@ impl Scored {
 
 /// Outputs of an encoder's heads; empty if not requested, or if the checkpoint has no such head.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Encoded {
+pub struct EncodeResult {
     /// `[tokens][labels]`.
     pub token_logits: Vec<Vec<f32>>,
     /// `[labels]`.
@@ -161,18 +161,18 @@ pub struct Encoded {
 
 /// A continuation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Generated {
+pub struct GenerateResult {
     /// Without the token that ended it.
     pub ids: Vec<u32>,
     /// Log-probability of each of `ids`, at temperature 1 over the whole vocabulary.
     pub log_probs: Vec<f32>,
     /// The reason for its end.
-    pub finish: Finish,
+    pub finish: FinishReason,
 }
 
 /// The reason for the end of a continuation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
+pub enum FinishReason {
     /// The model chose one of the end tokens.
     End,
     /// The text contains a stop string; the caller cuts the text before it.
@@ -183,7 +183,7 @@ pub enum Finish {
 
 /// The work of a request alone, as if nothing were shared: deterministic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct RequestWork {
     /// Prompt tokens.
     pub prompt_tokens: u64,
     /// Generated tokens.

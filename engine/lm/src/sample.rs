@@ -12,7 +12,7 @@ pub struct NotANumber;
 
 /// A chosen token and its log-probability at temperature 1 over the whole vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Chosen {
+pub struct ChosenToken {
     /// The token.
     pub id: u32,
     /// Natural logarithm.
@@ -23,7 +23,7 @@ pub struct Chosen {
 ///
 /// # Errors
 /// [`NotANumber`].
-pub fn choose(logits: &[f32], sampling: &Sampling, position: usize) -> Result<Chosen, NotANumber> {
+pub fn choose(logits: &[f32], sampling: &Sampling, position: usize) -> Result<ChosenToken, NotANumber> {
     if logits.iter().any(|logit| logit.is_nan()) {
         return Err(NotANumber);
     }
@@ -34,7 +34,7 @@ pub fn choose(logits: &[f32], sampling: &Sampling, position: usize) -> Result<Ch
             pick(&kept, uniform(seed, draw, position))
         }
     };
-    Ok(Chosen { id, log_prob: (f64::from(logits[id as usize]) - log_sum_exp(logits)) as f32 })
+    Ok(ChosenToken { id, log_prob: (f64::from(logits[id as usize]) - log_sum_exp(logits)) as f32 })
 }
 
 /// The token with the highest logit, the lowest id of equals.

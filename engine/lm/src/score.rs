@@ -4,16 +4,16 @@
 //! rows that predict a target token. An encoder-decoder encodes each prompt outside the pool once, and decodes every
 //! target over the pooled states.
 
-use crate::model::{Batch, Decoder, EncoderDecoder, Head, Memory, Operations};
-use crate::prefix::Forest;
-use crate::request::{Ids, Score, Scored, Work};
+use crate::model::{PackedBatch, Decoder, EncoderDecoder, LmHead, EncoderMemory, Operations};
+use crate::prefix::PrefixForest;
+use crate::request::{TokenIds, ScoreRequest, ScoreResult, RequestWork};
 use crate::states::StatesPool;
 use hopeval_device::{Device, DeviceError, LogProbs, Packing};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Results of a batch, in its order, and the number of computed tokens.
 #[derive(Debug)]
-pub struct Batched<T> {
+pub struct BatchResults<T> {
     /// One for each request.
     pub results: Vec<T>,
     /// Rows computed by the model.
@@ -21,7 +21,7 @@ pub struct Batched<T> {
 }
 
 /// The decoder's input for scoring a target: all but the last token, because its prediction is not needed.
-pub fn decoder_sequence(score: &Score) -> Vec<u32> {
+pub fn decoder_sequence(score: &ScoreRequest) -> Vec<u32> {
     let target = &score.target[..score.target.len() - 1];
     [&score.prompt[..], target].concat()
 }
@@ -33,19 +33,19 @@ pub fn decoder_sequence(score: &Score) -> Vec<u32> {
 pub fn with_decoder<D: Device>(
     device: &D,
     model: &dyn Decoder<D>,
-    requests: &[&Score],
+    requests: &[&ScoreRequest],
     share: bool,
-) -> Result<Batched<Scored>, DeviceError> {
+) -> Result<BatchResults<ScoreResult>, DeviceError> {
     let sequences = requests.iter().map(|score| decoder_sequence(score)).collect::<Vec<_>>();
     let sequences = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
-    let forest = if share { Forest::of(&sequences) } else { Forest::flat(&sequences) };
-    let batch = Batch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &forest.packing };
+    let forest = if share { PrefixForest::of(&sequences) } else { PrefixForest::flat(&sequences) };
+    let batch = PackedBatch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &forest.packing };
     let hidden = model.forward(device, &batch, None)?;
-    let predicting = |(score, rows): (&&Score, &Vec<u32>)| rows[score.prompt.len() - 1..].to_vec();
+    let predicting = |(score, rows): (&&ScoreRequest, &Vec<u32>)| rows[score.prompt.len() - 1..].to_vec();
     let rows = requests.iter().zip(&forest.rows).flat_map(predicting).collect::<Vec<_>>();
     let hidden = device.gather(&hidden, &rows)?;
     let results = head_rows(device, model.head(), &hidden, requests)?;
-    Ok(Batched { results, computed_tokens: forest.ids.len() as u64 })
+    Ok(BatchResults { results, computed_tokens: forest.ids.len() as u64 })
 }
 
 /// Scores with an encoder-decoder, over the pool's states if they are there.
@@ -56,11 +56,11 @@ pub fn with_encoder_decoder<D: Device>(
     device: &D,
     model: &dyn EncoderDecoder<D>,
     pool: &mut StatesPool<D>,
-    requests: &[&Score],
-) -> Result<Batched<Scored>, DeviceError> {
+    requests: &[&ScoreRequest],
+) -> Result<BatchResults<ScoreResult>, DeviceError> {
     let prompts = requests.iter().map(|score| &score.prompt).collect::<BTreeSet<_>>();
-    let Encoded { states, spans, computed } = encode(device, model, pool, &prompts)?;
-    let mut decoder = Sequences::default();
+    let EncodedPrompts { states, spans, computed } = encode(device, model, pool, &prompts)?;
+    let mut decoder = PackedSequences::default();
     let mut cross = Packing::new();
     for score in requests {
         let input =
@@ -68,18 +68,18 @@ pub fn with_encoder_decoder<D: Device>(
         decoder.push(input);
         cross.push(score.target.len(), [spans[&score.prompt]]);
     }
-    let hidden = model.decode(device, &decoder.batch(), Memory::States(&states), &cross, None)?;
+    let hidden = model.decode(device, &decoder.batch(), EncoderMemory::States(&states), &cross, None)?;
     let results = head_rows(device, model.head(), &hidden, requests)?;
-    Ok(Batched { results, computed_tokens: computed + decoder.ids.len() as u64 })
+    Ok(BatchResults { results, computed_tokens: computed + decoder.ids.len() as u64 })
 }
 
 /// States of a batch's prompts.
 #[derive(Debug)]
-pub(crate) struct Encoded<'a, D: Device> {
+pub(crate) struct EncodedPrompts<'a, D: Device> {
     /// `[rows, hidden]`.
     pub(crate) states: D::Tensor,
     /// Each prompt's `(first row, rows)`.
-    pub(crate) spans: BTreeMap<&'a Ids, (u32, u32)>,
+    pub(crate) spans: BTreeMap<&'a TokenIds, (u32, u32)>,
     /// Tokens outside the pool.
     pub(crate) computed: u64,
 }
@@ -89,13 +89,13 @@ pub(crate) fn encode<'a, D: Device>(
     device: &D,
     model: &dyn EncoderDecoder<D>,
     pool: &mut StatesPool<D>,
-    prompts: &BTreeSet<&'a Ids>,
-) -> Result<Encoded<'a, D>, DeviceError> {
-    let mut rows_of: BTreeMap<&Ids, Vec<u32>> = BTreeMap::new();
+    prompts: &BTreeSet<&'a TokenIds>,
+) -> Result<EncodedPrompts<'a, D>, DeviceError> {
+    let mut rows_of: BTreeMap<&TokenIds, Vec<u32>> = BTreeMap::new();
     rows_of.extend(prompts.iter().filter_map(|prompt| Some((*prompt, pool.find(prompt)?))));
     let missing = prompts.iter().copied().filter(|prompt| !rows_of.contains_key(prompt)).collect::<Vec<_>>();
     let keep = prompts.iter().map(|prompt| (*prompt).clone()).collect::<BTreeSet<_>>();
-    let mut fresh = Sequences::default();
+    let mut fresh = PackedSequences::default();
     for prompt in &missing {
         fresh.push(prompt.iter().copied());
     }
@@ -118,19 +118,19 @@ pub(crate) fn encode<'a, D: Device>(
         spans.insert(prompt, (gathered.len() as u32, rows.len() as u32));
         gathered.extend(rows);
     }
-    Ok(Encoded { states: pool.gather(device, &gathered)?, spans, computed: fresh.ids.len() as u64 })
+    Ok(EncodedPrompts { states: pool.gather(device, &gathered)?, spans, computed: fresh.ids.len() as u64 })
 }
 
 /// Packed sequences during their construction.
 #[derive(Debug, Default)]
-pub(crate) struct Sequences {
+pub(crate) struct PackedSequences {
     pub(crate) ids: Vec<u32>,
     pub(crate) positions: Vec<u32>,
     pub(crate) type_ids: Vec<u32>,
     packing: Option<Packing>,
 }
 
-impl Sequences {
+impl PackedSequences {
     /// Adds a sequence with attention to itself only.
     pub(crate) fn push(&mut self, ids: impl IntoIterator<Item = u32>) {
         let start = self.ids.len();
@@ -141,9 +141,9 @@ impl Sequences {
     }
 
     /// The batch for a model.
-    pub(crate) fn batch(&self) -> Batch<'_> {
+    pub(crate) fn batch(&self) -> PackedBatch<'_> {
         let packing = self.packing.as_ref().expect("at least one sequence; this is a bug");
-        Batch { ids: &self.ids, positions: &self.positions, type_ids: &self.type_ids, packing }
+        PackedBatch { ids: &self.ids, positions: &self.positions, type_ids: &self.type_ids, packing }
     }
 
     /// The layout of the sequences.
@@ -155,10 +155,10 @@ impl Sequences {
 /// Applies the head to `hidden`, one row for each target token of all requests.
 fn head_rows<D: Device>(
     device: &D,
-    head: &Head<D>,
+    head: &LmHead<D>,
     hidden: &D::Tensor,
-    requests: &[&Score],
-) -> Result<Vec<Scored>, DeviceError> {
+    requests: &[&ScoreRequest],
+) -> Result<Vec<ScoreResult>, DeviceError> {
     let targets = requests.iter().flat_map(|score| score.target.iter().copied()).collect::<Vec<_>>();
     // One grid for the batch: positive floats sort as their bits do.
     let grid =
@@ -167,14 +167,14 @@ fn head_rows<D: Device>(
     let LogProbs { target_logits, log_sum_exps } =
         device.log_probs(hidden, &head.weight, head.bias.as_ref(), head.scale, &targets, &grid)?;
     let mut first = 0;
-    let scored = |score: &&Score| {
+    let scored = |score: &&ScoreRequest| {
         let rows = first..first + score.target.len();
         first = rows.end;
         let of = |temperature: &f32| {
             let t = grid.iter().position(|g| g == temperature).expect("the grid holds all temperatures; this is a bug");
             rows.clone().map(|row| log_sum_exps[row * grid.len() + t]).collect()
         };
-        Scored {
+        ScoreResult {
             target_logits: target_logits[rows.clone()].to_vec(),
             log_sum_exps: score.temperatures.iter().map(of).collect(),
         }
@@ -183,7 +183,7 @@ fn head_rows<D: Device>(
 }
 
 /// Operations of the head for `rows` rows.
-pub(crate) fn head_operations<D: Device>(head: &Head<D>, hidden: usize, rows: usize) -> u64 {
+pub(crate) fn head_operations<D: Device>(head: &LmHead<D>, hidden: usize, rows: usize) -> u64 {
     2 * hidden as u64 * head.vocabulary as u64 * rows as u64
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn causal_operations(operations: Operations, before: usize, queries: 
 }
 
 /// The work of a score with a decoder, alone.
-pub fn decoder_work<D: Device>(model: &dyn Decoder<D>, score: &Score) -> Work {
+pub fn decoder_work<D: Device>(model: &dyn Decoder<D>, score: &ScoreRequest) -> RequestWork {
     let (prompt, target) = (score.prompt.len(), score.target.len());
     let body = causal_operations(model.operations(), 0, prompt + target - 1);
     let head = head_operations(model.head(), model.sizes().hidden, target);
@@ -202,7 +202,7 @@ pub fn decoder_work<D: Device>(model: &dyn Decoder<D>, score: &Score) -> Work {
 }
 
 /// The work of a score with an encoder-decoder, alone.
-pub fn encoder_decoder_work<D: Device>(model: &dyn EncoderDecoder<D>, score: &Score) -> Work {
+pub fn encoder_decoder_work<D: Device>(model: &dyn EncoderDecoder<D>, score: &ScoreRequest) -> RequestWork {
     let (prompt, target) = (score.prompt.len() as u64, score.target.len());
     let encoder = model.encoder_operations();
     let encoding = prompt * encoder.per_token + prompt * prompt * encoder.per_pair;
@@ -212,7 +212,7 @@ pub fn encoder_decoder_work<D: Device>(model: &dyn EncoderDecoder<D>, score: &Sc
     work(score, encoding + crossing + decoding + head_operations(model.head(), model.sizes().hidden, target))
 }
 
-fn work(score: &Score, operations: u64) -> Work {
+fn work(score: &ScoreRequest, operations: u64) -> RequestWork {
     let tokens = score.target.len() as u64;
-    Work { prompt_tokens: score.prompt.len() as u64, completion_tokens: 0, scored_tokens: tokens, operations }
+    RequestWork { prompt_tokens: score.prompt.len() as u64, completion_tokens: 0, scored_tokens: tokens, operations }
 }

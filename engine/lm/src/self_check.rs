@@ -3,15 +3,15 @@
 //! The first pass submits one request at a time. Each later pass shuffles the sample, submits all requests at once, and
 //! uses another batch budget and another number of threads. Within a numerics class all bits must be equal.
 
-use crate::engine::{Engine, Options, Refusal};
+use crate::engine::{Engine, EngineOptions, Refusal};
 use crate::request::{Answer, Request};
 use crate::sample::splitmix;
 
 /// The batching of one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variant {
+pub struct PassVariant {
     /// The engine's options.
-    pub options: Options,
+    pub options: EngineOptions,
     /// Threads of the device.
     pub threads: usize,
     /// The seed of the sample's order; 0 keeps the order, one request at a time.
@@ -20,7 +20,7 @@ pub struct Variant {
 
 /// A pass compared with the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Difference {
+pub struct PassDifference {
     /// Numbers compared.
     pub compared: u64,
     /// Numbers that differ in any bit.
@@ -33,7 +33,7 @@ pub struct Difference {
     pub other_outcomes: u64,
 }
 
-impl Difference {
+impl PassDifference {
     /// True if the passes were equal.
     pub fn is_none(&self) -> bool {
         self.differing == 0 && self.rank_flips == 0 && self.other_outcomes == 0
@@ -41,13 +41,13 @@ impl Difference {
 }
 
 /// The variants of a check: `passes` of them, from a seed.
-pub fn variants(options: Options, threads: usize, passes: u64, longest: usize) -> Vec<Variant> {
+pub fn variants(options: EngineOptions, threads: usize, passes: u64, longest: usize) -> Vec<PassVariant> {
     let pass = |n: u64| {
         let room = options.batch_tokens.max(longest);
         let span = (room - longest) as u64 + 1;
         // From little more than the longest request up to full batches.
         let batch_tokens = longest + (splitmix(n) % span) as usize;
-        Variant { options: Options { batch_tokens, ..options }, threads: 1 + (n as usize) % threads.max(1), shuffle: n }
+        PassVariant { options: EngineOptions { batch_tokens, ..options }, threads: 1 + (n as usize) % threads.max(1), shuffle: n }
     };
     (1..=passes).map(pass).collect()
 }
@@ -59,11 +59,11 @@ pub fn variants(options: Options, threads: usize, passes: u64, longest: usize) -
 /// The errors of `open`.
 pub fn check<E>(
     sample: &[Request],
-    variants: &[Variant],
-    open: impl Fn(&Variant) -> Result<Engine, E>,
-    options: Options,
-) -> Result<Vec<Difference>, E> {
-    let alone = open(&Variant { options, threads: 1, shuffle: 0 })?;
+    variants: &[PassVariant],
+    open: impl Fn(&PassVariant) -> Result<Engine, E>,
+    options: EngineOptions,
+) -> Result<Vec<PassDifference>, E> {
+    let alone = open(&PassVariant { options, threads: 1, shuffle: 0 })?;
     let first = sample.iter().map(|request| alone.ask([request.clone()]).remove(0).result).collect::<Vec<_>>();
     drop(alone);
     let mut differences = Vec::new();
@@ -78,11 +78,11 @@ pub fn check<E>(
     Ok(differences)
 }
 
-type Outcome = Result<Answer, Refusal>;
+type RequestResult = Result<Answer, Refusal>;
 
 /// Compares answers to the same requests.
-pub fn compare(first: &[Outcome], again: &[Outcome]) -> Difference {
-    let mut difference = Difference::default();
+pub fn compare(first: &[RequestResult], again: &[RequestResult]) -> PassDifference {
+    let mut difference = PassDifference::default();
     let mut main = Vec::new();
     for pair in first.iter().zip(again) {
         match pair {
@@ -139,10 +139,10 @@ fn shuffled(length: usize, seed: u64) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Scored;
+    use crate::request::ScoreResult;
 
-    fn scored(logits: &[f32]) -> Outcome {
-        Ok(Answer::Scored(Scored { target_logits: logits.into(), log_sum_exps: vec![vec![0.0; logits.len()]] }))
+    fn scored(logits: &[f32]) -> RequestResult {
+        Ok(Answer::Scored(ScoreResult { target_logits: logits.into(), log_sum_exps: vec![vec![0.0; logits.len()]] }))
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Opens a model folder whole: tokenizer, model, engine.
 
 use crate::architectures;
-use crate::engine::{Engine, Options};
-use crate::generate::Detokenise;
+use crate::engine::{Engine, EngineOptions};
+use crate::generate::Detokeniser;
 use crate::heads;
-use crate::loaded::{Loaded, WithHeads};
+use crate::loaded::{LoadedModel, EncoderWithHeads};
 use crate::tokenise::{TokeniseError, Tokenizer};
-use crate::{LmError, architectures::Family};
+use crate::{LmError, architectures::ModelFamily};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct Session {
     /// `None` if the folder has no tokenizer: token ids still work.
     pub tokenizer: Option<Arc<Tokenizer>>,
     /// The family of the model.
-    pub family: Family,
+    pub family: ModelFamily,
     /// Names of the token classifier's labels; empty without one.
     pub token_labels: Arc<[String]>,
     /// Names of the sequence classifier's labels; empty without one.
@@ -38,21 +38,21 @@ impl Session {
     ///
     /// # Errors
     /// [`LmError`], naming the file, tensor or field.
-    pub fn open<D: Device>(folder: &Path, device: D, options: Options) -> Result<Self, LmError> {
+    pub fn open<D: Device>(folder: &Path, device: D, options: EngineOptions) -> Result<Self, LmError> {
         let checkpoint = Checkpoint::open(folder)?;
         let tokenizer = Tokenizer::open_if_there(folder)?.map(Arc::new);
         let (_, family) = architectures::identify(&checkpoint)?;
         let (mut token_labels, mut sequence_labels): (Arc<[String]>, Arc<[String]>) = Default::default();
         let model = match family {
-            Family::Decoder => Loaded::Decoder(architectures::open_decoder(&checkpoint, &device)?),
-            Family::EncoderDecoder => {
-                Loaded::EncoderDecoder(architectures::open_encoder_decoder(&checkpoint, &device)?)
+            ModelFamily::Decoder => LoadedModel::Decoder(architectures::open_decoder(&checkpoint, &device)?),
+            ModelFamily::EncoderDecoder => {
+                LoadedModel::EncoderDecoder(architectures::open_encoder_decoder(&checkpoint, &device)?)
             }
-            Family::Encoder => {
+            ModelFamily::Encoder => {
                 let heads = heads::open(&checkpoint, &device)?;
                 token_labels = heads.token_classifier().map_or(Arc::default(), |head| head.labels().into());
                 sequence_labels = heads.sequence_classifier().map_or(Arc::default(), |head| head.labels().into());
-                Loaded::Encoder(WithHeads { encoder: architectures::open_encoder(&checkpoint, &device)?, heads })
+                LoadedModel::Encoder(EncoderWithHeads { encoder: architectures::open_encoder(&checkpoint, &device)?, heads })
             }
         };
         // Opening belongs to no request. The first batch must pay for itself alone, and a device lost until now is an
@@ -61,7 +61,7 @@ impl Session {
         let (ends, token_types) = (ends(&checkpoint)?, model.token_types());
         let detokenise = tokenizer
             .clone()
-            .map(|tokenizer| -> Box<Detokenise> { Box::new(move |ids: &[u32]| tokenizer.decode(ids, true)) });
+            .map(|tokenizer| -> Box<Detokeniser> { Box::new(move |ids: &[u32]| tokenizer.decode(ids, true)) });
         let engine = Engine::start(device, model, options, detokenise)?;
         let folder = folder.to_owned();
         Ok(Self { folder, engine, tokenizer, family, token_labels, sequence_labels, token_types, ends })

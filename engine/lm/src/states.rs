@@ -4,7 +4,7 @@
 //! every question with the path. States lie in one tensor. A prompt's rows need not be neighbours, since batches gather
 //! them.
 
-use crate::request::Ids;
+use crate::request::TokenIds;
 use hopeval_device::{Columns, Device, DeviceError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,14 +13,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub struct StatesPool<D: Device> {
     states: D::Tensor,
     free: Vec<u32>,
-    entries: HashMap<Ids, Entry>,
+    entries: HashMap<TokenIds, PoolEntry>,
     /// Prompts by last use, oldest first.
-    by_use: BTreeMap<u64, Ids>,
+    by_use: BTreeMap<u64, TokenIds>,
     uses: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PoolEntry {
     rows: Vec<u32>,
     used: u64,
 }
@@ -41,7 +41,7 @@ impl<D: Device> StatesPool<D> {
     }
 
     /// The rows of a prompt's states, if the pool holds them; counts as a use.
-    pub fn find(&mut self, prompt: &Ids) -> Option<Vec<u32>> {
+    pub fn find(&mut self, prompt: &TokenIds) -> Option<Vec<u32>> {
         let entry = self.entries.get_mut(prompt)?;
         self.uses += 1;
         self.by_use.remove(&entry.used);
@@ -52,7 +52,7 @@ impl<D: Device> StatesPool<D> {
 
     /// Reserves rows for the states of a new prompt. The least recently used prompts outside `keep` make room. `None`
     /// if their rows do not suffice.
-    pub fn make_room(&mut self, prompt: &Ids, keep: &BTreeSet<Ids>) -> Option<Vec<u32>> {
+    pub fn make_room(&mut self, prompt: &TokenIds, keep: &BTreeSet<TokenIds>) -> Option<Vec<u32>> {
         let wanted = prompt.len();
         let mut leaving = Vec::new();
         let mut room = self.free.len();
@@ -76,12 +76,12 @@ impl<D: Device> StatesPool<D> {
         let rows = self.free.split_off(self.free.len() - wanted);
         self.uses += 1;
         self.by_use.insert(self.uses, prompt.clone());
-        self.entries.insert(prompt.clone(), Entry { rows: rows.clone(), used: self.uses });
+        self.entries.insert(prompt.clone(), PoolEntry { rows: rows.clone(), used: self.uses });
         Some(rows)
     }
 
     /// Drops a prompt without stored states.
-    pub fn forget(&mut self, prompt: &Ids) {
+    pub fn forget(&mut self, prompt: &TokenIds) {
         if let Some(entry) = self.entries.remove(prompt) {
             self.by_use.remove(&entry.used);
             self.free.extend(entry.rows);
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use hopeval_device::Reference;
 
-    fn ids(of: &[u32]) -> Ids {
+    fn ids(of: &[u32]) -> TokenIds {
         of.into()
     }
 

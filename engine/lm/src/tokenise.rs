@@ -13,18 +13,18 @@ mod cache;
 mod special;
 mod words;
 
-pub use special::Role;
+pub use special::SpecialRole;
 pub use words::{WordPiece, WordPieces};
 
-use cache::Cache;
-use special::Specials;
+use cache::TextCache;
+use special::SpecialIds;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokenizers::{Encoding, Tokenizer as Inner};
 
 /// A token and its bytes in the text.
-pub(crate) type Span = (u32, Option<(usize, usize)>);
+pub(crate) type TokenSpan = (u32, Option<(usize, usize)>);
 
 /// Bytes of texts and ids in a tokenizer's cache.
 const CACHE_BYTES: usize = 64 << 20;
@@ -61,7 +61,7 @@ pub enum TokeniseError {
         /// The model's folder.
         folder: PathBuf,
         /// The role.
-        role: Role,
+        role: SpecialRole,
     },
     /// The tokenizer failed on a text or on ids.
     #[error("{}: the tokenizer fails", folder.display())]
@@ -76,7 +76,7 @@ pub enum TokeniseError {
 
 /// A tokenised text or pair of texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Encoded {
+pub struct TokenisedText {
     /// Token ids.
     pub ids: Vec<u32>,
     /// As many as `ids`.
@@ -92,9 +92,9 @@ pub struct Encoded {
 pub struct Tokenizer {
     folder: PathBuf,
     inner: Inner,
-    specials: Specials,
+    specials: SpecialIds,
     clean_up: bool,
-    cache: Cache,
+    cache: TextCache,
 }
 
 impl Tokenizer {
@@ -122,9 +122,9 @@ impl Tokenizer {
         inner.with_truncation(None).map_err(|source| TokeniseError::Format { path, source })?;
         let settings = special::read(&folder.join("tokenizer_config.json"))?;
         let map = special::read(&folder.join("special_tokens_map.json"))?;
-        let specials = Specials::find(&inner, &settings, &map);
+        let specials = SpecialIds::find(&inner, &settings, &map);
         let clean_up = settings.get("clean_up_tokenization_spaces").and_then(serde_json::Value::as_bool) == Some(true);
-        Ok(Some(Self { folder: folder.to_owned(), inner, specials, clean_up, cache: Cache::new(CACHE_BYTES) }))
+        Ok(Some(Self { folder: folder.to_owned(), inner, specials, clean_up, cache: TextCache::new(CACHE_BYTES) }))
     }
 
     /// One more than the largest token id, added tokens included.
@@ -136,7 +136,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`TokeniseError::NoSpecial`].
-    pub fn special(&self, role: Role) -> Result<u32, TokeniseError> {
+    pub fn special(&self, role: SpecialRole) -> Result<u32, TokeniseError> {
         self.specials.get(role).ok_or_else(|| TokeniseError::NoSpecial { folder: self.folder.clone(), role })
     }
 
@@ -145,7 +145,7 @@ impl Tokenizer {
     /// # Errors
     /// [`TokeniseError::NoSpecial`].
     pub fn eos(&self) -> Result<u32, TokeniseError> {
-        self.special(Role::Eos)
+        self.special(SpecialRole::Eos)
     }
 
     /// The ids of a text, with or without the model's special tokens around it. Computed once per text.
@@ -190,22 +190,22 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`TokeniseError::Failed`].
-    pub fn encode(&self, text: &str, special: bool) -> Result<Encoded, TokeniseError> {
+    pub fn encode(&self, text: &str, special: bool) -> Result<TokenisedText, TokeniseError> {
         let encoding = self.inner.encode_char_offsets(text, special).map_err(|source| self.failed(source))?;
-        Ok(Encoded::of(&encoding, 0))
+        Ok(TokenisedText::of(&encoding, 0))
     }
 
     /// The tokens of two texts as one sequence, with special tokens.
     ///
     /// # Errors
     /// [`TokeniseError::Failed`].
-    pub fn encode_pair(&self, text: &str, pair: &str) -> Result<Encoded, TokeniseError> {
+    pub fn encode_pair(&self, text: &str, pair: &str) -> Result<TokenisedText, TokeniseError> {
         let encoding = self.inner.encode_char_offsets((text, pair), true).map_err(|source| self.failed(source))?;
-        Ok(Encoded::of(&encoding, 1))
+        Ok(TokenisedText::of(&encoding, 1))
     }
 
     /// A text's tokens and the bytes of each; `None` for special tokens around the text.
-    pub(crate) fn spans(&self, text: &str, special: bool) -> Result<Vec<Span>, TokeniseError> {
+    pub(crate) fn spans(&self, text: &str, special: bool) -> Result<Vec<TokenSpan>, TokeniseError> {
         let encoding = self.inner.encode(text, special).map_err(|source| self.failed(source))?;
         let around = encoding.get_special_tokens_mask();
         let spans = encoding.get_offsets().iter().zip(around).map(|(&span, around)| (*around == 0).then_some(span));
@@ -243,7 +243,7 @@ impl Tokenizer {
     }
 }
 
-impl Encoded {
+impl TokenisedText {
     /// Copies the needed fields; `part` is the index of the text of [`second`](Self::second).
     fn of(encoding: &Encoding, part: usize) -> Self {
         let of_part = encoding.get_sequence_ids();

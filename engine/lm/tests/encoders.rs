@@ -6,8 +6,8 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_device::cpu::Isa;
 use hopeval_device::{Cpu, Device, Packing, Reference};
 use hopeval_lm::architectures::open_encoder;
-use hopeval_lm::heads::{self, HeadKind, Heads, Pooling, Rows, best_span, highest};
-use hopeval_lm::{Batch, Encoder, LmError};
+use hopeval_lm::heads::{self, HeadKind, CheckpointHeads, Pooling, HostRows, best_span, highest};
+use hopeval_lm::{PackedBatch, Encoder, LmError};
 use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ fn encode<D: Device>(device: &D, encoder: &dyn Encoder<D>, sequences: &[Value]) 
     }
     let positions = lengths.iter().flat_map(|n| 0..*n as u32).collect::<Vec<_>>();
     let packing = Packing::of_lengths(lengths);
-    let batch = Batch { ids: &ids, positions: &positions, type_ids: &types, packing: &packing };
+    let batch = PackedBatch { ids: &ids, positions: &positions, type_ids: &types, packing: &packing };
     (encoder.encode(device, &batch).unwrap(), packing)
 }
 
@@ -96,17 +96,17 @@ fn encode<D: Device>(device: &D, encoder: &dyn Encoder<D>, sequences: &[Value]) 
 fn outputs<D: Device>(
     device: &D,
     encoder: &dyn Encoder<D>,
-    heads: &Heads<D>,
+    heads: &CheckpointHeads<D>,
     sequences: &[Value],
 ) -> BTreeMap<String, Vec<Vec<f32>>> {
     let (states, packing) = encode(device, encoder, sequences);
-    let by_token = |rows: Rows| {
+    let by_token = |rows: HostRows| {
         let rows = rows.iter().map(<[f32]>::to_vec).collect::<Vec<_>>();
         (0..packing.len()).map(|s| rows[packing.queries(s)].concat()).collect::<Vec<_>>()
     };
-    let by_sequence = |rows: Rows| rows.iter().map(<[f32]>::to_vec).collect::<Vec<_>>();
-    let column = |values: Vec<f32>| by_token(Rows { columns: 1, values });
-    let mut out = BTreeMap::from([("hidden".to_owned(), by_token(Rows::read(device, &states).unwrap()))]);
+    let by_sequence = |rows: HostRows| rows.iter().map(<[f32]>::to_vec).collect::<Vec<_>>();
+    let column = |values: Vec<f32>| by_token(HostRows { columns: 1, values });
+    let mut out = BTreeMap::from([("hidden".to_owned(), by_token(HostRows::read(device, &states).unwrap()))]);
     for (name, pooling) in [("cls", Pooling::Cls), ("mean", Pooling::Mean)] {
         for (suffix, normalize) in [("", false), (".normalized", true)] {
             let rows = pooling.embed(device, &states, &packing, normalize).unwrap();

@@ -6,9 +6,9 @@
 mod cuda;
 
 use hopeval_device::{Cpu, Device, Reference};
-use hopeval_lm::engine::{Completion, Options, Refusal};
-use hopeval_lm::lines::{self, Sample, Task};
-use hopeval_lm::request::{Answer, Encode, Generate, Request, Sampling, Score, Want};
+use hopeval_lm::engine::{Completion, EngineOptions, Refusal};
+use hopeval_lm::lines::{self, SamplingOptions, Task};
+use hopeval_lm::request::{Answer, EncodeRequest, GenerateRequest, Request, Sampling, ScoreRequest, EncoderOutput};
 use hopeval_lm::self_check;
 use hopeval_lm::session::Session;
 use serde_json::Value;
@@ -51,7 +51,7 @@ fn cpu() -> Cpu {
     Cpu::new(Some(2)).unwrap()
 }
 
-fn open<D: Device>(name: &str, device: D, options: Options) -> Session {
+fn open<D: Device>(name: &str, device: D, options: EngineOptions) -> Session {
     Session::open(&fixture(name), device, options).unwrap()
 }
 
@@ -61,7 +61,7 @@ fn answers(completions: Vec<Completion>) -> Vec<Answer> {
 
 fn scores_of(expected: &Value) -> Vec<(Request, [Vec<f64>; 2])> {
     let score = |row: &Value| {
-        let request = Score {
+        let request = ScoreRequest {
             prompt: ids(&row["prompt_ids"]).into(),
             target: ids(&row["target_ids"]).into(),
             temperatures: vec![1.4, 1.0],
@@ -74,7 +74,7 @@ fn scores_of(expected: &Value) -> Vec<(Request, [Vec<f64>; 2])> {
 #[test]
 fn scores_are_those_of_transformers() {
     for name in DECODERS.iter().chain(&ENCODER_DECODERS) {
-        let session = open(name, cpu(), Options::default());
+        let session = open(name, cpu(), EngineOptions::default());
         let (requests, expected): (Vec<_>, Vec<_>) = scores_of(&expected(name)).into_iter().unzip();
         assert!(requests.len() > 1, "{name}");
         for (answer, expected) in answers(session.engine.ask(requests)).into_iter().zip(expected) {
@@ -93,11 +93,11 @@ fn scores_are_those_of_transformers() {
 #[test]
 fn greedy_continuations_are_those_of_transformers() {
     for name in DECODERS.iter().chain(&ENCODER_DECODERS) {
-        let session = open(name, cpu(), Options::default());
+        let session = open(name, cpu(), EngineOptions::default());
         let expected = expected(name);
         let rows = expected["generations"].as_array().unwrap();
         let request = |row: &Value| {
-            Request::Generate(Generate {
+            Request::Generate(GenerateRequest {
                 prompt: ids(&row["prompt_ids"]).into(),
                 max_tokens: 64,
                 sampling: Sampling::Greedy,
@@ -125,8 +125,8 @@ fn sample(name: &str) -> Vec<Request> {
     if let Some(rows) = expected["sequences"].as_array().filter(|_| expected["kind"] == "encoder") {
         for row in rows {
             let type_ids = row.get("token_type_ids").map(ids).unwrap_or_default();
-            for want in [Want::Labels, Want::Logits, Want::Span, Want::Mean, Want::First] {
-                sample.push(Request::Encode(Encode {
+            for want in [EncoderOutput::Labels, EncoderOutput::Logits, EncoderOutput::Span, EncoderOutput::Mean, EncoderOutput::First] {
+                sample.push(Request::Encode(EncodeRequest {
                     ids: ids(&row["ids"]).into(),
                     type_ids: type_ids.clone().into(),
                     want,
@@ -140,15 +140,15 @@ fn sample(name: &str) -> Vec<Request> {
         let Request::Score(score) = request else { unreachable!() };
         // Targets of one prompt, one of them twice; prompts with a common beginning.
         for cut in [1, score.target.len().div_ceil(2), score.target.len(), score.target.len()] {
-            sample.push(Request::Score(Score { target: score.target[..cut].into(), ..score.clone() }));
+            sample.push(Request::Score(ScoreRequest { target: score.target[..cut].into(), ..score.clone() }));
         }
         let longer = [&score.prompt[..], &score.target[..1]].concat();
-        sample.push(Request::Score(Score { prompt: longer.into(), ..score.clone() }));
+        sample.push(Request::Score(ScoreRequest { prompt: longer.into(), ..score.clone() }));
     }
     for (n, row) in expected["generations"].as_array().unwrap().iter().enumerate() {
         for draw in 0..3 {
             let drawn = Sampling::Sample { temperature: 0.8, top_k: 20, top_p: 0.9, seed: 5, draw };
-            sample.push(Request::Generate(Generate {
+            sample.push(Request::Generate(GenerateRequest {
                 prompt: ids(&row["prompt_ids"]).into(),
                 max_tokens: 5 + n,
                 sampling: if draw == 0 { Sampling::Greedy } else { drawn },
@@ -162,7 +162,7 @@ fn sample(name: &str) -> Vec<Request> {
 
 #[test]
 fn no_bit_depends_on_batch_order_or_threads() {
-    let options = Options { batch_tokens: 160, states_tokens: 200, cache_tokens: 400, share: true };
+    let options = EngineOptions { batch_tokens: 160, states_tokens: 200, cache_tokens: 400, share: true };
     for name in [
         "gpt2",
         "mistral",
@@ -184,7 +184,7 @@ fn no_bit_depends_on_batch_order_or_threads() {
         assert!(sample.len() > 5, "{name}");
         let mut variants = self_check::variants(options, 3, 6, 90);
         variants[0].options.share = false;
-        let open = |variant: &self_check::Variant| {
+        let open = |variant: &self_check::PassVariant| {
             let device = Cpu::new(Some(variant.threads))?;
             Session::open(&fixture(name), device, variant.options).map(|session| session.engine)
         };
@@ -199,7 +199,7 @@ fn no_bit_depends_on_batch_order_or_threads() {
 #[test]
 fn shared_work_is_done_once_and_counted() {
     let score = |prompt: &[u32], target: &[u32]| {
-        Request::Score(Score { prompt: prompt.into(), target: target.into(), temperatures: vec![1.0] })
+        Request::Score(ScoreRequest { prompt: prompt.into(), target: target.into(), temperatures: vec![1.0] })
     };
     let document = [5, 6, 7, 8, 9, 10];
     let requests = [
@@ -209,7 +209,7 @@ fn shared_work_is_done_once_and_counted() {
         score(&[5, 6, 7, 11], &[20]),
     ];
 
-    let decoder = open("gpt2", cpu(), Options::default());
+    let decoder = open("gpt2", cpu(), EngineOptions::default());
     let completions = decoder.engine.ask(requests.clone());
     let shares: Vec<u64> = completions.iter().map(|completion| completion.cost.computed_tokens).collect();
     answers(completions);
@@ -224,7 +224,7 @@ fn shared_work_is_done_once_and_counted() {
     assert_eq!(shares.iter().sum::<u64>(), 6 + 2 + 1 + 1);
     assert!(shares.iter().all(|&share| share > 0) && shares[1].abs_diff(shares[2]) <= 1, "{shares:?}");
 
-    let seen = open("t5-v1.1", cpu(), Options::default());
+    let seen = open("t5-v1.1", cpu(), EngineOptions::default());
     answers(seen.engine.ask(requests.clone()));
     let before = seen.engine.counters().computed_tokens.load(Relaxed);
     answers(seen.engine.ask(requests));
@@ -234,12 +234,12 @@ fn shared_work_is_done_once_and_counted() {
 
 #[test]
 fn bad_requests_are_refused_one_by_one_and_the_engine_goes_on() {
-    let session = open("gpt2", Reference, Options { batch_tokens: 64, cache_tokens: 40, ..Options::default() });
+    let session = open("gpt2", Reference, EngineOptions { batch_tokens: 64, cache_tokens: 40, ..EngineOptions::default() });
     let score = |prompt: &[u32], target: &[u32], temperatures: &[f32]| {
-        Request::Score(Score { prompt: prompt.into(), target: target.into(), temperatures: temperatures.into() })
+        Request::Score(ScoreRequest { prompt: prompt.into(), target: target.into(), temperatures: temperatures.into() })
     };
     let generate = |max_tokens, stop: &[&str], temperature| {
-        Request::Generate(Generate {
+        Request::Generate(GenerateRequest {
             prompt: [1, 2].into(),
             max_tokens,
             sampling: Sampling::Sample { temperature, top_k: 0, top_p: 1.0, seed: 0, draw: 0 },
@@ -260,7 +260,7 @@ fn bad_requests_are_refused_one_by_one_and_the_engine_goes_on() {
         (generate(0, &[], 1.0), "parameter"),
         (generate(100, &[], 1.0), "too_long"),
         (generate(2, &[], f32::INFINITY), "parameter"),
-        (Request::Encode(Encode { ids: [1].into(), type_ids: [].into(), want: Want::Labels }), "unsupported"),
+        (Request::Encode(EncodeRequest { ids: [1].into(), type_ids: [].into(), want: EncoderOutput::Labels }), "unsupported"),
     ];
     let good = score(&[1, 2, 3], &[4, 5], &[1.0]);
     let requests = cases.iter().flat_map(|(bad, _)| [bad.clone(), good.clone()]).collect::<Vec<_>>();
@@ -275,7 +275,7 @@ fn bad_requests_are_refused_one_by_one_and_the_engine_goes_on() {
 
 #[test]
 fn memory_that_runs_out_halves_batches_and_loses_nothing() {
-    let full = open("gpt2", cpu(), Options::default());
+    let full = open("gpt2", cpu(), EngineOptions::default());
     let requests =
         sample("gpt2").into_iter().filter(|request| matches!(request, Request::Score(_))).collect::<Vec<_>>();
     let all = full.engine.ask(requests.clone());
@@ -283,7 +283,7 @@ fn memory_that_runs_out_halves_batches_and_loses_nothing() {
     for kib in [8, 16, 32, 64, 128, 256, 512] {
         let device = cpu();
         device.limit_memory(kib * 1024);
-        let scarce = open("gpt2", device, Options::default());
+        let scarce = open("gpt2", device, EngineOptions::default());
         let mut refused = 0;
         for (a, b) in all.iter().zip(scarce.engine.ask(requests.clone())) {
             match b.result {
@@ -301,7 +301,7 @@ fn memory_that_runs_out_halves_batches_and_loses_nothing() {
 
 #[test]
 fn lines_come_out_in_order_and_bad_ones_in_their_place() {
-    let session = open("gpt2", cpu(), Options::default());
+    let session = open("gpt2", cpu(), EngineOptions::default());
     let task = Task::Score { temperatures: vec![("1.0".into(), 1.0), ("1.4".into(), 1.4)], target_eos: true };
     let input = "{\"id\":1,\"prompt_ids\":[1,2],\"target_ids\":[3]}\n\nnonsense\n{\"id\":\"b\",\"prompt_ids\":[1,2]}\n\
                  {\"id\":3,\"prompt_ids\":[1,2],\"target_ids\":[]}\n\
@@ -326,7 +326,7 @@ fn lines_come_out_in_order_and_bad_ones_in_their_place() {
 #[test]
 fn texts_are_scored_as_their_tokens_are() {
     for name in ["gpt2", "t5-v1.1"] {
-        let session = open(name, cpu(), Options::default());
+        let session = open(name, cpu(), EngineOptions::default());
         let task = Task::Score { temperatures: vec![("1.0".into(), 1.0)], target_eos: true };
         for row in expected(name)["text_scores"].as_array().unwrap() {
             let line = serde_json::json!({ "id": 0, "prompt": row["prompt"], "target": row["target"] }).to_string();
@@ -344,10 +344,10 @@ fn texts_are_scored_as_their_tokens_are() {
 /// After a closed pipe the rest of a window has no reader.
 #[test]
 fn a_dropped_engine_ends_soon_and_refuses_what_is_left() {
-    let session = open("gpt2", cpu(), Options { cache_tokens: 200, ..Options::default() });
+    let session = open("gpt2", cpu(), EngineOptions { cache_tokens: 200, ..EngineOptions::default() });
     let (answers, completions) = channel();
     for n in 0..400 {
-        let generate = Generate {
+        let generate = GenerateRequest {
             prompt: [1 + n / 20, 1 + n % 20].into(),
             max_tokens: 60,
             sampling: Sampling::Greedy,
@@ -367,11 +367,11 @@ fn a_dropped_engine_ends_soon_and_refuses_what_is_left() {
 /// An encoder cannot share prefixes: batches count whole prompts, and the pool of states holds each of them.
 #[test]
 fn prompts_with_shared_beginnings_are_encoded_in_batches() {
-    let small = Options { batch_tokens: 80, states_tokens: 1, cache_tokens: 1024, share: true };
+    let small = EngineOptions { batch_tokens: 80, states_tokens: 1, cache_tokens: 1024, share: true };
     let generate = |last: u32| {
         let mut prompt = vec![7; 30];
         prompt.push(last);
-        Request::Generate(Generate {
+        Request::Generate(GenerateRequest {
             prompt: prompt.into(),
             max_tokens: 4,
             sampling: Sampling::Greedy,
@@ -381,7 +381,7 @@ fn prompts_with_shared_beginnings_are_encoded_in_batches() {
     };
     let requests = (0..60).map(|n| generate(2 + n % 40)).collect::<Vec<_>>();
     let many = answers(open("t5-v1.1", cpu(), small).engine.ask(requests.clone()));
-    let alone = open("t5-v1.1", cpu(), Options::default());
+    let alone = open("t5-v1.1", cpu(), EngineOptions::default());
     for (request, answer) in requests.into_iter().zip(many) {
         assert_eq!(answers(alone.engine.ask([request])), [answer]);
     }
@@ -389,7 +389,7 @@ fn prompts_with_shared_beginnings_are_encoded_in_batches() {
 
 #[test]
 fn spans_of_token_ids_are_those_of_transformers() {
-    let session = open("electra-span", cpu(), Options::default());
+    let session = open("electra-span", cpu(), EngineOptions::default());
     let expected = expected("electra-span");
     let rows = expected["sequences"].as_array().unwrap();
     let spans = rows.iter().filter(|row| row["span"].is_array());
@@ -411,7 +411,7 @@ fn spans_of_token_ids_are_those_of_transformers() {
 
 #[test]
 fn a_line_that_is_no_text_is_an_error_in_its_place() {
-    let session = open("gpt2", cpu(), Options::default());
+    let session = open("gpt2", cpu(), EngineOptions::default());
     let task = Task::Score { temperatures: vec![("1.0".into(), 1.0)], target_eos: true };
     let input =
         b"{\"id\":1,\"prompt_ids\":[1],\"target_ids\":[2]}\n\xff\xfe\n{\"id\":2,\"prompt_ids\":[1],\"target_ids\":[2]}";
@@ -425,8 +425,8 @@ fn a_line_that_is_no_text_is_an_error_in_its_place() {
 
 #[test]
 fn a_stop_string_ends_the_text_before_it() {
-    let session = open("gpt2", cpu(), Options::default());
-    let sampling = Sample { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
+    let session = open("gpt2", cpu(), EngineOptions::default());
+    let sampling = SamplingOptions { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
     let generate = |stop: Vec<String>| {
         let task = Task::Generate { max_tokens: 24, ignore_eos: true, sampling, stop };
         let mut output = Vec::new();

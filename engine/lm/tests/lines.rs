@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where its fixture is not as expected")]
 
 use hopeval_device::Cpu;
-use hopeval_lm::engine::Options;
-use hopeval_lm::lines::{self, Sample, Task};
-use hopeval_lm::request::Want;
+use hopeval_lm::engine::EngineOptions;
+use hopeval_lm::lines::{self, SamplingOptions, Task};
+use hopeval_lm::request::EncoderOutput;
 use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn open(name: &str) -> Session {
-    Session::open(&fixture(name), Cpu::new(Some(1)).unwrap(), Options::default()).unwrap()
+    Session::open(&fixture(name), Cpu::new(Some(1)).unwrap(), EngineOptions::default()).unwrap()
 }
 
 fn parsed(output: &[u8]) -> Vec<Value> {
@@ -43,7 +43,7 @@ fn score() -> Task {
 }
 
 fn generate() -> Task {
-    let sampling = Sample { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
+    let sampling = SamplingOptions { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
     Task::Generate { max_tokens: 2, ignore_eos: true, sampling, stop: Vec::new() }
 }
 
@@ -51,7 +51,7 @@ fn generate() -> Task {
 fn every_field_of_a_command_is_taken_and_no_other() {
     let (gpt2, bert, electra) = (open("gpt2"), open("bert-sequence"), open("electra-span"));
     let read = Task::Read { max_answer_tokens: 5 };
-    let embed = Task::Embed { pooling: Want::Mean, normalize: true };
+    let embed = Task::Embed { pooling: EncoderOutput::Mean, normalize: true };
     let good = [
         (&gpt2, score(), r#"{"id":1,"prompt":"a","target":" b"}"#),
         (&gpt2, score(), r#"{"prompt_ids":[1,2],"target_ids":[3]}"#),

@@ -10,7 +10,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
 use hopeval_lm::lines;
-use hopeval_lm::request::{Encode, Generate, Ids, Request, Score};
+use hopeval_lm::request::{EncodeRequest, GenerateRequest, TokenIds, Request, ScoreRequest};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -136,16 +136,16 @@ fn model(arguments: &BenchArguments, task: TaskName, threads: Option<usize>) -> 
 
 /// A request of the same kind with as few tokens as possible.
 fn smallest(request: &Request) -> Request {
-    let one = |ids: &Ids| ids[..ids.len().min(1)].into();
+    let one = |ids: &TokenIds| ids[..ids.len().min(1)].into();
     match request {
         Request::Score(score) => {
-            Request::Score(Score { prompt: one(&score.prompt), target: one(&score.target), ..score.clone() })
+            Request::Score(ScoreRequest { prompt: one(&score.prompt), target: one(&score.target), ..score.clone() })
         }
         Request::Encode(encode) => {
-            Request::Encode(Encode { ids: one(&encode.ids), type_ids: one(&encode.type_ids), ..encode.clone() })
+            Request::Encode(EncodeRequest { ids: one(&encode.ids), type_ids: one(&encode.type_ids), ..encode.clone() })
         }
         Request::Generate(generate) => {
-            Request::Generate(Generate { prompt: one(&generate.prompt), max_tokens: 1, ..generate.clone() })
+            Request::Generate(GenerateRequest { prompt: one(&generate.prompt), max_tokens: 1, ..generate.clone() })
         }
     }
 }

@@ -10,9 +10,9 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
 use hopeval_device::Identity;
-use hopeval_lm::engine::Options;
+use hopeval_lm::engine::EngineOptions;
 use hopeval_lm::request::Request;
-use hopeval_lm::self_check::{self, Difference, Variant};
+use hopeval_lm::self_check::{self, PassDifference, PassVariant};
 use hopeval_lm::session::Session;
 use std::cell::RefCell;
 
@@ -47,7 +47,7 @@ pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Resul
     let longest = sample.iter().map(tokens).max().unwrap_or(0);
     let variants = self_check::variants(options, threads, arguments.passes, longest);
     let differences = compare(arguments, &sample, &variants, options)?;
-    let same = differences.iter().all(Difference::is_none);
+    let same = differences.iter().all(PassDifference::is_none);
     if arguments.json {
         let document = serde_json::json!({
             "requests": sample.len(), "numerics": identity.numerics, "invariant": same,
@@ -63,7 +63,7 @@ pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Resul
 }
 
 /// Some of the file's requests, evenly spread, and the identity of the engine.
-fn sample(arguments: &CheckArguments, options: Options) -> Result<(Vec<Request>, Identity)> {
+fn sample(arguments: &CheckArguments, options: EngineOptions) -> Result<(Vec<Request>, Identity)> {
     let session = arguments.lines.model.open(options, Some(1))?;
     let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
     let all = requests(&session, &task, &arguments.lines)?;
@@ -75,12 +75,12 @@ fn sample(arguments: &CheckArguments, options: Options) -> Result<(Vec<Request>,
 fn compare(
     arguments: &CheckArguments,
     sample: &[Request],
-    variants: &[Variant],
-    options: Options,
-) -> Result<Vec<Difference>> {
+    variants: &[PassVariant],
+    options: EngineOptions,
+) -> Result<Vec<PassDifference>> {
     // The message of `open` says more than an engine's error.
     let failed = RefCell::new(None);
-    let open = |variant: &Variant| {
+    let open = |variant: &PassVariant| {
         let opened = arguments.lines.model.open(variant.options, Some(variant.threads));
         opened.map(|session: Session| session.engine).map_err(|error| *failed.borrow_mut() = Some(error))
     };
@@ -98,7 +98,7 @@ fn compare(
     Ok(differences)
 }
 
-fn document((variant, difference): (&Variant, &Difference)) -> serde_json::Value {
+fn document((variant, difference): (&PassVariant, &PassDifference)) -> serde_json::Value {
     serde_json::json!({
         "batch_tokens": variant.options.batch_tokens, "threads": variant.threads, "shuffle": variant.shuffle,
         "compared": difference.compared, "differing": difference.differing, "largest": difference.largest,
@@ -106,7 +106,7 @@ fn document((variant, difference): (&Variant, &Difference)) -> serde_json::Value
     })
 }
 
-fn table(variants: &[Variant], differences: &[Difference]) -> String {
+fn table(variants: &[PassVariant], differences: &[PassDifference]) -> String {
     let rows = variants.iter().zip(differences).map(|(variant, d)| {
         let cells = [variant.options.batch_tokens as u64, variant.threads as u64, d.compared, d.differing];
         let mut row = cells.map(|n| n.to_string()).to_vec();

@@ -4,7 +4,7 @@ use super::lines::{LineArguments, answer};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hopeval_lm::lines::Task;
-use hopeval_lm::request::Want;
+use hopeval_lm::request::EncoderOutput;
 
 #[derive(Debug, Args)]
 pub(crate) struct EmbedArguments {
@@ -25,10 +25,10 @@ pub(super) enum PoolingName {
 }
 
 impl PoolingName {
-    pub(super) fn want(self) -> Want {
+    pub(super) fn want(self) -> EncoderOutput {
         match self {
-            Self::Mean => Want::Mean,
-            Self::Cls => Want::First,
+            Self::Mean => EncoderOutput::Mean,
+            Self::Cls => EncoderOutput::First,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::counts::count;
 use super::lines::{LineArguments, answer};
 use anyhow::{Result, bail};
 use clap::Args;
-use hopeval_lm::lines::{Sample, Task};
+use hopeval_lm::lines::{SamplingOptions, Task};
 
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArguments {
@@ -47,7 +47,7 @@ pub(super) fn generate(arguments: GenerateArguments, threads: Option<usize>) -> 
     let task = Task::Generate {
         max_tokens: arguments.max_tokens,
         ignore_eos: arguments.ignore_eos,
-        sampling: Sample { temperature, top_k, top_p, seed },
+        sampling: SamplingOptions { temperature, top_k, top_p, seed },
         stop: arguments.stop,
     };
     answer(&arguments.lines, threads, task)

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_datasets::input::Input;
-use hopeval_lm::lines::{self, LinesError, Tally, Task};
+use hopeval_lm::lines::{self, LinesError, LineTally, Task};
 use std::io::{BufRead, BufReader, BufWriter};
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub(super) fn answer(arguments: &LineArguments, threads: Option<usize>, task: Ta
 }
 
 /// The exit code of answered lines.
-pub(super) fn end(outcome: Result<Tally, LinesError>) -> Result<u8> {
+pub(super) fn end(outcome: Result<LineTally, LinesError>) -> Result<u8> {
     let tally = match outcome {
         Err(LinesError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             return Ok(exit::CLOSED_PIPE);

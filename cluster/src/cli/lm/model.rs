@@ -4,7 +4,7 @@ use super::counts::count;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hopeval_lm::devices::DeviceName;
-use hopeval_lm::engine::Options;
+use hopeval_lm::engine::EngineOptions;
 use hopeval_lm::session::Session;
 use hopeval_lm::tokenise::Tokenizer;
 use std::path::PathBuf;
@@ -34,9 +34,9 @@ pub(crate) struct ModelArguments {
 }
 
 impl ModelArguments {
-    pub(super) fn options(&self) -> Options {
+    pub(super) fn options(&self) -> EngineOptions {
         let usual = self.device.options();
-        Options {
+        EngineOptions {
             batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
             states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),
             cache_tokens: self.cache_tokens.unwrap_or(usual.cache_tokens),
@@ -44,7 +44,7 @@ impl ModelArguments {
         }
     }
 
-    pub(super) fn open(&self, options: Options, threads: Option<usize>) -> Result<Session> {
+    pub(super) fn open(&self, options: EngineOptions, threads: Option<usize>) -> Result<Session> {
         self.check()?;
         self.device.open(0, threads, &self.model, options).with_context(|| self.cannot_open())
     }

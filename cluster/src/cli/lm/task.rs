@@ -5,7 +5,7 @@ use super::lines::LineArguments;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use hopeval_datasets::input::Input;
-use hopeval_lm::lines::{self, Sample, Task};
+use hopeval_lm::lines::{self, SamplingOptions, Task};
 use hopeval_lm::request::Request;
 use hopeval_lm::session::Session;
 use std::io::{BufRead, BufReader};
@@ -29,7 +29,7 @@ impl TaskName {
             Self::Embed => Task::Embed { pooling: PoolingName::Mean.want(), normalize: false },
             Self::Read => Task::Read { max_answer_tokens: 30 },
             Self::Generate => {
-                let sampling = Sample { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
+                let sampling = SamplingOptions { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 };
                 Task::Generate { max_tokens, ignore_eos: true, sampling, stop: Vec::new() }
             }
         }

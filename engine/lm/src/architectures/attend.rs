@@ -1,6 +1,6 @@
 //! Causal self-attention over a batch's own rows, or over a cache after writing the batch's keys and values to it.
 
-use crate::model::Slots;
+use crate::model::CacheSlots;
 use hopeval_device::{Attention, Columns, Device, DeviceError};
 
 /// Attends with queries, keys and values, side by side in `qkv [rows, (heads + 2 * kv_heads) * head_dim]`.
@@ -9,7 +9,7 @@ pub(super) fn attend<D: Device>(
     device: &D,
     layer: usize,
     qkv: &D::Tensor,
-    slots: &mut Option<Slots<'_, D>>,
+    slots: &mut Option<CacheSlots<'_, D>>,
     attention: &Attention<'_, D>,
 ) -> Result<D::Tensor, DeviceError> {
     let keys = attention.heads * attention.head_dim;

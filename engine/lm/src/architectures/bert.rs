@@ -2,9 +2,9 @@
 //! and BGE have this architecture, too. RoBERTa and ELECTRA differ in a few numbers and names, and pass them to
 //! `open_variant`.
 
-use super::post_norm::{Dense, Embeddings, EncoderLayer, LayerNorm, PostNorm, Shape, backbone};
+use super::post_norm::{DenseLayer, Embeddings, EncoderLayer, LayerNorm, PostNormEncoder, EncoderShape, backbone};
 use crate::LmError;
-use crate::config::Config;
+use crate::config::ModelConfig;
 use crate::weights::Weights;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
@@ -16,14 +16,14 @@ pub(crate) const PREFIX: &str = "bert";
 ///
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
-pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D>, LmError> {
-    let config = Config::new(checkpoint);
+pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNormEncoder<D>, LmError> {
+    let config = ModelConfig::new(checkpoint);
     let width = config.size("hidden_size")?;
-    open_variant(checkpoint, device, Variant { prefix: PREFIX, first_position: 0, width })
+    open_variant(checkpoint, device, BertVariant { prefix: PREFIX, first_position: 0, width })
 }
 
 /// Differences between BERT and another encoder with BERT's tensors.
-pub(super) struct Variant {
+pub(super) struct BertVariant {
     /// Prefix of the tensors.
     pub(super) prefix: &'static str,
     /// The row of the position embeddings for a sequence's first token.
@@ -36,12 +36,12 @@ pub(super) struct Variant {
 pub(super) fn open_variant<D: Device>(
     checkpoint: &Checkpoint,
     device: &D,
-    variant: Variant,
-) -> Result<PostNorm<D>, LmError> {
-    let Variant { prefix, first_position, width } = variant;
-    let config = Config::new(checkpoint);
+    variant: BertVariant,
+) -> Result<PostNormEncoder<D>, LmError> {
+    let BertVariant { prefix, first_position, width } = variant;
+    let config = ModelConfig::new(checkpoint);
     config.one_of("position_embedding_type", &["absolute"], "absolute")?;
-    let shape = Shape::read(&config, 1e-12)?;
+    let shape = EncoderShape::read(&config, 1e-12)?;
     let (vocabulary, types) = (config.size("vocab_size")?, config.size_or("type_vocab_size", 2)?);
     let rows = config.size_or("max_position_embeddings", 512)?;
     let Some(max_positions) = rows.checked_sub(first_position).filter(|positions| *positions > 0) else {
@@ -50,12 +50,12 @@ pub(super) fn open_variant<D: Device>(
     };
     let weights = backbone(&Weights::new(checkpoint, device), prefix);
     let tables = weights.under("embeddings");
-    let projection = |weights: Weights<'_, D>| Dense::open(&weights, shape.hidden, width);
+    let projection = |weights: Weights<'_, D>| DenseLayer::open(&weights, shape.hidden, width);
     let layer = |index: usize| {
         let names = ["query", "key", "value"];
         EncoderLayer::open(&weights.under(&format!("encoder.layer.{index}")), &shape, names, None)
     };
-    Ok(PostNorm {
+    Ok(PostNormEncoder {
         shape,
         scale: 1.0 / ((shape.hidden / shape.heads) as f32).sqrt(),
         vocabulary,

@@ -4,9 +4,9 @@
 //! content (`p2c`). Their keys and queries are projections of one small table of relative positions. They depend on the
 //! weights only, so they are computed once, when the model is opened.
 
-use super::post_norm::{Dense, Embeddings, EncoderLayer, LayerNorm, Positions, PostNorm, Shape, backbone};
+use super::post_norm::{DenseLayer, Embeddings, EncoderLayer, LayerNorm, RelativePositions, PostNormEncoder, EncoderShape, backbone};
 use crate::LmError;
-use crate::config::Config;
+use crate::config::ModelConfig;
 use crate::weights::Weights;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Buckets, Device};
@@ -19,10 +19,10 @@ pub(crate) const PREFIX: &str = "deberta";
 ///
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
-pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D>, LmError> {
-    let config = Config::new(checkpoint);
-    let shape = Shape::read(&config, 1e-7)?;
-    let terms = Terms::read(checkpoint, &config)?;
+pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNormEncoder<D>, LmError> {
+    let config = ModelConfig::new(checkpoint);
+    let shape = EncoderShape::read(&config, 1e-7)?;
+    let terms = PositionTerms::read(checkpoint, &config)?;
     let buckets = buckets(&config)?;
     refuse_unsupported(&config, &shape)?;
     let (vocabulary, types) = (config.size("vocab_size")?, config.integer_or("type_vocab_size", 0)?);
@@ -42,7 +42,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D
         let positions = relative.as_ref().map(project).transpose()?;
         EncoderLayer::open(&layer, &shape, ["query_proj", "key_proj", "value_proj"], positions)
     };
-    Ok(PostNorm {
+    Ok(PostNormEncoder {
         shape,
         // The terms named by the configuration count, even without relative attention.
         scale: 1.0 / ((shape.hidden / shape.heads * (1 + terms.count())) as f32).sqrt(),
@@ -67,15 +67,15 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D
 
 /// Terms of relative position in a score (`pos_att_type`), and the source of their projections (`share_att_key`).
 #[derive(Clone, Copy, Debug)]
-struct Terms {
+struct PositionTerms {
     content_to_position: bool,
     position_to_content: bool,
     shared: bool,
 }
 
-impl Terms {
+impl PositionTerms {
     /// `pos_att_type` is `"p2c|c2p"` or `["p2c", "c2p"]`, any subset.
-    fn read(checkpoint: &Checkpoint, config: &Config<'_>) -> Result<Self, LmError> {
+    fn read(checkpoint: &Checkpoint, config: &ModelConfig<'_>) -> Result<Self, LmError> {
         let field = "pos_att_type";
         let names = match checkpoint.config().get(field) {
             Some(Value::String(text)) => alternatives(text),
@@ -100,16 +100,16 @@ impl Terms {
     fn project<D: Device>(
         self,
         layer: &Weights<'_, D>,
-        shape: &Shape,
+        shape: &EncoderShape,
         table: &D::Tensor,
         buckets: Buckets,
-    ) -> Result<Positions<D>, LmError> {
+    ) -> Result<RelativePositions<D>, LmError> {
         let (key, query) = if self.shared { ("key_proj", "query_proj") } else { ("pos_key_proj", "pos_query_proj") };
         let project = |name: &str| -> Result<D::Tensor, LmError> {
-            let dense = Dense::open(&layer.under("attention.self").under(name), shape.hidden, shape.hidden)?;
+            let dense = DenseLayer::open(&layer.under("attention.self").under(name), shape.hidden, shape.hidden)?;
             Ok(dense.apply(layer.device(), table, Activation::Identity)?)
         };
-        Ok(Positions {
+        Ok(RelativePositions {
             keys: self.content_to_position.then(|| project(key)).transpose()?,
             queries: self.position_to_content.then(|| project(query)).transpose()?,
             buckets,
@@ -118,7 +118,7 @@ impl Terms {
 }
 
 /// The mapping of distances to rows of the table of relative positions; `None` without relative attention.
-fn buckets(config: &Config<'_>) -> Result<Option<Buckets>, LmError> {
+fn buckets(config: &ModelConfig<'_>) -> Result<Option<Buckets>, LmError> {
     if !config.flag_or("relative_attention", false)? {
         return Ok(None);
     }
@@ -143,9 +143,9 @@ fn buckets(config: &Config<'_>) -> Result<Option<Buckets>, LmError> {
 
 /// The table of relative positions `[2 * span, hidden]`, ready for the projections of the layers.
 fn relative_positions<D: Device>(
-    config: &Config<'_>,
+    config: &ModelConfig<'_>,
     weights: &Weights<'_, D>,
-    shape: &Shape,
+    shape: &EncoderShape,
     buckets: Buckets,
 ) -> Result<D::Tensor, LmError> {
     let (encoder, device) = (weights.under("encoder"), weights.device());
@@ -163,7 +163,7 @@ fn relative_positions<D: Device>(
 
 /// Refuses settings that change the computation and are not implemented: the numbers would differ from those of
 /// transformers.
-fn refuse_unsupported(config: &Config<'_>, shape: &Shape) -> Result<(), LmError> {
+fn refuse_unsupported(config: &ModelConfig<'_>, shape: &EncoderShape) -> Result<(), LmError> {
     let kernel = config.number_or("conv_kernel_size", 0.0)?;
     if kernel > 0.0 {
         let reason = format!("the convolution after the first layer is not supported: expected 0, found {kernel}");

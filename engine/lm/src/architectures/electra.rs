@@ -1,10 +1,10 @@
 //! ELECTRA's discriminator (Clark et al. 2020; transformers' `electra`): BERT, but the embeddings may be narrower than
 //! the hidden states, and are projected then. MDR's reader has these tensors under `encoder`.
 
-use super::bert::{Variant, open_variant};
-use super::post_norm::PostNorm;
+use super::bert::{BertVariant, open_variant};
+use super::post_norm::PostNormEncoder;
 use crate::LmError;
-use crate::config::Config;
+use crate::config::ModelConfig;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 
@@ -15,7 +15,7 @@ pub(crate) const PREFIX: &str = "electra";
 ///
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
-pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D>, LmError> {
-    let width = Config::new(checkpoint).size_or("embedding_size", 128)?;
-    open_variant(checkpoint, device, Variant { prefix: PREFIX, first_position: 0, width })
+pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNormEncoder<D>, LmError> {
+    let width = ModelConfig::new(checkpoint).size_or("embedding_size", 128)?;
+    open_variant(checkpoint, device, BertVariant { prefix: PREFIX, first_position: 0, width })
 }

@@ -11,8 +11,8 @@ use super::attend::attend;
 use super::norm::LayerNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
-use crate::config::Config;
-use crate::model::{Batch, Decoder, Head, Operations, Sizes, Slots};
+use crate::config::ModelConfig;
+use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Attention, Bias, Device, DeviceError, Lookup, Mask};
@@ -20,18 +20,18 @@ use std::fmt;
 
 /// A GPT-2.
 pub struct Gpt2<D: Device> {
-    sizes: Sizes,
+    sizes: ModelSizes,
     heads: usize,
     /// Numbers between the two projections of the feed-forward network.
     inner: usize,
     activation: Activation,
     vocabulary: Vocabulary<D>,
     positions: D::Matrix,
-    layers: Vec<Layer<D>>,
+    layers: Vec<Gpt2Layer<D>>,
     norm: LayerNorm<D>,
 }
 
-struct Layer<D: Device> {
+struct Gpt2Layer<D: Device> {
     before_attention: LayerNorm<D>,
     query_key_value: Projection<D>,
     /// Factor of the product of query and key.
@@ -47,7 +47,7 @@ struct Layer<D: Device> {
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Gpt2<D>, LmError> {
-    let config = Config::new(checkpoint);
+    let config = ModelConfig::new(checkpoint);
     config.only("add_cross_attention", false)?;
     let (hidden, heads) = (config.size("n_embd")?, config.size("n_head")?);
     let head_dim = config.divided("n_embd", hidden, "n_head", heads)?;
@@ -66,7 +66,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Gpt2<D>, L
         let weights = weights.under(&format!("h.{index}"));
         let scale = if scaled { 1.0 / (head_dim as f64).sqrt() } else { 1.0 };
         let (attention, feed_forward) = (weights.under("attn"), weights.under("mlp"));
-        Ok::<_, LmError>(Layer {
+        Ok::<_, LmError>(Gpt2Layer {
             before_attention: LayerNorm::open(&weights.under("ln_1"), hidden, eps)?,
             query_key_value: Projection::transposed(&attention, "c_attn", hidden, 3 * hidden)?,
             scale: if by_layer { scale / (index + 1) as f64 } else { scale } as f32,
@@ -77,7 +77,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Gpt2<D>, L
         })
     };
     Ok(Gpt2 {
-        sizes: Sizes { layers, hidden, kv_width: hidden, max_positions: Some(positions), vocabulary },
+        sizes: ModelSizes { layers, hidden, kv_width: hidden, max_positions: Some(positions), vocabulary },
         heads,
         inner,
         activation,
@@ -96,7 +96,7 @@ fn operations(layers: usize, hidden: usize, inner: usize) -> Operations {
 }
 
 impl<D: Device> Decoder<D> for Gpt2<D> {
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self) -> ModelSizes {
         self.sizes
     }
 
@@ -104,15 +104,15 @@ impl<D: Device> Decoder<D> for Gpt2<D> {
         operations(self.sizes.layers, self.sizes.hidden, self.inner)
     }
 
-    fn head(&self) -> &Head<D> {
+    fn head(&self) -> &LmHead<D> {
         self.vocabulary.head()
     }
 
     fn forward(
         &self,
         device: &D,
-        batch: &Batch<'_>,
-        mut slots: Option<Slots<'_, D>>,
+        batch: &PackedBatch<'_>,
+        mut slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError> {
         let tokens = Lookup { table: self.vocabulary.table(), ids: batch.ids };
         let positions = Lookup { table: &self.positions, ids: batch.positions };

@@ -18,10 +18,10 @@
 use super::attend::attend;
 use super::norm::RmsNorm;
 use super::projection::Projection;
-use super::rope::Rope;
+use super::rope::RotaryEmbedding;
 use super::vocabulary::Vocabulary;
-use crate::config::Config;
-use crate::model::{Batch, Decoder, Head, Operations, Sizes, Slots};
+use crate::config::ModelConfig;
+use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Attention, Bias, Device, DeviceError, Layout, Lookup, Mask, Rotary, RotaryStyle};
@@ -32,15 +32,15 @@ const MOST_POSITIONS: usize = 1 << 17;
 
 /// A model of the Llama class.
 pub struct Llama<D: Device> {
-    shape: Shape,
+    shape: LlamaShape,
     vocabulary: Vocabulary<D>,
-    layers: Vec<Layer<D>>,
+    layers: Vec<LlamaLayer<D>>,
     norm: RmsNorm<D>,
     rotary: D::Matrix,
     pairs: usize,
 }
 
-struct Layer<D: Device> {
+struct LlamaLayer<D: Device> {
     before_attention: RmsNorm<D>,
     query_key_value: Projection<D>,
     /// For queries and for keys, applied to each head.
@@ -53,8 +53,8 @@ struct Layer<D: Device> {
 }
 
 /// Sizes and options from the configuration.
-struct Shape {
-    sizes: Sizes,
+struct LlamaShape {
+    sizes: ModelSizes,
     heads: usize,
     kv_heads: usize,
     head_dim: usize,
@@ -75,14 +75,14 @@ struct Shape {
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Llama<D>, LmError> {
-    let config = Config::new(checkpoint);
-    let shape = Shape::read(&config)?;
-    let rope = Rope::read(&config, shape.head_dim, config.size("max_position_embeddings")?)?;
+    let config = ModelConfig::new(checkpoint);
+    let shape = LlamaShape::read(&config)?;
+    let rope = RotaryEmbedding::read(&config, shape.head_dim, config.size("max_position_embeddings")?)?;
     let root = Weights::new(checkpoint, device);
     let weights = root.under_any(&["model", ""]);
     let hidden = shape.sizes.hidden;
     let table = (shape.sizes.vocabulary, hidden);
-    let layer = |(index, mask): (usize, &Mask)| Layer::open(&weights.under(&format!("layers.{index}")), &shape, *mask);
+    let layer = |(index, mask): (usize, &Mask)| LlamaLayer::open(&weights.under(&format!("layers.{index}")), &shape, *mask);
     Ok(Llama {
         vocabulary: Vocabulary::open(&root, &weights, "embed_tokens.weight", table, shape.tied)?,
         layers: shape.masks.iter().enumerate().map(layer).collect::<Result<_, _>>()?,
@@ -93,8 +93,8 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Llama<D>, 
     })
 }
 
-impl Shape {
-    fn read(config: &Config<'_>) -> Result<Self, LmError> {
+impl LlamaShape {
+    fn read(config: &ModelConfig<'_>) -> Result<Self, LmError> {
         let kind = config.text("model_type")?.unwrap_or_default();
         let (hidden, heads) = (config.size("hidden_size")?, config.size("num_attention_heads")?);
         let kv_heads = config.size_or("num_key_value_heads", heads)?;
@@ -120,7 +120,7 @@ impl Shape {
             _ => vec![Mask::Causal; layers],
         };
         Ok(Self {
-            sizes: Sizes {
+            sizes: ModelSizes {
                 layers,
                 hidden,
                 kv_width: kv_heads * head_dim,
@@ -148,14 +148,14 @@ impl Shape {
     /// Counts the projections (query, output, key, value, gate, up, down), and the products of queries with keys and of
     /// weights with values.
     fn operations(&self) -> Operations {
-        let Sizes { layers, hidden, kv_width, .. } = self.sizes;
+        let ModelSizes { layers, hidden, kv_width, .. } = self.sizes;
         let products = layers * hidden * (2 * self.query_width() + 2 * kv_width + 3 * self.inner);
         Operations { per_token: 2 * products as u64, per_pair: (4 * layers * self.query_width()) as u64 }
     }
 }
 
 /// The window of a model with a window: 4,096 if the field is missing, no window if it is `null`.
-fn window(config: &Config<'_>) -> Result<Mask, LmError> {
+fn window(config: &ModelConfig<'_>) -> Result<Mask, LmError> {
     let field = "sliding_window";
     if config.is_null(field) {
         return Ok(Mask::Causal);
@@ -164,7 +164,7 @@ fn window(config: &Config<'_>) -> Result<Mask, LmError> {
 }
 
 /// Qwen's windows: `layer_types` (transformers 5), or layers from `max_window_layers` on.
-fn masks_by_layer(config: &Config<'_>, layers: usize) -> Result<Vec<Mask>, LmError> {
+fn masks_by_layer(config: &ModelConfig<'_>, layers: usize) -> Result<Vec<Mask>, LmError> {
     let sliding = match config.flag_or("use_sliding_window", false)? {
         true => window(config)?,
         false => Mask::Causal,
@@ -191,9 +191,9 @@ fn masks_by_layer(config: &Config<'_>, layers: usize) -> Result<Vec<Mask>, LmErr
     types.into_iter().map(mask).collect()
 }
 
-impl<D: Device> Layer<D> {
-    fn open(weights: &Weights<'_, D>, shape: &Shape, mask: Mask) -> Result<Self, LmError> {
-        let Shape { sizes: Sizes { hidden, kv_width, .. }, inner, head_dim, eps, .. } = *shape;
+impl<D: Device> LlamaLayer<D> {
+    fn open(weights: &Weights<'_, D>, shape: &LlamaShape, mask: Mask) -> Result<Self, LmError> {
+        let LlamaShape { sizes: ModelSizes { hidden, kv_width, .. }, inner, head_dim, eps, .. } = *shape;
         let (attention, feed_forward) = (weights.under("self_attn"), weights.under("mlp"));
         let norm = |name, size| RmsNorm::open(&weights.under(name), size, eps);
         let queries = shape.query_width();
@@ -219,11 +219,11 @@ impl<D: Device> Llama<D> {
     fn query_key_value(
         &self,
         device: &D,
-        layer: &Layer<D>,
+        layer: &LlamaLayer<D>,
         x: &D::Tensor,
         positions: &[u32],
     ) -> Result<D::Tensor, DeviceError> {
-        let Shape { heads, kv_heads, head_dim, .. } = self.shape;
+        let LlamaShape { heads, kv_heads, head_dim, .. } = self.shape;
         let normed = layer.before_attention.apply(device, x)?;
         let mut qkv = layer.query_key_value.apply(device, &normed, Activation::Identity)?;
         if let Some((queries, keys)) = &layer.head_norms {
@@ -238,7 +238,7 @@ impl<D: Device> Llama<D> {
 }
 
 impl<D: Device> Decoder<D> for Llama<D> {
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self) -> ModelSizes {
         self.shape.sizes
     }
 
@@ -246,17 +246,17 @@ impl<D: Device> Decoder<D> for Llama<D> {
         self.shape.operations()
     }
 
-    fn head(&self) -> &Head<D> {
+    fn head(&self) -> &LmHead<D> {
         self.vocabulary.head()
     }
 
     fn forward(
         &self,
         device: &D,
-        batch: &Batch<'_>,
-        mut slots: Option<Slots<'_, D>>,
+        batch: &PackedBatch<'_>,
+        mut slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError> {
-        let Shape { heads, kv_heads, head_dim, activation, .. } = self.shape;
+        let LlamaShape { heads, kv_heads, head_dim, activation, .. } = self.shape;
         let mut x = device.embed(&[Lookup { table: self.vocabulary.table(), ids: batch.ids }], 1.0)?;
         for (index, layer) in self.layers.iter().enumerate() {
             let qkv = self.query_key_value(device, layer, &x, batch.positions)?;
@@ -291,12 +291,12 @@ mod tests {
     use serde_json::{Value, json};
     use std::path::Path;
 
-    fn shape(more: Value) -> Result<Shape, LmError> {
+    fn shape(more: Value) -> Result<LlamaShape, LmError> {
         let mut config = json!({"model_type": "qwen2", "vocab_size": 100, "hidden_size": 2048,
             "num_attention_heads": 32, "num_key_value_heads": 4, "intermediate_size": 5632, "num_hidden_layers": 4,
             "max_position_embeddings": 64});
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Shape::read(&Config::of(Path::new("model"), config.as_object().unwrap()))
+        LlamaShape::read(&ModelConfig::of(Path::new("model"), config.as_object().unwrap()))
     }
 
     #[test]

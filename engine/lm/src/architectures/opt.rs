@@ -12,8 +12,8 @@ use super::attend::attend;
 use super::norm::LayerNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
-use crate::config::Config;
-use crate::model::{Batch, Decoder, Head, Operations, Sizes, Slots};
+use crate::config::ModelConfig;
+use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Attention, Bias, Device, DeviceError, Lookup, Mask};
@@ -27,7 +27,7 @@ const EPSILON: f32 = 1e-5;
 
 /// An OPT.
 pub struct Opt<D: Device> {
-    sizes: Sizes,
+    sizes: ModelSizes,
     /// Numbers of a state between layers. `sizes.hidden` counts the numbers of an output state.
     width: usize,
     heads: usize,
@@ -38,12 +38,12 @@ pub struct Opt<D: Device> {
     vocabulary: Vocabulary<D>,
     positions: D::Matrix,
     project_in: Option<Projection<D>>,
-    layers: Vec<Layer<D>>,
+    layers: Vec<OptLayer<D>>,
     norm: Option<LayerNorm<D>>,
     project_out: Option<Projection<D>>,
 }
 
-struct Layer<D: Device> {
+struct OptLayer<D: Device> {
     attention_norm: LayerNorm<D>,
     query_key_value: Projection<D>,
     output: Projection<D>,
@@ -57,7 +57,7 @@ struct Layer<D: Device> {
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Opt<D>, LmError> {
-    let config = Config::new(checkpoint);
+    let config = ModelConfig::new(checkpoint);
     let (width, heads) = (config.size("hidden_size")?, config.size("num_attention_heads")?);
     config.divided("hidden_size", width, "num_attention_heads", heads)?;
     let (vocabulary, positions) = (config.size("vocab_size")?, config.size("max_position_embeddings")?);
@@ -80,7 +80,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Opt<D>, Lm
         let weights = weights.under(&format!("layers.{index}"));
         let attention = weights.under("self_attn");
         let projections = [("q_proj", width), ("k_proj", width), ("v_proj", width)];
-        Ok::<_, LmError>(Layer {
+        Ok::<_, LmError>(OptLayer {
             attention_norm: norm(weights.under("self_attn_layer_norm"))?,
             query_key_value: Projection::open(&attention, &projections, width, bias)?,
             output: Projection::open(&attention, &[("out_proj", width)], width, bias)?,
@@ -93,7 +93,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Opt<D>, Lm
         (width != hidden).then(|| Projection::open(&weights, &[(name, out)], into, false)).transpose()
     };
     Ok(Opt {
-        sizes: Sizes { layers, hidden, kv_width: width, max_positions: Some(positions), vocabulary },
+        sizes: ModelSizes { layers, hidden, kv_width: width, max_positions: Some(positions), vocabulary },
         width,
         heads,
         inner,
@@ -109,7 +109,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Opt<D>, Lm
 }
 
 impl<D: Device> Opt<D> {
-    fn embed(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError> {
+    fn embed(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
         let rows = batch.positions.iter().map(|position| position + FIRST_POSITION as u32).collect::<Vec<_>>();
         let tokens = Lookup { table: self.vocabulary.table(), ids: batch.ids };
         let positions = Lookup { table: &self.positions, ids: &rows };
@@ -127,11 +127,11 @@ impl<D: Device> Opt<D> {
         device: &D,
         index: usize,
         x: &D::Tensor,
-        slots: &mut Option<Slots<'_, D>>,
+        slots: &mut Option<CacheSlots<'_, D>>,
         attention: &Attention<'_, D>,
     ) -> Result<D::Tensor, DeviceError> {
         let layer = &self.layers[index];
-        let attended = |input: &D::Tensor, slots: &mut Option<Slots<'_, D>>| {
+        let attended = |input: &D::Tensor, slots: &mut Option<CacheSlots<'_, D>>| {
             let qkv = layer.query_key_value.apply(device, input, Activation::Identity)?;
             layer.output.onto(device, &attend(device, index, &qkv, slots, attention)?, x)
         };
@@ -149,26 +149,26 @@ impl<D: Device> Opt<D> {
 }
 
 impl<D: Device> Decoder<D> for Opt<D> {
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self) -> ModelSizes {
         self.sizes
     }
 
     fn operations(&self) -> Operations {
-        let Sizes { layers, hidden, .. } = self.sizes;
+        let ModelSizes { layers, hidden, .. } = self.sizes;
         let around = if self.project_in.is_some() { 2 * hidden * self.width } else { 0 };
         let products = layers * (4 * self.width * self.width + 2 * self.width * self.inner) + around;
         Operations { per_token: 2 * products as u64, per_pair: (4 * layers * self.width) as u64 }
     }
 
-    fn head(&self) -> &Head<D> {
+    fn head(&self) -> &LmHead<D> {
         self.vocabulary.head()
     }
 
     fn forward(
         &self,
         device: &D,
-        batch: &Batch<'_>,
-        mut slots: Option<Slots<'_, D>>,
+        batch: &PackedBatch<'_>,
+        mut slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError> {
         let head_dim = self.width / self.heads;
         let attention = Attention {

@@ -11,9 +11,9 @@
 
 pub(crate) use super::norm::LayerNorm;
 use crate::LmError;
-use crate::config::Config;
-use crate::heads::Rows;
-use crate::model::{Batch, Encoder, Operations, Sizes};
+use crate::config::ModelConfig;
+use crate::heads::HostRows;
+use crate::model::{PackedBatch, Encoder, Operations, ModelSizes};
 use crate::weights::Weights;
 use hopeval_device::{
     Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, Epilogue, Lookup, Mask, Packing,
@@ -21,13 +21,13 @@ use hopeval_device::{
 use std::fmt;
 
 /// A projection with a bias, like PyTorch's `Linear`.
-pub(crate) struct Dense<D: Device> {
+pub(crate) struct DenseLayer<D: Device> {
     weight: D::Matrix,
     bias: D::Vector,
     out: usize,
 }
 
-impl<D: Device> Dense<D> {
+impl<D: Device> DenseLayer<D> {
     /// Reads `weight [out, into]` and `bias [out]` under the prefix of `weights`.
     pub(crate) fn open(weights: &Weights<'_, D>, out: usize, into: usize) -> Result<Self, LmError> {
         Ok(Self { weight: weights.matrix("weight", out, into)?, bias: weights.vector("bias", out)?, out })
@@ -50,8 +50,8 @@ impl<D: Device> Dense<D> {
     }
 
     /// Logits: `x · weightᵀ + bias`, read from the device.
-    pub(crate) fn project(&self, device: &D, x: &D::Tensor) -> Result<Rows, DeviceError> {
-        Ok(Rows { columns: self.out, values: device.project(x, &self.weight, Some(&self.bias), 1.0)? })
+    pub(crate) fn project(&self, device: &D, x: &D::Tensor) -> Result<HostRows, DeviceError> {
+        Ok(HostRows { columns: self.out, values: device.project(x, &self.weight, Some(&self.bias), 1.0)? })
     }
 
     /// `x · weightᵀ + bias + residual`.
@@ -62,7 +62,7 @@ impl<D: Device> Dense<D> {
 
 /// Sizes shared by all layers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct EncoderShape {
     /// Numbers of a hidden state.
     pub(crate) hidden: usize,
     /// Attention heads; divides `hidden`.
@@ -77,12 +77,12 @@ pub(crate) struct Shape {
     pub(crate) eps: f32,
 }
 
-impl Shape {
+impl EncoderShape {
     /// Reads the fields with the same names in every encoder's configuration.
     ///
     /// # Errors
     /// [`LmError::Config`]; also if the heads do not divide the hidden size, or the model is configured as a decoder.
-    pub(crate) fn read(config: &Config<'_>, eps: f64) -> Result<Self, LmError> {
+    pub(crate) fn read(config: &ModelConfig<'_>, eps: f64) -> Result<Self, LmError> {
         config.only("is_decoder", false)?;
         let shape = Self {
             hidden: config.size("hidden_size")?,
@@ -133,11 +133,11 @@ pub(crate) struct Embeddings<D: Device> {
     /// Normalises the sum.
     pub(crate) norm: LayerNorm<D>,
     /// `[hidden, width]`, applied after the normalisation: ELECTRA.
-    pub(crate) after: Option<Dense<D>>,
+    pub(crate) after: Option<DenseLayer<D>>,
 }
 
 impl<D: Device> Embeddings<D> {
-    fn forward(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError> {
+    fn forward(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
         let mut lookups = vec![Lookup { table: &self.words, ids: batch.ids }];
         let first = self.positions.as_ref().map_or(0, |(_, first)| *first);
         let positions = batch.positions.iter().map(|position| position + first).collect::<Vec<_>>();
@@ -163,7 +163,7 @@ impl<D: Device> Embeddings<D> {
 
 /// DeBERTa's relative positions in one layer: projections of a table. They depend on the weights only and are made at
 /// load.
-pub(crate) struct Positions<D: Device> {
+pub(crate) struct RelativePositions<D: Device> {
     /// `[2 * span, hidden]`, content to position.
     pub(crate) keys: Option<D::Tensor>,
     /// `[2 * span, hidden]`, position to content.
@@ -174,12 +174,12 @@ pub(crate) struct Positions<D: Device> {
 
 /// One layer.
 pub(crate) struct EncoderLayer<D: Device> {
-    query_key_value: Dense<D>,
-    positions: Option<Positions<D>>,
-    output: Dense<D>,
+    query_key_value: DenseLayer<D>,
+    positions: Option<RelativePositions<D>>,
+    output: DenseLayer<D>,
     attention_norm: LayerNorm<D>,
-    up: Dense<D>,
-    down: Dense<D>,
+    up: DenseLayer<D>,
+    down: DenseLayer<D>,
     norm: LayerNorm<D>,
 }
 
@@ -187,18 +187,18 @@ impl<D: Device> EncoderLayer<D> {
     /// Opens the layer under the prefix of `weights`; `names` name the projections to query, key and value.
     pub(crate) fn open(
         weights: &Weights<'_, D>,
-        shape: &Shape,
+        shape: &EncoderShape,
         names: [&str; 3],
-        positions: Option<Positions<D>>,
+        positions: Option<RelativePositions<D>>,
     ) -> Result<Self, LmError> {
-        let Shape { hidden, intermediate, eps, .. } = *shape;
+        let EncoderShape { hidden, intermediate, eps, .. } = *shape;
         Ok(Self {
-            query_key_value: Dense::stacked(&weights.under("attention.self"), names, hidden, hidden)?,
+            query_key_value: DenseLayer::stacked(&weights.under("attention.self"), names, hidden, hidden)?,
             positions,
-            output: Dense::open(&weights.under("attention.output.dense"), hidden, hidden)?,
+            output: DenseLayer::open(&weights.under("attention.output.dense"), hidden, hidden)?,
             attention_norm: LayerNorm::open(&weights.under("attention.output.LayerNorm"), hidden, eps)?,
-            up: Dense::open(&weights.under("intermediate.dense"), intermediate, hidden)?,
-            down: Dense::open(&weights.under("output.dense"), hidden, intermediate)?,
+            up: DenseLayer::open(&weights.under("intermediate.dense"), intermediate, hidden)?,
+            down: DenseLayer::open(&weights.under("output.dense"), hidden, intermediate)?,
             norm: LayerNorm::open(&weights.under("output.LayerNorm"), hidden, eps)?,
         })
     }
@@ -207,7 +207,7 @@ impl<D: Device> EncoderLayer<D> {
         &self,
         device: &D,
         x: &D::Tensor,
-        shape: &Shape,
+        shape: &EncoderShape,
         scale: f32,
         packing: &Packing,
     ) -> Result<D::Tensor, DeviceError> {
@@ -237,8 +237,8 @@ impl<D: Device> EncoderLayer<D> {
 }
 
 /// An encoder of BERT's class.
-pub struct PostNorm<D: Device> {
-    pub(crate) shape: Shape,
+pub struct PostNormEncoder<D: Device> {
+    pub(crate) shape: EncoderShape,
     /// Factor of the product of query and key, and of the position terms.
     pub(crate) scale: f32,
     pub(crate) vocabulary: usize,
@@ -253,15 +253,15 @@ pub struct PostNorm<D: Device> {
     pub(crate) layers: Vec<EncoderLayer<D>>,
 }
 
-impl<D: Device> fmt::Debug for PostNorm<D> {
+impl<D: Device> fmt::Debug for PostNormEncoder<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostNorm").field("shape", &self.shape).finish_non_exhaustive()
     }
 }
 
-impl<D: Device> Encoder<D> for PostNorm<D> {
-    fn sizes(&self) -> Sizes {
-        Sizes {
+impl<D: Device> Encoder<D> for PostNormEncoder<D> {
+    fn sizes(&self) -> ModelSizes {
+        ModelSizes {
             layers: 0,
             hidden: self.shape.hidden,
             kv_width: 0,
@@ -279,7 +279,7 @@ impl<D: Device> Encoder<D> for PostNorm<D> {
         self.shape.operations(projects.then_some(self.width), self.position_terms)
     }
 
-    fn encode(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError> {
+    fn encode(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
         let mut x = self.embeddings.forward(device, batch)?;
         for layer in &self.layers {
             x = layer.forward(device, &x, &self.shape, self.scale, batch.packing)?;
@@ -293,8 +293,8 @@ mod tests {
     use super::*;
 
     /// BERT-base and DeBERTa-v3-base.
-    const BASE: Shape =
-        Shape { hidden: 768, heads: 12, layers: 12, intermediate: 3072, activation: Activation::Gelu, eps: 1e-12 };
+    const BASE: EncoderShape =
+        EncoderShape { hidden: 768, heads: 12, layers: 12, intermediate: 3072, activation: Activation::Gelu, eps: 1e-12 };
 
     /// By hand. For a token, 12 layers of (Q, K, V, output: 4 * 768 * 768) and (2 * 768 * 3072) multiplications, and as
     /// many additions. For a pair, 768 of each for query with key, and for weight with value.

@@ -3,10 +3,10 @@
 //!
 //! transformers counts the positions of tokens without padding. Nothing is padded here, so every token counts.
 
-use super::bert::{Variant, open_variant};
-use super::post_norm::PostNorm;
+use super::bert::{BertVariant, open_variant};
+use super::post_norm::PostNormEncoder;
 use crate::LmError;
-use crate::config::Config;
+use crate::config::ModelConfig;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Device;
 
@@ -17,9 +17,9 @@ pub(crate) const PREFIX: &str = "roberta";
 ///
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
-pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNorm<D>, LmError> {
-    let config = Config::new(checkpoint);
+pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNormEncoder<D>, LmError> {
+    let config = ModelConfig::new(checkpoint);
     let first_position = config.integer_or("pad_token_id", 1)? + 1;
     let width = config.size("hidden_size")?;
-    open_variant(checkpoint, device, Variant { prefix: PREFIX, first_position, width })
+    open_variant(checkpoint, device, BertVariant { prefix: PREFIX, first_position, width })
 }

@@ -15,7 +15,7 @@
 //! Transformers 4 writes `rope_theta` and `rope_scaling`, 5 writes both into `rope_parameters`.
 
 use crate::LmError;
-use crate::config::Config;
+use crate::config::ModelConfig;
 use hopeval_device::HostTensor;
 use std::f64::consts::PI;
 
@@ -24,24 +24,24 @@ const TYPES: [&str; 5] = ["default", "linear", "dynamic", "llama3", "yarn"];
 
 /// Rotary position embeddings of one head.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Rope {
+pub(super) struct RotaryEmbedding {
     /// Radians per position, for each pair.
     frequencies: Vec<f32>,
     /// Factor of the cosines and sines.
     factor: f32,
 }
 
-impl Rope {
+impl RotaryEmbedding {
     /// Reads the configuration of heads of `head_dim` numbers, in a model of `max_positions`.
     ///
     /// # Errors
     /// [`LmError::Config`], naming the field.
-    pub(super) fn read(config: &Config<'_>, head_dim: usize, max_positions: usize) -> Result<Self, LmError> {
+    pub(super) fn read(config: &ModelConfig<'_>, head_dim: usize, max_positions: usize) -> Result<Self, LmError> {
         let section = match config.section("rope_scaling")?.filter(|section| section.fields().next().is_some()) {
             Some(scaling) => Some(scaling),
             None => config.section("rope_parameters")?,
         };
-        let partial = |fields: &Config<'_>| match fields.number_or("partial_rotary_factor", 1.0)? {
+        let partial = |fields: &ModelConfig<'_>| match fields.number_or("partial_rotary_factor", 1.0)? {
             1.0 => Ok(()),
             found => Err(fields.refused("partial_rotary_factor", &format!("only 1 is supported, found {found}"))),
         };
@@ -68,11 +68,11 @@ impl Rope {
                 frequencies.iter_mut().for_each(|frequency| *frequency /= factor);
             }
             "llama3" => {
-                let ramp = Llama3::read(&fields, original_positions(config, &fields, max_positions)?)?;
+                let ramp = Llama3Scaling::read(&fields, original_positions(config, &fields, max_positions)?)?;
                 frequencies.iter_mut().for_each(|frequency| *frequency = ramp.scale(*frequency));
             }
             "yarn" => {
-                let yarn = Yarn::read(&fields, original_positions(config, &fields, max_positions)?, max_positions)?;
+                let yarn = YarnScaling::read(&fields, original_positions(config, &fields, max_positions)?, max_positions)?;
                 frequencies = yarn.frequencies(&powers, theta);
                 factor = yarn.attention_factor;
             }
@@ -104,7 +104,7 @@ fn powers(theta: f64, head_dim: usize) -> Vec<f32> {
     (0..head_dim).step_by(2).map(power).collect()
 }
 
-fn above_zero(fields: &Config<'_>, field: &str, default: Option<f64>) -> Result<f64, LmError> {
+fn above_zero(fields: &ModelConfig<'_>, field: &str, default: Option<f64>) -> Result<f64, LmError> {
     let number = match default {
         Some(default) => fields.number_or(field, default)?,
         None => fields.number(field)?,
@@ -116,22 +116,22 @@ fn above_zero(fields: &Config<'_>, field: &str, default: Option<f64>) -> Result<
 }
 
 /// Positions before scaling. A field at the top level wins over one in the section (Phi-3 has the former).
-fn original_positions(config: &Config<'_>, fields: &Config<'_>, max_positions: usize) -> Result<f64, LmError> {
+fn original_positions(config: &ModelConfig<'_>, fields: &ModelConfig<'_>, max_positions: usize) -> Result<f64, LmError> {
     let field = "original_max_position_embeddings";
     let own = if config.has(field) { config.size(field)? } else { fields.size_or(field, max_positions)? };
     Ok(own as f64)
 }
 
 /// Llama 3.1's scaling.
-struct Llama3 {
+struct Llama3Scaling {
     factor: f64,
     low: f64,
     high: f64,
     positions: f64,
 }
 
-impl Llama3 {
-    fn read(fields: &Config<'_>, positions: f64) -> Result<Self, LmError> {
+impl Llama3Scaling {
+    fn read(fields: &ModelConfig<'_>, positions: f64) -> Result<Self, LmError> {
         let (low, high) = (above_zero(fields, "low_freq_factor", None)?, above_zero(fields, "high_freq_factor", None)?);
         if low >= high {
             let reason = format!("expected less than high_freq_factor, {high}, found {low}");
@@ -155,7 +155,7 @@ impl Llama3 {
 }
 
 /// YaRN's scaling.
-struct Yarn {
+struct YarnScaling {
     factor: f64,
     fast: f64,
     slow: f64,
@@ -164,8 +164,8 @@ struct Yarn {
     attention_factor: f32,
 }
 
-impl Yarn {
-    fn read(fields: &Config<'_>, positions: f64, max_positions: usize) -> Result<Self, LmError> {
+impl YarnScaling {
+    fn read(fields: &ModelConfig<'_>, positions: f64, max_positions: usize) -> Result<Self, LmError> {
         let given = |field: &str| Ok::<_, LmError>(fields.optional_number(field)?.filter(|number| *number != 0.0));
         let factor = match fields.has("factor") {
             true => above_zero(fields, "factor", None)?,
@@ -215,9 +215,9 @@ mod tests {
     use serde_json::{Value, json};
     use std::path::Path;
 
-    fn read(config: Value, head_dim: usize, max_positions: usize) -> Result<Rope, LmError> {
+    fn read(config: Value, head_dim: usize, max_positions: usize) -> Result<RotaryEmbedding, LmError> {
         let fields = config.as_object().unwrap();
-        Rope::read(&Config::of(Path::new("model"), fields), head_dim, max_positions)
+        RotaryEmbedding::read(&ModelConfig::of(Path::new("model"), fields), head_dim, max_positions)
     }
 
     /// Values of transformers 5.17's `LlamaRotaryEmbedding`: `inv_freq`, `attention_scaling`.

@@ -16,8 +16,8 @@ use super::attend::attend;
 use super::norm::RmsNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
-use crate::config::Config;
-use crate::model::{Batch, Cache, EncoderDecoder, Head, Memory, Operations, Sizes, Slots};
+use crate::config::ModelConfig;
+use crate::model::{PackedBatch, KeyValueCache, EncoderDecoder, LmHead, EncoderMemory, Operations, ModelSizes, CacheSlots};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Lookup, Mask, Packing};
@@ -25,15 +25,15 @@ use std::fmt;
 
 /// A T5.
 pub struct T5<D: Device> {
-    shape: Shape,
+    shape: T5Shape,
     vocabulary: Vocabulary<D>,
-    encoder: Stack<D>,
-    decoder: Stack<D>,
+    encoder: LayerStack<D>,
+    decoder: LayerStack<D>,
 }
 
 /// Sizes and options from the configuration.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct T5Shape {
     hidden: usize,
     heads: usize,
     head_dim: usize,
@@ -51,24 +51,24 @@ struct Shape {
     scaled: bool,
 }
 
-struct Stack<D: Device> {
-    layers: Vec<Layer<D>>,
+struct LayerStack<D: Device> {
+    layers: Vec<T5Layer<D>>,
     /// `[buckets, heads]`.
     distances: D::Matrix,
     norm: RmsNorm<D>,
 }
 
-struct Layer<D: Device> {
+struct T5Layer<D: Device> {
     before_attention: RmsNorm<D>,
     query_key_value: Projection<D>,
     output: Projection<D>,
-    cross: Option<Cross<D>>,
+    cross: Option<CrossAttention<D>>,
     before_feed_forward: RmsNorm<D>,
     up: Projection<D>,
     down: Projection<D>,
 }
 
-struct Cross<D: Device> {
+struct CrossAttention<D: Device> {
     norm: RmsNorm<D>,
     query: Projection<D>,
     key_value: Projection<D>,
@@ -80,7 +80,7 @@ struct Cross<D: Device> {
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmError> {
-    let shape = Shape::read(&Config::new(checkpoint))?;
+    let shape = T5Shape::read(&ModelConfig::new(checkpoint))?;
     let weights = Weights::new(checkpoint, device);
     // A few real files lack `shared.weight`: they hold it under the name of one of its uses.
     let tables = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
@@ -89,8 +89,8 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmE
     Ok(T5 {
         shape,
         vocabulary: Vocabulary::open(&weights, &weights, table, (shape.vocabulary, shape.hidden), true)?.scaled(scale),
-        encoder: Stack::open(&weights.under("encoder"), &shape, shape.encoder_layers, false)?,
-        decoder: Stack::open(&weights.under("decoder"), &shape, shape.decoder_layers, true)?,
+        encoder: LayerStack::open(&weights.under("encoder"), &shape, shape.encoder_layers, false)?,
+        decoder: LayerStack::open(&weights.under("decoder"), &shape, shape.decoder_layers, true)?,
     })
 }
 
@@ -99,13 +99,13 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmE
 /// Transformers 4 scales unless `tie_word_embeddings` is `false`. Transformers 5 decides the same once, at its first
 /// reading of a configuration. It then writes `scale_decoder_outputs`, and a `tie_word_embeddings` with the constant
 /// value `true`.
-fn scaled(config: &Config<'_>) -> Result<bool, LmError> {
+fn scaled(config: &ModelConfig<'_>) -> Result<bool, LmError> {
     let tied = config.flag_or("tie_word_embeddings", true)?;
     config.flag_or("scale_decoder_outputs", tied)
 }
 
-impl Shape {
-    fn read(config: &Config<'_>) -> Result<Self, LmError> {
+impl T5Shape {
+    fn read(config: &ModelConfig<'_>) -> Result<Self, LmError> {
         let layers = config.size("num_layers")?;
         let (gated, activation) = feed_forward(config)?;
         let (buckets, max_distance) = (
@@ -182,7 +182,7 @@ impl Shape {
 }
 
 /// Reads `feed_forward_proj`: `ACTIVATION` or `gated-ACTIVATION`. `gated-gelu` means `gelu_new`.
-fn feed_forward(config: &Config<'_>) -> Result<(bool, Activation), LmError> {
+fn feed_forward(config: &ModelConfig<'_>) -> Result<(bool, Activation), LmError> {
     let field = "feed_forward_proj";
     let name = config.text(field)?.unwrap_or("relu");
     Ok(match name.strip_prefix("gated-") {
@@ -192,9 +192,9 @@ fn feed_forward(config: &Config<'_>) -> Result<(bool, Activation), LmError> {
     })
 }
 
-impl<D: Device> Stack<D> {
-    fn open(weights: &Weights<'_, D>, shape: &Shape, layers: usize, decodes: bool) -> Result<Self, LmError> {
-        let layer = |index| Layer::open(&weights.under(&format!("block.{index}.layer")), shape, decodes);
+impl<D: Device> LayerStack<D> {
+    fn open(weights: &Weights<'_, D>, shape: &T5Shape, layers: usize, decodes: bool) -> Result<Self, LmError> {
+        let layer = |index| T5Layer::open(&weights.under(&format!("block.{index}.layer")), shape, decodes);
         let distances = "block.0.layer.0.SelfAttention.relative_attention_bias.weight";
         Ok(Self {
             layers: (0..layers).map(layer).collect::<Result<_, _>>()?,
@@ -204,16 +204,16 @@ impl<D: Device> Stack<D> {
     }
 }
 
-impl<D: Device> Layer<D> {
+impl<D: Device> T5Layer<D> {
     /// Opens a layer. `weights` stand at its list of parts: self-attention, cross-attention in a decoder, feed-forward
     /// network.
-    fn open(weights: &Weights<'_, D>, shape: &Shape, decodes: bool) -> Result<Self, LmError> {
+    fn open(weights: &Weights<'_, D>, shape: &T5Shape, decodes: bool) -> Result<Self, LmError> {
         let (hidden, width, inner) = (shape.hidden, shape.width(), shape.inner);
         let (attention, last) = (weights.under("0.SelfAttention"), weights.under(if decodes { "2" } else { "1" }));
         let norm = |weights: &Weights<'_, D>| RmsNorm::open(&weights.under("layer_norm"), hidden, shape.eps);
         let cross = || {
             let attention = weights.under("1.EncDecAttention");
-            Ok::<_, LmError>(Cross {
+            Ok::<_, LmError>(CrossAttention {
                 norm: norm(&weights.under("1"))?,
                 query: Projection::open(&attention, &[("q", width)], hidden, false)?,
                 key_value: Projection::open(&attention, &[("k", width), ("v", width)], hidden, false)?,
@@ -239,7 +239,7 @@ impl<D: Device> Layer<D> {
         device: &D,
         index: usize,
         x: &D::Tensor,
-        slots: &mut Option<Slots<'_, D>>,
+        slots: &mut Option<CacheSlots<'_, D>>,
         attention: &Attention<'_, D>,
     ) -> Result<D::Tensor, DeviceError> {
         let normed = self.before_attention.apply(device, x)?;
@@ -247,7 +247,7 @@ impl<D: Device> Layer<D> {
         self.output.onto(device, &attend(device, index, &qkv, slots, attention)?, x)
     }
 
-    fn feed_forward(&self, device: &D, x: &D::Tensor, shape: &Shape) -> Result<D::Tensor, DeviceError> {
+    fn feed_forward(&self, device: &D, x: &D::Tensor, shape: &T5Shape) -> Result<D::Tensor, DeviceError> {
         let normed = self.before_feed_forward.apply(device, x)?;
         let inner = if shape.gated {
             device.gate(&self.up.apply(device, &normed, Activation::Identity)?, shape.activation)?
@@ -258,25 +258,25 @@ impl<D: Device> Layer<D> {
     }
 }
 
-impl<D: Device> Cross<D> {
+impl<D: Device> CrossAttention<D> {
     /// Adds the cross-attention over the encoder's states.
     fn attend(
         &self,
         device: &D,
         index: usize,
         x: &D::Tensor,
-        memory: &Memory<'_, D>,
+        memory: &EncoderMemory<'_, D>,
         attention: &Attention<'_, D>,
     ) -> Result<D::Tensor, DeviceError> {
         let queries = self.query.apply(device, &self.norm.apply(device, x)?, Activation::Identity)?;
         let columns = |tensor, start| Columns { tensor, start };
         let mixed = match memory {
-            Memory::States(states) => {
+            EncoderMemory::States(states) => {
                 let both = self.key_value.apply(device, states, Activation::Identity)?;
                 let values = attention.kv_heads * attention.head_dim;
                 device.attention(columns(&queries, 0), columns(&both, 0), columns(&both, values), attention)?
             }
-            Memory::Projected(cache) => {
+            EncoderMemory::Projected(cache) => {
                 let (keys, values) = (&cache.keys[index], &cache.values[index]);
                 device.attention(columns(&queries, 0), columns(keys, 0), columns(values, 0), attention)?
             }
@@ -286,19 +286,19 @@ impl<D: Device> Cross<D> {
 }
 
 impl<D: Device> T5<D> {
-    fn distances<'a>(&self, stack: &'a Stack<D>, bidirectional: bool) -> Bias<'a, D> {
-        let Shape { buckets: count, max_distance, .. } = self.shape;
+    fn distances<'a>(&self, stack: &'a LayerStack<D>, bidirectional: bool) -> Bias<'a, D> {
+        let T5Shape { buckets: count, max_distance, .. } = self.shape;
         Bias::Relative { table: &stack.distances, buckets: Buckets::T5 { count, max_distance, bidirectional } }
     }
 
-    fn embed(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError> {
+    fn embed(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
         device.embed(&[Lookup { table: self.vocabulary.table(), ids: batch.ids }], 1.0)
     }
 }
 
 impl<D: Device> EncoderDecoder<D> for T5<D> {
-    fn sizes(&self) -> Sizes {
-        Sizes {
+    fn sizes(&self) -> ModelSizes {
+        ModelSizes {
             layers: self.shape.decoder_layers,
             hidden: self.shape.hidden,
             kv_width: self.shape.width(),
@@ -319,7 +319,7 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
         self.shape.cross_operations()
     }
 
-    fn head(&self) -> &Head<D> {
+    fn head(&self) -> &LmHead<D> {
         self.vocabulary.head()
     }
 
@@ -327,7 +327,7 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
         self.shape.start
     }
 
-    fn encode(&self, device: &D, batch: &Batch<'_>) -> Result<D::Tensor, DeviceError> {
+    fn encode(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
         let attention = self.shape.attention(Mask::Full, self.distances(&self.encoder, true), batch.packing);
         let mut x = self.embed(device, batch)?;
         for (index, layer) in self.encoder.layers.iter().enumerate() {
@@ -337,9 +337,9 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
         self.encoder.norm.apply(device, &x)
     }
 
-    fn project(&self, device: &D, states: &D::Tensor) -> Result<Cache<D>, DeviceError> {
+    fn project(&self, device: &D, states: &D::Tensor) -> Result<KeyValueCache<D>, DeviceError> {
         let (rows, width) = (device.shape(states).0, self.shape.width());
-        let mut cache = Cache::reserve(device, self.shape.decoder_layers, rows, width)?;
+        let mut cache = KeyValueCache::reserve(device, self.shape.decoder_layers, rows, width)?;
         let all = (0..rows as u32).collect::<Vec<_>>();
         for (index, cross) in self.decoder.layers.iter().filter_map(|layer| layer.cross.as_ref()).enumerate() {
             let both = cross.key_value.apply(device, states, Activation::Identity)?;
@@ -352,10 +352,10 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
     fn decode(
         &self,
         device: &D,
-        batch: &Batch<'_>,
-        memory: Memory<'_, D>,
+        batch: &PackedBatch<'_>,
+        memory: EncoderMemory<'_, D>,
         cross: &Packing,
-        mut slots: Option<Slots<'_, D>>,
+        mut slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError> {
         let own = self.shape.attention(Mask::Causal, self.distances(&self.decoder, false), batch.packing);
         let states = self.shape.attention(Mask::Full, Bias::None, cross);
@@ -383,11 +383,11 @@ mod tests {
     use serde_json::{Value, json};
     use std::path::Path;
 
-    fn shape(more: Value) -> Result<Shape, LmError> {
+    fn shape(more: Value) -> Result<T5Shape, LmError> {
         let mut config = json!({"d_model": 768, "d_kv": 64, "d_ff": 2048, "num_layers": 12, "num_heads": 12,
             "vocab_size": 32128, "feed_forward_proj": "gated-gelu"});
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Shape::read(&Config::of(Path::new("model"), config.as_object().unwrap()))
+        T5Shape::read(&ModelConfig::of(Path::new("model"), config.as_object().unwrap()))
     }
 
     /// T5-v1.1-base: attention projects with 4 * 768² weights, the gated network with 3 * 768 * 2048.

@@ -1,6 +1,6 @@
 //! The embedding of tokens and the language-model head, often one matrix.
 
-use crate::{Head, LmError, Weights};
+use crate::{LmHead, LmError, Weights};
 use hopeval_device::{Device, HostTensor, Layout};
 
 /// The name of the head's weight, outside every prefix.
@@ -10,7 +10,7 @@ const HEAD: &str = "lm_head.weight";
 pub(super) struct Vocabulary<D: Device> {
     /// `[vocabulary, width]`; `None` if the head's weight serves as table.
     table: Option<D::Matrix>,
-    head: Head<D>,
+    head: LmHead<D>,
 }
 
 impl<D: Device> Vocabulary<D> {
@@ -30,7 +30,7 @@ impl<D: Device> Vocabulary<D> {
         let shape = [vocabulary, width];
         let device = root.device();
         let matrix = |tensor: HostTensor| device.matrix(&[tensor], Layout::OutIn);
-        let head = |weight| Head { weight, bias: None, scale: 1.0, vocabulary };
+        let head = |weight| LmHead { weight, bias: None, scale: 1.0, vocabulary };
         if !weights.has(name) && tied && root.has(HEAD) {
             return Ok(Self { table: None, head: head(matrix(root.host(HEAD, &shape)?)?) });
         }
@@ -56,7 +56,7 @@ impl<D: Device> Vocabulary<D> {
     }
 
     /// The head.
-    pub(super) fn head(&self) -> &Head<D> {
+    pub(super) fn head(&self) -> &LmHead<D> {
         &self.head
     }
 }

@@ -1,20 +1,20 @@
 //! Checks requests on submission, and decides which requests are equal.
 
-use super::{Options, Refusal};
-use crate::loaded::Loaded;
-use crate::pack::Pack;
+use super::{EngineOptions, Refusal};
+use crate::loaded::LoadedModel;
+use crate::pack::PackItem;
 use crate::prefix::common_prefix;
-use crate::request::{Encode, Generate, Ids, Request, Sampling, Score, Want, Work};
+use crate::request::{EncodeRequest, GenerateRequest, TokenIds, Request, Sampling, ScoreRequest, EncoderOutput, RequestWork};
 use crate::score::{decoder_sequence, decoder_work, encoder_decoder_work};
 use hopeval_device::Device;
 
 /// Checks a request. Returns the work of the request alone.
 pub(super) fn check<D: Device>(
-    model: &Loaded<D>,
+    model: &LoadedModel<D>,
     request: &Request,
-    options: &Options,
+    options: &EngineOptions,
     has_text: bool,
-) -> Result<Work, Refusal> {
+) -> Result<RequestWork, Refusal> {
     let task = match request {
         Request::Score(_) => "score",
         Request::Encode(encode) => encode.want.task(),
@@ -31,8 +31,8 @@ pub(super) fn check<D: Device>(
     }
 }
 
-fn check_score<D: Device>(model: &Loaded<D>, score: &Score, options: &Options) -> Result<Work, Refusal> {
-    let joined = matches!(model, Loaded::Decoder(_));
+fn check_score<D: Device>(model: &LoadedModel<D>, score: &ScoreRequest, options: &EngineOptions) -> Result<RequestWork, Refusal> {
+    let joined = matches!(model, LoadedModel::Decoder(_));
     if joined || score.prompt.is_empty() {
         not_empty("prompt", &score.prompt)?;
     }
@@ -49,13 +49,13 @@ fn check_score<D: Device>(model: &Loaded<D>, score: &Score, options: &Options) -
     positions(model, if joined { prompt + target - 1 } else { prompt.max(target) })?;
     fits(prompt + target, options)?;
     Ok(match model {
-        Loaded::Decoder(model) => decoder_work(&**model, score),
-        Loaded::EncoderDecoder(model) => encoder_decoder_work(&**model, score),
-        Loaded::Encoder(_) => unreachable!("encoders do not score; this is a bug"),
+        LoadedModel::Decoder(model) => decoder_work(&**model, score),
+        LoadedModel::EncoderDecoder(model) => encoder_decoder_work(&**model, score),
+        LoadedModel::Encoder(_) => unreachable!("encoders do not score; this is a bug"),
     })
 }
 
-fn check_encode<D: Device>(model: &Loaded<D>, encode: &Encode, options: &Options) -> Result<Work, Refusal> {
+fn check_encode<D: Device>(model: &LoadedModel<D>, encode: &EncodeRequest, options: &EngineOptions) -> Result<RequestWork, Refusal> {
     not_empty("text", &encode.ids)?;
     known(model, &encode.ids)?;
     if !encode.type_ids.is_empty() && encode.type_ids.len() != encode.ids.len() {
@@ -75,15 +75,15 @@ fn check_encode<D: Device>(model: &Loaded<D>, encode: &Encode, options: &Options
     let tokens = encode.ids.len() as u64;
     let operations = model.encoder_operations();
     let operations = tokens * operations.per_token + tokens * tokens * operations.per_pair;
-    Ok(Work { prompt_tokens: tokens, operations, ..Work::default() })
+    Ok(RequestWork { prompt_tokens: tokens, operations, ..RequestWork::default() })
 }
 
 fn check_generate<D: Device>(
-    model: &Loaded<D>,
-    generate: &Generate,
-    options: &Options,
+    model: &LoadedModel<D>,
+    generate: &GenerateRequest,
+    options: &EngineOptions,
     has_text: bool,
-) -> Result<Work, Refusal> {
+) -> Result<RequestWork, Refusal> {
     not_empty("prompt", &generate.prompt)?;
     known(model, &generate.prompt)?;
     if generate.max_tokens == 0 {
@@ -102,7 +102,7 @@ fn check_generate<D: Device>(
         }
     }
     let (prompt, new) = (generate.prompt.len(), generate.max_tokens);
-    let joined = matches!(model, Loaded::Decoder(_));
+    let joined = matches!(model, LoadedModel::Decoder(_));
     positions(model, if joined { prompt.saturating_add(new - 1) } else { prompt.max(new) })?;
     fits(prompt, options)?;
     let limit = options.cache_tokens;
@@ -111,14 +111,14 @@ fn check_generate<D: Device>(
         return Err(Refusal::TooLong { tokens, limit, what: "the cache" });
     }
     // The number of its tokens is known when it has ended.
-    Ok(Work { prompt_tokens: prompt as u64, ..Work::default() })
+    Ok(RequestWork { prompt_tokens: prompt as u64, ..RequestWork::default() })
 }
 
-fn not_empty(part: &'static str, ids: &Ids) -> Result<(), Refusal> {
+fn not_empty(part: &'static str, ids: &TokenIds) -> Result<(), Refusal> {
     if ids.is_empty() { Err(Refusal::Empty { part }) } else { Ok(()) }
 }
 
-fn known<D: Device>(model: &Loaded<D>, ids: &Ids) -> Result<(), Refusal> {
+fn known<D: Device>(model: &LoadedModel<D>, ids: &TokenIds) -> Result<(), Refusal> {
     let vocabulary = model.sizes().vocabulary;
     match ids.iter().find(|id| **id as usize >= vocabulary) {
         Some(&id) => Err(Refusal::Token { id, vocabulary }),
@@ -133,27 +133,27 @@ fn positive(name: &'static str, value: f32) -> Result<(), Refusal> {
     Err(Refusal::Parameter { name, value: value.to_string(), allowed: "a finite number above 0" })
 }
 
-fn positions<D: Device>(model: &Loaded<D>, tokens: usize) -> Result<(), Refusal> {
+fn positions<D: Device>(model: &LoadedModel<D>, tokens: usize) -> Result<(), Refusal> {
     match model.sizes().max_positions {
         Some(positions) if tokens > positions => Err(Refusal::Positions { tokens, positions }),
         _ => Ok(()),
     }
 }
 
-fn fits(tokens: usize, options: &Options) -> Result<(), Refusal> {
+fn fits(tokens: usize, options: &EngineOptions) -> Result<(), Refusal> {
     let limit = options.batch_tokens;
     if tokens > limit { Err(Refusal::TooLong { tokens, limit, what: "a batch" }) } else { Ok(()) }
 }
 
 /// The identity of a request. Temperatures are left out, because one answer can hold those of all equal requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Same {
-    Score(Ids, Ids),
-    Encode(Ids, Ids, Want),
-    Generate(Ids, usize, [u64; 5], Vec<String>, Vec<u32>),
+pub(super) enum RequestIdentity {
+    Score(TokenIds, TokenIds),
+    Encode(TokenIds, TokenIds, EncoderOutput),
+    Generate(TokenIds, usize, [u64; 5], Vec<String>, Vec<u32>),
 }
 
-impl Same {
+impl RequestIdentity {
     pub(super) fn of(request: &Request) -> Self {
         match request {
             Request::Score(score) => Self::Score(score.prompt.clone(), score.target.clone()),
@@ -179,19 +179,19 @@ impl Same {
 
 /// A waiting request, as the packer sees it.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct QueueItem {
     pub(super) request: Request,
     /// The group of submissions that wait for it.
     pub(super) group: u64,
     /// Sorts it next to the requests with shared work.
-    key: (usize, Ids),
+    key: (usize, TokenIds),
     cost: usize,
     /// The part of the key that need not be computed again if it is shared.
-    sharing: Sharing,
+    sharing: SharedWork,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Sharing {
+enum SharedWork {
     Nothing,
     /// Any common prefix.
     Prefix,
@@ -199,33 +199,33 @@ enum Sharing {
     Prompt(usize),
 }
 
-impl Item {
-    pub(super) fn new<D: Device>(model: &Loaded<D>, request: Request, group: u64, share: bool) -> Self {
+impl QueueItem {
+    pub(super) fn new<D: Device>(model: &LoadedModel<D>, request: Request, group: u64, share: bool) -> Self {
         let (key, cost, sharing) = match &request {
-            Request::Score(score) if matches!(model, Loaded::Decoder(_)) => {
-                let sequence: Ids = decoder_sequence(score).into();
+            Request::Score(score) if matches!(model, LoadedModel::Decoder(_)) => {
+                let sequence: TokenIds = decoder_sequence(score).into();
                 let cost = sequence.len();
-                ((0, sequence), cost, Sharing::Prefix)
+                ((0, sequence), cost, SharedWork::Prefix)
             }
             Request::Score(score) => {
                 let cost = score.prompt.len() + score.target.len();
-                ((0, score.prompt.clone()), cost, Sharing::Prompt(score.prompt.len()))
+                ((0, score.prompt.clone()), cost, SharedWork::Prompt(score.prompt.len()))
             }
             // Near lengths together: nothing is padded, but accelerators balance equal sequences best.
-            Request::Encode(encode) => ((encode.ids.len(), Ids::default()), encode.ids.len(), Sharing::Nothing),
+            Request::Encode(encode) => ((encode.ids.len(), TokenIds::default()), encode.ids.len(), SharedWork::Nothing),
             Request::Generate(generate) => {
                 let tokens = generate.prompt.len();
                 // An encoder's state depends on the whole prompt.
-                let whole = matches!(model, Loaded::EncoderDecoder(_));
-                ((0, generate.prompt.clone()), tokens, if whole { Sharing::Prompt(tokens) } else { Sharing::Prefix })
+                let whole = matches!(model, LoadedModel::EncoderDecoder(_));
+                ((0, generate.prompt.clone()), tokens, if whole { SharedWork::Prompt(tokens) } else { SharedWork::Prefix })
             }
         };
-        Self { request, group, key, cost, sharing: if share { sharing } else { Sharing::Nothing } }
+        Self { request, group, key, cost, sharing: if share { sharing } else { SharedWork::Nothing } }
     }
 }
 
-impl Pack for Item {
-    type Key = (usize, Ids);
+impl PackItem for QueueItem {
+    type Key = (usize, TokenIds);
 
     fn key(&self) -> Self::Key {
         self.key.clone()
@@ -237,11 +237,11 @@ impl Pack for Item {
 
     fn added_cost(&self, before: &Self) -> usize {
         match self.sharing {
-            Sharing::Nothing => self.cost,
+            SharedWork::Nothing => self.cost,
             // At least one: a fully shared sequence still has its own rows at the head.
-            Sharing::Prefix => (self.cost - common_prefix(&self.key.1, &before.key.1).min(self.cost)).max(1),
-            Sharing::Prompt(tokens) if self.key == before.key => (self.cost - tokens).max(1),
-            Sharing::Prompt(_) => self.cost,
+            SharedWork::Prefix => (self.cost - common_prefix(&self.key.1, &before.key.1).min(self.cost)).max(1),
+            SharedWork::Prompt(tokens) if self.key == before.key => (self.cost - tokens).max(1),
+            SharedWork::Prompt(_) => self.cost,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The engine's thread: takes in submissions, runs one batch of each sort in turn, and answers.
 
-use super::queue::{Item, Same};
-use super::{Completion, Cost, Counters, Options, Refusal, Submission};
-use crate::generate::{Admitted, Detokenise, Finished, Generative, Generator};
-use crate::loaded::Loaded;
+use super::queue::{QueueItem, RequestIdentity};
+use super::{Completion, CompletionCost, EngineCounters, EngineOptions, Refusal, Submission};
+use crate::generate::{AdmissionResult, Detokeniser, FinishedSequence, GenerativeModel, Generator};
+use crate::loaded::LoadedModel;
 use crate::pack::Packer;
-use crate::request::{Answer, Request, Score, Scored};
-use crate::score::{self, Batched};
+use crate::request::{Answer, Request, ScoreRequest, ScoreResult};
+use crate::score::{self, BatchResults};
 use crate::states::StatesPool;
 use hopeval_device::energy::Piece;
 use hopeval_device::{Device, DeviceError, Energy};
@@ -16,30 +16,30 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// The state of the thread.
-pub(super) struct Worker<'a, D: Device> {
+pub(super) struct EngineWorker<'a, D: Device> {
     device: &'a D,
-    model: &'a Loaded<D>,
-    options: Options,
-    counters: &'a Counters,
-    detokenise: Option<Box<Detokenise>>,
+    model: &'a LoadedModel<D>,
+    options: EngineOptions,
+    counters: &'a EngineCounters,
+    detokenise: Option<Box<Detokeniser>>,
     /// Waiting scores and encodings.
-    batches: Packer<Item>,
+    batches: Packer<QueueItem>,
     /// Prompts waiting for their continuation.
-    prompts: Packer<Item>,
+    prompts: Packer<QueueItem>,
     /// True if some of them did not fit beside the active continuations. Nothing is admitted until one of those ends.
     full: bool,
     pool: Option<StatesPool<D>>,
     generator: Option<Generator<D>>,
     groups: u64,
     /// Submissions by group. Equal requests form one group; its first submission creates the item.
-    waiting: HashMap<u64, Group>,
+    waiting: HashMap<u64, RequestGroup>,
     /// Groups whose item still waits, by request.
-    same: HashMap<Same, u64>,
+    same: HashMap<RequestIdentity, u64>,
 }
 
 /// The submissions that wait for one answer.
-struct Group {
-    same: Same,
+struct RequestGroup {
+    same: RequestIdentity,
     submissions: Vec<Submission>,
     /// The time at which its item left the queue.
     started: Option<Instant>,
@@ -50,26 +50,26 @@ struct Group {
 }
 
 /// Timing and energy of a piece of the device's work.
-struct Spent {
+struct DeviceUsage {
     begun: Instant,
     busy: Duration,
     energy_j: Option<f64>,
 }
 
 /// Runs a piece of work on the device, and measures it.
-fn spending<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, Spent) {
+fn spending<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, DeviceUsage) {
     let (begun, energy) = (Instant::now(), device.energy().map(Energy::begin));
     let (done, busy) = device.busy(work);
-    (done, Spent { begun, busy, energy_j: energy.and_then(Piece::end) })
+    (done, DeviceUsage { begun, busy, energy_j: energy.and_then(Piece::end) })
 }
 
-impl<'a, D: Device> Worker<'a, D> {
+impl<'a, D: Device> EngineWorker<'a, D> {
     pub(super) fn new(
         device: &'a D,
-        model: &'a Loaded<D>,
-        options: Options,
-        detokenise: Option<Box<Detokenise>>,
-        counters: &'a Counters,
+        model: &'a LoadedModel<D>,
+        options: EngineOptions,
+        detokenise: Option<Box<Detokeniser>>,
+        counters: &'a EngineCounters,
     ) -> Self {
         Self {
             device,
@@ -118,7 +118,7 @@ impl<'a, D: Device> Worker<'a, D> {
         let tokens = request_tokens(&submission.request);
         self.counters.requested_tokens.fetch_add(tokens, Relaxed);
         self.counters.operations.fetch_add(submission.work.operations, Relaxed);
-        let same = Same::of(&submission.request);
+        let same = RequestIdentity::of(&submission.request);
         if self.options.share
             && let Some(group) = self.same.get(&same)
         {
@@ -130,7 +130,7 @@ impl<'a, D: Device> Worker<'a, D> {
         self.groups += 1;
         self.same.insert(same.clone(), self.groups);
         let request = submission.request.clone();
-        let group = Group {
+        let group = RequestGroup {
             same,
             submissions: vec![submission],
             started: None,
@@ -140,7 +140,7 @@ impl<'a, D: Device> Worker<'a, D> {
         };
         self.waiting.insert(self.groups, group);
         let packer = if matches!(request, Request::Generate(_)) { &mut self.prompts } else { &mut self.batches };
-        let item = Item::new(self.model, request, self.groups, self.options.share);
+        let item = QueueItem::new(self.model, request, self.groups, self.options.share);
         let fits = packer.push(item).is_ok();
         assert!(fits, "what cannot fit was refused at the door; this is a bug");
     }
@@ -152,7 +152,7 @@ impl<'a, D: Device> Worker<'a, D> {
         let (outcome, spent) = spending(device, || self.answer(&batch));
         self.counters.batches.fetch_add(1, Relaxed);
         match outcome {
-            Ok(Batched { results, computed_tokens }) => {
+            Ok(BatchResults { results, computed_tokens }) => {
                 self.batches.done();
                 self.leave(&batch, spent.begun);
                 let groups = batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
@@ -170,16 +170,16 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    fn answer(&mut self, batch: &[(u64, Item)]) -> Result<Batched<Answer>, DeviceError> {
-        if let Loaded::Encoder(model) = self.model {
+    fn answer(&mut self, batch: &[(u64, QueueItem)]) -> Result<BatchResults<Answer>, DeviceError> {
+        if let LoadedModel::Encoder(model) = self.model {
             let requests = batch.iter().map(|(_, item)| item.request.as_encode()).collect::<Vec<_>>();
             return Ok(wrapped(model.answer(self.device, &requests)?, Answer::Encoded));
         }
         let requests = batch.iter().map(|(_, item)| self.score_of(item)).collect::<Vec<_>>();
         let scores = requests.iter().collect::<Vec<_>>();
         let scores = match self.model {
-            Loaded::Decoder(model) => score::with_decoder(self.device, &**model, &scores, self.options.share)?,
-            Loaded::EncoderDecoder(model) => {
+            LoadedModel::Decoder(model) => score::with_decoder(self.device, &**model, &scores, self.options.share)?,
+            LoadedModel::EncoderDecoder(model) => {
                 self.open_pool()?;
                 let pool = self.pool.as_mut().expect("it was opened; this is a bug");
                 let scored = score::with_encoder_decoder(self.device, &**model, pool, &scores);
@@ -188,15 +188,15 @@ impl<'a, D: Device> Worker<'a, D> {
                 }
                 scored?
             }
-            Loaded::Encoder(_) => unreachable!("it was answered above; this is a bug"),
+            LoadedModel::Encoder(_) => unreachable!("it was answered above; this is a bug"),
         };
         Ok(wrapped(scores, Answer::Scored))
     }
 
     /// The score request of an item, with the temperatures of all waiting submissions.
-    fn score_of(&self, item: &Item) -> Score {
+    fn score_of(&self, item: &QueueItem) -> ScoreRequest {
         let temperatures = grid(&self.waiting[&item.group].submissions);
-        Score { temperatures, ..item.request.as_score().clone() }
+        ScoreRequest { temperatures, ..item.request.as_score().clone() }
     }
 
     fn open_pool(&mut self) -> Result<(), DeviceError> {
@@ -207,8 +207,8 @@ impl<'a, D: Device> Worker<'a, D> {
         Ok(())
     }
 
-    fn open_generator(&mut self, model: &Generative<'_, D>) -> Result<(), DeviceError> {
-        if matches!(model, Generative::EncoderDecoder(_)) {
+    fn open_generator(&mut self, model: &GenerativeModel<'_, D>) -> Result<(), DeviceError> {
+        if matches!(model, GenerativeModel::EncoderDecoder(_)) {
             self.open_pool()?;
         }
         if self.generator.is_none() {
@@ -225,9 +225,9 @@ impl<'a, D: Device> Worker<'a, D> {
             return;
         }
         let model = match self.model {
-            Loaded::Decoder(model) => Generative::Decoder(&**model),
-            Loaded::EncoderDecoder(model) => Generative::EncoderDecoder(&**model),
-            Loaded::Encoder(_) => unreachable!("encoders are not asked to generate; this is a bug"),
+            LoadedModel::Decoder(model) => GenerativeModel::Decoder(&**model),
+            LoadedModel::EncoderDecoder(model) => GenerativeModel::EncoderDecoder(&**model),
+            LoadedModel::Encoder(_) => unreachable!("encoders are not asked to generate; this is a bug"),
         };
         if let Err(error) = self.open_generator(&model) {
             while let Some(batch) = self.prompts.next_batch() {
@@ -259,7 +259,7 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    fn admit(&mut self, model: &Generative<'_, D>, batch: Vec<(u64, Item)>) {
+    fn admit(&mut self, model: &GenerativeModel<'_, D>, batch: Vec<(u64, QueueItem)>) {
         let requests =
             batch.iter().map(|(_, item)| (item.group, item.request.as_generate().clone())).collect::<Vec<_>>();
         let oldest = (0..batch.len()).min_by_key(|n| batch[*n].0).expect("a batch holds an item; this is a bug");
@@ -268,7 +268,7 @@ impl<'a, D: Device> Worker<'a, D> {
         let (device, pool, detokenise) = (self.device, self.pool.as_mut(), self.detokenise.as_deref());
         let (outcome, spent) = spending(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
         match outcome {
-            Ok(Admitted { taken, finished }) => {
+            Ok(AdmissionResult { taken, finished }) => {
                 let computed_tokens = generator.take_computed();
                 self.prompts.done();
                 let (begun, left): (Vec<_>, Vec<_>) =
@@ -296,14 +296,14 @@ impl<'a, D: Device> Worker<'a, D> {
         }
     }
 
-    fn finish(&mut self, finished: Vec<Finished>) {
+    fn finish(&mut self, finished: Vec<FinishedSequence>) {
         for (group, generated) in finished {
             self.complete(group, generated.map(Answer::Generated).map_err(|_| Refusal::NotFinite));
         }
     }
 
     /// Marks these items as no longer waiting: later equal requests are answered on their own.
-    fn leave(&mut self, batch: &[(u64, Item)], started: Instant) {
+    fn leave(&mut self, batch: &[(u64, QueueItem)], started: Instant) {
         for (_, item) in batch {
             let group = self.waiting.get_mut(&item.group).expect("an item has a group; this is a bug");
             group.started = Some(started);
@@ -315,19 +315,19 @@ impl<'a, D: Device> Worker<'a, D> {
 
     /// Divides the cost of finished work among groups: the seconds and the energy by the operations of each group
     /// alone, the computed tokens by the tokens of each group.
-    fn charge(&mut self, groups: &[u64], spent: &Spent, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
-        let &Spent { busy, energy_j, .. } = spent;
+    fn charge(&mut self, groups: &[u64], spent: &DeviceUsage, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
+        let &DeviceUsage { busy, energy_j, .. } = spent;
         self.counters.device_us.fetch_add(busy.as_micros() as u64, Relaxed);
         if let Some(energy_j) = energy_j {
             self.counters.metered_us.fetch_add(busy.as_micros() as u64, Relaxed);
             self.counters.energy_uj.fetch_add((energy_j * 1e6).round() as u64, Relaxed);
         }
         self.counters.computed_tokens.fetch_add(computed_tokens, Relaxed);
-        let operations = |group: &Group| group.submissions[0].work.operations.max(1) as f64;
-        let tokens = |group: &Group| tokens(&group.submissions[0].request);
+        let operations = |group: &RequestGroup| group.submissions[0].work.operations.max(1) as f64;
+        let tokens = |group: &RequestGroup| tokens(&group.submissions[0].request);
         let all_operations = groups.iter().map(|group| operations(&self.waiting[group])).sum::<f64>();
         let all_tokens = groups.iter().map(|group| tokens(&self.waiting[group])).sum();
-        let mut shares = Shares::new(computed_tokens, all_tokens);
+        let mut shares = ProportionalShares::new(computed_tokens, all_tokens);
         for group in groups {
             let group = self.waiting.get_mut(group).expect("a group waits until it is complete; this is a bug");
             let share = operations(group) / all_operations;
@@ -344,7 +344,7 @@ impl<'a, D: Device> Worker<'a, D> {
         }
         let started = group.started.unwrap_or_else(Instant::now);
         let shares = group.submissions.len();
-        let mut tokens = Shares::new(group.computed_tokens, shares as u64);
+        let mut tokens = ProportionalShares::new(group.computed_tokens, shares as u64);
         let grid = grid(&group.submissions);
         if let Ok(Answer::Generated(generated)) = &result {
             let tokens = generated.ids.len() as u64;
@@ -365,7 +365,7 @@ impl<'a, D: Device> Worker<'a, D> {
             let result = result.clone().map(|answer| narrowed(answer, &submission.request, &grid));
             let result =
                 result.and_then(|answer| if is_finite(&answer) { Ok(answer) } else { Err(Refusal::NotFinite) });
-            let cost = Cost {
+            let cost = CompletionCost {
                 queue_s: started.saturating_duration_since(submission.since).as_secs_f64(),
                 service_s: started.elapsed().as_secs_f64(),
                 device_s: group.device_s / shares as f64,
@@ -378,14 +378,14 @@ impl<'a, D: Device> Worker<'a, D> {
 }
 
 /// Divides a whole number into whole parts by integer weights. The parts sum to the number.
-struct Shares {
+struct ProportionalShares {
     whole: u64,
     total: u64,
     weighed: u64,
     given: u64,
 }
 
-impl Shares {
+impl ProportionalShares {
     fn new(whole: u64, total: u64) -> Self {
         Self { whole, total, weighed: 0, given: 0 }
     }
@@ -416,14 +416,14 @@ fn narrowed(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
             let at =
                 |t: &f32| grid.iter().position(|g| g == t).expect("the grid holds all temperatures; this is a bug");
             let log_sum_exps = score.temperatures.iter().map(|t| scored.log_sum_exps[at(t)].clone()).collect();
-            Answer::Scored(Scored { log_sum_exps, ..scored })
+            Answer::Scored(ScoreResult { log_sum_exps, ..scored })
         }
         (answer, _) => answer,
     }
 }
 
-fn wrapped<T>(batched: Batched<T>, wrap: impl Fn(T) -> Answer) -> Batched<Answer> {
-    Batched { results: batched.results.into_iter().map(wrap).collect(), computed_tokens: batched.computed_tokens }
+fn wrapped<T>(batched: BatchResults<T>, wrap: impl Fn(T) -> Answer) -> BatchResults<Answer> {
+    BatchResults { results: batched.results.into_iter().map(wrap).collect(), computed_tokens: batched.computed_tokens }
 }
 
 /// True if every number of an answer is finite, except for the logits of impossible tokens.

@@ -1,16 +1,16 @@
 //! Labels for tokens and for sequences. A cross-encoder's score is the one logit of a sequence classifier with one
 //! label.
 
-use super::Rows;
+use super::HostRows;
 use super::pooling::Pooler;
-use crate::architectures::post_norm::Dense;
+use crate::architectures::post_norm::DenseLayer;
 use hopeval_device::{Device, DeviceError, Packing};
 use std::fmt;
 
 /// Gives each token a logit for each label.
 pub struct TokenClassifier<D: Device> {
     pub(super) labels: Vec<String>,
-    pub(super) classifier: Dense<D>,
+    pub(super) classifier: DenseLayer<D>,
 }
 
 impl<D: Device> TokenClassifier<D> {
@@ -23,7 +23,7 @@ impl<D: Device> TokenClassifier<D> {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
-    pub fn logits(&self, device: &D, states: &D::Tensor) -> Result<Rows, DeviceError> {
+    pub fn logits(&self, device: &D, states: &D::Tensor) -> Result<HostRows, DeviceError> {
         self.classifier.project(device, states)
     }
 }
@@ -38,7 +38,7 @@ impl<D: Device> fmt::Debug for TokenClassifier<D> {
 pub struct SequenceClassifier<D: Device> {
     pub(super) labels: Vec<String>,
     pub(super) pooler: Pooler<D>,
-    pub(super) classifier: Dense<D>,
+    pub(super) classifier: DenseLayer<D>,
 }
 
 impl<D: Device> SequenceClassifier<D> {
@@ -51,7 +51,7 @@ impl<D: Device> SequenceClassifier<D> {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
-    pub fn logits(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<Rows, DeviceError> {
+    pub fn logits(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<HostRows, DeviceError> {
         let pooled = self.pooler.pool(device, states, packing)?;
         self.classifier.project(device, &pooled)
     }

@@ -2,11 +2,11 @@
 //! names a bare model or a class unknown to transformers (MDR's reader, a labeler without a class).
 
 use super::pooling::Pooler;
-use super::{Heads, Pooling, SequenceClassifier, SpanReader, TokenClassifier};
+use super::{CheckpointHeads, Pooling, SequenceClassifier, SpanReader, TokenClassifier};
 use crate::LmError;
-use crate::architectures::post_norm::{Dense, backbone};
-use crate::architectures::{Family, bert, deberta, electra, identify, roberta, unsupported};
-use crate::config::Config;
+use crate::architectures::post_norm::{DenseLayer, backbone};
+use crate::architectures::{ModelFamily, bert, deberta, electra, identify, roberta, unsupported};
+use crate::config::ModelConfig;
 use crate::weights::Weights;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Activation, Device};
@@ -17,9 +17,9 @@ use hopeval_device::{Activation, Device};
 /// [`LmError::Config`] for an architecture without a bidirectional encoder, or an unsupported value of a field;
 /// [`LmError::Checkpoint`], naming the tensor, if a head promised by `architectures` is missing or has another shape;
 /// [`LmError::Device`].
-pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Heads<D>, LmError> {
-    let opening = Opening::new(checkpoint, device)?;
-    Ok(Heads {
+pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<CheckpointHeads<D>, LmError> {
+    let opening = HeadOpener::new(checkpoint, device)?;
+    Ok(CheckpointHeads {
         folder: checkpoint.folder().to_owned(),
         token: opening.token_classifier()?,
         sequence: opening.sequence_classifier()?,
@@ -29,7 +29,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Heads<D>, 
 
 /// The head promised by the first of `architectures`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Declared {
+enum DeclaredHead {
     Token,
     Sequence,
     /// EfficientRAG's class with both.
@@ -39,8 +39,8 @@ enum Declared {
     Nothing,
 }
 
-impl Declared {
-    fn read(config: &Config<'_>) -> Result<Self, LmError> {
+impl DeclaredHead {
+    fn read(config: &ModelConfig<'_>) -> Result<Self, LmError> {
         let names = config.texts("architectures")?.unwrap_or_default();
         let name = names.first().copied().unwrap_or_default();
         let ends = [
@@ -54,58 +54,58 @@ impl Declared {
 }
 
 /// The inputs for opening a checkpoint's heads.
-struct Opening<'a, D: Device> {
+struct HeadOpener<'a, D: Device> {
     checkpoint: &'a Checkpoint,
-    config: Config<'a>,
+    config: ModelConfig<'a>,
     model_type: &'static str,
-    declared: Declared,
+    declared: DeclaredHead,
     hidden: usize,
     root: Weights<'a, D>,
     encoder: Weights<'a, D>,
 }
 
-impl<'a, D: Device> Opening<'a, D> {
+impl<'a, D: Device> HeadOpener<'a, D> {
     fn new(checkpoint: &'a Checkpoint, device: &'a D) -> Result<Self, LmError> {
-        let config = Config::new(checkpoint);
+        let config = ModelConfig::new(checkpoint);
         let (model_type, _) = identify(checkpoint)?;
         let prefix = match model_type {
             "bert" => bert::PREFIX,
             "deberta-v2" => deberta::PREFIX,
             "electra" => electra::PREFIX,
             "roberta" | "xlm-roberta" => roberta::PREFIX,
-            _ => return Err(unsupported(&config, |wanted| wanted == Family::Encoder)),
+            _ => return Err(unsupported(&config, |wanted| wanted == ModelFamily::Encoder)),
         };
         let root = Weights::new(checkpoint, device);
         let encoder = backbone(&root, prefix);
-        let (declared, hidden) = (Declared::read(&config)?, config.size("hidden_size")?);
+        let (declared, hidden) = (DeclaredHead::read(&config)?, config.size("hidden_size")?);
         Ok(Self { checkpoint, config, model_type, declared, hidden, root, encoder })
     }
 
     fn token_classifier(&self) -> Result<Option<TokenClassifier<D>>, LmError> {
-        let of_labeler = self.declared == Declared::Labeler || self.root.has("token_classifier.weight");
+        let of_labeler = self.declared == DeclaredHead::Labeler || self.root.has("token_classifier.weight");
         let stock = match self.declared {
-            Declared::Nothing => self.root.has("classifier.weight") && self.stock_pooler().is_none(),
-            declared => declared == Declared::Token,
+            DeclaredHead::Nothing => self.root.has("classifier.weight") && self.stock_pooler().is_none(),
+            declared => declared == DeclaredHead::Token,
         };
         let (name, labels) = match (of_labeler, stock) {
             (true, _) => ("token_classifier", self.label_names(self.rows("token_classifier.weight", 2))?),
             (false, true) => ("classifier", self.declared_labels("classifier.weight")?),
             (false, false) => return Ok(None),
         };
-        let classifier = Dense::open(&self.root.under(name), labels.len(), self.hidden)?;
+        let classifier = DenseLayer::open(&self.root.under(name), labels.len(), self.hidden)?;
         Ok(Some(TokenClassifier { labels, classifier }))
     }
 
     fn sequence_classifier(&self) -> Result<Option<SequenceClassifier<D>>, LmError> {
-        if self.declared == Declared::Labeler || self.root.has("sequence_classifier.weight") {
+        if self.declared == DeclaredHead::Labeler || self.root.has("sequence_classifier.weight") {
             return self.labelers_sequence_classifier().map(Some);
         }
         let promised = match self.declared {
-            Declared::Nothing => {
+            DeclaredHead::Nothing => {
                 self.root.has("classifier.out_proj.weight")
                     || self.root.has("classifier.weight") && self.stock_pooler().is_some()
             }
-            declared => declared == Declared::Sequence,
+            declared => declared == DeclaredHead::Sequence,
         };
         if !promised {
             return Ok(None);
@@ -116,9 +116,9 @@ impl<'a, D: Device> Opening<'a, D> {
             "deberta-v2" => (self.root.under("pooler.dense"), self.pooler_activation()?, "classifier"),
             _ => (self.encoder.under("pooler.dense"), Activation::Tanh, "classifier"),
         };
-        let dense = Dense::open(&dense, self.hidden, self.hidden)?;
+        let dense = DenseLayer::open(&dense, self.hidden, self.hidden)?;
         let labels = self.declared_labels(&format!("{name}.weight"))?;
-        let classifier = Dense::open(&self.root.under(name), labels.len(), self.hidden)?;
+        let classifier = DenseLayer::open(&self.root.under(name), labels.len(), self.hidden)?;
         let pooler = Pooler { pooling: Pooling::Cls, dense: Some((dense, activation)) };
         Ok(Some(SequenceClassifier { labels, pooler, classifier }))
     }
@@ -135,28 +135,28 @@ impl<'a, D: Device> Opening<'a, D> {
             _ => Pooling::Mean,
         };
         let activation = self.pooler_activation()?;
-        let open = |weights: Weights<'_, D>| Dense::open(&weights, self.hidden, self.hidden);
+        let open = |weights: Weights<'_, D>| DenseLayer::open(&weights, self.hidden, self.hidden);
         let dense = pooler.map(open).transpose()?.map(|dense| (dense, activation));
         let labels = match self.rows("sequence_classifier.weight", 3) {
             count @ 2..=3 => ["<CONTINUE>", "<TERMINATE>", "<FINISH>"][..count].iter().map(|&tag| tag.into()).collect(),
             count => self.label_names(count)?,
         };
-        let classifier = Dense::open(&self.root.under("sequence_classifier"), labels.len(), self.hidden)?;
+        let classifier = DenseLayer::open(&self.root.under("sequence_classifier"), labels.len(), self.hidden)?;
         Ok(SequenceClassifier { labels, pooler: Pooler { pooling, dense }, classifier })
     }
 
     fn span_reader(&self) -> Result<Option<SpanReader<D>>, LmError> {
-        if self.declared != Declared::Reader && !self.root.has("qa_outputs.weight") {
+        if self.declared != DeclaredHead::Reader && !self.root.has("qa_outputs.weight") {
             return Ok(None);
         }
-        let spans = Dense::open(&self.root.under("qa_outputs"), 2, self.hidden)?;
+        let spans = DenseLayer::open(&self.root.under("qa_outputs"), 2, self.hidden)?;
         if !self.root.has("rank.weight") {
             return Ok(Some(SpanReader { spans, rank: None }));
         }
         // MDR has BERT's pooler, or its own if the encoder has no pooler (ELECTRA).
         let pooler = self.stock_pooler().unwrap_or_else(|| self.root.under("pooler.dense"));
-        let dense = Some((Dense::open(&pooler, self.hidden, self.hidden)?, Activation::Tanh));
-        let rank = Dense::open(&self.root.under("rank"), 1, self.hidden)?;
+        let dense = Some((DenseLayer::open(&pooler, self.hidden, self.hidden)?, Activation::Tanh));
+        let rank = DenseLayer::open(&self.root.under("rank"), 1, self.hidden)?;
         Ok(Some(SpanReader { spans, rank: Some((Pooler { pooling: Pooling::Cls, dense }, rank)) }))
     }
 

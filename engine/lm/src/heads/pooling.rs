@@ -1,7 +1,7 @@
 //! One vector for a sequence: its first token's state or the mean of all, with or without a projection.
 
-use super::Rows;
-use crate::architectures::post_norm::Dense;
+use super::HostRows;
+use crate::architectures::post_norm::DenseLayer;
 use hopeval_device::{Activation, Device, DeviceError, Packing};
 
 /// The vector that stands for a sequence.
@@ -37,8 +37,8 @@ impl Pooling {
         states: &D::Tensor,
         packing: &Packing,
         normalize: bool,
-    ) -> Result<Rows, DeviceError> {
-        let mut rows = Rows::read(device, &self.pool(device, states, packing)?)?;
+    ) -> Result<HostRows, DeviceError> {
+        let mut rows = HostRows::read(device, &self.pool(device, states, packing)?)?;
         if normalize {
             rows.values.chunks_mut(rows.columns).for_each(normalise);
         }
@@ -56,7 +56,7 @@ fn normalise(row: &mut [f32]) {
 pub(super) struct Pooler<D: Device> {
     pub(super) pooling: Pooling,
     /// `[hidden, hidden]`.
-    pub(super) dense: Option<(Dense<D>, Activation)>,
+    pub(super) dense: Option<(DenseLayer<D>, Activation)>,
 }
 
 impl<D: Device> Pooler<D> {

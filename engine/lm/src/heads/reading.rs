@@ -1,7 +1,7 @@
 //! Reads an answer's span. With a rank head, also says how likely the passage is to hold the answer.
 
 use super::pooling::Pooler;
-use crate::architectures::post_norm::Dense;
+use crate::architectures::post_norm::DenseLayer;
 use hopeval_device::{Device, DeviceError, Packing};
 use std::fmt;
 
@@ -20,8 +20,8 @@ pub struct SpanLogits {
 /// MDR's `rank [1, hidden]` (Xiong et al. 2021; `mdr/qa/qa_model.py`) on the pooled first token. The caller combines
 /// both (MDR sorts passages by `λ rank + (1 - λ) span`).
 pub struct SpanReader<D: Device> {
-    pub(super) spans: Dense<D>,
-    pub(super) rank: Option<(Pooler<D>, Dense<D>)>,
+    pub(super) spans: DenseLayer<D>,
+    pub(super) rank: Option<(Pooler<D>, DenseLayer<D>)>,
 }
 
 impl<D: Device> SpanReader<D> {
@@ -37,7 +37,7 @@ impl<D: Device> SpanReader<D> {
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
     pub fn read(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<SpanLogits, DeviceError> {
         let spans = self.spans.project(device, states)?;
-        let rank = |(pooler, dense): &(Pooler<D>, Dense<D>)| {
+        let rank = |(pooler, dense): &(Pooler<D>, DenseLayer<D>)| {
             let pooled = pooler.pool(device, states, packing)?;
             Ok(dense.project(device, &pooled)?.values)
         };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A span of tokens.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Span {
+pub struct AnswerSpan {
     /// Indexes of the tokens; at least one.
     pub tokens: Range<usize>,
     /// `start[first] + end[last]`, in `f32`.
@@ -17,15 +17,15 @@ pub struct Span {
 /// ones the earliest first token wins, then the shortest span. `None` if `context` is empty or `max_length` is 0.
 /// MDR's `max_ans_len` counts the tokens after the first, so it is one less than `max_length` (`scripts/train_qa.py`);
 /// `max_answer_length` of SQuAD's evaluation is `max_length`.
-pub fn best_span(start: &[f32], end: &[f32], context: Range<usize>, max_length: usize) -> Option<Span> {
+pub fn best_span(start: &[f32], end: &[f32], context: Range<usize>, max_length: usize) -> Option<AnswerSpan> {
     let limit = context.end.min(start.len()).min(end.len());
     let spans = (context.start..limit)
         .flat_map(|first| (first..limit.min(first.saturating_add(max_length))).map(move |last| (first, last)));
-    let mut best: Option<Span> = None;
+    let mut best: Option<AnswerSpan> = None;
     for (first, last) in spans {
         let score = start[first] + end[last];
         if best.as_ref().is_none_or(|best| score.total_cmp(&best.score).is_gt()) {
-            best = Some(Span { tokens: first..last + 1, score });
+            best = Some(AnswerSpan { tokens: first..last + 1, score });
         }
     }
     best
@@ -39,13 +39,13 @@ mod tests {
     #[test]
     fn ties_go_to_the_earliest_then_the_shortest() {
         let flat = [1.0_f32; 6];
-        assert_eq!(best_span(&flat, &flat, 2..6, 3), Some(Span { tokens: 2..3, score: 2.0 }));
+        assert_eq!(best_span(&flat, &flat, 2..6, 3), Some(AnswerSpan { tokens: 2..3, score: 2.0 }));
     }
 
     #[test]
     fn an_end_before_the_start_is_no_span() {
         let (start, end) = ([0.0, 0.0, 9.0], [9.0, 0.0, 0.0]);
-        assert_eq!(best_span(&start, &end, 0..3, 3), Some(Span { tokens: 0..1, score: 9.0 }));
+        assert_eq!(best_span(&start, &end, 0..3, 3), Some(AnswerSpan { tokens: 0..1, score: 9.0 }));
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
                 .map(|(first, last)| (start[first] + end[last], first, last))
                 .collect::<Vec<_>>();
             spans.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
-            let expected = spans.first().map(|&(score, first, last)| Span { tokens: first..last + 1, score });
+            let expected = spans.first().map(|&(score, first, last)| AnswerSpan { tokens: first..last + 1, score });
             prop_assert_eq!(best_span(&start, &end, context, max_length), expected);
         }
 

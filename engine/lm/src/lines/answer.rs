@@ -1,19 +1,19 @@
 //! Turns an answer into a line.
 
 use super::Task;
-use super::question::Context;
+use super::question::AnswerContext;
 use crate::generate::cut_at_stop;
 use crate::heads::{best_span, highest};
-use crate::request::{Answer, Encoded, Finish, Generated, Scored};
+use crate::request::{Answer, EncodeResult, FinishReason, GenerateResult, ScoreResult};
 use crate::session::Session;
 use crate::tokenise::Tokenizer;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-type Fields = Vec<(&'static str, Value)>;
+type OutputFields = Vec<(&'static str, Value)>;
 
 /// A line of output: the id, then the fields.
-pub(super) fn line(id: Value, fields: Fields) -> String {
+pub(super) fn line(id: Value, fields: OutputFields) -> String {
     // Written by hand to put the id first and the fields in their order; their names need no escaping.
     let mut line = format!("{{\"id\":{id}");
     for (name, value) in fields {
@@ -24,7 +24,7 @@ pub(super) fn line(id: Value, fields: Fields) -> String {
 }
 
 /// Formats the answers of one task. It travels with each request to the engine's thread.
-pub(super) struct Answering {
+pub(super) struct AnswerFormatter {
     task: Task,
     tokenizer: Option<Arc<Tokenizer>>,
     token_labels: Arc<[String]>,
@@ -32,8 +32,8 @@ pub(super) struct Answering {
 }
 
 impl Task {
-    pub(super) fn answering(&self, session: &Session) -> Answering {
-        Answering {
+    pub(super) fn answering(&self, session: &Session) -> AnswerFormatter {
+        AnswerFormatter {
             task: self.clone(),
             tokenizer: session.tokenizer.clone(),
             token_labels: session.token_labels.clone(),
@@ -42,10 +42,10 @@ impl Task {
     }
 }
 
-impl Answering {
-    pub(super) fn fields(&self, context: &Context, answer: Answer) -> Fields {
+impl AnswerFormatter {
+    pub(super) fn fields(&self, context: &AnswerContext, answer: Answer) -> OutputFields {
         match (answer, &self.task, context) {
-            (Answer::Scored(scored), Task::Score { temperatures, .. }, Context::Target(target)) => {
+            (Answer::Scored(scored), Task::Score { temperatures, .. }, AnswerContext::Target(target)) => {
                 vec![("target_tokens", target.to_vec().into()), ("logprobs", log_probs(&scored, temperatures))]
             }
             (Answer::Encoded(encoded), _, _) => self.encoded(context, encoded),
@@ -54,7 +54,7 @@ impl Answering {
         }
     }
 
-    fn encoded(&self, context: &Context, encoded: Encoded) -> Fields {
+    fn encoded(&self, context: &AnswerContext, encoded: EncodeResult) -> OutputFields {
         match &self.task {
             Task::Label => self.labels(context, &encoded),
             Task::Classify | Task::Rerank => {
@@ -78,9 +78,9 @@ impl Answering {
         }
     }
 
-    fn labels(&self, context: &Context, encoded: &Encoded) -> Fields {
+    fn labels(&self, context: &AnswerContext, encoded: &EncodeResult) -> OutputFields {
         let mut fields = Vec::new();
-        if let Context::Tokens(tokens) = context {
+        if let AnswerContext::Tokens(tokens) = context {
             fields.push(("tokens", tokens.clone().into()));
         }
         let labels = encoded.token_logits.iter().map(|logits| highest(logits).unwrap_or(0)).collect::<Vec<_>>();
@@ -95,12 +95,12 @@ impl Answering {
         fields
     }
 
-    fn generated(&self, generated: Generated, stop: &[String]) -> Fields {
+    fn generated(&self, generated: GenerateResult, stop: &[String]) -> OutputFields {
         let text = self.tokenizer.as_ref().map(|tokenizer| tokenizer.decode(&generated.ids, true));
         let text = text.map(|text| cut_at_stop(&text, stop).0.to_owned());
         let finish = match generated.finish {
-            Finish::End | Finish::Stop => "stop",
-            Finish::Length => "length",
+            FinishReason::End | FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
         };
         vec![
             ("text", text.into()),
@@ -111,7 +111,7 @@ impl Answering {
     }
 }
 
-fn log_probs(scored: &Scored, temperatures: &[(String, f32)]) -> Value {
+fn log_probs(scored: &ScoreResult, temperatures: &[(String, f32)]) -> Value {
     let at = |(t, (name, value)): (usize, &(String, f32))| (name.clone(), scored.log_probs(t, *value).into());
     Value::Object(temperatures.iter().enumerate().map(at).collect())
 }
@@ -129,8 +129,8 @@ fn normalise(embedding: &mut [f32]) {
 }
 
 /// The best span: its tokens, and its text with character offsets if the context was given as text.
-fn reading(context: &Context, encoded: &Encoded, max_answer_tokens: usize) -> Fields {
-    let Context::Reading { allowed, source } = context else { panic!("a reader has a context; this is a bug") };
+fn reading(context: &AnswerContext, encoded: &EncodeResult, max_answer_tokens: usize) -> OutputFields {
+    let AnswerContext::Reading { allowed, source } = context else { panic!("a reader has a context; this is a bug") };
     let mut fields = Vec::new();
     match best_span(&encoded.start_logits, &encoded.end_logits, allowed.clone(), max_answer_tokens) {
         None => fields.push(("answer", Value::Null)),

@@ -1,14 +1,14 @@
 //! The fields of a line: the allowed combinations, and their values.
 
 use super::{BadLine, kind_of};
-use crate::request::Ids;
+use crate::request::TokenIds;
 use serde_json::{Map, Value};
 
 /// An object's fields. `null` counts as missing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a>(pub(super) &'a Map<String, Value>);
+pub(super) struct LineFields<'a>(pub(super) &'a Map<String, Value>);
 
-impl<'a> Fields<'a> {
+impl<'a> LineFields<'a> {
     /// Refuses a field that `command` does not know: a misspelt name must not go unnoticed.
     pub(super) fn are_of(self, command: &str, known: &[&str]) -> Result<(), BadLine> {
         match self.0.keys().find(|name| *name != "id" && !known.contains(&name.as_str())) {
@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list of token ids that may be missing.
-    pub(super) fn ids(self, name: &str) -> Result<Option<Ids>, BadLine> {
+    pub(super) fn ids(self, name: &str) -> Result<Option<TokenIds>, BadLine> {
         let expected = |found: String| bad(format!("{name}: expected a list of token ids, found {found}"));
         let list = match self.0.get(name) {
             None | Some(Value::Null) => return Ok(None),

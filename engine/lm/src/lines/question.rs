@@ -1,21 +1,21 @@
 //! Turns a line into a request.
 
-use super::fields::Fields;
+use super::fields::LineFields;
 use super::{BadLine, Task};
-use crate::architectures::Family;
-use crate::request::{Encode, Generate, Ids, Request, Score, Want};
+use crate::architectures::ModelFamily;
+use crate::request::{EncodeRequest, GenerateRequest, TokenIds, Request, ScoreRequest, EncoderOutput};
 use crate::session::Session;
-use crate::tokenise::{Encoded, TokeniseError, Tokenizer};
+use crate::tokenise::{TokenisedText, TokeniseError, Tokenizer};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
 /// Data of the line, needed to format the answer.
 #[derive(Debug)]
-pub(super) enum Context {
+pub(super) enum AnswerContext {
     /// Nothing.
     None,
     /// The target's tokens.
-    Target(Ids),
+    Target(TokenIds),
     /// The tokens of a text, as strings.
     Tokens(Vec<String>),
     /// The range of possible answers; the text, and each token's characters in it.
@@ -23,42 +23,42 @@ pub(super) enum Context {
 }
 
 /// A line's request, and the context of its answer.
-type Question = (Request, Context);
+type LineQuestion = (Request, AnswerContext);
 
 impl Task {
     /// The request of a line.
-    pub(super) fn question(&self, session: &Session, fields: &Map<String, Value>) -> Result<Question, BadLine> {
-        let line = Line { session, fields: Fields(fields) };
+    pub(super) fn question(&self, session: &Session, fields: &Map<String, Value>) -> Result<LineQuestion, BadLine> {
+        let line = InputLine { session, fields: LineFields(fields) };
         line.fields.are_of(self.name(), self.fields())?;
         match self {
             Self::Score { temperatures, target_eos } => {
                 let prompt = line.prompt()?;
                 let target = line.target(*target_eos)?;
-                let context = Context::Target(target.clone());
+                let context = AnswerContext::Target(target.clone());
                 let temperatures = temperatures.iter().map(|(_, value)| *value).collect();
-                Ok((Request::Score(Score { prompt, target, temperatures }), context))
+                Ok((Request::Score(ScoreRequest { prompt, target, temperatures }), context))
             }
-            Self::Label => line.encode(Want::Labels),
-            Self::Classify | Self::Rerank => line.encode(Want::Logits),
+            Self::Label => line.encode(EncoderOutput::Labels),
+            Self::Classify | Self::Rerank => line.encode(EncoderOutput::Logits),
             Self::Embed { pooling, .. } => line.encode(*pooling),
             Self::Read { .. } => line.read(),
             Self::Generate { max_tokens, ignore_eos, sampling, stop } => {
-                let generate = Generate {
+                let generate = GenerateRequest {
                     prompt: line.prompt()?,
                     max_tokens: *max_tokens,
                     sampling: sampling.sampling(line.fields.draw()?),
                     stop: stop.clone(),
                     ends: if *ignore_eos { Vec::new() } else { session.ends.clone() },
                 };
-                Ok((Request::Generate(generate), Context::None))
+                Ok((Request::Generate(generate), AnswerContext::None))
             }
         }
     }
 }
 
 /// The token ids of a line of `tokenize`.
-pub(super) fn token_ids(tokenizer: &Tokenizer, fields: &Map<String, Value>) -> Result<Ids, BadLine> {
-    let fields = Fields(fields);
+pub(super) fn token_ids(tokenizer: &Tokenizer, fields: &Map<String, Value>) -> Result<TokenIds, BadLine> {
+    let fields = LineFields(fields);
     fields.are_of("tokenize", &["text", "text_pair", "ids"])?;
     fields.either(&["text", "text_pair"], "ids")?;
     if let Some(ids) = fields.ids("ids")? {
@@ -73,22 +73,22 @@ pub(super) fn token_ids(tokenizer: &Tokenizer, fields: &Map<String, Value>) -> R
 
 /// The text of a line without other fields.
 pub(super) fn single_text(fields: &Map<String, Value>) -> Result<String, BadLine> {
-    let fields = Fields(fields);
+    let fields = LineFields(fields);
     fields.are_of("this measurement", &["text"])?;
     fields.text("text")?.map(str::to_owned).ok_or_else(|| BadLine::new("field", "text is missing".into()))
 }
 
-struct Line<'a> {
+struct InputLine<'a> {
     session: &'a Session,
-    fields: Fields<'a>,
+    fields: LineFields<'a>,
 }
 
-impl Line<'_> {
+impl InputLine<'_> {
     fn tokenizer(&self) -> Result<&Tokenizer, BadLine> {
         self.session.tokenizer().map_err(untokenised)
     }
 
-    fn prompt(&self) -> Result<Ids, BadLine> {
+    fn prompt(&self) -> Result<TokenIds, BadLine> {
         self.fields.either(&["prompt"], "prompt_ids")?;
         match self.fields.ids("prompt_ids")? {
             Some(ids) => Ok(ids),
@@ -102,7 +102,7 @@ impl Line<'_> {
 
     /// A target; token ids are taken as they are. A text gets no special tokens, except for the end token of an
     /// encoder-decoder.
-    fn target(&self, target_eos: bool) -> Result<Ids, BadLine> {
+    fn target(&self, target_eos: bool) -> Result<TokenIds, BadLine> {
         self.fields.either(&["target"], "target_ids")?;
         if let Some(ids) = self.fields.ids("target_ids")? {
             return Ok(ids);
@@ -110,7 +110,7 @@ impl Line<'_> {
         let text = self.fields.required("target", "target_ids")?;
         let tokenizer = self.tokenizer()?;
         let ids = tokenizer.ids(text, false).map_err(untokenised)?;
-        if !target_eos || self.session.family != Family::EncoderDecoder {
+        if !target_eos || self.session.family != ModelFamily::EncoderDecoder {
             return Ok(ids);
         }
         let end = tokenizer.eos().map_err(untokenised)?;
@@ -118,7 +118,7 @@ impl Line<'_> {
     }
 
     /// `text` and, if there is one, `text_pair`.
-    fn text(&self) -> Result<(&Tokenizer, Encoded), BadLine> {
+    fn text(&self) -> Result<(&Tokenizer, TokenisedText), BadLine> {
         let text = self.fields.required("text", "ids")?;
         let tokenizer = self.tokenizer()?;
         let encoded = match self.fields.text("text_pair")? {
@@ -128,51 +128,51 @@ impl Line<'_> {
         Ok((tokenizer, encoded.map_err(untokenised)?))
     }
 
-    fn encode(&self, want: Want) -> Result<Question, BadLine> {
+    fn encode(&self, want: EncoderOutput) -> Result<LineQuestion, BadLine> {
         let (request, context) = match self.given(&["text", "text_pair"])? {
-            Some((ids, type_ids)) => (Encode { ids, type_ids, want }, Context::None),
+            Some((ids, type_ids)) => (EncodeRequest { ids, type_ids, want }, AnswerContext::None),
             None => {
                 let (tokenizer, encoded) = self.text()?;
                 let context = match want {
-                    Want::Labels => Context::Tokens(tokenizer.tokens(&encoded.ids)),
-                    _ => Context::None,
+                    EncoderOutput::Labels => AnswerContext::Tokens(tokenizer.tokens(&encoded.ids)),
+                    _ => AnswerContext::None,
                 };
-                (Encode { ids: encoded.ids.into(), type_ids: self.type_ids(encoded.type_ids), want }, context)
+                (EncodeRequest { ids: encoded.ids.into(), type_ids: self.type_ids(encoded.type_ids), want }, context)
             }
         };
         Ok((Request::Encode(request), context))
     }
 
     /// Token ids in place of `texts`, and their types; the types are empty if they are missing.
-    fn given(&self, texts: &[&str]) -> Result<Option<(Ids, Ids)>, BadLine> {
+    fn given(&self, texts: &[&str]) -> Result<Option<(TokenIds, TokenIds)>, BadLine> {
         self.fields.either(texts, "ids")?;
         self.fields.types_go_with_ids()?;
         let Some(ids) = self.fields.ids("ids")? else { return Ok(None) };
         Ok(Some((ids, self.fields.ids("token_type_ids")?.unwrap_or_default())))
     }
 
-    fn read(&self) -> Result<Question, BadLine> {
+    fn read(&self) -> Result<LineQuestion, BadLine> {
         if let Some((ids, type_ids)) = self.given(&["question", "context"])? {
             // If types tell the parts apart, answers lie in the second part.
             let first = type_ids.iter().position(|t| *t == 1).unwrap_or(0);
             // The last of them is the separator at the end of the sequence.
             let last = type_ids.iter().rposition(|t| *t == 1).unwrap_or(ids.len());
-            let context = Context::Reading { allowed: first..last, source: None };
-            return Ok((Request::Encode(Encode { ids, type_ids, want: Want::Span }), context));
+            let context = AnswerContext::Reading { allowed: first..last, source: None };
+            return Ok((Request::Encode(EncodeRequest { ids, type_ids, want: EncoderOutput::Span }), context));
         }
         let question = self.fields.required("question", "ids")?;
         let text = self.fields.required("context", "ids")?;
         let encoded = self.tokenizer()?.encode_pair(question, text).map_err(untokenised)?;
         let allowed = encoded.second.clone();
-        let context = Context::Reading { allowed, source: Some((text.to_owned(), encoded.offsets)) };
+        let context = AnswerContext::Reading { allowed, source: Some((text.to_owned(), encoded.offsets)) };
         let type_ids = self.type_ids(encoded.type_ids);
-        let request = Encode { ids: encoded.ids.into(), type_ids, want: Want::Span };
+        let request = EncodeRequest { ids: encoded.ids.into(), type_ids, want: EncoderOutput::Span };
         Ok((Request::Encode(request), context))
     }
 
     /// The tokenizer's types, if the model has more than one type.
-    fn type_ids(&self, type_ids: Vec<u32>) -> Ids {
-        if self.session.token_types > 1 { type_ids.into() } else { Ids::default() }
+    fn type_ids(&self, type_ids: Vec<u32>) -> TokenIds {
+        if self.session.token_types > 1 { type_ids.into() } else { TokenIds::default() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The task for every line.
 
-use crate::request::{Sampling, Want};
+use crate::request::{Sampling, EncoderOutput};
 
 /// A command and its options.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub enum Task {
     /// `{"id", "text"}` to `{"id", "embedding"}`.
     Embed {
         /// [`Want::Mean`] or [`Want::First`].
-        pooling: Want,
+        pooling: EncoderOutput,
         /// Whether to scale to length 1.
         normalize: bool,
     },
@@ -38,7 +38,7 @@ pub enum Task {
         /// Whether end tokens count as ordinary tokens.
         ignore_eos: bool,
         /// The choice of tokens; the line may give its draw.
-        sampling: Sample,
+        sampling: SamplingOptions,
         /// Stop strings.
         stop: Vec<String>,
     },
@@ -73,7 +73,7 @@ impl Task {
 
 /// Sampling options; temperature 0 is greedy.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct SamplingOptions {
     /// 0 for greedy.
     pub temperature: f32,
     /// 0 for all.
@@ -84,7 +84,7 @@ pub struct Sample {
     pub seed: u64,
 }
 
-impl Sample {
+impl SamplingOptions {
     /// The sampling of one line.
     pub fn sampling(self, draw: u32) -> Sampling {
         let Self { temperature, top_k, top_p, seed } = self;

@@ -1,7 +1,7 @@
 //! Applies the overflow rules.
 
-use super::{Assembled, Limit, Overflow, Part, Prompt, PromptError, PromptReport};
-use crate::tokenise::{Span, TokeniseError, Tokenizer};
+use super::{AssembledPrompt, LengthLimit, OverflowRule, PromptPart, Prompt, PromptError, PromptReport};
+use crate::tokenise::{TokenSpan, TokeniseError, Tokenizer};
 
 /// Puts a prompt together. The effective budget is the smaller of `most`, the model's limit, and the prompt's own
 /// budget. `special` puts the tokenizer's special tokens around the whole; they count.
@@ -13,12 +13,12 @@ pub fn assemble(
     prompt: &Prompt,
     most: Option<usize>,
     special: bool,
-) -> Result<Assembled, PromptError> {
+) -> Result<AssembledPrompt, PromptError> {
     let parts = prompt.parts.len();
     if let Some(rule) = prompt.overflow.iter().find(|rule| rule.part() >= parts) {
         return Err(PromptError::NoPart { part: rule.part(), parts });
     }
-    let mut work = Work { tokenizer, special, texts: Vec::new(), lost: Vec::new(), ids: Vec::new() };
+    let mut work = PromptAssembly { tokenizer, special, texts: Vec::new(), lost: Vec::new(), ids: Vec::new() };
     for part in &prompt.parts {
         let (text, lost) = truncated(tokenizer, part)?;
         work.texts.push(text);
@@ -32,14 +32,14 @@ pub fn assemble(
             break;
         }
         match *rule {
-            Overflow::Drop { part } => {
+            OverflowRule::Drop { part } => {
                 if !dropped.contains(&part) {
                     dropped.push(part);
                     work.texts[part].clear();
                     work.encode()?;
                 }
             }
-            Overflow::Cut { part, to } => work.cut(part, to, budget)?,
+            OverflowRule::Cut { part, to } => work.cut(part, to, budget)?,
         }
     }
     let tokens = work.ids.len();
@@ -47,15 +47,15 @@ pub fn assemble(
         return Err(PromptError::TooLong { tokens, budget });
     }
     let cut = work.lost.into_iter().enumerate().filter(|(part, lost)| *lost > 0 && !dropped.contains(part)).collect();
-    Ok(Assembled { ids: work.ids, texts: work.texts, report: PromptReport { tokens, dropped, cut } })
+    Ok(AssembledPrompt { ids: work.ids, texts: work.texts, report: PromptReport { tokens, dropped, cut } })
 }
 
 /// A part's text within its own limit, and the number of tokens lost.
-fn truncated(tokenizer: &Tokenizer, part: &Part) -> Result<(String, usize), TokeniseError> {
+fn truncated(tokenizer: &Tokenizer, part: &PromptPart) -> Result<(String, usize), TokeniseError> {
     match part.truncate {
         None => Ok((part.text.clone(), 0)),
-        Some(Limit::Tokens(most)) => tokenizer.shorten(&part.text, most),
-        Some(Limit::Words(most)) => {
+        Some(LengthLimit::Tokens(most)) => tokenizer.shorten(&part.text, most),
+        Some(LengthLimit::Words(most)) => {
             let end = end_of_words(&part.text, most);
             if part.text[end..].trim().is_empty() {
                 return Ok((part.text.clone(), 0));
@@ -76,7 +76,7 @@ fn end_of_words(text: &str, count: usize) -> usize {
 }
 
 /// A prompt during its assembly.
-struct Work<'a> {
+struct PromptAssembly<'a> {
     tokenizer: &'a Tokenizer,
     special: bool,
     /// The text left of each part.
@@ -87,21 +87,21 @@ struct Work<'a> {
     ids: Vec<u32>,
 }
 
-impl Work<'_> {
+impl PromptAssembly<'_> {
     fn encode(&mut self) -> Result<(), TokeniseError> {
         self.ids = self.tokenizer.ids(&self.texts.concat(), self.special)?.to_vec();
         Ok(())
     }
 
     /// Cuts a part until the whole fits or no more than `to` is left of the part.
-    fn cut(&mut self, part: usize, to: Limit, budget: usize) -> Result<(), TokeniseError> {
+    fn cut(&mut self, part: usize, to: LengthLimit, budget: usize) -> Result<(), TokeniseError> {
         let begin: usize = self.texts[..part].iter().map(String::len).sum();
         let text = self.texts[part].clone();
         let whole = self.tokenizer.spans(&self.texts.concat(), self.special)?;
         let own = tokens_ending_in(&whole, begin, begin + text.len());
         let least = match to {
-            Limit::Tokens(least) => least.min(own.len()),
-            Limit::Words(least) => {
+            LengthLimit::Tokens(least) => least.min(own.len()),
+            LengthLimit::Words(least) => {
                 let end = begin + end_of_words(&text, least);
                 own.iter().filter(|token| token.begin < end).count()
             }
@@ -127,7 +127,7 @@ impl Work<'_> {
 }
 
 /// A token of a part.
-struct Token {
+struct PartToken {
     /// Its index in the whole.
     at: usize,
     /// The bytes that it covers in the whole text.
@@ -137,7 +137,7 @@ struct Token {
 
 /// The tokens of the whole text with an end after byte `begin` and at most at byte `end`. A token across a part's start
 /// thus belongs to the part, a token across its end to the next part.
-fn tokens_ending_in(whole: &[Span], begin: usize, end: usize) -> Vec<Token> {
-    let token = |(at, (_, span)): (usize, &Span)| span.map(|(begin, end)| Token { at, begin, end });
+fn tokens_ending_in(whole: &[TokenSpan], begin: usize, end: usize) -> Vec<PartToken> {
+    let token = |(at, (_, span)): (usize, &TokenSpan)| span.map(|(begin, end)| PartToken { at, begin, end });
     whole.iter().enumerate().filter_map(token).filter(|token| token.end > begin && token.end <= end).collect()
 }

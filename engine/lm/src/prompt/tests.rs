@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tokenise::tests::tokenizer;
-use crate::tokenise::{Role, Tokenizer};
+use crate::tokenise::{SpecialRole, Tokenizer};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -13,11 +13,11 @@ const QUESTION: &str = " Review previous documents and ask some question. Questi
 static GPT2: LazyLock<Tokenizer> = LazyLock::new(|| tokenizer("gpt2"));
 static T5: LazyLock<Tokenizer> = LazyLock::new(|| tokenizer("t5"));
 
-fn part(text: &str) -> Part {
-    Part { text: text.to_owned(), truncate: None }
+fn part(text: &str) -> PromptPart {
+    PromptPart { text: text.to_owned(), truncate: None }
 }
 
-fn prompt(texts: &[&str], budget: usize, overflow: &[Overflow]) -> Prompt {
+fn prompt(texts: &[&str], budget: usize, overflow: &[OverflowRule]) -> Prompt {
     Prompt { parts: texts.iter().map(|text| part(text)).collect(), budget: Some(budget), overflow: overflow.to_vec() }
 }
 
@@ -26,12 +26,12 @@ fn what_fits_is_read_as_one_text() {
     for tokenizer in [&*GPT2, &*T5] {
         for special in [false, true] {
             let whole = tokenizer.ids("Document: a b c Question:", special).expect("ids");
-            let rules = [Overflow::Drop { part: 0 }];
+            let rules = [OverflowRule::Drop { part: 0 }];
             let texts = ["Document:", " a b", " c Question:"];
             let found = assemble(tokenizer, &prompt(&texts, whole.len(), &rules), None, special);
             let texts = texts.map(str::to_owned).to_vec();
             let report = PromptReport { tokens: whole.len(), ..PromptReport::default() };
-            assert_eq!(found.expect("it fits"), Assembled { ids: whole.to_vec(), texts, report });
+            assert_eq!(found.expect("it fits"), AssembledPrompt { ids: whole.to_vec(), texts, report });
         }
     }
 }
@@ -45,12 +45,12 @@ fn prompt_rank_truncates_documents_and_then_the_whole() {
         let document = tokenizer.decode(&ids[..20], false);
         let whole = format!("Document: {document} Document: {document} {QUESTION}");
         let whole = tokenizer.ids(&whole, special).expect("ids");
-        let shortened = || Part { text: DOCUMENT.to_owned(), truncate: Some(Limit::Tokens(20)) };
+        let shortened = || PromptPart { text: DOCUMENT.to_owned(), truncate: Some(LengthLimit::Tokens(20)) };
         let mut parts =
             vec![part("Document: "), shortened(), part(" Document: "), shortened(), part(" "), part(QUESTION)];
         // Cut at the right: from the last part on, each as far as need be.
         let overflow =
-            (0..parts.len()).rev().map(|part| Overflow::Cut { part, to: Limit::Tokens(0) }).collect::<Vec<_>>();
+            (0..parts.len()).rev().map(|part| OverflowRule::Cut { part, to: LengthLimit::Tokens(0) }).collect::<Vec<_>>();
         let mut ask = Prompt { parts: parts.clone(), budget: None, overflow };
         let found = assemble(tokenizer, &ask, None, special).expect("it fits");
         assert_eq!(found.ids, whole[..]);
@@ -61,13 +61,13 @@ fn prompt_rank_truncates_documents_and_then_the_whole() {
             let content = most - usize::from(special);
             assert_eq!(found.ids[..content], whole[..content]);
             if special {
-                assert_eq!(found.ids[content..], [tokenizer.special(Role::Eos).expect("</s>")]);
+                assert_eq!(found.ids[content..], [tokenizer.special(SpecialRole::Eos).expect("</s>")]);
             }
             assert_eq!(found.report.cut.last(), Some(&(5, whole.len() - most)));
         }
         // No question, for a prompt of the first document alone.
         parts.truncate(2);
-        ask = Prompt { parts, budget: Some(12), overflow: vec![Overflow::Cut { part: 1, to: Limit::Tokens(3) }] };
+        ask = Prompt { parts, budget: Some(12), overflow: vec![OverflowRule::Cut { part: 1, to: LengthLimit::Tokens(3) }] };
         assert!(assemble(tokenizer, &ask, None, special).expect("it is cut").ids.len() <= 12);
     }
 }
@@ -77,7 +77,7 @@ fn rules_are_applied_in_order_and_no_further_than_needed() {
     let texts = ["First one.", " Second two here.", " Third."];
     let tokens = |text: &str| GPT2.ids(text, false).expect("ids").len();
     let all = tokens(&texts.concat());
-    let rules = [Overflow::Drop { part: 1 }, Overflow::Drop { part: 0 }];
+    let rules = [OverflowRule::Drop { part: 1 }, OverflowRule::Drop { part: 0 }];
     let found = assemble(&GPT2, &prompt(&texts, all - 1, &rules), None, false).expect("it fits");
     assert_eq!(found.report.dropped, [1]);
     assert_eq!(found.ids, GPT2.ids("First one. Third.", false).expect("ids")[..]);
@@ -85,7 +85,7 @@ fn rules_are_applied_in_order_and_no_further_than_needed() {
     assert_eq!((found.report.dropped, found.report.cut), (vec![1, 0], vec![]));
 
     // The middle is cut by what is too much, and not below its floor of words.
-    let rules = [Overflow::Cut { part: 1, to: Limit::Words(2) }, Overflow::Cut { part: 2, to: Limit::Tokens(0) }];
+    let rules = [OverflowRule::Cut { part: 1, to: LengthLimit::Words(2) }, OverflowRule::Cut { part: 2, to: LengthLimit::Tokens(0) }];
     let found = assemble(&GPT2, &prompt(&texts, all - 1, &rules), None, false).expect("it fits");
     assert_eq!(found.report.cut, [(1, 1)]);
     let floor = tokens("First one. Second two Third.");
@@ -99,11 +99,11 @@ fn rules_are_applied_in_order_and_no_further_than_needed() {
 #[test]
 fn a_part_may_be_cut_to_words() {
     let mut ask = prompt(&["one  two three ", "end"], 1000, &[]);
-    ask.parts[0].truncate = Some(Limit::Words(2));
+    ask.parts[0].truncate = Some(LengthLimit::Words(2));
     let found = assemble(&GPT2, &ask, None, false).expect("it fits");
     assert_eq!(GPT2.decode(&found.ids, false), "one  twoend");
     assert!(found.report.cut[0].1 > 0);
-    ask.parts[0].truncate = Some(Limit::Words(3));
+    ask.parts[0].truncate = Some(LengthLimit::Words(3));
     let found = assemble(&GPT2, &ask, None, false).expect("it fits");
     assert_eq!((GPT2.decode(&found.ids, false), found.report.cut), ("one  two three end".to_owned(), vec![]));
 }
@@ -116,12 +116,12 @@ fn what_cannot_be_done_is_refused_with_its_numbers() {
     // The model's own bound holds, too.
     let ask = Prompt { budget: None, ..prompt(&["never cut this"], 0, &[]) };
     assert!(matches!(assemble(&GPT2, &ask, Some(2), false), Err(PromptError::TooLong { budget: 2, .. })));
-    let error = assemble(&GPT2, &prompt(&["a"], 9, &[Overflow::Drop { part: 1 }]), None, false).expect_err("no part");
+    let error = assemble(&GPT2, &prompt(&["a"], 9, &[OverflowRule::Drop { part: 1 }]), None, false).expect_err("no part");
     assert_eq!(error.to_string(), "an overflow rule names part 1; the prompt has 1, counted from 0");
 }
 
-fn limits() -> impl Strategy<Value = Limit> {
-    prop_oneof![(0..6_usize).prop_map(Limit::Tokens), (0..4_usize).prop_map(Limit::Words)]
+fn limits() -> impl Strategy<Value = LengthLimit> {
+    prop_oneof![(0..6_usize).prop_map(LengthLimit::Tokens), (0..4_usize).prop_map(LengthLimit::Words)]
 }
 
 fn prompts() -> impl Strategy<Value = Prompt> {
@@ -129,11 +129,11 @@ fn prompts() -> impl Strategy<Value = Prompt> {
     let rules = prop::collection::vec((0..6_usize, prop::option::of(limits())), 0..8);
     (texts, rules, 0..60_usize).prop_map(|(texts, rules, budget)| {
         let parts = texts.len();
-        let rule = |(part, to): (usize, Option<Limit>)| match to {
-            None => Overflow::Drop { part: part % parts },
-            Some(to) => Overflow::Cut { part: part % parts, to },
+        let rule = |(part, to): (usize, Option<LengthLimit>)| match to {
+            None => OverflowRule::Drop { part: part % parts },
+            Some(to) => OverflowRule::Cut { part: part % parts, to },
         };
-        let parts = texts.into_iter().map(|text| Part { text, truncate: None }).collect();
+        let parts = texts.into_iter().map(|text| PromptPart { text, truncate: None }).collect();
         Prompt { parts, budget: Some(budget), overflow: rules.into_iter().map(rule).collect() }
     })
 }
@@ -173,7 +173,7 @@ proptest! {
                     prop_assert_eq!(said, budget);
                     prop_assert!(tokens > budget);
                     // Whatever no rule could touch is too long by itself, or some rule has a floor.
-                    let dropped = |part| prompt.overflow.contains(&Overflow::Drop { part });
+                    let dropped = |part| prompt.overflow.contains(&OverflowRule::Drop { part });
                     prop_assert!(!(0..prompt.parts.len()).all(dropped) || tokens <= 2);
                 }
                 Err(other) => prop_assert!(false, "{other}"),

@@ -6,24 +6,24 @@
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-type Generation = FxHashMap<Arc<str>, Arc<[u32]>>;
+type CacheGeneration = FxHashMap<Arc<str>, Arc<[u32]>>;
 
 /// A bounded map of texts to ids, one for texts with special tokens and one for texts without.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(super) struct TextCache {
     most_bytes: usize,
-    with_special: Mutex<Generations>,
-    without: Mutex<Generations>,
+    with_special: Mutex<CacheGenerations>,
+    without: Mutex<CacheGenerations>,
 }
 
 #[derive(Debug, Default)]
-struct Generations {
-    young: Generation,
+struct CacheGenerations {
+    young: CacheGeneration,
     young_bytes: usize,
-    old: Generation,
+    old: CacheGeneration,
 }
 
-impl Cache {
+impl TextCache {
     pub(super) fn new(most_bytes: usize) -> Self {
         Self { most_bytes, with_special: Mutex::default(), without: Mutex::default() }
     }
@@ -42,14 +42,14 @@ impl Cache {
         self.lock(special).put(text.into(), ids.clone(), self.most_bytes / 4);
     }
 
-    fn lock(&self, special: bool) -> MutexGuard<'_, Generations> {
+    fn lock(&self, special: bool) -> MutexGuard<'_, CacheGenerations> {
         let generations = if special { &self.with_special } else { &self.without };
         // A panic in another thread leaves only whole entries behind.
         generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Generations {
+impl CacheGenerations {
     fn put(&mut self, text: Arc<str>, ids: Arc<[u32]>, most_bytes: usize) {
         let bytes = text.len() + size_of_val(&ids[..]);
         if self.young_bytes + bytes > most_bytes {
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn holds_what_was_used_last_within_its_bound() {
-        let cache = Cache::new(4000);
+        let cache = TextCache::new(4000);
         let ids: Arc<[u32]> = vec![7; 20].into();
         for n in 0..1000 {
             cache.put(&format!("text {n:06}"), true, &ids);
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_text_larger_than_the_bound_is_not_kept() {
-        let cache = Cache::new(400);
+        let cache = TextCache::new(400);
         cache.put(&"x".repeat(101), false, &Vec::new().into());
         assert_eq!(cache.get(&"x".repeat(101), false), None);
     }

@@ -8,7 +8,7 @@ use tokenizers::Tokenizer;
 /// The purpose of a special token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "transformers' own names")]
-pub enum Role {
+pub enum SpecialRole {
     Cls,
     Sep,
     Pad,
@@ -18,9 +18,9 @@ pub enum Role {
     Unk,
 }
 
-impl Role {
+impl SpecialRole {
     /// Every role.
-    pub const ALL: [Role; 7] = [Role::Cls, Role::Sep, Role::Pad, Role::Eos, Role::Bos, Role::Mask, Role::Unk];
+    pub const ALL: [SpecialRole; 7] = [SpecialRole::Cls, SpecialRole::Sep, SpecialRole::Pad, SpecialRole::Eos, SpecialRole::Bos, SpecialRole::Mask, SpecialRole::Unk];
 
     /// The beginning of transformers' field names.
     pub const fn name(self) -> &'static str {
@@ -51,14 +51,14 @@ impl Role {
 
 /// Ids by role.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Specials([Option<u32>; Role::ALL.len()]);
+pub(super) struct SpecialIds([Option<u32>; SpecialRole::ALL.len()]);
 
-impl Specials {
+impl SpecialIds {
     /// Finds the tokens in `tokenizer_config.json`, else in `special_tokens_map.json`, else among the usual tokens.
     pub(super) fn find(tokenizer: &Tokenizer, settings: &Map<String, Value>, map: &Map<String, Value>) -> Self {
         let added = tokenizer.get_added_tokens_decoder();
         let is_special = |id: &u32| added.get(id).is_some_and(|token| token.special);
-        Self(Role::ALL.map(|role| {
+        Self(SpecialRole::ALL.map(|role| {
             let field = format!("{}_token", role.name());
             match content(settings.get(&field)).or_else(|| content(map.get(&field))) {
                 Some(token) => tokenizer.token_to_id(token),
@@ -67,7 +67,7 @@ impl Specials {
         }))
     }
 
-    pub(super) fn get(&self, role: Role) -> Option<u32> {
+    pub(super) fn get(&self, role: SpecialRole) -> Option<u32> {
         self.0[role as usize]
     }
 }

@@ -4,7 +4,7 @@
 //! is `[CLS] words [SEP]` or `[CLS] words [SEP] words [SEP]`, cut hard at the right. If it is too long, the last
 //! `[SEP]` is lost, as in the official script (`EfficientRAG-official`, its data collation).
 
-use super::{Role, TokeniseError, Tokenizer};
+use super::{SpecialRole, TokeniseError, Tokenizer};
 
 /// A sequence of words in pieces; every list has one entry per token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Tokenizer {
         second: Option<&[S]>,
         most: usize,
     ) -> Result<WordPieces, TokeniseError> {
-        let (cls, sep) = (self.special(Role::Cls)?, self.special(Role::Sep)?);
+        let (cls, sep) = (self.special(SpecialRole::Cls)?, self.special(SpecialRole::Sep)?);
         let mut found = WordPieces { ids: vec![cls], pieces: vec![None], lost: [0; 2] };
         for (text, words) in [Some(first), second].into_iter().flatten().enumerate() {
             let begun = found.ids.len();

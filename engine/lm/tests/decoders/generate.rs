@@ -6,12 +6,12 @@ use super::packed::{Packed, bits, by_sequence, logits, side_by_side};
 use super::{DECODERS, ENCODER_DECODERS, on_each_cpu};
 use hopeval_device::{Device, Packing, Reference};
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
-use hopeval_lm::model::{Memory, Slots};
-use hopeval_lm::{Batch, Cache};
+use hopeval_lm::model::{EncoderMemory, CacheSlots};
+use hopeval_lm::{PackedBatch, KeyValueCache};
 
 /// A cache with equal room for every sequence, filled token by token.
 struct Growing<D: Device> {
-    cache: Cache<D>,
+    cache: KeyValueCache<D>,
     room: usize,
     /// The current tokens of each sequence.
     ids: Vec<Vec<u32>>,
@@ -25,12 +25,12 @@ impl<D: Device> Growing<D> {
     fn new(device: &D, layers: usize, width: usize, prompts: Vec<Vec<u32>>, tokens: usize) -> Self {
         let sequences = prompts.len();
         let room = prompts.iter().map(Vec::len).max().unwrap() + tokens;
-        let cache = Cache::reserve(device, layers, sequences * room, width).unwrap();
+        let cache = KeyValueCache::reserve(device, layers, sequences * room, width).unwrap();
         Self { cache, room, ids: prompts, cached: vec![0; sequences], logits: vec![Vec::new(); sequences] }
     }
 
     /// One step: gives the batch of uncached tokens to `pass`, gets logits, and takes the best tokens.
-    fn step(&mut self, device: &D, pass: impl FnOnce(&Batch<'_>, Slots<'_, D>) -> D::Tensor) {
+    fn step(&mut self, device: &D, pass: impl FnOnce(&PackedBatch<'_>, CacheSlots<'_, D>) -> D::Tensor) {
         let (mut ids, mut positions, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         let mut packing = Packing::new();
         for (s, (all, cached)) in self.ids.iter().zip(&mut self.cached).enumerate() {
@@ -41,8 +41,8 @@ impl<D: Device> Growing<D> {
             packing.push(all.len() - *cached, [(first, all.len() as u32)]);
             *cached = all.len();
         }
-        let batch = Batch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
-        let out = pass(&batch, Slots { cache: &mut self.cache, rows: &rows });
+        let batch = PackedBatch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
+        let out = pass(&batch, CacheSlots { cache: &mut self.cache, rows: &rows });
         let vocabulary = device.shape(&out).1;
         for (s, values) in by_sequence(device, &out, &packing).into_iter().enumerate() {
             let last = &values[values.len() - vocabulary..];
@@ -100,13 +100,13 @@ fn encoder_decoder_generations<D: Device>(device: &D) {
         for _ in 0..tokens {
             growing.step(device, |batch, slots| {
                 let cross = side_by_side(batch.packing, &encoder.packing);
-                let memory = Memory::Projected(&projected);
+                let memory = EncoderMemory::Projected(&projected);
                 logits(device, model.head(), &model.decode(device, batch, memory, &cross, Some(slots)).unwrap())
             });
         }
         let read = growing.read();
         let cross = side_by_side(&read.packing, &encoder.packing);
-        let states = model.decode(device, &read.batch(), Memory::States(&states), &cross, None).unwrap();
+        let states = model.decode(device, &read.batch(), EncoderMemory::States(&states), &cross, None).unwrap();
         growing.check(name, &expected, &by_sequence(device, &logits(device, model.head(), &states), &read.packing));
     }
 }

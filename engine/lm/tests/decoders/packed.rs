@@ -4,8 +4,8 @@ use super::fixture::{Fixture, Score, Sequence, TEMPERATURES};
 use super::{DECODERS, ENCODER_DECODERS, on_each_cpu};
 use hopeval_device::{Device, Epilogue, Packing, Reference};
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
-use hopeval_lm::model::Memory;
-use hopeval_lm::{Batch, Decoder, EncoderDecoder, Head};
+use hopeval_lm::model::EncoderMemory;
+use hopeval_lm::{PackedBatch, Decoder, EncoderDecoder, LmHead};
 
 /// Sequences one after the other.
 pub(crate) struct Packed {
@@ -24,8 +24,8 @@ impl Packed {
         }
     }
 
-    pub(crate) fn batch(&self) -> Batch<'_> {
-        Batch { ids: &self.ids, positions: &self.positions, type_ids: &[], packing: &self.packing }
+    pub(crate) fn batch(&self) -> PackedBatch<'_> {
+        PackedBatch { ids: &self.ids, positions: &self.positions, type_ids: &[], packing: &self.packing }
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn by_sequence<D: Device>(device: &D, x: &D::Tensor, packing: &Packin
 }
 
 /// The head for every row.
-pub(crate) fn logits<D: Device>(device: &D, head: &Head<D>, x: &D::Tensor) -> D::Tensor {
+pub(crate) fn logits<D: Device>(device: &D, head: &LmHead<D>, x: &D::Tensor) -> D::Tensor {
     let epilogue = Epilogue { scale: head.scale, ..Epilogue::bias(head.bias.as_ref()) };
     device.linear(x, &head.weight, epilogue).unwrap()
 }
@@ -74,13 +74,13 @@ pub(crate) fn logits_of_encoder_decoder<D: Device>(
     let decoder = Packed::new(sequences.iter().map(|s| s.decoder_ids.as_slice()));
     let states = model.encode(device, &encoder.batch()).unwrap();
     let cross = side_by_side(&decoder.packing, &encoder.packing);
-    let hidden = model.decode(device, &decoder.batch(), Memory::States(&states), &cross, None).unwrap();
+    let hidden = model.decode(device, &decoder.batch(), EncoderMemory::States(&states), &cross, None).unwrap();
     let logits = logits(device, model.head(), &hidden);
     (by_sequence(device, &states, &encoder.packing), by_sequence(device, &logits, &decoder.packing))
 }
 
 /// Log-probabilities of the targets of these rows, temperature by temperature for each score.
-fn log_probs<D: Device>(device: &D, head: &Head<D>, x: &D::Tensor, scores: &[Score]) -> Vec<Vec<f32>> {
+fn log_probs<D: Device>(device: &D, head: &LmHead<D>, x: &D::Tensor, scores: &[Score]) -> Vec<Vec<f32>> {
     let targets = scores.iter().flat_map(|score| score.target.iter().copied()).collect::<Vec<_>>();
     let found = device.log_probs(x, &head.weight, head.bias.as_ref(), head.scale, &targets, &TEMPERATURES).unwrap();
     let at = |row: usize, t: usize| {
@@ -119,7 +119,7 @@ pub(crate) fn scores_of_encoder_decoder<D: Device>(
     let decoder = Packed::new(inputs.iter().map(Vec::as_slice));
     let states = model.encode(device, &encoder.batch()).unwrap();
     let cross = side_by_side(&decoder.packing, &encoder.packing);
-    let hidden = model.decode(device, &decoder.batch(), Memory::States(&states), &cross, None).unwrap();
+    let hidden = model.decode(device, &decoder.batch(), EncoderMemory::States(&states), &cross, None).unwrap();
     log_probs(device, model.head(), &hidden, scores)
 }
 

@@ -5,7 +5,7 @@ use super::fixture::{Fixture, changed, folder};
 use super::packed::logits_of_decoder;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::{Device, Reference};
-use hopeval_lm::architectures::{Family, identify, open_decoder, open_encoder_decoder};
+use hopeval_lm::architectures::{ModelFamily, identify, open_decoder, open_encoder_decoder};
 use hopeval_lm::{EncoderDecoder, LmError};
 use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 fn open(folder: &Path) -> Result<(), LmError> {
     let checkpoint = Checkpoint::open(folder).unwrap();
     match identify(&checkpoint)?.1 {
-        Family::EncoderDecoder => open_encoder_decoder(&checkpoint, &Reference).map(drop),
+        ModelFamily::EncoderDecoder => open_encoder_decoder(&checkpoint, &Reference).map(drop),
         _ => open_decoder(&checkpoint, &Reference).map(drop),
     }
 }

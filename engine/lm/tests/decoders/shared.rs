@@ -6,8 +6,8 @@ use super::packed::{Packed, bits, by_sequence, logits};
 use super::{DECODERS, ENCODER_DECODERS, on_each_cpu};
 use hopeval_device::{Device, Packing, Reference};
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
-use hopeval_lm::model::Memory;
-use hopeval_lm::{Batch, Decoder};
+use hopeval_lm::model::EncoderMemory;
+use hopeval_lm::{PackedBatch, Decoder};
 
 /// A tree of segments: each has tokens and a parent segment.
 const PARENTS: [Option<usize>; 6] = [None, Some(0), Some(0), Some(1), Some(1), None];
@@ -40,7 +40,7 @@ fn of_tree<D: Device>(device: &D, model: &dyn Decoder<D>) -> Vec<Vec<f32>> {
         positions.extend(before..before + length as u32);
         packing.push(length, path.into_iter().map(|s| (first(s), LENGTHS[s] as u32)));
     }
-    let batch = Batch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
+    let batch = PackedBatch { ids: &ids, positions: &positions, type_ids: &[], packing: &packing };
     let states = model.forward(device, &batch, None).unwrap();
     by_sequence(device, &logits(device, model.head(), &states), &packing)
 }
@@ -83,7 +83,7 @@ fn states<D: Device>(device: &D) {
                 let rows = encoder.packing.queries(target % copies);
                 cross.push(targets.packing.queries(target).len(), [(rows.start as u32, rows.len() as u32)]);
             }
-            let hidden = model.decode(device, &targets.batch(), Memory::States(&states), &cross, None).unwrap();
+            let hidden = model.decode(device, &targets.batch(), EncoderMemory::States(&states), &cross, None).unwrap();
             by_sequence(device, &logits(device, model.head(), &hidden), &targets.packing)
         };
         for (shared, own) in decode(1).iter().zip(decode(sequences.len())) {

@@ -7,9 +7,9 @@ use hopeval_cuda_emulator::{Emulator, Options as EmulatorOptions};
 use hopeval_device::conformance::Arithmetic;
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
 use hopeval_lm::engine::Engine;
-use hopeval_lm::generate::{Generative, Generator};
-use hopeval_lm::loaded::Loaded;
-use hopeval_lm::self_check::Variant;
+use hopeval_lm::generate::{GenerativeModel, Generator};
+use hopeval_lm::loaded::LoadedModel;
+use hopeval_lm::self_check::PassVariant;
 use hopeval_lm::states::StatesPool;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -23,7 +23,7 @@ fn cuda(arithmetic: Arithmetic, options: EmulatorOptions) -> Cuda<Emulator> {
 }
 
 /// The compared options: small batches, to have several of them.
-const SMALL: Options = Options { batch_tokens: 200, states_tokens: 300, cache_tokens: 400, share: true };
+const SMALL: EngineOptions = EngineOptions { batch_tokens: 200, states_tokens: 300, cache_tokens: 400, share: true };
 
 /// Scores, greedy continuations of few tokens, and all outputs of heads.
 fn asked(name: &str) -> Vec<Request> {
@@ -87,7 +87,7 @@ fn models_in_bf16_on_cuda_are_close_to_the_cpu() {
 #[test]
 fn no_bit_depends_on_the_batch_on_cuda_either() {
     for name in ["gpt2", "t5-v1.1", "deberta-v3-token"] {
-        let engine = |variant: &Variant| {
+        let engine = |variant: &PassVariant| {
             let device = cuda(Arithmetic::Bf16, options());
             Session::open(&fixture(name), device, variant.options).map(|session| session.engine)
         };
@@ -109,7 +109,7 @@ fn scores() -> Vec<Request> {
 fn cuda_out_of_memory_halves_batches_and_loses_nothing() {
     let with = |memory| {
         let device = cuda(Arithmetic::F32, EmulatorOptions { memory, ..options() });
-        Session::open(&fixture("gpt2"), device, Options::default())
+        Session::open(&fixture("gpt2"), device, EngineOptions::default())
     };
     let full = with(None).unwrap();
     let all = full.engine.ask(scores());
@@ -140,7 +140,7 @@ fn cuda_out_of_memory_halves_batches_and_loses_nothing() {
 #[test]
 fn a_cuda_device_that_is_lost_answers_nothing_more() {
     let device = cuda(Arithmetic::F32, EmulatorOptions { launches: Some(3), ..options() });
-    let session = open("gpt2", device, Options::default());
+    let session = open("gpt2", device, EngineOptions::default());
     for _ in 0..2 {
         for completion in session.engine.ask(scores()) {
             let refusal = completion.result.unwrap_err();
@@ -184,19 +184,19 @@ fn a_prompt_that_is_admitted_was_waited_for() {
         let device = cuda(Arithmetic::F32, EmulatorOptions { energy: Some(Arc::clone(&counter)), ..options() });
         let checkpoint = Checkpoint::open(&fixture(name)).unwrap();
         let loaded = if name == "gpt2" {
-            Loaded::Decoder(open_decoder(&checkpoint, &device).unwrap())
+            LoadedModel::Decoder(open_decoder(&checkpoint, &device).unwrap())
         } else {
-            Loaded::EncoderDecoder(open_encoder_decoder(&checkpoint, &device).unwrap())
+            LoadedModel::EncoderDecoder(open_encoder_decoder(&checkpoint, &device).unwrap())
         };
         let model = match &loaded {
-            Loaded::Decoder(model) => Generative::Decoder(&**model),
-            Loaded::EncoderDecoder(model) => Generative::EncoderDecoder(&**model),
-            Loaded::Encoder(_) => unreachable!(),
+            LoadedModel::Decoder(model) => GenerativeModel::Decoder(&**model),
+            LoadedModel::EncoderDecoder(model) => GenerativeModel::EncoderDecoder(&**model),
+            LoadedModel::Encoder(_) => unreachable!(),
         };
         let mut pool = StatesPool::reserve(&device, 40, loaded.sizes().hidden).unwrap();
         let mut generator = Generator::new(&device, &model, 40).unwrap();
         let (prompt, sampling) = ([3, 5, 8, 13].as_slice().into(), Sampling::Greedy);
-        let request = Generate { prompt, max_tokens: 4, sampling, stop: vec![], ends: vec![] };
+        let request = GenerateRequest { prompt, max_tokens: 4, sampling, stop: vec![], ends: vec![] };
         let admitted = generator.admit(&device, &model, Some(&mut pool), None, &[(1, request)], 0).unwrap();
         assert_eq!(admitted.taken, [0], "{name}");
         let told = counter.load(Relaxed);
@@ -218,11 +218,11 @@ fn what_was_counted_in_part_is_not_told() {
         }
         String::new()
     });
-    let engine = Engine::start(device, Loaded::Decoder(model), SMALL, Some(detokenise)).unwrap();
+    let engine = Engine::start(device, LoadedModel::Decoder(model), SMALL, Some(detokenise)).unwrap();
     let request = |stop: &[&str]| {
         let stop = stop.iter().map(ToString::to_string).collect();
         let prompt = [3, 5, 8].as_slice().into();
-        Request::Generate(Generate { prompt, max_tokens: 4, sampling: Sampling::Greedy, stop, ends: vec![] })
+        Request::Generate(GenerateRequest { prompt, max_tokens: 4, sampling: Sampling::Greedy, stop, ends: vec![] })
     };
     let cost = |stop: &[&str]| engine.ask([request(stop)]).remove(0).cost;
     let known = || (engine.counters().metered_us.load(Relaxed), engine.counters().device_us.load(Relaxed));

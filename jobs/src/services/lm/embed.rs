@@ -40,7 +40,7 @@ impl Model {
             let left = values.into_iter().enumerate().filter(|(at, _)| !cut.contains(at));
             left.map(|(_, value)| value).collect::<Vec<_>>()
         };
-        let request = engine::Encode {
+        let request = engine::EncodeRequest {
             ids: kept(encoded.ids).into(),
             type_ids: self.type_ids(kept(encoded.type_ids)),
             want: self.settings.pooling.want(),

@@ -3,7 +3,7 @@
 
 use super::model::{Asked, Model, another};
 use hopeval_corpus::Corpus;
-use hopeval_lm::architectures::Family;
+use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::generate::cut_at_stop;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::{Generate, Sampling, TextFormat};
@@ -17,7 +17,7 @@ impl Model {
         let positions = self.session.engine.abilities().sizes.max_positions;
         let most = match self.session.family {
             // The last token is written and not read.
-            Family::Decoder => positions.map(|positions| (positions + 1).saturating_sub(new)),
+            ModelFamily::Decoder => positions.map(|positions| (positions + 1).saturating_sub(new)),
             _ => positions,
         };
         let prompt = self.assemble(corpus, &asked.prompt, most, true)?;
@@ -34,7 +34,7 @@ impl Model {
             },
         };
         let (stop, logprobs) = (asked.stop.clone(), asked.logprobs);
-        let request = engine::Generate {
+        let request = engine::GenerateRequest {
             prompt: prompt.ids.into(),
             max_tokens: new,
             sampling,
@@ -48,8 +48,8 @@ impl Model {
                 let whole = tokenizer.decode(&generated.ids, skip_special);
                 let text = cut_at_stop(&whole, &stop).0.to_owned();
                 let finish = match generated.finish {
-                    engine::Finish::End | engine::Finish::Stop => Finish::Stop,
-                    engine::Finish::Length => Finish::Length,
+                    engine::FinishReason::End | engine::FinishReason::Stop => Finish::Stop,
+                    engine::FinishReason::Length => Finish::Length,
                 };
                 let logprobs = if logprobs { generated.log_probs } else { Vec::new() };
                 Ok(Answer::Generate(Generation { text, finish, logprobs }))

@@ -71,11 +71,11 @@ fn report(pieces: &WordPieces) -> PromptReport {
 /// Without token types, as in the models' training.
 fn encode(pieces: &WordPieces) -> engine::Request {
     let ids = pieces.ids.clone().into();
-    engine::Request::Encode(engine::Encode { ids, type_ids: engine::Ids::default(), want: engine::Want::Labels })
+    engine::Request::Encode(engine::EncodeRequest { ids, type_ids: engine::TokenIds::default(), want: engine::EncoderOutput::Labels })
 }
 
 /// The tokens with the label `KEEP` at positions accepted by `counts`.
-fn kept(pieces: &WordPieces, found: &engine::Encoded, counts: impl Fn(usize) -> bool) -> Vec<u32> {
+fn kept(pieces: &WordPieces, found: &engine::EncodeResult, counts: impl Fn(usize) -> bool) -> Vec<u32> {
     let keep = |at: &usize| highest(&found.token_logits[*at]) == Some(KEEP) && counts(*at);
     (0..pieces.ids.len()).filter(keep).map(|at| pieces.ids[at]).collect()
 }

@@ -6,7 +6,7 @@ use crate::services::service::cannot;
 use hopeval_checkpoint::Checkpoint;
 use hopeval_corpus::Corpus;
 use hopeval_lm::LmError;
-use hopeval_lm::architectures::Family;
+use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::engine::{Completion, Refusal};
 use hopeval_lm::request as engine;
 use hopeval_lm::session::Session;
@@ -118,14 +118,14 @@ impl Model {
     }
 
     /// The tokenizer's token types if the model has several, else no types.
-    pub(super) fn type_ids(&self, type_ids: Vec<u32>) -> engine::Ids {
-        if self.session.token_types > 1 { type_ids.into() } else { engine::Ids::default() }
+    pub(super) fn type_ids(&self, type_ids: Vec<u32>) -> engine::TokenIds {
+        if self.session.token_types > 1 { type_ids.into() } else { engine::TokenIds::default() }
     }
 }
 
 /// The kinds of requests a checkpoint can answer, in the order of the kinds.
 fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
-    if session.family != Family::Encoder {
+    if session.family != ModelFamily::Encoder {
         return vec![Kind::Score, Kind::Generate];
     }
     let (token, sequence) = (!session.token_labels.is_empty(), session.sequence_labels.len());
@@ -253,7 +253,7 @@ pub(super) fn another(answer: &engine::Answer) -> ! {
     panic!("{answer:?} answers another request; this is a bug")
 }
 
-pub(super) fn encoded(answer: engine::Answer) -> engine::Encoded {
+pub(super) fn encoded(answer: engine::Answer) -> engine::EncodeResult {
     match answer {
         engine::Answer::Encoded(encoded) => encoded,
         other => another(&other),

@@ -51,7 +51,7 @@ impl Model {
     fn pair(&self, first: &str, second: &str) -> Result<Shortened, Failure> {
         let pair = self.encode_pair(first, second)?;
         let (ids, type_ids, lost) = pair.cut_longest(self.limit(self.settings.pair_tokens));
-        let request = engine::Encode { ids: ids.into(), type_ids: self.type_ids(type_ids), want: engine::Want::Logits };
+        let request = engine::EncodeRequest { ids: ids.into(), type_ids: self.type_ids(type_ids), want: engine::EncoderOutput::Logits };
         Ok(Shortened { request, pair, lost })
     }
 
@@ -68,7 +68,7 @@ impl Model {
 
 /// A pair cut to the model's limit.
 struct Shortened {
-    request: engine::Encode,
+    request: engine::EncodeRequest,
     /// The whole pair.
     pair: Pair,
     /// Tokens lost by each text.
@@ -77,7 +77,7 @@ struct Shortened {
 
 /// Two texts as one sequence.
 pub(super) struct Pair {
-    pub(super) encoded: hopeval_lm::tokenise::Encoded,
+    pub(super) encoded: hopeval_lm::tokenise::TokenisedText,
     /// The tokens of the first text.
     pub(super) first: std::ops::Range<usize>,
 }
@@ -128,7 +128,7 @@ fn probability(logits: &[f32], at: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopeval_lm::tokenise::Encoded;
+    use hopeval_lm::tokenise::TokenisedText;
 
     /// `[9] first [8] second [8]`.
     fn pair(first: usize, second: usize) -> Pair {
@@ -138,7 +138,7 @@ mod tests {
         let at = first + 2;
         Pair {
             first: 1..first + 1,
-            encoded: Encoded { offsets: vec![(0, 0); ids.len()], ids, type_ids, second: at..at + second },
+            encoded: TokenisedText { offsets: vec![(0, 0); ids.len()], ids, type_ids, second: at..at + second },
         }
     }
 

@@ -30,12 +30,12 @@ impl Model {
     ) -> Result<Assembled, Failure> {
         let parts = prompt.parts.iter().map(|part| {
             let text = written(corpus, &part.content)?.into_owned();
-            Ok(engine::Part { text, truncate: part.truncate.map(limit) })
+            Ok(engine::PromptPart { text, truncate: part.truncate.map(limit) })
         });
         let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
         let overflow = prompt.overflow.iter().map(|rule| match *rule {
-            Overflow::Drop { part } => engine::Overflow::Drop { part: part as usize },
-            Overflow::Cut { part, to } => engine::Overflow::Cut { part: part as usize, to: limit(to) },
+            Overflow::Drop { part } => engine::OverflowRule::Drop { part: part as usize },
+            Overflow::Cut { part, to } => engine::OverflowRule::Cut { part: part as usize, to: limit(to) },
         });
         let prompt =
             engine::Prompt { parts, budget: prompt.budget.map(|budget| budget as usize), overflow: overflow.collect() };
@@ -44,10 +44,10 @@ impl Model {
     }
 }
 
-fn limit(limit: Limit) -> engine::Limit {
+fn limit(limit: Limit) -> engine::LengthLimit {
     match limit {
-        Limit::Tokens(tokens) => engine::Limit::Tokens(tokens as usize),
-        Limit::Words(words) => engine::Limit::Words(words as usize),
+        Limit::Tokens(tokens) => engine::LengthLimit::Tokens(tokens as usize),
+        Limit::Words(words) => engine::LengthLimit::Words(words as usize),
     }
 }
 

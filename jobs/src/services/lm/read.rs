@@ -23,10 +23,10 @@ impl Model {
         let allowed = start..start + second;
         let offsets: Vec<_> =
             pair.encoded.second.clone().take(second).map(|at| text.bytes(pair.encoded.offsets[at])).collect();
-        let request = engine::Encode {
+        let request = engine::EncodeRequest {
             ids: of(&pair.encoded.ids).into(),
             type_ids: self.type_ids(of(&pair.encoded.type_ids)),
-            want: engine::Want::Span,
+            want: engine::EncoderOutput::Span,
         };
         let (length, count) = (asked.max_answer_tokens as usize, asked.spans as usize);
         let (mut report, parts) = (context.report, text.ends.len());

@@ -4,7 +4,7 @@
 use super::model::{Asked, Model, another};
 use super::prompts::untokenised;
 use hopeval_corpus::Corpus;
-use hopeval_lm::architectures::Family;
+use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::Score;
 use hopeval_methods::response::Scores;
@@ -16,19 +16,19 @@ impl Model {
     /// the prompt's.
     pub(super) fn score(&self, corpus: &Corpus, asked: &Score) -> Result<Asked, Failure> {
         let mut target = self.assemble(corpus, &asked.target, None, false)?.ids;
-        let ends = self.settings.target_eos && self.session.family == Family::EncoderDecoder;
+        let ends = self.settings.target_eos && self.session.family == ModelFamily::EncoderDecoder;
         if ends {
             target.push(self.tokenizer.eos().map_err(|error| untokenised(&error))?);
         }
         let positions = self.session.engine.abilities().sizes.max_positions;
         let most = match self.session.family {
             // The last token of the target is scored and not read.
-            Family::Decoder => positions.map(|positions| (positions + 1).saturating_sub(target.len())),
+            ModelFamily::Decoder => positions.map(|positions| (positions + 1).saturating_sub(target.len())),
             _ => positions,
         };
         let prompt = self.assemble(corpus, &asked.prompt, most, true)?;
         let temperatures = asked.temperatures.clone();
-        let request = engine::Score {
+        let request = engine::ScoreRequest {
             prompt: prompt.ids.into(),
             target: target.into(),
             temperatures: temperatures.iter().map(|&t| t as f32).collect(),

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::services::thread::{ServiceThread, Task, answered, drain, waited};
 use crate::services::timing::{Took, microseconds};
 use crate::services::usage::ServiceCounters;
-use hopeval_lm::engine::{Completion, Engine, Reply};
+use hopeval_lm::engine::{Completion, Engine, CompletionCallback};
 use hopeval_lm::request::Request;
 use hopeval_methods::{FailureKind, Response};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MOST: usize = 256;
 
 /// Engine requests with their reply closures.
-type Asking = Vec<(Request, Reply)>;
+type Asking = Vec<(Request, CompletionCallback)>;
 
 /// Serves until all senders are gone. Requests taken together go to the engine together.
 pub(super) fn serve(thread: &ServiceThread, lm: &Lm, receiver: &Receiver<Task>) {
@@ -124,5 +124,5 @@ fn gathered<E: FnOnce(Vec<Completion>) + Send + 'static>(requests: Vec<Request>,
         }
     };
     let asking = requests.into_iter().enumerate();
-    asking.map(|(n, request)| (request, Box::new(reply_to(n)) as Reply)).collect()
+    asking.map(|(n, request)| (request, Box::new(reply_to(n)) as CompletionCallback)).collect()
 }

@@ -3,8 +3,8 @@
 use crate::bad_value::{BadValue, ensure};
 use crate::services::models;
 use hopeval_lm::devices::DeviceName;
-use hopeval_lm::engine::Options;
-use hopeval_lm::request::Want;
+use hopeval_lm::engine::EngineOptions;
+use hopeval_lm::request::EncoderOutput;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -103,10 +103,10 @@ pub enum PoolingName {
 }
 
 impl PoolingName {
-    pub(super) fn want(self) -> Want {
+    pub(super) fn want(self) -> EncoderOutput {
         match self {
-            Self::Mean => Want::Mean,
-            Self::Cls => Want::First,
+            Self::Mean => EncoderOutput::Mean,
+            Self::Cls => EncoderOutput::First,
         }
     }
 }
@@ -170,9 +170,9 @@ const MOST_TOKENS: usize = 1 << 30;
 
 impl LmSettings {
     /// The engine's options for its device.
-    pub(super) fn options(&self) -> Options {
+    pub(super) fn options(&self) -> EngineOptions {
         let usual = self.device.options();
-        Options {
+        EngineOptions {
             batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
             states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),
             cache_tokens: self.cache_tokens.unwrap_or(usual.cache_tokens),

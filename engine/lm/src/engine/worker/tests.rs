@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::architectures::open_decoder;
-use crate::request::{Generate, Generated, Sampling, Work};
+use crate::request::{GenerateRequest, GenerateResult, Sampling, RequestWork};
 use hopeval_checkpoint::Checkpoint;
 use hopeval_device::Cpu;
 use std::path::Path;
@@ -11,8 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 /// The values that a worker borrows.
 struct Bench {
     device: Cpu,
-    model: Loaded<Cpu>,
-    counters: Counters,
+    model: LoadedModel<Cpu>,
+    counters: EngineCounters,
     answers: Sender<(u32, Completion)>,
     completions: Receiver<(u32, Completion)>,
 }
@@ -23,26 +23,26 @@ impl Bench {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpt2");
         let model = open_decoder(&Checkpoint::open(&folder).expect("a fixture"), &device).expect("a fixture");
         let (answers, completions) = channel();
-        Self { device, model: Loaded::Decoder(model), counters: Counters::default(), answers, completions }
+        Self { device, model: LoadedModel::Decoder(model), counters: EngineCounters::default(), answers, completions }
     }
 
-    fn worker(&self, cache_tokens: usize) -> Worker<'_, Cpu> {
-        let options = Options { batch_tokens: 200, cache_tokens, ..Options::default() };
-        Worker::new(&self.device, &self.model, options, None, &self.counters)
+    fn worker(&self, cache_tokens: usize) -> EngineWorker<'_, Cpu> {
+        let options = EngineOptions { batch_tokens: 200, cache_tokens, ..EngineOptions::default() };
+        EngineWorker::new(&self.device, &self.model, options, None, &self.counters)
     }
 
     /// Submits a prompt with `max_tokens`; the answer comes under `tag`.
-    fn ask(&self, worker: &mut Worker<'_, Cpu>, tag: u32, prompt: &[u32], max_tokens: usize) {
+    fn ask(&self, worker: &mut EngineWorker<'_, Cpu>, tag: u32, prompt: &[u32], max_tokens: usize) {
         let generate =
-            Generate { prompt: prompt.into(), max_tokens, sampling: Sampling::Greedy, stop: vec![], ends: vec![] };
+            GenerateRequest { prompt: prompt.into(), max_tokens, sampling: Sampling::Greedy, stop: vec![], ends: vec![] };
         let answers = self.answers.clone();
         let reply = Box::new(move |completion| answers.send((tag, completion)).expect("the bench is there"));
         let request = Request::Generate(generate);
-        worker.take_in(Submission { request, work: Work::default(), reply: Some(reply), since: Instant::now() });
+        worker.take_in(Submission { request, work: RequestWork::default(), reply: Some(reply), since: Instant::now() });
     }
 
     /// The answers since the last call.
-    fn answered(&self) -> Vec<(u32, Result<Generated, Refusal>)> {
+    fn answered(&self) -> Vec<(u32, Result<GenerateResult, Refusal>)> {
         let generated = |answer| match answer {
             Answer::Generated(generated) => generated,
             other => panic!("{other:?} is no continuation"),
@@ -56,7 +56,7 @@ fn a_large_prompt_is_not_overtaken_for_ever() {
     let bench = Bench::new();
     let mut worker = bench.worker(100);
     let mut small = 1..;
-    let mut ask_small = |worker: &mut Worker<'_, Cpu>, many| {
+    let mut ask_small = |worker: &mut EngineWorker<'_, Cpu>, many| {
         for tag in small.by_ref().take(many) {
             bench.ask(worker, tag, &[1, 2 + tag / 50, 2 + tag % 50], 5);
         }
