@@ -67,7 +67,7 @@ const ARCHITECTURES: [(&str, ModelFamily); 12] = [
 pub fn identify(checkpoint: &Checkpoint) -> Result<(&'static str, ModelFamily), LmError> {
     let config = ModelConfig::new(checkpoint);
     let found = config.text("model_type")?;
-    ARCHITECTURES.iter().copied().find(|(name, _)| Some(*name) == found).ok_or_else(|| unsupported(&config, |_| true))
+    ARCHITECTURES.iter().copied().find(|(name, _)| Some(*name) == found).ok_or_else(|| unsupported_type(&config, |_| true))
 }
 
 /// Opens a bidirectional encoder. [`crate::heads::open`] opens its heads.
@@ -80,7 +80,7 @@ pub fn open_encoder<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Bo
         "deberta-v2" => deberta::open(checkpoint, device)?,
         "electra" => electra::open(checkpoint, device)?,
         "roberta" | "xlm-roberta" => roberta::open(checkpoint, device)?,
-        _ => return Err(unsupported(&ModelConfig::new(checkpoint), |family| family == ModelFamily::Encoder)),
+        _ => return Err(unsupported_type(&ModelConfig::new(checkpoint), |family| family == ModelFamily::Encoder)),
     }))
 }
 
@@ -93,7 +93,7 @@ pub fn open_decoder<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Bo
         "gpt2" => Box::new(gpt2::open(checkpoint, device)?),
         "opt" => Box::new(opt::open(checkpoint, device)?),
         "llama" | "mistral" | "qwen2" | "qwen3" => Box::new(llama::open(checkpoint, device)?),
-        _ => return Err(unsupported(&ModelConfig::new(checkpoint), |family| family == ModelFamily::Decoder)),
+        _ => return Err(unsupported_type(&ModelConfig::new(checkpoint), |family| family == ModelFamily::Decoder)),
     })
 }
 
@@ -107,13 +107,13 @@ pub fn open_encoder_decoder<D: Device>(
 ) -> Result<Box<dyn EncoderDecoder<D>>, LmError> {
     Ok(match identify(checkpoint)?.0 {
         "t5" => Box::new(t5::open(checkpoint, device)?),
-        _ => return Err(unsupported(&ModelConfig::new(checkpoint), |family| family == ModelFamily::EncoderDecoder)),
+        _ => return Err(unsupported_type(&ModelConfig::new(checkpoint), |family| family == ModelFamily::EncoderDecoder)),
     })
 }
 
 /// The error for a `model_type` outside the wanted families.
-pub(crate) fn unsupported(config: &ModelConfig<'_>, wanted: impl Fn(ModelFamily) -> bool) -> LmError {
+pub(crate) fn unsupported_type(config: &ModelConfig<'_>, wanted: impl Fn(ModelFamily) -> bool) -> LmError {
     let allowed = ARCHITECTURES.iter().filter(|(_, family)| wanted(*family)).map(|(name, _)| *name).collect::<Vec<_>>();
     let found = config.text("model_type").ok().flatten().map_or("nothing".into(), |name| format!("{name:?}"));
-    config.refused("model_type", &format!("expected one of {}, found {found}", allowed.join(", ")))
+    config.field_error("model_type", &format!("expected one of {}, found {found}", allowed.join(", ")))
 }

@@ -35,11 +35,11 @@ pub struct ModelConfig<'a> {
 impl<'a> ModelConfig<'a> {
     /// All of `config.json`.
     pub fn new(checkpoint: &'a Checkpoint) -> Self {
-        Self::of(checkpoint.folder(), checkpoint.config())
+        Self::from_fields(checkpoint.folder(), checkpoint.config())
     }
 
     /// Uses the given fields, as if from the `config.json` of `folder`.
-    pub fn of(folder: &'a Path, fields: &'a Map<String, Value>) -> Self {
+    pub fn from_fields(folder: &'a Path, fields: &'a Map<String, Value>) -> Self {
         Self { folder, fields, section: String::new() }
     }
 
@@ -90,7 +90,7 @@ impl<'a> ModelConfig<'a> {
     /// # Errors
     /// [`LmError::Config`].
     pub fn integer(&self, field: &str) -> Result<usize, LmError> {
-        self.optional_integer(field)?.ok_or_else(|| self.refused(field, "expected a whole number, found nothing"))
+        self.optional_integer(field)?.ok_or_else(|| self.field_error(field, "expected a whole number, found nothing"))
     }
 
     /// A size: a required whole number above 0 and below 2³¹, so products of two cannot overflow.
@@ -98,7 +98,7 @@ impl<'a> ModelConfig<'a> {
     /// # Errors
     /// [`LmError::Config`].
     pub fn size(&self, field: &str) -> Result<usize, LmError> {
-        self.positive(field, self.integer(field)?)
+        self.check_positive(field, self.integer(field)?)
     }
 
     /// A size, or transformers' default if it is missing.
@@ -106,18 +106,18 @@ impl<'a> ModelConfig<'a> {
     /// # Errors
     /// [`LmError::Config`].
     pub fn size_or(&self, field: &str, default: usize) -> Result<usize, LmError> {
-        self.positive(field, self.integer_or(field, default)?)
+        self.check_positive(field, self.integer_or(field, default)?)
     }
 
     /// Divides one size by another without remainder; both were read before.
     ///
     /// # Errors
     /// [`LmError::Config`] if there is a remainder.
-    pub fn divided(&self, field: &str, size: usize, by: &str, divisor: usize) -> Result<usize, LmError> {
+    pub fn divide_exactly(&self, field: &str, size: usize, by: &str, divisor: usize) -> Result<usize, LmError> {
         if size.is_multiple_of(divisor) {
             return Ok(size / divisor);
         }
-        Err(self.refused(field, &format!("expected a multiple of {by}, {divisor}, found {size}")))
+        Err(self.field_error(field, &format!("expected a multiple of {by}, {divisor}, found {size}")))
     }
 
     /// A finite number, if the field exists.
@@ -141,7 +141,7 @@ impl<'a> ModelConfig<'a> {
     /// # Errors
     /// [`LmError::Config`].
     pub fn number(&self, field: &str) -> Result<f64, LmError> {
-        self.optional_number(field)?.ok_or_else(|| self.refused(field, "expected a number, found nothing"))
+        self.optional_number(field)?.ok_or_else(|| self.field_error(field, "expected a number, found nothing"))
     }
 
     /// The epsilon that a normalisation adds to the variance: a number above 0.
@@ -153,7 +153,7 @@ impl<'a> ModelConfig<'a> {
         if number > 0.0 {
             return Ok(number as f32);
         }
-        Err(self.refused(field, &format!("expected a number above 0, found {number}")))
+        Err(self.field_error(field, &format!("expected a number above 0, found {number}")))
     }
 
     /// True or false, or transformers' default if it is missing.
@@ -195,7 +195,7 @@ impl<'a> ModelConfig<'a> {
             .iter()
             .copied()
             .find(|known| *known == name)
-            .ok_or_else(|| self.refused(field, &format!("expected one of {}, found {name:?}", allowed.join(", "))))
+            .ok_or_else(|| self.field_error(field, &format!("expected one of {}, found {name:?}", allowed.join(", "))))
     }
 
     /// An element-wise function by transformers' name, or the one named `default` if the field is missing.
@@ -214,7 +214,7 @@ impl<'a> ModelConfig<'a> {
         let known = ACTIVATIONS.iter().find(|(known, _)| *known == name);
         known.map(|(_, activation)| *activation).ok_or_else(|| {
             let allowed = ACTIVATIONS.map(|(known, _)| known).join(", ");
-            self.refused(field, &format!("expected one of {allowed}, found {name:?}"))
+            self.field_error(field, &format!("expected one of {allowed}, found {name:?}"))
         })
     }
 
@@ -222,15 +222,15 @@ impl<'a> ModelConfig<'a> {
     ///
     /// # Errors
     /// [`LmError::Config`].
-    pub fn only(&self, field: &str, supported: bool) -> Result<(), LmError> {
+    pub fn require_flag(&self, field: &str, supported: bool) -> Result<(), LmError> {
         if self.flag_or(field, supported)? == supported {
             return Ok(());
         }
-        Err(self.refused(field, &format!("only {supported} is supported, found {}", !supported)))
+        Err(self.field_error(field, &format!("only {supported} is supported, found {}", !supported)))
     }
 
     /// An error about a field; `reason` says which values are allowed and which value was found.
-    pub fn refused(&self, field: &str, reason: &str) -> LmError {
+    pub fn field_error(&self, field: &str, reason: &str) -> LmError {
         LmError::Config {
             folder: self.folder.to_owned(),
             field: format!("{}{field}", self.section),
@@ -238,11 +238,11 @@ impl<'a> ModelConfig<'a> {
         }
     }
 
-    fn positive(&self, field: &str, number: usize) -> Result<usize, LmError> {
+    fn check_positive(&self, field: &str, number: usize) -> Result<usize, LmError> {
         if (1..1 << 31).contains(&number) {
             return Ok(number);
         }
-        Err(self.refused(field, &format!("expected a whole number above 0 and below 2^31, found {number}")))
+        Err(self.field_error(field, &format!("expected a whole number above 0 and below 2^31, found {number}")))
     }
 
     fn get<T>(
@@ -255,7 +255,7 @@ impl<'a> ModelConfig<'a> {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match read(value) {
                 Some(read) => Ok(Some(read)),
-                None => Err(self.refused(field, &format!("expected {expected}, found {value}"))),
+                None => Err(self.field_error(field, &format!("expected {expected}, found {value}"))),
             },
         }
     }
@@ -267,7 +267,7 @@ mod tests {
 
     fn with<T>(json: &str, test: impl FnOnce(&ModelConfig<'_>) -> T) -> T {
         let fields = serde_json::from_str(json).unwrap();
-        test(&ModelConfig::of(Path::new("model"), &fields))
+        test(&ModelConfig::from_fields(Path::new("model"), &fields))
     }
 
     #[test]

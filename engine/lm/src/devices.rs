@@ -102,7 +102,7 @@ impl fmt::Display for DeviceName {
 impl DeviceName {
     /// The engine's default options for such a device. A GPU needs large batches: below some hundred tokens it waits
     /// for its weights, and each batch costs hundreds of launches.
-    pub fn options(self) -> EngineOptions {
+    pub fn default_options(self) -> EngineOptions {
         match self {
             Self::Cpu | Self::CpuAvx2 | Self::CpuAvx512 => EngineOptions::default(),
             Self::Cuda { .. } => EngineOptions { batch_tokens: 16_384, states_tokens: 65_536, ..EngineOptions::default() },
@@ -114,7 +114,7 @@ impl DeviceName {
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`] if CUDA is asked for and there is no CUDA device.
-    pub fn count(self, workers: usize) -> Result<usize, DeviceError> {
+    pub fn device_count(self, workers: usize) -> Result<usize, DeviceError> {
         match self {
             Self::Cuda { ordinal: None, .. } => {
                 let unavailable = |missing: Missing| DeviceError::Unavailable {
@@ -138,7 +138,7 @@ impl DeviceName {
             Self::Cpu => Session::open(folder, Cpu::new(threads)?, options),
             Self::CpuAvx2 => Session::open(folder, with(Isa::Avx2)?, options),
             Self::CpuAvx512 => Session::open(folder, with(Isa::Avx512)?, options),
-            Self::Cuda { exact, ordinal } => Session::open(folder, cuda(exact, ordinal.unwrap_or(nth))?, options),
+            Self::Cuda { exact, ordinal } => Session::open(folder, open_cuda(exact, ordinal.unwrap_or(nth))?, options),
         }
     }
 
@@ -154,21 +154,21 @@ impl DeviceName {
             Self::Cpu => run(&Cpu::new(threads)?, Arithmetic::F32),
             Self::CpuAvx2 => run(&Cpu::with_isa(Isa::Avx2, threads)?, Arithmetic::F32),
             Self::CpuAvx512 => run(&Cpu::with_isa(Isa::Avx512, threads)?, Arithmetic::F32),
-            Self::Cuda { exact, ordinal } => run(&cuda(exact, ordinal.unwrap_or(0))?, arithmetic(exact)),
+            Self::Cuda { exact, ordinal } => run(&open_cuda(exact, ordinal.unwrap_or(0))?, cuda_arithmetic(exact)),
         })
     }
 }
 
-fn arithmetic(exact: bool) -> Arithmetic {
+fn cuda_arithmetic(exact: bool) -> Arithmetic {
     if exact { Arithmetic::F32 } else { Arithmetic::Bf16 }
 }
 
-fn cuda(exact: bool, ordinal: usize) -> Result<Cuda<Driver>, DeviceError> {
-    Ok(Cuda::new(Driver::open(ordinal, kernels().as_deref())?, arithmetic(exact)))
+fn open_cuda(exact: bool, ordinal: usize) -> Result<Cuda<Driver>, DeviceError> {
+    Ok(Cuda::new(Driver::open(ordinal, kernel_folder().as_deref())?, cuda_arithmetic(exact)))
 }
 
 /// The folder of compiled kernels, for all programs of this user; `None` without a home folder.
-fn kernels() -> Option<PathBuf> {
+fn kernel_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     Some(cache?.join("hopeval").join("kernels"))

@@ -29,7 +29,7 @@ impl<D: Device> EncoderWithHeads<D> {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub fn answer(&self, device: &D, requests: &[&EncodeRequest]) -> Result<BatchResults<EncodeResult>, DeviceError> {
+    pub fn answer_batch(&self, device: &D, requests: &[&EncodeRequest]) -> Result<BatchResults<EncodeResult>, DeviceError> {
         let mut sequences = PackedSequences::default();
         let typed = self.encoder.type_vocabulary() > 0 && requests.iter().any(|request| !request.type_ids.is_empty());
         for request in requests {
@@ -79,7 +79,7 @@ impl<D: Device> EncoderWithHeads<D> {
             }
         }
         if let (EncoderOutput::Labels | EncoderOutput::Logits, Ok(head)) = (want, self.heads.sequence_classifier()) {
-            each(&mut answers, &head.logits(device, states, packing)?, |answer, row| answer.sequence_logits = row);
+            set_each(&mut answers, &head.logits(device, states, packing)?, |answer, row| answer.sequence_logits = row);
         }
         if let (EncoderOutput::Span, Ok(head)) = (want, self.heads.span_reader()) {
             let logits = head.read(device, states, packing)?;
@@ -94,11 +94,11 @@ impl<D: Device> EncoderWithHeads<D> {
             EncoderOutput::First => Pooling::Cls,
             _ => return Ok(answers),
         };
-        each(&mut answers, &pooling.embed(device, states, packing, false)?, |answer, row| answer.embedding = row);
+        set_each(&mut answers, &pooling.embed(device, states, packing, false)?, |answer, row| answer.embedding = row);
         Ok(answers)
     }
 }
 
-fn each(answers: &mut [EncodeResult], rows: &HostRows, set: impl Fn(&mut EncodeResult, Vec<f32>)) {
+fn set_each(answers: &mut [EncodeResult], rows: &HostRows, set: impl Fn(&mut EncodeResult, Vec<f32>)) {
     answers.iter_mut().zip(rows.iter()).for_each(|(answer, row)| set(answer, row.to_vec()));
 }

@@ -225,12 +225,12 @@ impl Submission {
 impl Drop for Submission {
     fn drop(&mut self) {
         if let Some(reply) = self.reply.take() {
-            reply(refused(Refusal::Device { reason: "the engine's thread has ended".into() }));
+            reply(refused_completion(Refusal::Device { reason: "the engine's thread has ended".into() }));
         }
     }
 }
 
-fn refused(refusal: Refusal) -> Completion {
+fn refused_completion(refusal: Refusal) -> Completion {
     Completion { result: Err(refusal), work: RequestWork::default(), cost: CompletionCost::default() }
 }
 
@@ -271,7 +271,7 @@ impl Engine {
         let has_text = detokenise.is_some();
         let check: Arc<RequestCheck> = {
             let model = model.clone();
-            Arc::new(move |request| queue::check(&model, request, &options, has_text))
+            Arc::new(move |request| queue::check_request(&model, request, &options, has_text))
         };
         let (queue, submissions) = channel();
         let identity = device.identity();
@@ -309,7 +309,7 @@ impl Engine {
     /// one by one, the first would have its prefix computed before the requests that share it arrive. Each is answered
     /// as by [`submit`](Self::submit).
     pub fn submit_all(&self, asked: impl IntoIterator<Item = (Request, CompletionCallback)>) {
-        let admitted: Vec<_> = asked.into_iter().filter_map(|(request, reply)| self.admit(request, reply)).collect();
+        let admitted: Vec<_> = asked.into_iter().filter_map(|(request, reply)| self.admit_request(request, reply)).collect();
         if !admitted.is_empty() {
             let queue = self.queue.as_ref().expect("the queue is open until the engine is dropped; this is a bug");
             // If sending fails, the submissions are dropped with the error; the drop answers them.
@@ -335,12 +335,12 @@ impl Engine {
     }
 
     /// Checks a request. Answers it at once if it is refused.
-    fn admit(&self, request: Request, reply: CompletionCallback) -> Option<Submission> {
+    fn admit_request(&self, request: Request, reply: CompletionCallback) -> Option<Submission> {
         self.counters.requests.fetch_add(1, Relaxed);
         match (self.check)(&request) {
             Ok(work) => Some(Submission { request, work, reply: Some(reply), since: Instant::now() }),
             Err(refusal) => {
-                reply(refused(refusal));
+                reply(refused_completion(refusal));
                 None
             }
         }

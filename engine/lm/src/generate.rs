@@ -209,7 +209,7 @@ impl<D: Device> Generator<D> {
         let outcome = match (model, pool) {
             (GenerativeModel::Decoder(model), _) => self.prefill(device, *model, detokenise, &begun, owns),
             (GenerativeModel::EncoderDecoder(model), Some(pool)) => {
-                self.encode(device, *model, pool, &begun, owns).map(|()| Vec::new())
+                self.encode_prompts(device, *model, pool, &begun, owns).map(|()| Vec::new())
             }
             (GenerativeModel::EncoderDecoder(_), None) => panic!("an encoder-decoder has a pool of states; this is a bug"),
         };
@@ -263,7 +263,7 @@ impl<D: Device> Generator<D> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        let forest = PrefixForest::of(&requests.iter().map(|(_, r)| &r.prompt[..]).collect::<Vec<_>>());
+        let forest = PrefixForest::from_sequences(&requests.iter().map(|(_, r)| &r.prompt[..]).collect::<Vec<_>>());
         let rows = forest.ids.len() as u32;
         let own = self.blocks.take(rows).expect("room was found for unshared prompts; this is a bug");
         let shifted = |&(start, rows): &(u32, u32)| (start + own.start, rows);
@@ -291,7 +291,7 @@ impl<D: Device> Generator<D> {
                 tag: *tag,
                 request: request.clone(),
                 shared: shared.clone(),
-                prompt_spans: runs(rows).map(|(start, n)| (start + shared.own.start, n)).collect(),
+                prompt_spans: row_runs(rows).map(|(start, n)| (start + shared.own.start, n)).collect(),
                 cross_span: (0, 0),
                 offset: request.prompt.len() as u32,
                 own,
@@ -302,11 +302,11 @@ impl<D: Device> Generator<D> {
             });
         }
         drop(shared);
-        Ok(self.advance(begun, &logits, detokenise))
+        Ok(self.advance_sequences(begun, &logits, detokenise))
     }
 
     /// Encodes the prompts of encoder-decoders and projects their states.
-    fn encode(
+    fn encode_prompts(
         &mut self,
         device: &D,
         model: &dyn EncoderDecoder<D>,
@@ -318,7 +318,7 @@ impl<D: Device> Generator<D> {
             return Ok(());
         }
         let prompts = requests.iter().map(|(_, r)| &r.prompt).collect::<BTreeSet<&TokenIds>>();
-        let encoded = score::encode(device, model, pool, &prompts)?;
+        let encoded = score::encode_prompts(device, model, pool, &prompts)?;
         let projected = model.project(device, &encoded.states)?;
         let rows = device.shape(&encoded.states).0 as u32;
         let block = self.cross_blocks.take(rows).expect("room was found for unshared prompts; this is a bug");
@@ -359,7 +359,7 @@ impl<D: Device> Generator<D> {
         let mut waiting = std::mem::take(&mut self.active);
         while !waiting.is_empty() {
             let count = waiting.len().min(self.abreast.most);
-            let logits = self.pass(device, model, &waiting[..count]);
+            let logits = self.run_pass(device, model, &waiting[..count]);
             stepped.passes += 1;
             if count > 1 && matches!(logits, Err(DeviceError::OutOfMemory { .. })) {
                 self.abreast.halve(count);
@@ -373,11 +373,11 @@ impl<D: Device> Generator<D> {
                     self.abreast.went_well();
                     self.computed_tokens += count as u64;
                     moved.iter_mut().for_each(|sequence| sequence.filled += 1);
-                    stepped.finished.extend(self.advance(moved, &logits, detokenise));
+                    stepped.finished.extend(self.advance_sequences(moved, &logits, detokenise));
                 }
                 Err(error) => {
                     stepped.failed.push((moved.iter().map(|sequence| sequence.tag).collect(), error));
-                    moved.into_iter().for_each(|sequence| self.release(sequence));
+                    moved.into_iter().for_each(|sequence| self.release_sequence(sequence));
                 }
             }
         }
@@ -386,7 +386,7 @@ impl<D: Device> Generator<D> {
 
     /// The logits of the next token of each sequence. Fills a row of the cache for each; a repeated pass fills it
     /// again.
-    fn pass(&mut self, device: &D, model: &GenerativeModel<'_, D>, sequences: &[ActiveSequence]) -> Result<Vec<f32>, DeviceError> {
+    fn run_pass(&mut self, device: &D, model: &GenerativeModel<'_, D>, sequences: &[ActiveSequence]) -> Result<Vec<f32>, DeviceError> {
         let mut packing = Packing::new();
         let mut cross = Packing::new();
         for sequence in sequences {
@@ -409,7 +409,7 @@ impl<D: Device> Generator<D> {
     }
 
     /// Chooses a token for each of `moved`. Unfinished sequences become active, finished ones are returned.
-    fn advance(&mut self, moved: Vec<ActiveSequence>, logits: &[f32], detokenise: Option<&Detokeniser>) -> Vec<FinishedSequence> {
+    fn advance_sequences(&mut self, moved: Vec<ActiveSequence>, logits: &[f32], detokenise: Option<&Detokeniser>) -> Vec<FinishedSequence> {
         let vocabulary = logits.len() / moved.len();
         let mut finished = Vec::new();
         for (mut sequence, logits) in moved.into_iter().zip(logits.chunks_exact(vocabulary)) {
@@ -426,14 +426,14 @@ impl<D: Device> Generator<D> {
                         finish,
                     });
                     finished.push((sequence.tag, generated));
-                    self.release(sequence);
+                    self.release_sequence(sequence);
                 }
             }
         }
         finished
     }
 
-    fn release(&mut self, sequence: ActiveSequence) {
+    fn release_sequence(&mut self, sequence: ActiveSequence) {
         self.blocks.give_back(sequence.own);
         if let Ok(shared) = Arc::try_unwrap(sequence.shared) {
             self.blocks.give_back(shared.own);
@@ -468,7 +468,7 @@ fn read_logits<D: Device>(device: &D, head: &LmHead<D>, hidden: &D::Tensor) -> R
 }
 
 /// Groups rows into runs of neighbours: `(first, count)`.
-fn runs(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> + '_ {
+fn row_runs(rows: &[u32]) -> impl Iterator<Item = (u32, u32)> + '_ {
     rows.chunk_by(|a, b| a + 1 == *b).map(|run| (run[0], run.len() as u32))
 }
 

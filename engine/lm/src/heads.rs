@@ -40,7 +40,7 @@ impl HostRows {
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
-    pub fn read<D: Device>(device: &D, x: &D::Tensor) -> Result<Self, DeviceError> {
+    pub fn from_tensor<D: Device>(device: &D, x: &D::Tensor) -> Result<Self, DeviceError> {
         Ok(Self { columns: device.shape(x).1, values: device.read(x)? })
     }
 
@@ -51,7 +51,7 @@ impl HostRows {
 }
 
 /// A classifier's decision: the index of the highest logit, the first of equal ones. `None` for an empty list.
-pub fn highest(logits: &[f32]) -> Option<usize> {
+pub fn highest_logit(logits: &[f32]) -> Option<usize> {
     (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)))
 }
 
@@ -97,7 +97,7 @@ impl<D: Device> CheckpointHeads<D> {
     /// # Errors
     /// [`LmError::Head`], listing the checkpoint's heads.
     pub fn token_classifier(&self) -> Result<&TokenClassifier<D>, LmError> {
-        self.token.as_ref().ok_or_else(|| self.lacks(HeadKind::TokenClassifier))
+        self.token.as_ref().ok_or_else(|| self.missing_head(HeadKind::TokenClassifier))
     }
 
     /// The sequence classifier.
@@ -105,7 +105,7 @@ impl<D: Device> CheckpointHeads<D> {
     /// # Errors
     /// [`LmError::Head`], listing the checkpoint's heads.
     pub fn sequence_classifier(&self) -> Result<&SequenceClassifier<D>, LmError> {
-        self.sequence.as_ref().ok_or_else(|| self.lacks(HeadKind::SequenceClassifier))
+        self.sequence.as_ref().ok_or_else(|| self.missing_head(HeadKind::SequenceClassifier))
     }
 
     /// The sequence classifier, if it has one label; its logit is the score.
@@ -114,7 +114,7 @@ impl<D: Device> CheckpointHeads<D> {
     /// [`LmError::Head`], listing the checkpoint's heads.
     pub fn cross_encoder(&self) -> Result<&SequenceClassifier<D>, LmError> {
         let scores = |classifier: &&SequenceClassifier<D>| classifier.labels().len() == 1;
-        self.sequence.as_ref().filter(scores).ok_or_else(|| self.lacks(HeadKind::CrossEncoder))
+        self.sequence.as_ref().filter(scores).ok_or_else(|| self.missing_head(HeadKind::CrossEncoder))
     }
 
     /// The span reader.
@@ -122,7 +122,7 @@ impl<D: Device> CheckpointHeads<D> {
     /// # Errors
     /// [`LmError::Head`], listing the checkpoint's heads.
     pub fn span_reader(&self) -> Result<&SpanReader<D>, LmError> {
-        self.reader.as_ref().ok_or_else(|| self.lacks(HeadKind::SpanReader))
+        self.reader.as_ref().ok_or_else(|| self.missing_head(HeadKind::SpanReader))
     }
 
     /// The checkpoint's heads, in the order of [`HeadKind`]; [`Pooling::embed`] always works.
@@ -143,7 +143,7 @@ impl<D: Device> CheckpointHeads<D> {
         self.sequence.as_ref().is_some_and(|classifier| classifier.labels().len() == 1)
     }
 
-    fn lacks(&self, wanted: HeadKind) -> LmError {
+    fn missing_head(&self, wanted: HeadKind) -> LmError {
         let described = |kind: &HeadKind| match (kind, &self.sequence) {
             (HeadKind::SequenceClassifier, Some(head)) => format!("{kind} of {} labels", head.labels().len()),
             _ => kind.to_string(),
@@ -155,12 +155,12 @@ impl<D: Device> CheckpointHeads<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::highest;
+    use super::highest_logit;
 
     #[test]
     fn the_first_of_equal_logits_is_the_highest() {
-        assert_eq!(highest(&[1.0, 3.0, 3.0, 2.0]), Some(1));
-        assert_eq!(highest(&[f32::NEG_INFINITY; 2]), Some(0));
-        assert_eq!(highest(&[]), None);
+        assert_eq!(highest_logit(&[1.0, 3.0, 3.0, 2.0]), Some(1));
+        assert_eq!(highest_logit(&[f32::NEG_INFINITY; 2]), Some(0));
+        assert_eq!(highest_logit(&[]), None);
     }
 }

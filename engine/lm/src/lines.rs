@@ -73,9 +73,9 @@ impl BadLine {
     }
 
     /// The line of output in place of line `at`, from 1.
-    fn instead(&self, id: Value, at: u64) -> String {
+    fn error_line(&self, id: Value, at: u64) -> String {
         let message = format!("line {at}: {}", self.message);
-        answer::line(id, vec![("error", serde_json::json!({ "code": self.code, "message": message }))])
+        answer::output_line(id, vec![("error", serde_json::json!({ "code": self.code, "message": message }))])
     }
 }
 
@@ -102,7 +102,7 @@ pub fn run(
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || write_in_order(&done, &leave, output));
         let mut broken = None;
-        for (number, line) in (0u64..).zip(numbered(input)) {
+        for (number, line) in (0u64..).zip(numbered_lines(input)) {
             let (at, line) = match line {
                 Ok(line) => line,
                 Err(error) => {
@@ -115,7 +115,7 @@ pub fn run(
                 break;
             }
             let finished = finished.clone();
-            ask(session, task, at, &line, move |text, failed| {
+            ask_line(session, task, at, &line, move |text, failed| {
                 // If the output failed, the receiver is gone.
                 drop(finished.send(FinishedLine { number, text, failed }));
             });
@@ -130,12 +130,12 @@ pub fn run(
 ///
 /// # Errors
 /// [`LinesError`].
-pub fn requests(session: &Session, task: &Task, input: impl BufRead) -> Result<Vec<Request>, LinesError> {
+pub fn parse_requests(session: &Session, task: &Task, input: impl BufRead) -> Result<Vec<Request>, LinesError> {
     let mut requests = Vec::new();
-    for line in numbered(input) {
+    for line in numbered_lines(input) {
         let (at, line) = line?;
         let bad = |bad: BadLine| LinesError::Line { line: at, message: bad.message };
-        let fields = parse(&line).map_err(bad)?;
+        let fields = parse_fields(&line).map_err(bad)?;
         let (request, _) = task.question(session, &fields).map_err(bad)?;
         requests.push(request);
     }
@@ -149,18 +149,18 @@ pub fn requests(session: &Session, task: &Task, input: impl BufRead) -> Result<V
 /// [`LinesError`] if input or output fails.
 pub fn tokenize(tokenizer: &Tokenizer, input: impl BufRead, mut output: impl Write) -> Result<LineTally, LinesError> {
     let mut tally = LineTally::default();
-    for line in numbered(input) {
+    for line in numbered_lines(input) {
         let (at, line) = line?;
-        let text = match parse(&line) {
-            Err(bad) => Err(bad.instead(Value::Null, at)),
+        let text = match parse_fields(&line) {
+            Err(bad) => Err(bad.error_line(Value::Null, at)),
             Ok(fields) => {
                 let id = fields.get("id").cloned().unwrap_or(Value::Null);
                 match question::token_ids(tokenizer, &fields) {
                     Ok(ids) => {
                         let tokens = tokenizer.tokens(&ids);
-                        Ok(answer::line(id, vec![("ids", ids.to_vec().into()), ("tokens", tokens.into())]))
+                        Ok(answer::output_line(id, vec![("ids", ids.to_vec().into()), ("tokens", tokens.into())]))
                     }
-                    Err(bad) => Err(bad.instead(id, at)),
+                    Err(bad) => Err(bad.error_line(id, at)),
                 }
             }
         };
@@ -176,18 +176,18 @@ pub fn tokenize(tokenizer: &Tokenizer, input: impl BufRead, mut output: impl Wri
 ///
 /// # Errors
 /// [`LinesError`].
-pub fn texts(input: impl BufRead) -> Result<Vec<String>, LinesError> {
+pub fn parse_texts(input: impl BufRead) -> Result<Vec<String>, LinesError> {
     let mut texts = Vec::new();
-    for line in numbered(input) {
+    for line in numbered_lines(input) {
         let (at, line) = line?;
-        let text = parse(&line).and_then(|fields| question::single_text(&fields));
+        let text = parse_fields(&line).and_then(|fields| question::single_text(&fields));
         texts.push(text.map_err(|bad| LinesError::Line { line: at, message: bad.message })?);
     }
     Ok(texts)
 }
 
 /// Lines with their numbers, from 1; blank ones count and are left out.
-fn numbered(input: impl BufRead) -> impl Iterator<Item = Result<(u64, Vec<u8>), LinesError>> {
+fn numbered_lines(input: impl BufRead) -> impl Iterator<Item = Result<(u64, Vec<u8>), LinesError>> {
     let lines = (1..).zip(input.split(b'\n'));
     lines.filter_map(|(at, line)| match line {
         Ok(line) if line.trim_ascii().is_empty() => None,
@@ -197,7 +197,7 @@ fn numbered(input: impl BufRead) -> impl Iterator<Item = Result<(u64, Vec<u8>), 
 }
 
 /// A line's fields.
-fn parse(line: &[u8]) -> Result<Map<String, Value>, BadLine> {
+fn parse_fields(line: &[u8]) -> Result<Map<String, Value>, BadLine> {
     match serde_json::from_slice::<Value>(line) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(other) => Err(BadLine::new("json", format!("expected an object, found {}", kind_of(&other)))),
@@ -211,20 +211,20 @@ fn parse(line: &[u8]) -> Result<Map<String, Value>, BadLine> {
 }
 
 /// Answers one line, now or on the engine's thread.
-fn ask(session: &Session, task: &Task, at: u64, line: &[u8], reply: impl FnOnce(String, bool) + Send + 'static) {
-    let fields = match parse(line) {
+fn ask_line(session: &Session, task: &Task, at: u64, line: &[u8], reply: impl FnOnce(String, bool) + Send + 'static) {
+    let fields = match parse_fields(line) {
         Ok(fields) => fields,
-        Err(bad) => return reply(bad.instead(Value::Null, at), true),
+        Err(bad) => return reply(bad.error_line(Value::Null, at), true),
     };
     let id = fields.get("id").cloned().unwrap_or(Value::Null);
     let (request, context) = match task.question(session, &fields) {
         Ok(question) => question,
-        Err(bad) => return reply(bad.instead(id, at), true),
+        Err(bad) => return reply(bad.error_line(id, at), true),
     };
-    let answering = task.answering(session);
+    let answering = task.answer_formatter(session);
     session.engine.submit(request, move |completion| match completion.result {
-        Ok(answer) => reply(answer::line(id, answering.fields(&context, answer)), false),
-        Err(refusal) => reply(BadLine::new(refusal.code(), refusal.to_string()).instead(id, at), true),
+        Ok(answer) => reply(answer::output_line(id, answering.fields(&context, answer)), false),
+        Err(refusal) => reply(BadLine::new(refusal.code(), refusal.to_string()).error_line(id, at), true),
     });
 }
 

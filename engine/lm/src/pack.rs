@@ -20,7 +20,7 @@ pub trait PackItem {
     type Key: Ord + Clone;
 
     /// Its sort key.
-    fn key(&self) -> Self::Key;
+    fn sort_key(&self) -> Self::Key;
 
     /// Its cost in a batch by itself, in tokens.
     fn cost(&self) -> usize;
@@ -98,7 +98,7 @@ impl<T: PackItem> Packer<T> {
     /// The next batch, in the order of keys; `None` if nothing waits. A batch holds at least one item.
     pub fn next_batch(&mut self) -> Option<Vec<(u64, T)>> {
         let oldest = self.waiting.first_key_value()?;
-        let start = (oldest.1.key(), *oldest.0);
+        let start = (oldest.1.sort_key(), *oldest.0);
         let mut chosen = vec![start.clone()];
         let mut cost = oldest.1.cost();
         // Upwards from the oldest, then downwards: its neighbours share most with it.
@@ -153,7 +153,7 @@ impl<T: PackItem> Packer<T> {
     }
 
     fn wait(&mut self, arrival: u64, item: T) {
-        self.sorted.insert((item.key(), arrival));
+        self.sorted.insert((item.sort_key(), arrival));
         self.waiting.insert(arrival, item);
     }
 
@@ -174,7 +174,7 @@ mod tests {
     impl PackItem for Sized {
         type Key = usize;
 
-        fn key(&self) -> usize {
+        fn sort_key(&self) -> usize {
             self.0
         }
 

@@ -32,7 +32,7 @@ struct ForestNode {
 
 impl PrefixForest {
     /// Lays `sequences` out. Neighbours share their common prefix, so sort them in lexicographic order first.
-    pub fn of(sequences: &[&[u32]]) -> Self {
+    pub fn from_sequences(sequences: &[&[u32]]) -> Self {
         let mut forest = Self { packing: Packing::new(), ..Self::default() };
         let shared = sequences.windows(2).map(|pair| common_prefix(pair[0], pair[1])).collect::<Vec<_>>();
         let mut path: Vec<ForestNode> = Vec::new();
@@ -56,7 +56,7 @@ impl PrefixForest {
     }
 
     /// Lays `sequences` out one after the other, without sharing.
-    pub fn flat(sequences: &[&[u32]]) -> Self {
+    pub fn without_sharing(sequences: &[&[u32]]) -> Self {
         let mut forest = Self { packing: Packing::new(), ..Self::default() };
         for sequence in sequences {
             let first = forest.ids.len() as u32;
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn shares_prefixes_once() {
-        let forest = PrefixForest::of(&[&[1, 2, 3], &[1, 2, 3, 4], &[1, 2, 5], &[7]]);
+        let forest = PrefixForest::from_sequences(&[&[1, 2, 3], &[1, 2, 3, 4], &[1, 2, 5], &[7]]);
         assert_eq!(forest.ids, [1, 2, 3, 4, 5, 7]);
         assert_eq!(forest.rows, [vec![0, 1, 2], vec![0, 1, 2, 3], vec![0, 1, 4], vec![5]]);
         assert_eq!(forest.positions, [0, 1, 2, 3, 2, 0]);
@@ -119,7 +119,7 @@ mod tests {
         ) {
             sequences.sort();
             let given = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
-            let forest = PrefixForest::of(&given);
+            let forest = PrefixForest::from_sequences(&given);
             let mut unique = std::collections::BTreeSet::new();
             for (sequence, rows) in sequences.iter().zip(&forest.rows) {
                 prop_assert_eq!(&rows.iter().map(|r| forest.ids[*r as usize]).collect::<Vec<_>>(), sequence);

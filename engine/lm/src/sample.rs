@@ -28,17 +28,17 @@ pub fn choose(logits: &[f32], sampling: &Sampling, position: usize) -> Result<Ch
         return Err(NotANumber);
     }
     let id = match *sampling {
-        Sampling::Greedy => best(logits),
+        Sampling::Greedy => best_token(logits),
         Sampling::Sample { temperature, top_k, top_p, seed, draw } => {
-            let kept = truncate(logits, temperature, top_k, top_p);
-            pick(&kept, uniform(seed, draw, position))
+            let kept = truncate_tokens(logits, temperature, top_k, top_p);
+            pick_token(&kept, uniform(seed, draw, position))
         }
     };
     Ok(ChosenToken { id, log_prob: (f64::from(logits[id as usize]) - log_sum_exp(logits)) as f32 })
 }
 
 /// The token with the highest logit, the lowest id of equals.
-fn best(logits: &[f32]) -> u32 {
+fn best_token(logits: &[f32]) -> u32 {
     let mut best = 0;
     for (id, logit) in logits.iter().enumerate() {
         if *logit > logits[best] {
@@ -55,7 +55,7 @@ fn log_sum_exp(logits: &[f32]) -> f64 {
 
 /// The tokens that may be drawn, with their unnormalised probabilities, in the order of ids. As in transformers' logits
 /// processors: temperature, then the `top_k` highest, then the fewest of those with `top_p` of their probability.
-fn truncate(logits: &[f32], temperature: f32, top_k: usize, top_p: f32) -> Vec<(u32, f64)> {
+fn truncate_tokens(logits: &[f32], temperature: f32, top_k: usize, top_p: f32) -> Vec<(u32, f64)> {
     let highest = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     let weight = |logit: f32| ((f64::from(logit) - highest) / f64::from(temperature)).exp();
     let mut ranked = logits.iter().enumerate().map(|(id, logit)| (id as u32, *logit)).collect::<Vec<_>>();
@@ -78,7 +78,7 @@ fn truncate(logits: &[f32], temperature: f32, top_k: usize, top_p: f32) -> Vec<(
 }
 
 /// The token at the quantile `at` of the cumulative weights.
-fn pick(kept: &[(u32, f64)], at: f64) -> u32 {
+fn pick_token(kept: &[(u32, f64)], at: f64) -> u32 {
     let total = kept.iter().map(|(_, w)| w).sum::<f64>();
     let mut cumulated = 0.0;
     for (id, weight) in kept {

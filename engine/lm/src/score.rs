@@ -38,7 +38,7 @@ pub fn with_decoder<D: Device>(
 ) -> Result<BatchResults<ScoreResult>, DeviceError> {
     let sequences = requests.iter().map(|score| decoder_sequence(score)).collect::<Vec<_>>();
     let sequences = sequences.iter().map(Vec::as_slice).collect::<Vec<_>>();
-    let forest = if share { PrefixForest::of(&sequences) } else { PrefixForest::flat(&sequences) };
+    let forest = if share { PrefixForest::from_sequences(&sequences) } else { PrefixForest::without_sharing(&sequences) };
     let batch = PackedBatch { ids: &forest.ids, positions: &forest.positions, type_ids: &[], packing: &forest.packing };
     let hidden = model.forward(device, &batch, None)?;
     let predicting = |(score, rows): (&&ScoreRequest, &Vec<u32>)| rows[score.prompt.len() - 1..].to_vec();
@@ -59,7 +59,7 @@ pub fn with_encoder_decoder<D: Device>(
     requests: &[&ScoreRequest],
 ) -> Result<BatchResults<ScoreResult>, DeviceError> {
     let prompts = requests.iter().map(|score| &score.prompt).collect::<BTreeSet<_>>();
-    let EncodedPrompts { states, spans, computed } = encode(device, model, pool, &prompts)?;
+    let EncodedPrompts { states, spans, computed } = encode_prompts(device, model, pool, &prompts)?;
     let mut decoder = PackedSequences::default();
     let mut cross = Packing::new();
     for score in requests {
@@ -85,7 +85,7 @@ pub(crate) struct EncodedPrompts<'a, D: Device> {
 }
 
 /// Encodes the prompts outside the pool, and gathers the states of all.
-pub(crate) fn encode<'a, D: Device>(
+pub(crate) fn encode_prompts<'a, D: Device>(
     device: &D,
     model: &dyn EncoderDecoder<D>,
     pool: &mut StatesPool<D>,
@@ -198,7 +198,7 @@ pub fn decoder_work<D: Device>(model: &dyn Decoder<D>, score: &ScoreRequest) -> 
     let (prompt, target) = (score.prompt.len(), score.target.len());
     let body = causal_operations(model.operations(), 0, prompt + target - 1);
     let head = head_operations(model.head(), model.sizes().hidden, target);
-    work(score, body + head)
+    score_work(score, body + head)
 }
 
 /// The work of a score with an encoder-decoder, alone.
@@ -209,10 +209,10 @@ pub fn encoder_decoder_work<D: Device>(model: &dyn EncoderDecoder<D>, score: &Sc
     let cross = model.cross_operations();
     let crossing = prompt * cross.per_token + prompt * target as u64 * cross.per_pair;
     let decoding = causal_operations(model.decoder_operations(), 0, target);
-    work(score, encoding + crossing + decoding + head_operations(model.head(), model.sizes().hidden, target))
+    score_work(score, encoding + crossing + decoding + head_operations(model.head(), model.sizes().hidden, target))
 }
 
-fn work(score: &ScoreRequest, operations: u64) -> RequestWork {
+fn score_work(score: &ScoreRequest, operations: u64) -> RequestWork {
     let tokens = score.target.len() as u64;
     RequestWork { prompt_tokens: score.prompt.len() as u64, completion_tokens: 0, scored_tokens: tokens, operations }
 }

@@ -69,11 +69,11 @@ pub fn check<E>(
     let mut differences = Vec::new();
     for variant in variants {
         let engine = open(variant)?;
-        let order = shuffled(sample.len(), variant.shuffle);
+        let order = shuffled_order(sample.len(), variant.shuffle);
         let completions = engine.ask(order.iter().map(|n| sample[*n].clone()));
         let mut again = order.into_iter().zip(completions).map(|(n, c)| (n, c.result)).collect::<Vec<_>>();
         again.sort_by_key(|(n, _)| *n);
-        differences.push(compare(&first, &again.into_iter().map(|(_, result)| result).collect::<Vec<_>>()));
+        differences.push(compare_answers(&first, &again.into_iter().map(|(_, result)| result).collect::<Vec<_>>()));
     }
     Ok(differences)
 }
@@ -81,13 +81,13 @@ pub fn check<E>(
 type RequestResult = Result<Answer, Refusal>;
 
 /// Compares answers to the same requests.
-pub fn compare(first: &[RequestResult], again: &[RequestResult]) -> PassDifference {
+pub fn compare_answers(first: &[RequestResult], again: &[RequestResult]) -> PassDifference {
     let mut difference = PassDifference::default();
     let mut main = Vec::new();
     for pair in first.iter().zip(again) {
         match pair {
             (Ok(a), Ok(b)) => {
-                let (a, b) = (numbers(a), numbers(b));
+                let (a, b) = (answer_numbers(a), answer_numbers(b));
                 difference.other_outcomes += u64::from(a.len() != b.len());
                 for (x, y) in a.iter().zip(&b) {
                     difference.compared += 1;
@@ -111,7 +111,7 @@ fn mean(numbers: &[f32]) -> f64 {
 }
 
 /// All numbers of an answer.
-fn numbers(answer: &Answer) -> Vec<f32> {
+fn answer_numbers(answer: &Answer) -> Vec<f32> {
     match answer {
         Answer::Scored(scored) => {
             scored.target_logits.iter().chain(scored.log_sum_exps.iter().flatten()).copied().collect()
@@ -128,7 +128,7 @@ fn numbers(answer: &Answer) -> Vec<f32> {
 }
 
 /// Shuffles by Fisher and Yates, from a seed.
-fn shuffled(length: usize, seed: u64) -> Vec<usize> {
+fn shuffled_order(length: usize, seed: u64) -> Vec<usize> {
     let mut order = (0..length).collect::<Vec<_>>();
     for n in (1..length).rev() {
         order.swap(n, (splitmix(seed ^ splitmix(n as u64)) % (n as u64 + 1)) as usize);
@@ -148,20 +148,20 @@ mod tests {
     #[test]
     fn a_bit_that_differs_is_seen_and_so_is_a_rank_that_flips() {
         let first = [scored(&[1.0]), scored(&[2.0])];
-        assert!(compare(&first, &first).is_none());
+        assert!(compare_answers(&first, &first).is_none());
         let next = f32::from_bits(1f32.to_bits() + 1);
-        let bit = compare(&first, &[scored(&[next]), scored(&[2.0])]);
+        let bit = compare_answers(&first, &[scored(&[next]), scored(&[2.0])]);
         assert_eq!((bit.differing, bit.rank_flips), (1, 0));
-        let flipped = compare(&first, &[scored(&[3.0]), scored(&[2.0])]);
+        let flipped = compare_answers(&first, &[scored(&[3.0]), scored(&[2.0])]);
         assert_eq!((flipped.rank_flips, flipped.largest), (1, 2.0));
         let refused = [Err(Refusal::NotFinite), scored(&[2.0])];
-        assert_eq!(compare(&first, &refused).other_outcomes, 1);
+        assert_eq!(compare_answers(&first, &refused).other_outcomes, 1);
     }
 
     #[test]
     fn every_order_is_a_permutation_and_seeds_differ() {
-        let mut order = shuffled(50, 3);
-        assert_ne!(order, shuffled(50, 4));
+        let mut order = shuffled_order(50, 3);
+        assert_ne!(order, shuffled_order(50, 4));
         order.sort_unstable();
         assert_eq!(order, (0..50).collect::<Vec<_>>());
     }

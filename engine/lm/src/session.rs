@@ -58,7 +58,7 @@ impl Session {
         // Opening belongs to no request. The first batch must pay for itself alone, and a device lost until now is an
         // error here.
         device.finish()?;
-        let (ends, token_types) = (ends(&checkpoint)?, model.token_types());
+        let (ends, token_types) = (end_tokens(&checkpoint)?, model.token_types());
         let detokenise = tokenizer
             .clone()
             .map(|tokenizer| -> Box<Detokeniser> { Box::new(move |ids: &[u32]| tokenizer.decode(ids, true)) });
@@ -77,7 +77,7 @@ impl Session {
 }
 
 /// `eos_token_id` of `generation_config.json`, or of `config.json`: one, several or none, as in transformers.
-fn ends(checkpoint: &Checkpoint) -> Result<Vec<u32>, LmError> {
+fn end_tokens(checkpoint: &Checkpoint) -> Result<Vec<u32>, LmError> {
     let path = checkpoint.folder().join("generation_config.json");
     let generation = match std::fs::read(&path) {
         Ok(text) => serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text).map_err(|source| {

@@ -120,8 +120,8 @@ impl Tokenizer {
         // The engine decides about lengths: saved truncation and padding must not apply in silence.
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|source| TokeniseError::Format { path, source })?;
-        let settings = special::read(&folder.join("tokenizer_config.json"))?;
-        let map = special::read(&folder.join("special_tokens_map.json"))?;
+        let settings = special::read_object(&folder.join("tokenizer_config.json"))?;
+        let map = special::read_object(&folder.join("special_tokens_map.json"))?;
         let specials = SpecialIds::find(&inner, &settings, &map);
         let clean_up = settings.get("clean_up_tokenization_spaces").and_then(serde_json::Value::as_bool) == Some(true);
         Ok(Some(Self { folder: folder.to_owned(), inner, specials, clean_up, cache: TextCache::new(CACHE_BYTES) }))
@@ -136,7 +136,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`TokeniseError::NoSpecial`].
-    pub fn special(&self, role: SpecialRole) -> Result<u32, TokeniseError> {
+    pub fn special_id(&self, role: SpecialRole) -> Result<u32, TokeniseError> {
         self.specials.get(role).ok_or_else(|| TokeniseError::NoSpecial { folder: self.folder.clone(), role })
     }
 
@@ -145,7 +145,7 @@ impl Tokenizer {
     /// # Errors
     /// [`TokeniseError::NoSpecial`].
     pub fn eos(&self) -> Result<u32, TokeniseError> {
-        self.special(SpecialRole::Eos)
+        self.special_id(SpecialRole::Eos)
     }
 
     /// The ids of a text, with or without the model's special tokens around it. Computed once per text.
@@ -192,7 +192,7 @@ impl Tokenizer {
     /// [`TokeniseError::Failed`].
     pub fn encode(&self, text: &str, special: bool) -> Result<TokenisedText, TokeniseError> {
         let encoding = self.inner.encode_char_offsets(text, special).map_err(|source| self.failed(source))?;
-        Ok(TokenisedText::of(&encoding, 0))
+        Ok(TokenisedText::from_encoding(&encoding, 0))
     }
 
     /// The tokens of two texts as one sequence, with special tokens.
@@ -201,11 +201,11 @@ impl Tokenizer {
     /// [`TokeniseError::Failed`].
     pub fn encode_pair(&self, text: &str, pair: &str) -> Result<TokenisedText, TokeniseError> {
         let encoding = self.inner.encode_char_offsets((text, pair), true).map_err(|source| self.failed(source))?;
-        Ok(TokenisedText::of(&encoding, 1))
+        Ok(TokenisedText::from_encoding(&encoding, 1))
     }
 
     /// A text's tokens and the bytes of each; `None` for special tokens around the text.
-    pub(crate) fn spans(&self, text: &str, special: bool) -> Result<Vec<TokenSpan>, TokeniseError> {
+    pub(crate) fn token_spans(&self, text: &str, special: bool) -> Result<Vec<TokenSpan>, TokeniseError> {
         let encoding = self.inner.encode(text, special).map_err(|source| self.failed(source))?;
         let around = encoding.get_special_tokens_mask();
         let spans = encoding.get_offsets().iter().zip(around).map(|(&span, around)| (*around == 0).then_some(span));
@@ -245,7 +245,7 @@ impl Tokenizer {
 
 impl TokenisedText {
     /// Copies the needed fields; `part` is the index of the text of [`second`](Self::second).
-    fn of(encoding: &Encoding, part: usize) -> Self {
+    fn from_encoding(encoding: &Encoding, part: usize) -> Self {
         let of_part = encoding.get_sequence_ids();
         let mut of_part = of_part.iter().enumerate().filter_map(|(at, id)| (*id == Some(part)).then_some(at));
         let second = of_part.next().map_or(0..0, |first| first..of_part.next_back().unwrap_or(first) + 1);

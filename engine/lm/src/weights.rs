@@ -26,7 +26,7 @@ impl<'a, D: Device> Weights<'a, D> {
     /// The tensors under `name`, within this prefix: `weights.under("layer.0")`.
     #[must_use]
     pub fn under(&self, name: &str) -> Self {
-        Self { checkpoint: self.checkpoint, device: self.device, prefix: self.path(name) }
+        Self { checkpoint: self.checkpoint, device: self.device, prefix: self.tensor_path(name) }
     }
 
     /// Like [`under`](Self::under) for the first of `names` that holds a tensor: checkpoints of a bare model lack the
@@ -38,21 +38,21 @@ impl<'a, D: Device> Weights<'a, D> {
                 || self.checkpoint.names().any(|n| n.strip_prefix(prefix).is_some_and(|r| r.starts_with('.')))
         };
         let last = names.last().copied().unwrap_or_default();
-        let name = names.iter().copied().find(|name| holds(&self.path(name))).unwrap_or(last);
+        let name = names.iter().copied().find(|name| holds(&self.tensor_path(name))).unwrap_or(last);
         self.under(name)
     }
 
     /// Whether there is a tensor of this name.
     pub fn has(&self, name: &str) -> bool {
-        self.checkpoint.get(&self.path(name)).is_some()
+        self.checkpoint.get(&self.tensor_path(name)).is_some()
     }
 
     /// A tensor of this shape, as stored in the file.
     ///
     /// # Errors
     /// [`LmError::Checkpoint`], naming the tensor.
-    pub fn host(&self, name: &str, shape: &[usize]) -> Result<HostTensor, LmError> {
-        Ok(self.checkpoint.tensor(&self.path(name), shape)?)
+    pub fn host_tensor(&self, name: &str, shape: &[usize]) -> Result<HostTensor, LmError> {
+        Ok(self.checkpoint.tensor(&self.tensor_path(name), shape)?)
     }
 
     /// A projection `[out, into]` in the layout of PyTorch's `Linear`.
@@ -60,15 +60,15 @@ impl<'a, D: Device> Weights<'a, D> {
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
     pub fn matrix(&self, name: &str, out: usize, into: usize) -> Result<D::Matrix, LmError> {
-        self.stacked(&[(name, out)], into)
+        self.stacked_matrix(&[(name, out)], into)
     }
 
     /// Several projections of one input, `(name, out)` each, as one product: `[Σ out, into]`.
     ///
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
-    pub fn stacked(&self, parts: &[(&str, usize)], into: usize) -> Result<D::Matrix, LmError> {
-        let parts = parts.iter().map(|(name, out)| self.host(name, &[*out, into])).collect::<Result<Vec<_>, _>>()?;
+    pub fn stacked_matrix(&self, parts: &[(&str, usize)], into: usize) -> Result<D::Matrix, LmError> {
+        let parts = parts.iter().map(|(name, out)| self.host_tensor(name, &[*out, into])).collect::<Result<Vec<_>, _>>()?;
         Ok(self.device.matrix(&parts, Layout::OutIn)?)
     }
 
@@ -76,8 +76,8 @@ impl<'a, D: Device> Weights<'a, D> {
     ///
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
-    pub fn transposed(&self, name: &str, into: usize, out: usize) -> Result<D::Matrix, LmError> {
-        Ok(self.device.matrix(&[self.host(name, &[into, out])?], Layout::InOut)?)
+    pub fn transposed_matrix(&self, name: &str, into: usize, out: usize) -> Result<D::Matrix, LmError> {
+        Ok(self.device.matrix(&[self.host_tensor(name, &[into, out])?], Layout::InOut)?)
     }
 
     /// A vector `[size]`.
@@ -85,19 +85,19 @@ impl<'a, D: Device> Weights<'a, D> {
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
     pub fn vector(&self, name: &str, size: usize) -> Result<D::Vector, LmError> {
-        self.joined(&[(name, size)])
+        self.joined_vector(&[(name, size)])
     }
 
     /// Several vectors, `(name, size)` each, as one.
     ///
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
-    pub fn joined(&self, parts: &[(&str, usize)]) -> Result<D::Vector, LmError> {
-        let parts = parts.iter().map(|(name, size)| self.host(name, &[*size])).collect::<Result<Vec<_>, _>>()?;
+    pub fn joined_vector(&self, parts: &[(&str, usize)]) -> Result<D::Vector, LmError> {
+        let parts = parts.iter().map(|(name, size)| self.host_tensor(name, &[*size])).collect::<Result<Vec<_>, _>>()?;
         Ok(self.device.vector(&parts)?)
     }
 
-    fn path(&self, name: &str) -> String {
+    fn tensor_path(&self, name: &str) -> String {
         match (self.prefix.is_empty(), name.is_empty()) {
             (true, _) => name.to_owned(),
             (false, true) => self.prefix.clone(),

@@ -6,7 +6,7 @@ use hopeval_checkpoint::Checkpoint;
 use hopeval_device::cpu::Isa;
 use hopeval_device::{Cpu, Device, Packing, Reference};
 use hopeval_lm::architectures::open_encoder;
-use hopeval_lm::heads::{self, HeadKind, CheckpointHeads, Pooling, HostRows, best_span, highest};
+use hopeval_lm::heads::{self, HeadKind, CheckpointHeads, Pooling, HostRows, best_span, highest_logit};
 use hopeval_lm::{PackedBatch, Encoder, LmError};
 use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
@@ -106,7 +106,7 @@ fn outputs<D: Device>(
     };
     let by_sequence = |rows: HostRows| rows.iter().map(<[f32]>::to_vec).collect::<Vec<_>>();
     let column = |values: Vec<f32>| by_token(HostRows { columns: 1, values });
-    let mut out = BTreeMap::from([("hidden".to_owned(), by_token(HostRows::read(device, &states).unwrap()))]);
+    let mut out = BTreeMap::from([("hidden".to_owned(), by_token(HostRows::from_tensor(device, &states).unwrap()))]);
     for (name, pooling) in [("cls", Pooling::Cls), ("mean", Pooling::Mean)] {
         for (suffix, normalize) in [("", false), (".normalized", true)] {
             let rows = pooling.embed(device, &states, &packing, normalize).unwrap();
@@ -154,14 +154,14 @@ fn compare(name: &str, expected: &Expected, found: &BTreeMap<String, Vec<Vec<f32
         if expected.has("token") {
             let logits = &found["token_logits"][i];
             check(format!("token_logits.{i}"), logits);
-            let labels = logits.chunks(logits.len() / numbers(&sequence["ids"]).len()).filter_map(highest);
+            let labels = logits.chunks(logits.len() / numbers(&sequence["ids"]).len()).filter_map(highest_logit);
             assert_eq!(json!(labels.collect::<Vec<_>>()), sequence["token_labels"], "{name}: labels of {i}");
         }
         if expected.has("sequence") {
             let logits = &found["sequence_logits"][i];
             check(format!("sequence_logits.{i}"), logits);
             if let Some(label) = sequence.get("label") {
-                assert_eq!(&json!(highest(logits)), label, "{name}: label of {i}");
+                assert_eq!(&json!(highest_logit(logits)), label, "{name}: label of {i}");
             }
         }
         if expected.has("span") {

@@ -100,9 +100,9 @@ fn lines_that_are_no_json_say_once_where() {
     let answers = parsed(&output);
     assert_eq!(answers[1]["error"], json!({"code": "json", "message": "line 3: column 10: trailing comma"}));
     assert_eq!(answers[2]["error"]["message"], "line 4: expected an object, found a list");
-    let error = lines::requests(&session, &score(), input.as_bytes()).unwrap_err().to_string();
+    let error = lines::parse_requests(&session, &score(), input.as_bytes()).unwrap_err().to_string();
     assert_eq!(error, "line 3: column 10: trailing comma");
-    let error = lines::texts(&b"{\"text\":\"a\"}\n{\"text\":1}"[..]).unwrap_err().to_string();
+    let error = lines::parse_texts(&b"{\"text\":\"a\"}\n{\"text\":1}"[..]).unwrap_err().to_string();
     assert_eq!(error, "line 2: text: expected a string, found a number");
 }
 

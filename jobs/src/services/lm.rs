@@ -160,7 +160,7 @@ impl Service for Lm {
         if self.further.get().is_some() {
             return Ok(());
         }
-        let devices = self.settings.device.count(workers).map_err(|error| failed(error.into()))?;
+        let devices = self.settings.device.device_count(workers).map_err(|error| failed(error.into()))?;
         let open = |nth| self.settings.device.open(nth, Some(self.threads), folder, self.settings.options());
         let further = (1..devices).map(open).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let numerics = |session: &Session| session.engine.identity().numerics.clone();

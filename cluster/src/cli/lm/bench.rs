@@ -77,7 +77,7 @@ fn tokenize(arguments: &BenchArguments) -> Result<u8> {
     let started = Instant::now();
     let tokenizer = arguments.lines.model.open_tokenizer()?;
     let open_s = started.elapsed().as_secs_f64();
-    let texts = lines::texts(read_lines(&arguments.lines)?)?;
+    let texts = lines::parse_texts(read_lines(&arguments.lines)?)?;
     for pass in 0..arguments.repeat {
         let (wall, cpu) = (Instant::now(), cpu_s()?);
         let ids = texts.iter().map(|text| tokenizer.ids(text, true)).collect::<Result<Vec<_>, _>>()?;

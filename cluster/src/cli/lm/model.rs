@@ -35,7 +35,7 @@ pub(crate) struct ModelArguments {
 
 impl ModelArguments {
     pub(super) fn options(&self) -> EngineOptions {
-        let usual = self.device.options();
+        let usual = self.device.default_options();
         EngineOptions {
             batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
             states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),

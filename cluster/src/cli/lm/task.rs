@@ -38,7 +38,7 @@ impl TaskName {
 
 /// The requests of a file's lines; a bad line is an error here.
 pub(super) fn requests(session: &Session, task: &Task, lines: &LineArguments) -> Result<Vec<Request>> {
-    Ok(lines::requests(session, task, read_lines(lines)?)?)
+    Ok(lines::parse_requests(session, task, read_lines(lines)?)?)
 }
 
 /// The lines of the `--input` file.

@@ -5,7 +5,7 @@ use hopeval_device::{Attention, Columns, Device, DeviceError};
 
 /// Attends with queries, keys and values, side by side in `qkv [rows, (heads + 2 * kv_heads) * head_dim]`.
 /// `layer` is the index of the layer in the cache.
-pub(super) fn attend<D: Device>(
+pub(super) fn self_attention<D: Device>(
     device: &D,
     layer: usize,
     qkv: &D::Tensor,

@@ -2,7 +2,7 @@
 //! and BGE have this architecture, too. RoBERTa and ELECTRA differ in a few numbers and names, and pass them to
 //! `open_variant`.
 
-use super::post_norm::{DenseLayer, Embeddings, EncoderLayer, LayerNorm, PostNormEncoder, EncoderShape, backbone};
+use super::post_norm::{DenseLayer, Embeddings, EncoderLayer, LayerNorm, PostNormEncoder, EncoderShape, encoder_weights};
 use crate::LmError;
 use crate::config::ModelConfig;
 use crate::weights::Weights;
@@ -41,14 +41,14 @@ pub(super) fn open_variant<D: Device>(
     let BertVariant { prefix, first_position, width } = variant;
     let config = ModelConfig::new(checkpoint);
     config.one_of("position_embedding_type", &["absolute"], "absolute")?;
-    let shape = EncoderShape::read(&config, 1e-12)?;
+    let shape = EncoderShape::from_config(&config, 1e-12)?;
     let (vocabulary, types) = (config.size("vocab_size")?, config.size_or("type_vocab_size", 2)?);
     let rows = config.size_or("max_position_embeddings", 512)?;
     let Some(max_positions) = rows.checked_sub(first_position).filter(|positions| *positions > 0) else {
         let reason = format!("expected more than the {first_position} that padding takes, found {rows}");
-        return Err(config.refused("max_position_embeddings", &reason));
+        return Err(config.field_error("max_position_embeddings", &reason));
     };
-    let weights = backbone(&Weights::new(checkpoint, device), prefix);
+    let weights = encoder_weights(&Weights::new(checkpoint, device), prefix);
     let tables = weights.under("embeddings");
     let projection = |weights: Weights<'_, D>| DenseLayer::open(&weights, shape.hidden, width);
     let layer = |index: usize| {

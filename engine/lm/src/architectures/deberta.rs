@@ -4,7 +4,7 @@
 //! content (`p2c`). Their keys and queries are projections of one small table of relative positions. They depend on the
 //! weights only, so they are computed once, when the model is opened.
 
-use super::post_norm::{DenseLayer, Embeddings, EncoderLayer, LayerNorm, RelativePositions, PostNormEncoder, EncoderShape, backbone};
+use super::post_norm::{DenseLayer, Embeddings, EncoderLayer, LayerNorm, RelativePositions, PostNormEncoder, EncoderShape, encoder_weights};
 use crate::LmError;
 use crate::config::ModelConfig;
 use crate::weights::Weights;
@@ -21,15 +21,15 @@ pub(crate) const PREFIX: &str = "deberta";
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNormEncoder<D>, LmError> {
     let config = ModelConfig::new(checkpoint);
-    let shape = EncoderShape::read(&config, 1e-7)?;
-    let terms = PositionTerms::read(checkpoint, &config)?;
-    let buckets = buckets(&config)?;
+    let shape = EncoderShape::from_config(&config, 1e-7)?;
+    let terms = PositionTerms::from_config(checkpoint, &config)?;
+    let buckets = position_buckets(&config)?;
     refuse_unsupported(&config, &shape)?;
     let (vocabulary, types) = (config.size("vocab_size")?, config.integer_or("type_vocab_size", 0)?);
     let width = config.size_or("embedding_size", shape.hidden)?;
     let absolute = config.flag_or("position_biased_input", true)?;
     let max_positions = absolute.then(|| config.size_or("max_position_embeddings", 512)).transpose()?;
-    let weights = backbone(&Weights::new(checkpoint, device), PREFIX);
+    let weights = encoder_weights(&Weights::new(checkpoint, device), PREFIX);
     let tables = weights.under("embeddings");
     let position = |rows| tables.matrix("position_embeddings.weight", rows, width);
     let relative = match buckets {
@@ -38,7 +38,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNormEn
     };
     let layer = |index: usize| {
         let layer = weights.under(&format!("encoder.layer.{index}"));
-        let project = |(table, buckets): &(D::Tensor, Buckets)| terms.project(&layer, &shape, table, *buckets);
+        let project = |(table, buckets): &(D::Tensor, Buckets)| terms.project_positions(&layer, &shape, table, *buckets);
         let positions = relative.as_ref().map(project).transpose()?;
         EncoderLayer::open(&layer, &shape, ["query_proj", "key_proj", "value_proj"], positions)
     };
@@ -75,14 +75,14 @@ struct PositionTerms {
 
 impl PositionTerms {
     /// `pos_att_type` is `"p2c|c2p"` or `["p2c", "c2p"]`, any subset.
-    fn read(checkpoint: &Checkpoint, config: &ModelConfig<'_>) -> Result<Self, LmError> {
+    fn from_config(checkpoint: &Checkpoint, config: &ModelConfig<'_>) -> Result<Self, LmError> {
         let field = "pos_att_type";
         let names = match checkpoint.config().get(field) {
-            Some(Value::String(text)) => alternatives(text),
+            Some(Value::String(text)) => split_alternatives(text),
             _ => config.texts(field)?.unwrap_or_default().into_iter().map(str::to_owned).collect(),
         };
         if let Some(other) = names.iter().find(|name| !["c2p", "p2c"].contains(&name.as_str())) {
-            return Err(config.refused(field, &format!("expected c2p, p2c, both or none, found {other:?}")));
+            return Err(config.field_error(field, &format!("expected c2p, p2c, both or none, found {other:?}")));
         }
         let has = |wanted: &str| names.iter().any(|name| name == wanted);
         Ok(Self {
@@ -97,7 +97,7 @@ impl PositionTerms {
     }
 
     /// A layer's keys and queries of relative positions; `table` is `[2 * span, hidden]`.
-    fn project<D: Device>(
+    fn project_positions<D: Device>(
         self,
         layer: &Weights<'_, D>,
         shape: &EncoderShape,
@@ -118,7 +118,7 @@ impl PositionTerms {
 }
 
 /// The mapping of distances to rows of the table of relative positions; `None` without relative attention.
-fn buckets(config: &ModelConfig<'_>) -> Result<Option<Buckets>, LmError> {
+fn position_buckets(config: &ModelConfig<'_>) -> Result<Option<Buckets>, LmError> {
     if !config.flag_or("relative_attention", false)? {
         return Ok(None);
     }
@@ -136,7 +136,7 @@ fn buckets(config: &ModelConfig<'_>) -> Result<Option<Buckets>, LmError> {
             "expected -1, or 2 or more whose half is below {} relative positions, found {span}",
             max_position - 1
         );
-        return Err(config.refused("position_buckets", &reason));
+        return Err(config.field_error("position_buckets", &reason));
     }
     Ok(Some(Buckets::Log { span, max_position }))
 }
@@ -149,11 +149,11 @@ fn relative_positions<D: Device>(
     buckets: Buckets,
 ) -> Result<D::Tensor, LmError> {
     let (encoder, device) = (weights.under("encoder"), weights.device());
-    let normalisations = alternatives(config.text("norm_rel_ebd")?.unwrap_or("none"));
+    let normalisations = split_alternatives(config.text("norm_rel_ebd")?.unwrap_or("none"));
     if let Some(other) = normalisations.iter().find(|name| !["layer_norm", "none"].contains(&name.as_str())) {
-        return Err(config.refused("norm_rel_ebd", &format!("expected layer_norm or none, found {other:?}")));
+        return Err(config.field_error("norm_rel_ebd", &format!("expected layer_norm or none, found {other:?}")));
     }
-    let stored = encoder.host("rel_embeddings.weight", &[buckets.rows(), shape.hidden])?;
+    let stored = encoder.host_tensor("rel_embeddings.weight", &[buckets.rows(), shape.hidden])?;
     let table = device.upload(buckets.rows(), shape.hidden, &stored.to_f32())?;
     if normalisations.iter().any(|name| name == "layer_norm") {
         return Ok(LayerNorm::open(&encoder.under("LayerNorm"), shape.hidden, shape.eps)?.apply(device, &table)?);
@@ -167,18 +167,18 @@ fn refuse_unsupported(config: &ModelConfig<'_>, shape: &EncoderShape) -> Result<
     let kernel = config.number_or("conv_kernel_size", 0.0)?;
     if kernel > 0.0 {
         let reason = format!("the convolution after the first layer is not supported: expected 0, found {kernel}");
-        return Err(config.refused("conv_kernel_size", &reason));
+        return Err(config.field_error("conv_kernel_size", &reason));
     }
     let head = shape.hidden / shape.heads;
     let given = config.integer_or("attention_head_size", head)?;
     if given != head {
         let reason = format!("expected hidden_size / num_attention_heads = {head}, found {given}");
-        return Err(config.refused("attention_head_size", &reason));
+        return Err(config.field_error("attention_head_size", &reason));
     }
     Ok(())
 }
 
 /// The parts of `a|b`, read as by transformers.
-fn alternatives(text: &str) -> Vec<String> {
+fn split_alternatives(text: &str) -> Vec<String> {
     text.split('|').map(|part| part.trim().to_lowercase()).filter(|part| !part.is_empty()).collect()
 }

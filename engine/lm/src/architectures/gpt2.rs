@@ -7,7 +7,7 @@
 //!   ln_f(x)
 //! ```
 
-use super::attend::attend;
+use super::attend::self_attention;
 use super::norm::LayerNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
@@ -48,9 +48,9 @@ struct Gpt2Layer<D: Device> {
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Gpt2<D>, LmError> {
     let config = ModelConfig::new(checkpoint);
-    config.only("add_cross_attention", false)?;
+    config.require_flag("add_cross_attention", false)?;
     let (hidden, heads) = (config.size("n_embd")?, config.size("n_head")?);
-    let head_dim = config.divided("n_embd", hidden, "n_head", heads)?;
+    let head_dim = config.divide_exactly("n_embd", hidden, "n_head", heads)?;
     let (vocabulary, positions) = (config.size("vocab_size")?, config.size("n_positions")?);
     let inner = config.size_or("n_inner", 4 * hidden)?;
     let activation = config.activation("activation_function", "gelu_new")?;
@@ -68,12 +68,12 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Gpt2<D>, L
         let (attention, feed_forward) = (weights.under("attn"), weights.under("mlp"));
         Ok::<_, LmError>(Gpt2Layer {
             before_attention: LayerNorm::open(&weights.under("ln_1"), hidden, eps)?,
-            query_key_value: Projection::transposed(&attention, "c_attn", hidden, 3 * hidden)?,
+            query_key_value: Projection::open_transposed(&attention, "c_attn", hidden, 3 * hidden)?,
             scale: if by_layer { scale / (index + 1) as f64 } else { scale } as f32,
-            output: Projection::transposed(&attention, "c_proj", hidden, hidden)?,
+            output: Projection::open_transposed(&attention, "c_proj", hidden, hidden)?,
             before_feed_forward: LayerNorm::open(&weights.under("ln_2"), hidden, eps)?,
-            up: Projection::transposed(&feed_forward, "c_fc", hidden, inner)?,
-            down: Projection::transposed(&feed_forward, "c_proj", inner, hidden)?,
+            up: Projection::open_transposed(&feed_forward, "c_fc", hidden, inner)?,
+            down: Projection::open_transposed(&feed_forward, "c_proj", inner, hidden)?,
         })
     };
     Ok(Gpt2 {
@@ -90,7 +90,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Gpt2<D>, L
 
 /// Counts four projections of attention, two of the feed-forward network, and the products of queries with keys and of
 /// weights with values.
-fn operations(layers: usize, hidden: usize, inner: usize) -> Operations {
+fn count_operations(layers: usize, hidden: usize, inner: usize) -> Operations {
     let products = layers * (4 * hidden * hidden + 2 * hidden * inner);
     Operations { per_token: 2 * products as u64, per_pair: (4 * layers * hidden) as u64 }
 }
@@ -101,7 +101,7 @@ impl<D: Device> Decoder<D> for Gpt2<D> {
     }
 
     fn operations(&self) -> Operations {
-        operations(self.sizes.layers, self.sizes.hidden, self.inner)
+        count_operations(self.sizes.layers, self.sizes.hidden, self.inner)
     }
 
     fn head(&self) -> &LmHead<D> {
@@ -129,11 +129,11 @@ impl<D: Device> Decoder<D> for Gpt2<D> {
                 bias: Bias::None,
                 packing: batch.packing,
             };
-            let mixed = attend(device, index, &qkv, &mut slots, &attention)?;
-            x = layer.output.onto(device, &mixed, &x)?;
+            let mixed = self_attention(device, index, &qkv, &mut slots, &attention)?;
+            x = layer.output.apply_onto(device, &mixed, &x)?;
             let normed = layer.before_feed_forward.apply(device, &x)?;
             let inner = layer.up.apply(device, &normed, self.activation)?;
-            x = layer.down.onto(device, &inner, &x)?;
+            x = layer.down.apply_onto(device, &inner, &x)?;
         }
         self.norm.apply(device, &x)
     }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn operations_are_those_counted_by_hand() {
         let counted = Operations { per_token: 12 * 12 * 768 * 768 * 2, per_pair: 4 * 768 * 12 };
-        assert_eq!(operations(12, 768, 3072), counted);
+        assert_eq!(count_operations(12, 768, 3072), counted);
         assert_eq!(counted.per_token, 169_869_312);
     }
 }

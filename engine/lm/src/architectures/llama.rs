@@ -15,7 +15,7 @@
 //! | qwen2 | q, k, v | `use_sliding_window`, by layer | |
 //! | qwen3 | `attention_bias` | as qwen2 | norms of queries and keys, by head; heads of 128 without `head_dim` |
 
-use super::attend::attend;
+use super::attend::self_attention;
 use super::norm::RmsNorm;
 use super::projection::Projection;
 use super::rope::RotaryEmbedding;
@@ -76,8 +76,8 @@ struct LlamaShape {
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Llama<D>, LmError> {
     let config = ModelConfig::new(checkpoint);
-    let shape = LlamaShape::read(&config)?;
-    let rope = RotaryEmbedding::read(&config, shape.head_dim, config.size("max_position_embeddings")?)?;
+    let shape = LlamaShape::from_config(&config)?;
+    let rope = RotaryEmbedding::from_config(&config, shape.head_dim, config.size("max_position_embeddings")?)?;
     let root = Weights::new(checkpoint, device);
     let weights = root.under_any(&["model", ""]);
     let hidden = shape.sizes.hidden;
@@ -87,24 +87,24 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Llama<D>, 
         vocabulary: Vocabulary::open(&root, &weights, "embed_tokens.weight", table, shape.tied)?,
         layers: shape.masks.iter().enumerate().map(layer).collect::<Result<_, _>>()?,
         norm: RmsNorm::open(&weights.under("norm"), hidden, shape.eps)?,
-        rotary: device.matrix(&[rope.table(shape.sizes.max_positions.unwrap_or(0))], Layout::OutIn)?,
+        rotary: device.matrix(&[rope.angle_table(shape.sizes.max_positions.unwrap_or(0))], Layout::OutIn)?,
         pairs: rope.pairs(),
         shape,
     })
 }
 
 impl LlamaShape {
-    fn read(config: &ModelConfig<'_>) -> Result<Self, LmError> {
+    fn from_config(config: &ModelConfig<'_>) -> Result<Self, LmError> {
         let kind = config.text("model_type")?.unwrap_or_default();
         let (hidden, heads) = (config.size("hidden_size")?, config.size("num_attention_heads")?);
         let kv_heads = config.size_or("num_key_value_heads", heads)?;
-        config.divided("num_attention_heads", heads, "num_key_value_heads", kv_heads)?;
+        config.divide_exactly("num_attention_heads", heads, "num_key_value_heads", kv_heads)?;
         let head_dim = match config.has("head_dim") || kind == "qwen3" {
             true => config.size_or("head_dim", 128)?,
-            false => config.divided("hidden_size", hidden, "num_attention_heads", heads)?,
+            false => config.divide_exactly("hidden_size", hidden, "num_attention_heads", heads)?,
         };
         if head_dim % 2 == 1 {
-            return Err(config.refused("head_dim", &format!("expected an even number, found {head_dim}")));
+            return Err(config.field_error("head_dim", &format!("expected an even number, found {head_dim}")));
         }
         let layers = config.size("num_hidden_layers")?;
         let attention_bias = || config.flag_or("attention_bias", false);
@@ -115,7 +115,7 @@ impl LlamaShape {
             _ => (false, false, false),
         };
         let masks = match kind {
-            "mistral" => vec![window(config)?; layers],
+            "mistral" => vec![window_mask(config)?; layers],
             "qwen2" | "qwen3" => masks_by_layer(config, layers)?,
             _ => vec![Mask::Causal; layers],
         };
@@ -155,7 +155,7 @@ impl LlamaShape {
 }
 
 /// The window of a model with a window: 4,096 if the field is missing, no window if it is `null`.
-fn window(config: &ModelConfig<'_>) -> Result<Mask, LmError> {
+fn window_mask(config: &ModelConfig<'_>) -> Result<Mask, LmError> {
     let field = "sliding_window";
     if config.is_null(field) {
         return Ok(Mask::Causal);
@@ -166,7 +166,7 @@ fn window(config: &ModelConfig<'_>) -> Result<Mask, LmError> {
 /// Qwen's windows: `layer_types` (transformers 5), or layers from `max_window_layers` on.
 fn masks_by_layer(config: &ModelConfig<'_>, layers: usize) -> Result<Vec<Mask>, LmError> {
     let sliding = match config.flag_or("use_sliding_window", false)? {
-        true => window(config)?,
+        true => window_mask(config)?,
         false => Mask::Causal,
     };
     let Some(types) = config.texts("layer_types")? else {
@@ -175,17 +175,17 @@ fn masks_by_layer(config: &ModelConfig<'_>, layers: usize) -> Result<Vec<Mask>, 
     };
     if types.len() != layers {
         let reason = format!("expected one for each of num_hidden_layers, {layers}, found {}", types.len());
-        return Err(config.refused("layer_types", &reason));
+        return Err(config.field_error("layer_types", &reason));
     }
     let mask = |name: &str| match (name, sliding) {
         ("full_attention", _) => Ok(Mask::Causal),
         ("sliding_attention", Mask::Window(_)) => Ok(sliding),
         ("sliding_attention", _) => {
-            Err(config.refused("layer_types", "sliding_attention needs use_sliding_window and sliding_window"))
+            Err(config.field_error("layer_types", "sliding_attention needs use_sliding_window and sliding_window"))
         }
         _ => {
             let reason = format!("expected full_attention or sliding_attention, found {name:?}");
-            Err(config.refused("layer_types", &reason))
+            Err(config.field_error("layer_types", &reason))
         }
     };
     types.into_iter().map(mask).collect()
@@ -227,8 +227,8 @@ impl<D: Device> Llama<D> {
         let normed = layer.before_attention.apply(device, x)?;
         let mut qkv = layer.query_key_value.apply(device, &normed, Activation::Identity)?;
         if let Some((queries, keys)) = &layer.head_norms {
-            device.norm_groups(&mut qkv, 0, heads, head_dim, queries.norm())?;
-            device.norm_groups(&mut qkv, heads * head_dim, kv_heads, head_dim, keys.norm())?;
+            device.norm_groups(&mut qkv, 0, heads, head_dim, queries.norm_arguments())?;
+            device.norm_groups(&mut qkv, heads * head_dim, kv_heads, head_dim, keys.norm_arguments())?;
         }
         // Keys follow queries, so both turn at once.
         let rotary = Rotary { table: &self.rotary, pairs: self.pairs, style: RotaryStyle::Half };
@@ -269,11 +269,11 @@ impl<D: Device> Decoder<D> for Llama<D> {
                 bias: Bias::None,
                 packing: batch.packing,
             };
-            let mixed = attend(device, index, &qkv, &mut slots, &attention)?;
-            x = layer.output.onto(device, &mixed, &x)?;
+            let mixed = self_attention(device, index, &qkv, &mut slots, &attention)?;
+            x = layer.output.apply_onto(device, &mixed, &x)?;
             let normed = layer.before_feed_forward.apply(device, &x)?;
             let both = layer.gate_up.apply(device, &normed, Activation::Identity)?;
-            x = layer.down.onto(device, &device.gate(&both, activation)?, &x)?;
+            x = layer.down.apply_onto(device, &device.gate(&both, activation)?, &x)?;
         }
         self.norm.apply(device, &x)
     }
@@ -296,7 +296,7 @@ mod tests {
             "num_attention_heads": 32, "num_key_value_heads": 4, "intermediate_size": 5632, "num_hidden_layers": 4,
             "max_position_embeddings": 64});
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        LlamaShape::read(&ModelConfig::of(Path::new("model"), config.as_object().unwrap()))
+        LlamaShape::from_config(&ModelConfig::from_fields(Path::new("model"), config.as_object().unwrap()))
     }
 
     #[test]

@@ -20,7 +20,7 @@ impl<D: Device> LayerNorm<D> {
     }
 
     /// A normalisation without learnt parameters.
-    pub(crate) fn plain(device: &D, size: usize, eps: f32) -> Result<Self, LmError> {
+    pub(crate) fn without_parameters(device: &D, size: usize, eps: f32) -> Result<Self, LmError> {
         let constant = |name, value| device.vector(&[HostTensor::from_f32(name, &[size], &vec![value; size])]);
         Ok(Self { weight: constant("ones", 1.0)?, bias: constant("zeros", 0.0)?, eps })
     }
@@ -45,11 +45,11 @@ impl<D: Device> RmsNorm<D> {
 
     /// Normalises rows.
     pub(super) fn apply(&self, device: &D, x: &D::Tensor) -> Result<D::Tensor, DeviceError> {
-        device.norm(x, self.norm())
+        device.norm(x, self.norm_arguments())
     }
 
     /// The arguments of [`Device::norm_groups`].
-    pub(super) fn norm(&self) -> Norm<'_, D> {
+    pub(super) fn norm_arguments(&self) -> Norm<'_, D> {
         Norm::Rms { weight: &self.weight, eps: self.eps }
     }
 }

@@ -8,7 +8,7 @@
 //!   project_out(final_layer_norm(x))                                                     each if the checkpoint has it
 //! ```
 
-use super::attend::attend;
+use super::attend::self_attention;
 use super::norm::LayerNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
@@ -59,7 +59,7 @@ struct OptLayer<D: Device> {
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Opt<D>, LmError> {
     let config = ModelConfig::new(checkpoint);
     let (width, heads) = (config.size("hidden_size")?, config.size("num_attention_heads")?);
-    config.divided("hidden_size", width, "num_attention_heads", heads)?;
+    config.divide_exactly("hidden_size", width, "num_attention_heads", heads)?;
     let (vocabulary, positions) = (config.size("vocab_size")?, config.size("max_position_embeddings")?);
     let (inner, layers) = (config.size("ffn_dim")?, config.size("num_hidden_layers")?);
     let hidden = config.size_or("word_embed_proj_dim", width)?;
@@ -74,7 +74,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Opt<D>, Lm
     let weights = root.under_any(&["model.decoder", "decoder", ""]);
     let norm = |weights: Weights<'_, D>| match affine {
         true => LayerNorm::open(&weights, width, EPSILON),
-        false => LayerNorm::plain(device, width, EPSILON),
+        false => LayerNorm::without_parameters(device, width, EPSILON),
     };
     let layer = |index: usize| {
         let weights = weights.under(&format!("layers.{index}"));
@@ -116,13 +116,13 @@ impl<D: Device> Opt<D> {
         match &self.project_in {
             None => device.embed(&[tokens, positions], 1.0),
             Some(project_in) => {
-                project_in.onto(device, &device.embed(&[tokens], 1.0)?, &device.embed(&[positions], 1.0)?)
+                project_in.apply_onto(device, &device.embed(&[tokens], 1.0)?, &device.embed(&[positions], 1.0)?)
             }
         }
     }
 
     /// Computes one layer's residual stream from the stream before it.
-    fn layer(
+    fn forward_layer(
         &self,
         device: &D,
         index: usize,
@@ -133,10 +133,10 @@ impl<D: Device> Opt<D> {
         let layer = &self.layers[index];
         let attended = |input: &D::Tensor, slots: &mut Option<CacheSlots<'_, D>>| {
             let qkv = layer.query_key_value.apply(device, input, Activation::Identity)?;
-            layer.output.onto(device, &attend(device, index, &qkv, slots, attention)?, x)
+            layer.output.apply_onto(device, &self_attention(device, index, &qkv, slots, attention)?, x)
         };
         let fed = |input: &D::Tensor, residual: &D::Tensor| {
-            layer.down.onto(device, &layer.up.apply(device, input, self.activation)?, residual)
+            layer.down.apply_onto(device, &layer.up.apply(device, input, self.activation)?, residual)
         };
         if self.norm_first {
             let x = attended(&layer.attention_norm.apply(device, x)?, slots)?;
@@ -182,7 +182,7 @@ impl<D: Device> Decoder<D> for Opt<D> {
         };
         let mut x = self.embed(device, batch)?;
         for index in 0..self.layers.len() {
-            x = self.layer(device, index, &x, &mut slots, &attention)?;
+            x = self.forward_layer(device, index, &x, &mut slots, &attention)?;
         }
         if let Some(norm) = &self.norm {
             x = norm.apply(device, &x)?;

@@ -34,12 +34,12 @@ impl<D: Device> DenseLayer<D> {
     }
 
     /// Stacks three projections of one input into one product, each `[out, into]`.
-    fn stacked(weights: &Weights<'_, D>, names: [&str; 3], out: usize, into: usize) -> Result<Self, LmError> {
+    fn open_stacked(weights: &Weights<'_, D>, names: [&str; 3], out: usize, into: usize) -> Result<Self, LmError> {
         let named = |end: &str| names.map(|name| format!("{name}.{end}"));
         let (matrices, vectors) = (named("weight"), named("bias"));
         Ok(Self {
-            weight: weights.stacked(&matrices.each_ref().map(|name| (name.as_str(), out)), into)?,
-            bias: weights.joined(&vectors.each_ref().map(|name| (name.as_str(), out)))?,
+            weight: weights.stacked_matrix(&matrices.each_ref().map(|name| (name.as_str(), out)), into)?,
+            bias: weights.joined_vector(&vectors.each_ref().map(|name| (name.as_str(), out)))?,
             out: names.len() * out,
         })
     }
@@ -50,7 +50,7 @@ impl<D: Device> DenseLayer<D> {
     }
 
     /// Logits: `x · weightᵀ + bias`, read from the device.
-    pub(crate) fn project(&self, device: &D, x: &D::Tensor) -> Result<HostRows, DeviceError> {
+    pub(crate) fn read_logits(&self, device: &D, x: &D::Tensor) -> Result<HostRows, DeviceError> {
         Ok(HostRows { columns: self.out, values: device.project(x, &self.weight, Some(&self.bias), 1.0)? })
     }
 
@@ -82,8 +82,8 @@ impl EncoderShape {
     ///
     /// # Errors
     /// [`LmError::Config`]; also if the heads do not divide the hidden size, or the model is configured as a decoder.
-    pub(crate) fn read(config: &ModelConfig<'_>, eps: f64) -> Result<Self, LmError> {
-        config.only("is_decoder", false)?;
+    pub(crate) fn from_config(config: &ModelConfig<'_>, eps: f64) -> Result<Self, LmError> {
+        config.require_flag("is_decoder", false)?;
         let shape = Self {
             hidden: config.size("hidden_size")?,
             heads: config.size("num_attention_heads")?,
@@ -94,7 +94,7 @@ impl EncoderShape {
         };
         if !shape.hidden.is_multiple_of(shape.heads) {
             let reason = format!("expected a divisor of hidden_size {}, found {}", shape.hidden, shape.heads);
-            return Err(config.refused("num_attention_heads", &reason));
+            return Err(config.field_error("num_attention_heads", &reason));
         }
         Ok(shape)
     }
@@ -115,7 +115,7 @@ impl EncoderShape {
 
 /// The tensors of the encoder itself. They stand under `prefix`, under no prefix in a checkpoint of a bare model, or
 /// under `encoder` in a model with custom heads (MDR's reader).
-pub(crate) fn backbone<'a, D: Device>(weights: &Weights<'a, D>, prefix: &str) -> Weights<'a, D> {
+pub(crate) fn encoder_weights<'a, D: Device>(weights: &Weights<'a, D>, prefix: &str) -> Weights<'a, D> {
     let holds = |name: &&str| weights.under(name).has("embeddings.word_embeddings.weight");
     weights.under([prefix, "", "encoder"].iter().find(|name| holds(name)).unwrap_or(&prefix))
 }
@@ -193,7 +193,7 @@ impl<D: Device> EncoderLayer<D> {
     ) -> Result<Self, LmError> {
         let EncoderShape { hidden, intermediate, eps, .. } = *shape;
         Ok(Self {
-            query_key_value: DenseLayer::stacked(&weights.under("attention.self"), names, hidden, hidden)?,
+            query_key_value: DenseLayer::open_stacked(&weights.under("attention.self"), names, hidden, hidden)?,
             positions,
             output: DenseLayer::open(&weights.under("attention.output.dense"), hidden, hidden)?,
             attention_norm: LayerNorm::open(&weights.under("attention.output.LayerNorm"), hidden, eps)?,

@@ -21,15 +21,15 @@ impl<D: Device> Projection<D> {
         let named = |end: &str| parts.iter().map(|(name, out)| (format!("{name}.{end}"), *out)).collect::<Vec<_>>();
         let (matrices, vectors) = (named("weight"), named("bias"));
         Ok(Self {
-            weight: weights.stacked(&borrowed(&matrices), into)?,
-            bias: bias.then(|| weights.joined(&borrowed(&vectors))).transpose()?,
+            weight: weights.stacked_matrix(&borrow_names(&matrices), into)?,
+            bias: bias.then(|| weights.joined_vector(&borrow_names(&vectors))).transpose()?,
         })
     }
 
     /// Opens a projection in the layout of GPT-2's `Conv1D`: `name.weight [into, out]`, `name.bias [out]`.
-    pub(super) fn transposed(weights: &Weights<'_, D>, name: &str, into: usize, out: usize) -> Result<Self, LmError> {
+    pub(super) fn open_transposed(weights: &Weights<'_, D>, name: &str, into: usize, out: usize) -> Result<Self, LmError> {
         let under = weights.under(name);
-        Ok(Self { weight: under.transposed("weight", into, out)?, bias: Some(under.vector("bias", out)?) })
+        Ok(Self { weight: under.transposed_matrix("weight", into, out)?, bias: Some(under.vector("bias", out)?) })
     }
 
     /// `activation(x · weightᵀ + bias)`.
@@ -38,11 +38,11 @@ impl<D: Device> Projection<D> {
     }
 
     /// `x · weightᵀ + bias + residual`.
-    pub(super) fn onto(&self, device: &D, x: &D::Tensor, residual: &D::Tensor) -> Result<D::Tensor, DeviceError> {
+    pub(super) fn apply_onto(&self, device: &D, x: &D::Tensor, residual: &D::Tensor) -> Result<D::Tensor, DeviceError> {
         device.linear(x, &self.weight, Epilogue::bias(self.bias.as_ref()).residual(residual))
     }
 }
 
-fn borrowed(parts: &[(String, usize)]) -> Vec<(&str, usize)> {
+fn borrow_names(parts: &[(String, usize)]) -> Vec<(&str, usize)> {
     parts.iter().map(|(name, size)| (name.as_str(), *size)).collect()
 }

@@ -36,30 +36,30 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// [`LmError::Config`], naming the field.
-    pub(super) fn read(config: &ModelConfig<'_>, head_dim: usize, max_positions: usize) -> Result<Self, LmError> {
+    pub(super) fn from_config(config: &ModelConfig<'_>, head_dim: usize, max_positions: usize) -> Result<Self, LmError> {
         let section = match config.section("rope_scaling")?.filter(|section| section.fields().next().is_some()) {
             Some(scaling) => Some(scaling),
             None => config.section("rope_parameters")?,
         };
         let partial = |fields: &ModelConfig<'_>| match fields.number_or("partial_rotary_factor", 1.0)? {
             1.0 => Ok(()),
-            found => Err(fields.refused("partial_rotary_factor", &format!("only 1 is supported, found {found}"))),
+            found => Err(fields.field_error("partial_rotary_factor", &format!("only 1 is supported, found {found}"))),
         };
         partial(config)?;
         let Some(fields) = section else {
-            let powers = powers(above_zero(config, "rope_theta", Some(10_000.0))?, head_dim);
+            let powers = theta_powers(above_zero(config, "rope_theta", Some(10_000.0))?, head_dim);
             return Ok(Self { frequencies: powers.iter().map(|power| 1.0 / power).collect(), factor: 1.0 });
         };
         partial(&fields)?;
         if let Some(layers) = fields.fields().find(|field| field.ends_with("_attention")) {
-            return Err(fields.refused(layers, "rotary parameters that differ between layers are not supported"));
+            return Err(fields.field_error(layers, "rotary parameters that differ between layers are not supported"));
         }
         let kind = fields.one_of(if fields.has("rope_type") { "rope_type" } else { "type" }, &TYPES, "default")?;
         let theta = match fields.has("rope_theta") {
             true => above_zero(&fields, "rope_theta", None)?,
             false => above_zero(config, "rope_theta", Some(10_000.0))?,
         };
-        let powers = powers(theta, head_dim);
+        let powers = theta_powers(theta, head_dim);
         let mut frequencies = powers.iter().map(|power| 1.0 / power).collect::<Vec<_>>();
         let mut factor = 1.0;
         match kind {
@@ -68,11 +68,11 @@ impl RotaryEmbedding {
                 frequencies.iter_mut().for_each(|frequency| *frequency /= factor);
             }
             "llama3" => {
-                let ramp = Llama3Scaling::read(&fields, original_positions(config, &fields, max_positions)?)?;
+                let ramp = Llama3Scaling::from_config(&fields, original_positions(config, &fields, max_positions)?)?;
                 frequencies.iter_mut().for_each(|frequency| *frequency = ramp.scale(*frequency));
             }
             "yarn" => {
-                let yarn = YarnScaling::read(&fields, original_positions(config, &fields, max_positions)?, max_positions)?;
+                let yarn = YarnScaling::from_config(&fields, original_positions(config, &fields, max_positions)?, max_positions)?;
                 frequencies = yarn.frequencies(&powers, theta);
                 factor = yarn.attention_factor;
             }
@@ -87,7 +87,7 @@ impl RotaryEmbedding {
     }
 
     /// Cosines, then sines, of each position's pairs: `[positions, 2 * pairs]`.
-    pub(super) fn table(&self, positions: usize) -> HostTensor {
+    pub(super) fn angle_table(&self, positions: usize) -> HostTensor {
         let mut values = Vec::with_capacity(positions * 2 * self.pairs());
         for position in 0..positions {
             let angles = || self.frequencies.iter().map(|frequency| f64::from(frequency * position as f32));
@@ -99,7 +99,7 @@ impl RotaryEmbedding {
 }
 
 /// `theta^(2i/d)`.
-fn powers(theta: f64, head_dim: usize) -> Vec<f32> {
+fn theta_powers(theta: f64, head_dim: usize) -> Vec<f32> {
     let power = |i: usize| f64::from(theta as f32).powf(f64::from(i as f32 / head_dim as f32)) as f32;
     (0..head_dim).step_by(2).map(power).collect()
 }
@@ -112,7 +112,7 @@ fn above_zero(fields: &ModelConfig<'_>, field: &str, default: Option<f64>) -> Re
     if number > 0.0 {
         return Ok(number);
     }
-    Err(fields.refused(field, &format!("expected a number above 0, found {number}")))
+    Err(fields.field_error(field, &format!("expected a number above 0, found {number}")))
 }
 
 /// Positions before scaling. A field at the top level wins over one in the section (Phi-3 has the former).
@@ -131,11 +131,11 @@ struct Llama3Scaling {
 }
 
 impl Llama3Scaling {
-    fn read(fields: &ModelConfig<'_>, positions: f64) -> Result<Self, LmError> {
+    fn from_config(fields: &ModelConfig<'_>, positions: f64) -> Result<Self, LmError> {
         let (low, high) = (above_zero(fields, "low_freq_factor", None)?, above_zero(fields, "high_freq_factor", None)?);
         if low >= high {
             let reason = format!("expected less than high_freq_factor, {high}, found {low}");
-            return Err(fields.refused("low_freq_factor", &reason));
+            return Err(fields.field_error("low_freq_factor", &reason));
         }
         Ok(Self { factor: above_zero(fields, "factor", None)?, low, high, positions })
     }
@@ -165,7 +165,7 @@ struct YarnScaling {
 }
 
 impl YarnScaling {
-    fn read(fields: &ModelConfig<'_>, positions: f64, max_positions: usize) -> Result<Self, LmError> {
+    fn from_config(fields: &ModelConfig<'_>, positions: f64, max_positions: usize) -> Result<Self, LmError> {
         let given = |field: &str| Ok::<_, LmError>(fields.optional_number(field)?.filter(|number| *number != 0.0));
         let factor = match fields.has("factor") {
             true => above_zero(fields, "factor", None)?,
@@ -217,7 +217,7 @@ mod tests {
 
     fn read(config: Value, head_dim: usize, max_positions: usize) -> Result<RotaryEmbedding, LmError> {
         let fields = config.as_object().unwrap();
-        RotaryEmbedding::read(&ModelConfig::of(Path::new("model"), fields), head_dim, max_positions)
+        RotaryEmbedding::from_config(&ModelConfig::from_fields(Path::new("model"), fields), head_dim, max_positions)
     }
 
     /// Values of transformers 5.17's `LlamaRotaryEmbedding`: `inv_freq`, `attention_scaling`.
@@ -301,7 +301,7 @@ mod tests {
     /// Cosine and sine of the second pair at the last position, as the same module gives them.
     #[test]
     fn far_angles_are_those_of_transformers() {
-        let table = read(json!({}), 8, 4096).unwrap().table(4096).to_f32();
+        let table = read(json!({}), 8, 4096).unwrap().angle_table(4096).to_f32();
         let last = &table[4095 * 8..];
         assert!((last[1] - 0.459_863_33).abs() < 1e-6 && (last[5] - 0.887_989_7).abs() < 1e-6, "{last:?}");
     }

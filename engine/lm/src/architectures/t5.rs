@@ -12,7 +12,7 @@
 //! v1.0 uses its embedding as head and multiplies the states by `d_model^-0.5`. From v1.1 on, the head has its own
 //! weight. `scaled` decides between the two by the configuration, like transformers.
 
-use super::attend::attend;
+use super::attend::self_attention;
 use super::norm::RmsNorm;
 use super::projection::Projection;
 use super::vocabulary::Vocabulary;
@@ -80,7 +80,7 @@ struct CrossAttention<D: Device> {
 /// # Errors
 /// [`LmError::Config`], naming the field; [`LmError::Checkpoint`], naming the tensor; [`LmError::Device`].
 pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmError> {
-    let shape = T5Shape::read(&ModelConfig::new(checkpoint))?;
+    let shape = T5Shape::from_config(&ModelConfig::new(checkpoint))?;
     let weights = Weights::new(checkpoint, device);
     // A few real files lack `shared.weight`: they hold it under the name of one of its uses.
     let tables = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
@@ -88,7 +88,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmE
     let scale = if shape.scaled { (shape.hidden as f64).powf(-0.5) as f32 } else { 1.0 };
     Ok(T5 {
         shape,
-        vocabulary: Vocabulary::open(&weights, &weights, table, (shape.vocabulary, shape.hidden), true)?.scaled(scale),
+        vocabulary: Vocabulary::open(&weights, &weights, table, (shape.vocabulary, shape.hidden), true)?.with_scale(scale),
         encoder: LayerStack::open(&weights.under("encoder"), &shape, shape.encoder_layers, false)?,
         decoder: LayerStack::open(&weights.under("decoder"), &shape, shape.decoder_layers, true)?,
     })
@@ -99,13 +99,13 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<T5<D>, LmE
 /// Transformers 4 scales unless `tie_word_embeddings` is `false`. Transformers 5 decides the same once, at its first
 /// reading of a configuration. It then writes `scale_decoder_outputs`, and a `tie_word_embeddings` with the constant
 /// value `true`.
-fn scaled(config: &ModelConfig<'_>) -> Result<bool, LmError> {
+fn scales_states(config: &ModelConfig<'_>) -> Result<bool, LmError> {
     let tied = config.flag_or("tie_word_embeddings", true)?;
     config.flag_or("scale_decoder_outputs", tied)
 }
 
 impl T5Shape {
-    fn read(config: &ModelConfig<'_>) -> Result<Self, LmError> {
+    fn from_config(config: &ModelConfig<'_>) -> Result<Self, LmError> {
         let layers = config.size("num_layers")?;
         let (gated, activation) = feed_forward(config)?;
         let (buckets, max_distance) = (
@@ -115,17 +115,17 @@ impl T5Shape {
         // Half of the buckets for each direction. Half of those are exact, the rest logarithmic up to `max_distance`.
         if buckets < 4 || buckets % 2 == 1 {
             let reason = format!("expected an even number of at least 4, found {buckets}");
-            return Err(config.refused("relative_attention_num_buckets", &reason));
+            return Err(config.field_error("relative_attention_num_buckets", &reason));
         }
         if max_distance <= buckets / 2 {
             let reason = format!("expected more than half of the {buckets} buckets, found {max_distance}");
-            return Err(config.refused("relative_attention_max_distance", &reason));
+            return Err(config.field_error("relative_attention_max_distance", &reason));
         }
         let vocabulary = config.size("vocab_size")?;
         let start = config.integer_or("decoder_start_token_id", config.integer_or("pad_token_id", 0)?)?;
         if start >= vocabulary {
             let reason = format!("expected a token below vocab_size, {vocabulary}, found {start}");
-            return Err(config.refused("decoder_start_token_id", &reason));
+            return Err(config.field_error("decoder_start_token_id", &reason));
         }
         Ok(Self {
             hidden: config.size("d_model")?,
@@ -141,12 +141,12 @@ impl T5Shape {
             decoder_layers: config.size_or("num_decoder_layers", layers)?,
             vocabulary,
             start: start as u32,
-            scaled: scaled(config)?,
+            scaled: scales_states(config)?,
         })
     }
 
     /// Numbers of a token's queries, of its keys, and of its values.
-    fn width(&self) -> usize {
+    fn attention_width(&self) -> usize {
         self.heads * self.head_dim
     }
 
@@ -158,21 +158,21 @@ impl T5Shape {
     /// Counts four projections of attention, the feed-forward network, and the products of queries with keys and of
     /// weights with values.
     fn encoder_operations(&self) -> Operations {
-        let (layers, width) = (self.encoder_layers, self.width());
+        let (layers, width) = (self.encoder_layers, self.attention_width());
         let products = layers * (4 * self.hidden * width + self.feed_forward_products());
         Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
     }
 
     /// As for the encoder, plus queries and outputs of cross-attention.
     fn decoder_operations(&self) -> Operations {
-        let (layers, width) = (self.decoder_layers, self.width());
+        let (layers, width) = (self.decoder_layers, self.attention_width());
         let products = layers * (6 * self.hidden * width + self.feed_forward_products());
         Operations { per_token: 2 * products as u64, per_pair: (4 * layers * width) as u64 }
     }
 
     /// Keys and values of the encoder's states.
     fn cross_operations(&self) -> Operations {
-        let (layers, width) = (self.decoder_layers, self.width());
+        let (layers, width) = (self.decoder_layers, self.attention_width());
         Operations { per_token: 2 * (layers * 2 * self.hidden * width) as u64, per_pair: (4 * layers * width) as u64 }
     }
 
@@ -208,7 +208,7 @@ impl<D: Device> T5Layer<D> {
     /// Opens a layer. `weights` stand at its list of parts: self-attention, cross-attention in a decoder, feed-forward
     /// network.
     fn open(weights: &Weights<'_, D>, shape: &T5Shape, decodes: bool) -> Result<Self, LmError> {
-        let (hidden, width, inner) = (shape.hidden, shape.width(), shape.inner);
+        let (hidden, width, inner) = (shape.hidden, shape.attention_width(), shape.inner);
         let (attention, last) = (weights.under("0.SelfAttention"), weights.under(if decodes { "2" } else { "1" }));
         let norm = |weights: &Weights<'_, D>| RmsNorm::open(&weights.under("layer_norm"), hidden, shape.eps);
         let cross = || {
@@ -234,7 +234,7 @@ impl<D: Device> T5Layer<D> {
     }
 
     /// Adds the self-attention over the layer's own rows, or over the cache.
-    fn attend(
+    fn attend_own_rows(
         &self,
         device: &D,
         index: usize,
@@ -244,7 +244,7 @@ impl<D: Device> T5Layer<D> {
     ) -> Result<D::Tensor, DeviceError> {
         let normed = self.before_attention.apply(device, x)?;
         let qkv = self.query_key_value.apply(device, &normed, Activation::Identity)?;
-        self.output.onto(device, &attend(device, index, &qkv, slots, attention)?, x)
+        self.output.apply_onto(device, &self_attention(device, index, &qkv, slots, attention)?, x)
     }
 
     fn feed_forward(&self, device: &D, x: &D::Tensor, shape: &T5Shape) -> Result<D::Tensor, DeviceError> {
@@ -254,13 +254,13 @@ impl<D: Device> T5Layer<D> {
         } else {
             self.up.apply(device, &normed, shape.activation)?
         };
-        self.down.onto(device, &inner, x)
+        self.down.apply_onto(device, &inner, x)
     }
 }
 
 impl<D: Device> CrossAttention<D> {
     /// Adds the cross-attention over the encoder's states.
-    fn attend(
+    fn attend_encoder_states(
         &self,
         device: &D,
         index: usize,
@@ -281,12 +281,12 @@ impl<D: Device> CrossAttention<D> {
                 device.attention(columns(&queries, 0), columns(keys, 0), columns(values, 0), attention)?
             }
         };
-        self.output.onto(device, &mixed, x)
+        self.output.apply_onto(device, &mixed, x)
     }
 }
 
 impl<D: Device> T5<D> {
-    fn distances<'a>(&self, stack: &'a LayerStack<D>, bidirectional: bool) -> Bias<'a, D> {
+    fn distance_bias<'a>(&self, stack: &'a LayerStack<D>, bidirectional: bool) -> Bias<'a, D> {
         let T5Shape { buckets: count, max_distance, .. } = self.shape;
         Bias::Relative { table: &stack.distances, buckets: Buckets::T5 { count, max_distance, bidirectional } }
     }
@@ -301,7 +301,7 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
         ModelSizes {
             layers: self.shape.decoder_layers,
             hidden: self.shape.hidden,
-            kv_width: self.shape.width(),
+            kv_width: self.shape.attention_width(),
             max_positions: None,
             vocabulary: self.shape.vocabulary,
         }
@@ -328,17 +328,17 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
     }
 
     fn encode(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
-        let attention = self.shape.attention(Mask::Full, self.distances(&self.encoder, true), batch.packing);
+        let attention = self.shape.attention(Mask::Full, self.distance_bias(&self.encoder, true), batch.packing);
         let mut x = self.embed(device, batch)?;
         for (index, layer) in self.encoder.layers.iter().enumerate() {
-            x = layer.attend(device, index, &x, &mut None, &attention)?;
+            x = layer.attend_own_rows(device, index, &x, &mut None, &attention)?;
             x = layer.feed_forward(device, &x, &self.shape)?;
         }
         self.encoder.norm.apply(device, &x)
     }
 
     fn project(&self, device: &D, states: &D::Tensor) -> Result<KeyValueCache<D>, DeviceError> {
-        let (rows, width) = (device.shape(states).0, self.shape.width());
+        let (rows, width) = (device.shape(states).0, self.shape.attention_width());
         let mut cache = KeyValueCache::reserve(device, self.shape.decoder_layers, rows, width)?;
         let all = (0..rows as u32).collect::<Vec<_>>();
         for (index, cross) in self.decoder.layers.iter().filter_map(|layer| layer.cross.as_ref()).enumerate() {
@@ -357,13 +357,13 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
         cross: &Packing,
         mut slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError> {
-        let own = self.shape.attention(Mask::Causal, self.distances(&self.decoder, false), batch.packing);
+        let own = self.shape.attention(Mask::Causal, self.distance_bias(&self.decoder, false), batch.packing);
         let states = self.shape.attention(Mask::Full, Bias::None, cross);
         let mut x = self.embed(device, batch)?;
         for (index, layer) in self.decoder.layers.iter().enumerate() {
-            x = layer.attend(device, index, &x, &mut slots, &own)?;
+            x = layer.attend_own_rows(device, index, &x, &mut slots, &own)?;
             if let Some(cross) = &layer.cross {
-                x = cross.attend(device, index, &x, &memory, &states)?;
+                x = cross.attend_encoder_states(device, index, &x, &memory, &states)?;
             }
             x = layer.feed_forward(device, &x, &self.shape)?;
         }
@@ -387,7 +387,7 @@ mod tests {
         let mut config = json!({"d_model": 768, "d_kv": 64, "d_ff": 2048, "num_layers": 12, "num_heads": 12,
             "vocab_size": 32128, "feed_forward_proj": "gated-gelu"});
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        T5Shape::read(&ModelConfig::of(Path::new("model"), config.as_object().unwrap()))
+        T5Shape::from_config(&ModelConfig::from_fields(Path::new("model"), config.as_object().unwrap()))
     }
 
     /// T5-v1.1-base: attention projects with 4 * 768² weights, the gated network with 3 * 768 * 2048.

@@ -32,20 +32,20 @@ impl<D: Device> Vocabulary<D> {
         let matrix = |tensor: HostTensor| device.matrix(&[tensor], Layout::OutIn);
         let head = |weight| LmHead { weight, bias: None, scale: 1.0, vocabulary };
         if !weights.has(name) && tied && root.has(HEAD) {
-            return Ok(Self { table: None, head: head(matrix(root.host(HEAD, &shape)?)?) });
+            return Ok(Self { table: None, head: head(matrix(root.host_tensor(HEAD, &shape)?)?) });
         }
-        let table = weights.host(name, &shape)?;
+        let table = weights.host_tensor(name, &shape)?;
         if tied && !root.has(HEAD) {
             return Ok(Self { table: None, head: head(matrix(table)?) });
         }
-        let own = root.host(HEAD, &shape)?;
+        let own = root.host_tensor(HEAD, &shape)?;
         let same = table.dtype == own.dtype && table.bytes == own.bytes;
         let table = (!same).then(|| matrix(table)).transpose()?;
         Ok(Self { table, head: head(matrix(own)?) })
     }
 
     /// Multiplies logits by `scale`.
-    pub(super) fn scaled(mut self, scale: f32) -> Self {
+    pub(super) fn with_scale(mut self, scale: f32) -> Self {
         self.head.scale = scale;
         self
     }

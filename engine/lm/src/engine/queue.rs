@@ -9,7 +9,7 @@ use crate::score::{decoder_sequence, decoder_work, encoder_decoder_work};
 use hopeval_device::Device;
 
 /// Checks a request. Returns the work of the request alone.
-pub(super) fn check<D: Device>(
+pub(super) fn check_request<D: Device>(
     model: &LoadedModel<D>,
     request: &Request,
     options: &EngineOptions,
@@ -38,16 +38,16 @@ fn check_score<D: Device>(model: &LoadedModel<D>, score: &ScoreRequest, options:
     }
     not_empty("target", &score.target)?;
     for ids in [&score.prompt, &score.target] {
-        known(model, ids)?;
+        check_ids(model, ids)?;
     }
     if score.temperatures.is_empty() {
         let allowed = "at least one is needed";
         return Err(Refusal::Parameter { name: "temperatures", value: "[]".into(), allowed });
     }
-    score.temperatures.iter().try_for_each(|t| positive("temperature", *t))?;
+    score.temperatures.iter().try_for_each(|t| check_positive("temperature", *t))?;
     let (prompt, target) = (score.prompt.len(), score.target.len());
-    positions(model, if joined { prompt + target - 1 } else { prompt.max(target) })?;
-    fits(prompt + target, options)?;
+    check_positions(model, if joined { prompt + target - 1 } else { prompt.max(target) })?;
+    check_length(prompt + target, options)?;
     Ok(match model {
         LoadedModel::Decoder(model) => decoder_work(&**model, score),
         LoadedModel::EncoderDecoder(model) => encoder_decoder_work(&**model, score),
@@ -57,7 +57,7 @@ fn check_score<D: Device>(model: &LoadedModel<D>, score: &ScoreRequest, options:
 
 fn check_encode<D: Device>(model: &LoadedModel<D>, encode: &EncodeRequest, options: &EngineOptions) -> Result<RequestWork, Refusal> {
     not_empty("text", &encode.ids)?;
-    known(model, &encode.ids)?;
+    check_ids(model, &encode.ids)?;
     if !encode.type_ids.is_empty() && encode.type_ids.len() != encode.ids.len() {
         let value = format!("{} of them", encode.type_ids.len());
         let allowed = "one for each token, or none";
@@ -70,8 +70,8 @@ fn check_encode<D: Device>(model: &LoadedModel<D>, encode: &EncodeRequest, optio
         let allowed = "below the model's type_vocab_size";
         return Err(Refusal::Parameter { name: "token_type_ids", value, allowed });
     }
-    positions(model, encode.ids.len())?;
-    fits(encode.ids.len(), options)?;
+    check_positions(model, encode.ids.len())?;
+    check_length(encode.ids.len(), options)?;
     let tokens = encode.ids.len() as u64;
     let operations = model.encoder_operations();
     let operations = tokens * operations.per_token + tokens * tokens * operations.per_pair;
@@ -85,7 +85,7 @@ fn check_generate<D: Device>(
     has_text: bool,
 ) -> Result<RequestWork, Refusal> {
     not_empty("prompt", &generate.prompt)?;
-    known(model, &generate.prompt)?;
+    check_ids(model, &generate.prompt)?;
     if generate.max_tokens == 0 {
         return Err(Refusal::Parameter { name: "max_tokens", value: "0".into(), allowed: "at least 1" });
     }
@@ -95,7 +95,7 @@ fn check_generate<D: Device>(
         return Err(Refusal::Parameter { name: "stop", value, allowed });
     }
     if let Sampling::Sample { temperature, top_p, .. } = generate.sampling {
-        positive("temperature", temperature)?;
+        check_positive("temperature", temperature)?;
         if !(top_p > 0.0 && top_p <= 1.0) {
             let value = top_p.to_string();
             return Err(Refusal::Parameter { name: "top_p", value, allowed: "above 0 and at most 1" });
@@ -103,8 +103,8 @@ fn check_generate<D: Device>(
     }
     let (prompt, new) = (generate.prompt.len(), generate.max_tokens);
     let joined = matches!(model, LoadedModel::Decoder(_));
-    positions(model, if joined { prompt.saturating_add(new - 1) } else { prompt.max(new) })?;
-    fits(prompt, options)?;
+    check_positions(model, if joined { prompt.saturating_add(new - 1) } else { prompt.max(new) })?;
+    check_length(prompt, options)?;
     let limit = options.cache_tokens;
     let tokens = prompt.saturating_add(new);
     if tokens > limit {
@@ -118,7 +118,7 @@ fn not_empty(part: &'static str, ids: &TokenIds) -> Result<(), Refusal> {
     if ids.is_empty() { Err(Refusal::Empty { part }) } else { Ok(()) }
 }
 
-fn known<D: Device>(model: &LoadedModel<D>, ids: &TokenIds) -> Result<(), Refusal> {
+fn check_ids<D: Device>(model: &LoadedModel<D>, ids: &TokenIds) -> Result<(), Refusal> {
     let vocabulary = model.sizes().vocabulary;
     match ids.iter().find(|id| **id as usize >= vocabulary) {
         Some(&id) => Err(Refusal::Token { id, vocabulary }),
@@ -126,21 +126,21 @@ fn known<D: Device>(model: &LoadedModel<D>, ids: &TokenIds) -> Result<(), Refusa
     }
 }
 
-fn positive(name: &'static str, value: f32) -> Result<(), Refusal> {
+fn check_positive(name: &'static str, value: f32) -> Result<(), Refusal> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
     }
     Err(Refusal::Parameter { name, value: value.to_string(), allowed: "a finite number above 0" })
 }
 
-fn positions<D: Device>(model: &LoadedModel<D>, tokens: usize) -> Result<(), Refusal> {
+fn check_positions<D: Device>(model: &LoadedModel<D>, tokens: usize) -> Result<(), Refusal> {
     match model.sizes().max_positions {
         Some(positions) if tokens > positions => Err(Refusal::Positions { tokens, positions }),
         _ => Ok(()),
     }
 }
 
-fn fits(tokens: usize, options: &EngineOptions) -> Result<(), Refusal> {
+fn check_length(tokens: usize, options: &EngineOptions) -> Result<(), Refusal> {
     let limit = options.batch_tokens;
     if tokens > limit { Err(Refusal::TooLong { tokens, limit, what: "a batch" }) } else { Ok(()) }
 }
@@ -154,7 +154,7 @@ pub(super) enum RequestIdentity {
 }
 
 impl RequestIdentity {
-    pub(super) fn of(request: &Request) -> Self {
+    pub(super) fn from_request(request: &Request) -> Self {
         match request {
             Request::Score(score) => Self::Score(score.prompt.clone(), score.target.clone()),
             Request::Encode(encode) => Self::Encode(encode.ids.clone(), encode.type_ids.clone(), encode.want),
@@ -227,7 +227,7 @@ impl QueueItem {
 impl PackItem for QueueItem {
     type Key = (usize, TokenIds);
 
-    fn key(&self) -> Self::Key {
+    fn sort_key(&self) -> Self::Key {
         self.key.clone()
     }
 

@@ -57,7 +57,7 @@ struct DeviceUsage {
 }
 
 /// Runs a piece of work on the device, and measures it.
-fn spending<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, DeviceUsage) {
+fn measure_work<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, DeviceUsage) {
     let (begun, energy) = (Instant::now(), device.energy().map(Energy::begin));
     let (done, busy) = device.busy(work);
     (done, DeviceUsage { begun, busy, energy_j: energy.and_then(Piece::end) })
@@ -118,7 +118,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         let tokens = request_tokens(&submission.request);
         self.counters.requested_tokens.fetch_add(tokens, Relaxed);
         self.counters.operations.fetch_add(submission.work.operations, Relaxed);
-        let same = RequestIdentity::of(&submission.request);
+        let same = RequestIdentity::from_request(&submission.request);
         if self.options.share
             && let Some(group) = self.same.get(&same)
         {
@@ -149,16 +149,16 @@ impl<'a, D: Device> EngineWorker<'a, D> {
     fn run_batch(&mut self) {
         let Some(batch) = self.batches.next_batch() else { return };
         let device = self.device;
-        let (outcome, spent) = spending(device, || self.answer(&batch));
+        let (outcome, spent) = measure_work(device, || self.answer_batch(&batch));
         self.counters.batches.fetch_add(1, Relaxed);
         match outcome {
             Ok(BatchResults { results, computed_tokens }) => {
                 self.batches.done();
-                self.leave(&batch, spent.begun);
+                self.leave_queue(&batch, spent.begun);
                 let groups = batch.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
-                self.charge(&groups, &spent, computed_tokens, request_tokens);
+                self.charge_groups(&groups, &spent, computed_tokens, request_tokens);
                 for ((_, item), result) in batch.iter().zip(results) {
-                    self.complete(item.group, Ok(result));
+                    self.complete_group(item.group, Ok(result));
                 }
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
@@ -166,14 +166,14 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                 let alone = self.batches.out_of_memory(batch);
                 assert!(alone.is_none(), "several items wait again; this is a bug");
             }
-            Err(error) => batch.into_iter().for_each(|(_, item)| self.complete(item.group, Err(refusal(&error)))),
+            Err(error) => batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error)))),
         }
     }
 
-    fn answer(&mut self, batch: &[(u64, QueueItem)]) -> Result<BatchResults<Answer>, DeviceError> {
+    fn answer_batch(&mut self, batch: &[(u64, QueueItem)]) -> Result<BatchResults<Answer>, DeviceError> {
         if let LoadedModel::Encoder(model) = self.model {
             let requests = batch.iter().map(|(_, item)| item.request.as_encode()).collect::<Vec<_>>();
-            return Ok(wrapped(model.answer(self.device, &requests)?, Answer::Encoded));
+            return Ok(wrap_results(model.answer_batch(self.device, &requests)?, Answer::Encoded));
         }
         let requests = batch.iter().map(|(_, item)| self.score_of(item)).collect::<Vec<_>>();
         let scores = requests.iter().collect::<Vec<_>>();
@@ -190,12 +190,12 @@ impl<'a, D: Device> EngineWorker<'a, D> {
             }
             LoadedModel::Encoder(_) => unreachable!("it was answered above; this is a bug"),
         };
-        Ok(wrapped(scores, Answer::Scored))
+        Ok(wrap_results(scores, Answer::Scored))
     }
 
     /// The score request of an item, with the temperatures of all waiting submissions.
     fn score_of(&self, item: &QueueItem) -> ScoreRequest {
-        let temperatures = grid(&self.waiting[&item.group].submissions);
+        let temperatures = temperature_grid(&self.waiting[&item.group].submissions);
         ScoreRequest { temperatures, ..item.request.as_score().clone() }
     }
 
@@ -231,14 +231,14 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         };
         if let Err(error) = self.open_generator(&model) {
             while let Some(batch) = self.prompts.next_batch() {
-                batch.into_iter().for_each(|(_, item)| self.complete(item.group, Err(refusal(&error))));
+                batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error))));
             }
             return;
         }
         if !self.full
             && let Some(batch) = self.prompts.next_batch()
         {
-            self.admit(&model, batch);
+            self.admit_prompts(&model, batch);
         }
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
         if generator.is_empty() {
@@ -246,27 +246,27 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         }
         let (device, detokenise) = (self.device, self.detokenise.as_deref());
         let groups = generator.tags();
-        let (stepped, spent) = spending(device, || generator.step(device, &model, detokenise));
+        let (stepped, spent) = measure_work(device, || generator.step(device, &model, detokenise));
         let computed_tokens = generator.take_computed();
         self.counters.batches.fetch_add(stepped.passes, Relaxed);
         self.counters.halved.fetch_add(stepped.halved, Relaxed);
         self.full &= !stepped.has_left();
         // One token for each.
-        self.charge(&groups, &spent, computed_tokens, |_| 1);
-        self.finish(stepped.finished);
+        self.charge_groups(&groups, &spent, computed_tokens, |_| 1);
+        self.finish_sequences(stepped.finished);
         for (groups, error) in stepped.failed {
-            groups.into_iter().for_each(|group| self.complete(group, Err(refusal(&error))));
+            groups.into_iter().for_each(|group| self.complete_group(group, Err(device_refusal(&error))));
         }
     }
 
-    fn admit(&mut self, model: &GenerativeModel<'_, D>, batch: Vec<(u64, QueueItem)>) {
+    fn admit_prompts(&mut self, model: &GenerativeModel<'_, D>, batch: Vec<(u64, QueueItem)>) {
         let requests =
             batch.iter().map(|(_, item)| (item.group, item.request.as_generate().clone())).collect::<Vec<_>>();
         let oldest = (0..batch.len()).min_by_key(|n| batch[*n].0).expect("a batch holds an item; this is a bug");
         let generator = self.generator.as_mut().expect("it was opened; this is a bug");
         let others = !generator.is_empty();
         let (device, pool, detokenise) = (self.device, self.pool.as_mut(), self.detokenise.as_deref());
-        let (outcome, spent) = spending(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
+        let (outcome, spent) = measure_work(device, || generator.admit(device, model, pool, detokenise, &requests, oldest));
         match outcome {
             Ok(AdmissionResult { taken, finished }) => {
                 let computed_tokens = generator.take_computed();
@@ -277,10 +277,10 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                     [begun, left].map(|part| part.into_iter().map(|(_, item)| item).collect::<Vec<_>>());
                 self.full = !left.is_empty() && finished.is_empty();
                 self.prompts.put_back(left);
-                self.leave(&begun, spent.begun);
+                self.leave_queue(&begun, spent.begun);
                 let groups = begun.iter().map(|(_, item)| item.group).collect::<Vec<_>>();
-                self.charge(&groups, &spent, computed_tokens, request_tokens);
-                self.finish(finished);
+                self.charge_groups(&groups, &spent, computed_tokens, request_tokens);
+                self.finish_sequences(finished);
             }
             Err(DeviceError::OutOfMemory { .. }) if batch.len() > 1 => {
                 self.counters.halved.fetch_add(1, Relaxed);
@@ -292,18 +292,18 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                 self.prompts.put_back(batch);
                 self.full = true;
             }
-            Err(error) => batch.into_iter().for_each(|(_, item)| self.complete(item.group, Err(refusal(&error)))),
+            Err(error) => batch.into_iter().for_each(|(_, item)| self.complete_group(item.group, Err(device_refusal(&error)))),
         }
     }
 
-    fn finish(&mut self, finished: Vec<FinishedSequence>) {
+    fn finish_sequences(&mut self, finished: Vec<FinishedSequence>) {
         for (group, generated) in finished {
-            self.complete(group, generated.map(Answer::Generated).map_err(|_| Refusal::NotFinite));
+            self.complete_group(group, generated.map(Answer::Generated).map_err(|_| Refusal::NotFinite));
         }
     }
 
     /// Marks these items as no longer waiting: later equal requests are answered on their own.
-    fn leave(&mut self, batch: &[(u64, QueueItem)], started: Instant) {
+    fn leave_queue(&mut self, batch: &[(u64, QueueItem)], started: Instant) {
         for (_, item) in batch {
             let group = self.waiting.get_mut(&item.group).expect("an item has a group; this is a bug");
             group.started = Some(started);
@@ -315,7 +315,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
 
     /// Divides the cost of finished work among groups: the seconds and the energy by the operations of each group
     /// alone, the computed tokens by the tokens of each group.
-    fn charge(&mut self, groups: &[u64], spent: &DeviceUsage, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
+    fn charge_groups(&mut self, groups: &[u64], spent: &DeviceUsage, computed_tokens: u64, tokens: impl Fn(&Request) -> u64) {
         let &DeviceUsage { busy, energy_j, .. } = spent;
         self.counters.device_us.fetch_add(busy.as_micros() as u64, Relaxed);
         if let Some(energy_j) = energy_j {
@@ -337,7 +337,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         }
     }
 
-    fn complete(&mut self, number: u64, result: Result<Answer, Refusal>) {
+    fn complete_group(&mut self, number: u64, result: Result<Answer, Refusal>) {
         let group = self.waiting.remove(&number).expect("a group is completed once; this is a bug");
         if self.same.get(&group.same) == Some(&number) {
             self.same.remove(&group.same);
@@ -345,7 +345,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
         let started = group.started.unwrap_or_else(Instant::now);
         let shares = group.submissions.len();
         let mut tokens = ProportionalShares::new(group.computed_tokens, shares as u64);
-        let grid = grid(&group.submissions);
+        let grid = temperature_grid(&group.submissions);
         if let Ok(Answer::Generated(generated)) = &result {
             let tokens = generated.ids.len() as u64;
             self.counters.requested_tokens.fetch_add(tokens * group.submissions.len() as u64, Relaxed);
@@ -362,7 +362,7 @@ impl<'a, D: Device> EngineWorker<'a, D> {
                 self.counters.operations.fetch_add(work.operations, Relaxed);
             }
             // Only its own temperatures: the requests of others must not change its answer.
-            let result = result.clone().map(|answer| narrowed(answer, &submission.request, &grid));
+            let result = result.clone().map(|answer| narrow_answer(answer, &submission.request, &grid));
             let result =
                 result.and_then(|answer| if is_finite(&answer) { Ok(answer) } else { Err(Refusal::NotFinite) });
             let cost = CompletionCost {
@@ -401,7 +401,7 @@ impl ProportionalShares {
 }
 
 /// The temperatures of all submissions for one score, ascending: positive floats sort as their bits do.
-fn grid(submissions: &[Submission]) -> Vec<f32> {
+fn temperature_grid(submissions: &[Submission]) -> Vec<f32> {
     let bits = submissions.iter().filter_map(|s| match &s.request {
         Request::Score(score) => Some(score.temperatures.iter().map(|t| t.to_bits())),
         _ => None,
@@ -410,7 +410,7 @@ fn grid(submissions: &[Submission]) -> Vec<f32> {
 }
 
 /// The answer for one of the submissions: only its own temperatures, in its own order.
-fn narrowed(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
+fn narrow_answer(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
     match (answer, request) {
         (Answer::Scored(scored), Request::Score(score)) => {
             let at =
@@ -422,7 +422,7 @@ fn narrowed(answer: Answer, request: &Request, grid: &[f32]) -> Answer {
     }
 }
 
-fn wrapped<T>(batched: BatchResults<T>, wrap: impl Fn(T) -> Answer) -> BatchResults<Answer> {
+fn wrap_results<T>(batched: BatchResults<T>, wrap: impl Fn(T) -> Answer) -> BatchResults<Answer> {
     BatchResults { results: batched.results.into_iter().map(wrap).collect(), computed_tokens: batched.computed_tokens }
 }
 
@@ -443,7 +443,7 @@ fn is_finite(answer: &Answer) -> bool {
     }
 }
 
-fn refusal(error: &DeviceError) -> Refusal {
+fn device_refusal(error: &DeviceError) -> Refusal {
     let reason = error.to_string();
     match error {
         DeviceError::OutOfMemory { .. } => Refusal::OutOfMemory { reason },

@@ -24,7 +24,7 @@ impl<D: Device> TokenClassifier<D> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
     pub fn logits(&self, device: &D, states: &D::Tensor) -> Result<HostRows, DeviceError> {
-        self.classifier.project(device, states)
+        self.classifier.read_logits(device, states)
     }
 }
 
@@ -53,7 +53,7 @@ impl<D: Device> SequenceClassifier<D> {
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
     pub fn logits(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<HostRows, DeviceError> {
         let pooled = self.pooler.pool(device, states, packing)?;
-        self.classifier.project(device, &pooled)
+        self.classifier.read_logits(device, &pooled)
     }
 }
 

@@ -4,8 +4,8 @@
 use super::pooling::Pooler;
 use super::{CheckpointHeads, Pooling, SequenceClassifier, SpanReader, TokenClassifier};
 use crate::LmError;
-use crate::architectures::post_norm::{DenseLayer, backbone};
-use crate::architectures::{ModelFamily, bert, deberta, electra, identify, roberta, unsupported};
+use crate::architectures::post_norm::{DenseLayer, encoder_weights};
+use crate::architectures::{ModelFamily, bert, deberta, electra, identify, roberta, unsupported_type};
 use crate::config::ModelConfig;
 use crate::weights::Weights;
 use hopeval_checkpoint::Checkpoint;
@@ -40,7 +40,7 @@ enum DeclaredHead {
 }
 
 impl DeclaredHead {
-    fn read(config: &ModelConfig<'_>) -> Result<Self, LmError> {
+    fn from_config(config: &ModelConfig<'_>) -> Result<Self, LmError> {
         let names = config.texts("architectures")?.unwrap_or_default();
         let name = names.first().copied().unwrap_or_default();
         let ends = [
@@ -73,11 +73,11 @@ impl<'a, D: Device> HeadOpener<'a, D> {
             "deberta-v2" => deberta::PREFIX,
             "electra" => electra::PREFIX,
             "roberta" | "xlm-roberta" => roberta::PREFIX,
-            _ => return Err(unsupported(&config, |wanted| wanted == ModelFamily::Encoder)),
+            _ => return Err(unsupported_type(&config, |wanted| wanted == ModelFamily::Encoder)),
         };
         let root = Weights::new(checkpoint, device);
-        let encoder = backbone(&root, prefix);
-        let (declared, hidden) = (DeclaredHead::read(&config)?, config.size("hidden_size")?);
+        let encoder = encoder_weights(&root, prefix);
+        let (declared, hidden) = (DeclaredHead::from_config(&config)?, config.size("hidden_size")?);
         Ok(Self { checkpoint, config, model_type, declared, hidden, root, encoder })
     }
 
@@ -88,7 +88,7 @@ impl<'a, D: Device> HeadOpener<'a, D> {
             declared => declared == DeclaredHead::Token,
         };
         let (name, labels) = match (of_labeler, stock) {
-            (true, _) => ("token_classifier", self.label_names(self.rows("token_classifier.weight", 2))?),
+            (true, _) => ("token_classifier", self.label_names(self.tensor_rows("token_classifier.weight", 2))?),
             (false, true) => ("classifier", self.declared_labels("classifier.weight")?),
             (false, false) => return Ok(None),
         };
@@ -137,7 +137,7 @@ impl<'a, D: Device> HeadOpener<'a, D> {
         let activation = self.pooler_activation()?;
         let open = |weights: Weights<'_, D>| DenseLayer::open(&weights, self.hidden, self.hidden);
         let dense = pooler.map(open).transpose()?.map(|dense| (dense, activation));
-        let labels = match self.rows("sequence_classifier.weight", 3) {
+        let labels = match self.tensor_rows("sequence_classifier.weight", 3) {
             count @ 2..=3 => ["<CONTINUE>", "<TERMINATE>", "<FINISH>"][..count].iter().map(|&tag| tag.into()).collect(),
             count => self.label_names(count)?,
         };
@@ -176,13 +176,13 @@ impl<'a, D: Device> HeadOpener<'a, D> {
     fn declared_labels(&self, tensor: &str) -> Result<Vec<String>, LmError> {
         let named = self.config.section("id2label")?.map_or(0, |names| names.fields().count());
         let declared = if named > 0 { Some(named) } else { self.config.optional_integer("num_labels")? };
-        self.label_names(declared.unwrap_or_else(|| self.rows(tensor, 2)))
+        self.label_names(declared.unwrap_or_else(|| self.tensor_rows(tensor, 2)))
     }
 
     /// Names of `count` labels: those of `id2label` if their number is the same, else transformers' default names.
     fn label_names(&self, count: usize) -> Result<Vec<String>, LmError> {
         if count == 0 {
-            return Err(self.config.refused("num_labels", "expected a whole number above 0, found 0"));
+            return Err(self.config.field_error("num_labels", "expected a whole number above 0, found 0"));
         }
         let names = self.config.section("id2label")?.filter(|names| names.fields().count() == count);
         let name = |index: usize| {
@@ -193,7 +193,7 @@ impl<'a, D: Device> HeadOpener<'a, D> {
     }
 
     /// Rows of a tensor of the root, or `default` if it is missing; opening the tensor then reports the error.
-    fn rows(&self, tensor: &str, default: usize) -> usize {
+    fn tensor_rows(&self, tensor: &str, default: usize) -> usize {
         self.checkpoint.get(tensor).and_then(|tensor| tensor.shape.first().copied()).unwrap_or(default)
     }
 }

@@ -38,16 +38,16 @@ impl Pooling {
         packing: &Packing,
         normalize: bool,
     ) -> Result<HostRows, DeviceError> {
-        let mut rows = HostRows::read(device, &self.pool(device, states, packing)?)?;
+        let mut rows = HostRows::from_tensor(device, &self.pool(device, states, packing)?)?;
         if normalize {
-            rows.values.chunks_mut(rows.columns).for_each(normalise);
+            rows.values.chunks_mut(rows.columns).for_each(normalise_row);
         }
         Ok(rows)
     }
 }
 
 /// Divides by the Euclidean length, at least 1e-12 as in PyTorch's `normalize`; summed in `f64`, in order.
-fn normalise(row: &mut [f32]) {
+fn normalise_row(row: &mut [f32]) {
     let length = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12);
     row.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
 }

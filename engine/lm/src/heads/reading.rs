@@ -36,10 +36,10 @@ impl<D: Device> SpanReader<D> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Lost`].
     pub fn read(&self, device: &D, states: &D::Tensor, packing: &Packing) -> Result<SpanLogits, DeviceError> {
-        let spans = self.spans.project(device, states)?;
+        let spans = self.spans.read_logits(device, states)?;
         let rank = |(pooler, dense): &(Pooler<D>, DenseLayer<D>)| {
             let pooled = pooler.pool(device, states, packing)?;
-            Ok(dense.project(device, &pooled)?.values)
+            Ok(dense.read_logits(device, &pooled)?.values)
         };
         Ok(SpanLogits {
             start: spans.iter().map(|row| row[0]).collect(),

@@ -3,7 +3,7 @@
 use super::Task;
 use super::question::AnswerContext;
 use crate::generate::cut_at_stop;
-use crate::heads::{best_span, highest};
+use crate::heads::{best_span, highest_logit};
 use crate::request::{Answer, EncodeResult, FinishReason, GenerateResult, ScoreResult};
 use crate::session::Session;
 use crate::tokenise::Tokenizer;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 type OutputFields = Vec<(&'static str, Value)>;
 
 /// A line of output: the id, then the fields.
-pub(super) fn line(id: Value, fields: OutputFields) -> String {
+pub(super) fn output_line(id: Value, fields: OutputFields) -> String {
     // Written by hand to put the id first and the fields in their order; their names need no escaping.
     let mut line = format!("{{\"id\":{id}");
     for (name, value) in fields {
@@ -32,7 +32,7 @@ pub(super) struct AnswerFormatter {
 }
 
 impl Task {
-    pub(super) fn answering(&self, session: &Session) -> AnswerFormatter {
+    pub(super) fn answer_formatter(&self, session: &Session) -> AnswerFormatter {
         AnswerFormatter {
             task: self.clone(),
             tokenizer: session.tokenizer.clone(),
@@ -48,20 +48,20 @@ impl AnswerFormatter {
             (Answer::Scored(scored), Task::Score { temperatures, .. }, AnswerContext::Target(target)) => {
                 vec![("target_tokens", target.to_vec().into()), ("logprobs", log_probs(&scored, temperatures))]
             }
-            (Answer::Encoded(encoded), _, _) => self.encoded(context, encoded),
-            (Answer::Generated(generated), Task::Generate { stop, .. }, _) => self.generated(generated, stop),
+            (Answer::Encoded(encoded), _, _) => self.encoded_fields(context, encoded),
+            (Answer::Generated(generated), Task::Generate { stop, .. }, _) => self.generated_fields(generated, stop),
             (answer, ..) => panic!("{answer:?} answers another task; this is a bug"),
         }
     }
 
-    fn encoded(&self, context: &AnswerContext, encoded: EncodeResult) -> OutputFields {
+    fn encoded_fields(&self, context: &AnswerContext, encoded: EncodeResult) -> OutputFields {
         match &self.task {
-            Task::Label => self.labels(context, &encoded),
+            Task::Label => self.label_fields(context, &encoded),
             Task::Classify | Task::Rerank => {
                 let mut fields = vec![("logits", encoded.sequence_logits.clone().into())];
                 match (&self.task, &encoded.sequence_logits[..]) {
                     (Task::Rerank, [score]) => fields.push(("score", (*score).into())),
-                    (_, logits) if logits.len() > 1 => fields.push(("label", name(logits, &self.sequence_labels))),
+                    (_, logits) if logits.len() > 1 => fields.push(("label", label_name(logits, &self.sequence_labels))),
                     _ => {}
                 }
                 fields
@@ -69,33 +69,33 @@ impl AnswerFormatter {
             Task::Embed { normalize, .. } => {
                 let mut embedding = encoded.embedding;
                 if *normalize {
-                    normalise(&mut embedding);
+                    normalise_embedding(&mut embedding);
                 }
                 vec![("embedding", embedding.into())]
             }
-            Task::Read { max_answer_tokens } => reading(context, &encoded, *max_answer_tokens),
+            Task::Read { max_answer_tokens } => span_fields(context, &encoded, *max_answer_tokens),
             task => panic!("{task:?} encodes nothing; this is a bug"),
         }
     }
 
-    fn labels(&self, context: &AnswerContext, encoded: &EncodeResult) -> OutputFields {
+    fn label_fields(&self, context: &AnswerContext, encoded: &EncodeResult) -> OutputFields {
         let mut fields = Vec::new();
         if let AnswerContext::Tokens(tokens) = context {
             fields.push(("tokens", tokens.clone().into()));
         }
-        let labels = encoded.token_logits.iter().map(|logits| highest(logits).unwrap_or(0)).collect::<Vec<_>>();
+        let labels = encoded.token_logits.iter().map(|logits| highest_logit(logits).unwrap_or(0)).collect::<Vec<_>>();
         let names = labels.iter().map(|label| self.token_labels.get(*label).cloned()).collect::<Vec<_>>();
         fields.push(("labels", labels.into()));
         fields.push(("label_names", names.into()));
         fields.push(("token_logits", json!(encoded.token_logits)));
         if !encoded.sequence_logits.is_empty() {
-            fields.push(("label", name(&encoded.sequence_logits, &self.sequence_labels)));
+            fields.push(("label", label_name(&encoded.sequence_logits, &self.sequence_labels)));
             fields.push(("sequence_logits", encoded.sequence_logits.clone().into()));
         }
         fields
     }
 
-    fn generated(&self, generated: GenerateResult, stop: &[String]) -> OutputFields {
+    fn generated_fields(&self, generated: GenerateResult, stop: &[String]) -> OutputFields {
         let text = self.tokenizer.as_ref().map(|tokenizer| tokenizer.decode(&generated.ids, true));
         let text = text.map(|text| cut_at_stop(&text, stop).0.to_owned());
         let finish = match generated.finish {
@@ -117,11 +117,11 @@ fn log_probs(scored: &ScoreResult, temperatures: &[(String, f32)]) -> Value {
 }
 
 /// The name of the highest logit's label.
-fn name(logits: &[f32], labels: &[String]) -> Value {
-    highest(logits).and_then(|best| labels.get(best).cloned()).into()
+fn label_name(logits: &[f32], labels: &[String]) -> Value {
+    highest_logit(logits).and_then(|best| labels.get(best).cloned()).into()
 }
 
-fn normalise(embedding: &mut [f32]) {
+fn normalise_embedding(embedding: &mut [f32]) {
     let length = embedding.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 {
         embedding.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
@@ -129,7 +129,7 @@ fn normalise(embedding: &mut [f32]) {
 }
 
 /// The best span: its tokens, and its text with character offsets if the context was given as text.
-fn reading(context: &AnswerContext, encoded: &EncodeResult, max_answer_tokens: usize) -> OutputFields {
+fn span_fields(context: &AnswerContext, encoded: &EncodeResult, max_answer_tokens: usize) -> OutputFields {
     let AnswerContext::Reading { allowed, source } = context else { panic!("a reader has a context; this is a bug") };
     let mut fields = Vec::new();
     match best_span(&encoded.start_logits, &encoded.end_logits, allowed.clone(), max_answer_tokens) {

@@ -14,23 +14,23 @@ impl<'a> LineFields<'a> {
         match self.0.keys().find(|name| *name != "id" && !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => {
-                Err(bad(format!("{name}: {command} knows no such field; allowed are id, {}", known.join(", "))))
+                Err(bad_fields(format!("{name}: {command} knows no such field; allowed are id, {}", known.join(", "))))
             }
         }
     }
 
     /// Refuses a line with both text and token ids for the same input.
-    pub(super) fn either(self, texts: &[&str], ids: &str) -> Result<(), BadLine> {
+    pub(super) fn refuse_both(self, texts: &[&str], ids: &str) -> Result<(), BadLine> {
         match texts.iter().find(|text| self.has(text) && self.has(ids)) {
             None => Ok(()),
-            Some(text) => Err(bad(format!("{text} and {ids}: one of them is allowed, as text or as token ids"))),
+            Some(text) => Err(bad_fields(format!("{text} and {ids}: one of them is allowed, as text or as token ids"))),
         }
     }
 
     /// Refuses token types without token ids.
     pub(super) fn types_go_with_ids(self) -> Result<(), BadLine> {
         if self.has("token_type_ids") && !self.has("ids") {
-            return Err(bad("token_type_ids: allowed beside ids only; of texts the tokenizer gives them".into()));
+            return Err(bad_fields("token_type_ids: allowed beside ids only; of texts the tokenizer gives them".into()));
         }
         Ok(())
     }
@@ -44,18 +44,18 @@ impl<'a> LineFields<'a> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(bad(format!("{name}: expected a string, found {}", kind_of(other)))),
+            Some(other) => Err(bad_fields(format!("{name}: expected a string, found {}", kind_of(other)))),
         }
     }
 
     /// A text; messages name `or` as the alternative field.
     pub(super) fn required(self, name: &str, or: &str) -> Result<&'a str, BadLine> {
-        self.text(name)?.ok_or_else(|| bad(format!("{name} is missing: {name} or {or} is needed")))
+        self.text(name)?.ok_or_else(|| bad_fields(format!("{name} is missing: {name} or {or} is needed")))
     }
 
     /// A list of token ids that may be missing.
     pub(super) fn ids(self, name: &str) -> Result<Option<TokenIds>, BadLine> {
-        let expected = |found: String| bad(format!("{name}: expected a list of token ids, found {found}"));
+        let expected = |found: String| bad_fields(format!("{name}: expected a list of token ids, found {found}"));
         let list = match self.0.get(name) {
             None | Some(Value::Null) => return Ok(None),
             Some(Value::Array(list)) => list,
@@ -75,11 +75,11 @@ impl<'a> LineFields<'a> {
             Some(draw) => draw
                 .as_u64()
                 .and_then(|draw| u32::try_from(draw).ok())
-                .ok_or_else(|| bad(format!("draw: expected a number from 0 to {}, found {draw}", u32::MAX))),
+                .ok_or_else(|| bad_fields(format!("draw: expected a number from 0 to {}, found {draw}", u32::MAX))),
         }
     }
 }
 
-fn bad(message: String) -> BadLine {
+fn bad_fields(message: String) -> BadLine {
     BadLine::new("field", message)
 }

@@ -32,21 +32,21 @@ impl Task {
         line.fields.are_of(self.name(), self.fields())?;
         match self {
             Self::Score { temperatures, target_eos } => {
-                let prompt = line.prompt()?;
-                let target = line.target(*target_eos)?;
+                let prompt = line.prompt_ids()?;
+                let target = line.target_ids(*target_eos)?;
                 let context = AnswerContext::Target(target.clone());
                 let temperatures = temperatures.iter().map(|(_, value)| *value).collect();
                 Ok((Request::Score(ScoreRequest { prompt, target, temperatures }), context))
             }
-            Self::Label => line.encode(EncoderOutput::Labels),
-            Self::Classify | Self::Rerank => line.encode(EncoderOutput::Logits),
-            Self::Embed { pooling, .. } => line.encode(*pooling),
-            Self::Read { .. } => line.read(),
+            Self::Label => line.encode_question(EncoderOutput::Labels),
+            Self::Classify | Self::Rerank => line.encode_question(EncoderOutput::Logits),
+            Self::Embed { pooling, .. } => line.encode_question(*pooling),
+            Self::Read { .. } => line.read_question(),
             Self::Generate { max_tokens, ignore_eos, sampling, stop } => {
                 let generate = GenerateRequest {
-                    prompt: line.prompt()?,
+                    prompt: line.prompt_ids()?,
                     max_tokens: *max_tokens,
-                    sampling: sampling.sampling(line.fields.draw()?),
+                    sampling: sampling.for_draw(line.fields.draw()?),
                     stop: stop.clone(),
                     ends: if *ignore_eos { Vec::new() } else { session.ends.clone() },
                 };
@@ -60,14 +60,14 @@ impl Task {
 pub(super) fn token_ids(tokenizer: &Tokenizer, fields: &Map<String, Value>) -> Result<TokenIds, BadLine> {
     let fields = LineFields(fields);
     fields.are_of("tokenize", &["text", "text_pair", "ids"])?;
-    fields.either(&["text", "text_pair"], "ids")?;
+    fields.refuse_both(&["text", "text_pair"], "ids")?;
     if let Some(ids) = fields.ids("ids")? {
         return Ok(ids);
     }
     let text = fields.required("text", "ids")?;
     match fields.text("text_pair")? {
-        None => tokenizer.ids(text, true).map_err(untokenised),
-        Some(pair) => tokenizer.encode_pair(text, pair).map(|encoded| encoded.ids.into()).map_err(untokenised),
+        None => tokenizer.ids(text, true).map_err(tokenizer_error),
+        Some(pair) => tokenizer.encode_pair(text, pair).map(|encoded| encoded.ids.into()).map_err(tokenizer_error),
     }
 }
 
@@ -85,54 +85,54 @@ struct InputLine<'a> {
 
 impl InputLine<'_> {
     fn tokenizer(&self) -> Result<&Tokenizer, BadLine> {
-        self.session.tokenizer().map_err(untokenised)
+        self.session.tokenizer().map_err(tokenizer_error)
     }
 
-    fn prompt(&self) -> Result<TokenIds, BadLine> {
-        self.fields.either(&["prompt"], "prompt_ids")?;
+    fn prompt_ids(&self) -> Result<TokenIds, BadLine> {
+        self.fields.refuse_both(&["prompt"], "prompt_ids")?;
         match self.fields.ids("prompt_ids")? {
             Some(ids) => Ok(ids),
             None => {
                 let text = self.fields.required("prompt", "prompt_ids")?;
                 // A prompt comes with many targets, and a target with many prompts: each is tokenised once.
-                self.tokenizer()?.ids(text, true).map_err(untokenised)
+                self.tokenizer()?.ids(text, true).map_err(tokenizer_error)
             }
         }
     }
 
     /// A target; token ids are taken as they are. A text gets no special tokens, except for the end token of an
     /// encoder-decoder.
-    fn target(&self, target_eos: bool) -> Result<TokenIds, BadLine> {
-        self.fields.either(&["target"], "target_ids")?;
+    fn target_ids(&self, target_eos: bool) -> Result<TokenIds, BadLine> {
+        self.fields.refuse_both(&["target"], "target_ids")?;
         if let Some(ids) = self.fields.ids("target_ids")? {
             return Ok(ids);
         }
         let text = self.fields.required("target", "target_ids")?;
         let tokenizer = self.tokenizer()?;
-        let ids = tokenizer.ids(text, false).map_err(untokenised)?;
+        let ids = tokenizer.ids(text, false).map_err(tokenizer_error)?;
         if !target_eos || self.session.family != ModelFamily::EncoderDecoder {
             return Ok(ids);
         }
-        let end = tokenizer.eos().map_err(untokenised)?;
+        let end = tokenizer.eos().map_err(tokenizer_error)?;
         Ok(ids.iter().copied().chain([end]).collect())
     }
 
     /// `text` and, if there is one, `text_pair`.
-    fn text(&self) -> Result<(&Tokenizer, TokenisedText), BadLine> {
+    fn encode_text(&self) -> Result<(&Tokenizer, TokenisedText), BadLine> {
         let text = self.fields.required("text", "ids")?;
         let tokenizer = self.tokenizer()?;
         let encoded = match self.fields.text("text_pair")? {
             Some(pair) => tokenizer.encode_pair(text, pair),
             None => tokenizer.encode(text, true),
         };
-        Ok((tokenizer, encoded.map_err(untokenised)?))
+        Ok((tokenizer, encoded.map_err(tokenizer_error)?))
     }
 
-    fn encode(&self, want: EncoderOutput) -> Result<LineQuestion, BadLine> {
-        let (request, context) = match self.given(&["text", "text_pair"])? {
+    fn encode_question(&self, want: EncoderOutput) -> Result<LineQuestion, BadLine> {
+        let (request, context) = match self.given_ids(&["text", "text_pair"])? {
             Some((ids, type_ids)) => (EncodeRequest { ids, type_ids, want }, AnswerContext::None),
             None => {
-                let (tokenizer, encoded) = self.text()?;
+                let (tokenizer, encoded) = self.encode_text()?;
                 let context = match want {
                     EncoderOutput::Labels => AnswerContext::Tokens(tokenizer.tokens(&encoded.ids)),
                     _ => AnswerContext::None,
@@ -144,15 +144,15 @@ impl InputLine<'_> {
     }
 
     /// Token ids in place of `texts`, and their types; the types are empty if they are missing.
-    fn given(&self, texts: &[&str]) -> Result<Option<(TokenIds, TokenIds)>, BadLine> {
-        self.fields.either(texts, "ids")?;
+    fn given_ids(&self, texts: &[&str]) -> Result<Option<(TokenIds, TokenIds)>, BadLine> {
+        self.fields.refuse_both(texts, "ids")?;
         self.fields.types_go_with_ids()?;
         let Some(ids) = self.fields.ids("ids")? else { return Ok(None) };
         Ok(Some((ids, self.fields.ids("token_type_ids")?.unwrap_or_default())))
     }
 
-    fn read(&self) -> Result<LineQuestion, BadLine> {
-        if let Some((ids, type_ids)) = self.given(&["question", "context"])? {
+    fn read_question(&self) -> Result<LineQuestion, BadLine> {
+        if let Some((ids, type_ids)) = self.given_ids(&["question", "context"])? {
             // If types tell the parts apart, answers lie in the second part.
             let first = type_ids.iter().position(|t| *t == 1).unwrap_or(0);
             // The last of them is the separator at the end of the sequence.
@@ -162,7 +162,7 @@ impl InputLine<'_> {
         }
         let question = self.fields.required("question", "ids")?;
         let text = self.fields.required("context", "ids")?;
-        let encoded = self.tokenizer()?.encode_pair(question, text).map_err(untokenised)?;
+        let encoded = self.tokenizer()?.encode_pair(question, text).map_err(tokenizer_error)?;
         let allowed = encoded.second.clone();
         let context = AnswerContext::Reading { allowed, source: Some((text.to_owned(), encoded.offsets)) };
         let type_ids = self.type_ids(encoded.type_ids);
@@ -176,6 +176,6 @@ impl InputLine<'_> {
     }
 }
 
-fn untokenised(error: TokeniseError) -> BadLine {
+fn tokenizer_error(error: TokeniseError) -> BadLine {
     BadLine::new("tokenizer", error.to_string())
 }

@@ -86,7 +86,7 @@ pub struct SamplingOptions {
 
 impl SamplingOptions {
     /// The sampling of one line.
-    pub fn sampling(self, draw: u32) -> Sampling {
+    pub fn for_draw(self, draw: u32) -> Sampling {
         let Self { temperature, top_k, top_p, seed } = self;
         if temperature == 0.0 { Sampling::Greedy } else { Sampling::Sample { temperature, top_k, top_p, seed, draw } }
     }

@@ -20,11 +20,11 @@ pub fn assemble(
     }
     let mut work = PromptAssembly { tokenizer, special, texts: Vec::new(), lost: Vec::new(), ids: Vec::new() };
     for part in &prompt.parts {
-        let (text, lost) = truncated(tokenizer, part)?;
+        let (text, lost) = truncate_part(tokenizer, part)?;
         work.texts.push(text);
         work.lost.push(lost);
     }
-    work.encode()?;
+    work.encode_texts()?;
     let budget = prompt.budget.into_iter().chain(most).min().unwrap_or(usize::MAX);
     let mut dropped = Vec::new();
     for rule in &prompt.overflow {
@@ -36,10 +36,10 @@ pub fn assemble(
                 if !dropped.contains(&part) {
                     dropped.push(part);
                     work.texts[part].clear();
-                    work.encode()?;
+                    work.encode_texts()?;
                 }
             }
-            OverflowRule::Cut { part, to } => work.cut(part, to, budget)?,
+            OverflowRule::Cut { part, to } => work.cut_part(part, to, budget)?,
         }
     }
     let tokens = work.ids.len();
@@ -51,7 +51,7 @@ pub fn assemble(
 }
 
 /// A part's text within its own limit, and the number of tokens lost.
-fn truncated(tokenizer: &Tokenizer, part: &PromptPart) -> Result<(String, usize), TokeniseError> {
+fn truncate_part(tokenizer: &Tokenizer, part: &PromptPart) -> Result<(String, usize), TokeniseError> {
     match part.truncate {
         None => Ok((part.text.clone(), 0)),
         Some(LengthLimit::Tokens(most)) => tokenizer.shorten(&part.text, most),
@@ -88,16 +88,16 @@ struct PromptAssembly<'a> {
 }
 
 impl PromptAssembly<'_> {
-    fn encode(&mut self) -> Result<(), TokeniseError> {
+    fn encode_texts(&mut self) -> Result<(), TokeniseError> {
         self.ids = self.tokenizer.ids(&self.texts.concat(), self.special)?.to_vec();
         Ok(())
     }
 
     /// Cuts a part until the whole fits or no more than `to` is left of the part.
-    fn cut(&mut self, part: usize, to: LengthLimit, budget: usize) -> Result<(), TokeniseError> {
+    fn cut_part(&mut self, part: usize, to: LengthLimit, budget: usize) -> Result<(), TokeniseError> {
         let begin: usize = self.texts[..part].iter().map(String::len).sum();
         let text = self.texts[part].clone();
-        let whole = self.tokenizer.spans(&self.texts.concat(), self.special)?;
+        let whole = self.tokenizer.token_spans(&self.texts.concat(), self.special)?;
         let own = tokens_ending_in(&whole, begin, begin + text.len());
         let least = match to {
             LengthLimit::Tokens(least) => least.min(own.len()),
@@ -118,7 +118,7 @@ impl PromptAssembly<'_> {
                 let stays = |at: &usize| gone.binary_search_by_key(at, |token| token.at).is_err();
                 self.ids = (0..whole.len()).filter(stays).map(|at| whole[at].0).collect();
             } else {
-                self.encode()?;
+                self.encode_texts()?;
             }
         }
         self.lost[part] += own.len() - kept;

@@ -61,7 +61,7 @@ fn prompt_rank_truncates_documents_and_then_the_whole() {
             let content = most - usize::from(special);
             assert_eq!(found.ids[..content], whole[..content]);
             if special {
-                assert_eq!(found.ids[content..], [tokenizer.special(SpecialRole::Eos).expect("</s>")]);
+                assert_eq!(found.ids[content..], [tokenizer.special_id(SpecialRole::Eos).expect("</s>")]);
             }
             assert_eq!(found.report.cut.last(), Some(&(5, whole.len() - most)));
         }

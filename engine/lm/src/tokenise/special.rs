@@ -36,7 +36,7 @@ impl SpecialRole {
     }
 
     /// The usual tokens for a role in a folder without configured tokens; they must be special there.
-    const fn usual(self) -> &'static [&'static str] {
+    const fn usual_tokens(self) -> &'static [&'static str] {
         match self {
             Self::Cls => &["[CLS]"],
             Self::Sep => &["[SEP]"],
@@ -60,9 +60,9 @@ impl SpecialIds {
         let is_special = |id: &u32| added.get(id).is_some_and(|token| token.special);
         Self(SpecialRole::ALL.map(|role| {
             let field = format!("{}_token", role.name());
-            match content(settings.get(&field)).or_else(|| content(map.get(&field))) {
+            match token_text(settings.get(&field)).or_else(|| token_text(map.get(&field))) {
                 Some(token) => tokenizer.token_to_id(token),
-                None => role.usual().iter().find_map(|token| tokenizer.token_to_id(token).filter(is_special)),
+                None => role.usual_tokens().iter().find_map(|token| tokenizer.token_to_id(token).filter(is_special)),
             }
         }))
     }
@@ -73,7 +73,7 @@ impl SpecialIds {
 }
 
 /// The text of a token in these files: a string, or an object with `content`.
-fn content(token: Option<&Value>) -> Option<&str> {
+fn token_text(token: Option<&Value>) -> Option<&str> {
     match token? {
         Value::String(text) => Some(text),
         Value::Object(about) => about.get("content")?.as_str(),
@@ -82,7 +82,7 @@ fn content(token: Option<&Value>) -> Option<&str> {
 }
 
 /// The object in a JSON file; empty if there is no file.
-pub(super) fn read(path: &Path) -> Result<Map<String, Value>, TokeniseError> {
+pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, TokeniseError> {
     if !path.exists() {
         return Ok(Map::new());
     }

@@ -27,7 +27,7 @@ fn texts_are_read_once_alone_and_in_batches() {
     let fresh = tokenizer("t5");
     assert_eq!(fresh.ids_of_all(&texts, true).expect("ids"), alone);
     assert_eq!(fresh.ids_of_all(&texts, true).expect("ids"), alone);
-    let eos = t5.special(SpecialRole::Eos).expect("</s>");
+    let eos = t5.special_id(SpecialRole::Eos).expect("</s>");
     for (text, ids) in texts.iter().zip(alone) {
         let bare = t5.ids(text, false).expect("ids");
         assert_eq!([&bare[..], &[eos]].concat(), ids[..], "{text:?}");
@@ -39,7 +39,7 @@ fn texts_are_read_once_alone_and_in_batches() {
 fn pairs_have_types_and_offsets() {
     let bert = tokenizer("bert-uncased");
     let pair = bert.encode_pair("who é", "the film").expect("ids");
-    let (cls, sep) = (bert.special(SpecialRole::Cls).expect("[CLS]"), bert.special(SpecialRole::Sep).expect("[SEP]"));
+    let (cls, sep) = (bert.special_id(SpecialRole::Cls).expect("[CLS]"), bert.special_id(SpecialRole::Sep).expect("[SEP]"));
     let seps: Vec<usize> = (0..pair.ids.len()).filter(|&n| pair.ids[n] == sep).collect();
     assert_eq!((pair.ids[0], seps.len(), seps[1]), (cls, 2, pair.ids.len() - 1));
     for n in 0..pair.ids.len() {
@@ -61,7 +61,7 @@ fn pairs_have_types_and_offsets() {
 fn words_are_read_each_on_its_own() {
     let deberta = tokenizer("deberta-v2");
     let (query, chunk) = (["Who", "'s", "the", "director", "?"], ["The", "film", " ", "-", "étude", ")"]);
-    let (cls, sep) = (deberta.special(SpecialRole::Cls).expect("[CLS]"), deberta.special(SpecialRole::Sep).expect("[SEP]"));
+    let (cls, sep) = (deberta.special_id(SpecialRole::Cls).expect("[CLS]"), deberta.special_id(SpecialRole::Sep).expect("[SEP]"));
     let whole = deberta.encode_word_sequence(&query, Some(&chunk), 384).expect("pieces");
     assert_eq!((whole.lost, whole.ids.len()), ([0, 0], whole.pieces.len()));
     let mut expected = vec![cls];
@@ -98,7 +98,7 @@ fn words_are_read_each_on_its_own() {
 #[test]
 fn what_is_missing_is_said_when_it_is_needed() {
     let gpt2 = tokenizer("gpt2");
-    assert_eq!(gpt2.special(SpecialRole::Eos).expect("there"), gpt2.special(SpecialRole::Bos).expect("there"));
+    assert_eq!(gpt2.special_id(SpecialRole::Eos).expect("there"), gpt2.special_id(SpecialRole::Bos).expect("there"));
     let error = gpt2.encode_word_sequence(&["a"], None, 8).expect_err("no [CLS]");
     assert!(matches!(error, TokeniseError::NoSpecial { role: SpecialRole::Cls, .. }));
     assert!(error.to_string().contains("has no cls token, which this request needs"), "{error}");
@@ -118,8 +118,8 @@ fn files_say_roles_and_clean_up() {
     let settings = dir.path().join("tokenizer_config.json");
     std::fs::write(&settings, r#"{"sep_token": {"content": "[MASK]"}, "cls_token": "[NONE]"}"#).expect("written");
     let bert = Tokenizer::open(dir.path()).expect("a tokenizer");
-    assert_eq!(bert.special(SpecialRole::Sep).expect("as said"), bert.special(SpecialRole::Mask).expect("the usual one"));
-    assert!(bert.special(SpecialRole::Cls).is_err(), "a token that the vocabulary lacks fills no role");
+    assert_eq!(bert.special_id(SpecialRole::Sep).expect("as said"), bert.special_id(SpecialRole::Mask).expect("the usual one"));
+    assert!(bert.special_id(SpecialRole::Cls).is_err(), "a token that the vocabulary lacks fills no role");
     assert!(bert.vocabulary() > 100);
 
     let dir = folder("gpt2");

@@ -49,7 +49,7 @@ impl Tokenizer {
         second: Option<&[S]>,
         most: usize,
     ) -> Result<WordPieces, TokeniseError> {
-        let (cls, sep) = (self.special(SpecialRole::Cls)?, self.special(SpecialRole::Sep)?);
+        let (cls, sep) = (self.special_id(SpecialRole::Cls)?, self.special_id(SpecialRole::Sep)?);
         let mut found = WordPieces { ids: vec![cls], pieces: vec![None], lost: [0; 2] };
         for (text, words) in [Some(first), second].into_iter().flatten().enumerate() {
             let begun = found.ids.len();

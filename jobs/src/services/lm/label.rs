@@ -6,7 +6,7 @@ use super::prompts::untokenised;
 use super::settings::LabelScope;
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
-use hopeval_lm::heads::highest;
+use hopeval_lm::heads::highest_logit;
 use hopeval_lm::request as engine;
 use hopeval_lm::tokenise::WordPieces;
 use hopeval_methods::request::{Filter, Label};
@@ -76,7 +76,7 @@ fn encode(pieces: &WordPieces) -> engine::Request {
 
 /// The tokens with the label `KEEP` at positions accepted by `counts`.
 fn kept(pieces: &WordPieces, found: &engine::EncodeResult, counts: impl Fn(usize) -> bool) -> Vec<u32> {
-    let keep = |at: &usize| highest(&found.token_logits[*at]) == Some(KEEP) && counts(*at);
+    let keep = |at: &usize| highest_logit(&found.token_logits[*at]) == Some(KEEP) && counts(*at);
     (0..pieces.ids.len()).filter(keep).map(|at| pieces.ids[at]).collect()
 }
 

@@ -171,7 +171,7 @@ const MOST_TOKENS: usize = 1 << 30;
 impl LmSettings {
     /// The engine's options for its device.
     pub(super) fn options(&self) -> EngineOptions {
-        let usual = self.device.options();
+        let usual = self.device.default_options();
         EngineOptions {
             batch_tokens: self.batch_tokens.unwrap_or(usual.batch_tokens),
             states_tokens: self.states_tokens.unwrap_or(usual.states_tokens),

@@ -150,9 +150,9 @@ fn a_step_that_runs_out_of_memory_takes_fewer_at_a_time() {
 #[test]
 fn what_a_device_cannot_do_is_another_refusal_than_its_loss() {
     let device = || "cuda:0".to_owned();
-    let unsupported = refusal(&DeviceError::Unsupported { device: device(), what: "no algorithm".into() });
+    let unsupported = device_refusal(&DeviceError::Unsupported { device: device(), what: "no algorithm".into() });
     assert!(matches!(&unsupported, Refusal::Incapable { reason } if reason.contains("no algorithm")), "{unsupported}");
     assert!(unsupported.is_determinate());
-    let lost = refusal(&DeviceError::Lost { device: device(), reason: "gone".into() });
+    let lost = device_refusal(&DeviceError::Lost { device: device(), reason: "gone".into() });
     assert!(matches!(lost, Refusal::Device { .. }) && !lost.is_determinate(), "{lost}");
 }
