@@ -1,7 +1,7 @@
 //! Answers encoder requests: one pass over the packed sequences, then the wanted heads.
 
 use crate::heads::{HeadKind, Pooling, HostRows};
-use crate::loaded::EncoderWithHeads;
+use crate::loaded_model::EncoderWithHeads;
 use crate::request::{EncodeRequest, EncodeResult, EncoderOutput};
 use crate::score::{BatchResults, PackedSequences};
 use hopeval_device::{Device, DeviceError, Packing};

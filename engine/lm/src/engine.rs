@@ -12,7 +12,7 @@ mod queue;
 mod worker;
 
 use crate::generate::Detokeniser;
-use crate::loaded::LoadedModel;
+use crate::loaded_model::LoadedModel;
 use crate::request::{Answer, Request, RequestWork};
 use crate::{LmError, ModelSizes};
 use hopeval_device::{Device, Identity};

@@ -17,7 +17,7 @@ use crate::prefix::PrefixForest;
 use crate::request::{FinishReason, GenerateRequest, GenerateResult, TokenIds};
 use crate::sample::{ChosenToken, NotANumber, choose};
 use crate::score;
-use crate::states::StatesPool;
+use crate::states_pool::StatesPool;
 use hopeval_device::{Columns, Device, DeviceError, Packing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

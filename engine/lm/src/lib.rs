@@ -34,7 +34,7 @@ pub mod error;
 pub mod generate;
 pub mod heads;
 pub mod lines;
-pub mod loaded;
+pub mod loaded_model;
 pub mod model;
 pub mod pack;
 pub mod prefix;
@@ -44,7 +44,7 @@ pub mod sample;
 pub mod score;
 pub mod self_check;
 pub mod session;
-pub mod states;
+pub mod states_pool;
 pub mod tokenise;
 pub mod weights;
 

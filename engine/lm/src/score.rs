@@ -7,7 +7,7 @@
 use crate::model::{PackedBatch, Decoder, EncoderDecoder, LmHead, EncoderMemory, Operations};
 use crate::prefix::PrefixForest;
 use crate::request::{TokenIds, ScoreRequest, ScoreResult, RequestWork};
-use crate::states::StatesPool;
+use crate::states_pool::StatesPool;
 use hopeval_device::{Device, DeviceError, LogProbs, Packing};
 use std::collections::{BTreeMap, BTreeSet};
 

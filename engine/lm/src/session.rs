@@ -4,7 +4,7 @@ use crate::architectures;
 use crate::engine::{Engine, EngineOptions};
 use crate::generate::Detokeniser;
 use crate::heads;
-use crate::loaded::{LoadedModel, EncoderWithHeads};
+use crate::loaded_model::{LoadedModel, EncoderWithHeads};
 use crate::tokenise::{TokeniseError, Tokenizer};
 use crate::{LmError, architectures::ModelFamily};
 use hopeval_checkpoint::Checkpoint;

@@ -1,7 +1,7 @@
 //! Checks requests on submission, and decides which requests are equal.
 
 use super::{EngineOptions, Refusal};
-use crate::loaded::LoadedModel;
+use crate::loaded_model::LoadedModel;
 use crate::pack::PackItem;
 use crate::prefix::common_prefix;
 use crate::request::{EncodeRequest, GenerateRequest, TokenIds, Request, Sampling, ScoreRequest, EncoderOutput, RequestWork};

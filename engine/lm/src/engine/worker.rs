@@ -3,11 +3,11 @@
 use super::queue::{QueueItem, RequestIdentity};
 use super::{Completion, CompletionCost, EngineCounters, EngineOptions, Refusal, Submission};
 use crate::generate::{AdmissionResult, Detokeniser, FinishedSequence, GenerativeModel, Generator};
-use crate::loaded::LoadedModel;
+use crate::loaded_model::LoadedModel;
 use crate::pack::Packer;
 use crate::request::{Answer, Request, ScoreRequest, ScoreResult};
 use crate::score::{self, BatchResults};
-use crate::states::StatesPool;
+use crate::states_pool::StatesPool;
 use hopeval_device::energy::Piece;
 use hopeval_device::{Device, DeviceError, Energy};
 use std::collections::{BTreeSet, HashMap};

@@ -8,9 +8,9 @@ use hopeval_device::conformance::Arithmetic;
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
 use hopeval_lm::engine::Engine;
 use hopeval_lm::generate::{GenerativeModel, Generator};
-use hopeval_lm::loaded::LoadedModel;
+use hopeval_lm::loaded_model::LoadedModel;
 use hopeval_lm::self_check::PassVariant;
-use hopeval_lm::states::StatesPool;
+use hopeval_lm::states_pool::StatesPool;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
