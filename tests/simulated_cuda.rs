@@ -9,7 +9,7 @@
 mod harness;
 
 use harness::{document, final_tables, hopeval, run, run_of};
-use hopeval_cuda_emulator::libraries::Libraries;
+use hopeval_cuda_emulator::libraries::SimulatedLibraries;
 use hopeval_results::tables::{FinalOutcomeRow, read_table};
 use hopeval_results::{Log, Store, layout};
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ use std::thread;
 
 /// Lets `command` find the libraries, with two devices.
 fn simulated(mut command: Command, settings: &[(&str, &str)]) -> Command {
-    static LIBRARIES: OnceLock<Libraries> = OnceLock::new();
-    let libraries = LIBRARIES.get_or_init(|| Libraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap());
+    static LIBRARIES: OnceLock<SimulatedLibraries> = OnceLock::new();
+    let libraries = LIBRARIES.get_or_init(|| SimulatedLibraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap());
     command.envs(libraries.environment()).env_remove("CUDA_VISIBLE_DEVICES");
     command.env("SIMULATED_CUDA_DEVICES", "2").envs(settings.iter().copied());
     command

@@ -5,7 +5,7 @@
 mod cuda;
 mod machine;
 
-use hopeval_cuda::machine::Facts;
+use hopeval_cuda::machine::CudaFacts;
 use std::fmt;
 use std::path::Path;
 
@@ -74,7 +74,7 @@ pub fn examine(subject: &Subject<'_>) -> Report {
         machine::memory(&|path| std::fs::read_to_string(path).ok()),
         fine("CPU features", machine::features(), ""),
     ];
-    facts.extend(cuda::facts(&Facts::gather()));
+    facts.extend(cuda::facts(&CudaFacts::gather()));
     facts.extend([machine::files(), store(subject)]);
     facts.extend(subject.folder.map(machine::disk));
     for (name, note) in [

@@ -4,9 +4,9 @@
 //! being used is doubtful.
 
 use super::{Fact, GIB, doubtful, fine};
-use hopeval_cuda::machine::{DeviceFacts, Facts, Missing};
+use hopeval_cuda::machine::{DeviceFacts, CudaFacts, MissingRequirement};
 
-pub(super) fn facts(found: &Facts) -> Vec<Fact> {
+pub(super) fn facts(found: &CudaFacts) -> Vec<Fact> {
     let there = found.devices.is_ok();
     let mut facts = vec![library("CUDA driver", there, found.driver.as_ref().map(|v| format!("serves CUDA {v}")))];
     match &found.devices {
@@ -26,7 +26,7 @@ pub(super) fn facts(found: &Facts) -> Vec<Fact> {
 }
 
 /// A library for devices. Its absence is doubtful if there is a device.
-fn library(name: &'static str, there: bool, found: Result<String, &Missing>) -> Fact {
+fn library(name: &'static str, there: bool, found: Result<String, &MissingRequirement>) -> Fact {
     match found {
         Ok(version) => fine(name, version, ""),
         Err(missing) if there => doubtful(name, "not usable", &missing.to_string()),
@@ -50,15 +50,15 @@ mod tests {
     use super::*;
     use crate::doctor::Health;
     use hopeval_cuda::energy::EnergyError;
-    use hopeval_cuda::machine::{Architecture, Version};
+    use hopeval_cuda::machine::{GpuArchitecture, LibraryVersion};
 
-    fn bare() -> Facts {
-        let unusable = Facts::gather().nvml.err();
-        Facts {
-            driver: Err(Missing::Driver),
-            devices: Err(Missing::Driver),
-            nvrtc: Err(Missing::Nvrtc),
-            cublaslt: Err(Missing::CublasLt),
+    fn bare() -> CudaFacts {
+        let unusable = CudaFacts::gather().nvml.err();
+        CudaFacts {
+            driver: Err(MissingRequirement::Driver),
+            devices: Err(MissingRequirement::Driver),
+            nvrtc: Err(MissingRequirement::Nvrtc),
+            cublaslt: Err(MissingRequirement::CublasLt),
             nvml: unusable.map_or_else(|| Ok("580".to_owned()), Err::<String, EnergyError>),
         }
     }
@@ -67,7 +67,7 @@ mod tests {
         DeviceFacts {
             ordinal: 0,
             name: "NVIDIA H100".to_owned(),
-            architecture: Architecture::new(9, 0),
+            architecture: GpuArchitecture::new(9, 0),
             multiprocessors: 132,
             memory: 80 << 30,
             free: Some(79 << 30),
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn with_a_device_what_is_missing_is_doubtful() {
-        let driver = Ok(Version::new(13, 0));
-        let facts = facts(&Facts { driver, devices: Ok(vec![h100()]), ..bare() });
+        let driver = Ok(LibraryVersion::new(13, 0));
+        let facts = facts(&CudaFacts { driver, devices: Ok(vec![h100()]), ..bare() });
         let health = |name: &str| facts.iter().find(|fact| fact.name == name).map(|fact| fact.health).unwrap();
         assert_eq!(
             (health("CUDA driver"), health("GPU"), health("NVRTC")),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hopeval_cuda::boards::{self, Board};
-use hopeval_cuda::energy::Sample;
+use hopeval_cuda::energy::CounterSample;
 
 use super::{Metric, MetricKind};
 
@@ -13,7 +13,7 @@ pub fn of_boards() -> Vec<Metric> {
 }
 
 /// One number of a sample.
-type Pick = fn(&Sample) -> Option<f64>;
+type Pick = fn(&CounterSample) -> Option<f64>;
 
 /// All numbers of a board.
 const METRICS: [(&str, &str, MetricKind, Pick); 4] = [
@@ -47,7 +47,7 @@ fn of_board(board: &Arc<Board>) -> Vec<Metric> {
 fn of_samples(
     name: &str,
     uuid: &str,
-    sample: impl Fn() -> Option<Sample> + Clone + Send + Sync + 'static,
+    sample: impl Fn() -> Option<CounterSample> + Clone + Send + Sync + 'static,
 ) -> Vec<Metric> {
     let Some(first) = sample() else { return Vec::new() };
     let told = METRICS.into_iter().filter(|(.., pick)| pick(&first).is_some());
@@ -64,14 +64,14 @@ mod tests {
     use super::*;
     use crate::metrics::family::registry;
 
-    fn numbers(sample: Sample) -> Vec<(String, f64)> {
+    fn numbers(sample: CounterSample) -> Vec<(String, f64)> {
         let metrics = of_samples("cuda:0", "GPU-1", move || Some(sample));
         metrics.iter().map(|metric| (metric.name.clone(), (metric.read)())).collect()
     }
 
     #[test]
     fn a_board_s_numbers_have_the_units_of_their_names() {
-        let whole = Sample { millijoules: Some(2_500), utilisation: Some(75), memory_used: 30, memory: 80 };
+        let whole = CounterSample { millijoules: Some(2_500), utilisation: Some(75), memory_used: 30, memory: 80 };
         let expected = [
             ("hopeval_gpu_utilisation_ratio", 0.75),
             ("hopeval_gpu_memory_used_bytes", 30.0),
@@ -80,13 +80,13 @@ mod tests {
         ];
         assert_eq!(numbers(whole), expected.map(|(name, value)| (name.to_owned(), value)));
         // A slice of a board.
-        let slice = numbers(Sample { millijoules: None, utilisation: None, ..whole });
+        let slice = numbers(CounterSample { millijoules: None, utilisation: None, ..whole });
         assert_eq!(slice, expected[1..3].iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<Vec<_>>());
     }
 
     #[test]
     fn boards_differ_in_their_labels() {
-        let sample = || Some(Sample { millijoules: Some(1), utilisation: Some(1), memory_used: 1, memory: 1 });
+        let sample = || Some(CounterSample { millijoules: Some(1), utilisation: Some(1), memory_used: 1, memory: 1 });
         let two = ["cuda:0", "cuda:1"].into_iter().flat_map(|name| of_samples(name, &format!("of {name}"), sample));
         assert!(registry(two.collect()).is_ok());
         assert!(of_samples("cuda:0", "GPU-1", || None).is_empty());

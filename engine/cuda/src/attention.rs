@@ -10,14 +10,14 @@
 
 mod plans;
 
-pub(crate) use plans::Plans;
+pub(crate) use plans::PlanCache;
 
 use crate::device::size;
 use crate::kernels::Kernel;
-use crate::runtime::{Argument, Element, Launch, Runtime};
+use crate::runtime::{KernelArgument, ElementType, KernelLaunch, Runtime};
 use crate::{Cuda, Tensor};
-use Argument::{Buffer, F32, Null, U32};
-use hopeval_device::{Attention, Bias, Columns, DeviceError, Disentangled, Mask};
+use KernelArgument::{Buffer, F32, Null, U32};
+use hopeval_device::{Attention, AttentionBias, TensorColumns, DeviceError, DisentangledBias, AttentionMask};
 use plans::SIDE;
 use std::sync::Arc;
 
@@ -28,34 +28,34 @@ const THREADS: u32 = 128;
 const CHUNK: usize = 8;
 
 /// Bytes of the products with positions in disentangled attention.
-const TERMS: usize = SIDE * 88 * Element::F32.size();
+const TERMS: usize = SIDE * 88 * ElementType::F32.size();
 
 /// See [`hopeval_device::Device::attention`].
 pub(crate) fn attend<R: Runtime>(
     cuda: &Cuda<R>,
-    q: Columns<'_, Tensor<R::Buffer>>,
-    k: Columns<'_, Tensor<R::Buffer>>,
-    v: Columns<'_, Tensor<R::Buffer>>,
+    q: TensorColumns<'_, Tensor<R::Buffer>>,
+    k: TensorColumns<'_, Tensor<R::Buffer>>,
+    v: TensorColumns<'_, Tensor<R::Buffer>>,
     attention: &Attention<'_, Cuda<R>>,
 ) -> Result<Tensor<R::Buffer>, DeviceError> {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
     check(q, k, v, attention);
     let converted = [cuda.converted(q.tensor)?, cuda.converted(k.tensor)?, cuda.converted(v.tensor)?];
     let [of_q, of_k, of_v] = &converted;
-    let q = Columns { tensor: of_q.as_ref().unwrap_or(q.tensor), start: q.start };
-    let k = Columns { tensor: of_k.as_ref().unwrap_or(k.tensor), start: k.start };
-    let v = Columns { tensor: of_v.as_ref().unwrap_or(v.tensor), start: v.start };
+    let q = TensorColumns { tensor: of_q.as_ref().unwrap_or(q.tensor), start: q.start };
+    let k = TensorColumns { tensor: of_k.as_ref().unwrap_or(k.tensor), start: k.start };
+    let v = TensorColumns { tensor: of_v.as_ref().unwrap_or(v.tensor), start: v.start };
 
     let out = cuda.tensor(packing.rows(), heads * head_dim)?;
     let plan = cuda.plans.of_packing(&cuda.runtime, packing, by_position(attention))?;
     if plan.blocks == 0 {
         return Ok(out);
     }
-    let bias = Operands::new(cuda, attention, plan.most_keys)?;
+    let bias = BiasOperands::new(cuda, attention, plan.most_keys)?;
     let (causal, window) = match attention.mask {
-        Mask::Full => (0, u32::MAX),
-        Mask::Causal => (1, u32::MAX),
-        Mask::Window(width) => (1, width),
+        AttentionMask::Full => (0, u32::MAX),
+        AttentionMask::Causal => (1, u32::MAX),
+        AttentionMask::Window(width) => (1, width),
     };
     let aligned = [head_dim, q.start, q.tensor.columns, k.start, k.tensor.columns, v.start, v.tensor.columns];
     let aligned = aligned.iter().all(|numbers| numbers.is_multiple_of(CHUNK));
@@ -85,24 +85,24 @@ pub(crate) fn attend<R: Runtime>(
         U32(u32::from(aligned)),
     ];
     let (kernel, shared) = choose(cuda.element, head_dim, &attention.bias);
-    let launch = Launch { kernel, grid: (size(plan.blocks), size(heads)), threads: THREADS, shared: size(shared) };
+    let launch = KernelLaunch { kernel, grid: (size(plan.blocks), size(heads)), threads: THREADS, shared: size(shared) };
     cuda.runtime.launch(launch, &arguments)?;
     Ok(out)
 }
 
 /// An operand, or null.
-fn optional<B>(buffer: Option<&B>) -> Argument<'_, B> {
+fn optional<B>(buffer: Option<&B>) -> KernelArgument<'_, B> {
     buffer.map_or(Null, Buffer)
 }
 
 /// A tensor as the caller holds it, or converted.
-enum Given<'a, B> {
+enum InputTensor<'a, B> {
     Nothing,
     There(&'a B),
     Converted(Tensor<B>),
 }
 
-impl<'a, B> Given<'a, B> {
+impl<'a, B> InputTensor<'a, B> {
     fn new<R: Runtime<Buffer = B>>(cuda: &Cuda<R>, x: Option<&'a Tensor<B>>) -> Result<Self, DeviceError> {
         let Some(x) = x else { return Ok(Self::Nothing) };
         Ok(cuda.converted(x)?.map_or(Self::There(&x.buffer), Self::Converted))
@@ -118,31 +118,31 @@ impl<'a, B> Given<'a, B> {
 }
 
 /// The operands that a bias adds to a launch.
-struct Operands<'a, B> {
+struct BiasOperands<'a, B> {
     table: Option<&'a B>,
-    position_keys: Given<'a, B>,
-    position_queries: Given<'a, B>,
+    position_keys: InputTensor<'a, B>,
+    position_queries: InputTensor<'a, B>,
     /// The rows of relative positions by distance, and the largest distance.
     places: Option<(Arc<B>, usize)>,
 }
 
-impl<'a, B> Operands<'a, B> {
+impl<'a, B> BiasOperands<'a, B> {
     fn new<R: Runtime<Buffer = B>>(
         cuda: &Cuda<R>,
         attention: &Attention<'a, Cuda<R>>,
         most_keys: usize,
     ) -> Result<Self, DeviceError> {
         let mut operands =
-            Self { table: None, position_keys: Given::Nothing, position_queries: Given::Nothing, places: None };
+            Self { table: None, position_keys: InputTensor::Nothing, position_queries: InputTensor::Nothing, places: None };
         match &attention.bias {
-            Bias::None => {}
-            Bias::Relative { table, buckets } => {
+            AttentionBias::None => {}
+            AttentionBias::Relative { table, buckets } => {
                 operands.table = Some(&table.buffer);
                 operands.places = Some(cuda.plans.places(&cuda.runtime, *buckets, most_keys)?);
             }
-            Bias::Disentangled(Disentangled { position_keys, position_queries, buckets }) => {
-                operands.position_keys = Given::new(cuda, *position_keys)?;
-                operands.position_queries = Given::new(cuda, *position_queries)?;
+            AttentionBias::Disentangled(DisentangledBias { position_keys, position_queries, buckets }) => {
+                operands.position_keys = InputTensor::new(cuda, *position_keys)?;
+                operands.position_queries = InputTensor::new(cuda, *position_queries)?;
                 operands.places = Some(cuda.plans.places(&cuda.runtime, *buckets, most_keys)?);
             }
         }
@@ -152,38 +152,38 @@ impl<'a, B> Operands<'a, B> {
 
 /// True if the result depends on a query's position.
 fn by_position<R: Runtime>(attention: &Attention<'_, Cuda<R>>) -> bool {
-    attention.mask != Mask::Full || !matches!(attention.bias, Bias::None)
+    attention.mask != AttentionMask::Full || !matches!(attention.bias, AttentionBias::None)
 }
 
 /// The kind of term added to the scores, as far as it decides the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Added {
+enum AddedBias {
     Nothing,
     Relative,
     Disentangled,
 }
 
 /// The kernels on tensor cores: the added term, the largest head, the name; smaller heads first.
-const TENSOR_CORES: [(Added, usize, &str); 10] = [
-    (Added::Nothing, 32, "attention_32"),
-    (Added::Nothing, 64, "attention_64"),
-    (Added::Nothing, 96, "attention_96"),
-    (Added::Nothing, 128, "attention_128"),
-    (Added::Relative, 32, "attention_relative_32"),
-    (Added::Relative, 64, "attention_relative_64"),
-    (Added::Relative, 96, "attention_relative_96"),
-    (Added::Relative, 128, "attention_relative_128"),
-    (Added::Disentangled, 32, "attention_disentangled_32"),
-    (Added::Disentangled, 64, "attention_disentangled_64"),
+const TENSOR_CORES: [(AddedBias, usize, &str); 10] = [
+    (AddedBias::Nothing, 32, "attention_32"),
+    (AddedBias::Nothing, 64, "attention_64"),
+    (AddedBias::Nothing, 96, "attention_96"),
+    (AddedBias::Nothing, 128, "attention_128"),
+    (AddedBias::Relative, 32, "attention_relative_32"),
+    (AddedBias::Relative, 64, "attention_relative_64"),
+    (AddedBias::Relative, 96, "attention_relative_96"),
+    (AddedBias::Relative, 128, "attention_relative_128"),
+    (AddedBias::Disentangled, 32, "attention_disentangled_32"),
+    (AddedBias::Disentangled, 64, "attention_disentangled_64"),
 ];
 
 /// Bytes of dynamic shared memory of a kernel on tensor cores: keys and values of a tile; if disentangled, also keys
 /// and queries of the relative positions of two tiles, and their products.
-const fn shared(added: Added, head: usize) -> usize {
-    let rows = SIDE * (head + CHUNK) * Element::Bf16.size();
+const fn shared(added: AddedBias, head: usize) -> usize {
+    let rows = SIDE * (head + CHUNK) * ElementType::Bf16.size();
     match added {
-        Added::Disentangled => 6 * rows + TERMS,
-        Added::Nothing | Added::Relative => 2 * rows,
+        AddedBias::Disentangled => 6 * rows + TERMS,
+        AddedBias::Nothing | AddedBias::Relative => 2 * rows,
     }
 }
 
@@ -194,16 +194,16 @@ pub(crate) fn dynamic_shared(kernel: &str) -> usize {
 }
 
 /// The kernel, and its bytes of dynamic shared memory.
-fn choose<R: Runtime>(element: Element, head_dim: usize, bias: &Bias<'_, Cuda<R>>) -> (Kernel, usize) {
+fn choose<R: Runtime>(element: ElementType, head_dim: usize, bias: &AttentionBias<'_, Cuda<R>>) -> (Kernel, usize) {
     let adds = match bias {
-        Bias::None => Added::Nothing,
-        Bias::Relative { .. } => Added::Relative,
-        Bias::Disentangled(_) => Added::Disentangled,
+        AttentionBias::None => AddedBias::Nothing,
+        AttentionBias::Relative { .. } => AddedBias::Relative,
+        AttentionBias::Disentangled(_) => AddedBias::Disentangled,
     };
     let plain = |name| (Kernel::named("attention_plain", name), 0);
     match element {
-        Element::F32 => plain("attention_plain_f32"),
-        Element::Bf16 => match TENSOR_CORES.iter().find(|(added, head, _)| *added == adds && head_dim <= *head) {
+        ElementType::F32 => plain("attention_plain_f32"),
+        ElementType::Bf16 => match TENSOR_CORES.iter().find(|(added, head, _)| *added == adds && head_dim <= *head) {
             Some((_, head, name)) => (Kernel::named("attention", name), shared(adds, *head)),
             None => plain("attention_plain_bf16"),
         },
@@ -211,9 +211,9 @@ fn choose<R: Runtime>(element: Element, head_dim: usize, bias: &Bias<'_, Cuda<R>
 }
 
 fn check<R: Runtime>(
-    q: Columns<'_, Tensor<R::Buffer>>,
-    k: Columns<'_, Tensor<R::Buffer>>,
-    v: Columns<'_, Tensor<R::Buffer>>,
+    q: TensorColumns<'_, Tensor<R::Buffer>>,
+    k: TensorColumns<'_, Tensor<R::Buffer>>,
+    v: TensorColumns<'_, Tensor<R::Buffer>>,
     attention: &Attention<'_, Cuda<R>>,
 ) {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
@@ -230,11 +230,11 @@ fn check<R: Runtime>(
     let enough = |s| packing.queries(s).len() <= packing.key_count(s);
     assert!(!by_position(attention) || (0..packing.len()).all(enough), "positions of queries; this is a bug");
     match &attention.bias {
-        Bias::None => {}
-        Bias::Relative { table, buckets } => {
+        AttentionBias::None => {}
+        AttentionBias::Relative { table, buckets } => {
             assert!(table.rows >= buckets.rows() && table.columns == heads, "a bias for each head; this is a bug");
         }
-        Bias::Disentangled(terms) => {
+        AttentionBias::Disentangled(terms) => {
             for positions in [terms.position_keys, terms.position_queries].into_iter().flatten() {
                 let fits = positions.rows >= terms.buckets.rows() && positions.columns == heads * head_dim;
                 assert!(fits, "relative positions; this is a bug");

@@ -3,8 +3,8 @@
 //! Everyone who opens a device of a board shares its [`Board`], so several engines do not count the same energy twice.
 //! Another process on the same board still does.
 
-use crate::energy::{EnergyError, Meter, Sample};
-use hopeval_device::Energy;
+use crate::energy::{EnergyError, EnergyMeter, CounterSample};
+use hopeval_device::DeviceEnergy;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 pub struct Board {
     name: String,
     uuid: String,
-    meter: Arc<Meter>,
-    seen: Arc<Mutex<Seen>>,
-    energy: Energy,
+    meter: Arc<EnergyMeter>,
+    seen: Arc<Mutex<BoardLoad>>,
+    energy: DeviceEnergy,
 }
 
 impl Board {
     fn open(name: &str, uuid: &str) -> Result<Self, EnergyError> {
-        let meter = Arc::new(Meter::open(uuid)?);
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let meter = Arc::new(EnergyMeter::open(uuid)?);
+        let seen = Arc::new(Mutex::new(BoardLoad::default()));
         let energy = {
             let (meter, seen) = (Arc::clone(&meter), Arc::clone(&seen));
             // Sampled when work begins or ends: this needs no thread, and only then is there something to see.
-            Energy::new(move || {
+            DeviceEnergy::new(move || {
                 let mut seen = lock(&seen);
                 if seen.is_due(Instant::now())
                     && let Ok(sample) = meter.sample()
@@ -51,7 +51,7 @@ impl Board {
     }
 
     /// Its energy account.
-    pub fn energy(&self) -> &Energy {
+    pub fn energy(&self) -> &DeviceEnergy {
         &self.energy
     }
 
@@ -59,12 +59,12 @@ impl Board {
     ///
     /// # Errors
     /// [`EnergyError::Untold`].
-    pub fn sample(&self) -> Result<Sample, EnergyError> {
+    pub fn sample(&self) -> Result<CounterSample, EnergyError> {
         self.meter.sample()
     }
 
     /// Its samples during use.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> BoardLoad {
         *lock(&self.seen)
     }
 }
@@ -78,7 +78,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// A summary of samples, taken when work began or ended and at least a second apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct BoardLoad {
     /// Time of the last sample, or of the first use.
     looked: Option<Instant>,
     /// Samples with a utilisation, and the sum of these.
@@ -90,7 +90,7 @@ pub struct Seen {
     pub memory: u64,
 }
 
-impl Seen {
+impl BoardLoad {
     /// Percent of the time with some kernel running: the mean of the samples; `None` without a sample.
     pub fn utilisation(&self) -> Option<f64> {
         (self.busy > 0).then(|| self.percents as f64 / self.busy as f64)
@@ -106,7 +106,7 @@ impl Seen {
         due
     }
 
-    fn add(&mut self, sample: &Sample) {
+    fn add(&mut self, sample: &CounterSample) {
         if let Some(percent) = sample.utilisation {
             self.busy += 1;
             self.percents += u64::from(percent);
@@ -149,13 +149,13 @@ pub fn all() -> Vec<Arc<Board>> {
 mod tests {
     use super::*;
 
-    fn sample(utilisation: Option<u32>, memory_used: u64) -> Sample {
-        Sample { millijoules: None, utilisation, memory_used, memory: 100 }
+    fn sample(utilisation: Option<u32>, memory_used: u64) -> CounterSample {
+        CounterSample { millijoules: None, utilisation, memory_used, memory: 100 }
     }
 
     #[test]
     fn utilisation_is_a_mean_and_memory_a_peak() {
-        let mut seen = Seen::default();
+        let mut seen = BoardLoad::default();
         assert_eq!(seen.utilisation(), None);
         for (utilisation, used) in [(Some(90), 10), (None, 70), (Some(60), 20)] {
             seen.add(&sample(utilisation, used));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn samples_are_a_second_apart() {
-        let (mut seen, begun) = (Seen::default(), Instant::now());
+        let (mut seen, begun) = (BoardLoad::default(), Instant::now());
         let after = |ms| begun + Duration::from_millis(ms);
         let due: Vec<u64> = (0..3_000).step_by(300).filter(|ms| seen.is_due(after(*ms))).collect();
         assert_eq!(due, [1_200, 2_400]);

@@ -12,8 +12,8 @@
 mod cache;
 pub mod resources;
 
-use crate::kernels::{Family, HEADERS};
-use crate::machine::{self, Architecture, Missing, Version};
+use crate::kernels::{KernelFamily, HEADERS};
+use crate::machine::{self, GpuArchitecture, MissingRequirement, LibraryVersion};
 pub use cache::{all, kept};
 use cudarc::nvrtc::{result::NvrtcError, sys};
 use std::ffi::{CString, c_char, c_int};
@@ -25,13 +25,13 @@ const OPTIONS: [&str; 3] = ["--std=c++17", "-lineinfo", "--ptxas-options=-v"];
 /// NVRTC.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    version: Version,
-    architectures: Vec<Architecture>,
+    version: LibraryVersion,
+    architectures: Vec<GpuArchitecture>,
 }
 
 /// NVRTC's output for a family.
 #[derive(Clone, Debug)]
-pub struct Compiled {
+pub struct CompiledFamily {
     /// Machine code, as `cuModuleLoadData` takes it.
     pub cubin: Vec<u8>,
     /// The compiler's messages: warnings, and ptxas's report.
@@ -47,14 +47,14 @@ const HINT: &str =
 pub enum CompileError {
     /// NVRTC is absent or unsuitable.
     #[error(transparent)]
-    Missing(#[from] Missing),
+    Missing(#[from] MissingRequirement),
     /// The source is wrong, or NVRTC lacks a part of itself.
     #[error("{family}.cu does not compile for {architecture}: {status}\n{}\nhint: {HINT}", log.trim_end())]
     Source {
         /// The file.
         family: &'static str,
         /// The target.
-        architecture: Architecture,
+        architecture: GpuArchitecture,
         /// NVRTC's name for the error.
         status: String,
         /// NVRTC's full log.
@@ -87,12 +87,12 @@ impl Compiler {
         unsafe { sys::nvrtcGetSupportedArchs(numbers.as_mut_ptr()) }
             .result()
             .map_err(call("nvrtcGetSupportedArchs"))?;
-        let architectures = numbers.into_iter().map(|n: c_int| Architecture::new(n / 10, n % 10)).collect();
+        let architectures = numbers.into_iter().map(|n: c_int| GpuArchitecture::new(n / 10, n % 10)).collect();
         Ok(Self { version, architectures })
     }
 
     /// NVRTC's version.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> LibraryVersion {
         self.version
     }
 
@@ -100,25 +100,25 @@ impl Compiler {
     ///
     /// # Errors
     /// [`Missing::NewDevice`].
-    pub fn target(&self, device: Architecture) -> Result<Architecture, Missing> {
-        let runs = |known: &&Architecture| known.major == device.major && known.minor <= device.minor;
+    pub fn target(&self, device: GpuArchitecture) -> Result<GpuArchitecture, MissingRequirement> {
+        let runs = |known: &&GpuArchitecture| known.major == device.major && known.minor <= device.minor;
         let known = self.architectures.iter().filter(runs).max();
-        known.copied().ok_or(Missing::NewDevice { architecture: device, nvrtc: self.version })
+        known.copied().ok_or(MissingRequirement::NewDevice { architecture: device, nvrtc: self.version })
     }
 
     /// Compiles a family.
     ///
     /// # Errors
     /// [`CompileError::Source`] with NVRTC's log; [`CompileError::Call`].
-    pub fn compile(&self, family: &Family, architecture: Architecture) -> Result<Compiled, CompileError> {
-        let program = Program::new(family)?;
+    pub fn compile(&self, family: &KernelFamily, architecture: GpuArchitecture) -> Result<CompiledFamily, CompileError> {
+        let program = NvrtcProgram::new(family)?;
         let options = options(architecture).map(text);
         let options = options.each_ref().map(|option| option.as_ptr());
         // SAFETY: the program is whole, and the options are texts that live until the call returns.
         let status = unsafe { sys::nvrtcCompileProgram(program.0, options.len() as c_int, options.as_ptr()) };
         let log = program.log()?;
         match status.result() {
-            Ok(()) => Ok(Compiled { cubin: program.cubin()?, log }),
+            Ok(()) => Ok(CompiledFamily { cubin: program.cubin()?, log }),
             Err(NvrtcError(status)) => {
                 let status = format!("{status:?}");
                 Err(CompileError::Source { family: family.name, architecture, status, log })
@@ -128,7 +128,7 @@ impl Compiler {
 }
 
 /// All options; the first one is the architecture.
-fn options(architecture: Architecture) -> [String; OPTIONS.len() + 1] {
+fn options(architecture: GpuArchitecture) -> [String; OPTIONS.len() + 1] {
     let mut all = std::array::from_fn(|i| OPTIONS[i.saturating_sub(1)].to_owned());
     all[0] = format!("--gpu-architecture={architecture}");
     all
@@ -143,11 +143,11 @@ fn call(call: &'static str) -> impl Fn(NvrtcError) -> CompileError {
 }
 
 /// A program of NVRTC, destroyed when dropped.
-struct Program(sys::nvrtcProgram);
+struct NvrtcProgram(sys::nvrtcProgram);
 
-impl Program {
+impl NvrtcProgram {
     /// NVRTC copies the texts.
-    fn new(family: &Family) -> Result<Self, CompileError> {
+    fn new(family: &KernelFamily) -> Result<Self, CompileError> {
         let (source, name) = (text(family.text), text(format!("{}.cu", family.name)));
         let headers = HEADERS.map(|(name, content)| (text(name), text(content)));
         let names: [*const c_char; HEADERS.len()] = headers.each_ref().map(|(name, _)| name.as_ptr());
@@ -195,7 +195,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for NvrtcProgram {
     fn drop(&mut self) {
         // SAFETY: the program was made by nvrtcCreateProgram, and nothing uses it after this.
         let _ = unsafe { sys::nvrtcDestroyProgram(&raw mut self.0) };
@@ -207,24 +207,24 @@ mod tests {
     use super::*;
 
     fn of(numbers: &[(i32, i32)]) -> Compiler {
-        let architectures = numbers.iter().map(|&(major, minor)| Architecture::new(major, minor)).collect();
-        Compiler { version: Version::new(13, 0), architectures }
+        let architectures = numbers.iter().map(|&(major, minor)| GpuArchitecture::new(major, minor)).collect();
+        Compiler { version: LibraryVersion::new(13, 0), architectures }
     }
 
     #[test]
     fn a_device_runs_its_own_code_or_that_of_an_older_sibling() {
         let compiler = of(&[(8, 0), (8, 6), (8, 9), (9, 0), (10, 0)]);
-        let target = |major, minor| compiler.target(Architecture::new(major, minor)).map(|found| found.to_string());
+        let target = |major, minor| compiler.target(GpuArchitecture::new(major, minor)).map(|found| found.to_string());
         assert_eq!(target(8, 9).as_deref(), Ok("sm_89"));
         assert_eq!(target(8, 7).as_deref(), Ok("sm_86"));
         assert_eq!(target(10, 3).as_deref(), Ok("sm_100"));
-        let newer = Missing::NewDevice { architecture: Architecture::new(13, 0), nvrtc: Version::new(13, 0) };
+        let newer = MissingRequirement::NewDevice { architecture: GpuArchitecture::new(13, 0), nvrtc: LibraryVersion::new(13, 0) };
         assert_eq!(target(13, 0), Err(newer));
     }
 
     #[test]
     fn the_architecture_is_the_first_option() {
-        let options = options(Architecture::new(9, 0));
+        let options = options(GpuArchitecture::new(9, 0));
         assert_eq!(options, ["--gpu-architecture=sm_90", "--std=c++17", "-lineinfo", "--ptxas-options=-v"]);
     }
 }

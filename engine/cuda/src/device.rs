@@ -1,13 +1,13 @@
 //! [`Device`] for [`Cuda`]: checks shapes and turns operations into launches.
 
 use crate::kernels::Kernel;
-use crate::runtime::{Argument, Element, Launch, Runtime};
+use crate::runtime::{KernelArgument, ElementType, KernelLaunch, Runtime};
 use crate::tensor::{from_bytes, stack, to_bytes};
-use crate::{Cuda, Matrix, Tensor, Vector, attention, log_probs, product};
-use Argument::{Buffer, F32, Null, U32};
+use crate::{Cuda, WeightMatrix, Tensor, WeightVector, attention, log_probs, product};
+use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{
-    Activation, Attention, Columns, Device, DeviceError, Energy, Epilogue, HostTensor, Identity, Layout, LogProbs,
-    Lookup, Norm, Rotary, RotaryStyle,
+    Activation, Attention, TensorColumns, Device, DeviceError, DeviceEnergy, Epilogue, HostTensor, DeviceIdentity, WeightLayout, LogProbs,
+    TableLookup, Norm, RotaryAngles, RotaryStyle,
 };
 
 /// Threads of a block in kernels with one thread for each number.
@@ -30,7 +30,7 @@ impl<R: Runtime> Cuda<R> {
         &self,
         rows: usize,
         columns: usize,
-        element: Element,
+        element: ElementType,
     ) -> Result<Tensor<R::Buffer>, DeviceError> {
         let buffer = self.runtime.allocate(rows * columns * element.size())?;
         Ok(Tensor { buffer, rows, columns, element })
@@ -41,8 +41,8 @@ impl<R: Runtime> Cuda<R> {
         Kernel::named(
             family,
             match self.element {
-                Element::F32 => f32,
-                Element::Bf16 => bf16,
+                ElementType::F32 => f32,
+                ElementType::Bf16 => bf16,
             },
         )
     }
@@ -53,12 +53,12 @@ impl<R: Runtime> Cuda<R> {
         kernel: Kernel,
         blocks: usize,
         threads: u32,
-        arguments: &[Argument<'_, R::Buffer>],
+        arguments: &[KernelArgument<'_, R::Buffer>],
     ) -> Result<(), DeviceError> {
         if blocks == 0 {
             return Ok(());
         }
-        self.runtime.launch(Launch { kernel, grid: (size(blocks), 1), threads, shared: 0 }, arguments)
+        self.runtime.launch(KernelLaunch { kernel, grid: (size(blocks), 1), threads, shared: 0 }, arguments)
     }
 
     /// Launches a kernel with a thread for each of `numbers`.
@@ -66,7 +66,7 @@ impl<R: Runtime> Cuda<R> {
         &self,
         kernel: Kernel,
         numbers: usize,
-        arguments: &[Argument<'_, R::Buffer>],
+        arguments: &[KernelArgument<'_, R::Buffer>],
     ) -> Result<(), DeviceError> {
         self.blocks(kernel, numbers.div_ceil(EACH as usize), EACH, arguments)
     }
@@ -113,21 +113,21 @@ fn norm_threads(width: usize) -> u32 {
 
 impl<R: Runtime> Device for Cuda<R> {
     type Tensor = Tensor<R::Buffer>;
-    type Matrix = Matrix<R::Buffer>;
-    type Vector = Vector<R::Buffer>;
+    type Matrix = WeightMatrix<R::Buffer>;
+    type Vector = WeightVector<R::Buffer>;
 
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> DeviceIdentity {
         let element = match self.element {
-            Element::F32 => "f32",
-            Element::Bf16 => "bf16",
+            ElementType::F32 => "f32",
+            ElementType::Bf16 => "bf16",
         };
-        Identity {
+        DeviceIdentity {
             name: format!("{}, {element}", self.runtime.name()),
             numerics: format!("cuda-{element}-{}-1", self.runtime.numerics()),
         }
     }
 
-    fn energy(&self) -> Option<&Energy> {
+    fn energy(&self) -> Option<&DeviceEnergy> {
         self.runtime.energy()
     }
 
@@ -135,19 +135,19 @@ impl<R: Runtime> Device for Cuda<R> {
         self.runtime.synchronize()
     }
 
-    fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Self::Matrix, DeviceError> {
+    fn matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<Self::Matrix, DeviceError> {
         let stacked = stack(parts, layout, self.element)?;
         let buffer = self.runtime.upload(&stacked.bytes)?;
-        Ok(Matrix { buffer, rows: stacked.rows, columns: stacked.columns })
+        Ok(WeightMatrix { buffer, rows: stacked.rows, columns: stacked.columns })
     }
 
     fn vector(&self, parts: &[HostTensor]) -> Result<Self::Vector, DeviceError> {
         let numbers = parts.iter().flat_map(HostTensor::to_f32).collect::<Vec<_>>();
-        let exact = self.runtime.upload(&to_bytes(&numbers, Element::F32))?;
-        let rounded = (self.element == Element::Bf16)
-            .then(|| self.runtime.upload(&to_bytes(&numbers, Element::Bf16)))
+        let exact = self.runtime.upload(&to_bytes(&numbers, ElementType::F32))?;
+        let rounded = (self.element == ElementType::Bf16)
+            .then(|| self.runtime.upload(&to_bytes(&numbers, ElementType::Bf16)))
             .transpose()?;
-        Ok(Vector { exact, rounded, len: numbers.len() })
+        Ok(WeightVector { exact, rounded, len: numbers.len() })
     }
 
     fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Self::Tensor, DeviceError> {
@@ -170,10 +170,10 @@ impl<R: Runtime> Device for Cuda<R> {
         (x.rows, x.columns)
     }
 
-    fn embed(&self, lookups: &[Lookup<'_, Self>], scale: f32) -> Result<Self::Tensor, DeviceError> {
+    fn embed(&self, lookups: &[TableLookup<'_, Self>], scale: f32) -> Result<Self::Tensor, DeviceError> {
         assert!((1..=TABLES).contains(&lookups.len()), "one to {TABLES} tables; this is a bug");
         let (rows, columns) = (lookups[0].ids.len(), lookups[0].table.columns);
-        for Lookup { table, ids } in lookups {
+        for TableLookup { table, ids } in lookups {
             assert!(ids.len() == rows && table.columns == columns, "tables of one shape; this is a bug");
             assert!(ids.iter().all(|id| (*id as usize) < table.rows), "ids of a table; this is a bug");
         }
@@ -246,7 +246,7 @@ impl<R: Runtime> Device for Cuda<R> {
         heads: usize,
         head_dim: usize,
         positions: &[u32],
-        rotary: &Rotary<'_, Self>,
+        rotary: &RotaryAngles<'_, Self>,
     ) -> Result<(), DeviceError> {
         assert!(start + heads * head_dim <= x.columns && 2 * rotary.pairs <= head_dim, "heads; this is a bug");
         assert!(positions.len() == x.rows && x.element == self.element, "a position for each row; this is a bug");
@@ -273,9 +273,9 @@ impl<R: Runtime> Device for Cuda<R> {
 
     fn attention(
         &self,
-        q: Columns<'_, Self::Tensor>,
-        k: Columns<'_, Self::Tensor>,
-        v: Columns<'_, Self::Tensor>,
+        q: TensorColumns<'_, Self::Tensor>,
+        k: TensorColumns<'_, Self::Tensor>,
+        v: TensorColumns<'_, Self::Tensor>,
         attention: &Attention<'_, Self>,
     ) -> Result<Self::Tensor, DeviceError> {
         attention::attend(self, q, k, v, attention)
@@ -287,14 +287,14 @@ impl<R: Runtime> Device for Cuda<R> {
         let list = self.lists.get(&self.runtime, rows)?;
         let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), Buffer(&*list), U32(size(x.columns))];
         let kernel = match x.element {
-            Element::F32 => "gather_f32",
-            Element::Bf16 => "gather_bf16",
+            ElementType::F32 => "gather_f32",
+            ElementType::Bf16 => "gather_bf16",
         };
         self.blocks(Kernel::named("rows", kernel), rows.len(), ROW, &arguments)?;
         Ok(out)
     }
 
-    fn scatter(&self, into: &mut Self::Tensor, to: &[u32], from: Columns<'_, Self::Tensor>) -> Result<(), DeviceError> {
+    fn scatter(&self, into: &mut Self::Tensor, to: &[u32], from: TensorColumns<'_, Self::Tensor>) -> Result<(), DeviceError> {
         assert!(from.start + into.columns <= from.tensor.columns, "columns of a tensor; this is a bug");
         assert!(to.len() <= from.tensor.rows, "a row for each place; this is a bug");
         assert!(to.iter().all(|row| (*row as usize) < into.rows), "rows of a tensor; this is a bug");
@@ -316,13 +316,13 @@ impl<R: Runtime> Device for Cuda<R> {
         let sequences = cu_seqlens.len() - 1;
         assert!(cu_seqlens.windows(2).all(|pair| pair[0] <= pair[1]), "sequences of rows; this is a bug");
         assert!(cu_seqlens[sequences] as usize <= x.rows && x.element == self.element, "rows; this is a bug");
-        let out = self.tensor_of(sequences, x.columns, Element::F32)?;
+        let out = self.tensor_of(sequences, x.columns, ElementType::F32)?;
         let list = self.lists.get(&self.runtime, cu_seqlens)?;
         let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), Buffer(&*list), U32(size(x.columns))];
         if sequences > 0 && x.columns > 0 {
             let kernel = self.kernel("pool", ["average_f32", "average_bf16"]);
             let grid = (size(sequences), size(x.columns).div_ceil(ROW));
-            self.runtime.launch(Launch { kernel, grid, threads: ROW, shared: 0 }, &arguments)?;
+            self.runtime.launch(KernelLaunch { kernel, grid, threads: ROW, shared: 0 }, &arguments)?;
         }
         Ok(out)
     }

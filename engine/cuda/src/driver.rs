@@ -18,14 +18,14 @@ mod staging;
 
 use crate::boards::{self, Board};
 use crate::compile::{self, CompileError, Compiler};
-use crate::machine::{self, Architecture, Missing, Version};
-use crate::runtime::{Argument, Launch, Product, Runtime};
-use context::Context;
-use hopeval_device::{DeviceError, Energy};
-pub use memory::Buffer;
-use modules::Modules;
-use products::Products;
-use staging::Staging;
+use crate::machine::{self, GpuArchitecture, MissingRequirement, LibraryVersion};
+use crate::runtime::{KernelArgument, KernelLaunch, MatrixProduct, Runtime};
+use context::DeviceContext;
+use hopeval_device::{DeviceError, DeviceEnergy};
+pub use memory::DriverBuffer;
+use modules::KernelModules;
+use products::CublasProducts;
+use staging::StagingMemory;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,26 +33,26 @@ use std::sync::Arc;
 // Fields are dropped in this order: everything inside the context goes before it.
 #[derive(Debug)]
 pub struct Driver {
-    staging: Staging,
-    products: Products,
-    modules: Modules,
-    context: Arc<Context>,
-    identity: Identity,
+    staging: StagingMemory,
+    products: CublasProducts,
+    modules: KernelModules,
+    context: Arc<DeviceContext>,
+    identity: DriverIdentity,
     /// `None` if NVML does not know it.
     board: Option<Arc<Board>>,
 }
 
 /// The identity of the device and its libraries.
 #[derive(Clone, Debug)]
-struct Identity {
+struct DriverIdentity {
     /// "NVIDIA H100 80GB HBM3".
     model: String,
-    architecture: Architecture,
+    architecture: GpuArchitecture,
     multiprocessors: u32,
     uuid: String,
     /// The digest of all kernels' machine code.
     kernels: String,
-    cublaslt: Version,
+    cublaslt: LibraryVersion,
 }
 
 impl Driver {
@@ -65,7 +65,7 @@ impl Driver {
     pub fn open(ordinal: usize, cache: Option<&Path>) -> Result<Self, DeviceError> {
         let name = format!("cuda:{ordinal}");
         let unavailable = |reason: String| DeviceError::Unavailable { name: name.clone(), reason };
-        let missing = |missing: Missing| unavailable(missing.to_string());
+        let missing = |missing: MissingRequirement| unavailable(missing.to_string());
 
         let device = machine::describe(ordinal).map_err(missing)?;
         if let Some(unfit) = device.unfit {
@@ -77,7 +77,7 @@ impl Driver {
         let compiler = Compiler::find().map_err(uncompiled)?;
         let target = compiler.target(device.architecture).map_err(missing)?;
         let cubins = compile::all(&compiler, cache, target).map_err(uncompiled)?;
-        let identity = Identity {
+        let identity = DriverIdentity {
             model: device.name,
             architecture: device.architecture,
             multiprocessors: device.multiprocessors,
@@ -93,10 +93,10 @@ impl Driver {
             }
             other => unavailable(format!("{other}{HINT}")),
         };
-        let context = Context::new(ordinal, name.clone()).map_err(missing)?;
-        let modules = Modules::new(Arc::clone(&context), &cubins).map_err(unusable)?;
-        let products = Products::new(Arc::clone(&context), cublaslt).map_err(unusable)?;
-        let staging = Staging::new(Arc::clone(&context)).map_err(unusable)?;
+        let context = DeviceContext::new(ordinal, name.clone()).map_err(missing)?;
+        let modules = KernelModules::new(Arc::clone(&context), &cubins).map_err(unusable)?;
+        let products = CublasProducts::new(Arc::clone(&context), cublaslt).map_err(unusable)?;
+        let staging = StagingMemory::new(Arc::clone(&context)).map_err(unusable)?;
         let board = boards::of(&name, &identity.uuid);
         Ok(Self { staging, products, modules, context, identity, board })
     }
@@ -126,7 +126,7 @@ fn compact(model: &str) -> String {
 }
 
 impl Runtime for Driver {
-    type Buffer = Buffer;
+    type Buffer = DriverBuffer;
 
     fn name(&self) -> String {
         format!("{} ({})", self.identity.model, self.context.name())
@@ -135,8 +135,8 @@ impl Runtime for Driver {
     /// cuBLASLt chooses algorithms by architecture, number of multiprocessors, and perhaps model. For kernels only the
     /// machine code counts, whichever compiler made it.
     fn numerics(&self) -> String {
-        let Identity { model, architecture, multiprocessors, kernels, cublaslt, .. } = &self.identity;
-        let Architecture { major, minor } = architecture;
+        let DriverIdentity { model, architecture, multiprocessors, kernels, cublaslt, .. } = &self.identity;
+        let GpuArchitecture { major, minor } = architecture;
         let rules = products::RULES;
         format!(
             "sm{major}{minor}x{multiprocessors}-{}-kernels{kernels}-cublaslt{cublaslt}-rules{rules}",
@@ -144,21 +144,21 @@ impl Runtime for Driver {
         )
     }
 
-    fn energy(&self) -> Option<&Energy> {
+    fn energy(&self) -> Option<&DeviceEnergy> {
         self.board.as_deref().map(Board::energy)
     }
 
-    fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError> {
-        Buffer::new(&self.context, bytes)
+    fn allocate(&self, bytes: usize) -> Result<DriverBuffer, DeviceError> {
+        DriverBuffer::new(&self.context, bytes)
     }
 
-    fn upload(&self, bytes: &[u8]) -> Result<Buffer, DeviceError> {
-        let buffer = Buffer::new(&self.context, bytes.len())?;
+    fn upload(&self, bytes: &[u8]) -> Result<DriverBuffer, DeviceError> {
+        let buffer = DriverBuffer::new(&self.context, bytes.len())?;
         self.staging.upload(bytes, &buffer)?;
         Ok(buffer)
     }
 
-    fn download(&self, from: &Buffer, into: &mut [u8]) -> Result<(), DeviceError> {
+    fn download(&self, from: &DriverBuffer, into: &mut [u8]) -> Result<(), DeviceError> {
         from.read(into)
     }
 
@@ -167,11 +167,11 @@ impl Runtime for Driver {
         self.context.synchronize()
     }
 
-    fn launch(&self, launch: Launch, arguments: &[Argument<'_, Buffer>]) -> Result<(), DeviceError> {
+    fn launch(&self, launch: KernelLaunch, arguments: &[KernelArgument<'_, DriverBuffer>]) -> Result<(), DeviceError> {
         self.modules.launch(launch, arguments)
     }
 
-    fn product(&self, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
+    fn product(&self, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
         self.products.multiply(product)
     }
 }

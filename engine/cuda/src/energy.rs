@@ -39,14 +39,14 @@ pub enum EnergyError {
 
 /// A device's counters.
 #[derive(Debug)]
-pub struct Meter {
+pub struct EnergyMeter {
     device: Device<'static>,
     uuid: String,
 }
 
 /// The counters at one time, each `None` if the device does not have it: a slice of a device has no energy of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct CounterSample {
     /// Since the driver was started.
     pub millijoules: Option<u64>,
     /// Percent of the last sampling period (up to a second) with some kernel running.
@@ -57,7 +57,7 @@ pub struct Sample {
     pub memory: u64,
 }
 
-impl Meter {
+impl EnergyMeter {
     /// The counters of the device with this UUID, as [`Driver::uuid`](crate::Driver::uuid) gives it.
     ///
     /// # Errors
@@ -80,10 +80,10 @@ impl Meter {
     ///
     /// # Errors
     /// [`EnergyError::Untold`] if not even the memory can be read.
-    pub fn sample(&self) -> Result<Sample, EnergyError> {
+    pub fn sample(&self) -> Result<CounterSample, EnergyError> {
         let untold = |source| EnergyError::Untold { what: "memory", uuid: self.uuid.clone(), source };
         let memory = self.device.memory_info().map_err(untold)?;
-        Ok(Sample {
+        Ok(CounterSample {
             millijoules: self.millijoules(),
             utilisation: self.device.utilization_rates().ok().map(|rates| rates.gpu),
             memory_used: memory.used,

@@ -6,7 +6,7 @@
 
 /// One file of kernels.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct KernelFamily {
     /// The file's name without `.cu`.
     pub name: &'static str,
     /// CUDA C++.
@@ -19,7 +19,7 @@ pub struct Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// The file that defines it.
-    pub family: &'static Family,
+    pub family: &'static KernelFamily,
     /// Its `extern "C"` name.
     pub name: &'static str,
 }
@@ -32,8 +32,8 @@ pub const HEADERS: [(&str, &str); 3] = [
 ];
 
 /// All files of kernels.
-pub static FAMILIES: [Family; 9] = [
-    Family {
+pub static FAMILIES: [KernelFamily; 9] = [
+    KernelFamily {
         name: "rows",
         text: include_str!("../kernels/rows.cu"),
         kernels: &[
@@ -46,21 +46,21 @@ pub static FAMILIES: [Family; 9] = [
             "round_to_bf16",
         ],
     },
-    Family { name: "norm", text: include_str!("../kernels/norm.cu"), kernels: &["norm_f32", "norm_bf16"] },
-    Family {
+    KernelFamily { name: "norm", text: include_str!("../kernels/norm.cu"), kernels: &["norm_f32", "norm_bf16"] },
+    KernelFamily {
         name: "activation",
         text: include_str!("../kernels/activation.cu"),
         kernels: &["gate_f32", "gate_bf16", "finish_f32", "finish_bf16"],
     },
-    Family { name: "rotary", text: include_str!("../kernels/rotary.cu"), kernels: &["rotate_f32", "rotate_bf16"] },
-    Family { name: "pool", text: include_str!("../kernels/pool.cu"), kernels: &["average_f32", "average_bf16"] },
-    Family {
+    KernelFamily { name: "rotary", text: include_str!("../kernels/rotary.cu"), kernels: &["rotate_f32", "rotate_bf16"] },
+    KernelFamily { name: "pool", text: include_str!("../kernels/pool.cu"), kernels: &["average_f32", "average_bf16"] },
+    KernelFamily {
         name: "product",
         text: include_str!("../kernels/product.cu"),
         kernels: &["product_f32", "product_bf16", "product_bf16_f32"],
     },
-    Family { name: "log_probs", text: include_str!("../kernels/log_probs.cu"), kernels: &["log_probs_tile"] },
-    Family {
+    KernelFamily { name: "log_probs", text: include_str!("../kernels/log_probs.cu"), kernels: &["log_probs_tile"] },
+    KernelFamily {
         name: "attention",
         text: include_str!("../kernels/attention.cu"),
         kernels: &[
@@ -76,7 +76,7 @@ pub static FAMILIES: [Family; 9] = [
             "attention_disentangled_64",
         ],
     },
-    Family {
+    KernelFamily {
         name: "attention_plain",
         text: include_str!("../kernels/attention_plain.cu"),
         kernels: &["attention_plain_f32", "attention_plain_bf16"],

@@ -35,27 +35,27 @@ mod tensor;
 
 pub use driver::Driver;
 use hopeval_device::conformance::Arithmetic;
-use lists::Lists;
-use runtime::{Element, Runtime};
-pub use tensor::{Matrix, Tensor, Vector};
+use lists::ListCache;
+use runtime::{ElementType, Runtime};
+pub use tensor::{WeightMatrix, Tensor, WeightVector};
 
 /// A CUDA device: operations as launches of kernels of a runtime.
 #[derive(Debug)]
 pub struct Cuda<R: Runtime> {
     pub(crate) runtime: R,
-    pub(crate) element: Element,
-    pub(crate) lists: Lists<R::Buffer>,
-    pub(crate) plans: attention::Plans<R::Buffer>,
+    pub(crate) element: ElementType,
+    pub(crate) lists: ListCache<R::Buffer>,
+    pub(crate) plans: attention::PlanCache<R::Buffer>,
 }
 
 impl<R: Runtime> Cuda<R> {
     /// A device that computes on `runtime`; [`Arithmetic::Tf32`] is computed as [`Arithmetic::F32`].
     pub fn new(runtime: R, arithmetic: Arithmetic) -> Self {
         let element = match arithmetic {
-            Arithmetic::F32 | Arithmetic::Tf32 => Element::F32,
-            Arithmetic::Bf16 => Element::Bf16,
+            Arithmetic::F32 | Arithmetic::Tf32 => ElementType::F32,
+            Arithmetic::Bf16 => ElementType::Bf16,
         };
-        Self { runtime, element, lists: Lists::default(), plans: attention::Plans::default() }
+        Self { runtime, element, lists: ListCache::default(), plans: attention::PlanCache::default() }
     }
 
     /// The runtime below it.

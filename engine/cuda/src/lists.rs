@@ -10,15 +10,15 @@ const KEPT: usize = 8;
 
 /// The last few lists, the most recent first. They are compared by content, so nothing can be stale.
 #[derive(Debug)]
-pub(crate) struct Lists<B>(Mutex<VecDeque<(Vec<u32>, Arc<B>)>>);
+pub(crate) struct ListCache<B>(Mutex<VecDeque<(Vec<u32>, Arc<B>)>>);
 
-impl<B> Default for Lists<B> {
+impl<B> Default for ListCache<B> {
     fn default() -> Self {
         Self(Mutex::new(VecDeque::new()))
     }
 }
 
-impl<B> Lists<B> {
+impl<B> ListCache<B> {
     /// The list on the device.
     pub(crate) fn get<R: Runtime<Buffer = B>>(&self, runtime: &R, list: &[u32]) -> Result<Arc<B>, DeviceError> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

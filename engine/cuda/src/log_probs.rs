@@ -7,10 +7,10 @@
 use crate::device::size;
 use crate::kernels::Kernel;
 use crate::product::multiply;
-use crate::runtime::{Argument, Element, Fused, Launch, Product, Runtime};
+use crate::runtime::{KernelArgument, ElementType, FusedFunction, KernelLaunch, MatrixProduct, Runtime};
 use crate::tensor::{from_bytes, to_bytes};
-use crate::{Cuda, Matrix, Tensor, Vector};
-use Argument::{Buffer, Null, U32};
+use crate::{Cuda, WeightMatrix, Tensor, WeightVector};
+use KernelArgument::{Buffer, Null, U32};
 use hopeval_device::{DeviceError, LogProbs};
 
 /// Entries of a tile, all in the kernel's registers: 32 for each of its threads.
@@ -28,8 +28,8 @@ const _: () =
 pub(crate) fn log_probs<R: Runtime>(
     cuda: &Cuda<R>,
     x: &Tensor<R::Buffer>,
-    weight: &Matrix<R::Buffer>,
-    bias: Option<&Vector<R::Buffer>>,
+    weight: &WeightMatrix<R::Buffer>,
+    bias: Option<&WeightVector<R::Buffer>>,
     scale: f32,
     targets: &[u32],
     temperatures: &[f32],
@@ -47,13 +47,13 @@ pub(crate) fn log_probs<R: Runtime>(
     let inverses = temperatures.iter().map(|t| 1.0 / t).collect::<Vec<_>>();
     let tiles = entries.div_ceil(TILE);
     let each = 1 + temperatures.len();
-    let head = Head {
+    let head = VocabularyHead {
         cuda,
         x,
         weight,
         bias: bias.map_or(Null, |bias| Buffer(&bias.exact)),
         scale,
-        inverses: cuda.runtime.upload(&to_bytes(&inverses, Element::F32))?,
+        inverses: cuda.runtime.upload(&to_bytes(&inverses, ElementType::F32))?,
         temperatures: temperatures.len(),
         tiles,
     };
@@ -68,18 +68,18 @@ pub(crate) fn log_probs<R: Runtime>(
 }
 
 /// The operands of all tiles.
-struct Head<'a, R: Runtime> {
+struct VocabularyHead<'a, R: Runtime> {
     cuda: &'a Cuda<R>,
     x: &'a Tensor<R::Buffer>,
-    weight: &'a Matrix<R::Buffer>,
-    bias: Argument<'a, R::Buffer>,
+    weight: &'a WeightMatrix<R::Buffer>,
+    bias: KernelArgument<'a, R::Buffer>,
     scale: f32,
     inverses: R::Buffer,
     temperatures: usize,
     tiles: usize,
 }
 
-impl<R: Runtime> Head<'_, R> {
+impl<R: Runtime> VocabularyHead<'_, R> {
     /// The parts `[rows, tiles, 1 + temperatures]` and the targets' logits of the rows from `first` on.
     fn rows(&self, first: usize, targets: &[u32]) -> Result<(Vec<f32>, Vec<f32>), DeviceError> {
         let (cuda, runtime, rows) = (self.cuda, &self.cuda.runtime, targets.len());
@@ -92,9 +92,9 @@ impl<R: Runtime> Head<'_, R> {
             .transpose()?;
         let x = some.as_ref().unwrap_or(self.x);
         let width = TILE.min(self.weight.padded());
-        let logits = runtime.allocate(rows * width * Element::F32.size())?;
-        let parts = runtime.allocate(rows * self.tiles * each * Element::F32.size())?;
-        let target_logits = runtime.allocate(rows * Element::F32.size())?;
+        let logits = runtime.allocate(rows * width * ElementType::F32.size())?;
+        let parts = runtime.allocate(rows * self.tiles * each * ElementType::F32.size())?;
+        let target_logits = runtime.allocate(rows * ElementType::F32.size())?;
         let targets = cuda.lists.get(runtime, targets)?;
         for tile in 0..self.tiles {
             let start = tile * TILE;
@@ -102,7 +102,7 @@ impl<R: Runtime> Head<'_, R> {
             let count = TILE.min(self.weight.rows - start);
             multiply(
                 cuda,
-                &Product {
+                &MatrixProduct {
                     rows,
                     inner: x.columns,
                     out: stride,
@@ -112,9 +112,9 @@ impl<R: Runtime> Head<'_, R> {
                     first: start,
                     scale: self.scale,
                     bias: None,
-                    fused: Fused::Nothing,
+                    fused: FusedFunction::Nothing,
                     residual: None,
-                    output_element: Element::F32,
+                    output_element: ElementType::F32,
                     output: &logits,
                 },
             )?;
@@ -133,12 +133,12 @@ impl<R: Runtime> Head<'_, R> {
                 U32(size(self.tiles * each)),
             ];
             let kernel = Kernel::named("log_probs", "log_probs_tile");
-            runtime.launch(Launch { kernel, grid: (size(rows), 1), threads: THREADS, shared: 0 }, &arguments)?;
+            runtime.launch(KernelLaunch { kernel, grid: (size(rows), 1), threads: THREADS, shared: 0 }, &arguments)?;
         }
         let read = |buffer: &R::Buffer, numbers: usize| {
-            let mut bytes = vec![0; numbers * Element::F32.size()];
+            let mut bytes = vec![0; numbers * ElementType::F32.size()];
             runtime.download(buffer, &mut bytes)?;
-            Ok::<_, DeviceError>(from_bytes(&bytes, Element::F32))
+            Ok::<_, DeviceError>(from_bytes(&bytes, ElementType::F32))
         };
         Ok((read(&parts, rows * self.tiles * each)?, read(&target_logits, rows)?))
     }

@@ -13,7 +13,7 @@ use std::fmt;
 
 /// The version of a library, or of the CUDA interface of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version {
+pub struct LibraryVersion {
     /// 13 of 13.0.2.
     pub major: i32,
     /// 0 of 13.0.2.
@@ -22,14 +22,14 @@ pub struct Version {
     pub patch: Option<i32>,
 }
 
-impl Version {
+impl LibraryVersion {
     /// A version of two parts.
     pub const fn new(major: i32, minor: i32) -> Self {
         Self { major, minor, patch: None }
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for LibraryVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)?;
         self.patch.map_or(Ok(()), |patch| write!(f, ".{patch}"))
@@ -38,14 +38,14 @@ impl fmt::Display for Version {
 
 /// A device's compute capability: the machine code it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Architecture {
+pub struct GpuArchitecture {
     /// 9 of 9.0.
     pub major: i32,
     /// 0 of 9.0.
     pub minor: i32,
 }
 
-impl Architecture {
+impl GpuArchitecture {
     /// A compute capability.
     pub const fn new(major: i32, minor: i32) -> Self {
         Self { major, minor }
@@ -53,21 +53,21 @@ impl Architecture {
 }
 
 /// As compilers call it: `sm_90`.
-impl fmt::Display for Architecture {
+impl fmt::Display for GpuArchitecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sm_{}{}", self.major, self.minor)
     }
 }
 
 /// The oldest CUDA version of the driver and the libraries: they are called through the interface of this version.
-pub const OLDEST_CUDA: Version = Version::new(13, 0);
+pub const OLDEST_CUDA: LibraryVersion = LibraryVersion::new(13, 0);
 
 /// The first devices with tensor cores for bf16 and with asynchronous copies to shared memory.
-pub const OLDEST_ARCHITECTURE: Architecture = Architecture::new(8, 0);
+pub const OLDEST_ARCHITECTURE: GpuArchitecture = GpuArchitecture::new(8, 0);
 
 /// A reason that prevents the use of CUDA here, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum MissingRequirement {
     /// libcuda is absent.
     #[error(
         "the CUDA driver (libcuda.so.1) was not found: install NVIDIA's driver, release 580 or later; in a container, \
@@ -81,7 +81,7 @@ pub enum Missing {
     )]
     OldDriver {
         /// The driver's CUDA version.
-        found: Version,
+        found: LibraryVersion,
     },
     /// A call failed before there was a device.
     #[error("{call} failed with {said}: see whether `nvidia-smi` lists devices, and which processes use them")]
@@ -110,7 +110,7 @@ pub enum Missing {
         /// The device.
         name: String,
         /// Its architecture.
-        found: Architecture,
+        found: GpuArchitecture,
     },
     /// The device has no pools of memory: some virtual devices.
     #[error(
@@ -141,15 +141,15 @@ pub enum Missing {
         /// The library.
         library: &'static str,
         /// Its version.
-        found: Version,
+        found: LibraryVersion,
     },
     /// The device is newer than the compiler.
     #[error("NVRTC {nvrtc} makes no machine code for {architecture}: a newer one is needed")]
     NewDevice {
         /// The device's.
-        architecture: Architecture,
+        architecture: GpuArchitecture,
         /// The compiler's version.
-        nvrtc: Version,
+        nvrtc: LibraryVersion,
     },
 }
 
@@ -161,7 +161,7 @@ pub struct DeviceFacts {
     /// "NVIDIA H100 80GB HBM3".
     pub name: String,
     /// Compute capability.
-    pub architecture: Architecture,
+    pub architecture: GpuArchitecture,
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
     /// Bytes of memory.
@@ -171,25 +171,25 @@ pub struct DeviceFacts {
     /// As NVML and `nvidia-smi -L` write it: `GPU-...`.
     pub uuid: String,
     /// The reason that prevents its use.
-    pub unfit: Option<Missing>,
+    pub unfit: Option<MissingRequirement>,
 }
 
 /// The facts about CUDA shown by `hopeval doctor`.
 #[derive(Debug)]
-pub struct Facts {
+pub struct CudaFacts {
     /// The CUDA version of the driver, if libcuda is there.
-    pub driver: Result<Version, Missing>,
+    pub driver: Result<LibraryVersion, MissingRequirement>,
     /// The driver's devices.
-    pub devices: Result<Vec<DeviceFacts>, Missing>,
+    pub devices: Result<Vec<DeviceFacts>, MissingRequirement>,
     /// NVRTC, the compiler of kernels.
-    pub nvrtc: Result<Version, Missing>,
+    pub nvrtc: Result<LibraryVersion, MissingRequirement>,
     /// cuBLASLt, the products of matrices.
-    pub cublaslt: Result<Version, Missing>,
+    pub cublaslt: Result<LibraryVersion, MissingRequirement>,
     /// NVML, which counts energy: the driver's release, "580.159.04". Nothing else needs it.
     pub nvml: Result<String, EnergyError>,
 }
 
-impl Facts {
+impl CudaFacts {
     /// Collects all facts. A context on each device reports its free memory, which takes a moment and some memory.
     pub fn gather() -> Self {
         let driver = driver_version();
@@ -211,49 +211,49 @@ impl Facts {
 ///
 /// # Errors
 /// [`Missing::Driver`], [`Missing::OldDriver`].
-pub fn driver_version() -> Result<Version, Missing> {
+pub fn driver_version() -> Result<LibraryVersion, MissingRequirement> {
     // SAFETY: loading libcuda runs its initialisers, as in all of its clients.
     if !unsafe { sys::is_culib_present() } {
-        return Err(Missing::Driver);
+        return Err(MissingRequirement::Driver);
     }
     let mut number: c_int = 0;
     // SAFETY: the library is there, and the call writes one int. It may come before cuInit.
     unsafe { sys::cuDriverGetVersion(&raw mut number) }.result().map_err(broken("cuDriverGetVersion"))?;
-    let found = Version::new(number / 1000, number % 1000 / 10);
-    if found < OLDEST_CUDA { Err(Missing::OldDriver { found }) } else { Ok(found) }
+    let found = LibraryVersion::new(number / 1000, number % 1000 / 10);
+    if found < OLDEST_CUDA { Err(MissingRequirement::OldDriver { found }) } else { Ok(found) }
 }
 
 /// The number of devices shown by the driver: at least 1.
 ///
 /// # Errors
 /// As [`driver_version`]; [`Missing::Device`]; [`Missing::Broken`] if it cannot start.
-pub fn devices() -> Result<usize, Missing> {
+pub fn devices() -> Result<usize, MissingRequirement> {
     driver_version()?;
     let none = |call| {
         move |error: DriverError| match error.0 {
-            sys::CUresult::CUDA_ERROR_NO_DEVICE => Missing::Device,
+            sys::CUresult::CUDA_ERROR_NO_DEVICE => MissingRequirement::Device,
             _ => broken(call)(error),
         }
     };
     driver::init().map_err(none("cuInit"))?;
     let count = driver::device::get_count().map_err(none("cuDeviceGetCount"))?;
-    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(Missing::Device)
+    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(MissingRequirement::Device)
 }
 
 /// The facts about a device, without its free memory.
 ///
 /// # Errors
 /// As [`devices`]; [`Missing::Ordinal`].
-pub fn describe(ordinal: usize) -> Result<DeviceFacts, Missing> {
+pub fn describe(ordinal: usize) -> Result<DeviceFacts, MissingRequirement> {
     let devices = devices()?;
-    let number = c_int::try_from(ordinal).ok().filter(|_| ordinal < devices).ok_or(Missing::Ordinal { devices })?;
+    let number = c_int::try_from(ordinal).ok().filter(|_| ordinal < devices).ok_or(MissingRequirement::Ordinal { devices })?;
     let device = driver::device::get(number).map_err(broken("cuDeviceGet"))?;
     let attribute = |of| {
         // SAFETY: the device was given by cuDeviceGet.
         unsafe { driver::device::get_attribute(device, of) }.map_err(broken("cuDeviceGetAttribute"))
     };
     let name = driver::device::get_name(device).map_err(broken("cuDeviceGetName"))?;
-    let architecture = Architecture {
+    let architecture = GpuArchitecture {
         major: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
         minor: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     };
@@ -264,9 +264,9 @@ pub fn describe(ordinal: usize) -> Result<DeviceFacts, Missing> {
     let uuid = driver::device::get_uuid(device).map_err(broken("cuDeviceGetUuid"))?;
     let unfit = match () {
         () if architecture < OLDEST_ARCHITECTURE => {
-            Some(Missing::OldDevice { name: name.clone(), found: architecture })
+            Some(MissingRequirement::OldDevice { name: name.clone(), found: architecture })
         }
-        () if !pools => Some(Missing::Pools { name: name.clone() }),
+        () if !pools => Some(MissingRequirement::Pools { name: name.clone() }),
         () => None,
     };
     Ok(DeviceFacts {
@@ -285,35 +285,35 @@ pub fn describe(ordinal: usize) -> Result<DeviceFacts, Missing> {
 ///
 /// # Errors
 /// [`Missing::Nvrtc`], [`Missing::OldLibrary`].
-pub fn nvrtc_version() -> Result<Version, Missing> {
+pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
     // SAFETY: loading libnvrtc runs its initialisers, as in all of its clients.
     if !unsafe { nvrtc::is_culib_present() } {
-        return Err(Missing::Nvrtc);
+        return Err(MissingRequirement::Nvrtc);
     }
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the library is there, and the call writes two ints.
     let status = unsafe { nvrtc::nvrtcVersion(&raw mut major, &raw mut minor) };
-    status.result().map_err(|error| Missing::Broken { call: "nvrtcVersion", said: format!("{:?}", error.0) })?;
-    recent("libnvrtc", Version::new(major, minor))
+    status.result().map_err(|error| MissingRequirement::Broken { call: "nvrtcVersion", said: format!("{:?}", error.0) })?;
+    recent("libnvrtc", LibraryVersion::new(major, minor))
 }
 
 /// cuBLASLt's version.
 ///
 /// # Errors
 /// [`Missing::CublasLt`], [`Missing::OldLibrary`].
-pub fn cublaslt_version() -> Result<Version, Missing> {
+pub fn cublaslt_version() -> Result<LibraryVersion, MissingRequirement> {
     // SAFETY: loading libcublasLt runs its initialisers, as in all of its clients.
     if !unsafe { products::is_culib_present() } {
-        return Err(Missing::CublasLt);
+        return Err(MissingRequirement::CublasLt);
     }
     let property = |of| {
         let mut value: c_int = 0;
         // SAFETY: the library is there, and the call writes one int.
         let status = unsafe { products::cublasLtGetProperty(of, &raw mut value) };
-        let broken = |said| Missing::Broken { call: "cublasLtGetProperty", said };
+        let broken = |said| MissingRequirement::Broken { call: "cublasLtGetProperty", said };
         status.result().map(|()| value).map_err(|error| broken(format!("{:?}", error.0)))
     };
-    let found = Version {
+    let found = LibraryVersion {
         major: property(products::libraryPropertyType_t::MAJOR_VERSION)?,
         minor: property(products::libraryPropertyType_t::MINOR_VERSION)?,
         patch: Some(property(products::libraryPropertyType_t::PATCH_LEVEL)?),
@@ -322,8 +322,8 @@ pub fn cublaslt_version() -> Result<Version, Missing> {
 }
 
 /// Refuses an older major version, which `cudarc` takes if there is no other.
-fn recent(library: &'static str, found: Version) -> Result<Version, Missing> {
-    if found.major < OLDEST_CUDA.major { Err(Missing::OldLibrary { library, found }) } else { Ok(found) }
+fn recent(library: &'static str, found: LibraryVersion) -> Result<LibraryVersion, MissingRequirement> {
+    if found.major < OLDEST_CUDA.major { Err(MissingRequirement::OldLibrary { library, found }) } else { Ok(found) }
 }
 
 impl DeviceFacts {
@@ -337,7 +337,7 @@ impl DeviceFacts {
 }
 
 /// Read through the device's primary context, which is made for this call if nothing else holds it.
-fn free_memory(ordinal: usize) -> Result<u64, Missing> {
+fn free_memory(ordinal: usize) -> Result<u64, MissingRequirement> {
     let device = driver::device::get(ordinal as c_int).map_err(broken("cuDeviceGet"))?;
     // SAFETY: the device was given by cuDeviceGet; the context is released below.
     let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken("cuDevicePrimaryCtxRetain"))?;
@@ -351,8 +351,8 @@ fn free_memory(ordinal: usize) -> Result<u64, Missing> {
 }
 
 /// A call's failure before there is a device.
-pub(crate) fn broken(call: &'static str) -> impl Fn(DriverError) -> Missing {
-    move |error| Missing::Broken { call, said: said(error) }
+pub(crate) fn broken(call: &'static str) -> impl Fn(DriverError) -> MissingRequirement {
+    move |error| MissingRequirement::Broken { call, said: said(error) }
 }
 
 /// The driver's name of an error, and its description.
@@ -383,19 +383,19 @@ mod tests {
 
     #[test]
     fn versions_and_architectures_are_ordered_and_formatted() {
-        assert!(Version::new(12, 9) < OLDEST_CUDA && OLDEST_CUDA < Version { patch: Some(2), ..OLDEST_CUDA });
-        assert_eq!(Version { major: 13, minor: 0, patch: Some(2) }.to_string(), "13.0.2");
-        assert!(Architecture::new(7, 5) < OLDEST_ARCHITECTURE);
-        assert_eq!(Architecture::new(10, 0).to_string(), "sm_100");
+        assert!(LibraryVersion::new(12, 9) < OLDEST_CUDA && OLDEST_CUDA < LibraryVersion { patch: Some(2), ..OLDEST_CUDA });
+        assert_eq!(LibraryVersion { major: 13, minor: 0, patch: Some(2) }.to_string(), "13.0.2");
+        assert!(GpuArchitecture::new(7, 5) < OLDEST_ARCHITECTURE);
+        assert_eq!(GpuArchitecture::new(10, 0).to_string(), "sm_100");
     }
 
     #[test]
     fn what_is_missing_says_what_to_do() {
-        let old = Missing::OldDevice { name: "Tesla T4".to_owned(), found: Architecture::new(7, 5) };
+        let old = MissingRequirement::OldDevice { name: "Tesla T4".to_owned(), found: GpuArchitecture::new(7, 5) };
         assert!(old.to_string().starts_with("Tesla T4 has compute capability 7.5, 8.0 or later is needed (Ampere): "));
-        let pools = Missing::Pools { name: "GRID".to_owned() };
+        let pools = MissingRequirement::Pools { name: "GRID".to_owned() };
         assert!([old, pools].iter().all(|missing| missing.to_string().contains("CUDA_VISIBLE_DEVICES")));
-        assert!(Missing::Nvrtc.to_string().contains("pip install"), "{}", Missing::Nvrtc);
-        assert!(Missing::Ordinal { devices: 2 }.to_string().contains("CUDA_VISIBLE_DEVICES"));
+        assert!(MissingRequirement::Nvrtc.to_string().contains("pip install"), "{}", MissingRequirement::Nvrtc);
+        assert!(MissingRequirement::Ordinal { devices: 2 }.to_string().contains("CUDA_VISIBLE_DEVICES"));
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::device::{code, size};
 use crate::kernels::Kernel;
-use crate::runtime::{Argument, Element, Fused, Launch, Product, Runtime};
+use crate::runtime::{KernelArgument, ElementType, FusedFunction, KernelLaunch, MatrixProduct, Runtime};
 use crate::tensor::from_bytes;
-use crate::{Cuda, Matrix, Tensor, Vector};
-use Argument::{Buffer, F32, Null, U32};
+use crate::{Cuda, WeightMatrix, Tensor, WeightVector};
+use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{Activation, DeviceError, Epilogue};
 
 /// Sides of the tiles of `product.cu`, and its threads.
@@ -13,16 +13,16 @@ const SIDE: usize = 32;
 const THREADS: u32 = 256;
 
 /// The part of an epilogue inside the product.
-struct Split<'a, B> {
+struct SplitEpilogue<'a, B> {
     bias: Option<&'a B>,
-    fused: Fused,
+    fused: FusedFunction,
     residual: Option<&'a B>,
     /// The part left for `finish`, if any.
-    rest: Option<Rest<'a, B>>,
+    rest: Option<RemainingEpilogue<'a, B>>,
 }
 
 /// `activation(x + bias) + residual`.
-struct Rest<'a, B> {
+struct RemainingEpilogue<'a, B> {
     bias: Option<&'a B>,
     activation: Activation,
     residual: Option<&'a B>,
@@ -32,7 +32,7 @@ struct Rest<'a, B> {
 pub(crate) fn linear<R: Runtime>(
     cuda: &Cuda<R>,
     x: &Tensor<R::Buffer>,
-    weight: &Matrix<R::Buffer>,
+    weight: &WeightMatrix<R::Buffer>,
     epilogue: Epilogue<'_, Cuda<R>>,
 ) -> Result<Tensor<R::Buffer>, DeviceError> {
     assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
@@ -51,7 +51,7 @@ pub(crate) fn linear<R: Runtime>(
     let residual = residual.map(|residual| &residual.buffer);
     let aligned = aligned(x.columns, out);
     let split = split(cuda.element, aligned, epilogue.bias, epilogue.activation, residual);
-    let product = Product {
+    let product = MatrixProduct {
         rows,
         inner: x.columns,
         out,
@@ -85,8 +85,8 @@ pub(crate) fn linear<R: Runtime>(
 pub(crate) fn project<R: Runtime>(
     cuda: &Cuda<R>,
     x: &Tensor<R::Buffer>,
-    weight: &Matrix<R::Buffer>,
-    bias: Option<&Vector<R::Buffer>>,
+    weight: &WeightMatrix<R::Buffer>,
+    bias: Option<&WeightVector<R::Buffer>>,
     scale: f32,
 ) -> Result<Vec<f32>, DeviceError> {
     assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
@@ -97,8 +97,8 @@ pub(crate) fn project<R: Runtime>(
     }
     let converted = cuda.converted(x)?;
     let x = converted.as_ref().unwrap_or(x);
-    let output = cuda.runtime.allocate(rows * padded * Element::F32.size())?;
-    let product = Product {
+    let output = cuda.runtime.allocate(rows * padded * ElementType::F32.size())?;
+    let product = MatrixProduct {
         rows,
         inner: x.columns,
         out: padded,
@@ -108,19 +108,19 @@ pub(crate) fn project<R: Runtime>(
         first: 0,
         scale,
         bias: None,
-        fused: Fused::Nothing,
+        fused: FusedFunction::Nothing,
         residual: None,
-        output_element: Element::F32,
+        output_element: ElementType::F32,
         output: &output,
     };
     multiply(cuda, &product)?;
-    let mut bytes = vec![0; rows * padded * Element::F32.size()];
+    let mut bytes = vec![0; rows * padded * ElementType::F32.size()];
     cuda.runtime.download(&output, &mut bytes)?;
-    let mut biases = vec![0; out * Element::F32.size()];
+    let mut biases = vec![0; out * ElementType::F32.size()];
     if let Some(bias) = bias {
         cuda.runtime.download(&bias.exact, &mut biases)?;
     }
-    let (numbers, biases) = (from_bytes(&bytes, Element::F32), from_bytes(&biases, Element::F32));
+    let (numbers, biases) = (from_bytes(&bytes, ElementType::F32), from_bytes(&biases, ElementType::F32));
     let add = |row: &[f32]| row.iter().zip(&biases).map(|(x, bias)| x + bias).collect::<Vec<_>>();
     Ok(numbers.chunks_exact(padded).flat_map(add).collect())
 }
@@ -131,15 +131,15 @@ fn aligned(inner: usize, out: usize) -> bool {
 }
 
 /// Multiplies by the library, or by `product.cu` for other sizes; there the product must have no bias or residual.
-pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &Product<'_, R::Buffer>) -> Result<(), DeviceError> {
+pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &MatrixProduct<'_, R::Buffer>) -> Result<(), DeviceError> {
     if aligned(product.inner, product.out) {
         return cuda.runtime.product(product);
     }
     assert!(product.bias.is_none() && product.residual.is_none(), "a bare product; this is a bug");
     let kernel = match (product.element, product.output_element) {
-        (Element::F32, _) => "product_f32",
-        (Element::Bf16, Element::Bf16) => "product_bf16",
-        (Element::Bf16, Element::F32) => "product_bf16_f32",
+        (ElementType::F32, _) => "product_f32",
+        (ElementType::Bf16, ElementType::Bf16) => "product_bf16",
+        (ElementType::Bf16, ElementType::F32) => "product_bf16_f32",
     };
     let arguments = [
         Buffer(product.output),
@@ -153,39 +153,39 @@ pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &Product<'_, R::Buff
     ];
     let kernel = Kernel::named("product", kernel);
     let grid = (size(product.out.div_ceil(SIDE)), size(product.rows.div_ceil(SIDE)));
-    cuda.runtime.launch(Launch { kernel, grid, threads: THREADS, shared: 0 }, &arguments)
+    cuda.runtime.launch(KernelLaunch { kernel, grid, threads: THREADS, shared: 0 }, &arguments)
 }
 
 /// Divides an epilogue. In `f32` only relu is fused: a library's GELU may be an approximation.
 fn split<'a, B>(
-    element: Element,
+    element: ElementType,
     aligned: bool,
-    bias: Option<&'a Vector<B>>,
+    bias: Option<&'a WeightVector<B>>,
     activation: Activation,
     residual: Option<&'a B>,
-) -> Split<'a, B> {
+) -> SplitEpilogue<'a, B> {
     let exact = bias.map(|bias| &bias.exact);
     let fused = match activation {
-        Activation::Identity => Some(Fused::Nothing),
-        Activation::Relu => Some(Fused::Relu),
-        Activation::GeluTanh if element == Element::Bf16 => Some(Fused::GeluTanh),
+        Activation::Identity => Some(FusedFunction::Nothing),
+        Activation::Relu => Some(FusedFunction::Relu),
+        Activation::GeluTanh if element == ElementType::Bf16 => Some(FusedFunction::GeluTanh),
         _ => None,
     };
     let rest_of = |bias: Option<&'a B>, activation, residual: Option<&'a B>| {
-        let rest = Rest { bias, activation, residual };
+        let rest = RemainingEpilogue { bias, activation, residual };
         (bias.is_some() || residual.is_some() || activation != Activation::Identity).then_some(rest)
     };
     match fused.filter(|_| aligned) {
         None => {
             let rest = rest_of(exact, activation, residual);
-            Split { bias: None, fused: Fused::Nothing, residual: None, rest }
+            SplitEpilogue { bias: None, fused: FusedFunction::Nothing, residual: None, rest }
         }
         Some(fused) => {
             let bias = bias.map(|bias| bias.rounded.as_ref().unwrap_or(&bias.exact));
-            let within = residual.filter(|_| fused == Fused::Nothing);
-            let behind = residual.filter(|_| fused != Fused::Nothing);
+            let within = residual.filter(|_| fused == FusedFunction::Nothing);
+            let behind = residual.filter(|_| fused != FusedFunction::Nothing);
             let rest = rest_of(None, Activation::Identity, behind);
-            Split { bias, fused, residual: within, rest }
+            SplitEpilogue { bias, fused, residual: within, rest }
         }
     }
 }

@@ -5,19 +5,19 @@
 //! the CPU. A runtime does all work in the order of the requests.
 
 use crate::kernels::Kernel;
-use hopeval_device::{DeviceError, Energy};
+use hopeval_device::{DeviceError, DeviceEnergy};
 use std::fmt;
 
 /// How numbers lie in the device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
+pub enum ElementType {
     /// 32-bit IEEE.
     F32,
     /// The upper half of 32-bit IEEE.
     Bf16,
 }
 
-impl Element {
+impl ElementType {
     /// Bytes of one number.
     pub const fn size(self) -> usize {
         match self {
@@ -29,7 +29,7 @@ impl Element {
 
 /// One argument of a kernel, as in its parameter list.
 #[derive(Debug)]
-pub enum Argument<'a, B> {
+pub enum KernelArgument<'a, B> {
     /// The address of a buffer.
     Buffer(&'a B),
     /// The address 0: an absent operand.
@@ -40,17 +40,17 @@ pub enum Argument<'a, B> {
     F32(f32),
 }
 
-impl<B> Clone for Argument<'_, B> {
+impl<B> Clone for KernelArgument<'_, B> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<B> Copy for Argument<'_, B> {}
+impl<B> Copy for KernelArgument<'_, B> {}
 
 /// The parameters of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
+pub struct KernelLaunch {
     /// The kernel.
     pub kernel: Kernel,
     /// Blocks in x and y, both above 0.
@@ -63,7 +63,7 @@ pub struct Launch {
 
 /// A function that a product may apply to a number before storing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fused {
+pub enum FusedFunction {
     /// Nothing.
     Nothing,
     /// `max(x, 0)`.
@@ -75,7 +75,7 @@ pub enum Fused {
 /// `output [rows, out] = fused(scale * x [rows, inner] · weight[first..first + out, inner]ᵀ + bias) + residual`,
 /// row-major, summed in `f32`. `residual` only if `fused` is [`Fused::Nothing`].
 #[derive(Clone, Copy, Debug)]
-pub struct Product<'a, B> {
+pub struct MatrixProduct<'a, B> {
     /// Rows of `x`.
     pub rows: usize,
     /// Columns of `x` and of `weight`.
@@ -83,7 +83,7 @@ pub struct Product<'a, B> {
     /// Columns of the output.
     pub out: usize,
     /// Element of `x` and `weight`.
-    pub element: Element,
+    pub element: ElementType,
     /// `[rows, inner]`.
     pub x: &'a B,
     /// `[at least first + out, inner]`.
@@ -95,11 +95,11 @@ pub struct Product<'a, B> {
     /// `[out]`, of the output's element.
     pub bias: Option<&'a B>,
     /// Applied next.
-    pub fused: Fused,
+    pub fused: FusedFunction,
     /// `[rows, out]`, of the output's element; not the output itself.
     pub residual: Option<&'a B>,
     /// Element of the output: `element`, or [`Element::F32`].
-    pub output_element: Element,
+    pub output_element: ElementType,
     /// `[rows, out]`.
     pub output: &'a B,
 }
@@ -124,7 +124,7 @@ pub trait Runtime: Send + Sync + 'static {
     fn numerics(&self) -> String;
 
     /// The account of its energy; `None` if nothing counts it.
-    fn energy(&self) -> Option<&Energy> {
+    fn energy(&self) -> Option<&DeviceEnergy> {
         None
     }
 
@@ -156,12 +156,12 @@ pub trait Runtime: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Unsupported`], [`DeviceError::Lost`].
-    fn launch(&self, launch: Launch, arguments: &[Argument<'_, Self::Buffer>]) -> Result<(), DeviceError>;
+    fn launch(&self, launch: KernelLaunch, arguments: &[KernelArgument<'_, Self::Buffer>]) -> Result<(), DeviceError>;
 
     /// Multiplies. `inner` and `out` are multiples of 8 ([`Cuda`](crate::Cuda) handles other sizes itself); `rows`,
     /// `inner` and `out` are not 0.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Unsupported`], [`DeviceError::Lost`].
-    fn product(&self, product: &Product<'_, Self::Buffer>) -> Result<(), DeviceError>;
+    fn product(&self, product: &MatrixProduct<'_, Self::Buffer>) -> Result<(), DeviceError>;
 }

@@ -7,11 +7,11 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a panic is the report of a test, and skipping is said")]
 
 use half::bf16;
-use hopeval_cuda::driver::{Buffer, Driver};
-use hopeval_cuda::energy::Meter;
+use hopeval_cuda::driver::{DriverBuffer, Driver};
+use hopeval_cuda::energy::EnergyMeter;
 use hopeval_cuda::kernels::{FAMILIES, Kernel};
 use hopeval_cuda::machine;
-use hopeval_cuda::runtime::{Argument, Element, Fused, Launch, Product, Runtime};
+use hopeval_cuda::runtime::{KernelArgument, ElementType, FusedFunction, KernelLaunch, MatrixProduct, Runtime};
 use hopeval_device::DeviceError;
 use std::ops::{Deref, Range};
 use std::path::Path;
@@ -58,21 +58,21 @@ fn numbers(seed: u64, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-fn bytes(numbers: &[f32], element: Element) -> Vec<u8> {
+fn bytes(numbers: &[f32], element: ElementType) -> Vec<u8> {
     match element {
-        Element::F32 => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        Element::Bf16 => numbers.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
+        ElementType::F32 => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        ElementType::Bf16 => numbers.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
     }
 }
 
-fn from_bytes(bytes: &[u8], element: Element) -> Vec<f32> {
+fn from_bytes(bytes: &[u8], element: ElementType) -> Vec<f32> {
     match element {
-        Element::F32 => bytes.as_chunks().0.iter().map(|&x| f32::from_le_bytes(x)).collect(),
-        Element::Bf16 => bytes.as_chunks().0.iter().map(|&x| bf16::from_le_bytes(x).to_f32()).collect(),
+        ElementType::F32 => bytes.as_chunks().0.iter().map(|&x| f32::from_le_bytes(x)).collect(),
+        ElementType::Bf16 => bytes.as_chunks().0.iter().map(|&x| bf16::from_le_bytes(x).to_f32()).collect(),
     }
 }
 
-fn download(driver: &Driver, from: &Buffer, bytes: usize) -> Vec<u8> {
+fn download(driver: &Driver, from: &DriverBuffer, bytes: usize) -> Vec<u8> {
     let mut into = vec![0; bytes];
     driver.download(from, &mut into).unwrap();
     into
@@ -85,7 +85,7 @@ fn what_is_uploaded_by_any_way_comes_back() {
     assert!(!driver.numerics().contains(char::is_whitespace), "{}", driver.numerics());
     let sizes = [0, 1, 4, 255, 64 << 10, (64 << 10) + 1, 300_000, 1 << 20, (1 << 20) + 1, 5_000_000];
     // Three of ten go through a slot: twice as many as there are slots, pending together.
-    let uploads: Vec<(Vec<u8>, Buffer)> = (0..60_u64)
+    let uploads: Vec<(Vec<u8>, DriverBuffer)> = (0..60_u64)
         .map(|turn| {
             let size = sizes[turn as usize % sizes.len()];
             let content: Vec<u8> = numbers(turn + 1, size).iter().map(|x| (x * 128.0) as i8 as u8).collect();
@@ -107,7 +107,7 @@ fn what_is_uploaded_by_any_way_comes_back() {
 fn memory_that_runs_out_leaves_the_device_usable() {
     let Some(driver) = device() else { return };
     let before = driver.upload(&[1, 2, 3]).unwrap();
-    let meter = Meter::open(driver.uuid()).unwrap();
+    let meter = EnergyMeter::open(driver.uuid()).unwrap();
     let memory = meter.sample().unwrap().memory;
     let error = driver.allocate(2 * memory as usize).unwrap_err();
     println!("{error}");
@@ -120,7 +120,7 @@ fn memory_that_runs_out_leaves_the_device_usable() {
     let half = available as usize / 2;
     for _ in 0..8 {
         drop(driver.allocate(half).unwrap());
-        let pieces: Vec<Buffer> = (0..16).map(|_| driver.allocate(half / 16).unwrap()).collect();
+        let pieces: Vec<DriverBuffer> = (0..16).map(|_| driver.allocate(half / 16).unwrap()).collect();
         drop(pieces);
     }
     println!("{:?}", meter.sample().unwrap());
@@ -130,16 +130,16 @@ fn memory_that_runs_out_leaves_the_device_usable() {
 fn a_kernel_runs_and_wrong_arguments_are_found() {
     let Some(driver) = device() else { return };
     let family = FAMILIES.iter().find(|family| family.name == "rows").unwrap();
-    let launch = Launch { kernel: Kernel { family, name: "round_to_bf16" }, grid: (4, 1), threads: 256, shared: 0 };
+    let launch = KernelLaunch { kernel: Kernel { family, name: "round_to_bf16" }, grid: (4, 1), threads: 256, shared: 0 };
     let content = numbers(5, 1000);
-    let x = driver.upload(&bytes(&content, Element::F32)).unwrap();
+    let x = driver.upload(&bytes(&content, ElementType::F32)).unwrap();
     let out = driver.allocate(2 * content.len()).unwrap();
     let count = content.len() as u32;
-    let arguments = [Argument::Buffer(&out), Argument::Buffer(&x), Argument::U32(count), Argument::U32(0)];
+    let arguments = [KernelArgument::Buffer(&out), KernelArgument::Buffer(&x), KernelArgument::U32(count), KernelArgument::U32(0)];
     driver.launch(launch, &arguments).unwrap();
-    assert_eq!(from_bytes(&download(&driver, &out, 2 * content.len()), Element::Bf16), content);
+    assert_eq!(from_bytes(&download(&driver, &out, 2 * content.len()), ElementType::Bf16), content);
 
-    for wrong in [&arguments[..3], &[Argument::Null; 4], &[arguments[0]; 5]] {
+    for wrong in [&arguments[..3], &[KernelArgument::Null; 4], &[arguments[0]; 5]] {
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| driver.launch(launch, wrong)));
         assert!(found.is_err(), "{} arguments", wrong.len());
     }
@@ -149,9 +149,9 @@ fn a_kernel_runs_and_wrong_arguments_are_found() {
 /// The properties of a product beside its lengths.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    element: Element,
-    output_element: Element,
-    fused: Fused,
+    element: ElementType,
+    output_element: ElementType,
+    fused: FusedFunction,
     bias: bool,
     residual: bool,
     first: usize,
@@ -159,21 +159,21 @@ struct Asked {
 }
 
 fn asked() -> Vec<Asked> {
-    use Element::{Bf16, F32};
+    use ElementType::{Bf16, F32};
     let mut all = Vec::new();
     for (element, output_element) in [(F32, F32), (Bf16, Bf16), (Bf16, F32)] {
         for (fused, bias, residual) in [
-            (Fused::Nothing, false, false),
-            (Fused::Nothing, true, false),
-            (Fused::Nothing, false, true),
-            (Fused::Nothing, true, true),
-            (Fused::Relu, false, false),
-            (Fused::Relu, true, false),
-            (Fused::GeluTanh, false, false),
-            (Fused::GeluTanh, true, false),
+            (FusedFunction::Nothing, false, false),
+            (FusedFunction::Nothing, true, false),
+            (FusedFunction::Nothing, false, true),
+            (FusedFunction::Nothing, true, true),
+            (FusedFunction::Relu, false, false),
+            (FusedFunction::Relu, true, false),
+            (FusedFunction::GeluTanh, false, false),
+            (FusedFunction::GeluTanh, true, false),
         ] {
             // In f32 the caller applies this function itself.
-            if (element, fused) != (F32, Fused::GeluTanh) {
+            if (element, fused) != (F32, FusedFunction::GeluTanh) {
                 let (first, scale) = if bias { (3, 1.0) } else { (0, 0.125) };
                 all.push(Asked { element, output_element, fused, bias, residual, first, scale });
             }
@@ -203,8 +203,8 @@ fn operands(rows: usize, inner: usize, out: usize, first: usize) -> Operands {
 struct Weights {
     inner: usize,
     out: usize,
-    weight: Buffer,
-    bias: Option<Buffer>,
+    weight: DriverBuffer,
+    bias: Option<DriverBuffer>,
 }
 
 fn weights(driver: &Driver, asked: Asked, operands: &Operands, inner: usize, out: usize) -> Weights {
@@ -222,7 +222,7 @@ fn multiply(driver: &Driver, asked: Asked, operands: &Operands, weights: &Weight
     let x = up(&operands.x[of.start * inner..of.end * inner], element);
     let residual = asked.residual.then(|| up(&operands.residual[of.start * out..of.end * out], output_element));
     let output = driver.upload(&vec![0xff; rows * out * output_element.size()]).unwrap();
-    let product = Product {
+    let product = MatrixProduct {
         rows,
         inner,
         out,
@@ -249,9 +249,9 @@ fn expected(asked: Asked, operands: &Operands, row: usize, column: usize, inner:
     let sum = scale * terms().sum::<f64>() + if asked.bias { f64::from(operands.bias[column]) } else { 0.0 };
     let size = scale * terms().map(f64::abs).sum::<f64>() + 1.0;
     let fused = match asked.fused {
-        Fused::Nothing => sum,
-        Fused::Relu => sum.max(0.0),
-        Fused::GeluTanh => 0.5 * sum * (1.0 + (0.797_884_560_802_865_4 * (sum + 0.044_715 * sum.powi(3))).tanh()),
+        FusedFunction::Nothing => sum,
+        FusedFunction::Relu => sum.max(0.0),
+        FusedFunction::GeluTanh => 0.5 * sum * (1.0 + (0.797_884_560_802_865_4 * (sum + 0.044_715 * sum.powi(3))).tanh()),
     };
     (fused + if asked.residual { f64::from(operands.residual[row * out + column]) } else { 0.0 }, size)
 }
@@ -267,11 +267,11 @@ fn products_are_those_of_f64_up_to_rounding() {
             let found = from_bytes(&found, asked.output_element);
             for (at, &found) in found.iter().enumerate() {
                 let (expected, size) = expected(asked, &operands, at / out, at % out, inner, out);
-                let rounding = if asked.output_element == Element::Bf16 { 1.0 / 128.0 } else { 1e-6 };
+                let rounding = if asked.output_element == ElementType::Bf16 { 1.0 / 128.0 } else { 1e-6 };
                 // cuBLASLt's tanh is the device's approximation.
-                let fused = if asked.fused == Fused::GeluTanh { 2e-3 } else { 0.0 };
+                let fused = if asked.fused == FusedFunction::GeluTanh { 2e-3 } else { 0.0 };
                 // Tensor cores truncate a sum's steps instead of rounding them.
-                let steps = if asked.element == Element::Bf16 { 4e-6 } else { 1e-6 };
+                let steps = if asked.element == ElementType::Bf16 { 4e-6 } else { 1e-6 };
                 let allowed = rounding * expected.abs() + (steps + fused) * size;
                 let off = (f64::from(found) - expected).abs();
                 assert!(off <= allowed, "{asked:?}, {rows} x {inner} to {out}, {at}: {found}, {expected} expected");
@@ -315,18 +315,18 @@ fn a_product_has_as_many_rows_as_are_asked_for() {
     }
 }
 
-fn round_to_bf16(threads: u32) -> Launch {
+fn round_to_bf16(threads: u32) -> KernelLaunch {
     let family = FAMILIES.iter().find(|family| family.name == "rows").unwrap();
-    Launch { kernel: Kernel { family, name: "round_to_bf16" }, grid: (1, 1), threads, shared: 0 }
+    KernelLaunch { kernel: Kernel { family, name: "round_to_bf16" }, grid: (1, 1), threads, shared: 0 }
 }
 
 #[test]
 fn what_cannot_be_is_refused_each_time_and_the_device_goes_on() {
     let Some(driver) = device() else { return };
     let x = driver.upload(&[0; 4096]).unwrap();
-    let arguments = [Argument::Buffer(&x), Argument::Buffer(&x), Argument::U32(1), Argument::U32(0)];
+    let arguments = [KernelArgument::Buffer(&x), KernelArgument::Buffer(&x), KernelArgument::U32(1), KernelArgument::U32(0)];
     // More threads than a block can have, more shared memory than a multiprocessor has.
-    let launches = [round_to_bf16(4096), Launch { shared: 1 << 30, ..round_to_bf16(32) }];
+    let launches = [round_to_bf16(4096), KernelLaunch { shared: 1 << 30, ..round_to_bf16(32) }];
     for launch in launches.into_iter().cycle().take(4) {
         let error = driver.launch(launch, &arguments).unwrap_err();
         println!("{error}");
@@ -357,7 +357,7 @@ fn a_device_is_lost() {
     let driver = device().unwrap();
     let x = driver.upload(&[0; 4096]).unwrap();
     // Writes to an invalid address; the next wait reports it.
-    let arguments = [Argument::Null, Argument::Buffer(&x), Argument::U32(1), Argument::U32(0)];
+    let arguments = [KernelArgument::Null, KernelArgument::Buffer(&x), KernelArgument::U32(1), KernelArgument::U32(0)];
     driver.launch(round_to_bf16(32), &arguments).unwrap();
     let error = driver.download(&x, &mut [0]).unwrap_err();
     println!("{error}");

@@ -8,8 +8,8 @@
 
 use hopeval_cuda::compile::{CompileError, Compiler};
 use hopeval_cuda::driver::Driver;
-use hopeval_cuda::energy::{EnergyError, Meter};
-use hopeval_cuda::machine::{Facts, Missing};
+use hopeval_cuda::energy::{EnergyError, EnergyMeter};
+use hopeval_cuda::machine::{CudaFacts, MissingRequirement};
 use hopeval_device::DeviceError;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,31 +63,31 @@ fn what_is_missing_is_an_error_that_says_what_to_do() {
     let error = Driver::open(1000, None).unwrap_err();
     let DeviceError::Unavailable { name, reason } = &error else { panic!("{error}") };
     assert_eq!(name, "cuda:1000");
-    let facts = Facts::gather();
+    let facts = CudaFacts::gather();
     println!("{error}\n{facts:#?}");
     match (&facts.driver, &facts.devices) {
         (Err(missing), Err(same)) => assert!(missing == same && *reason == missing.to_string(), "{missing}: {same}"),
         (Ok(_), Err(missing)) => assert_eq!(*reason, missing.to_string()),
-        (Ok(_), Ok(devices)) => assert_eq!(*reason, Missing::Ordinal { devices: devices.len() }.to_string()),
+        (Ok(_), Ok(devices)) => assert_eq!(*reason, MissingRequirement::Ordinal { devices: devices.len() }.to_string()),
         (Err(missing), Ok(devices)) => panic!("{missing}, but {devices:?}"),
     }
-    if facts.driver == Err(Missing::Driver) {
+    if facts.driver == Err(MissingRequirement::Driver) {
         assert!(reason.contains("libcuda.so.1") && reason.contains("install"), "{reason}");
         assert!(!facts.usable());
-        assert!(matches!(Meter::open("GPU-0"), Err(EnergyError::Absent(_))));
+        assert!(matches!(EnergyMeter::open("GPU-0"), Err(EnergyError::Absent(_))));
     }
-    if facts.nvrtc == Err(Missing::Nvrtc) {
+    if facts.nvrtc == Err(MissingRequirement::Nvrtc) {
         let error = Compiler::find().unwrap_err();
-        assert!(matches!(error, CompileError::Missing(Missing::Nvrtc)), "{error}");
+        assert!(matches!(error, CompileError::Missing(MissingRequirement::Nvrtc)), "{error}");
         assert!(error.to_string().contains("pip install 'nvidia-cuda-nvrtc==13.0.*'"), "{error}");
     }
 }
 
 /// Tests with NVRTC on the loader's path.
 mod with_nvrtc {
-    use hopeval_cuda::compile::resources::{ARCHITECTURES, Measured, measure, table};
+    use hopeval_cuda::compile::resources::{ARCHITECTURES, FamilyResources, measure, table};
     use hopeval_cuda::compile::{CompileError, Compiler, all, kept};
-    use hopeval_cuda::kernels::{FAMILIES, Family};
+    use hopeval_cuda::kernels::{FAMILIES, KernelFamily};
     use std::path::{Path, PathBuf};
     use std::{fs, time};
 
@@ -113,7 +113,7 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
         let begun = time::Instant::now();
         let measured = measure(&compiler).unwrap_or_else(|error| panic!("{error}"));
         println!("NVRTC {}, {} families, {:.1?}", compiler.version(), FAMILIES.len(), begun.elapsed());
-        for Measured { family, kernels } in &measured {
+        for FamilyResources { family, kernels } in &measured {
             for (kernels, architecture) in kernels.iter().zip(ARCHITECTURES) {
                 let mut listed = family.kernels.to_vec();
                 listed.sort_unstable();
@@ -142,7 +142,7 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
     fn a_broken_source_is_an_error_with_the_compilers_log() {
         let compiler = Compiler::find().unwrap();
         let text = "#include \"prelude.cuh\"\nKERNEL(32) broken(u32* to) {\n    to[0] = nothing;\n}\n";
-        let broken = Family { name: "broken", text, kernels: &["broken"] };
+        let broken = KernelFamily { name: "broken", text, kernels: &["broken"] };
         let error = compiler.compile(&broken, ARCHITECTURES[0]).unwrap_err();
         let CompileError::Source { family, status, log, .. } = &error else { panic!("{error}") };
         assert_eq!((*family, status.as_str()), ("broken", "NVRTC_ERROR_COMPILATION"));

@@ -10,9 +10,9 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
-use hopeval_device::cpu::{Cpu, Isa};
+use hopeval_device::cpu::{Cpu, InstructionSet};
 use hopeval_device::{
-    Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, Epilogue, HostTensor, Layout, Mask, Packing,
+    Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, DisentangledBias, Epilogue, HostTensor, WeightLayout, AttentionMask, Packing,
 };
 use nix::sys::resource::{UsageWho, getrusage};
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn main() -> Result<(), DeviceError> {
         "{} threads, {} sequences of {} tokens, {} heads of {}",
         knobs.threads, knobs.sequences, knobs.tokens, knobs.heads, knobs.head_dim
     );
-    for isa in Isa::available() {
+    for isa in InstructionSet::available() {
         measure(&Cpu::with_isa(isa, Some(knobs.threads))?, &knobs)?;
     }
     Ok(())
@@ -62,11 +62,11 @@ fn measure(cpu: &Cpu, knobs: &Knobs) -> Result<(), DeviceError> {
     let rows = tokens * sequences;
     let x = cpu.upload(rows, 3 * width, &numbers(rows * 3 * width))?;
     let positions = cpu.upload(512, width, &numbers(512 * width))?;
-    let table = cpu.matrix(&[HostTensor::from_f32("table", &[32, heads], &numbers(32 * heads))], Layout::OutIn)?;
-    let buckets = Buckets::T5 { count: 32, max_distance: 128, bidirectional: true };
-    let deberta = Buckets::Log { span: 256, max_position: 512 };
+    let table = cpu.matrix(&[HostTensor::from_f32("table", &[32, heads], &numbers(32 * heads))], WeightLayout::OutIn)?;
+    let buckets = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: true };
+    let deberta = DistanceBuckets::Log { span: 256, max_position: 512 };
     let both = || {
-        Bias::Disentangled(Disentangled {
+        AttentionBias::Disentangled(DisentangledBias {
             position_keys: Some(&positions),
             position_queries: Some(&positions),
             buckets: deberta,
@@ -86,25 +86,25 @@ fn measure(cpu: &Cpu, knobs: &Knobs) -> Result<(), DeviceError> {
     let square = tokens * tokens * sequences;
     let half = tokens * (tokens + 1) / 2 * sequences;
     let leaf = (rows / 30) * (30 * tokens + 30 * 31 / 2);
-    type MakeBias<'a> = &'a dyn Fn() -> Bias<'a, Cpu>;
-    let (none, relative) = (|| Bias::None, || Bias::Relative { table: &table, buckets });
-    let cases: [(&str, Mask, MakeBias<'_>, &Packing, f64); 6] = [
-        ("full", Mask::Full, &none, &packing, full(square, 0)),
-        ("causal", Mask::Causal, &none, &packing, full(half, 0)),
-        ("T5", Mask::Full, &relative, &packing, full(square, 0)),
-        ("DeBERTa", Mask::Full, &both, &packing, full(square, 2)),
-        ("leaves of 30", Mask::Causal, &none, &leaves, full(leaf, 0)),
-        ("generation", Mask::Causal, &none, &steps, full(rows, 0)),
+    type MakeBias<'a> = &'a dyn Fn() -> AttentionBias<'a, Cpu>;
+    let (none, relative) = (|| AttentionBias::None, || AttentionBias::Relative { table: &table, buckets });
+    let cases: [(&str, AttentionMask, MakeBias<'_>, &Packing, f64); 6] = [
+        ("full", AttentionMask::Full, &none, &packing, full(square, 0)),
+        ("causal", AttentionMask::Causal, &none, &packing, full(half, 0)),
+        ("T5", AttentionMask::Full, &relative, &packing, full(square, 0)),
+        ("DeBERTa", AttentionMask::Full, &both, &packing, full(square, 2)),
+        ("leaves of 30", AttentionMask::Causal, &none, &leaves, full(leaf, 0)),
+        ("generation", AttentionMask::Causal, &none, &steps, full(rows, 0)),
     ];
     let side = 768;
-    let weight = cpu.matrix(&[HostTensor::from_f32("weight", &[side, side], &numbers(side * side))], Layout::OutIn)?;
+    let weight = cpu.matrix(&[HostTensor::from_f32("weight", &[side, side], &numbers(side * side))], WeightLayout::OutIn)?;
     let factor = cpu.upload(side, side, &numbers(side * side))?;
     let mut products = Vec::new();
     let mut found = vec![Vec::new(); cases.len()];
     for _ in 0..knobs.repeats {
         products.push((2 * side.pow(3)) as f64 / seconds(|| cpu.linear(&factor, &weight, Epilogue::default()))? / 1e9);
         for ((_, mask, bias, packing, operations), found) in cases.iter().zip(&mut found) {
-            let at = |start| Columns { tensor: &x, start };
+            let at = |start| TensorColumns { tensor: &x, start };
             let attention = Attention {
                 heads,
                 kv_heads: heads,

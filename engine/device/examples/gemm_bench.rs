@@ -5,8 +5,8 @@
 //! best and the median of several repeats. One JSON line for each; `ops/bench/lm/gemm.py` sets them beside numpy's.
 //! Knobs: `gemm_bench [--threads N] [--isa avx2|avx512] [--repeats N] [--dtype f32|bf16] [--mapped] [MxNxK..]`.
 
-use hopeval_device::cpu::{Isa, Options};
-use hopeval_device::{Cpu, Device, Dtype, Epilogue, HostTensor, Layout};
+use hopeval_device::cpu::{InstructionSet, CpuOptions};
+use hopeval_device::{Cpu, Device, Dtype, Epilogue, HostTensor, WeightLayout};
 use nix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 
@@ -14,14 +14,14 @@ const SHAPES: [&str; 5] = ["2048x2048x2048", "2048x3072x768", "2048x768x3072", "
 
 #[expect(clippy::print_stdout, reason = "an example prints")]
 fn main() {
-    let (mut options, mut repeats, mut dtype, mut shapes) = (Options::default(), 5, Dtype::F32, Vec::new());
+    let (mut options, mut repeats, mut dtype, mut shapes) = (CpuOptions::default(), 5, Dtype::F32, Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().expect("a value after the option");
         match argument.as_str() {
             "--threads" => options.threads = Some(value().parse().expect("a number of threads")),
             "--repeats" => repeats = value().parse().expect("a number of repeats"),
-            "--isa" => options.isa = Some(if value() == "avx2" { Isa::Avx2 } else { Isa::Avx512 }),
+            "--isa" => options.isa = Some(if value() == "avx2" { InstructionSet::Avx2 } else { InstructionSet::Avx512 }),
             "--dtype" => dtype = if value() == "bf16" { Dtype::Bf16 } else { Dtype::F32 },
             "--mapped" => options.packed = Some(0),
             shape => shapes.push(shape.to_owned()),
@@ -45,7 +45,7 @@ fn main() {
                 HostTensor { dtype, bytes: halves.into(), ..weight }
             }
         };
-        let weight = cpu.matrix(&[weight], Layout::OutIn).expect("a matrix");
+        let weight = cpu.matrix(&[weight], WeightLayout::OutIn).expect("a matrix");
         let flops = 2.0 * (m * n * k) as f64;
         let inner = (2e8 / flops).ceil().clamp(1.0, 1000.0) as usize;
         let once = || drop(cpu.linear(&x, &weight, Epilogue::default()).expect("memory"));

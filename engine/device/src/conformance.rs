@@ -31,14 +31,14 @@ mod trial;
 pub use tolerance::{Arithmetic, Operation, Tolerance};
 
 use crate::{Device, DeviceError};
-use trial::Trial;
+use trial::OperationTrial;
 
 /// Rows of the largest batch of log-probabilities: a device should not hold the logits of so many at once.
 pub const MANY_ROWS: usize = 4101;
 
 /// The counts of one operation's check.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Check {
+pub struct OperationCheck {
     /// The operation.
     pub operation: Operation,
     /// Number of comparisons with the reference.
@@ -51,22 +51,22 @@ pub struct Check {
 
 /// The result of one operation's check, with every failed case.
 #[derive(Debug)]
-pub struct Finding {
+pub struct OperationFinding {
     /// `cases` and `companies` count passed cases only; `largest` includes failed ones.
-    pub check: Check,
+    pub check: OperationCheck,
     /// First the failure that ended the operation, if any: the device refused, or returned another shape, and the
     /// remaining cases were not tried. Then wrong numbers, in the order of the cases.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<ConformanceFailure>,
 }
 
 /// The result of a device's check.
 #[derive(Debug)]
-pub struct Report {
+pub struct ConformanceReport {
     /// One for each operation, in the order of [`Operation::ALL`].
-    pub findings: Vec<Finding>,
+    pub findings: Vec<OperationFinding>,
 }
 
-impl Report {
+impl ConformanceReport {
     /// True if nothing failed.
     pub fn conforms(&self) -> bool {
         self.findings.iter().all(|finding| finding.failures.is_empty())
@@ -75,7 +75,7 @@ impl Report {
 
 /// A case that shows a device's fault.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum ConformanceFailure {
     /// The device refused.
     #[error("{operation:?}, {case}: the device failed")]
     Device {
@@ -127,7 +127,7 @@ pub enum Failure {
         "{operation:?}, {case}: number {at} is {alone:e} ({:08x}) and {together:e} ({:08x}) in other company; \
         {different} of {numbers} differ", alone.to_bits(), together.to_bits()
     )]
-    Company {
+    OtherBatch {
         /// The operation.
         operation: Operation,
         /// The case's shape and batch.
@@ -147,29 +147,29 @@ pub enum Failure {
 
 /// Checks all operations of a device: against the reference, and against themselves in other batches. Wrong numbers end
 /// neither their operation nor the others: a device is borrowed for minutes, and one run should report everything.
-pub fn run<D: Device>(device: &D, arithmetic: Arithmetic) -> Report {
+pub fn run<D: Device>(device: &D, arithmetic: Arithmetic) -> ConformanceReport {
     let finding = |operation: &Operation| {
-        let mut trial = Trial::new(device, arithmetic, *operation).going_on();
+        let mut trial = OperationTrial::new(device, arithmetic, *operation).going_on();
         let ended = against_the_reference(&mut trial).and_then(|()| invariance::in_other_company(&mut trial));
-        let mut failures: Vec<Failure> = ended.err().into_iter().collect();
+        let mut failures: Vec<ConformanceFailure> = ended.err().into_iter().collect();
         failures.append(&mut trial.failures);
-        Finding { check: trial.check, failures }
+        OperationFinding { check: trial.check, failures }
     };
-    Report { findings: Operation::ALL.iter().map(finding).collect() }
+    ConformanceReport { findings: Operation::ALL.iter().map(finding).collect() }
 }
 
 /// Checks one operation.
 ///
 /// # Errors
 /// The first [`Failure`].
-pub fn check<D: Device>(device: &D, arithmetic: Arithmetic, operation: Operation) -> Result<Check, Failure> {
-    let mut trial = Trial::new(device, arithmetic, operation);
+pub fn check<D: Device>(device: &D, arithmetic: Arithmetic, operation: Operation) -> Result<OperationCheck, ConformanceFailure> {
+    let mut trial = OperationTrial::new(device, arithmetic, operation);
     against_the_reference(&mut trial)?;
     invariance::in_other_company(&mut trial)?;
     Ok(trial.check)
 }
 
-fn against_the_reference<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn against_the_reference<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     match trial.check.operation {
         Operation::Embed => rows::embed(trial),
         Operation::Norm => rows::norm(trial),
@@ -198,7 +198,7 @@ mod tests {
             let check = check(&Reference, Arithmetic::F32, operation).unwrap();
             assert!(check.cases > 0 && check.companies > 0 && check.largest == 0.0, "{check:?}");
         }
-        let mut linear = Trial::new(&Reference, Arithmetic::F32, Operation::Linear);
+        let mut linear = OperationTrial::new(&Reference, Arithmetic::F32, Operation::Linear);
         against_the_reference(&mut linear).unwrap();
         assert!(linear.check.cases > 0 && linear.check.largest == 0.0, "{:?}", linear.check);
     }

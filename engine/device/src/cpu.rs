@@ -40,25 +40,25 @@ mod rows;
 mod simd;
 mod tensor;
 
-pub use tensor::{Matrix, Tensor, Vector};
+pub use tensor::{WeightMatrix, Tensor, WeightVector};
 
 use crate::DeviceError;
-use clocks::Clocks;
-use memory::Memory;
+use clocks::ThreadClocks;
+use memory::MemoryPool;
 use rayon::prelude::*;
-use simd::{Kernel, Level};
+use simd::{SimdKernel, SimdLevel};
 use std::sync::Mutex;
 
 /// The vector instructions in use; each set is a numerics class of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Isa {
+pub enum InstructionSet {
     /// 256 bits: AVX2, FMA and F16C.
     Avx2,
     /// 512 bits: AVX-512 F, BW, DQ and VL.
     Avx512,
 }
 
-impl Isa {
+impl InstructionSet {
     /// The sets of this processor, best first.
     pub fn available() -> Vec<Self> {
         let avx2 =
@@ -85,11 +85,11 @@ impl Isa {
 
 /// How a [`Cpu`] is set up.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct CpuOptions {
     /// Threads; by default as many as the machine offers.
     pub threads: Option<usize>,
     /// Instructions; by default the processor's best.
-    pub isa: Option<Isa>,
+    pub isa: Option<InstructionSet>,
     /// Limit in bytes of activations and scratch memory; beyond it an operation is refused. Unlimited by default.
     pub memory: Option<u64>,
     /// Limit in bytes of packed copies of weights; by default 8 GiB, but no more than 40 % of the machine's memory.
@@ -102,18 +102,18 @@ pub struct Options {
 /// The CPU: `f32`, all cores.
 #[derive(Debug)]
 pub struct Cpu {
-    isa: Isa,
-    level: Level,
+    isa: InstructionSet,
+    level: SimdLevel,
     pool: rayon::ThreadPool,
     /// Of its threads, if they can be read.
-    clocks: Option<Clocks>,
+    clocks: Option<ThreadClocks>,
     /// Held while a batch is computed.
     busy: Mutex<()>,
     /// Threads that can run at once.
     processors: u32,
-    memory: Memory,
+    memory: MemoryPool,
     /// The memory of packed weights.
-    packed: Memory,
+    packed: MemoryPool,
     pack_half: bool,
 }
 
@@ -126,15 +126,15 @@ impl Cpu {
     /// # Errors
     /// [`DeviceError::Unavailable`] on a processor without AVX2 and FMA, or for no threads or too many.
     pub fn new(threads: Option<usize>) -> Result<Self, DeviceError> {
-        Self::with_options(Options { threads, ..Options::default() })
+        Self::with_options(CpuOptions { threads, ..CpuOptions::default() })
     }
 
     /// The CPU with given instructions.
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`] if the processor lacks them, or for no threads or too many.
-    pub fn with_isa(isa: Isa, threads: Option<usize>) -> Result<Self, DeviceError> {
-        Self::with_options(Options { threads, isa: Some(isa), ..Options::default() })
+    pub fn with_isa(isa: InstructionSet, threads: Option<usize>) -> Result<Self, DeviceError> {
+        Self::with_options(CpuOptions { threads, isa: Some(isa), ..CpuOptions::default() })
     }
 
     /// The CPU, set up in every detail.
@@ -142,9 +142,9 @@ impl Cpu {
     /// # Errors
     /// [`DeviceError::Unavailable`] if the processor lacks the instructions, or for no threads or too many
     /// ([`Self::most_threads`]).
-    pub fn with_options(options: Options) -> Result<Self, DeviceError> {
+    pub fn with_options(options: CpuOptions) -> Result<Self, DeviceError> {
         let unavailable = |reason: String| DeviceError::Unavailable { name: "cpu".into(), reason };
-        let available = Isa::available();
+        let available = InstructionSet::available();
         let isa = match options.isa {
             None => *available.first().ok_or_else(|| unavailable("the processor lacks AVX2, FMA or F16C".into()))?,
             Some(isa) if available.contains(&isa) => isa,
@@ -164,13 +164,13 @@ impl Cpu {
         let packed = options.packed.unwrap_or_else(|| (8 << 30).min(memory::machine().map_or(0, |all| all / 5 * 2)));
         Ok(Self {
             isa,
-            level: Level::detect(isa).expect("an available instruction set; this is a bug"),
-            clocks: Clocks::of(&pool),
+            level: SimdLevel::detect(isa).expect("an available instruction set; this is a bug"),
+            clocks: ThreadClocks::of(&pool),
             busy: Mutex::new(()),
             processors: threads.min(processors) as u32,
             pool,
-            memory: Memory::new(options.memory.unwrap_or(u64::MAX)),
-            packed: Memory::lasting(packed),
+            memory: MemoryPool::new(options.memory.unwrap_or(u64::MAX)),
+            packed: MemoryPool::lasting(packed),
             pack_half: options.pack_half,
         })
     }
@@ -191,7 +191,7 @@ impl Cpu {
     }
 
     /// The instructions in use.
-    pub fn isa(&self) -> Isa {
+    pub fn isa(&self) -> InstructionSet {
         self.isa
     }
 
@@ -201,7 +201,7 @@ impl Cpu {
     }
 
     /// Runs a kernel with the CPU's instructions, on this thread.
-    pub(crate) fn run<K: Kernel>(&self, kernel: K) -> K::Output {
+    pub(crate) fn run<K: SimdKernel>(&self, kernel: K) -> K::Output {
         self.level.run(kernel)
     }
 

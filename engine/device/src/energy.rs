@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The arithmetic: readings of a counter in millijoules, without the counter.
 #[derive(Debug, Default)]
-pub struct Account {
+pub struct EnergyAccount {
     /// The last reading; `None` before the first one, and after a failed one.
     last: Option<u64>,
     /// Number of active pieces.
@@ -33,18 +33,18 @@ pub struct Account {
 /// An active piece of work.
 #[derive(Debug)]
 #[must_use = "a piece that is never ended gets its part of everything"]
-pub struct Ticket {
+pub struct EnergyTicket {
     /// [`Account::each`] and [`Account::gaps`] when it began.
     each: f64,
     gaps: u64,
 }
 
-impl Account {
+impl EnergyAccount {
     /// Begins a piece of work. `now_mj` is the counter's reading, `None` if it cannot be read.
-    pub fn begin(&mut self, now_mj: Option<u64>) -> Ticket {
+    pub fn begin(&mut self, now_mj: Option<u64>) -> EnergyTicket {
         self.read(now_mj);
         self.pieces += 1;
-        Ticket { each: self.each, gaps: self.gaps }
+        EnergyTicket { each: self.each, gaps: self.gaps }
     }
 
     /// Ends a piece begun by this account and returns its joules; `None` if a reading since its begin failed, or the
@@ -52,7 +52,7 @@ impl Account {
     ///
     /// # Panics
     /// If there is no active piece.
-    pub fn end(&mut self, ticket: Ticket, now_mj: Option<u64>) -> Option<f64> {
+    pub fn end(&mut self, ticket: EnergyTicket, now_mj: Option<u64>) -> Option<f64> {
         self.read(now_mj);
         self.pieces = self.pieces.checked_sub(1).expect("what ends has begun; this is a bug");
         (ticket.gaps == self.gaps).then(|| (self.each - ticket.each) / 1e3)
@@ -69,35 +69,35 @@ impl Account {
 }
 
 /// Reads a counter: millijoules since some earlier time, `None` if it cannot be read.
-type Counter = dyn Fn() -> Option<u64> + Send + Sync;
+type EnergyCounter = dyn Fn() -> Option<u64> + Send + Sync;
 
 /// A device's account with its counter: one for each device, shared by all its users.
-pub struct Energy {
-    counter: Box<Counter>,
-    account: Mutex<Account>,
+pub struct DeviceEnergy {
+    counter: Box<EnergyCounter>,
+    account: Mutex<EnergyAccount>,
 }
 
-impl fmt::Debug for Energy {
+impl fmt::Debug for DeviceEnergy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Energy").field("account", &self.account).finish_non_exhaustive()
     }
 }
 
-impl Energy {
+impl DeviceEnergy {
     /// An account of this counter of millijoules. The counter is read when a piece of work begins or ends.
     pub fn new(counter: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
         Self { counter: Box::new(counter), account: Mutex::default() }
     }
 
     /// Begins a piece of work.
-    pub fn begin(&self) -> Piece<'_> {
+    pub fn begin(&self) -> WorkPiece<'_> {
         let mut account = self.account();
         // Read under the lock, so readings come in the counter's order.
         let ticket = account.begin((self.counter)());
-        Piece { energy: self, ticket: Some(ticket) }
+        WorkPiece { energy: self, ticket: Some(ticket) }
     }
 
-    fn account(&self) -> MutexGuard<'_, Account> {
+    fn account(&self) -> MutexGuard<'_, EnergyAccount> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -105,12 +105,12 @@ impl Energy {
 /// An active piece of work; dropping it ends it without a figure.
 #[derive(Debug)]
 #[must_use = "a piece of work lasts as long as this"]
-pub struct Piece<'a> {
-    energy: &'a Energy,
-    ticket: Option<Ticket>,
+pub struct WorkPiece<'a> {
+    energy: &'a DeviceEnergy,
+    ticket: Option<EnergyTicket>,
 }
 
-impl Piece<'_> {
+impl WorkPiece<'_> {
     /// Ends the piece and returns its joules, as [`Account::end`] does. All of its work must be done: energy for work
     /// still pending on the device would be charged to another piece.
     pub fn end(mut self) -> Option<f64> {
@@ -124,7 +124,7 @@ impl Piece<'_> {
     }
 }
 
-impl Drop for Piece<'_> {
+impl Drop for WorkPiece<'_> {
     fn drop(&mut self) {
         self.close();
     }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_piece_alone_has_all_that_is_used_meanwhile() {
-        let mut account = Account::default();
+        let mut account = EnergyAccount::default();
         // Energy used before belongs to nobody.
         let piece = account.begin(Some(5_000));
         assert_eq!(account.end(piece, Some(7_500)), Some(2.5));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_used_together_is_shared_evenly() {
-        let mut account = Account::default();
+        let mut account = EnergyAccount::default();
         let first = account.begin(Some(0));
         let second = account.begin(Some(100_000));
         assert_eq!(account.end(first, Some(160_000)), Some(130.0));
@@ -177,7 +177,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        let (mut account, mut under_way) = (Account::default(), Vec::new());
+        let (mut account, mut under_way) = (EnergyAccount::default(), Vec::new());
         let (mut now, mut used, mut told) = (1 << 40, 0, 0.0);
         for _ in 0..20_000 {
             let step = next(500_000);
@@ -199,14 +199,14 @@ mod tests {
 
     #[test]
     fn without_a_counter_nothing_is_known() {
-        let mut account = Account::default();
+        let mut account = EnergyAccount::default();
         let [first, second] = [account.begin(None), account.begin(None)];
         assert_eq!((account.end(first, None), account.end(second, None)), (None, None));
     }
 
     #[test]
     fn a_failed_reading_affects_active_pieces_only() {
-        let mut account = Account::default();
+        let mut account = EnergyAccount::default();
         let [hit, failed] = [account.begin(Some(0)), account.begin(Some(10))];
         assert_eq!(account.end(failed, None), None);
         assert_eq!(account.end(hit, Some(500)), None, "how much of it was the other's is not known");
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_begins_anew_is_no_energy() {
-        let mut account = Account::default();
+        let mut account = EnergyAccount::default();
         let piece = account.begin(Some(1_000_000));
         assert_eq!(account.end(piece, Some(3)), None);
         let piece = account.begin(Some(3));
@@ -233,7 +233,7 @@ mod tests {
     fn a_piece_that_is_dropped_has_ended() {
         let counter = Arc::new(AtomicU64::new(0));
         let read = Arc::clone(&counter);
-        let energy = Energy::new(move || Some(read.load(Relaxed)));
+        let energy = DeviceEnergy::new(move || Some(read.load(Relaxed)));
         let (kept, dropped) = (energy.begin(), energy.begin());
         counter.store(1_000, Relaxed);
         drop(dropped);
@@ -246,7 +246,7 @@ mod tests {
     fn threads_share_one_account() {
         let energy = {
             let counter = AtomicU64::new(0);
-            Energy::new(move || Some(counter.fetch_add(1_000, Relaxed)))
+            DeviceEnergy::new(move || Some(counter.fetch_add(1_000, Relaxed)))
         };
         let told: f64 = std::thread::scope(|scope| {
             let work = || (0..500).filter_map(|_| energy.begin().end()).sum::<f64>();

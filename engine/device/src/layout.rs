@@ -83,24 +83,24 @@ impl Packing {
 /// Columns of a tensor from `start` on; the operation decides how many. With it, a fused query/key/value tensor needs
 /// no copy.
 #[derive(Debug)]
-pub struct Columns<'a, T> {
+pub struct TensorColumns<'a, T> {
     /// The tensor.
     pub tensor: &'a T,
     /// Its first used column.
     pub start: usize,
 }
 
-impl<T> Clone for Columns<'_, T> {
+impl<T> Clone for TensorColumns<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Columns<'_, T> {}
+impl<T> Copy for TensorColumns<'_, T> {}
 
 /// Maps the distance between a query and a key to a row of a table of relative positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buckets {
+pub enum DistanceBuckets {
     /// T5 (Raffel et al. 2020, section 2.1; transformers' `_relative_position_bucket`): half of the buckets exact, the
     /// other half logarithmic up to `max_distance`; with `bidirectional` the keys after the query have buckets of their
     /// own.
@@ -127,7 +127,7 @@ pub enum Buckets {
     },
 }
 
-impl Buckets {
+impl DistanceBuckets {
     /// Rows of the indexed table.
     pub fn rows(self) -> usize {
         match self {
@@ -209,14 +209,14 @@ mod tests {
 
     #[test]
     fn t5_rows_are_transformers() {
-        let both = Buckets::T5 { count: 32, max_distance: 128, bidirectional: true };
+        let both = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: true };
         let (rows, counts) = runs((0..600).map(|distance| both.row(distance, 0)));
         assert_eq!(rows, (0..16).collect::<Vec<_>>());
         assert_eq!(counts, [1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 7, 9, 14, 18, 27, 509]);
         let (rows, counts) = runs((0..600).map(|distance| both.row(0, distance)));
         assert_eq!(rows, [0].into_iter().chain(17..32).collect::<Vec<_>>());
         assert_eq!(counts, [1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 7, 9, 14, 18, 27, 509]);
-        let back = Buckets::T5 { count: 32, max_distance: 128, bidirectional: false };
+        let back = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: false };
         let (rows, counts) = runs((0..600).map(|distance| back.row(distance, 0)));
         assert_eq!(rows, (0..32).collect::<Vec<_>>());
         assert_eq!(
@@ -234,7 +234,7 @@ mod tests {
             3, 3, 3, 4, 3, 3, 3, 4, 3, 3, 4, 3, 4, 3, 4, 4, 3, 4, 4, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 4, 4, 5, 4, 4, 5,
             4, 5, 5, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 5, 5, 6, 6,
         ];
-        let buckets = Buckets::Log { span: 256, max_position: 512 };
+        let buckets = DistanceBuckets::Log { span: 256, max_position: 512 };
         for (sign, rows) in [
             (1, (0..600).map(|distance| buckets.row(distance, 0)).collect::<Vec<_>>()),
             (-1, (0..600).map(|distance| buckets.row(0, distance)).collect()),
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn plain_distances_are_clamped() {
-        let buckets = Buckets::Clamped { span: 4 };
+        let buckets = DistanceBuckets::Clamped { span: 4 };
         assert_eq!([0, 1, 3, 4, 9].map(|distance| buckets.row(distance, 0)), [4, 5, 7, 7, 7]);
         assert_eq!([1, 4, 9].map(|distance| buckets.row(0, distance)), [3, 0, 0]);
     }

@@ -21,12 +21,12 @@ pub mod reference;
 pub mod seam;
 
 pub use cpu::Cpu;
-pub use energy::Energy;
+pub use energy::DeviceEnergy;
 pub use error::DeviceError;
 pub use host::{Dtype, HostTensor};
-pub use layout::{Buckets, Columns, Packing};
+pub use layout::{DistanceBuckets, TensorColumns, Packing};
 pub use reference::Reference;
 pub use seam::{
-    Activation, Attention, Bias, Device, Disentangled, Epilogue, Identity, Layout, LogProbs, Lookup, Mask, Norm,
-    Rotary, RotaryStyle,
+    Activation, Attention, AttentionBias, Device, DisentangledBias, Epilogue, DeviceIdentity, WeightLayout, LogProbs, TableLookup, AttentionMask, Norm,
+    RotaryAngles, RotaryStyle,
 };

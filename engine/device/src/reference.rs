@@ -3,8 +3,8 @@
 //! Fused kernels are compared with it, and architectures are developed against it. It is never fast.
 
 use crate::{
-    Activation, Attention, Bias, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs,
-    Lookup, Mask, Norm, Rotary, RotaryStyle,
+    Activation, Attention, AttentionBias, TensorColumns, Device, DeviceError, Epilogue, HostTensor, DeviceIdentity, WeightLayout, LogProbs,
+    TableLookup, AttentionMask, Norm, RotaryAngles, RotaryStyle,
 };
 
 /// The reference device.
@@ -13,7 +13,7 @@ pub struct Reference;
 
 /// A matrix of `f32` numbers, row-major.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plain {
+pub struct PlainMatrix {
     /// Number of rows.
     pub rows: usize,
     /// Number of columns.
@@ -22,7 +22,7 @@ pub struct Plain {
     pub values: Vec<f32>,
 }
 
-impl Plain {
+impl PlainMatrix {
     fn from_fn(rows: usize, columns: usize, value: impl Fn(usize, usize) -> f64) -> Self {
         let at = |i: usize| value(i / columns, i % columns) as f32;
         Self { rows, columns, values: (0..rows * columns).map(at).collect() }
@@ -88,24 +88,24 @@ fn moments(values: &[f64], norm: Norm<'_, Reference>) -> Vec<f64> {
 }
 
 impl Device for Reference {
-    type Tensor = Plain;
-    type Matrix = Plain;
+    type Tensor = PlainMatrix;
+    type Matrix = PlainMatrix;
     type Vector = Vec<f32>;
 
-    fn identity(&self) -> Identity {
-        Identity { name: "reference".into(), numerics: "reference-1".into() }
+    fn identity(&self) -> DeviceIdentity {
+        DeviceIdentity { name: "reference".into(), numerics: "reference-1".into() }
     }
 
-    fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Plain, DeviceError> {
-        let mut stacked = Plain { rows: 0, columns: 0, values: Vec::new() };
+    fn matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<PlainMatrix, DeviceError> {
+        let mut stacked = PlainMatrix { rows: 0, columns: 0, values: Vec::new() };
         for part in parts {
             let (rows, columns) = part.matrix_shape()?;
             let values = part.to_f32();
             let part = match layout {
-                Layout::OutIn => Plain { rows, columns, values },
-                Layout::InOut => {
-                    let there = Plain { rows, columns, values };
-                    Plain::from_fn(columns, rows, |out, into| there.at(into, out))
+                WeightLayout::OutIn => PlainMatrix { rows, columns, values },
+                WeightLayout::InOut => {
+                    let there = PlainMatrix { rows, columns, values };
+                    PlainMatrix::from_fn(columns, rows, |out, into| there.at(into, out))
                 }
             };
             if stacked.rows > 0 && stacked.columns != part.columns {
@@ -124,31 +124,31 @@ impl Device for Reference {
         Ok(parts.iter().flat_map(HostTensor::to_f32).collect())
     }
 
-    fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Plain, DeviceError> {
+    fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<PlainMatrix, DeviceError> {
         assert_eq!(values.len(), rows * columns, "numbers of a tensor; this is a bug");
-        Ok(Plain { rows, columns, values: values.to_vec() })
+        Ok(PlainMatrix { rows, columns, values: values.to_vec() })
     }
 
-    fn reserve(&self, rows: usize, columns: usize) -> Result<Plain, DeviceError> {
-        Ok(Plain { rows, columns, values: vec![0.0; rows * columns] })
+    fn reserve(&self, rows: usize, columns: usize) -> Result<PlainMatrix, DeviceError> {
+        Ok(PlainMatrix { rows, columns, values: vec![0.0; rows * columns] })
     }
 
-    fn read(&self, x: &Plain) -> Result<Vec<f32>, DeviceError> {
+    fn read(&self, x: &PlainMatrix) -> Result<Vec<f32>, DeviceError> {
         Ok(x.values.clone())
     }
 
-    fn shape(&self, x: &Plain) -> (usize, usize) {
+    fn shape(&self, x: &PlainMatrix) -> (usize, usize) {
         (x.rows, x.columns)
     }
 
-    fn embed(&self, lookups: &[Lookup<'_, Self>], scale: f32) -> Result<Plain, DeviceError> {
+    fn embed(&self, lookups: &[TableLookup<'_, Self>], scale: f32) -> Result<PlainMatrix, DeviceError> {
         let (rows, columns) = (lookups[0].ids.len(), lookups[0].table.columns);
-        Ok(Plain::from_fn(rows, columns, |row, column| {
+        Ok(PlainMatrix::from_fn(rows, columns, |row, column| {
             f64::from(scale) * lookups.iter().map(|l| l.table.at(l.ids[row] as usize, column)).sum::<f64>()
         }))
     }
 
-    fn norm(&self, x: &Plain, norm: Norm<'_, Self>) -> Result<Plain, DeviceError> {
+    fn norm(&self, x: &PlainMatrix, norm: Norm<'_, Self>) -> Result<PlainMatrix, DeviceError> {
         let mut out = x.clone();
         self.norm_groups(&mut out, 0, 1, x.columns, norm)?;
         Ok(out)
@@ -156,7 +156,7 @@ impl Device for Reference {
 
     fn norm_groups(
         &self,
-        x: &mut Plain,
+        x: &mut PlainMatrix,
         start: usize,
         groups: usize,
         width: usize,
@@ -173,28 +173,28 @@ impl Device for Reference {
         Ok(())
     }
 
-    fn linear(&self, x: &Plain, weight: &Plain, epilogue: Epilogue<'_, Self>) -> Result<Plain, DeviceError> {
+    fn linear(&self, x: &PlainMatrix, weight: &PlainMatrix, epilogue: Epilogue<'_, Self>) -> Result<PlainMatrix, DeviceError> {
         assert_eq!(x.columns, weight.columns, "inner sizes of a product; this is a bug");
-        Ok(Plain::from_fn(x.rows, weight.rows, |row, out| {
+        Ok(PlainMatrix::from_fn(x.rows, weight.rows, |row, out| {
             let product = (0..x.columns).map(|i| x.at(row, i) * weight.at(out, i)).sum::<f64>();
             let biased = f64::from(epilogue.scale) * product + epilogue.bias.map_or(0.0, |b| f64::from(b[out]));
             activate(biased, epilogue.activation) + epilogue.residual.map_or(0.0, |r| r.at(row, out))
         }))
     }
 
-    fn gate(&self, x: &Plain, activation: Activation) -> Result<Plain, DeviceError> {
+    fn gate(&self, x: &PlainMatrix, activation: Activation) -> Result<PlainMatrix, DeviceError> {
         let half = x.columns / 2;
-        Ok(Plain::from_fn(x.rows, half, |row, i| activate(x.at(row, i), activation) * x.at(row, half + i)))
+        Ok(PlainMatrix::from_fn(x.rows, half, |row, i| activate(x.at(row, i), activation) * x.at(row, half + i)))
     }
 
     fn rotate(
         &self,
-        x: &mut Plain,
+        x: &mut PlainMatrix,
         start: usize,
         heads: usize,
         head_dim: usize,
         positions: &[u32],
-        rotary: &Rotary<'_, Self>,
+        rotary: &RotaryAngles<'_, Self>,
     ) -> Result<(), DeviceError> {
         for (row, position) in positions.iter().enumerate() {
             for first in (0..heads).map(|head| start + head * head_dim) {
@@ -216,13 +216,13 @@ impl Device for Reference {
 
     fn attention(
         &self,
-        q: Columns<'_, Plain>,
-        k: Columns<'_, Plain>,
-        v: Columns<'_, Plain>,
+        q: TensorColumns<'_, PlainMatrix>,
+        k: TensorColumns<'_, PlainMatrix>,
+        v: TensorColumns<'_, PlainMatrix>,
         attention: &Attention<'_, Self>,
-    ) -> Result<Plain, DeviceError> {
+    ) -> Result<PlainMatrix, DeviceError> {
         let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
-        let mut out = Plain {
+        let mut out = PlainMatrix {
             rows: packing.rows(),
             columns: heads * head_dim,
             values: vec![0.0; packing.rows() * heads * head_dim],
@@ -235,9 +235,9 @@ impl Device for Reference {
                 for row in queries.clone() {
                     let position = (keys.len() + row).wrapping_sub(queries.end);
                     let seen = match attention.mask {
-                        Mask::Full => 0..keys.len(),
-                        Mask::Causal => 0..position + 1,
-                        Mask::Window(width) => (position + 1).saturating_sub(width as usize)..position + 1,
+                        AttentionMask::Full => 0..keys.len(),
+                        AttentionMask::Causal => 0..position + 1,
+                        AttentionMask::Window(width) => (position + 1).saturating_sub(width as usize)..position + 1,
                     };
                     let scores = seen
                         .clone()
@@ -258,11 +258,11 @@ impl Device for Reference {
         Ok(out)
     }
 
-    fn gather(&self, x: &Plain, rows: &[u32]) -> Result<Plain, DeviceError> {
-        Ok(Plain::from_fn(rows.len(), x.columns, |row, column| x.at(rows[row] as usize, column)))
+    fn gather(&self, x: &PlainMatrix, rows: &[u32]) -> Result<PlainMatrix, DeviceError> {
+        Ok(PlainMatrix::from_fn(rows.len(), x.columns, |row, column| x.at(rows[row] as usize, column)))
     }
 
-    fn scatter(&self, into: &mut Plain, to: &[u32], from: Columns<'_, Plain>) -> Result<(), DeviceError> {
+    fn scatter(&self, into: &mut PlainMatrix, to: &[u32], from: TensorColumns<'_, PlainMatrix>) -> Result<(), DeviceError> {
         for (row, to) in to.iter().enumerate() {
             for column in 0..into.columns {
                 into.set(*to as usize, column, from.tensor.at(row, from.start + column));
@@ -271,8 +271,8 @@ impl Device for Reference {
         Ok(())
     }
 
-    fn average(&self, x: &Plain, cu_seqlens: &[u32]) -> Result<Plain, DeviceError> {
-        Ok(Plain::from_fn(cu_seqlens.len() - 1, x.columns, |sequence, column| {
+    fn average(&self, x: &PlainMatrix, cu_seqlens: &[u32]) -> Result<PlainMatrix, DeviceError> {
+        Ok(PlainMatrix::from_fn(cu_seqlens.len() - 1, x.columns, |sequence, column| {
             let rows = cu_seqlens[sequence] as usize..cu_seqlens[sequence + 1] as usize;
             let n = rows.len() as f64;
             rows.map(|row| x.at(row, column)).sum::<f64>() / n
@@ -281,8 +281,8 @@ impl Device for Reference {
 
     fn log_probs(
         &self,
-        x: &Plain,
-        weight: &Plain,
+        x: &PlainMatrix,
+        weight: &PlainMatrix,
         bias: Option<&Vec<f32>>,
         scale: f32,
         targets: &[u32],
@@ -305,8 +305,8 @@ impl Device for Reference {
 /// The softmax's input for one query, one key and one head.
 fn score(
     attention: &Attention<'_, Reference>,
-    q: Columns<'_, Plain>,
-    k: Columns<'_, Plain>,
+    q: TensorColumns<'_, PlainMatrix>,
+    k: TensorColumns<'_, PlainMatrix>,
     (query_row, query): (usize, usize),
     (key_row, key): (usize, usize),
     (head, shared): (usize, usize),
@@ -318,11 +318,11 @@ fn score(
     let content = scale * (0..width).map(|i| query_at(i) * key_at(i)).sum::<f64>();
     content
         + match &attention.bias {
-            Bias::None => 0.0,
-            Bias::Relative { table, buckets } => table.at(buckets.row(query, key), head),
-            Bias::Disentangled(terms) => {
+            AttentionBias::None => 0.0,
+            AttentionBias::Relative { table, buckets } => table.at(buckets.row(query, key), head),
+            AttentionBias::Disentangled(terms) => {
                 let row = terms.buckets.row(query, key);
-                let position = |term: Option<&Plain>, content: &dyn Fn(usize) -> f64| {
+                let position = |term: Option<&PlainMatrix>, content: &dyn Fn(usize) -> f64| {
                     term.map_or(0.0, |t| (0..width).map(|i| content(i) * t.at(row, head * width + i)).sum::<f64>())
                 };
                 scale * (position(terms.position_keys, &query_at) + position(terms.position_queries, &key_at))

@@ -11,12 +11,12 @@
 //! * **Memory.** Exhausted memory is [`DeviceError::OutOfMemory`], and leaves the device usable.
 //! * Every implementation passes [`crate::conformance`].
 
-use crate::{Buckets, Columns, DeviceError, Energy, HostTensor, Packing};
+use crate::{DistanceBuckets, TensorColumns, DeviceError, DeviceEnergy, HostTensor, Packing};
 use std::time::{Duration, Instant};
 
 /// The identity of a device, for tables, messages and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct DeviceIdentity {
     /// For people: "Intel Xeon, 2 threads".
     pub name: String,
     /// Everything about it that can change a bit of a result: `cpu-avx512-1`. Part of every request's key.
@@ -25,7 +25,7 @@ pub struct Identity {
 
 /// The layout of a weight matrix in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum WeightLayout {
     /// `[out, in]`, as PyTorch's `Linear`.
     OutIn,
     /// `[in, out]`, as GPT-2's `Conv1D`.
@@ -97,7 +97,7 @@ impl<'a, D: Device + ?Sized> Epilogue<'a, D> {
 
 /// Rows of an embedding table, one for each row of the result.
 #[derive(Debug)]
-pub struct Lookup<'a, D: Device + ?Sized> {
+pub struct TableLookup<'a, D: Device + ?Sized> {
     /// `[entries, columns]`.
     pub table: &'a D::Matrix,
     /// The entry for each row of the result.
@@ -144,7 +144,7 @@ pub enum RotaryStyle {
 
 /// Rotary position embedding. The model makes the angles' cosines and sines (scaling variants differ there only).
 #[derive(Debug)]
-pub struct Rotary<'a, D: Device + ?Sized> {
+pub struct RotaryAngles<'a, D: Device + ?Sized> {
     /// `[positions, 2 * pairs]`: cosines of the pairs, then their sines.
     pub table: &'a D::Matrix,
     /// Number of pairs to turn; the dimensions of a head beyond `2 * pairs` stay.
@@ -155,7 +155,7 @@ pub struct Rotary<'a, D: Device + ?Sized> {
 
 /// The keys visible to a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mask {
+pub enum AttentionMask {
     /// All keys of its sequence.
     Full,
     /// The keys up to itself: the last query row of a sequence stands at its last key.
@@ -166,7 +166,7 @@ pub enum Mask {
 
 /// The summand of the product of query and key before the softmax.
 #[derive(Debug)]
-pub enum Bias<'a, D: Device + ?Sized> {
+pub enum AttentionBias<'a, D: Device + ?Sized> {
     /// Nothing.
     None,
     /// A number for each head and bucket of distances: `table [buckets, heads]` (T5). Not scaled.
@@ -174,21 +174,21 @@ pub enum Bias<'a, D: Device + ?Sized> {
         /// `[buckets, heads]`.
         table: &'a D::Matrix,
         /// The row of the table for a distance.
-        buckets: Buckets,
+        buckets: DistanceBuckets,
     },
     /// DeBERTa's disentangled attention.
-    Disentangled(Disentangled<'a, D>),
+    Disentangled(DisentangledBias<'a, D>),
 }
 
 /// Content-to-position and position-to-content terms (He et al. 2021, section 3.1), both scaled like the content term.
 #[derive(Debug)]
-pub struct Disentangled<'a, D: Device + ?Sized> {
+pub struct DisentangledBias<'a, D: Device + ?Sized> {
     /// `[2 * span, heads * head_dim]`: keys of relative positions; the term is `query · keys[row]`.
     pub position_keys: Option<&'a D::Tensor>,
     /// `[2 * span, heads * head_dim]`: queries of relative positions; the term is `key · queries[row]`.
     pub position_queries: Option<&'a D::Tensor>,
     /// The row for a query and a key, the same for both terms.
-    pub buckets: Buckets,
+    pub buckets: DistanceBuckets,
 }
 
 /// Attention of packed queries over spans of key rows.
@@ -203,9 +203,9 @@ pub struct Attention<'a, D: Device + ?Sized> {
     /// Factor of the product of query and key.
     pub scale: f32,
     /// The visible keys.
-    pub mask: Mask,
+    pub mask: AttentionMask,
     /// Relative positions; a query's position is its row's distance from the end of its sequence's keys.
-    pub bias: Bias<'a, D>,
+    pub bias: AttentionBias<'a, D>,
     /// The rows of each sequence.
     pub packing: &'a Packing,
 }
@@ -230,10 +230,10 @@ pub trait Device: Send + Sync + 'static {
     type Vector: Send + Sync + std::fmt::Debug;
 
     /// The device's identity.
-    fn identity(&self) -> Identity;
+    fn identity(&self) -> DeviceIdentity;
 
     /// The account of its energy; `None` if nothing counts it.
-    fn energy(&self) -> Option<&Energy> {
+    fn energy(&self) -> Option<&DeviceEnergy> {
         None
     }
 
@@ -260,7 +260,7 @@ pub trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::Weight`] if a part is not a matrix or their *in* differ; [`DeviceError::OutOfMemory`].
-    fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Self::Matrix, DeviceError>;
+    fn matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<Self::Matrix, DeviceError>;
 
     /// Makes a vector usable: `parts` one after the other.
     ///
@@ -293,7 +293,7 @@ pub trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    fn embed(&self, lookups: &[Lookup<'_, Self>], scale: f32) -> Result<Self::Tensor, DeviceError>;
+    fn embed(&self, lookups: &[TableLookup<'_, Self>], scale: f32) -> Result<Self::Tensor, DeviceError>;
 
     /// Normalises rows.
     ///
@@ -357,7 +357,7 @@ pub trait Device: Send + Sync + 'static {
         heads: usize,
         head_dim: usize,
         positions: &[u32],
-        rotary: &Rotary<'_, Self>,
+        rotary: &RotaryAngles<'_, Self>,
     ) -> Result<(), DeviceError>;
 
     /// `softmax(scale * q·k + bias) · v` for each query row: `[rows, heads * head_dim]`.
@@ -366,9 +366,9 @@ pub trait Device: Send + Sync + 'static {
     /// [`DeviceError::OutOfMemory`].
     fn attention(
         &self,
-        q: Columns<'_, Self::Tensor>,
-        k: Columns<'_, Self::Tensor>,
-        v: Columns<'_, Self::Tensor>,
+        q: TensorColumns<'_, Self::Tensor>,
+        k: TensorColumns<'_, Self::Tensor>,
+        v: TensorColumns<'_, Self::Tensor>,
         attention: &Attention<'_, Self>,
     ) -> Result<Self::Tensor, DeviceError>;
 
@@ -382,7 +382,7 @@ pub trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
-    fn scatter(&self, into: &mut Self::Tensor, to: &[u32], from: Columns<'_, Self::Tensor>) -> Result<(), DeviceError>;
+    fn scatter(&self, into: &mut Self::Tensor, to: &[u32], from: TensorColumns<'_, Self::Tensor>) -> Result<(), DeviceError>;
 
     /// The mean of each sequence's rows: `[sequences, columns]`. `cu_seqlens` as in [`Packing`].
     ///

@@ -3,10 +3,10 @@
 #![expect(clippy::print_stderr, reason = "what is skipped is said, and a failed test's log says how far it was")]
 
 use hopeval_device::conformance::{Arithmetic, run};
-use hopeval_device::cpu::{Cpu, Isa};
+use hopeval_device::cpu::{Cpu, InstructionSet};
 
-fn conforms(isa: Isa, threads: usize) {
-    if !Isa::available().contains(&isa) {
+fn conforms(isa: InstructionSet, threads: usize) {
+    if !InstructionSet::available().contains(&isa) {
         eprintln!("SKIPPED: the processor lacks {}", isa.name());
         return;
     }
@@ -21,30 +21,30 @@ fn conforms(isa: Isa, threads: usize) {
 
 #[test]
 fn avx2_on_one_thread() {
-    conforms(Isa::Avx2, 1);
+    conforms(InstructionSet::Avx2, 1);
 }
 
 #[test]
 fn avx2_on_two_threads() {
-    conforms(Isa::Avx2, 2);
+    conforms(InstructionSet::Avx2, 2);
 }
 
 #[test]
 fn avx2_on_three_threads() {
-    conforms(Isa::Avx2, 3);
+    conforms(InstructionSet::Avx2, 3);
 }
 
 #[test]
 fn avx512_on_one_thread() {
-    conforms(Isa::Avx512, 1);
+    conforms(InstructionSet::Avx512, 1);
 }
 
 #[test]
 fn avx512_on_two_threads() {
-    conforms(Isa::Avx512, 2);
+    conforms(InstructionSet::Avx512, 2);
 }
 
 #[test]
 fn avx512_on_three_threads() {
-    conforms(Isa::Avx512, 3);
+    conforms(InstructionSet::Avx512, 3);
 }

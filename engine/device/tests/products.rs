@@ -1,7 +1,7 @@
 //! The CPU's products: right by the reference, and the same to the bit in any batch.
 
-use hopeval_device::cpu::{Isa, Options};
-use hopeval_device::{Activation, Cpu, Device, Dtype, Epilogue, HostTensor, Layout, Reference};
+use hopeval_device::cpu::{InstructionSet, CpuOptions};
+use hopeval_device::{Activation, Cpu, Device, Dtype, Epilogue, HostTensor, WeightLayout, Reference};
 
 /// Numbers in -1..1 from a seed.
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
@@ -26,8 +26,8 @@ fn stored(name: &str, shape: [usize; 2], dtype: Dtype, values: &[f32]) -> HostTe
 }
 
 /// Two stacked parts.
-fn parts(layout: Layout, dtype: Dtype, outputs: [usize; 2], inputs: usize) -> Vec<HostTensor> {
-    let shape = |out| if layout == Layout::OutIn { [out, inputs] } else { [inputs, out] };
+fn parts(layout: WeightLayout, dtype: Dtype, outputs: [usize; 2], inputs: usize) -> Vec<HostTensor> {
+    let shape = |out| if layout == WeightLayout::OutIn { [out, inputs] } else { [inputs, out] };
     let part = |i: usize, out: usize| stored("w", shape(out), dtype, &numbers(i as u64 + 7, out * inputs));
     outputs.into_iter().enumerate().map(|(i, out)| part(i, out)).collect()
 }
@@ -35,16 +35,16 @@ fn parts(layout: Layout, dtype: Dtype, outputs: [usize; 2], inputs: usize) -> Ve
 /// A processor with every way to keep weights: packed, and converted in each product.
 fn devices(threads: usize) -> Vec<Cpu> {
     let with = |isa, packed| {
-        Cpu::with_options(Options {
+        Cpu::with_options(CpuOptions {
             threads: Some(threads),
             isa: Some(isa),
             packed: Some(packed),
             pack_half: packed > 0,
-            ..Options::default()
+            ..CpuOptions::default()
         })
         .expect("a CPU")
     };
-    Isa::available().into_iter().flat_map(|isa| [with(isa, 1 << 30), with(isa, 0)]).collect()
+    InstructionSet::available().into_iter().flat_map(|isa| [with(isa, 1 << 30), with(isa, 0)]).collect()
 }
 
 fn linear(cpu: &Cpu, rows: usize, x: &[f32], weight: &<Cpu as Device>::Matrix) -> Vec<f32> {
@@ -67,7 +67,7 @@ fn products_are_the_references_in_every_shape_type_and_layout() {
         for &(rows, outputs, inputs) in &shapes {
             let x = numbers(3, rows * inputs);
             for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
-                for layout in [Layout::OutIn, Layout::InOut] {
+                for layout in [WeightLayout::OutIn, WeightLayout::InOut] {
                     let parts = parts(layout, dtype, outputs, inputs);
                     let found = linear(&cpu, rows, &x, &cpu.matrix(&parts, layout).unwrap());
                     let there = Reference.upload(rows, inputs, &x).unwrap();
@@ -109,7 +109,7 @@ fn epilogues_are_the_references() {
                     (scale, activation): (f32, Activation),
                 ) -> Vec<f32> {
                     let x = device.upload(rows, x.len() / rows, x).unwrap();
-                    let weight = device.matrix(std::slice::from_ref(weight), Layout::OutIn).unwrap();
+                    let weight = device.matrix(std::slice::from_ref(weight), WeightLayout::OutIn).unwrap();
                     let bias = bias.map(|b| device.vector(std::slice::from_ref(b)).unwrap());
                     let residual = residual.map(|r| device.upload(rows, r.len() / rows, r).unwrap());
                     let epilogue = Epilogue { scale, bias: bias.as_ref(), activation, residual: residual.as_ref() };
@@ -129,12 +129,12 @@ fn rows_are_batch_invariant_on_any_threads_and_panels() {
     for (outputs, inputs) in [([40, 77], 1200), ([700, 401], 130)] {
         let most = 300;
         let x = numbers(5, most * inputs);
-        for isa in Isa::available() {
+        for isa in InstructionSet::available() {
             let mut expected: Option<Vec<u32>> = None;
             for threads in [1, 3] {
                 for cpu in devices(threads).into_iter().filter(|cpu| cpu.isa() == isa) {
                     let weight =
-                        cpu.matrix(&parts(Layout::OutIn, Dtype::Bf16, outputs, inputs), Layout::OutIn).unwrap();
+                        cpu.matrix(&parts(WeightLayout::OutIn, Dtype::Bf16, outputs, inputs), WeightLayout::OutIn).unwrap();
                     for rows in [1, 2, 3, 7, 13, 14, 15, 29, 63, 65, 131, 299, most] {
                         // The row under test stands last.
                         let x = &x[(most - rows) * inputs..];
@@ -153,7 +153,7 @@ fn an_epilogue_changes_no_bit_with_the_rows() {
     let (outputs, inputs, most) = (61, 50, 31);
     let (x, residual) = (numbers(6, most * inputs), numbers(8, most * outputs));
     for cpu in devices(2) {
-        let weight = cpu.matrix(&parts(Layout::InOut, Dtype::F32, [40, 21], inputs), Layout::InOut).unwrap();
+        let weight = cpu.matrix(&parts(WeightLayout::InOut, Dtype::F32, [40, 21], inputs), WeightLayout::InOut).unwrap();
         let run = |rows: usize| {
             let x = cpu.upload(rows, inputs, &x[..rows * inputs]).unwrap();
             let residual = cpu.upload(rows, outputs, &residual[..rows * outputs]).unwrap();
@@ -170,7 +170,7 @@ fn an_epilogue_changes_no_bit_with_the_rows() {
 #[test]
 fn memory_that_runs_out_is_an_error_and_the_device_stays_usable() {
     let cpu = Cpu::new(Some(1)).unwrap();
-    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[64, 64], &[1.0; 64 * 64])], Layout::OutIn).unwrap();
+    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[64, 64], &[1.0; 64 * 64])], WeightLayout::OutIn).unwrap();
     let x = cpu.upload(100, 64, &[1.0; 6400]).unwrap();
     cpu.limit_memory(cpu.memory_in_use() + 1000);
     let error = cpu.linear(&x, &weight, Epilogue::default()).unwrap_err();
@@ -183,13 +183,13 @@ fn memory_that_runs_out_is_an_error_and_the_device_stays_usable() {
 #[test]
 fn shapes_without_numbers_are_taken() {
     let cpu = Cpu::new(Some(2)).unwrap();
-    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[3, 0], &[])], Layout::OutIn).unwrap();
+    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[3, 0], &[])], WeightLayout::OutIn).unwrap();
     let bias = cpu.vector(&[HostTensor::from_f32("b", &[3], &[1.0, 2.0, 3.0])]).unwrap();
     let x = cpu.upload(2, 0, &[]).unwrap();
     let out = cpu.linear(&x, &weight, Epilogue::bias(Some(&bias))).unwrap();
     assert_eq!(cpu.read(&out).unwrap(), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
 
-    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[3, 2], &[1.0; 6])], Layout::OutIn).unwrap();
+    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[3, 2], &[1.0; 6])], WeightLayout::OutIn).unwrap();
     let none = cpu.upload(0, 2, &[]).unwrap();
     let out = cpu.linear(&none, &weight, Epilogue::default()).unwrap();
     assert_eq!(cpu.shape(&out), (0, 3));
@@ -202,18 +202,18 @@ fn log_probabilities_are_the_references_in_any_batch() {
     let x = numbers(9, most * inputs).iter().map(|v| v * 4.0).collect::<Vec<_>>();
     let targets = (0..most as u32).map(|i| i * 101 % entries as u32).collect::<Vec<_>>();
     let bias = HostTensor::from_f32("b", &[entries], &numbers(10, entries));
-    let parts = parts(Layout::OutIn, Dtype::Bf16, [1000, 37], inputs);
+    let parts = parts(WeightLayout::OutIn, Dtype::Bf16, [1000, 37], inputs);
     let expected = {
-        let weight = Reference.matrix(&parts, Layout::OutIn).unwrap();
+        let weight = Reference.matrix(&parts, WeightLayout::OutIn).unwrap();
         let x = Reference.upload(most, inputs, &x).unwrap();
         let bias = Reference.vector(std::slice::from_ref(&bias)).unwrap();
         Reference.log_probs(&x, &weight, Some(&bias), 0.5, &targets, &temperatures).unwrap()
     };
-    for isa in Isa::available() {
+    for isa in InstructionSet::available() {
         let mut seen = None;
         for threads in [1, 3] {
             for cpu in devices(threads).into_iter().filter(|cpu| cpu.isa() == isa) {
-                let weight = cpu.matrix(&parts, Layout::OutIn).unwrap();
+                let weight = cpu.matrix(&parts, WeightLayout::OutIn).unwrap();
                 let bias = cpu.vector(std::slice::from_ref(&bias)).unwrap();
                 for rows in [most, 1, 7, 15] {
                     let from = most - rows;
@@ -236,7 +236,7 @@ fn impossible_words_have_no_probability_unless_one_is_nan() {
     let weight = HostTensor::from_f32("w", &[entries, inputs], &numbers(11, entries * inputs));
     let x = numbers(12, 2 * inputs);
     for cpu in devices(1) {
-        let weight = cpu.matrix(std::slice::from_ref(&weight), Layout::OutIn).unwrap();
+        let weight = cpu.matrix(std::slice::from_ref(&weight), WeightLayout::OutIn).unwrap();
         let x = cpu.upload(2, inputs, &x).unwrap();
         let sums = |biases: &[f32]| {
             let bias = cpu.vector(&[HostTensor::from_f32("b", &[entries], biases)]).unwrap();

@@ -6,10 +6,10 @@
 use crate::LmError;
 use crate::engine::EngineOptions;
 use crate::session::Session;
-use hopeval_cuda::machine::{self, Missing};
+use hopeval_cuda::machine::{self, MissingRequirement};
 use hopeval_cuda::{Cuda, Driver};
 use hopeval_device::conformance::{self, Arithmetic};
-use hopeval_device::cpu::Isa;
+use hopeval_device::cpu::InstructionSet;
 use hopeval_device::{Cpu, DeviceError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -117,7 +117,7 @@ impl DeviceName {
     pub fn device_count(self, workers: usize) -> Result<usize, DeviceError> {
         match self {
             Self::Cuda { ordinal: None, .. } => {
-                let unavailable = |missing: Missing| DeviceError::Unavailable {
+                let unavailable = |missing: MissingRequirement| DeviceError::Unavailable {
                     name: "cuda".to_owned(),
                     reason: missing.to_string(),
                 };
@@ -136,8 +136,8 @@ impl DeviceName {
         let with = |isa| Ok::<_, LmError>(Cpu::with_isa(isa, threads)?);
         match self {
             Self::Cpu => Session::open(folder, Cpu::new(threads)?, options),
-            Self::CpuAvx2 => Session::open(folder, with(Isa::Avx2)?, options),
-            Self::CpuAvx512 => Session::open(folder, with(Isa::Avx512)?, options),
+            Self::CpuAvx2 => Session::open(folder, with(InstructionSet::Avx2)?, options),
+            Self::CpuAvx512 => Session::open(folder, with(InstructionSet::Avx512)?, options),
             Self::Cuda { exact, ordinal } => Session::open(folder, open_cuda(exact, ordinal.unwrap_or(nth))?, options),
         }
     }
@@ -146,14 +146,14 @@ impl DeviceName {
     ///
     /// # Errors
     /// [`DeviceError::Unavailable`].
-    pub fn conformance(self, threads: Option<usize>) -> Result<(String, conformance::Report), DeviceError> {
-        fn run<D: hopeval_device::Device>(device: &D, arithmetic: Arithmetic) -> (String, conformance::Report) {
+    pub fn conformance(self, threads: Option<usize>) -> Result<(String, conformance::ConformanceReport), DeviceError> {
+        fn run<D: hopeval_device::Device>(device: &D, arithmetic: Arithmetic) -> (String, conformance::ConformanceReport) {
             (device.identity().name, conformance::run(device, arithmetic))
         }
         Ok(match self {
             Self::Cpu => run(&Cpu::new(threads)?, Arithmetic::F32),
-            Self::CpuAvx2 => run(&Cpu::with_isa(Isa::Avx2, threads)?, Arithmetic::F32),
-            Self::CpuAvx512 => run(&Cpu::with_isa(Isa::Avx512, threads)?, Arithmetic::F32),
+            Self::CpuAvx2 => run(&Cpu::with_isa(InstructionSet::Avx2, threads)?, Arithmetic::F32),
+            Self::CpuAvx512 => run(&Cpu::with_isa(InstructionSet::Avx512, threads)?, Arithmetic::F32),
             Self::Cuda { exact, ordinal } => run(&open_cuda(exact, ordinal.unwrap_or(0))?, cuda_arithmetic(exact)),
         })
     }

@@ -15,7 +15,7 @@ use crate::generate::Detokeniser;
 use crate::loaded_model::LoadedModel;
 use crate::request::{Answer, Request, RequestWork};
 use crate::{LmError, ModelSizes};
-use hopeval_device::{Device, Identity};
+use hopeval_device::{Device, DeviceIdentity};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
@@ -245,7 +245,7 @@ pub struct Engine {
     check: Arc<RequestCheck>,
     counters: Arc<EngineCounters>,
     abilities: ModelAbilities,
-    identity: Identity,
+    identity: DeviceIdentity,
 }
 
 impl std::fmt::Debug for Engine {
@@ -291,7 +291,7 @@ impl Engine {
     }
 
     /// The device's identity.
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &DeviceIdentity {
         &self.identity
     }
 

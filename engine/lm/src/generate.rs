@@ -18,7 +18,7 @@ use crate::request::{FinishReason, GenerateRequest, GenerateResult, TokenIds};
 use crate::sample::{ChosenToken, NotANumber, choose};
 use crate::score;
 use crate::states_pool::StatesPool;
-use hopeval_device::{Columns, Device, DeviceError, Packing};
+use hopeval_device::{TensorColumns, Device, DeviceError, Packing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -325,7 +325,7 @@ impl<D: Device> Generator<D> {
         let to = (block.start..block.start + rows).collect::<Vec<_>>();
         let mut pairs =
             self.cross.keys.iter_mut().zip(&projected.keys).chain(self.cross.values.iter_mut().zip(&projected.values));
-        let stored = pairs.try_for_each(|(into, from)| device.scatter(into, &to, Columns { tensor: from, start: 0 }));
+        let stored = pairs.try_for_each(|(into, from)| device.scatter(into, &to, TensorColumns { tensor: from, start: 0 }));
         // Nothing is read here. Without waiting, this work would count as part of the next step.
         if let Err(error) = stored.and_then(|()| device.finish()) {
             self.cross_blocks.give_back(block);

@@ -5,7 +5,7 @@
 //! them.
 
 use crate::request::TokenIds;
-use hopeval_device::{Columns, Device, DeviceError};
+use hopeval_device::{TensorColumns, Device, DeviceError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Encoder states of the most recently used prompts.
@@ -99,7 +99,7 @@ impl<D: Device> StatesPool<D> {
     /// # Errors
     /// [`DeviceError::Lost`].
     pub fn store(&mut self, device: &D, rows: &[u32], states: &D::Tensor) -> Result<(), DeviceError> {
-        device.scatter(&mut self.states, rows, Columns { tensor: states, start: 0 })
+        device.scatter(&mut self.states, rows, TensorColumns { tensor: states, start: 0 })
     }
 
     /// The states at `rows`, in that order.

@@ -2,7 +2,7 @@
 
 use crate::LmError;
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Device, HostTensor, Layout};
+use hopeval_device::{Device, HostTensor, WeightLayout};
 
 /// Reads the tensors under a prefix.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<'a, D: Device> Weights<'a, D> {
     /// [`LmError::Checkpoint`], [`LmError::Device`].
     pub fn stacked_matrix(&self, parts: &[(&str, usize)], into: usize) -> Result<D::Matrix, LmError> {
         let parts = parts.iter().map(|(name, out)| self.host_tensor(name, &[*out, into])).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.device.matrix(&parts, Layout::OutIn)?)
+        Ok(self.device.matrix(&parts, WeightLayout::OutIn)?)
     }
 
     /// A projection `[into, out]` in the layout of GPT-2's `Conv1D`.
@@ -77,7 +77,7 @@ impl<'a, D: Device> Weights<'a, D> {
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
     pub fn transposed_matrix(&self, name: &str, into: usize, out: usize) -> Result<D::Matrix, LmError> {
-        Ok(self.device.matrix(&[self.host_tensor(name, &[into, out])?], Layout::InOut)?)
+        Ok(self.device.matrix(&[self.host_tensor(name, &[into, out])?], WeightLayout::InOut)?)
     }
 
     /// A vector `[size]`.

@@ -19,7 +19,7 @@ mod refused;
 mod shared;
 
 use fixture::{Fixture, TOLERANCE};
-use hopeval_device::cpu::Isa;
+use hopeval_device::cpu::InstructionSet;
 use hopeval_device::{Cpu, Device, Reference};
 use hopeval_lm::architectures::{open_decoder, open_encoder_decoder};
 use packed::{logits_of_decoder, logits_of_encoder_decoder, scores_of_decoder, scores_of_encoder_decoder};
@@ -44,7 +44,7 @@ const ENCODER_DECODERS: [&str; 4] = ["t5-flan-bf16", "t5-flan-f16", "t5-v1.0", "
 
 /// Runs a test on every numerics class of this processor.
 fn on_each_cpu(test: impl Fn(&Cpu)) {
-    let available = Isa::available();
+    let available = InstructionSet::available();
     if available.is_empty() {
         eprintln!("SKIPPED: this processor lacks AVX2");
     }

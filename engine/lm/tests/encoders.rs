@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic, or what was compared, is the report of a test")]
 
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::cpu::Isa;
+use hopeval_device::cpu::InstructionSet;
 use hopeval_device::{Cpu, Device, Packing, Reference};
 use hopeval_lm::architectures::open_encoder;
 use hopeval_lm::heads::{self, HeadKind, CheckpointHeads, Pooling, HostRows, best_span, highest_logit};
@@ -209,7 +209,7 @@ fn the_reference_agrees_with_transformers() {
 
 #[test]
 fn the_cpu_agrees_with_transformers() {
-    let available = Isa::available();
+    let available = InstructionSet::available();
     if available.is_empty() {
         eprintln!("SKIPPED: this processor lacks AVX2");
     }

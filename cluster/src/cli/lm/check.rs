@@ -9,7 +9,7 @@ use crate::print;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hopeval_cluster::exit;
-use hopeval_device::Identity;
+use hopeval_device::DeviceIdentity;
 use hopeval_lm::engine::EngineOptions;
 use hopeval_lm::request::Request;
 use hopeval_lm::self_check::{self, PassDifference, PassVariant};
@@ -63,7 +63,7 @@ pub(crate) fn check(arguments: &CheckArguments, threads: Option<usize>) -> Resul
 }
 
 /// Some of the file's requests, evenly spread, and the identity of the engine.
-fn sample(arguments: &CheckArguments, options: EngineOptions) -> Result<(Vec<Request>, Identity)> {
+fn sample(arguments: &CheckArguments, options: EngineOptions) -> Result<(Vec<Request>, DeviceIdentity)> {
     let session = arguments.lines.model.open(options, Some(1))?;
     let task = arguments.task.task(temperatures(&arguments.temperatures)?, arguments.max_tokens);
     let all = requests(&session, &task, &arguments.lines)?;

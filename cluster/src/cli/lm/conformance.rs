@@ -5,7 +5,7 @@ use crate::print;
 use anyhow::{Context, Error, Result};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_device::conformance::Finding;
+use hopeval_device::conformance::OperationFinding;
 use hopeval_lm::devices::DeviceName;
 
 /// Most failures shown of an operation: of thousands of cases many fail alike.
@@ -35,7 +35,7 @@ pub(crate) fn conformance(arguments: &ConformanceArguments, threads: Option<usiz
     Ok(if conforms { exit::DONE } else { exit::FAILED_QUESTIONS })
 }
 
-fn document(finding: Finding) -> serde_json::Value {
+fn document(finding: OperationFinding) -> serde_json::Value {
     let (check, failed) = (finding.check, finding.failures.len());
     let told = finding.failures.into_iter().take(TOLD).map(|failure| format!("{:#}", Error::new(failure)));
     // JSON has no infinity, the error of a NaN.
@@ -46,7 +46,7 @@ fn document(finding: Finding) -> serde_json::Value {
     })
 }
 
-fn table(findings: Vec<Finding>) {
+fn table(findings: Vec<OperationFinding>) {
     let header = [
         "operation",
         "cases",
@@ -54,7 +54,7 @@ fn table(findings: Vec<Finding>) {
         "in other company, bit for bit",
         "failed cases",
     ];
-    let row = |finding: &Finding| {
+    let row = |finding: &OperationFinding| {
         let check = &finding.check;
         [
             format!("{:?}", check.operation),

@@ -26,20 +26,20 @@ pub mod sanitizer;
 mod sources;
 
 pub use library::BuildError;
-pub use memory::Buffer;
-pub use sources::{Source, Sources};
+pub use memory::EmulatorBuffer;
+pub use sources::{KernelSource, KernelSources};
 
-use hopeval_cuda::runtime::{Argument, Launch, Product, Runtime};
-use hopeval_device::{DeviceError, Energy};
-use library::{Library, Parameters, Value};
-use memory::Memory;
+use hopeval_cuda::runtime::{KernelArgument, KernelLaunch, MatrixProduct, Runtime};
+use hopeval_device::{DeviceError, DeviceEnergy};
+use library::{KernelLibrary, LaunchParameters, ArgumentValue};
+use memory::MemoryBudget;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The order of blocks, of warps within a block, and of lanes within a warp, from one barrier to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum ThreadOrder {
     /// By index.
     Ascending,
     /// The last one first.
@@ -50,13 +50,13 @@ pub enum Order {
 
 /// The settings of an emulator.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EmulatorOptions {
     /// The folder of built libraries; processes may share it.
     pub folder: PathBuf,
     /// The kernels to build: [`Sources::kernels`], or a copy with a planted fault.
-    pub sources: Sources,
+    pub sources: KernelSources,
     /// The order of threads.
-    pub order: Order,
+    pub order: ThreadOrder,
     /// Bytes that buffers may take together.
     pub memory: Option<u64>,
     /// The device is lost at the launch after this number of launches.
@@ -69,17 +69,17 @@ pub struct Options {
     pub sanitized: bool,
 }
 
-impl Options {
+impl EmulatorOptions {
     /// The kernels as they are, in ascending order, without limits.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        let sources = Sources::kernels();
-        let (folder, order) = (folder.into(), Order::Ascending);
+        let sources = KernelSources::kernels();
+        let (folder, order) = (folder.into(), ThreadOrder::Ascending);
         Self { folder, sources, order, memory: None, launches: None, energy: None, sanitized: false }
     }
 
     /// Sets the order of threads.
     #[must_use]
-    pub fn order(self, order: Order) -> Self {
+    pub fn order(self, order: ThreadOrder) -> Self {
         Self { order, ..self }
     }
 }
@@ -87,12 +87,12 @@ impl Options {
 /// A CUDA device without a GPU.
 #[derive(Debug)]
 pub struct Emulator {
-    library: Arc<Library>,
-    memory: Arc<Memory>,
-    order: Order,
+    library: Arc<KernelLibrary>,
+    memory: Arc<MemoryBudget>,
+    order: ThreadOrder,
     launches: AtomicU64,
     most_launches: u64,
-    simulated: Option<(Arc<AtomicU64>, Energy)>,
+    simulated: Option<(Arc<AtomicU64>, DeviceEnergy)>,
     /// Launches that have not been waited for.
     under_way: AtomicU64,
     lost: OnceLock<String>,
@@ -106,15 +106,15 @@ impl Emulator {
     ///
     /// # Errors
     /// [`BuildError`]: there is no compiler, or it rejects a source.
-    pub fn new(options: Options) -> Result<Self, BuildError> {
-        let library = Library::build(&options.folder, &options.sources, options.sanitized)?;
+    pub fn new(options: EmulatorOptions) -> Result<Self, BuildError> {
+        let library = KernelLibrary::build(&options.folder, &options.sources, options.sanitized)?;
         let simulated = options.energy.map(|counter| {
             let read = Arc::clone(&counter);
-            (counter, Energy::new(move || Some(read.load(Ordering::Relaxed))))
+            (counter, DeviceEnergy::new(move || Some(read.load(Ordering::Relaxed))))
         });
         Ok(Self {
             library,
-            memory: Memory::of(options.memory.unwrap_or(u64::MAX)),
+            memory: MemoryBudget::of(options.memory.unwrap_or(u64::MAX)),
             order: options.order,
             launches: AtomicU64::new(0),
             most_launches: options.launches.unwrap_or(u64::MAX),
@@ -156,7 +156,7 @@ impl Emulator {
 }
 
 impl Runtime for Emulator {
-    type Buffer = Buffer;
+    type Buffer = EmulatorBuffer;
 
     fn name(&self) -> String {
         "CUDA kernels on the CPU".into()
@@ -166,11 +166,11 @@ impl Runtime for Emulator {
         NAME.into()
     }
 
-    fn energy(&self) -> Option<&Energy> {
+    fn energy(&self) -> Option<&DeviceEnergy> {
         self.simulated.as_ref().map(|(_, energy)| energy)
     }
 
-    fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError> {
+    fn allocate(&self, bytes: usize) -> Result<EmulatorBuffer, DeviceError> {
         self.alive()?;
         self.memory.allocate(bytes).map_err(|available| DeviceError::OutOfMemory {
             device: NAME.into(),
@@ -179,13 +179,13 @@ impl Runtime for Emulator {
         })
     }
 
-    fn upload(&self, bytes: &[u8]) -> Result<Buffer, DeviceError> {
+    fn upload(&self, bytes: &[u8]) -> Result<EmulatorBuffer, DeviceError> {
         let buffer = self.allocate(bytes.len())?;
         buffer.write(bytes);
         Ok(buffer)
     }
 
-    fn download(&self, from: &Buffer, into: &mut [u8]) -> Result<(), DeviceError> {
+    fn download(&self, from: &EmulatorBuffer, into: &mut [u8]) -> Result<(), DeviceError> {
         self.synchronize()?;
         if into.len() > from.len() {
             return Err(self.lost(&format!("{} bytes read of a buffer of {}", into.len(), from.len())));
@@ -205,23 +205,23 @@ impl Runtime for Emulator {
         Ok(())
     }
 
-    fn launch(&self, launch: Launch, arguments: &[Argument<'_, Buffer>]) -> Result<(), DeviceError> {
+    fn launch(&self, launch: KernelLaunch, arguments: &[KernelArgument<'_, EmulatorBuffer>]) -> Result<(), DeviceError> {
         self.count_launch()?;
-        let (kinds, mut values): (Vec<u8>, Vec<Value>) = arguments
+        let (kinds, mut values): (Vec<u8>, Vec<ArgumentValue>) = arguments
             .iter()
             .map(|argument| match argument {
-                Argument::Buffer(buffer) => (b'p', Value { address: buffer.address() }),
-                Argument::Null => (b'p', Value { address: std::ptr::null_mut() }),
-                Argument::U32(word) => (b'u', Value { word: *word }),
-                Argument::F32(number) => (b'f', Value { number: *number }),
+                KernelArgument::Buffer(buffer) => (b'p', ArgumentValue { address: buffer.address() }),
+                KernelArgument::Null => (b'p', ArgumentValue { address: std::ptr::null_mut() }),
+                KernelArgument::U32(word) => (b'u', ArgumentValue { word: *word }),
+                KernelArgument::F32(number) => (b'f', ArgumentValue { number: *number }),
             })
             .unzip();
         let (order, seed) = match self.order {
-            Order::Ascending => (0, 0),
-            Order::Descending => (1, 0),
-            Order::Shuffled(seed) => (2, seed),
+            ThreadOrder::Ascending => (0, 0),
+            ThreadOrder::Descending => (1, 0),
+            ThreadOrder::Shuffled(seed) => (2, seed),
         };
-        let parameters = Parameters {
+        let parameters = LaunchParameters {
             grid: [launch.grid.0, launch.grid.1],
             threads: launch.threads,
             shared: launch.shared,
@@ -233,7 +233,7 @@ impl Runtime for Emulator {
         self.library.launch(launch.kernel.name, &parameters, &mut values).map_err(|reason| self.lost(&reason))
     }
 
-    fn product(&self, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
+    fn product(&self, product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<(), DeviceError> {
         self.count_launch()?;
         product::multiply(product).map_err(|reason| self.lost(&reason))
     }

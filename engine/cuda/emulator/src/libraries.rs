@@ -12,31 +12,31 @@
 //! mistake that would silently give wrong results ends the process with a message. `libraries/devices.cpp` lists the
 //! settings.
 
-use crate::library::{self, BuildError, Compiler, Held, Unit, at};
-use crate::sources::{EMULATED_H, Sources};
+use crate::library::{self, BuildError, CppCompiler, LockedFolder, CompilationUnit, at};
+use crate::sources::{EMULATED_H, KernelSources};
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// A library: its name for the loader, and its files.
-struct Simulated {
+struct SimulatedLibrary {
     name: &'static str,
     files: &'static [(&'static str, &'static str)],
 }
 
 /// The driver is first: the others are linked with it.
-const ALL: [Simulated; 4] = [
-    Simulated {
+const ALL: [SimulatedLibrary; 4] = [
+    SimulatedLibrary {
         name: "libcuda.so.1",
         files: &[
             ("devices.cpp", include_str!("../libraries/devices.cpp")),
             ("driver.cpp", include_str!("../libraries/driver.cpp")),
         ],
     },
-    Simulated { name: "libcublasLt.so.13", files: &[("cublaslt.cpp", include_str!("../libraries/cublaslt.cpp"))] },
-    Simulated { name: "libnvrtc.so.13", files: &[("nvrtc.cpp", include_str!("../libraries/nvrtc.cpp"))] },
-    Simulated { name: "libnvidia-ml.so.1", files: &[("nvml.cpp", include_str!("../libraries/nvml.cpp"))] },
+    SimulatedLibrary { name: "libcublasLt.so.13", files: &[("cublaslt.cpp", include_str!("../libraries/cublaslt.cpp"))] },
+    SimulatedLibrary { name: "libnvrtc.so.13", files: &[("nvrtc.cpp", include_str!("../libraries/nvrtc.cpp"))] },
+    SimulatedLibrary { name: "libnvidia-ml.so.1", files: &[("nvml.cpp", include_str!("../libraries/nvml.cpp"))] },
 ];
 
 /// Headers of the libraries' sources.
@@ -58,23 +58,23 @@ fn also_without_version(folder: &Path, name: &str) -> Result<(), BuildError> {
 
 /// Built libraries, and the kernels that they run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Libraries {
+pub struct SimulatedLibraries {
     folder: PathBuf,
     kernels: PathBuf,
 }
 
-impl Libraries {
+impl SimulatedLibraries {
     /// Builds the missing files. Processes may share the folder, also with [`Options::folder`](crate::Options::folder).
     ///
     /// # Errors
     /// [`BuildError`]: there is no compiler, or it rejects a source.
     pub fn build(folder: &Path) -> Result<Self, BuildError> {
-        let kernels = library::build(folder, &Sources::kernels(), false)?;
-        let compiler = Compiler::find(false)?;
-        let _held = Held::new(folder)?;
+        let kernels = library::build(folder, &KernelSources::kernels(), false)?;
+        let compiler = CppCompiler::find(false)?;
+        let _held = LockedFolder::new(folder)?;
         let beside = HEADERS.map(|(name, text)| (name.to_owned(), text));
-        let unit = |(name, text): &(&'static str, &str)| Unit { name, text: (*text).into(), beside: beside.to_vec() };
-        let units = |library: &Simulated| library.files.iter().map(unit).collect::<Vec<_>>();
+        let unit = |(name, text): &(&'static str, &str)| CompilationUnit { name, text: (*text).into(), beside: beside.to_vec() };
+        let units = |library: &SimulatedLibrary| library.files.iter().map(unit).collect::<Vec<_>>();
         let texts = ALL.iter().flat_map(|library| library.files).chain(&HEADERS).map(|(_, text)| *text);
         let folder = folder.join(format!("simulated-{}", compiler.key(texts)));
         at(&folder, fs::create_dir_all(&folder))?;

@@ -8,7 +8,7 @@
 //! fast math). Results are therefore those of any other host, except for its libm.
 
 use crate::sanitizer;
-use crate::sources::{EMULATED_H, EMULATOR_CPP, EMULATOR_H, Sources};
+use crate::sources::{EMULATED_H, EMULATOR_CPP, EMULATOR_H, KernelSources};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::fs::{self, File};
@@ -66,7 +66,7 @@ pub enum BuildError {
 
 /// The parameters of a launch, as `LaunchParameters` in `emulated.h` declares them.
 #[repr(C)]
-pub(crate) struct Parameters {
+pub(crate) struct LaunchParameters {
     pub(crate) grid: [u32; 2],
     pub(crate) threads: u32,
     pub(crate) shared: u32,
@@ -78,18 +78,18 @@ pub(crate) struct Parameters {
 
 /// An argument of a kernel, in memory so that its address can be taken.
 #[repr(C)]
-pub(crate) union Value {
+pub(crate) union ArgumentValue {
     pub(crate) address: *mut u8,
     pub(crate) word: u32,
     pub(crate) number: f32,
 }
 
-type Entry = unsafe extern "C" fn(*const Parameters, *const *mut c_void, *mut c_char, usize) -> c_int;
+type KernelEntry = unsafe extern "C" fn(*const LaunchParameters, *const *mut c_void, *mut c_char, usize) -> c_int;
 
 /// Kernels, ready to launch.
 #[derive(Debug)]
-pub(crate) struct Library {
-    entries: HashMap<String, Entry>,
+pub(crate) struct KernelLibrary {
+    entries: HashMap<String, KernelEntry>,
     // Last: the entries are within it.
     _loaded: libloading::Library,
 }
@@ -135,25 +135,25 @@ pub(crate) fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError>
 }
 
 /// A compiler: its program and flags.
-pub(crate) struct Compiler {
+pub(crate) struct CppCompiler {
     program: PathBuf,
     version: Vec<u8>,
     flags: Vec<&'static str>,
 }
 
 /// A file to compile, with the other files that it includes.
-pub(crate) struct Unit<'a> {
+pub(crate) struct CompilationUnit<'a> {
     pub(crate) name: &'a str,
     pub(crate) text: String,
     pub(crate) beside: Vec<(String, &'a str)>,
 }
 
 /// A folder of build results, locked against other writers as long as this lives.
-pub(crate) struct Held {
+pub(crate) struct LockedFolder {
     _lock: File,
 }
 
-impl Held {
+impl LockedFolder {
     pub(crate) fn new(folder: &Path) -> Result<Self, BuildError> {
         at(folder, fs::create_dir_all(folder))?;
         let path = folder.join("lock");
@@ -163,7 +163,7 @@ impl Held {
     }
 }
 
-impl Compiler {
+impl CppCompiler {
     pub(crate) fn find(sanitized: bool) -> Result<Self, BuildError> {
         let program = compiler();
         match command(&program).arg("--version").output() {
@@ -197,7 +197,7 @@ impl Compiler {
     }
 
     /// The object of a unit; compiled if it does not exist yet.
-    fn object(&self, folder: &Path, unit: &Unit<'_>) -> Result<PathBuf, BuildError> {
+    fn object(&self, folder: &Path, unit: &CompilationUnit<'_>) -> Result<PathBuf, BuildError> {
         let texts = unit.beside.iter().flat_map(|(name, text)| [name.as_str(), *text]);
         let folder = folder.join(self.key([unit.name, unit.text.as_str()].into_iter().chain(texts)));
         let object = folder.join("object.o");
@@ -217,7 +217,7 @@ impl Compiler {
     }
 
     /// All objects, as many at a time as there are processors.
-    pub(crate) fn objects(&self, folder: &Path, units: &[Unit<'_>]) -> Result<Vec<PathBuf>, BuildError> {
+    pub(crate) fn objects(&self, folder: &Path, units: &[CompilationUnit<'_>]) -> Result<Vec<PathBuf>, BuildError> {
         let next = AtomicUsize::new(0);
         let some = || {
             let mut done = Vec::new();
@@ -249,17 +249,17 @@ impl Compiler {
 }
 
 /// Builds the missing files and returns the library's path.
-pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result<PathBuf, BuildError> {
-    let compiler = Compiler::find(sanitized)?;
-    let _held = Held::new(folder)?;
+pub(crate) fn build(folder: &Path, sources: &KernelSources, sanitized: bool) -> Result<PathBuf, BuildError> {
+    let compiler = CppCompiler::find(sanitized)?;
+    let _held = LockedFolder::new(folder)?;
     let files = sources.families.iter().map(|family| format!("{}.cpp", family.name)).collect::<Vec<_>>();
     let own = [("emulator.h".into(), EMULATOR_H), ("emulated.h".into(), EMULATED_H)];
     let headers = sources.headers.iter().map(|(name, text)| (name.clone(), text.as_str()));
     let headers = headers.chain(own.clone()).collect::<Vec<_>>();
-    let mut units = vec![Unit { name: "emulator.cpp", text: EMULATOR_CPP.into(), beside: own.into() }];
+    let mut units = vec![CompilationUnit { name: "emulator.cpp", text: EMULATOR_CPP.into(), beside: own.into() }];
     units.extend(sources.families.iter().zip(&files).map(|(family, file)| {
         let family_file = (format!("{}.cu", family.name), family.text.as_str());
-        Unit { name: file, text: family.unit(), beside: headers.iter().cloned().chain([family_file]).collect() }
+        CompilationUnit { name: file, text: family.unit(), beside: headers.iter().cloned().chain([family_file]).collect() }
     }));
     let objects = compiler.objects(folder, &units)?;
     let library = folder.join(format!("{}.so", compiler.key(objects.iter().filter_map(|path| path.to_str()))));
@@ -267,9 +267,9 @@ pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result
     Ok(library)
 }
 
-impl Library {
+impl KernelLibrary {
     /// Builds the missing files and loads the library.
-    pub(crate) fn build(folder: &Path, sources: &Sources, sanitized: bool) -> Result<Arc<Self>, BuildError> {
+    pub(crate) fn build(folder: &Path, sources: &KernelSources, sanitized: bool) -> Result<Arc<Self>, BuildError> {
         if sanitized && !sanitizer::is_loaded() {
             return Err(BuildError::NotPreloaded {
                 library: sanitizer::library().unwrap_or_else(|| "libasan.so".into()),
@@ -285,7 +285,7 @@ impl Library {
         let loaded = unsafe { libloading::Library::new(path)? };
         let entry = |name: &String| {
             // SAFETY: `EMULATOR_EXPORT` defines it with this signature.
-            let entry = unsafe { loaded.get::<Entry>(format!("emulate_{name}"))? };
+            let entry = unsafe { loaded.get::<KernelEntry>(format!("emulate_{name}"))? };
             Ok((name.clone(), *entry))
         };
         let entries = kernels.map(entry).collect::<Result<_, libloading::Error>>()?;
@@ -293,7 +293,7 @@ impl Library {
     }
 
     /// Runs a kernel to its end, or returns the fault found.
-    pub(crate) fn launch(&self, kernel: &str, parameters: &Parameters, values: &mut [Value]) -> Result<(), String> {
+    pub(crate) fn launch(&self, kernel: &str, parameters: &LaunchParameters, values: &mut [ArgumentValue]) -> Result<(), String> {
         let Some(entry) = self.entries.get(kernel) else {
             return Err(format!("no kernel {kernel} was built"));
         };

@@ -10,35 +10,35 @@ const ALIGNMENT: usize = 256;
 
 /// The limit of all buffers together, and their present total.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct MemoryBudget {
     most: u64,
     taken: AtomicU64,
 }
 
 /// Memory that kernels read and write.
 #[derive(Debug)]
-pub struct Buffer {
+pub struct EmulatorBuffer {
     at: NonNull<u8>,
     bytes: usize,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryBudget>,
 }
 
 // SAFETY: a buffer is bytes, and nothing of it belongs to a thread.
-unsafe impl Send for Buffer {}
+unsafe impl Send for EmulatorBuffer {}
 // SAFETY: whoever launches work orders its accesses, as for a GPU's memory; Rust never makes a reference to the
 // content.
-unsafe impl Sync for Buffer {}
+unsafe impl Sync for EmulatorBuffer {}
 
-impl Memory {
+impl MemoryBudget {
     pub(crate) fn of(most: u64) -> Arc<Self> {
         Arc::new(Self { most, taken: AtomicU64::new(0) })
     }
 
     /// Memory with all bits set (NaN, or an index beyond everything); the error is the number of bytes left.
-    pub(crate) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Buffer, u64> {
+    pub(crate) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<EmulatorBuffer, u64> {
         let grown = |taken: u64| taken.checked_add(bytes as u64).filter(|taken| *taken <= self.most);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map_err(|taken| self.most - taken)?;
-        let buffer = Buffer { at: Self::block(bytes).ok_or(0_u64)?, bytes, memory: Arc::clone(self) };
+        let buffer = EmulatorBuffer { at: Self::block(bytes).ok_or(0_u64)?, bytes, memory: Arc::clone(self) };
         // SAFETY: the block has `bytes` bytes; with 0 nothing is written.
         unsafe { buffer.at.as_ptr().write_bytes(0xff, bytes) };
         Ok(buffer)
@@ -55,7 +55,7 @@ impl Memory {
     }
 }
 
-impl Buffer {
+impl EmulatorBuffer {
     /// Its size in bytes.
     pub fn len(&self) -> usize {
         self.bytes
@@ -90,7 +90,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for EmulatorBuffer {
     fn drop(&mut self) {
         self.memory.taken.fetch_sub(self.bytes as u64, Ordering::Relaxed);
         if let (1.., Ok(layout)) = (self.bytes, Layout::from_size_align(self.bytes, ALIGNMENT)) {
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn memory_that_runs_out_says_how_much_is_left_and_comes_back() {
-        let memory = Memory::of(1000);
+        let memory = MemoryBudget::of(1000);
         let held = memory.allocate(600).unwrap();
         assert_eq!((held.address() as usize % ALIGNMENT, held.len()), (0, 600));
         assert_eq!(memory.allocate(401).unwrap_err(), 400);

@@ -4,7 +4,7 @@ use hopeval_cuda::kernels::{FAMILIES, HEADERS};
 
 /// A file of kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct KernelSource {
     /// Its name without `.cu`.
     pub name: String,
     /// CUDA C++.
@@ -15,11 +15,11 @@ pub struct Source {
 
 /// All files of kernels, and the headers that they include.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sources {
+pub struct KernelSources {
     /// By include name.
     pub headers: Vec<(String, String)>,
     /// One for each family.
-    pub families: Vec<Source>,
+    pub families: Vec<KernelSource>,
 }
 
 /// The header included by `prelude.cuh`.
@@ -29,10 +29,10 @@ pub(crate) const EMULATED_H: &str = include_str!("../cpp/emulated.h");
 /// The code behind the launches.
 pub(crate) const EMULATOR_CPP: &str = include_str!("../cpp/emulator.cpp");
 
-impl Sources {
+impl KernelSources {
     /// The device's own kernels.
     pub fn kernels() -> Self {
-        let family = |family: &hopeval_cuda::kernels::Family| Source {
+        let family = |family: &hopeval_cuda::kernels::KernelFamily| KernelSource {
             name: family.name.into(),
             text: family.text.into(),
             kernels: family.kernels.iter().map(|name| (*name).into()).collect(),
@@ -44,7 +44,7 @@ impl Sources {
     }
 }
 
-impl Source {
+impl KernelSource {
     /// The C++ file that includes the kernels and exports them.
     ///
     /// The unnamed namespace keeps a family's functions private, as its own module does on a GPU.
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_unit_exports_kernels_with_the_threads_that_they_say() {
-        let source = Source {
+        let source = KernelSource {
             name: "family".into(),
             text: "KERNEL(THREADS) one(u32 x) {}\nKERNEL(64)\nonce(float* x) {}\n".into(),
             kernels: ["one", "once", "two"].map(String::from).into(),

@@ -2,11 +2,11 @@
 //! than the conformance suite's), sequences of several tiles, heads of all sizes with a kernel.
 
 use half::bf16;
-use hopeval_cuda::{Cuda, Matrix, Tensor};
-use hopeval_cuda_emulator::{Buffer, Emulator, Options, Order};
+use hopeval_cuda::{Cuda, WeightMatrix, Tensor};
+use hopeval_cuda_emulator::{EmulatorBuffer, Emulator, EmulatorOptions, ThreadOrder};
 use hopeval_device::conformance::Arithmetic;
 use hopeval_device::{
-    Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, HostTensor, Layout, Mask, Packing, Reference,
+    Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, DisentangledBias, HostTensor, WeightLayout, AttentionMask, Packing, Reference,
 };
 
 type OnDevice = Cuda<Emulator>;
@@ -23,8 +23,8 @@ fn numbers(seed: &mut u64, count: usize) -> Vec<f32> {
 /// The same numbers on the device and for the reference.
 struct Both<T, P>(T, P);
 
-type Tensors = Both<Tensor<Buffer>, <Reference as Device>::Tensor>;
-type Matrices = Both<Matrix<Buffer>, <Reference as Device>::Matrix>;
+type Tensors = Both<Tensor<EmulatorBuffer>, <Reference as Device>::Tensor>;
+type Matrices = Both<WeightMatrix<EmulatorBuffer>, <Reference as Device>::Matrix>;
 
 fn tensor(device: &OnDevice, seed: &mut u64, rows: usize, columns: usize) -> Result<Tensors, DeviceError> {
     let values = numbers(seed, rows * columns);
@@ -33,7 +33,7 @@ fn tensor(device: &OnDevice, seed: &mut u64, rows: usize, columns: usize) -> Res
 
 fn matrix(device: &OnDevice, seed: &mut u64, rows: usize, columns: usize) -> Result<Matrices, DeviceError> {
     let parts = [HostTensor::from_f32("table", &[rows, columns], &numbers(seed, rows * columns))];
-    Ok(Both(device.matrix(&parts, Layout::OutIn)?, Reference.matrix(&parts, Layout::OutIn)?))
+    Ok(Both(device.matrix(&parts, WeightLayout::OutIn)?, Reference.matrix(&parts, WeightLayout::OutIn)?))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +46,9 @@ struct Heads {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     None,
-    Relative(Buckets),
+    Relative(DistanceBuckets),
     /// True for keys of positions, and for queries of positions.
-    Disentangled(Buckets, bool, bool),
+    Disentangled(DistanceBuckets, bool, bool),
 }
 
 /// Prompts of several tiles, a tree over the longest of them, and a step of generation.
@@ -61,14 +61,14 @@ fn packing() -> Packing {
 }
 
 /// The largest difference from the reference.
-fn difference(device: &OnDevice, mask: Mask, kind: Kind, heads: Heads, seed: &mut u64) -> Result<f32, DeviceError> {
+fn difference(device: &OnDevice, mask: AttentionMask, kind: Kind, heads: Heads, seed: &mut u64) -> Result<f32, DeviceError> {
     let Heads { heads, kv_heads, head_dim } = heads;
     let (packing, scale) = (packing(), (head_dim as f32).powf(-0.5));
     let (key_start, value_start) = (heads * head_dim, (heads + kv_heads) * head_dim);
     let Both(fused, plain) = tensor(device, seed, packing.rows(), value_start + kv_heads * head_dim)?;
-    let at = |start| Columns { tensor: &fused, start };
-    let plain_at = |start| Columns { tensor: &plain, start };
-    let run = |bias: Bias<'_, OnDevice>, plain_bias: Bias<'_, Reference>| {
+    let at = |start| TensorColumns { tensor: &fused, start };
+    let plain_at = |start| TensorColumns { tensor: &plain, start };
+    let run = |bias: AttentionBias<'_, OnDevice>, plain_bias: AttentionBias<'_, Reference>| {
         let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias, packing: &packing };
         let found = device.attention(at(0), at(key_start), at(value_start), &attention)?;
         let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: plain_bias, packing: &packing };
@@ -79,41 +79,41 @@ fn difference(device: &OnDevice, mask: Mask, kind: Kind, heads: Heads, seed: &mu
         Ok(differences.fold(0.0, f32::max))
     };
     match kind {
-        Kind::None => run(Bias::None, Bias::None),
+        Kind::None => run(AttentionBias::None, AttentionBias::None),
         Kind::Relative(buckets) => {
             let table = matrix(device, seed, buckets.rows(), heads)?;
-            run(Bias::Relative { table: &table.0, buckets }, Bias::Relative { table: &table.1, buckets })
+            run(AttentionBias::Relative { table: &table.0, buckets }, AttentionBias::Relative { table: &table.1, buckets })
         }
         Kind::Disentangled(buckets, keys, queries) => {
             let mut positions =
                 |there: bool| there.then(|| tensor(device, seed, buckets.rows(), heads * head_dim)).transpose();
             let (keys, queries) = (positions(keys)?, positions(queries)?);
             let (position_keys, position_queries) = (keys.as_ref().map(|k| &k.0), queries.as_ref().map(|q| &q.0));
-            let on_device = Disentangled { position_keys, position_queries, buckets };
+            let on_device = DisentangledBias { position_keys, position_queries, buckets };
             let (position_keys, position_queries) = (keys.as_ref().map(|k| &k.1), queries.as_ref().map(|q| &q.1));
-            let plain = Disentangled { position_keys, position_queries, buckets };
-            run(Bias::Disentangled(on_device), Bias::Disentangled(plain))
+            let plain = DisentangledBias { position_keys, position_queries, buckets };
+            run(AttentionBias::Disentangled(on_device), AttentionBias::Disentangled(plain))
         }
     }
 }
 
 #[test]
 fn heads_of_all_sizes_with_all_biases_are_the_references() {
-    const T5: Buckets = Buckets::T5 { count: 32, max_distance: 128, bidirectional: true };
-    const LOG: Buckets = Buckets::Log { span: 64, max_position: 128 };
-    const FAR: Buckets = Buckets::Log { span: 256, max_position: 512 };
+    const T5: DistanceBuckets = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: true };
+    const LOG: DistanceBuckets = DistanceBuckets::Log { span: 64, max_position: 128 };
+    const FAR: DistanceBuckets = DistanceBuckets::Log { span: 256, max_position: 512 };
     let cases = [
-        (Mask::Causal, Kind::None),
-        (Mask::Window(90), Kind::None),
-        (Mask::Full, Kind::Relative(T5)),
-        (Mask::Window(33), Kind::Relative(LOG)),
-        (Mask::Full, Kind::Disentangled(FAR, true, true)),
-        (Mask::Full, Kind::Disentangled(LOG, false, true)),
-        (Mask::Causal, Kind::Disentangled(T5, true, false)),
+        (AttentionMask::Causal, Kind::None),
+        (AttentionMask::Window(90), Kind::None),
+        (AttentionMask::Full, Kind::Relative(T5)),
+        (AttentionMask::Window(33), Kind::Relative(LOG)),
+        (AttentionMask::Full, Kind::Disentangled(FAR, true, true)),
+        (AttentionMask::Full, Kind::Disentangled(LOG, false, true)),
+        (AttentionMask::Causal, Kind::Disentangled(T5, true, false)),
     ];
     let heads = [32, 40, 64, 96, 128, 136].map(|head_dim| Heads { heads: 2, kv_heads: 1, head_dim });
     let mut seed = 3;
-    let emulator = Emulator::new(Options::new(env!("CARGO_TARGET_TMPDIR")).order(Order::Shuffled(5))).unwrap();
+    let emulator = Emulator::new(EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(ThreadOrder::Shuffled(5))).unwrap();
     let device = Cuda::new(emulator, Arithmetic::Bf16);
     for ((mask, kind), heads) in cases.into_iter().flat_map(|case| heads.map(|heads| (case, heads))) {
         let largest = difference(&device, mask, kind, heads, &mut seed).unwrap();

@@ -4,16 +4,16 @@
 #![expect(clippy::print_stderr, reason = "a log says how far the device was from the reference, and how long it took")]
 
 use hopeval_cuda::Cuda;
-use hopeval_cuda_emulator::{Emulator, Options, Order};
+use hopeval_cuda_emulator::{Emulator, EmulatorOptions, ThreadOrder};
 use hopeval_device::conformance::{Arithmetic, Operation, check};
 use std::time::Instant;
 
-const ORDERS: [Order; 3] = [Order::Ascending, Order::Descending, Order::Shuffled(20)];
+const ORDERS: [ThreadOrder; 3] = [ThreadOrder::Ascending, ThreadOrder::Descending, ThreadOrder::Shuffled(20)];
 
 fn conforms(arithmetic: Arithmetic, operation: Operation) {
     let digests = ORDERS.map(|order| {
         let emulator =
-            Emulator::new(Options::new(env!("CARGO_TARGET_TMPDIR")).order(order)).expect("kernels that compile");
+            Emulator::new(EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(order)).expect("kernels that compile");
         let (device, start) = (Cuda::new(emulator, arithmetic), Instant::now());
         let found = check(&device, arithmetic, operation).unwrap_or_else(|e| panic!("{arithmetic:?}, {order:?}: {e}"));
         let launches = device.runtime().launches();

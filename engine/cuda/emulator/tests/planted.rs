@@ -10,10 +10,10 @@
 #![expect(clippy::print_stderr, reason = "a log says how each fault was found, and a test that is skipped says so")]
 
 use hopeval_cuda::Cuda;
-use hopeval_cuda_emulator::{Emulator, Options, Order, Sources, sanitizer};
+use hopeval_cuda_emulator::{Emulator, EmulatorOptions, ThreadOrder, KernelSources, sanitizer};
 use hopeval_device::conformance::{Arithmetic, Operation, check};
 use hopeval_device::{
-    Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, HostTensor, Layout, Mask, Packing,
+    Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, DisentangledBias, HostTensor, WeightLayout, AttentionMask, Packing,
 };
 use std::error::Error;
 use std::process::Command;
@@ -51,40 +51,40 @@ fn exercise(family: &str) -> Exercise {
 /// Heads of 32 numbers, with each kind of bias, over several tiles of queries and keys.
 fn attention(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
     let (heads, head_dim) = (2, 32);
-    let buckets = Buckets::Log { span: 40, max_position: 120 };
+    let buckets = DistanceBuckets::Log { span: 40, max_position: 120 };
     let packing = Packing::of_lengths([150, 70]);
     let numbers = |count: usize, step: f32| (0..count).map(|i| (i as f32 * step).sin()).collect::<Vec<_>>();
     let fused = device.upload(packing.rows(), 3 * 64, &numbers(packing.rows() * 3 * 64, 0.7))?;
     let [keys, queries] = [0.3, 0.9].map(|step| device.upload(buckets.rows(), 64, &numbers(buckets.rows() * 64, step)));
     let (keys, queries) = (keys?, queries?);
     let table = HostTensor::from_f32("table", &[buckets.rows(), heads], &numbers(buckets.rows() * heads, 1.1));
-    let table = device.matrix(&[table], Layout::OutIn)?;
+    let table = device.matrix(&[table], WeightLayout::OutIn)?;
     let disentangled =
-        |position_keys, position_queries| Bias::Disentangled(Disentangled { position_keys, position_queries, buckets });
+        |position_keys, position_queries| AttentionBias::Disentangled(DisentangledBias { position_keys, position_queries, buckets });
     let biases = [
-        Bias::None,
-        Bias::Relative { table: &table, buckets },
+        AttentionBias::None,
+        AttentionBias::Relative { table: &table, buckets },
         disentangled(Some(&keys), None),
         disentangled(Some(&keys), Some(&queries)),
     ];
     for bias in biases {
         let attention =
-            Attention { heads, kv_heads: heads, head_dim, scale: 0.5, mask: Mask::Full, bias, packing: &packing };
-        let at = |start| Columns { tensor: &fused, start };
+            Attention { heads, kv_heads: heads, head_dim, scale: 0.5, mask: AttentionMask::Full, bias, packing: &packing };
+        let at = |start| TensorColumns { tensor: &fused, start };
         device.read(&device.attention(at(0), at(64), at(128), &attention)?)?;
     }
     Ok(())
 }
 
 /// The kernels launched by the exercise of a family; those of attention in part.
-fn sources_for(family: &str) -> Sources {
+fn sources_for(family: &str) -> KernelSources {
     let launched: &[&str] = match family {
         "log_probs" => &["log_probs", "product", "rows"],
         "product" => &["product", "activation"],
         "attention" => &["attention"],
         other => &[other],
     };
-    let mut sources = Sources::kernels();
+    let mut sources = KernelSources::kernels();
     sources.families.retain(|source| launched.contains(&source.name.as_str()));
     for source in sources.families.iter_mut().filter(|source| source.name == "attention") {
         source.kernels.retain(|kernel| kernel.ends_with("_32"));
@@ -93,18 +93,18 @@ fn sources_for(family: &str) -> Sources {
 }
 
 /// The text of a file of `sources`.
-fn file<'a>(sources: &'a mut Sources, name: &str) -> &'a mut String {
+fn file<'a>(sources: &'a mut KernelSources, name: &str) -> &'a mut String {
     let headers = sources.headers.iter_mut().map(|(name, text)| (name.clone(), text));
     let families = sources.families.iter_mut().map(|family| (format!("{}.cu", family.name), &mut family.text));
     headers.chain(families).find(|(found, _)| found == name).map(|(_, text)| text).expect("a file of kernels")
 }
 
 /// The exercise's result with these kernels, or its failure.
-fn outcome(sources: &Sources, family: &str, order: Order) -> Result<String, String> {
-    let options = Options::new(env!("CARGO_TARGET_TMPDIR")).order(order);
+fn outcome(sources: &KernelSources, family: &str, order: ThreadOrder) -> Result<String, String> {
+    let options = EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(order);
     let arithmetic = if family == "attention" { Arithmetic::Bf16 } else { Arithmetic::F32 };
     let device = Cuda::new(
-        Emulator::new(Options { sources: sources.clone(), ..options }).expect("kernels that compile"),
+        Emulator::new(EmulatorOptions { sources: sources.clone(), ..options }).expect("kernels that compile"),
         arithmetic,
     );
     exercise(family)(&device)?;
@@ -118,8 +118,8 @@ fn planted() -> Option<(usize, String)> {
 }
 
 /// Ends with a message if the mutant is found.
-fn find(mutant: &Sources, family: &str, expected: &str) {
-    for order in [Order::Ascending, Order::Descending] {
+fn find(mutant: &KernelSources, family: &str, expected: &str) {
+    for order in [ThreadOrder::Ascending, ThreadOrder::Descending] {
         match outcome(mutant, family, order) {
             Ok(digest) if digest == expected => {}
             Ok(_) => panic!("{order:?}: other bits"),
@@ -140,7 +140,7 @@ fn every_barrier_counts(test: &str, name: &str, family: &str) {
         file(&mut mutant, name).replace_range(at..at + barrier.len(), ";");
         return find(&mutant, family, &expected);
     }
-    let expected = outcome(&sources, family, Order::Ascending).unwrap_or_else(|e| panic!("{e}"));
+    let expected = outcome(&sources, family, ThreadOrder::Ascending).unwrap_or_else(|e| panic!("{e}"));
     find(&sources, family, &expected);
     let mut missed = Vec::new();
     for (which, (at, barrier)) in barriers.into_iter().enumerate() {
@@ -182,7 +182,7 @@ fn barriers_of_attention() {
 /// Barriers stand only where the tests above look.
 #[test]
 fn every_file_with_a_barrier_is_tested() {
-    let Sources { headers, families } = Sources::kernels();
+    let KernelSources { headers, families } = KernelSources::kernels();
     let families = families.into_iter().map(|family| (format!("{}.cu", family.name), family.text));
     let with = headers.into_iter().chain(families);
     let with = with.filter(|(_, text)| BARRIERS.iter().any(|barrier| text.contains(barrier)));
@@ -245,7 +245,7 @@ fn indices() {
         let mut sources = sources_for(family);
         let text = file(&mut sources, name);
         *text = text.replace(was, becomes);
-        let options = Options { sources, sanitized: true, ..Options::new(env!("CARGO_TARGET_TMPDIR")) };
+        let options = EmulatorOptions { sources, sanitized: true, ..EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")) };
         // The process ends here.
         exercise(family)(&Cuda::new(Emulator::new(options).unwrap(), Arithmetic::F32)).unwrap();
         return;

@@ -1,8 +1,8 @@
 //! The emulator keeps the contract of a runtime, reports the fault of a kernel, and passes its own test in C++.
 
-use hopeval_cuda::kernels::{Family, Kernel};
-use hopeval_cuda::runtime::{Argument, Launch, Runtime};
-use hopeval_cuda_emulator::{BuildError, Emulator, Options, Order, Source, Sources};
+use hopeval_cuda::kernels::{KernelFamily, Kernel};
+use hopeval_cuda::runtime::{KernelArgument, KernelLaunch, Runtime};
+use hopeval_cuda_emulator::{BuildError, Emulator, EmulatorOptions, ThreadOrder, KernelSource, KernelSources};
 use hopeval_device::DeviceError;
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Numbers the threads of a grid; one warp of two may leave before a barrier, and blocks may go around a table.
-static FAMILY: Family = Family {
+static FAMILY: KernelFamily = KernelFamily {
     name: "numbers",
     text: r#"
 #include "prelude.cuh"
@@ -30,24 +30,24 @@ KERNEL(64) leaves(u32 from) {
     kernels: &["number", "leaves"],
 };
 
-fn sources(text: &str) -> Sources {
-    let Sources { headers, .. } = Sources::kernels();
+fn sources(text: &str) -> KernelSources {
+    let KernelSources { headers, .. } = KernelSources::kernels();
     let kernels = FAMILY.kernels.iter().map(ToString::to_string).collect();
-    Sources { headers, families: vec![Source { name: FAMILY.name.into(), text: text.into(), kernels }] }
+    KernelSources { headers, families: vec![KernelSource { name: FAMILY.name.into(), text: text.into(), kernels }] }
 }
 
-fn options() -> Options {
-    Options { sources: sources(FAMILY.text), ..Options::new(env!("CARGO_TARGET_TMPDIR")) }
+fn options() -> EmulatorOptions {
+    EmulatorOptions { sources: sources(FAMILY.text), ..EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")) }
 }
 
-fn launch(name: &'static str, blocks: u32, threads: u32) -> Launch {
-    Launch { kernel: Kernel { family: &FAMILY, name }, grid: (blocks, 1), threads, shared: 0 }
+fn launch(name: &'static str, blocks: u32, threads: u32) -> KernelLaunch {
+    KernelLaunch { kernel: Kernel { family: &FAMILY, name }, grid: (blocks, 1), threads, shared: 0 }
 }
 
 fn number(emulator: &Emulator, blocks: u32, threads: u32) -> Result<Vec<u32>, DeviceError> {
     let mut bytes = vec![0; (blocks * threads * 4) as usize];
     let out = emulator.allocate(bytes.len())?;
-    let arguments = [Argument::Buffer(&out), Argument::U32(100), Argument::F32(0.5)];
+    let arguments = [KernelArgument::Buffer(&out), KernelArgument::U32(100), KernelArgument::F32(0.5)];
     emulator.launch(launch("number", blocks, threads), &arguments)?;
     emulator.download(&out, &mut bytes)?;
     Ok(bytes.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)).collect())
@@ -63,7 +63,7 @@ fn reason(result: Result<(), DeviceError>) -> String {
 #[test]
 fn kernels_run_in_every_order() {
     let expected = (0..6).flat_map(|block| (0..32).rev().map(move |i| 101 + block * 32 + i)).collect::<Vec<_>>();
-    for order in [Order::Ascending, Order::Descending, Order::Shuffled(1), Order::Shuffled(2)] {
+    for order in [ThreadOrder::Ascending, ThreadOrder::Descending, ThreadOrder::Shuffled(1), ThreadOrder::Shuffled(2)] {
         assert_eq!(number(&Emulator::new(options().order(order)).unwrap(), 6, 32).unwrap(), expected, "{order:?}");
     }
 }
@@ -71,9 +71,9 @@ fn kernels_run_in_every_order() {
 #[test]
 fn energy_is_counted_for_who_waits() {
     let counter = Arc::new(AtomicU64::new(0));
-    let emulator = Emulator::new(Options { energy: Some(Arc::clone(&counter)), ..options() }).unwrap();
+    let emulator = Emulator::new(EmulatorOptions { energy: Some(Arc::clone(&counter)), ..options() }).unwrap();
     let out = emulator.allocate(64 * 4).unwrap();
-    let arguments = [Argument::Buffer(&out), Argument::U32(100), Argument::F32(0.5)];
+    let arguments = [KernelArgument::Buffer(&out), KernelArgument::U32(100), KernelArgument::F32(0.5)];
     for _ in 0..3 {
         emulator.launch(launch("number", 1, 64), &arguments).unwrap();
     }
@@ -98,7 +98,7 @@ fn several_threads_launch_at_once() {
 
 #[test]
 fn memory_that_runs_out_is_said_and_comes_back() {
-    let emulator = Emulator::new(Options { memory: Some(1000), ..options() }).unwrap();
+    let emulator = Emulator::new(EmulatorOptions { memory: Some(1000), ..options() }).unwrap();
     let held = emulator.upload(&[1; 900]).unwrap();
     let wanted = number(&emulator, 1, 32).unwrap_err();
     assert!(matches!(wanted, DeviceError::OutOfMemory { wanted: 128, available: 100, .. }), "{wanted:?}");
@@ -108,7 +108,7 @@ fn memory_that_runs_out_is_said_and_comes_back() {
 
 #[test]
 fn a_lost_device_stays_lost() {
-    let emulator = Emulator::new(Options { launches: Some(2), ..options() }).unwrap();
+    let emulator = Emulator::new(EmulatorOptions { launches: Some(2), ..options() }).unwrap();
     for _ in 0..2 {
         number(&emulator, 1, 32).unwrap();
     }
@@ -120,24 +120,24 @@ fn a_lost_device_stays_lost() {
 
 #[test]
 fn a_wrong_launch_is_said() {
-    let lost = |launched: Launch, arguments: &[Argument<'_, hopeval_cuda_emulator::Buffer>]| {
+    let lost = |launched: KernelLaunch, arguments: &[KernelArgument<'_, hopeval_cuda_emulator::EmulatorBuffer>]| {
         reason(Emulator::new(options()).unwrap().launch(launched, arguments))
     };
-    let swapped = [Argument::Null, Argument::F32(1.0), Argument::U32(1)];
+    let swapped = [KernelArgument::Null, KernelArgument::F32(1.0), KernelArgument::U32(1)];
     assert_eq!(
         lost(launch("number", 1, 32), &swapped),
         "kernel number: its parameters are \"puf\" (p: address, u: u32, f: float)"
     );
     assert_eq!(
-        lost(launch("leaves", 1, 128), &[Argument::U32(64)]),
+        lost(launch("leaves", 1, 128), &[KernelArgument::U32(64)]),
         "kernel leaves: 128 threads a block; it takes a multiple of 32 of at most 64"
     );
     assert_eq!(
-        lost(launch("leaves", 3, 64), &[Argument::U32(40)]),
+        lost(launch("leaves", 3, 64), &[KernelArgument::U32(40)]),
         "kernel leaves, block (0, 0): thread 40 has come to its end, but thread 32 of its warp to __syncthreads"
     );
     assert_eq!(
-        lost(launch("leaves", 3, 64), &[Argument::U32(32)]),
+        lost(launch("leaves", 3, 64), &[KernelArgument::U32(32)]),
         "kernel leaves, block (0, 0): the warp of thread 63 has come to its end, but the warp of thread 0 to __syncthreads"
     );
     assert_eq!(lost(launch("absent", 1, 32), &[]), "no kernel absent was built");
@@ -145,7 +145,7 @@ fn a_wrong_launch_is_said() {
 
 #[test]
 fn a_source_that_does_not_compile_is_named_with_its_line() {
-    let built = Emulator::new(Options {
+    let built = Emulator::new(EmulatorOptions {
         sources: sources("#include \"prelude.cuh\"\nKERNEL(32) number(u32 x) { y; }\n"),
         ..options()
     });

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so, and a log says how long it took")]
 
 use hopeval_cuda::Cuda;
-use hopeval_cuda_emulator::{Emulator, Options, Order, sanitizer};
+use hopeval_cuda_emulator::{Emulator, EmulatorOptions, ThreadOrder, sanitizer};
 use hopeval_device::conformance::{Arithmetic, Operation, check};
 use std::time::Instant;
 
@@ -21,8 +21,8 @@ fn conforms(test: &str, arithmetic: Arithmetic) {
         return;
     }
     for operation in Operation::ALL {
-        let options = Options::new(env!("CARGO_TARGET_TMPDIR")).order(Order::Shuffled(3));
-        let emulator = Emulator::new(Options { sanitized: true, ..options }).expect("kernels that compile");
+        let options = EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR")).order(ThreadOrder::Shuffled(3));
+        let emulator = Emulator::new(EmulatorOptions { sanitized: true, ..options }).expect("kernels that compile");
         let start = Instant::now();
         let found = check(&Cuda::new(emulator, arithmetic), arithmetic, operation).unwrap_or_else(|e| panic!("{e}"));
         eprintln!("{arithmetic:?}, sanitized: {found:?}, {:.1?}", start.elapsed());

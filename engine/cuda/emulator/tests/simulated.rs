@@ -8,13 +8,13 @@
 #[path = "../../tests/driver.rs"]
 mod driver;
 
-use hopeval_cuda_emulator::libraries::Libraries;
+use hopeval_cuda_emulator::libraries::SimulatedLibraries;
 use std::path::Path;
 use std::process::Command;
 
 /// Runs the tests of `driver` in a process whose devices work in this way, and returns its output.
 fn again(report: &Path, way: [(&str, &str); 2]) -> String {
-    let libraries = Libraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let libraries = SimulatedLibraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["driver::", "--nocapture", "--test-threads=1"]).envs(libraries.environment());
     child.env("SIMULATED_CUDA_REPORT", report).envs(way).env_remove("CUDA_VISIBLE_DEVICES");

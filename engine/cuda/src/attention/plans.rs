@@ -11,7 +11,7 @@
 //! The last few plans are kept and compared by content, so nothing can be stale.
 
 use crate::runtime::Runtime;
-use hopeval_device::{Buckets, DeviceError, Packing};
+use hopeval_device::{DistanceBuckets, DeviceError, Packing};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ const KEPT: usize = 8;
 
 /// A packing on the device.
 #[derive(Debug)]
-pub(crate) struct Plan<B> {
+pub(crate) struct PackingPlan<B> {
     /// Blocks of the grid for each head.
     pub(super) blocks: usize,
     /// Five numbers for each block.
@@ -36,56 +36,56 @@ pub(crate) struct Plan<B> {
 
 /// The last few plans, the most recent first.
 #[derive(Debug)]
-pub(crate) struct Plans<B> {
-    packings: Mutex<VecDeque<Kept<B>>>,
-    places: Mutex<VecDeque<Places<B>>>,
+pub(crate) struct PlanCache<B> {
+    packings: Mutex<VecDeque<CachedPlan<B>>>,
+    places: Mutex<VecDeque<CachedPlaces<B>>>,
 }
 
 /// A plan with its inputs.
 #[derive(Debug)]
-struct Kept<B> {
+struct CachedPlan<B> {
     packing: Packing,
     by_position: bool,
-    plan: Arc<Plan<B>>,
+    plan: Arc<PackingPlan<B>>,
 }
 
 /// Rows of relative positions for the distances `-reach ..= reach` of query and key.
 #[derive(Debug)]
-struct Places<B> {
-    buckets: Buckets,
+struct CachedPlaces<B> {
+    buckets: DistanceBuckets,
     reach: usize,
     rows: Arc<B>,
 }
 
-impl<B> Default for Plans<B> {
+impl<B> Default for PlanCache<B> {
     fn default() -> Self {
         Self { packings: Mutex::default(), places: Mutex::default() }
     }
 }
 
-impl<B> Plans<B> {
+impl<B> PlanCache<B> {
     /// The plan of a packing; `by_position` is true if the result depends on a query's position in its sequence.
     pub(super) fn of_packing<R: Runtime<Buffer = B>>(
         &self,
         runtime: &R,
         packing: &Packing,
         by_position: bool,
-    ) -> Result<Arc<Plan<B>>, DeviceError> {
+    ) -> Result<Arc<PackingPlan<B>>, DeviceError> {
         let mut kept = self.packings.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.iter().position(|one| one.by_position == by_position && one.packing == *packing);
         if let Some(found) = found.and_then(|at| kept.remove(at)) {
             kept.push_front(found);
             return Ok(Arc::clone(&kept[0].plan));
         }
-        let tiles = Tiles::new(packing, by_position);
-        let plan = Arc::new(Plan {
+        let tiles = TileLists::new(packing, by_position);
+        let plan = Arc::new(PackingPlan {
             blocks: tiles.tiles.len(),
             tiles: send(runtime, tiles.tiles.as_flattened())?,
             keys: send(runtime, &tiles.keys)?,
             most_keys: tiles.most_keys,
         });
         kept.truncate(KEPT - 1);
-        kept.push_front(Kept { packing: packing.clone(), by_position, plan: Arc::clone(&plan) });
+        kept.push_front(CachedPlan { packing: packing.clone(), by_position, plan: Arc::clone(&plan) });
         Ok(plan)
     }
 
@@ -93,7 +93,7 @@ impl<B> Plans<B> {
     pub(super) fn places<R: Runtime<Buffer = B>>(
         &self,
         runtime: &R,
-        buckets: Buckets,
+        buckets: DistanceBuckets,
         keys: usize,
     ) -> Result<(Arc<B>, usize), DeviceError> {
         let mut kept = self.places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,14 +105,14 @@ impl<B> Plans<B> {
             let reach = keys.next_power_of_two().max(512);
             let rows = Arc::new(send(runtime, &places(buckets, reach))?);
             kept.truncate(KEPT - 1);
-            kept.push_front(Places { buckets, reach, rows });
+            kept.push_front(CachedPlaces { buckets, reach, rows });
         }
         Ok((Arc::clone(&kept[0].rows), kept[0].reach))
     }
 }
 
 /// The row of relative positions for each distance in `-reach ..= reach`.
-fn places(buckets: Buckets, reach: usize) -> Vec<u32> {
+fn places(buckets: DistanceBuckets, reach: usize) -> Vec<u32> {
     let before = (1..=reach).rev().map(|distance| buckets.row(0, distance));
     let behind = (0..=reach).map(|distance| buckets.row(distance, 0));
     before.chain(behind).map(|row| row as u32).collect()
@@ -124,14 +124,14 @@ fn send<R: Runtime>(runtime: &R, numbers: &[u32]) -> Result<R::Buffer, DeviceErr
 
 /// The lists of a packing.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tiles {
+struct TileLists {
     /// First query row, query rows, position of the first one, start of its keys in `keys`, number of keys.
     tiles: Vec<[u32; 5]>,
     keys: Vec<u32>,
     most_keys: usize,
 }
 
-impl Tiles {
+impl TileLists {
     fn new(packing: &Packing, by_position: bool) -> Self {
         let mut tiles = Self::default();
         let mut lists = HashMap::new();
@@ -168,7 +168,7 @@ mod tests {
     fn a_sequence_becomes_tiles_of_64_rows_at_the_end_of_its_keys() {
         let mut packing = Packing::of_lengths([0, 3]);
         packing.push(130, [(0, 3), (3, 140)]);
-        let tiles = Tiles::new(&packing, true);
+        let tiles = TileLists::new(&packing, true);
         assert_eq!(tiles.tiles, [[0, 3, 0, 0, 3], [3, 64, 13, 3, 143], [67, 64, 77, 3, 143], [131, 2, 141, 3, 143]]);
         assert_eq!(tiles.keys, (0..3).chain(0..143).collect::<Vec<_>>());
         assert_eq!(tiles.most_keys, 143);
@@ -182,20 +182,20 @@ mod tests {
         }
         packing.push(1, []);
         packing.push(4, [(5, 4), (1, 1)]);
-        let tiles = Tiles::new(&packing, false);
+        let tiles = TileLists::new(&packing, false);
         let keys = vec![5, 6, 7, 8, 1];
         let expected = vec![[0, 64, 0, 0, 5], [64, 8, 0, 0, 5], [72, 1, 0, 5, 0], [73, 4, 0, 0, 5]];
-        assert_eq!(tiles, Tiles { tiles: expected, keys: keys.clone(), most_keys: 5 });
+        assert_eq!(tiles, TileLists { tiles: expected, keys: keys.clone(), most_keys: 5 });
         let mut short = Packing::new();
         short.push(2, [(5, 4), (1, 1)]);
         short.push(3, [(5, 4), (1, 1)]);
         let expected = vec![[0, 2, 3, 0, 5], [2, 3, 2, 0, 5]];
-        assert_eq!(Tiles::new(&short, true), Tiles { tiles: expected, keys, most_keys: 5 });
+        assert_eq!(TileLists::new(&short, true), TileLists { tiles: expected, keys, most_keys: 5 });
     }
 
     #[test]
     fn places_are_those_of_the_buckets_by_distance() {
-        let buckets = Buckets::Clamped { span: 2 };
+        let buckets = DistanceBuckets::Clamped { span: 2 };
         assert_eq!(places(buckets, 3), [0, 0, 1, 2, 3, 3, 3]);
     }
 }

@@ -9,8 +9,8 @@
 //! options or another version of the compiler is never read: it has another key, and so another name.
 
 use super::{CompileError, Compiler, options};
-use crate::kernels::{FAMILIES, Family, HEADERS};
-use crate::machine::{Architecture, Version};
+use crate::kernels::{FAMILIES, KernelFamily, HEADERS};
+use crate::machine::{GpuArchitecture, LibraryVersion};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -30,11 +30,11 @@ const DIGEST: usize = 32;
 pub fn all(
     compiler: &Compiler,
     folder: Option<&Path>,
-    architecture: Architecture,
+    architecture: GpuArchitecture,
 ) -> Result<Vec<Vec<u8>>, CompileError> {
-    let place = |family| folder.map(|folder| Place::new(folder, family, architecture, compiler.version()));
+    let place = |family| folder.map(|folder| CodeFile::new(folder, family, architecture, compiler.version()));
     let places = FAMILIES.each_ref().map(place);
-    let found = places.each_ref().map(|place| place.as_ref().and_then(Place::read));
+    let found = places.each_ref().map(|place| place.as_ref().and_then(CodeFile::read));
     let lacking = found.iter().filter(|cubin| cubin.is_none()).count();
     if lacking == 0 {
         return Ok(found.into_iter().flatten().collect());
@@ -62,11 +62,11 @@ pub fn all(
 pub fn kept(
     compiler: &Compiler,
     folder: Option<&Path>,
-    family: &Family,
-    architecture: Architecture,
+    family: &KernelFamily,
+    architecture: GpuArchitecture,
 ) -> Result<Vec<u8>, CompileError> {
-    let place = folder.map(|folder| Place::new(folder, family, architecture, compiler.version()));
-    match place.as_ref().and_then(Place::read) {
+    let place = folder.map(|folder| CodeFile::new(folder, family, architecture, compiler.version()));
+    match place.as_ref().and_then(CodeFile::read) {
         Some(cubin) => Ok(cubin),
         None => make(compiler, family, architecture, place.as_ref()),
     }
@@ -74,9 +74,9 @@ pub fn kept(
 
 fn make(
     compiler: &Compiler,
-    family: &Family,
-    architecture: Architecture,
-    place: Option<&Place>,
+    family: &KernelFamily,
+    architecture: GpuArchitecture,
+    place: Option<&CodeFile>,
 ) -> Result<Vec<u8>, CompileError> {
     let begun = Instant::now();
     let cubin = compiler.compile(family, architecture)?.cubin;
@@ -90,13 +90,13 @@ fn make(
 }
 
 /// The place of a family's machine code on disk.
-struct Place {
+struct CodeFile {
     path: PathBuf,
     key: blake3::Hash,
 }
 
 /// The hash of everything that the machine code depends on, each part after its length.
-fn key(family: &Family, architecture: Architecture, compiler: Version) -> blake3::Hash {
+fn key(family: &KernelFamily, architecture: GpuArchitecture, compiler: LibraryVersion) -> blake3::Hash {
     let (target, compiler) = (options(architecture), compiler.to_string());
     let own = [LAYOUT, family.name.as_bytes(), family.text.as_bytes(), compiler.as_bytes()];
     let headers = HEADERS.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
@@ -115,8 +115,8 @@ fn digest(key: &blake3::Hash, cubin: &[u8]) -> blake3::Hash {
     hasher.finalize()
 }
 
-impl Place {
-    fn new(folder: &Path, family: &Family, architecture: Architecture, compiler: Version) -> Self {
+impl CodeFile {
+    fn new(folder: &Path, family: &KernelFamily, architecture: GpuArchitecture, compiler: LibraryVersion) -> Self {
         let key = key(family, architecture, compiler);
         Self { path: folder.join(format!("{}-{architecture}-{}.cubin", family.name, &key.to_hex()[..32])), key }
     }
@@ -149,20 +149,20 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const SM_90: Architecture = Architecture::new(9, 0);
-    const NVRTC: Version = Version::new(13, 0);
+    const SM_90: GpuArchitecture = GpuArchitecture::new(9, 0);
+    const NVRTC: LibraryVersion = LibraryVersion::new(13, 0);
 
     #[test]
     fn everything_that_changes_the_code_changes_the_key() {
-        let other = Family { text: "// other", ..FAMILIES[0] };
-        let renamed = Family { name: "renamed", ..FAMILIES[0] };
+        let other = KernelFamily { text: "// other", ..FAMILIES[0] };
+        let renamed = KernelFamily { name: "renamed", ..FAMILIES[0] };
         let keys = [
             key(&FAMILIES[0], SM_90, NVRTC),
             key(&FAMILIES[1], SM_90, NVRTC),
             key(&other, SM_90, NVRTC),
             key(&renamed, SM_90, NVRTC),
-            key(&FAMILIES[0], Architecture::new(8, 9), NVRTC),
-            key(&FAMILIES[0], SM_90, Version::new(13, 1)),
+            key(&FAMILIES[0], GpuArchitecture::new(8, 9), NVRTC),
+            key(&FAMILIES[0], SM_90, LibraryVersion::new(13, 1)),
         ];
         let different: BTreeSet<[u8; DIGEST]> = keys.iter().map(|key| *key.as_bytes()).collect();
         assert_eq!(different.len(), keys.len());
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(&folder.path().join("a"), &FAMILIES[0], SM_90, NVRTC);
+        let place = CodeFile::new(&folder.path().join("a"), &FAMILIES[0], SM_90, NVRTC);
         let cubin: Vec<u8> = (0..=255).collect();
         assert_eq!(place.read(), None, "there is none");
         place.write(&cubin).unwrap();
@@ -188,7 +188,7 @@ mod tests {
             fs::write(&place.path, damaged).unwrap();
             assert_eq!(place.read(), None, "damaged at {at}");
         }
-        let foreign = Place { path: place.path.clone(), key: key(&FAMILIES[1], SM_90, NVRTC) };
+        let foreign = CodeFile { path: place.path.clone(), key: key(&FAMILIES[1], SM_90, NVRTC) };
         foreign.write(&cubin).unwrap();
         assert_eq!(place.read(), None, "another's, under this name");
         let left = fs::read_dir(place.path.parent().unwrap()).unwrap().count();

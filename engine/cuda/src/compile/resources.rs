@@ -2,17 +2,17 @@
 
 use super::{CompileError, Compiler};
 use crate::attention::dynamic_shared;
-use crate::kernels::{FAMILIES, Family};
-use crate::machine::Architecture;
+use crate::kernels::{FAMILIES, KernelFamily};
+use crate::machine::GpuArchitecture;
 use std::fmt::Write as _;
 
 /// Architectures that all kernels are tested to compile for.
-pub const ARCHITECTURES: [Architecture; 4] =
-    [Architecture::new(8, 0), Architecture::new(8, 9), Architecture::new(9, 0), Architecture::new(10, 0)];
+pub const ARCHITECTURES: [GpuArchitecture; 4] =
+    [GpuArchitecture::new(8, 0), GpuArchitecture::new(8, 9), GpuArchitecture::new(9, 0), GpuArchitecture::new(10, 0)];
 
 /// The resources of one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resources {
+pub struct KernelResources {
     /// The kernel's name.
     pub kernel: String,
     /// Registers of a thread.
@@ -35,12 +35,12 @@ pub struct Resources {
 ///     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 /// ptxas info    : Used 32 registers, used 1 barriers, 128 bytes smem
 /// ```
-pub fn parse(log: &str) -> Vec<Resources> {
-    let mut found: Vec<Resources> = Vec::new();
+pub fn parse(log: &str) -> Vec<KernelResources> {
+    let mut found: Vec<KernelResources> = Vec::new();
     for line in log.lines() {
         if let Some(kernel) = line.split("Compiling entry function '").nth(1).and_then(|rest| rest.split('\'').next()) {
             let kernel = kernel.to_owned();
-            found.push(Resources { kernel, registers: 0, shared: 0, stack: 0, spill_stores: 0, spill_loads: 0 });
+            found.push(KernelResources { kernel, registers: 0, shared: 0, stack: 0, spill_stores: 0, spill_loads: 0 });
         }
         let Some(last) = found.last_mut() else { continue };
         if line.contains("bytes stack frame") {
@@ -65,31 +65,31 @@ fn number_before(line: &str, word: &str) -> u32 {
 
 /// A family's kernels on each of [`ARCHITECTURES`].
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct FamilyResources {
     /// The family.
-    pub family: &'static Family,
+    pub family: &'static KernelFamily,
     /// In the order of [`ARCHITECTURES`].
-    pub kernels: [Vec<Resources>; ARCHITECTURES.len()],
+    pub kernels: [Vec<KernelResources>; ARCHITECTURES.len()],
 }
 
 /// Compiles every family for each of [`ARCHITECTURES`], and reads the logs.
 ///
 /// # Errors
 /// As [`Compiler::compile`].
-pub fn measure(compiler: &Compiler) -> Result<Vec<Measured>, CompileError> {
+pub fn measure(compiler: &Compiler) -> Result<Vec<FamilyResources>, CompileError> {
     let measure = |family| {
         let mut kernels = [const { Vec::new() }; ARCHITECTURES.len()];
         for (kernels, architecture) in kernels.iter_mut().zip(ARCHITECTURES) {
             *kernels = parse(&compiler.compile(family, architecture)?.log);
         }
-        Ok(Measured { family, kernels })
+        Ok(FamilyResources { family, kernels })
     };
     FAMILIES.iter().map(measure).collect()
 }
 
 /// The table of `ops/bench/gpu/registers.md`: for each kernel the dynamic shared memory of its launches, and for each
 /// architecture registers / static shared memory / spilled bytes, both ways.
-pub fn table(measured: &[Measured]) -> String {
+pub fn table(measured: &[FamilyResources]) -> String {
     let mut table = String::from("| family | kernel | dynamic shared |");
     for architecture in ARCHITECTURES {
         let _ = write!(table, " {architecture} |");
@@ -97,7 +97,7 @@ pub fn table(measured: &[Measured]) -> String {
     table += "\n| --- | --- | --- |";
     table += &" --- |".repeat(ARCHITECTURES.len());
     table.push('\n');
-    for Measured { family, kernels } in measured {
+    for FamilyResources { family, kernels } in measured {
         for name in family.kernels {
             let _ = write!(table, "| {} | `{name}` | {} B |", family.name, dynamic_shared(name));
             for kernels in kernels {
@@ -110,8 +110,8 @@ pub fn table(measured: &[Measured]) -> String {
     table
 }
 
-fn cell(kernel: &Resources) -> String {
-    let Resources { registers, shared, stack, spill_stores, spill_loads, .. } = kernel;
+fn cell(kernel: &KernelResources) -> String {
+    let KernelResources { registers, shared, stack, spill_stores, spill_loads, .. } = kernel;
     let stack = if *stack > 0 { format!(", stack {stack} B") } else { String::new() };
     format!("{registers} / {shared} B / {} B{stack}", spill_stores + spill_loads)
 }
@@ -137,8 +137,8 @@ ptxas info    : Used 18 registers, used 0 barriers, 396 bytes cmem[0]
     #[test]
     fn a_log_tells_each_kernels_registers_shared_memory_and_spills() {
         let first =
-            Resources { kernel: "first".into(), registers: 18, shared: 0, stack: 0, spill_stores: 0, spill_loads: 0 };
-        let second = Resources {
+            KernelResources { kernel: "first".into(), registers: 18, shared: 0, stack: 0, spill_stores: 0, spill_loads: 0 };
+        let second = KernelResources {
             kernel: "second".into(),
             registers: 255,
             shared: 1152,

@@ -9,7 +9,7 @@
 //! CUDA keeps an error that ends a context and returns it from every later call. So does this, without asking CUDA
 //! again.
 
-use crate::machine::{Missing, broken, said};
+use crate::machine::{MissingRequirement, broken, said};
 use cudarc::driver::{DriverError, result as driver, sys};
 use hopeval_device::DeviceError;
 use std::ffi::{c_int, c_void};
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 /// An open device.
 #[derive(Debug)]
-pub(super) struct Context {
+pub(super) struct DeviceContext {
     /// "cuda:0".
     name: String,
     device: sys::CUdevice,
@@ -31,13 +31,13 @@ pub(super) struct Context {
 
 // SAFETY: the driver may be called from any thread with the same context, stream and pool. The pointers are never
 // followed here, and their objects live until `drop`.
-unsafe impl Send for Context {}
+unsafe impl Send for DeviceContext {}
 // SAFETY: as above; the driver orders simultaneous calls.
-unsafe impl Sync for Context {}
+unsafe impl Sync for DeviceContext {}
 
-impl Context {
+impl DeviceContext {
     /// Opens a device that [`describe`](crate::machine::describe) found fit.
-    pub(super) fn new(ordinal: usize, name: String) -> Result<Arc<Self>, Missing> {
+    pub(super) fn new(ordinal: usize, name: String) -> Result<Arc<Self>, MissingRequirement> {
         let device = driver::device::get(ordinal as c_int).map_err(broken("cuDeviceGet"))?;
         // SAFETY: the device was given by cuDeviceGet; `drop` releases the retained context.
         let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken("cuDevicePrimaryCtxRetain"))?;
@@ -201,7 +201,7 @@ impl Context {
     }
 }
 
-impl Drop for Context {
+impl Drop for DeviceContext {
     fn drop(&mut self) {
         // Errors cannot be reported here: the device is lost, or the process is ending.
         // SAFETY: nothing else holds the context: buffers, modules and products each hold an `Arc` of this. The stream

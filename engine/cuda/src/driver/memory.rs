@@ -1,21 +1,21 @@
 //! [`Buffer`]: memory of a device, freed in the stream's order when it is dropped.
 
-use super::context::Context;
+use super::context::DeviceContext;
 use cudarc::driver::{result as driver, sys};
 use hopeval_device::DeviceError;
 use std::fmt;
 use std::sync::Arc;
 
 /// Memory of a device. Its address is a multiple of 256; one of 0 bytes has the address 0.
-pub struct Buffer {
-    context: Arc<Context>,
+pub struct DriverBuffer {
+    context: Arc<DeviceContext>,
     address: sys::CUdeviceptr,
     bytes: usize,
 }
 
-impl Buffer {
+impl DriverBuffer {
     /// Memory of any content.
-    pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: &Arc<DeviceContext>, bytes: usize) -> Result<Self, DeviceError> {
         context.enter()?;
         let address = if bytes == 0 { 0 } else { context.allocate(bytes)? };
         assert_eq!(address % 256, 0, "the allocator's alignment; this is a bug");
@@ -50,7 +50,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for DriverBuffer {
     fn drop(&mut self) {
         if self.bytes > 0 {
             // SAFETY: the context gave it in `new`, and all work on it borrowed it.
@@ -59,7 +59,7 @@ impl Drop for Buffer {
     }
 }
 
-impl fmt::Debug for Buffer {
+impl fmt::Debug for DriverBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer({} bytes at {:#x} of {})", self.bytes, self.address, self.context.name())
     }

@@ -3,10 +3,10 @@
 //! The driver reports the length of each parameter of a kernel. A launch with wrong arguments is therefore a bug found
 //! here, not a read of unrelated memory.
 
-use super::context::Context;
-use super::memory::Buffer;
-use crate::kernels::{FAMILIES, Family};
-use crate::runtime::{Argument, Launch};
+use super::context::DeviceContext;
+use super::memory::DriverBuffer;
+use crate::kernels::{FAMILIES, KernelFamily};
+use crate::runtime::{KernelArgument, KernelLaunch};
 use cudarc::driver::{result as driver, sys};
 use hopeval_device::DeviceError;
 use std::collections::HashMap;
@@ -21,27 +21,27 @@ const SHARED: u32 = 48 << 10;
 
 /// The kernels of a device.
 #[derive(Debug)]
-pub(super) struct Modules {
-    context: Arc<Context>,
-    modules: Vec<Module>,
+pub(super) struct KernelModules {
+    context: Arc<DeviceContext>,
+    modules: Vec<FamilyModule>,
 }
 
 /// A family's machine code on the device.
 #[derive(Debug)]
-struct Module {
-    family: &'static Family,
+struct FamilyModule {
+    family: &'static KernelFamily,
     handle: sys::CUmodule,
-    functions: HashMap<&'static str, Function>,
+    functions: HashMap<&'static str, KernelFunction>,
 }
 
 // SAFETY: any thread with the context may use modules and functions; the pointers are never followed here.
-unsafe impl Send for Module {}
+unsafe impl Send for FamilyModule {}
 // SAFETY: as above, also by several threads at the same time.
-unsafe impl Sync for Module {}
+unsafe impl Sync for FamilyModule {}
 
 /// A kernel of a loaded module.
 #[derive(Debug)]
-struct Function {
+struct KernelFunction {
     handle: sys::CUfunction,
     /// Bytes of each parameter.
     parameters: Vec<usize>,
@@ -49,20 +49,20 @@ struct Function {
     shared: Mutex<u32>,
 }
 
-impl Modules {
+impl KernelModules {
     /// Loads the machine code of all families, given in their order.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`]; [`DeviceError::Unsupported`] and [`DeviceError::Lost`] if the code does not fit
     /// this device.
-    pub(super) fn new(context: Arc<Context>, cubins: &[Vec<u8>]) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: Arc<DeviceContext>, cubins: &[Vec<u8>]) -> Result<Self, DeviceError> {
         context.enter()?;
         let mut all = Self { context, modules: Vec::with_capacity(FAMILIES.len()) };
         for (family, cubin) in FAMILIES.iter().zip(cubins) {
             // SAFETY: this is machine code as NVRTC made it, whole by its digest; the driver copies it.
             let load = || unsafe { driver::module::load_data(cubin.as_ptr().cast()) };
             let handle = all.context.attempt(format_args!("cuModuleLoadData of {}.cu", family.name), load)?;
-            let mut module = Module { family, handle, functions: HashMap::new() };
+            let mut module = FamilyModule { family, handle, functions: HashMap::new() };
             let found = module.find(&all.context);
             // Stored before any error is checked, so `drop` unloads it.
             all.modules.push(module);
@@ -75,7 +75,7 @@ impl Modules {
     ///
     /// # Panics
     /// If the arguments do not match the kernel's parameter list.
-    pub(super) fn launch(&self, launch: Launch, arguments: &[Argument<'_, Buffer>]) -> Result<(), DeviceError> {
+    pub(super) fn launch(&self, launch: KernelLaunch, arguments: &[KernelArgument<'_, DriverBuffer>]) -> Result<(), DeviceError> {
         self.context.enter()?;
         let function = self.function(launch)?;
         let lengths = || arguments.iter().map(length);
@@ -99,13 +99,13 @@ impl Modules {
             let stream = self.context.stream();
             driver::launch_kernel(function.handle, grid, block, launch.shared, stream, &mut pointers)
         };
-        let Launch { kernel, grid, threads, shared } = launch;
+        let KernelLaunch { kernel, grid, threads, shared } = launch;
         let call = format_args!("cuLaunchKernel of {} ({grid:?} blocks, {threads} threads, {shared} B)", kernel.name);
         self.context.attempt(call, attempt)
     }
 
     /// The function of a kernel, with this launch's shared memory allowed.
-    fn function(&self, Launch { kernel, shared, .. }: Launch) -> Result<&Function, DeviceError> {
+    fn function(&self, KernelLaunch { kernel, shared, .. }: KernelLaunch) -> Result<&KernelFunction, DeviceError> {
         let module = self.modules.iter().find(|module| module.family.name == kernel.family.name);
         let Some(function) = module.and_then(|module| module.functions.get(kernel.name)) else {
             panic!("{}.cu lists no kernel {}; this is a bug", kernel.family.name, kernel.name)
@@ -125,17 +125,17 @@ impl Modules {
     }
 }
 
-impl Module {
-    fn find(&mut self, context: &Context) -> Result<(), DeviceError> {
+impl FamilyModule {
+    fn find(&mut self, context: &DeviceContext) -> Result<(), DeviceError> {
         for &name in self.family.kernels {
-            self.functions.insert(name, Function::find(context, self.handle, name)?);
+            self.functions.insert(name, KernelFunction::find(context, self.handle, name)?);
         }
         Ok(())
     }
 }
 
-impl Function {
-    fn find(context: &Context, module: sys::CUmodule, name: &str) -> Result<Self, DeviceError> {
+impl KernelFunction {
+    fn find(context: &DeviceContext, module: sys::CUmodule, name: &str) -> Result<Self, DeviceError> {
         // SAFETY: the module is loaded.
         let get = || unsafe { driver::module::get_function(module, symbol(name)) };
         let handle = context.attempt(format_args!("cuModuleGetFunction of {name}"), get)?;
@@ -153,7 +153,7 @@ fn symbol(name: &str) -> CString {
 }
 
 /// Bytes of each parameter; the driver rejects the index after the last one as invalid.
-fn parameters(context: &Context, function: sys::CUfunction, name: &str) -> Result<Vec<usize>, DeviceError> {
+fn parameters(context: &DeviceContext, function: sys::CUfunction, name: &str) -> Result<Vec<usize>, DeviceError> {
     let mut lengths = Vec::new();
     loop {
         let (mut offset, mut length) = (0, 0);
@@ -173,24 +173,24 @@ fn parameters(context: &Context, function: sys::CUfunction, name: &str) -> Resul
 }
 
 /// Bytes of an argument in a parameter list.
-fn length(argument: &Argument<'_, Buffer>) -> usize {
+fn length(argument: &KernelArgument<'_, DriverBuffer>) -> usize {
     match argument {
-        Argument::Buffer(_) | Argument::Null => size_of::<u64>(),
-        Argument::U32(_) | Argument::F32(_) => size_of::<u32>(),
+        KernelArgument::Buffer(_) | KernelArgument::Null => size_of::<u64>(),
+        KernelArgument::U32(_) | KernelArgument::F32(_) => size_of::<u32>(),
     }
 }
 
 /// An argument's bytes, as the lower ones of a number.
-fn bits(argument: &Argument<'_, Buffer>) -> u64 {
+fn bits(argument: &KernelArgument<'_, DriverBuffer>) -> u64 {
     match argument {
-        Argument::Buffer(buffer) => buffer.address(),
-        Argument::Null => 0,
-        Argument::U32(value) => u64::from(*value),
-        Argument::F32(value) => u64::from(value.to_bits()),
+        KernelArgument::Buffer(buffer) => buffer.address(),
+        KernelArgument::Null => 0,
+        KernelArgument::U32(value) => u64::from(*value),
+        KernelArgument::F32(value) => u64::from(value.to_bits()),
     }
 }
 
-impl Drop for Modules {
+impl Drop for KernelModules {
     fn drop(&mut self) {
         if self.context.enter().and_then(|()| self.context.synchronize()).is_err() {
             return;

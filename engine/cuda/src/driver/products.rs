@@ -12,10 +12,10 @@
 //! [k, rows]`. A is `w`, seen as `[k, n]` and transposed; B is `x`, seen as `[k, rows]`; D is seen as `[n, rows]`. So
 //! rows are columns there, and all leading dimensions are the weights'.
 
-use super::context::Context;
-use super::memory::Buffer;
-use crate::machine::Version;
-use crate::runtime::{Element, Fused, Product};
+use super::context::DeviceContext;
+use super::memory::DriverBuffer;
+use crate::machine::LibraryVersion;
+use crate::runtime::{ElementType, FusedFunction, MatrixProduct};
 use cudarc::cublaslt::{result as lt, result::CublasError, sys};
 use cudarc::driver::result as driver;
 use hopeval_device::DeviceError;
@@ -48,29 +48,29 @@ const ALIGNMENT: u32 = 16;
 struct Shape {
     inner: usize,
     out: usize,
-    element: Element,
-    output_element: Element,
-    fused: Fused,
+    element: ElementType,
+    output_element: ElementType,
+    fused: FusedFunction,
     bias: bool,
     residual: bool,
 }
 
 /// cuBLASLt on a device.
-pub(super) struct Products {
-    context: Arc<Context>,
-    handle: Handle,
-    version: Version,
-    workspace: Buffer,
-    plans: Mutex<HashMap<Shape, Plan>>,
+pub(super) struct CublasProducts {
+    context: Arc<DeviceContext>,
+    handle: CublasHandle,
+    version: LibraryVersion,
+    workspace: DriverBuffer,
+    plans: Mutex<HashMap<Shape, ProductPlan>>,
 }
 
-impl Products {
+impl CublasProducts {
     /// Allocates the workspace. The library was found, and has this version.
-    pub(super) fn new(context: Arc<Context>, version: Version) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: Arc<DeviceContext>, version: LibraryVersion) -> Result<Self, DeviceError> {
         context.enter()?;
         let handle = attempt(&context, "cublasLtCreate", lt::create_handle)?;
-        let handle = Handle(handle);
-        let workspace = Buffer::new(&context, WORKSPACE)?;
+        let handle = CublasHandle(handle);
+        let workspace = DriverBuffer::new(&context, WORKSPACE)?;
         Ok(Self { context, handle, version, workspace, plans: Mutex::default() })
     }
 
@@ -79,7 +79,7 @@ impl Products {
     /// # Panics
     /// If a buffer is shorter than its matrix, or [`Runtime::product`](crate::runtime::Runtime::product) does not allow
     /// a length.
-    pub(super) fn multiply(&self, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
+    pub(super) fn multiply(&self, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
         assert_fits(product);
         self.context.enter()?;
         let shape = Shape {
@@ -100,7 +100,7 @@ impl Products {
         self.run(plan, product)
     }
 
-    fn run(&self, plan: &Plan, product: &Product<'_, Buffer>) -> Result<(), DeviceError> {
+    fn run(&self, plan: &ProductPlan, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
         let set = || plan.set_rows(product.rows as u64).and_then(|()| plan.set_bias(product.bias));
         attempt(&self.context, "a descriptor of cuBLASLt", set)?;
         let weight = product.weight.address() + (product.first * product.inner * product.element.size()) as u64;
@@ -148,8 +148,8 @@ impl Products {
 
     /// Makes the descriptors of a shape and chooses its algorithm. `product` gives the bias's address for the choice.
     /// The place does not matter: every bias begins a buffer, so all are aligned alike.
-    fn plan(&self, shape: Shape, product: &Product<'_, Buffer>) -> Result<Plan, DeviceError> {
-        let make = || Plan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
+    fn plan(&self, shape: Shape, product: &MatrixProduct<'_, DriverBuffer>) -> Result<ProductPlan, DeviceError> {
+        let make = || ProductPlan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
         let mut plan = attempt(&self.context, "a descriptor of cuBLASLt", make)?;
         let mut refused = 0;
         for workspace in [0, WORKSPACE] {
@@ -163,12 +163,12 @@ impl Products {
                 match self.refusal(&plan, &algorithm, workspace) {
                     None => {
                         let is_apart = !shape.residual || writes_apart(&algorithm);
-                        plan.choice = Choice { algorithm, workspace, is_apart };
+                        plan.choice = AlgorithmChoice { algorithm, workspace, is_apart };
                         tracing::debug!("{shape:?}: {}, refused before it {refused}", plan.choice);
                         return Ok(plan);
                     }
                     Some(why) => {
-                        tracing::debug!("{shape:?}: refused {}: {why}", Described(&algorithm));
+                        tracing::debug!("{shape:?}: refused {}: {why}", AlgorithmDescription(&algorithm));
                         refused += 1;
                     }
                 }
@@ -183,7 +183,7 @@ impl Products {
 
     /// The algorithms for [`NOMINAL_ROWS`] with at most `workspace` bytes, the fastest first by cuBLASLt's estimate;
     /// empty if it knows none.
-    fn candidates(&self, plan: &Plan, workspace: usize) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
+    fn candidates(&self, plan: &ProductPlan, workspace: usize) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
         plan.set_rows(NOMINAL_ROWS)?;
         let preference = preference(workspace)?;
         let mut found = vec![nothing_found(); CANDIDATES];
@@ -213,7 +213,7 @@ impl Products {
     }
 
     /// The reason to refuse an algorithm: it does not sum whole rows, or does not serve every number of them.
-    fn refusal(&self, plan: &Plan, algorithm: &sys::cublasLtMatmulAlgo_t, workspace: usize) -> Option<String> {
+    fn refusal(&self, plan: &ProductPlan, algorithm: &sys::cublasLtMatmulAlgo_t, workspace: usize) -> Option<String> {
         use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
         let parts = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
         let scheme = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
@@ -226,7 +226,7 @@ impl Products {
 
     fn refusal_of_rows(
         &self,
-        plan: &Plan,
+        plan: &ProductPlan,
         algorithm: &sys::cublasLtMatmulAlgo_t,
         workspace: usize,
         rows: u64,
@@ -258,7 +258,7 @@ impl Products {
     }
 }
 
-impl Drop for Products {
+impl Drop for CublasProducts {
     fn drop(&mut self) {
         // The handle's own memory is the context's; `cublasLtDestroy` must find it in place and idle. A lost context
         // has no such memory.
@@ -266,27 +266,27 @@ impl Drop for Products {
     }
 }
 
-impl fmt::Debug for Products {
+impl fmt::Debug for CublasProducts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Products").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
 /// A shape's descriptors and algorithm. The descriptors are set anew for each product, under the lock.
-struct Plan {
+struct ProductPlan {
     shape: Shape,
-    operation: Operation,
+    operation: ProductDescriptor,
     /// `[out, inner]`, row-major.
-    weight: Layout,
+    weight: MatrixDescriptor,
     /// `[rows, inner]`, row-major.
-    x: Layout,
+    x: MatrixDescriptor,
     /// `[rows, out]`, row-major; the residual's, too.
-    output: Layout,
-    choice: Choice,
+    output: MatrixDescriptor,
+    choice: AlgorithmChoice,
 }
 
 /// An algorithm with its settings.
-struct Choice {
+struct AlgorithmChoice {
     algorithm: sys::cublasLtMatmulAlgo_t,
     /// Bytes.
     workspace: usize,
@@ -294,32 +294,32 @@ struct Choice {
     is_apart: bool,
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for AlgorithmChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let residual = if self.is_apart { "" } else { ", with the residual copied to its output" };
-        write!(f, "{}{} bytes of workspace{residual}", Described(&self.algorithm), self.workspace)
+        write!(f, "{}{} bytes of workspace{residual}", AlgorithmDescription(&self.algorithm), self.workspace)
     }
 }
 
 // SAFETY: only this struct owns the descriptors; they are plain host memory, usable by any thread, one at a time.
-unsafe impl Send for Plan {}
+unsafe impl Send for ProductPlan {}
 
-impl Plan {
+impl ProductPlan {
     /// A plan without an algorithm or rows yet.
     fn new(shape: Shape) -> Result<Self, CublasError> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let (inner, out) = (shape.inner as u64, shape.out as u64);
         let (operand, result) = (data_type(shape.element), data_type(shape.output_element));
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
-        let operation = Operation(lt::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F)?);
+        let operation = ProductDescriptor(lt::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F)?);
         // CUBLAS_OP_T and CUBLAS_OP_N of cublasOperation_t.
         operation.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, 1_i32)?;
         operation.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, 0_i32)?;
         operation.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(shape.fused, shape.bias) as u32)?;
-        let weight = Layout(lt::create_matrix_layout(operand, inner, out, shape.inner as i64)?);
-        let x = Layout(lt::create_matrix_layout(operand, inner, NOMINAL_ROWS, shape.inner as i64)?);
-        let output = Layout(lt::create_matrix_layout(result, out, NOMINAL_ROWS, shape.out as i64)?);
-        let choice = Choice { algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] }, workspace: 0, is_apart: true };
+        let weight = MatrixDescriptor(lt::create_matrix_layout(operand, inner, out, shape.inner as i64)?);
+        let x = MatrixDescriptor(lt::create_matrix_layout(operand, inner, NOMINAL_ROWS, shape.inner as i64)?);
+        let output = MatrixDescriptor(lt::create_matrix_layout(result, out, NOMINAL_ROWS, shape.out as i64)?);
+        let choice = AlgorithmChoice { algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] }, workspace: 0, is_apart: true };
         Ok(Self { shape, operation, weight, x, output, choice })
     }
 
@@ -328,7 +328,7 @@ impl Plan {
         self.output.set_columns(rows)
     }
 
-    fn set_bias(&self, bias: Option<&Buffer>) -> Result<(), CublasError> {
+    fn set_bias(&self, bias: Option<&DriverBuffer>) -> Result<(), CublasError> {
         bias.map_or(Ok(()), |bias| self.set_bias_address(bias.address()))
     }
 
@@ -339,21 +339,21 @@ impl Plan {
 
 /// # Panics
 /// If a matrix does not lie within its buffer.
-fn assert_fits(product: &Product<'_, Buffer>) {
-    let Product { rows, inner, out, first, element, output_element, .. } = *product;
+fn assert_fits(product: &MatrixProduct<'_, DriverBuffer>) {
+    let MatrixProduct { rows, inner, out, first, element, output_element, .. } = *product;
     assert!(rows > 0 && inner > 0 && out > 0, "{rows} rows, {inner} to {out}; this is a bug");
     assert!(inner.is_multiple_of(8) && out.is_multiple_of(8), "{inner} to {out}; this is a bug");
     assert!(
-        output_element == element || output_element == Element::F32,
+        output_element == element || output_element == ElementType::F32,
         "{element:?} to {output_element:?}; this is a bug"
     );
     assert!(
-        product.residual.is_none() || product.fused == Fused::Nothing,
+        product.residual.is_none() || product.fused == FusedFunction::Nothing,
         "a residual after {:?}; this is a bug",
         product.fused
     );
     let written = output_element.size();
-    let fits = |buffer: &Buffer, numbers: usize, size: usize| buffer.bytes() >= numbers * size;
+    let fits = |buffer: &DriverBuffer, numbers: usize, size: usize| buffer.bytes() >= numbers * size;
     assert!(fits(product.x, rows * inner, element.size()), "x of {rows} x {inner}: {:?}; this is a bug", product.x);
     let weights = (first + out) * inner;
     assert!(fits(product.weight, weights, element.size()), "weights of {weights}: {:?}; this is a bug", product.weight);
@@ -369,7 +369,7 @@ fn assert_fits(product: &Product<'_, Buffer>) {
 /// # Errors
 /// As the driver's: exhausted memory, an unsupported request, or the context's end.
 fn attempt<T>(
-    context: &Context,
+    context: &DeviceContext,
     call: impl fmt::Display,
     mut attempt: impl FnMut() -> Result<T, CublasError>,
 ) -> Result<T, DeviceError> {
@@ -400,30 +400,30 @@ fn is_refusal(error: &CublasError) -> bool {
     )
 }
 
-fn data_type(element: Element) -> sys::cudaDataType_t {
+fn data_type(element: ElementType) -> sys::cudaDataType_t {
     match element {
-        Element::F32 => sys::cudaDataType_t::CUDA_R_32F,
-        Element::Bf16 => sys::cudaDataType_t::CUDA_R_16BF,
+        ElementType::F32 => sys::cudaDataType_t::CUDA_R_32F,
+        ElementType::Bf16 => sys::cudaDataType_t::CUDA_R_16BF,
     }
 }
 
 /// cuBLASLt assumes that a bias has the output's element, as it does here.
-fn epilogue(fused: Fused, bias: bool) -> sys::cublasLtEpilogue_t {
+fn epilogue(fused: FusedFunction, bias: bool) -> sys::cublasLtEpilogue_t {
     use sys::cublasLtEpilogue_t as Epilogue;
     match (fused, bias) {
-        (Fused::Nothing, false) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
-        (Fused::Nothing, true) => Epilogue::CUBLASLT_EPILOGUE_BIAS,
-        (Fused::Relu, false) => Epilogue::CUBLASLT_EPILOGUE_RELU,
-        (Fused::Relu, true) => Epilogue::CUBLASLT_EPILOGUE_RELU_BIAS,
-        (Fused::GeluTanh, false) => Epilogue::CUBLASLT_EPILOGUE_GELU,
-        (Fused::GeluTanh, true) => Epilogue::CUBLASLT_EPILOGUE_GELU_BIAS,
+        (FusedFunction::Nothing, false) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
+        (FusedFunction::Nothing, true) => Epilogue::CUBLASLT_EPILOGUE_BIAS,
+        (FusedFunction::Relu, false) => Epilogue::CUBLASLT_EPILOGUE_RELU,
+        (FusedFunction::Relu, true) => Epilogue::CUBLASLT_EPILOGUE_RELU_BIAS,
+        (FusedFunction::GeluTanh, false) => Epilogue::CUBLASLT_EPILOGUE_GELU,
+        (FusedFunction::GeluTanh, true) => Epilogue::CUBLASLT_EPILOGUE_GELU_BIAS,
     }
 }
 
 /// Limits for all algorithms: no reduction beyond that of a tile, bytes of workspace, alignment of weights.
-fn preference(workspace: usize) -> Result<Preference, CublasError> {
+fn preference(workspace: usize) -> Result<AlgorithmPreference, CublasError> {
     use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
-    let preference = Preference(lt::create_matmul_pref()?);
+    let preference = AlgorithmPreference(lt::create_matmul_pref()?);
     let whole = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
     preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace as u64)?;
     preference.set(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, whole)?;
@@ -469,9 +469,9 @@ fn writes_apart(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
 }
 
 /// An algorithm for the log: its distinguishing settings.
-struct Described<'a>(&'a sys::cublasLtMatmulAlgo_t);
+struct AlgorithmDescription<'a>(&'a sys::cublasLtMatmulAlgo_t);
 
-impl fmt::Display for Described<'_> {
+impl fmt::Display for AlgorithmDescription<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
         let settings = [
@@ -490,15 +490,15 @@ impl fmt::Display for Described<'_> {
 }
 
 /// The library's handle, destroyed when dropped.
-struct Handle(sys::cublasLtHandle_t);
+struct CublasHandle(sys::cublasLtHandle_t);
 
 // SAFETY: cuBLASLt may be called from any thread with the same handle, also at the same time; the pointer is never
 // followed here.
-unsafe impl Send for Handle {}
+unsafe impl Send for CublasHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for CublasHandle {}
 
-impl Drop for Handle {
+impl Drop for CublasHandle {
     fn drop(&mut self) {
         // SAFETY: cublasLtCreate gave it, and it is not used after this.
         let _ = unsafe { lt::destroy_handle(self.0) };
@@ -506,9 +506,9 @@ impl Drop for Handle {
 }
 
 /// The definition of a product: transpositions, epilogue, bias. Destroyed when dropped.
-struct Operation(sys::cublasLtMatmulDesc_t);
+struct ProductDescriptor(sys::cublasLtMatmulDesc_t);
 
-impl Operation {
+impl ProductDescriptor {
     /// `T` is the attribute's type in cuBLASLt.
     fn set<T: Copy>(&self, attribute: sys::cublasLtMatmulDescAttributes_t, value: T) -> Result<(), CublasError> {
         // SAFETY: the descriptor is whole; the value is copied before the call returns.
@@ -516,7 +516,7 @@ impl Operation {
     }
 }
 
-impl Drop for Operation {
+impl Drop for ProductDescriptor {
     fn drop(&mut self) {
         // SAFETY: cublasLtMatmulDescCreate gave it, and it is not used after this.
         let _ = unsafe { lt::destroy_matmul_desc(self.0) };
@@ -524,9 +524,9 @@ impl Drop for Operation {
 }
 
 /// How a matrix lies in memory. Destroyed when dropped.
-struct Layout(sys::cublasLtMatrixLayout_t);
+struct MatrixDescriptor(sys::cublasLtMatrixLayout_t);
 
-impl Layout {
+impl MatrixDescriptor {
     /// Columns of the column-major matrix.
     fn set_columns(&self, columns: u64) -> Result<(), CublasError> {
         let attribute = sys::cublasLtMatrixLayoutAttribute_t::CUBLASLT_MATRIX_LAYOUT_COLS;
@@ -535,7 +535,7 @@ impl Layout {
     }
 }
 
-impl Drop for Layout {
+impl Drop for MatrixDescriptor {
     fn drop(&mut self) {
         // SAFETY: cublasLtMatrixLayoutCreate gave it, and it is not used after this.
         let _ = unsafe { lt::destroy_matrix_layout(self.0) };
@@ -543,9 +543,9 @@ impl Drop for Layout {
 }
 
 /// The limits for the choice of an algorithm. Destroyed when dropped.
-struct Preference(sys::cublasLtMatmulPreference_t);
+struct AlgorithmPreference(sys::cublasLtMatmulPreference_t);
 
-impl Preference {
+impl AlgorithmPreference {
     /// `T` is the attribute's type in cuBLASLt.
     fn set<T: Copy>(&self, attribute: sys::cublasLtMatmulPreferenceAttributes_t, value: T) -> Result<(), CublasError> {
         // SAFETY: the descriptor is whole; the value is copied before the call returns.
@@ -553,7 +553,7 @@ impl Preference {
     }
 }
 
-impl Drop for Preference {
+impl Drop for AlgorithmPreference {
     fn drop(&mut self) {
         // SAFETY: cublasLtMatmulPreferenceCreate gave it, and it is not used after this.
         let _ = unsafe { lt::destroy_matmul_pref(self.0) };
@@ -572,13 +572,13 @@ mod tests {
             eprintln!("SKIPPED: {missing}");
             return;
         }
-        for fused in [Fused::Nothing, Fused::Relu, Fused::GeluTanh] {
+        for fused in [FusedFunction::Nothing, FusedFunction::Relu, FusedFunction::GeluTanh] {
             for (element, output_element) in
-                [(Element::F32, Element::F32), (Element::Bf16, Element::Bf16), (Element::Bf16, Element::F32)]
+                [(ElementType::F32, ElementType::F32), (ElementType::Bf16, ElementType::Bf16), (ElementType::Bf16, ElementType::F32)]
             {
                 for bias in [false, true] {
                     let shape = Shape { inner: 64, out: 128, element, output_element, fused, bias, residual: false };
-                    let plan = Plan::new(shape).unwrap();
+                    let plan = ProductPlan::new(shape).unwrap();
                     plan.set_rows(1).and_then(|()| plan.set_bias_address(256)).unwrap();
                 }
             }

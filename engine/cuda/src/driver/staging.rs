@@ -6,8 +6,8 @@
 //! | up to [`SLOT`] | through pinned memory of ours, one slot after the other | for the copy [`SLOTS`] uploads ago |
 //! | more | the driver's own staging of pageable memory | for all earlier work: weights are uploaded once |
 
-use super::context::Context;
-use super::memory::Buffer;
+use super::context::DeviceContext;
+use super::memory::DriverBuffer;
 use cudarc::driver::{result as driver, sys};
 use hopeval_device::DeviceError;
 use std::ffi::c_void;
@@ -26,13 +26,13 @@ const SLOTS: usize = 8;
 
 /// Pinned memory.
 #[derive(Debug)]
-pub(super) struct Staging {
-    context: Arc<Context>,
-    slots: Mutex<Slots>,
+pub(super) struct StagingMemory {
+    context: Arc<DeviceContext>,
+    slots: Mutex<StagingSlots>,
 }
 
 #[derive(Debug)]
-struct Slots {
+struct StagingSlots {
     /// `SLOTS * SLOT` bytes, or null.
     memory: *mut c_void,
     /// The event after a slot's last copy; null before the first.
@@ -42,15 +42,15 @@ struct Slots {
 }
 
 // SAFETY: only this struct owns the memory and the events; any thread with the context may use them, one at a time.
-unsafe impl Send for Slots {}
+unsafe impl Send for StagingSlots {}
 
-impl Staging {
+impl StagingMemory {
     /// Allocates the pinned memory.
-    pub(super) fn new(context: Arc<Context>) -> Result<Self, DeviceError> {
+    pub(super) fn new(context: Arc<DeviceContext>) -> Result<Self, DeviceError> {
         context.enter()?;
         // SAFETY: the thread has a context; `drop` frees the memory.
         let memory = context.check("cuMemHostAlloc", unsafe { driver::malloc_host(SLOTS * SLOT, 0) })?;
-        let slots = Mutex::new(Slots { memory, copied: [ptr::null_mut(); SLOTS], next: 0 });
+        let slots = Mutex::new(StagingSlots { memory, copied: [ptr::null_mut(); SLOTS], next: 0 });
         Ok(Self { context, slots })
     }
 
@@ -58,7 +58,7 @@ impl Staging {
     ///
     /// # Panics
     /// If the buffer is shorter.
-    pub(super) fn upload(&self, bytes: &[u8], to: &Buffer) -> Result<(), DeviceError> {
+    pub(super) fn upload(&self, bytes: &[u8], to: &DriverBuffer) -> Result<(), DeviceError> {
         assert!(bytes.len() <= to.bytes(), "{} bytes for {}; this is a bug", bytes.len(), to.bytes());
         self.context.enter()?;
         match bytes.len() {
@@ -73,14 +73,14 @@ impl Staging {
         }
     }
 
-    fn ask(&self, bytes: &[u8], to: &Buffer) -> Result<(), DeviceError> {
+    fn ask(&self, bytes: &[u8], to: &DriverBuffer) -> Result<(), DeviceError> {
         // SAFETY: the buffer has at least `bytes.len()` bytes. Up to `INLINE` the driver reads them before this
         // returns; for more the caller waits.
         let copied = unsafe { driver::memcpy_htod_async(to.address(), bytes, self.context.stream()) };
         self.context.check("cuMemcpyHtoDAsync", copied)
     }
 
-    fn through_a_slot(&self, bytes: &[u8], to: &Buffer) -> Result<(), DeviceError> {
+    fn through_a_slot(&self, bytes: &[u8], to: &DriverBuffer) -> Result<(), DeviceError> {
         let context = &self.context;
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.next;
@@ -108,7 +108,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagingMemory {
     fn drop(&mut self) {
         if self.context.enter().and_then(|()| self.context.synchronize()).is_err() {
             return;

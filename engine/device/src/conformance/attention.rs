@@ -1,9 +1,9 @@
 //! Attention against the reference: masks, biases, shared heads, spans of all uses.
 
-use super::Failure;
-use super::trial::{Both, Random, Trial};
-use crate::reference::Plain;
-use crate::{Attention, Bias, Buckets, Columns, Device, Disentangled, Layout, Mask, Packing, Reference};
+use super::ConformanceFailure;
+use super::trial::{PairedValue, SeededRandom, OperationTrial};
+use crate::reference::PlainMatrix;
+use crate::{Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DisentangledBias, WeightLayout, AttentionMask, Packing, Reference};
 
 /// Heads, heads of keys and values, numbers per head.
 #[derive(Clone, Copy, Debug)]
@@ -15,42 +15,42 @@ pub(super) struct Heads {
 
 /// The kind of bias.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum BiasKind {
     None,
-    Relative(Buckets),
+    Relative(DistanceBuckets),
     /// With keys of positions, with queries of positions.
-    Disentangled(Buckets, bool, bool),
+    Disentangled(DistanceBuckets, bool, bool),
 }
 
 /// The bias itself, on the device and for the reference.
-pub(super) struct Biases<D: Device> {
-    kind: Kind,
-    table: Option<Both<D::Matrix, Plain>>,
-    keys: Option<Both<D::Tensor, Plain>>,
-    queries: Option<Both<D::Tensor, Plain>>,
+pub(super) struct PairedBias<D: Device> {
+    kind: BiasKind,
+    table: Option<PairedValue<D::Matrix, PlainMatrix>>,
+    keys: Option<PairedValue<D::Tensor, PlainMatrix>>,
+    queries: Option<PairedValue<D::Tensor, PlainMatrix>>,
 }
 
-const T5: Buckets = Buckets::T5 { count: 32, max_distance: 128, bidirectional: true };
-const T5_BACK: Buckets = Buckets::T5 { count: 32, max_distance: 128, bidirectional: false };
+const T5: DistanceBuckets = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: true };
+const T5_BACK: DistanceBuckets = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: false };
 /// Small enough that short sequences reach all of it.
-const LOG: Buckets = Buckets::Log { span: 12, max_position: 40 };
-const DEBERTA: Buckets = Buckets::Log { span: 256, max_position: 512 };
-const CLAMPED: Buckets = Buckets::Clamped { span: 9 };
+const LOG: DistanceBuckets = DistanceBuckets::Log { span: 12, max_position: 40 };
+const DEBERTA: DistanceBuckets = DistanceBuckets::Log { span: 256, max_position: 512 };
+const CLAMPED: DistanceBuckets = DistanceBuckets::Clamped { span: 9 };
 
 /// Masks and biases of real models, and some others.
-pub(super) const KINDS: [(Mask, Kind); 12] = [
-    (Mask::Full, Kind::None),
-    (Mask::Causal, Kind::None),
-    (Mask::Window(1), Kind::None),
-    (Mask::Window(20), Kind::None),
-    (Mask::Full, Kind::Relative(T5)),
-    (Mask::Causal, Kind::Relative(T5_BACK)),
-    (Mask::Full, Kind::Disentangled(LOG, true, true)),
-    (Mask::Full, Kind::Disentangled(DEBERTA, true, true)),
-    (Mask::Full, Kind::Disentangled(CLAMPED, true, false)),
-    (Mask::Full, Kind::Disentangled(LOG, false, true)),
-    (Mask::Causal, Kind::Disentangled(CLAMPED, true, true)),
-    (Mask::Window(7), Kind::Disentangled(T5, true, true)),
+pub(super) const KINDS: [(AttentionMask, BiasKind); 12] = [
+    (AttentionMask::Full, BiasKind::None),
+    (AttentionMask::Causal, BiasKind::None),
+    (AttentionMask::Window(1), BiasKind::None),
+    (AttentionMask::Window(20), BiasKind::None),
+    (AttentionMask::Full, BiasKind::Relative(T5)),
+    (AttentionMask::Causal, BiasKind::Relative(T5_BACK)),
+    (AttentionMask::Full, BiasKind::Disentangled(LOG, true, true)),
+    (AttentionMask::Full, BiasKind::Disentangled(DEBERTA, true, true)),
+    (AttentionMask::Full, BiasKind::Disentangled(CLAMPED, true, false)),
+    (AttentionMask::Full, BiasKind::Disentangled(LOG, false, true)),
+    (AttentionMask::Causal, BiasKind::Disentangled(CLAMPED, true, true)),
+    (AttentionMask::Window(7), BiasKind::Disentangled(T5, true, true)),
 ];
 
 const HEADS: [Heads; 9] = [
@@ -65,15 +65,15 @@ const HEADS: [Heads; 9] = [
     Heads { heads: 1, kv_heads: 1, head_dim: 256 },
 ];
 
-impl<D: Device> Biases<D> {
-    pub(super) fn random(trial: &mut Trial<'_, D>, kind: Kind, heads: Heads) -> Result<Self, Failure> {
+impl<D: Device> PairedBias<D> {
+    pub(super) fn random(trial: &mut OperationTrial<'_, D>, kind: BiasKind, heads: Heads) -> Result<Self, ConformanceFailure> {
         let mut biases = Self { kind, table: None, keys: None, queries: None };
         match kind {
-            Kind::None => {}
-            Kind::Relative(buckets) => {
-                biases.table = Some(trial.matrix(buckets.rows(), heads.heads, Layout::OutIn, 2.0)?);
+            BiasKind::None => {}
+            BiasKind::Relative(buckets) => {
+                biases.table = Some(trial.matrix(buckets.rows(), heads.heads, WeightLayout::OutIn, 2.0)?);
             }
-            Kind::Disentangled(buckets, keys, queries) => {
+            BiasKind::Disentangled(buckets, keys, queries) => {
                 let mut positions =
                     |there: bool| there.then(|| trial.tensor(buckets.rows(), heads.heads * heads.head_dim)).transpose();
                 (biases.keys, biases.queries) = (positions(keys)?, positions(queries)?);
@@ -82,34 +82,34 @@ impl<D: Device> Biases<D> {
         Ok(biases)
     }
 
-    pub(super) fn device(&self) -> Bias<'_, D> {
+    pub(super) fn device(&self) -> AttentionBias<'_, D> {
         match (self.kind, &self.table) {
-            (Kind::Relative(buckets), Some(table)) => Bias::Relative { table: &table.device, buckets },
-            (Kind::Disentangled(buckets, ..), _) => Bias::Disentangled(Disentangled {
+            (BiasKind::Relative(buckets), Some(table)) => AttentionBias::Relative { table: &table.device, buckets },
+            (BiasKind::Disentangled(buckets, ..), _) => AttentionBias::Disentangled(DisentangledBias {
                 position_keys: self.keys.as_ref().map(|k| &k.device),
                 position_queries: self.queries.as_ref().map(|q| &q.device),
                 buckets,
             }),
-            _ => Bias::None,
+            _ => AttentionBias::None,
         }
     }
 
-    fn plain(&self) -> Bias<'_, Reference> {
+    fn plain(&self) -> AttentionBias<'_, Reference> {
         match (self.kind, &self.table) {
-            (Kind::Relative(buckets), Some(table)) => Bias::Relative { table: &table.plain, buckets },
-            (Kind::Disentangled(buckets, ..), _) => Bias::Disentangled(Disentangled {
+            (BiasKind::Relative(buckets), Some(table)) => AttentionBias::Relative { table: &table.plain, buckets },
+            (BiasKind::Disentangled(buckets, ..), _) => AttentionBias::Disentangled(DisentangledBias {
                 position_keys: self.keys.as_ref().map(|k| &k.plain),
                 position_queries: self.queries.as_ref().map(|q| &q.plain),
                 buckets,
             }),
-            _ => Bias::None,
+            _ => AttentionBias::None,
         }
     }
 }
 
-pub(super) fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (turn, (mask, kind)) in KINDS.into_iter().enumerate() {
-        for (i, packing) in packings(&mut trial.random, matches!((mask, kind), (Mask::Full, Kind::None))) {
+        for (i, packing) in packings(&mut trial.random, matches!((mask, kind), (AttentionMask::Full, BiasKind::None))) {
             let heads = HEADS[(turn + i) % HEADS.len()];
             // Every other case has the layout of models: heads begin at places that allow a device to load many numbers
             // at once. This is independent of the size of the heads.
@@ -120,22 +120,22 @@ pub(super) fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failu
     // A few queries at the end of very many keys.
     let mut long = Packing::new();
     long.push(8, [(0, 4100)]);
-    for (mask, kind) in [(Mask::Full, Kind::None), (Mask::Causal, Kind::Relative(T5_BACK)), KINDS[6]] {
+    for (mask, kind) in [(AttentionMask::Full, BiasKind::None), (AttentionMask::Causal, BiasKind::Relative(T5_BACK)), KINDS[6]] {
         compare(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim: 4 }, &long, 1)?;
     }
     Ok(())
 }
 
 /// Heads of 64 and 128 numbers with each of their models' biases, over sequences of several tiles, without gaps.
-fn as_models_have_it<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn as_models_have_it<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let packing = Packing::of_lengths([130, 3]);
-    for (mask, relative) in [(Mask::Full, T5), (Mask::Causal, T5_BACK)] {
+    for (mask, relative) in [(AttentionMask::Full, T5), (AttentionMask::Causal, T5_BACK)] {
         for (head_dim, kind) in [
-            (64, Kind::None),
-            (64, Kind::Relative(relative)),
-            (64, Kind::Disentangled(DEBERTA, true, true)),
-            (128, Kind::None),
-            (128, Kind::Relative(relative)),
+            (64, BiasKind::None),
+            (64, BiasKind::Relative(relative)),
+            (64, BiasKind::Disentangled(DEBERTA, true, true)),
+            (128, BiasKind::None),
+            (128, BiasKind::Relative(relative)),
         ] {
             compare(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim }, &packing, 0)?;
         }
@@ -144,7 +144,7 @@ fn as_models_have_it<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
 }
 
 /// Packings of all uses, numbered. Where positions do not matter, some have more queries than keys.
-fn packings(random: &mut Random, anywhere: bool) -> Vec<(usize, Packing)> {
+fn packings(random: &mut SeededRandom, anywhere: bool) -> Vec<(usize, Packing)> {
     let mut packings = vec![
         Packing::of_lengths([1]),
         Packing::of_lengths([2, 1, 7]),
@@ -182,26 +182,26 @@ fn packings(random: &mut Random, anywhere: bool) -> Vec<(usize, Packing)> {
 
 /// One tensor holds queries, keys and values, with `gap` columns before them and between.
 fn compare<D: Device>(
-    trial: &mut Trial<'_, D>,
-    mask: Mask,
-    kind: Kind,
+    trial: &mut OperationTrial<'_, D>,
+    mask: AttentionMask,
+    kind: BiasKind,
     heads: Heads,
     packing: &Packing,
     gap: usize,
-) -> Result<(), Failure> {
+) -> Result<(), ConformanceFailure> {
     let Heads { heads: count, kv_heads, head_dim } = heads;
     let (lengths, spans) = (&packing.cu_seqlens, &packing.spans);
     let case = format!("{mask:?}, {kind:?}, {heads:?}, lengths {lengths:?}, spans {spans:?}, gaps of {gap}");
     let key_rows = packing.spans.iter().map(|(start, rows)| (start + rows) as usize).max().unwrap_or(1);
     let (key_start, value_start) = (2 * gap + count * head_dim, 3 * gap + (count + kv_heads) * head_dim);
     let fused = trial.tensor(packing.rows().max(key_rows), value_start + kv_heads * head_dim)?;
-    let biases = Biases::random(trial, kind, heads)?;
+    let biases = PairedBias::random(trial, kind, heads)?;
     let scale = (head_dim as f32).powf(-0.5);
-    let at = |start| Columns { tensor: &fused.device, start };
+    let at = |start| TensorColumns { tensor: &fused.device, start };
     let attention = Attention { heads: count, kv_heads, head_dim, scale, mask, bias: biases.device(), packing };
     let device = trial.device;
     let found = trial.done(&case, device.attention(at(gap), at(key_start), at(value_start), &attention))?;
-    let at = |start| Columns { tensor: &fused.plain, start };
+    let at = |start| TensorColumns { tensor: &fused.plain, start };
     let attention = Attention { heads: count, kv_heads, head_dim, scale, mask, bias: biases.plain(), packing };
     let expected = Reference.attention(at(gap), at(key_start), at(value_start), &attention);
     let expected = trial.done(&case, expected)?;

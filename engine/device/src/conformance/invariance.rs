@@ -1,16 +1,16 @@
 //! The same rows in other batches: alone, in another order, cut into other spans. Not a bit may differ.
 
-use super::attention::{Biases, Heads, KINDS, Kind};
+use super::attention::{PairedBias, Heads, KINDS, BiasKind};
 use super::products::{EPILOGUES, LAYERS, Parts};
 use super::rows::{ACTIVATIONS, angles, ends};
-use super::trial::{Random, Trial};
-use super::{Failure, MANY_ROWS, Operation};
+use super::trial::{SeededRandom, OperationTrial};
+use super::{ConformanceFailure, MANY_ROWS, Operation};
 use crate::{
-    Attention, Columns, Device, DeviceError, Epilogue, Layout, Lookup, Mask, Norm, Packing, Rotary, RotaryStyle,
+    Attention, TensorColumns, Device, DeviceError, Epilogue, WeightLayout, TableLookup, AttentionMask, Norm, Packing, RotaryAngles, RotaryStyle,
 };
 
 /// Checks the operation of a trial.
-pub(super) fn in_other_company<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn in_other_company<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     match trial.check.operation {
         Operation::Embed => embed(trial),
         Operation::Norm => norm(trial),
@@ -28,14 +28,14 @@ pub(super) fn in_other_company<D: Device>(trial: &mut Trial<'_, D>) -> Result<()
 }
 
 /// Rows of activations, in their first batch.
-struct Company {
+struct ActivationRows {
     rows: usize,
     columns: usize,
     values: Vec<f32>,
 }
 
-impl Company {
-    fn random(random: &mut Random, rows: usize, columns: usize) -> Self {
+impl ActivationRows {
+    fn random(random: &mut SeededRandom, rows: usize, columns: usize) -> Self {
         Self { rows, columns, values: random.numbers(rows * columns, 1.7) }
     }
 
@@ -46,7 +46,7 @@ impl Company {
 }
 
 /// Selections of `rows` rows: single ones, a few, all in another order, all twice.
-fn companies(random: &mut Random, rows: usize) -> Vec<Vec<usize>> {
+fn companies(random: &mut SeededRandom, rows: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![0], vec![rows - 1], vec![random.below(rows)]];
     for size in [2, 5, 6, 7, 13, 16] {
         all.push(random.shuffled(rows).into_iter().take(size).collect());
@@ -59,25 +59,25 @@ fn companies(random: &mut Random, rows: usize) -> Vec<Vec<usize>> {
 /// Runs `operation(device, rows, their numbers, which rows)` on all selections; it returns equally many numbers for
 /// each row.
 fn of_rows<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     case: &str,
     rows: usize,
     columns: usize,
     operation: impl Fn(&D, &D::Tensor, &[usize]) -> Result<Vec<f32>, DeviceError>,
-) -> Result<(), Failure> {
+) -> Result<(), ConformanceFailure> {
     let companies = companies(&mut trial.random, rows);
     of_companies(trial, case, (rows, columns), &companies, operation)
 }
 
 /// As [`of_rows`], on these selections.
 fn of_companies<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     case: &str,
     (rows, columns): (usize, usize),
     companies: &[Vec<usize>],
     operation: impl Fn(&D, &D::Tensor, &[usize]) -> Result<Vec<f32>, DeviceError>,
-) -> Result<(), Failure> {
-    let company = Company::random(&mut trial.random, rows, columns);
+) -> Result<(), ConformanceFailure> {
+    let company = ActivationRows::random(&mut trial.random, rows, columns);
     let everyone = (0..company.rows).collect::<Vec<_>>();
     let device = trial.device;
     let x = trial.upload(rows, columns, &company.values)?;
@@ -96,22 +96,22 @@ fn of_companies<D: Device>(
     Ok(())
 }
 
-fn embed<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn embed<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for columns in [7, 64, 300] {
-        let tables = [trial.matrix(40, columns, Layout::OutIn, 1.0)?, trial.matrix(12, columns, Layout::OutIn, 1.0)?];
+        let tables = [trial.matrix(40, columns, WeightLayout::OutIn, 1.0)?, trial.matrix(12, columns, WeightLayout::OutIn, 1.0)?];
         let ids = (0..40).map(|_| trial.random.below(40) as u32).collect::<Vec<_>>();
         of_rows(trial, &format!("{columns} columns"), 40, 1, |device, _, rows| {
             let chosen = rows.iter().map(|row| ids[*row]).collect::<Vec<_>>();
             let others = chosen.iter().map(|id| id % 12).collect::<Vec<_>>();
             let lookups =
-                [Lookup { table: &tables[0].device, ids: &chosen }, Lookup { table: &tables[1].device, ids: &others }];
+                [TableLookup { table: &tables[0].device, ids: &chosen }, TableLookup { table: &tables[1].device, ids: &others }];
             device.embed(&lookups, 1.5).and_then(|x| device.read(&x))
         })?;
     }
     Ok(())
 }
 
-fn norm<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn norm<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for columns in [5, 64, 777] {
         let (weight, bias) = (trial.vector(columns, 1.0)?, trial.vector(columns, 0.0)?);
         let (weight, bias) = (&weight.device, &bias.device);
@@ -124,7 +124,7 @@ fn norm<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn norm_groups<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn norm_groups<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let weight = trial.vector(48, 1.0)?;
     of_rows(trial, "3 groups of 48", 40, 160, |device, x, _| {
         let mut x = device.upload(device.shape(x).0, 160, &device.read(x)?)?;
@@ -133,9 +133,9 @@ fn norm_groups<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     })
 }
 
-fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn linear<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (into, out) in [(5, 3), (64, 48), (100, 97), (384, 130)] {
-        for layout in [Layout::OutIn, Layout::InOut] {
+        for layout in [WeightLayout::OutIn, WeightLayout::InOut] {
             let activation = trial.random.pick(&ACTIVATIONS);
             let weight = trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
             let bias = trial.vector(out, 0.0)?;
@@ -147,7 +147,7 @@ fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     }
     // Every epilogue at one layer; at the slower one, only the epilogues of its models.
     for ((into, out), epilogues) in LAYERS.into_iter().zip([&EPILOGUES[4..6], &EPILOGUES[..]]) {
-        let weight = trial.matrix(out, into, Layout::OutIn, (3.0 / into as f32).sqrt())?;
+        let weight = trial.matrix(out, into, WeightLayout::OutIn, (3.0 / into as f32).sqrt())?;
         let bias = trial.vector(out, 0.0)?;
         for parts in epilogues {
             layer(trial, (into, out), &weight.device, &bias.device, *parts)?;
@@ -158,14 +158,14 @@ fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
 
 /// The rows of a large batch in smaller ones: a device may use another product for few rows.
 fn layer<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     (into, out): (usize, usize),
     weight: &D::Matrix,
     bias: &D::Vector,
     parts: Parts,
-) -> Result<(), Failure> {
+) -> Result<(), ConformanceFailure> {
     let rows = 300;
-    let residual = Company::random(&mut trial.random, rows, out);
+    let residual = ActivationRows::random(&mut trial.random, rows, out);
     let companies = [1, 7, 64].map(|size| trial.random.shuffled(rows).into_iter().take(size).collect::<Vec<_>>());
     of_companies(trial, &format!("{into} x {out}, {parts:?}"), (rows, into), &companies, |device, x, rows| {
         let residual = parts.residual.then(|| device.upload(rows.len(), out, &residual.of(rows))).transpose()?;
@@ -175,9 +175,9 @@ fn layer<D: Device>(
     })
 }
 
-fn project<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn project<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (into, out) in [(5, 3), (64, 48), (100, 97), (768, 2), (384, 130)] {
-        let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+        let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
         let weight = trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
         let bias = trial.vector(out, 0.0)?;
         for (bias, scale) in [(None, 1.0), (Some(&bias.device), 0.5)] {
@@ -188,7 +188,7 @@ fn project<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn gate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn gate<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for activation in ACTIVATIONS {
         of_rows(trial, &format!("{activation:?}"), 40, 2 * 77, |device, x, _| {
             device.gate(x, activation).and_then(|x| device.read(&x))
@@ -197,55 +197,55 @@ fn gate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn rotate<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for style in [RotaryStyle::Half, RotaryStyle::Interleaved] {
-        let table = trial.done("angles", trial.device.matrix(&[angles(trial, 40, 24)], Layout::OutIn))?;
+        let table = trial.done("angles", trial.device.matrix(&[angles(trial, 40, 24)], WeightLayout::OutIn))?;
         of_rows(trial, &format!("{style:?}"), 40, 3 * 64, |device, x, rows| {
             let positions = rows.iter().map(|row| *row as u32).collect::<Vec<_>>();
             let mut x = device.upload(rows.len(), 3 * 64, &device.read(x)?)?;
-            device.rotate(&mut x, 64, 2, 64, &positions, &Rotary { table: &table, pairs: 24, style })?;
+            device.rotate(&mut x, 64, 2, 64, &positions, &RotaryAngles { table: &table, pairs: 24, style })?;
             device.read(&x)
         })?;
     }
     Ok(())
 }
 
-fn gather<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn gather<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     of_rows(trial, "its own rows", 40, 33, |device, x, rows| {
         let all = (0..rows.len() as u32).collect::<Vec<_>>();
         device.gather(x, &all).and_then(|x| device.read(&x))
     })
 }
 
-fn scatter<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn scatter<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     of_rows(trial, "its own rows", 40, 33, |device, x, rows| {
         let all = (0..rows.len() as u32).collect::<Vec<_>>();
         let mut into = device.reserve(rows.len(), 33)?;
-        device.scatter(&mut into, &all, Columns { tensor: x, start: 0 })?;
+        device.scatter(&mut into, &all, TensorColumns { tensor: x, start: 0 })?;
         device.read(&into)
     })
 }
 
 /// The batches for log-probabilities.
-enum Batches {
+enum BatchSizes {
     /// [`companies`] of 60 rows.
     Small,
     /// [`MANY_ROWS`] in one batch and in two.
     Large,
 }
 
-fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn log_probs<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (into, vocabulary, batches) in
-        [(31, 200, Batches::Small), (64, 3001, Batches::Small), (8, 8203, Batches::Small), (8, 37, Batches::Large)]
+        [(31, 200, BatchSizes::Small), (64, 3001, BatchSizes::Small), (8, 8203, BatchSizes::Small), (8, 37, BatchSizes::Large)]
     {
         let (rows, companies) = match batches {
-            Batches::Small => (60, companies(&mut trial.random, 60)),
-            Batches::Large => {
+            BatchSizes::Small => (60, companies(&mut trial.random, 60)),
+            BatchSizes::Large => {
                 let half = MANY_ROWS / 2;
                 (MANY_ROWS, vec![(0..half).collect(), (half..MANY_ROWS).collect()])
             }
         };
-        let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+        let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
         let weight = trial.matrix(vocabulary, into, layout, 0.5)?;
         let targets = (0..rows).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
         let temperatures = [1.0, 0.7, 1.4];
@@ -263,7 +263,7 @@ fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
         })?;
     }
     // A temperature's result does not depend on the others.
-    let weight = trial.matrix(500, 20, Layout::OutIn, 0.5)?;
+    let weight = trial.matrix(500, 20, WeightLayout::OutIn, 0.5)?;
     let x = trial.tensor(7, 20)?;
     let device = trial.device;
     let sums = |temperatures: &[f32]| {
@@ -275,9 +275,9 @@ fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     trial.same("grids of temperatures", &one, &same)
 }
 
-fn average<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn average<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let lengths = [1, 40, 3, 17, 100, 8];
-    let company = Company::random(&mut trial.random, lengths.iter().sum(), 70);
+    let company = ActivationRows::random(&mut trial.random, lengths.iter().sum(), 70);
     let starts = ends(&lengths);
     let device = trial.device;
     let x = trial.upload(company.rows, company.columns, &company.values)?;
@@ -297,16 +297,16 @@ fn average<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
 }
 
 /// Sequences of a batch, for attention.
-struct Batch<'a, D: Device> {
+struct AttentionBatch<'a, D: Device> {
     heads: Heads,
-    mask: Mask,
-    biases: &'a Biases<D>,
+    mask: AttentionMask,
+    biases: &'a PairedBias<D>,
     /// Rows `[queries | keys | values]`, one sequence after the other.
-    company: Company,
+    company: ActivationRows,
     starts: Vec<u32>,
 }
 
-impl<D: Device> Batch<'_, D> {
+impl<D: Device> AttentionBatch<'_, D> {
     fn width(&self) -> usize {
         self.heads.heads * self.heads.head_dim
     }
@@ -314,18 +314,18 @@ impl<D: Device> Batch<'_, D> {
     /// Attention of queries in rows `queries`, over keys in rows `keys`.
     fn attend(
         &self,
-        trial: &Trial<'_, D>,
+        trial: &OperationTrial<'_, D>,
         case: &str,
         queries: &[usize],
         keys: &[usize],
         packing: &Packing,
-    ) -> Result<Vec<f32>, Failure> {
+    ) -> Result<Vec<f32>, ConformanceFailure> {
         let Heads { heads, kv_heads, head_dim } = self.heads;
         let q = trial.upload(queries.len(), self.company.columns, &self.company.of(queries))?;
         let kv = trial.upload(keys.len(), self.company.columns, &self.company.of(keys))?;
         let (scale, mask) = ((head_dim as f32).powf(-0.5), self.mask);
         let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: self.biases.device(), packing };
-        let at = |tensor, start| Columns { tensor, start };
+        let at = |tensor, start| TensorColumns { tensor, start };
         let value_start = (heads + kv_heads) * head_dim;
         let device = trial.device;
         let out = device.attention(at(&q, 0), at(&kv, heads * head_dim), at(&kv, value_start), &attention);
@@ -337,7 +337,7 @@ impl<D: Device> Batch<'_, D> {
     }
 }
 
-fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let heads = [
         Heads { heads: 2, kv_heads: 2, head_dim: 64 },
         Heads { heads: 4, kv_heads: 2, head_dim: 24 },
@@ -345,20 +345,20 @@ fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     ];
     for (turn, (mask, kind)) in KINDS.into_iter().enumerate() {
         let heads = heads[turn % heads.len()];
-        let biases = Biases::random(trial, kind, heads)?;
+        let biases = PairedBias::random(trial, kind, heads)?;
         let lengths = [37, 1, 64, 6, 75];
         let columns = (heads.heads + 2 * heads.kv_heads) * heads.head_dim;
-        let company = Company::random(&mut trial.random, lengths.iter().sum(), columns);
-        let batch = Batch { heads, mask, biases: &biases, company, starts: ends(&lengths) };
+        let company = ActivationRows::random(&mut trial.random, lengths.iter().sum(), columns);
+        let batch = AttentionBatch { heads, mask, biases: &biases, company, starts: ends(&lengths) };
         let case = format!("{mask:?}, {kind:?}, {heads:?}");
         let all = (0..batch.company.rows).collect::<Vec<_>>();
         let together = batch.attend(trial, &case, &all, &all, &Packing::of_lengths(lengths))?;
         sequences_in_other_batches(trial, &case, &batch, &lengths, &together)?;
         keys_in_pieces(trial, &case, &batch, &together)?;
-        if mask != Mask::Full || matches!(kind, Kind::None) {
+        if mask != AttentionMask::Full || matches!(kind, BiasKind::None) {
             one_query_at_a_time(trial, &case, &batch, &together)?;
         }
-        if mask != Mask::Full {
+        if mask != AttentionMask::Full {
             prefix_apart(trial, &case, &batch, &together)?;
         }
     }
@@ -366,12 +366,12 @@ fn attention<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
 }
 
 /// Queries at the end of very many keys: together, and one at a time.
-fn very_many_keys<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn very_many_keys<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let heads = Heads { heads: 2, kv_heads: 1, head_dim: 4 };
-    let biases = Biases::random(trial, Kind::None, heads)?;
+    let biases = PairedBias::random(trial, BiasKind::None, heads)?;
     let (keys, queries) = (4110, 11);
-    let company = Company::random(&mut trial.random, keys, 4 * heads.head_dim);
-    let batch = Batch { heads, mask: Mask::Causal, biases: &biases, company, starts: ends(&[keys]) };
+    let company = ActivationRows::random(&mut trial.random, keys, 4 * heads.head_dim);
+    let batch = AttentionBatch { heads, mask: AttentionMask::Causal, biases: &biases, company, starts: ends(&[keys]) };
     let (all, last) = ((0..keys).collect::<Vec<_>>(), (keys - queries..keys).collect::<Vec<_>>());
     let case = format!("{queries} queries at the end of {keys} keys");
     let (mut together, mut alone) = (Packing::new(), Packing::new());
@@ -385,12 +385,12 @@ fn very_many_keys<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
 }
 
 fn sequences_in_other_batches<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     case: &str,
-    batch: &Batch<'_, D>,
+    batch: &AttentionBatch<'_, D>,
     lengths: &[usize],
     together: &[f32],
-) -> Result<(), Failure> {
+) -> Result<(), ConformanceFailure> {
     let width = batch.width();
     let few = companies(&mut trial.random, lengths.len()).into_iter().skip(1).step_by(3);
     for chosen in few {
@@ -406,11 +406,11 @@ fn sequences_in_other_batches<D: Device>(
 
 /// Keys in scattered pieces.
 fn keys_in_pieces<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     case: &str,
-    batch: &Batch<'_, D>,
+    batch: &AttentionBatch<'_, D>,
     together: &[f32],
-) -> Result<(), Failure> {
+) -> Result<(), ConformanceFailure> {
     let case = format!("{case}, keys in pieces");
     let all = (0..batch.company.rows).collect::<Vec<_>>();
     // Pieces of at most 9 rows, shuffled, and the new place of each key row.
@@ -439,17 +439,17 @@ fn keys_in_pieces<D: Device>(
 
 /// As in generation: each query alone, over the keys up to it (or over all, if the mask allows all).
 fn one_query_at_a_time<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     case: &str,
-    batch: &Batch<'_, D>,
+    batch: &AttentionBatch<'_, D>,
     together: &[f32],
-) -> Result<(), Failure> {
+) -> Result<(), ConformanceFailure> {
     let case = format!("{case}, one query at a time");
     let all = (0..batch.company.rows).collect::<Vec<_>>();
     let mut packing = Packing::new();
     for rows in (0..batch.starts.len() - 1).map(|sequence| batch.rows(sequence)) {
         for row in rows.clone() {
-            let end = if batch.mask == Mask::Full { rows.end } else { row + 1 };
+            let end = if batch.mask == AttentionMask::Full { rows.end } else { row + 1 };
             packing.push(1, [(rows.start as u32, (end - rows.start) as u32)]);
         }
     }
@@ -459,11 +459,11 @@ fn one_query_at_a_time<D: Device>(
 
 /// As in a tree: the first queries of each sequence, then the others over two spans.
 fn prefix_apart<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     case: &str,
-    batch: &Batch<'_, D>,
+    batch: &AttentionBatch<'_, D>,
     together: &[f32],
-) -> Result<(), Failure> {
+) -> Result<(), ConformanceFailure> {
     let case = format!("{case}, prefixes apart");
     let all = (0..batch.company.rows).collect::<Vec<_>>();
     let mut packing = Packing::new();

@@ -1,10 +1,10 @@
 //! Products with weights against the reference.
 
-use super::Failure;
+use super::ConformanceFailure;
 use super::rows::ACTIVATIONS;
-use super::trial::{Both, Trial};
-use crate::reference::Plain;
-use crate::{Activation, Device, Epilogue, HostTensor, Layout, LogProbs, Reference};
+use super::trial::{PairedValue, OperationTrial};
+use crate::reference::PlainMatrix;
+use crate::{Activation, Device, Epilogue, HostTensor, WeightLayout, LogProbs, Reference};
 
 /// Rows, in, out: odd ones, single ones, and the edges of tiles.
 const SHAPES: [(usize, usize, usize); 12] = [
@@ -55,20 +55,20 @@ pub(super) const EPILOGUES: [Parts; 10] = [
 ];
 
 /// Operands of a product; an epilogue uses a part of them.
-struct Operands<D: Device> {
-    x: Both<D::Tensor, Plain>,
-    weight: Both<D::Matrix, Plain>,
-    bias: Both<D::Vector, Vec<f32>>,
-    residual: Both<D::Tensor, Plain>,
+struct ProductOperands<D: Device> {
+    x: PairedValue<D::Tensor, PlainMatrix>,
+    weight: PairedValue<D::Matrix, PlainMatrix>,
+    bias: PairedValue<D::Vector, Vec<f32>>,
+    residual: PairedValue<D::Tensor, PlainMatrix>,
     case: String,
 }
 
-impl<D: Device> Operands<D> {
+impl<D: Device> ProductOperands<D> {
     fn random(
-        trial: &mut Trial<'_, D>,
+        trial: &mut OperationTrial<'_, D>,
         (rows, into, out): (usize, usize, usize),
-        layout: Layout,
-    ) -> Result<Self, Failure> {
+        layout: WeightLayout,
+    ) -> Result<Self, ConformanceFailure> {
         Ok(Self {
             x: trial.tensor(rows, into)?,
             weight: trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?,
@@ -78,7 +78,7 @@ impl<D: Device> Operands<D> {
         })
     }
 
-    fn compare_linear(&self, trial: &mut Trial<'_, D>, parts: Parts) -> Result<(), Failure> {
+    fn compare_linear(&self, trial: &mut OperationTrial<'_, D>, parts: Parts) -> Result<(), ConformanceFailure> {
         let case = format!("{}, {parts:?}", self.case);
         let Parts { scale, activation, .. } = parts;
         let bias = parts.bias.then_some(&self.bias.device);
@@ -92,7 +92,7 @@ impl<D: Device> Operands<D> {
         trial.compare(&case, &found, &expected)
     }
 
-    fn compare_project(&self, trial: &mut Trial<'_, D>, biased: bool, scale: f32) -> Result<(), Failure> {
+    fn compare_project(&self, trial: &mut OperationTrial<'_, D>, biased: bool, scale: f32) -> Result<(), ConformanceFailure> {
         let case = format!("{}, times {scale}, bias: {biased}", self.case);
         let bias = biased.then_some(&self.bias.device);
         let found = trial.done(&case, trial.device.project(&self.x.device, &self.weight.device, bias, scale))?;
@@ -102,19 +102,19 @@ impl<D: Device> Operands<D> {
     }
 }
 
-pub(super) fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn linear<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for shape in SHAPES {
-        for layout in [Layout::OutIn, Layout::InOut] {
+        for layout in [WeightLayout::OutIn, WeightLayout::InOut] {
             for activation in [trial.random.pick(&ACTIVATIONS), Activation::Identity] {
                 let scale = trial.random.pick(&[1.0, 0.125]);
                 let (bias, residual) = (trial.random.below(4) > 0, trial.random.below(2) == 0);
-                let operands = Operands::random(trial, shape, layout)?;
+                let operands = ProductOperands::random(trial, shape, layout)?;
                 operands.compare_linear(trial, Parts { scale, bias, activation, residual })?;
             }
         }
     }
     for (into, out) in LAYERS {
-        let operands = Operands::random(trial, (3, into, out), Layout::OutIn)?;
+        let operands = ProductOperands::random(trial, (3, into, out), WeightLayout::OutIn)?;
         for parts in EPILOGUES {
             operands.compare_linear(trial, parts)?;
         }
@@ -122,12 +122,12 @@ pub(super) fn linear<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
     Ok(())
 }
 
-pub(super) fn project<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn project<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     // Heads of one number and of two, a head for each word, and usual products.
     let heads = [(9, 768, 1), (5, 1024, 2), (3, 96, 5003)].into_iter();
     for shape in heads.chain(SHAPES).chain(LAYERS.map(|(into, out)| (3, into, out))) {
-        let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
-        let operands = Operands::random(trial, shape, layout)?;
+        let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
+        let operands = ProductOperands::random(trial, shape, layout)?;
         for (biased, scale) in [(false, 1.0), (true, 1.0), (true, 0.125)] {
             operands.compare_project(trial, biased, scale)?;
         }
@@ -143,25 +143,25 @@ const VOCABULARIES: [(usize, usize, usize); 6] =
 const LARGE_VOCABULARIES: [(usize, usize); 6] = [(8, 8192), (8, 8195), (8, 8200), (12, 8195), (8, 20_003), (8, 24_576)];
 
 /// The targets and temperatures of a request for log-probabilities.
-struct Asked<'a> {
+struct LogProbsRequest<'a> {
     scale: f32,
     targets: &'a [u32],
     temperatures: &'a [f32],
 }
 
-pub(super) fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn log_probs<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, into, vocabulary) in VOCABULARIES {
         for temperatures in [&[1.0][..], &[0.3, 1.0, 1.4, 2.5]] {
             let (scale, biased) = (trial.random.pick(&[1.0, 0.25]), trial.random.below(2) == 0);
             let targets = (0..rows).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
-            of_words(trial, (into, vocabulary), biased, &Asked { scale, targets: &targets, temperatures })?;
+            of_words(trial, (into, vocabulary), biased, &LogProbsRequest { scale, targets: &targets, temperatures })?;
         }
     }
     for (into, vocabulary) in LARGE_VOCABULARIES {
         for (biased, temperatures) in [(false, &[1.0][..]), (true, &[0.3, 1.0, 1.4, 2.5])] {
             let within = [0, 8191, 8192, 16_383, 16_384, vocabulary - 1, trial.random.below(vocabulary)];
             let targets = within.map(|word| word.min(vocabulary - 1) as u32);
-            of_words(trial, (into, vocabulary), biased, &Asked { scale: 1.0, targets: &targets, temperatures })?;
+            of_words(trial, (into, vocabulary), biased, &LogProbsRequest { scale: 1.0, targets: &targets, temperatures })?;
         }
     }
     not_numbers(trial)
@@ -169,12 +169,12 @@ pub(super) fn log_probs<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failu
 
 /// Random logits.
 fn of_words<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     (into, vocabulary): (usize, usize),
     biased: bool,
-    asked: &Asked<'_>,
-) -> Result<(), Failure> {
-    let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+    asked: &LogProbsRequest<'_>,
+) -> Result<(), ConformanceFailure> {
+    let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
     let x = trial.tensor(asked.targets.len(), into)?;
     let weight = trial.matrix(vocabulary, into, layout, 3.0 * (3.0 / into as f32).sqrt())?;
     let bias = if biased { Some(trial.vector(vocabulary, 0.0)?) } else { None };
@@ -183,14 +183,14 @@ fn of_words<D: Device>(
 }
 
 /// A NaN logit makes the sums of its row NaN, however improbable all others are; impossible words are left out.
-fn not_numbers<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     const NEVER: f32 = f32::NEG_INFINITY;
     for words in [50, 8300] {
         let (rows, into) = (4, 16);
         let x = trial.tensor(rows, into)?;
         let targets = [0, 2, words as u32 - 1, 7];
-        let asked = Asked { scale: 1.0, targets: &targets, temperatures: &[1.0, 0.7] };
-        let weight = trial.matrix(words, into, Layout::OutIn, 0.5)?;
+        let asked = LogProbsRequest { scale: 1.0, targets: &targets, temperatures: &[1.0, 0.7] };
+        let weight = trial.matrix(words, into, WeightLayout::OutIn, 0.5)?;
         for (name, usual, others) in [
             ("one bias is NaN", 0.5, &[(11, f32::NAN)][..]),
             ("the last bias but one is NaN", -0.5, &[(words - 2, f32::NAN)]),
@@ -206,31 +206,31 @@ fn not_numbers<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
         let mut weights = trial.random.numbers(words * into, 0.5);
         weights[5 * into + 3] = f32::NAN;
         let weights = [HostTensor::from_f32("weights", &[words, into], &trial.storable(weights))];
-        let plain = trial.done("weights of the reference", Reference.matrix(&weights, Layout::OutIn))?;
-        let weight_with = Both { device: trial.done("weights", trial.device.matrix(&weights, Layout::OutIn))?, plain };
+        let plain = trial.done("weights of the reference", Reference.matrix(&weights, WeightLayout::OutIn))?;
+        let weight_with = PairedValue { device: trial.done("weights", trial.device.matrix(&weights, WeightLayout::OutIn))?, plain };
         compare_log_probs(trial, &format!("{words} words, a weight is NaN"), &x, &weight_with, None, &asked)?;
         let mut values = x.plain.values.clone();
         values[into] = f32::NAN;
-        let x = Both { device: trial.upload(rows, into, &values)?, plain: Plain { rows, columns: into, values } };
+        let x = PairedValue { device: trial.upload(rows, into, &values)?, plain: PlainMatrix { rows, columns: into, values } };
         compare_log_probs(trial, &format!("{words} words, a row has a NaN"), &x, &weight, None, &asked)?;
     }
     Ok(())
 }
 
-fn vector<D: Device>(trial: &Trial<'_, D>, values: &[f32]) -> Result<Both<D::Vector, Vec<f32>>, Failure> {
+fn vector<D: Device>(trial: &OperationTrial<'_, D>, values: &[f32]) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
     let part = HostTensor::from_f32("vector", &[values.len()], values);
-    Ok(Both { device: trial.done("vector", trial.device.vector(&[part]))?, plain: values.to_vec() })
+    Ok(PairedValue { device: trial.done("vector", trial.device.vector(&[part]))?, plain: values.to_vec() })
 }
 
 fn compare_log_probs<D: Device>(
-    trial: &mut Trial<'_, D>,
+    trial: &mut OperationTrial<'_, D>,
     case: &str,
-    x: &Both<D::Tensor, Plain>,
-    weight: &Both<D::Matrix, Plain>,
-    bias: Option<&Both<D::Vector, Vec<f32>>>,
-    asked: &Asked<'_>,
-) -> Result<(), Failure> {
-    let Asked { scale, targets, temperatures } = *asked;
+    x: &PairedValue<D::Tensor, PlainMatrix>,
+    weight: &PairedValue<D::Matrix, PlainMatrix>,
+    bias: Option<&PairedValue<D::Vector, Vec<f32>>>,
+    asked: &LogProbsRequest<'_>,
+) -> Result<(), ConformanceFailure> {
+    let LogProbsRequest { scale, targets, temperatures } = *asked;
     let case = format!("{case}, times {scale}, targets {targets:?}, temperatures {temperatures:?}");
     let there = bias.map(|bias| &bias.device);
     let found = trial.device.log_probs(&x.device, &weight.device, there, scale, targets, temperatures);

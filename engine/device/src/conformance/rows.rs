@@ -1,9 +1,9 @@
 //! Operations on rows against the reference.
 
-use super::Failure;
-use super::trial::{Both, Trial};
-use crate::reference::Plain;
-use crate::{Activation, Columns, Device, HostTensor, Layout, Lookup, Norm, Reference, Rotary, RotaryStyle};
+use super::ConformanceFailure;
+use super::trial::{PairedValue, OperationTrial};
+use crate::reference::PlainMatrix;
+use crate::{Activation, TensorColumns, Device, HostTensor, WeightLayout, TableLookup, Norm, Reference, RotaryAngles, RotaryStyle};
 
 /// Rows and columns: odd ones, single ones, and those of real models.
 pub(super) const SHAPES: [(usize, usize); 9] =
@@ -19,21 +19,21 @@ pub(super) const ACTIVATIONS: [Activation; 6] = [
     Activation::Tanh,
 ];
 
-pub(super) fn embed<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn embed<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, columns) in SHAPES {
         for tables in 1..=3 {
             let scale = trial.random.pick(&[1.0, 0.5, (columns as f32).sqrt()]);
             let mut both = Vec::new();
             for _ in 0..tables {
                 let entries = 1 + trial.random.below(50);
-                let layout = trial.random.pick(&[Layout::OutIn, Layout::InOut]);
+                let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
                 let ids = (0..rows).map(|_| trial.random.below(entries) as u32).collect::<Vec<_>>();
                 both.push((trial.matrix(entries, columns, layout, 1.0)?, ids));
             }
             let case = format!("{rows} rows of {tables} tables of {columns} columns, times {scale}");
-            let lookups = both.iter().map(|(t, ids)| Lookup { table: &t.device, ids }).collect::<Vec<_>>();
+            let lookups = both.iter().map(|(t, ids)| TableLookup { table: &t.device, ids }).collect::<Vec<_>>();
             let found = trial.done(&case, trial.device.embed(&lookups, scale))?;
-            let lookups = both.iter().map(|(t, ids)| Lookup { table: &t.plain, ids }).collect::<Vec<_>>();
+            let lookups = both.iter().map(|(t, ids)| TableLookup { table: &t.plain, ids }).collect::<Vec<_>>();
             let expected = trial.done(&case, Reference.embed(&lookups, scale))?;
             trial.compare(&case, &found, &expected)?;
         }
@@ -42,14 +42,14 @@ pub(super) fn embed<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> 
 }
 
 /// Weights of a normalisation.
-struct Weights<D: Device> {
-    weight: Both<D::Vector, Vec<f32>>,
-    bias: Option<Both<D::Vector, Vec<f32>>>,
+struct PairedNorm<D: Device> {
+    weight: PairedValue<D::Vector, Vec<f32>>,
+    bias: Option<PairedValue<D::Vector, Vec<f32>>>,
     eps: f32,
 }
 
-impl<D: Device> Weights<D> {
-    fn random(trial: &mut Trial<'_, D>, width: usize, layer: bool) -> Result<Self, Failure> {
+impl<D: Device> PairedNorm<D> {
+    fn random(trial: &mut OperationTrial<'_, D>, width: usize, layer: bool) -> Result<Self, ConformanceFailure> {
         let eps = trial.random.pick(&[1e-12, 1e-6, 1e-5]);
         let bias = if layer { Some(trial.vector(width, 0.0)?) } else { None };
         Ok(Self { weight: trial.vector(width, 1.0)?, bias, eps })
@@ -72,12 +72,12 @@ impl<D: Device> Weights<D> {
     }
 }
 
-pub(super) fn norm<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn norm<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, columns) in SHAPES {
         // One number has no variance: its layer norm is noise over noise.
         for layer in [false, true].into_iter().filter(|layer| !layer || columns > 1) {
             let x = trial.tensor(rows, columns)?;
-            let weights = Weights::random(trial, columns, layer)?;
+            let weights = PairedNorm::random(trial, columns, layer)?;
             let case = format!("{rows} rows of {columns}, layer: {layer}, eps {}", weights.eps);
             let found = trial.done(&case, trial.device.norm(&x.device, weights.device()))?;
             let expected = trial.done(&case, Reference.norm(&x.plain, weights.plain()))?;
@@ -87,13 +87,13 @@ pub(super) fn norm<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn norm_groups<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn norm_groups<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, start, groups, width, after) in
         [(1, 0, 1, 8, 0), (3, 5, 2, 16, 3), (7, 0, 4, 31, 1), (12, 64, 3, 64, 64), (2, 1, 1, 128, 0)]
     {
         for layer in [false, true] {
             let mut x = trial.tensor(rows, start + groups * width + after)?;
-            let weights = Weights::random(trial, width, layer)?;
+            let weights = PairedNorm::random(trial, width, layer)?;
             let case = format!("{rows} rows, {groups} groups of {width} from {start}, layer: {layer}");
             let device = trial.device;
             trial.done(&case, device.norm_groups(&mut x.device, start, groups, width, weights.device()))?;
@@ -105,7 +105,7 @@ pub(super) fn norm_groups<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Fai
     Ok(())
 }
 
-pub(super) fn gate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn gate<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, columns) in SHAPES {
         for activation in ACTIVATIONS {
             let x = trial.tensor(rows, 2 * columns)?;
@@ -118,7 +118,7 @@ pub(super) fn gate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn rotate<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, start, heads, head_dim, pairs) in
         [(1, 0, 1, 2, 1), (3, 4, 2, 8, 4), (5, 1, 3, 33, 7), (9, 64, 2, 64, 32), (4, 0, 2, 80, 16), (2, 0, 1, 128, 64)]
     {
@@ -129,11 +129,11 @@ pub(super) fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
             let positions = (0..rows).map(|_| trial.random.below(places) as u32).collect::<Vec<_>>();
             let case = format!("{rows} rows, {heads} heads of {head_dim} from {start}, {pairs} pairs, {style:?}");
             let device = trial.device;
-            let matrix = trial.done(&case, device.matrix(std::slice::from_ref(&table), Layout::OutIn))?;
-            let rotary = Rotary { table: &matrix, pairs, style };
+            let matrix = trial.done(&case, device.matrix(std::slice::from_ref(&table), WeightLayout::OutIn))?;
+            let rotary = RotaryAngles { table: &matrix, pairs, style };
             trial.done(&case, device.rotate(&mut x.device, start, heads, head_dim, &positions, &rotary))?;
-            let matrix = trial.done(&case, Reference.matrix(&[table], Layout::OutIn))?;
-            let rotary = Rotary { table: &matrix, pairs, style };
+            let matrix = trial.done(&case, Reference.matrix(&[table], WeightLayout::OutIn))?;
+            let rotary = RotaryAngles { table: &matrix, pairs, style };
             let plain = Reference.rotate(&mut x.plain, start, heads, head_dim, &positions, &rotary);
             trial.done(&case, plain)?;
             trial.compare(&case, &x.device, &x.plain)?;
@@ -143,7 +143,7 @@ pub(super) fn rotate<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
 }
 
 /// Cosines and sines of the usual frequencies.
-pub(super) fn angles<D: Device>(trial: &Trial<'_, D>, positions: usize, pairs: usize) -> HostTensor {
+pub(super) fn angles<D: Device>(trial: &OperationTrial<'_, D>, positions: usize, pairs: usize) -> HostTensor {
     let angle = |position: usize, pair: usize| position as f64 * 1e4_f64.powf(-(pair as f64) / pairs as f64);
     let row = |position: usize| {
         let cosines = (0..pairs).map(move |pair| angle(position, pair).cos() as f32);
@@ -153,7 +153,7 @@ pub(super) fn angles<D: Device>(trial: &Trial<'_, D>, positions: usize, pairs: u
     HostTensor::from_f32("angles", &[positions, 2 * pairs], &values)
 }
 
-pub(super) fn gather<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn gather<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, columns) in SHAPES {
         for count in [1, rows, 3 * rows] {
             let x = trial.tensor(rows, columns)?;
@@ -167,7 +167,7 @@ pub(super) fn gather<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure>
     Ok(())
 }
 
-pub(super) fn scatter<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn scatter<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, columns) in SHAPES {
         for (count, start, after) in [(1, 0, 0), (rows.div_ceil(2), 3, 2), (rows, columns, 0)] {
             let mut into = trial.tensor(rows, columns)?;
@@ -175,9 +175,9 @@ pub(super) fn scatter<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure
             let to = trial.random.shuffled(rows).into_iter().take(count).map(|row| row as u32).collect::<Vec<_>>();
             let case = format!("{count} of {rows} rows of {columns}, from column {start}");
             let device = trial.device;
-            let columns = Columns { tensor: &from.device, start };
+            let columns = TensorColumns { tensor: &from.device, start };
             trial.done(&case, device.scatter(&mut into.device, &to, columns))?;
-            let columns = Columns { tensor: &from.plain, start };
+            let columns = TensorColumns { tensor: &from.plain, start };
             trial.done(&case, Reference.scatter(&mut into.plain, &to, columns))?;
             trial.compare(&case, &into.device, &into.plain)?;
         }
@@ -185,14 +185,14 @@ pub(super) fn scatter<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure
     Ok(())
 }
 
-pub(super) fn average<D: Device>(trial: &mut Trial<'_, D>) -> Result<(), Failure> {
+pub(super) fn average<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (_, columns) in SHAPES {
         for lengths in [&[1][..], &[3, 1, 8], &[40, 2, 2, 17]] {
             let cu_seqlens = ends(lengths);
             let x = trial.tensor(lengths.iter().sum(), columns)?;
             let case = format!("sequences of {lengths:?} rows of {columns}");
             let found = trial.done(&case, trial.device.average(&x.device, &cu_seqlens))?;
-            let expected: Plain = trial.done(&case, Reference.average(&x.plain, &cu_seqlens))?;
+            let expected: PlainMatrix = trial.done(&case, Reference.average(&x.plain, &cu_seqlens))?;
             trial.compare(&case, &found, &expected)?;
         }
     }

@@ -1,15 +1,15 @@
 //! A device and the reference, given the same numbers.
 
-use super::{Arithmetic, Check, Failure, Operation, tolerance::tolerance};
-use crate::reference::Plain;
-use crate::{Device, DeviceError, Dtype, HostTensor, Layout, Reference};
+use super::{Arithmetic, OperationCheck, ConformanceFailure, Operation, tolerance::tolerance};
+use crate::reference::PlainMatrix;
+use crate::{Device, DeviceError, Dtype, HostTensor, WeightLayout, Reference};
 use half::{bf16, f16};
 
 /// Seeded random numbers: SplitMix64.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(super) struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -47,18 +47,18 @@ impl Random {
 }
 
 /// A value on the device, and the same for the reference.
-pub(super) struct Both<T, P> {
+pub(super) struct PairedValue<T, P> {
     pub(super) device: T,
     pub(super) plain: P,
 }
 
 /// One operation of one device under check.
-pub(super) struct Trial<'a, D: Device> {
+pub(super) struct OperationTrial<'a, D: Device> {
     pub(super) device: &'a D,
-    pub(super) random: Random,
-    pub(super) check: Check,
+    pub(super) random: SeededRandom,
+    pub(super) check: OperationCheck,
     /// Failed cases, if they do not end the trial.
-    pub(super) failures: Vec<Failure>,
+    pub(super) failures: Vec<ConformanceFailure>,
     goes_on: bool,
     arithmetic: Arithmetic,
 }
@@ -66,10 +66,10 @@ pub(super) struct Trial<'a, D: Device> {
 /// Magnitude of activations.
 const ACTIVATION: f32 = 1.7;
 
-impl<'a, D: Device> Trial<'a, D> {
+impl<'a, D: Device> OperationTrial<'a, D> {
     pub(super) fn new(device: &'a D, arithmetic: Arithmetic, operation: Operation) -> Self {
-        let check = Check { operation, cases: 0, largest: 0.0, companies: 0 };
-        Self { device, random: Random(0x40E_7A1), check, failures: Vec::new(), goes_on: false, arithmetic }
+        let check = OperationCheck { operation, cases: 0, largest: 0.0, companies: 0 };
+        Self { device, random: SeededRandom(0x40E_7A1), check, failures: Vec::new(), goes_on: false, arithmetic }
     }
 
     /// From now on wrong numbers do not end the trial, and are collected.
@@ -78,7 +78,7 @@ impl<'a, D: Device> Trial<'a, D> {
         self
     }
 
-    fn failed(&mut self, failure: Failure) -> Result<(), Failure> {
+    fn failed(&mut self, failure: ConformanceFailure) -> Result<(), ConformanceFailure> {
         if self.goes_on {
             self.failures.push(failure);
             return Ok(());
@@ -87,19 +87,19 @@ impl<'a, D: Device> Trial<'a, D> {
     }
 
     /// Adds the operation and the case to a device's error.
-    pub(super) fn done<T>(&self, case: &str, result: Result<T, DeviceError>) -> Result<T, Failure> {
-        result.map_err(|source| Failure::Device { operation: self.check.operation, case: case.into(), source })
+    pub(super) fn done<T>(&self, case: &str, result: Result<T, DeviceError>) -> Result<T, ConformanceFailure> {
+        result.map_err(|source| ConformanceFailure::Device { operation: self.check.operation, case: case.into(), source })
     }
 
-    pub(super) fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<D::Tensor, Failure> {
+    pub(super) fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<D::Tensor, ConformanceFailure> {
         self.done("upload", self.device.upload(rows, columns, values))
     }
 
     /// Random activations.
-    pub(super) fn tensor(&mut self, rows: usize, columns: usize) -> Result<Both<D::Tensor, Plain>, Failure> {
+    pub(super) fn tensor(&mut self, rows: usize, columns: usize) -> Result<PairedValue<D::Tensor, PlainMatrix>, ConformanceFailure> {
         let values = self.random.numbers(rows * columns, ACTIVATION);
         let values = self.storable(values);
-        Ok(Both { device: self.upload(rows, columns, &values)?, plain: Plain { rows, columns, values } })
+        Ok(PairedValue { device: self.upload(rows, columns, &values)?, plain: PlainMatrix { rows, columns, values } })
     }
 
     /// The numbers, rounded to the device's precision.
@@ -115,30 +115,30 @@ impl<'a, D: Device> Trial<'a, D> {
         &mut self,
         rows: usize,
         columns: usize,
-        layout: Layout,
+        layout: WeightLayout,
         scale: f32,
-    ) -> Result<Both<D::Matrix, Plain>, Failure> {
+    ) -> Result<PairedValue<D::Matrix, PlainMatrix>, ConformanceFailure> {
         let mut parts = Vec::new();
         let mut left = rows;
         while left > 0 {
             let part = if self.random.below(2) == 0 { left } else { 1 + self.random.below(left) };
             left -= part;
             let shape = match layout {
-                Layout::OutIn => [part, columns],
-                Layout::InOut => [columns, part],
+                WeightLayout::OutIn => [part, columns],
+                WeightLayout::InOut => [columns, part],
             };
             parts.push(self.host(&shape, scale));
         }
         let plain = self.done("matrix of the reference", Reference.matrix(&parts, layout))?;
-        Ok(Both { device: self.done("matrix", self.device.matrix(&parts, layout))?, plain })
+        Ok(PairedValue { device: self.done("matrix", self.device.matrix(&parts, layout))?, plain })
     }
 
     /// Random weights of one dimension around `centre`.
-    pub(super) fn vector(&mut self, n: usize, centre: f32) -> Result<Both<D::Vector, Vec<f32>>, Failure> {
+    pub(super) fn vector(&mut self, n: usize, centre: f32) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
         let values = self.random.numbers(n, 0.5).into_iter().map(|x| x + centre).collect::<Vec<_>>();
         let part = HostTensor::from_f32("vector", &[n], &values);
         let plain = self.done("vector of the reference", Reference.vector(std::slice::from_ref(&part)))?;
-        Ok(Both { device: self.done("vector", self.device.vector(&[part]))?, plain })
+        Ok(PairedValue { device: self.done("vector", self.device.vector(&[part]))?, plain })
     }
 
     fn host(&mut self, shape: &[usize], scale: f32) -> HostTensor {
@@ -159,27 +159,27 @@ impl<'a, D: Device> Trial<'a, D> {
     }
 
     /// The device's numbers.
-    pub(super) fn read(&self, case: &str, x: &D::Tensor) -> Result<Vec<f32>, Failure> {
+    pub(super) fn read(&self, case: &str, x: &D::Tensor) -> Result<Vec<f32>, ConformanceFailure> {
         self.done(case, self.device.read(x))
     }
 
     /// Compares a result with the reference's.
-    pub(super) fn compare(&mut self, case: &str, found: &D::Tensor, expected: &Plain) -> Result<(), Failure> {
+    pub(super) fn compare(&mut self, case: &str, found: &D::Tensor, expected: &PlainMatrix) -> Result<(), ConformanceFailure> {
         let shape = self.device.shape(found);
         if shape != (expected.rows, expected.columns) {
             let (operation, expected) = (self.check.operation, (expected.rows, expected.columns));
-            return Err(Failure::Shape { operation, case: case.into(), expected, found: shape });
+            return Err(ConformanceFailure::Shape { operation, case: case.into(), expected, found: shape });
         }
         let found = self.read(case, found)?;
         self.compare_numbers(case, &found, &expected.values)
     }
 
     /// Compares numbers with the reference's.
-    pub(super) fn compare_numbers(&mut self, case: &str, found: &[f32], expected: &[f32]) -> Result<(), Failure> {
+    pub(super) fn compare_numbers(&mut self, case: &str, found: &[f32], expected: &[f32]) -> Result<(), ConformanceFailure> {
         let operation = self.check.operation;
         if found.len() != expected.len() {
             let (expected, found) = ((expected.len(), 1), (found.len(), 1));
-            return Err(Failure::Shape { operation, case: case.into(), expected, found });
+            return Err(ConformanceFailure::Shape { operation, case: case.into(), expected, found });
         }
         let tolerance = tolerance(operation, self.arithmetic);
         let part = |found: f32, expected: f32| {
@@ -197,17 +197,17 @@ impl<'a, D: Device> Trial<'a, D> {
             let wrong = parts.iter().filter(|&&part| part > 1.0).count();
             let (numbers, expected, found) = (parts.len(), expected[at], found[at]);
             let case = case.into();
-            return self.failed(Failure::Differs { operation, case, at, expected, found, wrong, numbers, tolerance });
+            return self.failed(ConformanceFailure::Differs { operation, case, at, expected, found, wrong, numbers, tolerance });
         }
         self.check.cases += 1;
         Ok(())
     }
 
     /// Compares the bits of two computations of the same numbers in different batches.
-    pub(super) fn same(&mut self, case: &str, alone: &[f32], together: &[f32]) -> Result<(), Failure> {
+    pub(super) fn same(&mut self, case: &str, alone: &[f32], together: &[f32]) -> Result<(), ConformanceFailure> {
         if alone.len() != together.len() {
             let (operation, expected, found) = (self.check.operation, (together.len(), 1), (alone.len(), 1));
-            return Err(Failure::Shape { operation, case: case.into(), expected, found });
+            return Err(ConformanceFailure::Shape { operation, case: case.into(), expected, found });
         }
         let pairs = || alone.iter().zip(together);
         let different = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
@@ -215,7 +215,7 @@ impl<'a, D: Device> Trial<'a, D> {
             let (operation, case, different) =
                 (self.check.operation, case.into(), pairs().filter(|&p| different(p)).count());
             let (numbers, alone, together) = (alone.len(), alone[at], together[at]);
-            return self.failed(Failure::Company { operation, case, at, alone, together, different, numbers });
+            return self.failed(ConformanceFailure::OtherBatch { operation, case, at, alone, together, different, numbers });
         }
         self.check.companies += 1;
         Ok(())
@@ -232,7 +232,7 @@ mod tests {
             for arithmetic in [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::Bf16] {
                 let allowed = tolerance(operation, arithmetic);
                 let expected = [0.0, 1.5, -8.0, f32::INFINITY];
-                let mut trial = Trial::new(&Reference, arithmetic, operation);
+                let mut trial = OperationTrial::new(&Reference, arithmetic, operation);
                 let beyond = |x: f32, part: f32| x + part * (allowed.absolute + allowed.relative * x.abs());
                 trial.compare_numbers("equal", &expected, &expected).unwrap();
                 if allowed.absolute > 0.0 {
@@ -245,37 +245,37 @@ mod tests {
                         let mut found = expected;
                         found[at] = wrong;
                         let failure = trial.compare_numbers("wrong", &found, &expected).unwrap_err();
-                        assert!(matches!(failure, Failure::Differs { at: there, .. } if there == at), "{failure}");
+                        assert!(matches!(failure, ConformanceFailure::Differs { at: there, .. } if there == at), "{failure}");
                     }
                 }
                 let short = trial.compare_numbers("short", &expected[1..], &expected).unwrap_err();
-                assert!(matches!(short, Failure::Shape { .. }), "{short}");
+                assert!(matches!(short, ConformanceFailure::Shape { .. }), "{short}");
             }
         }
     }
 
     #[test]
     fn one_bit_in_other_company_is_a_failure() {
-        let mut trial = Trial::new(&Reference, Arithmetic::Bf16, Operation::Linear);
+        let mut trial = OperationTrial::new(&Reference, Arithmetic::Bf16, Operation::Linear);
         trial.same("equal", &[1.0, f32::NAN], &[1.0, f32::NAN]).unwrap();
         for (alone, together) in [(1.0, 1.0 + f32::EPSILON), (0.0, -0.0), (1.0, f32::NAN)] {
             let failure = trial.same("other", &[2.0, alone], &[2.0, together]).unwrap_err();
-            assert!(matches!(failure, Failure::Company { at: 1, different: 1, numbers: 2, .. }), "{failure}");
+            assert!(matches!(failure, ConformanceFailure::OtherBatch { at: 1, different: 1, numbers: 2, .. }), "{failure}");
         }
     }
 
     #[test]
     fn wrong_numbers_end_nothing_where_all_are_asked_for() {
-        let mut trial = Trial::new(&Reference, Arithmetic::F32, Operation::Norm).going_on();
-        assert!(matches!(trial.compare_numbers("short", &[1.0], &[1.0, 2.0]), Err(Failure::Shape { .. })));
-        assert!(matches!(trial.same("short", &[1.0], &[1.0, 2.0]), Err(Failure::Shape { .. })));
+        let mut trial = OperationTrial::new(&Reference, Arithmetic::F32, Operation::Norm).going_on();
+        assert!(matches!(trial.compare_numbers("short", &[1.0], &[1.0, 2.0]), Err(ConformanceFailure::Shape { .. })));
+        assert!(matches!(trial.same("short", &[1.0], &[1.0, 2.0]), Err(ConformanceFailure::Shape { .. })));
         trial.compare_numbers("wrong", &[1.0, 3.0, f32::NAN], &[1.0, 2.0, 2.0]).unwrap();
         trial.compare_numbers("right", &[1.0], &[1.0]).unwrap();
         trial.same("other", &[1.0, 2.0], &[3.0, 2.0]).unwrap();
         assert_eq!((trial.check.cases, trial.check.companies, trial.check.largest), (1, 0, f64::INFINITY));
         let said: Vec<_> = trial.failures.iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 2, "{said:?}");
-        assert!(matches!(trial.failures[0], Failure::Differs { at: 1, wrong: 2, numbers: 3, .. }), "{said:?}");
-        assert!(matches!(trial.failures[1], Failure::Company { at: 0, different: 1, .. }), "{said:?}");
+        assert!(matches!(trial.failures[0], ConformanceFailure::Differs { at: 1, wrong: 2, numbers: 3, .. }), "{said:?}");
+        assert!(matches!(trial.failures[1], ConformanceFailure::OtherBatch { at: 0, different: 1, .. }), "{said:?}");
     }
 }

@@ -19,87 +19,87 @@ mod head;
 mod softmax;
 mod tile;
 
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::{SimdKernel, Simd};
 use crate::cpu::{Cpu, Tensor};
-use crate::{Attention, Bias, Columns, DeviceError, Mask, Packing};
-use distance::Distances;
-use head::{Head, Rows};
+use crate::{Attention, AttentionBias, TensorColumns, DeviceError, AttentionMask, Packing};
+use distance::DistanceTables;
+use head::{HeadGroup, HeadColumns};
 use std::ops::Range;
 
 /// `softmax(scale * q·k + bias) · v`.
 pub(super) fn attention(
     cpu: &Cpu,
-    q: Columns<'_, Tensor>,
-    k: Columns<'_, Tensor>,
-    v: Columns<'_, Tensor>,
+    q: TensorColumns<'_, Tensor>,
+    k: TensorColumns<'_, Tensor>,
+    v: TensorColumns<'_, Tensor>,
     attention: &Attention<'_, Cpu>,
 ) -> Result<Tensor, DeviceError> {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
     check(q, k, v, attention);
     let mut out = cpu.tensor(packing.rows(), heads * head_dim)?;
-    let call = Call {
-        q: Rows::of(q),
-        k: Rows::of(k),
-        v: Rows::of(v),
+    let call = AttentionCall {
+        q: HeadColumns::of(q),
+        k: HeadColumns::of(k),
+        v: HeadColumns::of(v),
         attention,
-        distances: Distances::new(cpu, attention)?,
+        distances: DistanceTables::new(cpu, attention)?,
         groups: groups(attention),
     };
     let work = (0..packing.len()).map(|s| packing.queries(s).len() * packing.key_count(s)).sum::<usize>();
-    let place = Place(out.values_mut().as_mut_ptr());
+    let place = ResultAddress(out.values_mut().as_mut_ptr());
     cpu.parallel(call.groups.len() * kv_heads, 2 * work * heads * head_dim, |task| {
         let (group, kv_head) = (call.groups[task / kv_heads].clone(), task % kv_heads);
-        cpu.run(Task { cpu, call: &call, group, kv_head, out: &place })
+        cpu.run(AttentionTask { cpu, call: &call, group, kv_head, out: &place })
     })?;
     Ok(out)
 }
 
 /// The shared operands of a call's tasks.
-pub(crate) struct Call<'a> {
-    q: Rows<'a>,
-    k: Rows<'a>,
-    v: Rows<'a>,
+pub(crate) struct AttentionCall<'a> {
+    q: HeadColumns<'a>,
+    k: HeadColumns<'a>,
+    v: HeadColumns<'a>,
     attention: &'a Attention<'a, Cpu>,
-    distances: Distances,
+    distances: DistanceTables,
     groups: Vec<Range<usize>>,
 }
 
-impl Call<'_> {
+impl AttentionCall<'_> {
     /// The visible keys, out of `keys`, for the query at `position` of its sequence.
     fn seen(&self, position: usize, keys: usize) -> Range<usize> {
         match self.attention.mask {
-            Mask::Full => 0..keys,
-            Mask::Causal => 0..position + 1,
-            Mask::Window(width) => (position + 1).saturating_sub(width as usize)..position + 1,
+            AttentionMask::Full => 0..keys,
+            AttentionMask::Causal => 0..position + 1,
+            AttentionMask::Window(width) => (position + 1).saturating_sub(width as usize)..position + 1,
         }
     }
 }
 
 /// The address of the result; each task has rows and columns of its own.
-pub(crate) struct Place(*mut f32);
+pub(crate) struct ResultAddress(*mut f32);
 
 // SAFETY: tasks write to disjoint places: the rows of their sequences, the columns of their heads.
-unsafe impl Sync for Place {}
+unsafe impl Sync for ResultAddress {}
 
-struct Task<'a> {
+struct AttentionTask<'a> {
     cpu: &'a Cpu,
-    call: &'a Call<'a>,
+    call: &'a AttentionCall<'a>,
     group: Range<usize>,
     kv_head: usize,
-    out: &'a Place,
+    out: &'a ResultAddress,
 }
 
-impl Kernel for Task<'_> {
+impl SimdKernel for AttentionTask<'_> {
     type Output = Result<(), DeviceError>;
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
-        Head::new(s, self.cpu, self.call, self.group, self.kv_head)?.attend(self.out);
+        HeadGroup::new(s, self.cpu, self.call, self.group, self.kv_head)?.attend(self.out);
         Ok(())
     }
 }
 
-fn check(q: Columns<'_, Tensor>, k: Columns<'_, Tensor>, v: Columns<'_, Tensor>, attention: &Attention<'_, Cpu>) {
+fn check(q: TensorColumns<'_, Tensor>, k: TensorColumns<'_, Tensor>, v: TensorColumns<'_, Tensor>, attention: &Attention<'_, Cpu>) {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
     assert!(kv_heads > 0 && heads % kv_heads == 0 && head_dim > 0, "heads of attention; this is a bug");
     assert!(q.start + heads * head_dim <= q.tensor.columns(), "columns of queries; this is a bug");
@@ -110,7 +110,7 @@ fn check(q: Columns<'_, Tensor>, k: Columns<'_, Tensor>, v: Columns<'_, Tensor>,
     for (start, count) in &packing.spans {
         assert!(*start as usize + *count as usize <= rows, "rows of keys and values; this is a bug");
     }
-    let by_position = attention.mask != Mask::Full || !matches!(attention.bias, Bias::None);
+    let by_position = attention.mask != AttentionMask::Full || !matches!(attention.bias, AttentionBias::None);
     let enough = |s| packing.queries(s).len() <= packing.key_count(s);
     assert!(!by_position || (0..packing.len()).all(enough), "positions of queries; this is a bug");
 }
@@ -119,7 +119,7 @@ fn check(q: Columns<'_, Tensor>, k: Columns<'_, Tensor>, v: Columns<'_, Tensor>,
 fn groups(attention: &Attention<'_, Cpu>) -> Vec<Range<usize>> {
     let packing: &Packing = attention.packing;
     // Terms that belong to a key and a position are computed for one sequence.
-    let shares = !matches!(attention.bias, Bias::Disentangled(_));
+    let shares = !matches!(attention.bias, AttentionBias::Disentangled(_));
     let mut groups: Vec<Range<usize>> = Vec::new();
     for sequence in 0..packing.len() {
         match groups.last_mut() {

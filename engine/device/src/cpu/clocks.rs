@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// The processor clocks of some threads, readable by all threads of the process.
 #[derive(Debug)]
-pub(super) struct Clocks(Vec<ClockId>);
+pub(super) struct ThreadClocks(Vec<ClockId>);
 
-impl Clocks {
+impl ThreadClocks {
     /// The clocks of all threads of a pool; `None` if the system does not show them.
     pub(super) fn of(pool: &rayon::ThreadPool) -> Option<Self> {
         let clocks = Self(pool.broadcast(|_| Self::mine()));
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn time_counts_that_threads_ran_and_none_that_they_slept() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
-        let clocks = Clocks::of(&pool).expect("clocks of threads");
+        let clocks = ThreadClocks::of(&pool).expect("clocks of threads");
         let own = ClockId::CLOCK_THREAD_CPUTIME_ID;
         let run = |least: Duration| {
             let ran = || Duration::from(clock_gettime(own).expect("a clock"));

@@ -1,22 +1,22 @@
 //! [`Device`] for the [`Cpu`]: the module behind each operation.
 
-use crate::cpu::clocks::Clocks;
-use crate::cpu::{Cpu, Matrix, Tensor, Vector, attention, embed, gate, gemm, log_probs, norm, rotary, rows};
+use crate::cpu::clocks::ThreadClocks;
+use crate::cpu::{Cpu, WeightMatrix, Tensor, WeightVector, attention, embed, gate, gemm, log_probs, norm, rotary, rows};
 use crate::{
-    Activation, Attention, Columns, Device, DeviceError, Epilogue, HostTensor, Identity, Layout, LogProbs, Lookup,
-    Norm, Rotary,
+    Activation, Attention, TensorColumns, Device, DeviceError, Epilogue, HostTensor, DeviceIdentity, WeightLayout, LogProbs, TableLookup,
+    Norm, RotaryAngles,
 };
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 impl Device for Cpu {
     type Tensor = Tensor;
-    type Matrix = Matrix;
-    type Vector = Vector;
+    type Matrix = WeightMatrix;
+    type Vector = WeightVector;
 
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> DeviceIdentity {
         let isa = self.isa().name();
-        Identity { name: format!("CPU, {isa}, {} threads", self.threads()), numerics: format!("cpu-{isa}-1") }
+        DeviceIdentity { name: format!("CPU, {isa}, {} threads", self.threads()), numerics: format!("cpu-{isa}-1") }
     }
 
     /// Runs on a thread of the pool, where an operation begins at once. Others use the same processors, so the reported
@@ -26,19 +26,19 @@ impl Device for Cpu {
         // Two simultaneous batches would each be charged for both, and a waiting thread of one could begin the other.
         let _one = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.install(|| {
-            let (begun, ran) = (Instant::now(), self.clocks.as_ref().map(Clocks::read));
+            let (begun, ran) = (Instant::now(), self.clocks.as_ref().map(ThreadClocks::read));
             let done = work();
             let ran = self.clocks.as_ref().zip(ran).map(|(clocks, ran)| clocks.read().saturating_sub(ran));
             (done, ran.map_or_else(|| begun.elapsed(), |ran| ran / self.processors))
         })
     }
 
-    fn matrix(&self, parts: &[HostTensor], layout: Layout) -> Result<Matrix, DeviceError> {
-        Matrix::new(parts, layout)
+    fn matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<WeightMatrix, DeviceError> {
+        WeightMatrix::new(parts, layout)
     }
 
-    fn vector(&self, parts: &[HostTensor]) -> Result<Vector, DeviceError> {
-        Ok(Vector::new(parts))
+    fn vector(&self, parts: &[HostTensor]) -> Result<WeightVector, DeviceError> {
+        Ok(WeightVector::new(parts))
     }
 
     fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Tensor, DeviceError> {
@@ -60,7 +60,7 @@ impl Device for Cpu {
         (x.rows(), x.columns())
     }
 
-    fn embed(&self, lookups: &[Lookup<'_, Self>], scale: f32) -> Result<Tensor, DeviceError> {
+    fn embed(&self, lookups: &[TableLookup<'_, Self>], scale: f32) -> Result<Tensor, DeviceError> {
         embed::embed(self, lookups, scale)
     }
 
@@ -80,7 +80,7 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn linear(&self, x: &Tensor, weight: &Matrix, epilogue: Epilogue<'_, Self>) -> Result<Tensor, DeviceError> {
+    fn linear(&self, x: &Tensor, weight: &WeightMatrix, epilogue: Epilogue<'_, Self>) -> Result<Tensor, DeviceError> {
         gemm::linear(self, x, weight, epilogue)
     }
 
@@ -95,16 +95,16 @@ impl Device for Cpu {
         heads: usize,
         head_dim: usize,
         positions: &[u32],
-        rotary: &Rotary<'_, Self>,
+        rotary: &RotaryAngles<'_, Self>,
     ) -> Result<(), DeviceError> {
         rotary::rotate(self, x, start, heads, head_dim, positions, rotary)
     }
 
     fn attention(
         &self,
-        q: Columns<'_, Tensor>,
-        k: Columns<'_, Tensor>,
-        v: Columns<'_, Tensor>,
+        q: TensorColumns<'_, Tensor>,
+        k: TensorColumns<'_, Tensor>,
+        v: TensorColumns<'_, Tensor>,
         attention: &Attention<'_, Self>,
     ) -> Result<Tensor, DeviceError> {
         attention::attention(self, q, k, v, attention)
@@ -114,7 +114,7 @@ impl Device for Cpu {
         rows::gather(self, x, rows)
     }
 
-    fn scatter(&self, into: &mut Tensor, to: &[u32], from: Columns<'_, Tensor>) -> Result<(), DeviceError> {
+    fn scatter(&self, into: &mut Tensor, to: &[u32], from: TensorColumns<'_, Tensor>) -> Result<(), DeviceError> {
         rows::scatter(self, into, to, from);
         Ok(())
     }
@@ -126,8 +126,8 @@ impl Device for Cpu {
     fn log_probs(
         &self,
         x: &Tensor,
-        weight: &Matrix,
-        bias: Option<&Vector>,
+        weight: &WeightMatrix,
+        bias: Option<&WeightVector>,
         scale: f32,
         targets: &[u32],
         temperatures: &[f32],

@@ -1,10 +1,10 @@
 //! Rows of embedding tables, added up.
 
 use crate::cpu::{Cpu, Tensor};
-use crate::{DeviceError, Lookup};
+use crate::{DeviceError, TableLookup};
 
 /// `scale * Σ table[id]`, in the order of the lookups.
-pub(super) fn embed(cpu: &Cpu, lookups: &[Lookup<'_, Cpu>], scale: f32) -> Result<Tensor, DeviceError> {
+pub(super) fn embed(cpu: &Cpu, lookups: &[TableLookup<'_, Cpu>], scale: f32) -> Result<Tensor, DeviceError> {
     let (rows, columns) = (lookups[0].ids.len(), lookups[0].table.columns());
     for lookup in lookups {
         assert_eq!((lookup.ids.len(), lookup.table.columns()), (rows, columns), "shape of a lookup; this is a bug");

@@ -1,14 +1,14 @@
 //! The last step of a product, before its numbers leave the cache: `activation(scale * product + bias) + residual`.
 
-use crate::cpu::gemm::{Last, Rows};
-use crate::cpu::simd::{Kernel, Simd, prefetch};
+use crate::cpu::gemm::{TileFinisher, ResultRows};
+use crate::cpu::simd::{SimdKernel, Simd, prefetch};
 use crate::cpu::{Cpu, Tensor, math};
 use crate::{Activation, Epilogue};
 use std::ops::Range;
 
 /// An [`Epilogue`] with its parts checked against the shape of the product.
 #[derive(Clone, Copy)]
-pub(super) struct Finish<'a> {
+pub(super) struct CheckedEpilogue<'a> {
     scale: f32,
     bias: Option<&'a [f32]>,
     activation: Activation,
@@ -17,7 +17,7 @@ pub(super) struct Finish<'a> {
     columns: usize,
 }
 
-impl<'a> Finish<'a> {
+impl<'a> CheckedEpilogue<'a> {
     pub(super) fn new(epilogue: Epilogue<'a, Cpu>, rows: usize, columns: usize) -> Self {
         let bias = epilogue.bias.map(|bias| &**bias);
         assert!(bias.is_none_or(|bias| bias.len() == columns), "a bias as long as a row; this is a bug");
@@ -32,28 +32,28 @@ impl<'a> Finish<'a> {
     }
 }
 
-impl Last for Finish<'_> {
+impl TileFinisher for CheckedEpilogue<'_> {
     fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
         rows.filter_map(|row| self.residual(row, columns.clone())).for_each(prefetch);
     }
 
-    fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: Rows<'_>) {
+    fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: ResultRows<'_>) {
         let nothing = self.scale == 1.0 && self.bias.is_none() && self.residual.is_none();
         if !nothing || self.activation != Activation::Identity {
-            cpu.run(Tile { finish: *self, first, columns, rows });
+            cpu.run(EpilogueTile { finish: *self, first, columns, rows });
         }
     }
 }
 
 /// Columns of neighbouring rows.
-struct Tile<'a> {
-    finish: Finish<'a>,
+struct EpilogueTile<'a> {
+    finish: CheckedEpilogue<'a>,
     first: usize,
     columns: Range<usize>,
-    rows: Rows<'a>,
+    rows: ResultRows<'a>,
 }
 
-impl Kernel for Tile<'_> {
+impl SimdKernel for EpilogueTile<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! The gated half of a feed-forward layer: one half of a row, activated, times the other.
 
 use crate::cpu::math::activate;
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::{SimdKernel, Simd};
 use crate::cpu::{Cpu, Tensor};
 use crate::{Activation, DeviceError};
 
@@ -11,7 +11,7 @@ pub(super) fn gate(cpu: &Cpu, x: &Tensor, activation: Activation) -> Result<Tens
     let mut out = cpu.tensor(x.rows(), width)?;
     cpu.for_rows(&mut out, WORK * width, |row, out| {
         let (left, right) = x.row(row)[..2 * width].split_at(width);
-        cpu.run(Gate { left, right, out, activation });
+        cpu.run(GateRow { left, right, out, activation });
     });
     Ok(out)
 }
@@ -19,14 +19,14 @@ pub(super) fn gate(cpu: &Cpu, x: &Tensor, activation: Activation) -> Result<Tens
 /// Cost of a number, in multiply-adds.
 const WORK: usize = 8;
 
-struct Gate<'a> {
+struct GateRow<'a> {
     left: &'a [f32],
     right: &'a [f32],
     out: &'a mut [f32],
     activation: Activation,
 }
 
-impl Kernel for Gate<'_> {
+impl SimdKernel for GateRow<'_> {
     type Output = ();
 
     #[inline(always)]

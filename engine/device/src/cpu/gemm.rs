@@ -12,11 +12,11 @@
 //! zero in the order of *in*. The cut into blocks depends on *in* alone; lanes run over *out*; so nothing else changes
 //! a bit.
 
-use crate::cpu::epilogue::Finish;
+use crate::cpu::epilogue::CheckedEpilogue;
 use crate::cpu::interleave::Interleave;
-use crate::cpu::memory::Buffer;
-use crate::cpu::tensor::Matrix;
-use crate::cpu::{Cpu, Isa, Tensor, kernel_avx2, kernel_avx512, pack};
+use crate::cpu::memory::AlignedBuffer;
+use crate::cpu::tensor::WeightMatrix;
+use crate::cpu::{Cpu, InstructionSet, Tensor, kernel_avx2, kernel_avx512, pack};
 use crate::{DeviceError, Dtype, Epilogue};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -54,9 +54,9 @@ const CHUNK_PANELS: usize = 4 * 1024 * 1024;
 ///
 /// # Safety
 /// The processor has the instructions, and the numbers named above can be read, those of `c` written.
-pub(super) type Tile = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, usize, bool, *const f32, usize);
+pub(super) type TileFunction = unsafe fn(usize, *const f32, *const f32, *mut f32, usize, usize, bool, *const f32, usize);
 
-impl Isa {
+impl InstructionSet {
     /// Columns of a panel.
     pub(super) const fn width(self) -> usize {
         match self {
@@ -66,7 +66,7 @@ impl Isa {
     }
 
     /// Tiles of one row, of two, and so on.
-    fn tiles(self) -> &'static [Tile] {
+    fn tiles(self) -> &'static [TileFunction] {
         match self {
             Self::Avx2 => &kernel_avx2::TILES,
             Self::Avx512 => &kernel_avx512::TILES,
@@ -76,12 +76,12 @@ impl Isa {
 
 /// The cut of *in* into blocks, as equal in length as possible.
 #[derive(Clone, Copy)]
-struct Blocks {
+struct InnerBlocks {
     inputs: usize,
     count: usize,
 }
 
-impl Blocks {
+impl InnerBlocks {
     fn of(inputs: usize) -> Self {
         Self { inputs, count: inputs.div_ceil(DEPTH).max(1) }
     }
@@ -97,7 +97,7 @@ impl Blocks {
 
 /// A result written by several threads, each its own numbers.
 #[derive(Clone, Copy)]
-pub(super) struct Shared<'a> {
+pub(super) struct SharedResult<'a> {
     start: *mut f32,
     rows: usize,
     columns: usize,
@@ -105,11 +105,11 @@ pub(super) struct Shared<'a> {
 }
 
 // SAFETY: it is written through unsafe functions only, and their callers keep threads apart.
-unsafe impl Send for Shared<'_> {}
+unsafe impl Send for SharedResult<'_> {}
 // SAFETY: as above.
-unsafe impl Sync for Shared<'_> {}
+unsafe impl Sync for SharedResult<'_> {}
 
-impl<'a> Shared<'a> {
+impl<'a> SharedResult<'a> {
     /// `values [rows, columns]`.
     pub(super) fn new(values: &'a mut [f32], rows: usize, columns: usize) -> Self {
         assert_eq!(values.len(), rows * columns, "the size of a result; this is a bug");
@@ -129,28 +129,28 @@ impl<'a> Shared<'a> {
 }
 
 /// The last step for a tile's complete numbers, while they are in the cache.
-pub(super) trait Last {
+pub(super) trait TileFinisher {
     /// Announces the next rows and columns of the result.
     fn expect(&self, rows: Range<usize>, columns: Range<usize>);
 
     /// Finishes columns `columns` of rows `first..first + rows.len()`.
-    fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: Rows<'_>);
+    fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: ResultRows<'_>);
 }
 
 /// Does nothing.
-impl Last for () {
+impl TileFinisher for () {
     fn expect(&self, _: Range<usize>, _: Range<usize>) {}
-    fn finish(&self, _: &Cpu, _: usize, _: Range<usize>, _: Rows<'_>) {}
+    fn finish(&self, _: &Cpu, _: usize, _: Range<usize>, _: ResultRows<'_>) {}
 }
 
 /// The same columns of neighbouring rows of a result.
-pub(super) struct Rows<'a> {
-    of: Shared<'a>,
+pub(super) struct ResultRows<'a> {
+    of: SharedResult<'a>,
     rows: Range<usize>,
     columns: Range<usize>,
 }
 
-impl Rows<'_> {
+impl ResultRows<'_> {
     /// The number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
@@ -167,15 +167,15 @@ impl Rows<'_> {
 
 /// Weights, ready for tasks.
 #[derive(Clone, Copy)]
-pub(super) enum Panels<'a> {
+pub(super) enum WeightPanels<'a> {
     /// Panels from `first` on.
     Packed { first: usize, panels: &'a [f32] },
     /// All panels; each task packs its own.
-    Mapped(&'a Matrix),
+    Mapped(&'a WeightMatrix),
 }
 
 /// One task's share of a product.
-pub(super) struct Task<'a> {
+pub(super) struct ProductTask<'a> {
     /// `[rows, inputs]`: the task's rows of `x`.
     pub(super) x: &'a [f32],
     /// Numbers in a row of `x`, not 0.
@@ -186,7 +186,7 @@ pub(super) struct Task<'a> {
     pub(super) panels: Range<usize>,
 }
 
-impl Task<'_> {
+impl ProductTask<'_> {
     /// Computes the task's numbers and lets `last` finish them. They go to `to`, from row `at.0` and column `at.1` on.
     ///
     /// # Errors
@@ -197,27 +197,27 @@ impl Task<'_> {
     pub(super) unsafe fn run(
         &self,
         cpu: &Cpu,
-        weights: Panels<'_>,
-        to: Shared<'_>,
+        weights: WeightPanels<'_>,
+        to: SharedResult<'_>,
         at: (usize, usize),
-        last: &impl Last,
+        last: &impl TileFinisher,
     ) -> Result<(), DeviceError> {
         let (width, inputs) = (cpu.isa.width(), self.inputs);
         let size = width * inputs;
         let rows = self.x.len() / inputs;
-        let blocks = Blocks::of(inputs);
+        let blocks = InnerBlocks::of(inputs);
         let resident = rows * inputs <= RESIDENT;
         let numbers = if resident { rows * inputs } else { rows * blocks.longest() };
         let mut copies = cpu.memory.take(Interleave::room(numbers))?;
-        let mut work = Work { cpu, x: self.x, rows, blocks, copies: copies.as_mut_slice(), resident };
+        let mut work = TaskCopies { cpu, x: self.x, rows, blocks, copies: copies.as_mut_slice(), resident };
         work.start();
         match weights {
-            Panels::Packed { first, panels } => {
+            WeightPanels::Packed { first, panels } => {
                 let panels = &panels[(self.panels.start - first) * size..(self.panels.end - first) * size];
                 // SAFETY: the caller's word.
                 unsafe { work.multiply(panels, self.panels.clone(), self.outputs, to, at, last) };
             }
-            Panels::Mapped(weight) => {
+            WeightPanels::Mapped(weight) => {
                 let step = (TASK_PANELS / size).clamp(1, self.panels.len().max(1));
                 let mut packed = cpu.memory.take(step * size)?;
                 for start in self.panels.clone().step_by(step) {
@@ -237,17 +237,17 @@ impl Task<'_> {
 }
 
 /// A task's rows and their copies.
-struct Work<'a> {
+struct TaskCopies<'a> {
     cpu: &'a Cpu,
     x: &'a [f32],
     rows: usize,
-    blocks: Blocks,
+    blocks: InnerBlocks,
     /// All blocks one after the other if `resident`, else the current one.
     copies: &'a mut [f32],
     resident: bool,
 }
 
-impl Work<'_> {
+impl TaskCopies<'_> {
     fn start(&mut self) {
         if self.resident {
             for block in 0..self.blocks.count {
@@ -283,9 +283,9 @@ impl Work<'_> {
         panels: &[f32],
         which: Range<usize>,
         outputs: usize,
-        to: Shared<'_>,
+        to: SharedResult<'_>,
         at: (usize, usize),
-        last: &impl Last,
+        last: &impl TileFinisher,
     ) {
         let width = self.cpu.isa.width();
         let size = self.blocks.inputs * width;
@@ -321,9 +321,9 @@ impl Work<'_> {
         block: usize,
         panel: &[f32],
         next: *const f32,
-        to: Shared<'_>,
+        to: SharedResult<'_>,
         (at, columns): (usize, Range<usize>),
-        last: &impl Last,
+        last: &impl TileFinisher,
     ) {
         let kernels = self.cpu.isa.tiles();
         let (place, depth) = (self.place(block), self.blocks.range(block).len());
@@ -348,7 +348,7 @@ impl Work<'_> {
                 kernel(depth, a.as_ptr(), b, c, to.columns, columns.len(), block == 0, next, advance);
                 if block + 1 == self.blocks.count {
                     let first = rows.start;
-                    last.finish(self.cpu, first, columns.clone(), Rows { of: to, rows, columns: columns.clone() });
+                    last.finish(self.cpu, first, columns.clone(), ResultRows { of: to, rows, columns: columns.clone() });
                 }
             }
         }
@@ -359,29 +359,29 @@ impl Work<'_> {
 pub(super) fn linear(
     cpu: &Cpu,
     x: &Tensor,
-    weight: &Matrix,
+    weight: &WeightMatrix,
     epilogue: Epilogue<'_, Cpu>,
 ) -> Result<Tensor, DeviceError> {
     assert_eq!(x.columns(), weight.columns(), "inner sizes of a product; this is a bug");
     let (rows, inputs, outputs) = (x.rows(), x.columns(), weight.rows());
     let mut out = cpu.tensor(rows, outputs)?;
-    let finish = Finish::new(epilogue, rows, outputs);
+    let finish = CheckedEpilogue::new(epilogue, rows, outputs);
     if inputs == 0 {
         out.values_mut().fill(0.0);
-        let of = Shared::new(out.values_mut(), rows, outputs);
-        finish.finish(cpu, 0, 0..outputs, Rows { of, rows: 0..rows, columns: 0..outputs });
+        let of = SharedResult::new(out.values_mut(), rows, outputs);
+        finish.finish(cpu, 0, 0..outputs, ResultRows { of, rows: 0..rows, columns: 0..outputs });
         return Ok(out);
     }
-    let to = Shared::new(out.values_mut(), rows, outputs);
+    let to = SharedResult::new(out.values_mut(), rows, outputs);
     each_chunk(cpu, weight, rows, 1, |weights, panels| {
         let width = cpu.isa.width();
-        let cut = Cut::of(cpu, rows, panels.len());
+        let cut = TaskGrid::of(cpu, rows, panels.len());
         let work = rows * inputs * panels.len() * width;
         cpu.parallel(cut.row_tasks * cut.panel_tasks, work, |task| {
             let (some, its) = (cut.rows(task), cut.panels(task));
             let its = panels.start + its.start..panels.start + its.end;
             let at = (some.start, its.start * width);
-            let task = Task { x: &x.values()[some.start * inputs..some.end * inputs], inputs, outputs, panels: its };
+            let task = ProductTask { x: &x.values()[some.start * inputs..some.end * inputs], inputs, outputs, panels: its };
             // SAFETY: no two tasks have a number of the result in common.
             unsafe { task.run(cpu, weights, to, at, &finish) }
         })
@@ -390,14 +390,14 @@ pub(super) fn linear(
 }
 
 /// The cut of a product into tasks.
-struct Cut {
+struct TaskGrid {
     all_rows: usize,
     row_tasks: usize,
     all_panels: usize,
     panel_tasks: usize,
 }
 
-impl Cut {
+impl TaskGrid {
     fn of(cpu: &Cpu, rows: usize, panels: usize) -> Self {
         let row_tasks = rows.div_ceil(ROWS);
         // A few tasks for each thread, so that an interrupted one does not hold up all.
@@ -423,18 +423,18 @@ impl Cut {
 /// of `unit` panels) if they are mapped and rows are many.
 pub(super) fn each_chunk(
     cpu: &Cpu,
-    weight: &Matrix,
+    weight: &WeightMatrix,
     rows: usize,
     unit: usize,
-    multiply: impl Fn(Panels<'_>, Range<usize>) -> Result<(), DeviceError>,
+    multiply: impl Fn(WeightPanels<'_>, Range<usize>) -> Result<(), DeviceError>,
 ) -> Result<(), DeviceError> {
     let width = cpu.isa.width();
     let (panels, size) = (weight.rows().div_ceil(width), weight.columns() * width);
     if let Some(packed) = packed(cpu, weight) {
-        return multiply(Panels::Packed { first: 0, panels: packed.as_slice() }, 0..panels);
+        return multiply(WeightPanels::Packed { first: 0, panels: packed.as_slice() }, 0..panels);
     }
     if rows <= FEW_ROWS {
-        return multiply(Panels::Mapped(weight), 0..panels);
+        return multiply(WeightPanels::Mapped(weight), 0..panels);
     }
     let step = (CHUNK_PANELS / size).next_multiple_of(unit).clamp(unit, panels.max(unit));
     let mut chunk = cpu.memory.take(step.min(panels) * size)?;
@@ -442,19 +442,19 @@ pub(super) fn each_chunk(
         let some = first..panels.min(first + step);
         let numbers = &mut chunk.as_mut_slice()[..some.len() * size];
         pack_all(cpu, weight, first, numbers);
-        multiply(Panels::Packed { first, panels: numbers }, some)?;
+        multiply(WeightPanels::Packed { first, panels: numbers }, some)?;
     }
     Ok(())
 }
 
 /// Packs panels from `first` on until `out` is full.
-fn pack_all(cpu: &Cpu, weight: &Matrix, first: usize, out: &mut [f32]) {
+fn pack_all(cpu: &Cpu, weight: &WeightMatrix, first: usize, out: &mut [f32]) {
     let (width, size) = (cpu.isa.width(), weight.columns() * cpu.isa.width());
     cpu.for_pieces(out, size, size * 8, |i, panel| pack::pack(weight, width, first + i, panel));
 }
 
 /// The packed panels of a matrix, made at first use; `None` if there is no room for them.
-fn packed<'a>(cpu: &Cpu, weight: &'a Matrix) -> Option<&'a Buffer> {
+fn packed<'a>(cpu: &Cpu, weight: &'a WeightMatrix) -> Option<&'a AlignedBuffer> {
     let (isa, panels) = weight.panels.get_or_init(|| {
         let size = weight.rows().next_multiple_of(cpu.isa.width()) * weight.columns();
         let stays = !cpu.pack_half && weight.dtypes().any(|dtype| dtype != Dtype::F32);

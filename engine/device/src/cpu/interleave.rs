@@ -4,7 +4,7 @@
 //!   tile of rows r, r + 1, ..:   x[r][0] x[r + 1][0] ..  x[r][1] x[r + 1][1] ..  ..
 //! ```
 
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::{SimdKernel, Simd};
 use std::ops::Range;
 
 /// `to[i * rows + r] = x[r * stride + columns.start + i]`.
@@ -26,7 +26,7 @@ impl Interleave<'_> {
     }
 }
 
-impl Kernel for Interleave<'_> {
+impl SimdKernel for Interleave<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -12,7 +12,7 @@ pub(super) const COLUMNS: usize = 16;
 pub(super) const ROWS: usize = 6;
 
 /// A tile of each height.
-pub(super) const TILES: [super::gemm::Tile; ROWS] = [tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>];
+pub(super) const TILES: [super::gemm::TileFunction; ROWS] = [tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>];
 
 /// See [`super::gemm::Tile`] for the contract.
 #[target_feature(enable = "avx2,fma")]

@@ -12,7 +12,7 @@ pub(super) const COLUMNS: usize = 32;
 pub(super) const ROWS: usize = 14;
 
 /// A tile of each height.
-pub(super) const TILES: [super::gemm::Tile; ROWS] = [
+pub(super) const TILES: [super::gemm::TileFunction; ROWS] = [
     tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>, tile::<7>, tile::<8>, tile::<9>, tile::<10>,
     tile::<11>, tile::<12>, tile::<13>, tile::<14>,
 ];

@@ -6,10 +6,10 @@
 //! # Contract
 //! The tiles depend on the vocabulary alone, and so does the order within them: batch-invariant, as is the product.
 
-use crate::cpu::gemm::{self, Panels, Shared, Task};
-use crate::cpu::memory::Buffer;
-use crate::cpu::simd::{Kernel, Simd};
-use crate::cpu::{Cpu, Matrix, Tensor, Vector, math};
+use crate::cpu::gemm::{self, WeightPanels, SharedResult, ProductTask};
+use crate::cpu::memory::AlignedBuffer;
+use crate::cpu::simd::{SimdKernel, Simd};
+use crate::cpu::{Cpu, WeightMatrix, Tensor, WeightVector, math};
 use crate::{DeviceError, LogProbs};
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ const TILE: usize = 512;
 pub(super) fn log_probs(
     cpu: &Cpu,
     x: &Tensor,
-    weight: &Matrix,
-    bias: Option<&Vector>,
+    weight: &WeightMatrix,
+    bias: Option<&WeightVector>,
     scale: f32,
     targets: &[u32],
     temperatures: &[f32],
@@ -36,7 +36,7 @@ pub(super) fn log_probs(
     let each = 1 + inverse.len();
     let mut target_logits = vec![0.0; rows];
     let mut parts = cpu.memory.take(rows * tiles * each)?;
-    let head = Head {
+    let head = VocabularyHead {
         cpu,
         x,
         entries,
@@ -44,8 +44,8 @@ pub(super) fn log_probs(
         scale,
         targets,
         inverse: &inverse,
-        logits: Shared::new(&mut target_logits, rows, 1),
-        parts: Shared::new(parts.as_mut_slice(), rows, tiles * each),
+        logits: SharedResult::new(&mut target_logits, rows, 1),
+        parts: SharedResult::new(parts.as_mut_slice(), rows, tiles * each),
     };
     let per_tile = TILE / cpu.isa.width();
     gemm::each_chunk(cpu, weight, rows, per_tile, |weights, panels| {
@@ -63,7 +63,7 @@ pub(super) fn log_probs(
 }
 
 /// The inputs of all tasks, and their outputs.
-struct Head<'a> {
+struct VocabularyHead<'a> {
     cpu: &'a Cpu,
     x: &'a Tensor,
     entries: usize,
@@ -73,21 +73,21 @@ struct Head<'a> {
     /// Of the temperatures.
     inverse: &'a [f32],
     /// `[rows, 1]`: of the targets.
-    logits: Shared<'a>,
+    logits: SharedResult<'a>,
     /// `[rows, tiles * (1 + temperatures)]`: a tile's greatest logit, and its sums.
-    parts: Shared<'a>,
+    parts: SharedResult<'a>,
 }
 
-impl Head<'_> {
+impl VocabularyHead<'_> {
     /// One task: the logits of `rows` for one tile's panels.
-    fn tile(&self, weights: Panels<'_>, rows: Range<usize>, panels: Range<usize>) -> Result<(), DeviceError> {
+    fn tile(&self, weights: WeightPanels<'_>, rows: Range<usize>, panels: Range<usize>) -> Result<(), DeviceError> {
         let inputs = self.x.columns();
         let start = panels.start * self.cpu.isa.width();
         let count = TILE.min(self.entries - start);
         let mut logits = self.cpu.memory.take(rows.len() * TILE)?;
         let x = &self.x.values()[rows.start * inputs..rows.end * inputs];
-        let to = Shared::new(logits.as_mut_slice(), rows.len(), TILE);
-        let task = Task { x, inputs, outputs: self.entries, panels };
+        let to = SharedResult::new(logits.as_mut_slice(), rows.len(), TILE);
+        let task = ProductTask { x, inputs, outputs: self.entries, panels };
         // SAFETY: the logits are this task's own.
         unsafe { task.run(self.cpu, weights, to, (0, 0), &())? };
         let bias = self.bias.map(|bias| &bias[start..start + count]);
@@ -95,7 +95,7 @@ impl Head<'_> {
         for (row, logits) in rows.zip(logits.as_mut_slice().chunks_exact_mut(TILE)) {
             // SAFETY: there is one task for a row and a tile.
             let out = unsafe { self.parts.part(row, start / TILE * each..(start / TILE + 1) * each) };
-            self.cpu.run(Sums { logits, count, scale: self.scale, bias, inverse: self.inverse, out });
+            self.cpu.run(SumLogits { logits, count, scale: self.scale, bias, inverse: self.inverse, out });
             let target = (self.targets[row] as usize).wrapping_sub(start);
             if target < count {
                 // SAFETY: the target is in one tile.
@@ -108,7 +108,7 @@ impl Head<'_> {
 }
 
 /// Turns products into logits and sums them up.
-struct Sums<'a> {
+struct SumLogits<'a> {
     /// [`TILE`] products, of which `count` are entries of the vocabulary.
     logits: &'a mut [f32],
     count: usize,
@@ -119,7 +119,7 @@ struct Sums<'a> {
     out: &'a mut [f32],
 }
 
-impl Kernel for Sums<'_> {
+impl SimdKernel for SumLogits<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -170,7 +170,7 @@ impl Kernel for Sums<'_> {
 }
 
 /// `[rows, temperatures]`: `log Σ exp(logit / T)` from the tiles' parts.
-fn joined(parts: &Buffer, rows: usize, tiles: usize, temperatures: &[f32]) -> Vec<f32> {
+fn joined(parts: &AlignedBuffer, rows: usize, tiles: usize, temperatures: &[f32]) -> Vec<f32> {
     let each = 1 + temperatures.len();
     let one = |tiles: &[f32], index: usize, temperature: f64| {
         let highest = tiles.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);

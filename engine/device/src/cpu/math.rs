@@ -102,7 +102,7 @@ fn polynomial<S: Simd, const N: usize>(s: S, x: S::V, coefficients: [f32; N]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::simd::{Kernel, Level};
+    use crate::cpu::simd::{SimdKernel, SimdLevel};
     use crate::reference;
 
     /// An activation of all numbers of a slice, in place.
@@ -113,7 +113,7 @@ mod tests {
         activation: Activation,
     }
 
-    impl Kernel for ActivateAll<'_> {
+    impl SimdKernel for ActivateAll<'_> {
         type Output = ();
 
         #[inline(always)]
@@ -129,7 +129,7 @@ mod tests {
 
     struct ExpAll<'a>(&'a mut [f32]);
 
-    impl Kernel for ExpAll<'_> {
+    impl SimdKernel for ExpAll<'_> {
         type Output = ();
 
         #[inline(always)]
@@ -163,13 +163,13 @@ mod tests {
         worst
     }
 
-    fn apply(level: Level, activation: Activation, inputs: &[f32]) -> Vec<f32> {
+    fn apply(level: SimdLevel, activation: Activation, inputs: &[f32]) -> Vec<f32> {
         let mut values = inputs.to_vec();
         level.run(ActivateAll { values: &mut values, activation });
         values
     }
 
-    fn exps(level: Level, inputs: &[f32]) -> Vec<f32> {
+    fn exps(level: SimdLevel, inputs: &[f32]) -> Vec<f32> {
         let mut values = inputs.to_vec();
         level.run(ExpAll(&mut values));
         values
@@ -179,7 +179,7 @@ mod tests {
     fn exp_is_exact_to_two_tenths_of_a_millionth() {
         let (normal, beyond): (Vec<f32>, Vec<f32>) =
             dense().into_iter().partition(|x| f64::from(*x).exp() >= f64::from(f32::MIN_POSITIVE));
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let error = largest_error(&normal, &exps(level, &normal), f64::exp, 0.0);
             assert!(error < 2e-7, "{level:?}: {error}");
             assert!(exps(level, &beyond).iter().all(|y| (0.0..1.2e-38).contains(y)), "{level:?}");
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn exp_of_the_extremes() {
         let inputs = [f32::NEG_INFINITY, -1e30, -87.4, -0.0, 0.0, 88.8, 1e30, f32::INFINITY, f32::NAN];
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let outputs = exps(level, &inputs);
             assert_eq!(outputs[..8], [0.0, 0.0, 0.0, 1.0, 1.0, f32::INFINITY, f32::INFINITY, f32::INFINITY]);
             assert!(outputs[8].is_nan());
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn activations_are_what_the_reference_says() {
         let inputs = dense();
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for (activation, bound) in [
                 (Activation::Identity, 0.0),
                 (Activation::Relu, 0.0),
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn nan_stays_and_infinities_saturate() {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for activation in
                 [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu, Activation::Tanh]
             {
@@ -242,7 +242,7 @@ mod tests {
         let inputs = dense();
         let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
         for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu, Activation::Tanh] {
-            let mut found = Level::available().into_iter().map(|level| bits(apply(level, activation, &inputs)));
+            let mut found = SimdLevel::available().into_iter().map(|level| bits(apply(level, activation, &inputs)));
             let Some(first) = found.next() else { return };
             assert!(found.all(|other| other == first), "{activation:?}");
         }

@@ -15,16 +15,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// One cache line: all storage consists of these, so every buffer begins at a multiple of 64 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Line([f32; LANES]);
+struct CacheLine([f32; LANES]);
 
 const LANES: usize = 16;
 
 /// The source of buffers, to which dropped ones return; clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Memory(Arc<Mutex<Books>>);
+pub(crate) struct MemoryPool(Arc<Mutex<PoolState>>);
 
 #[derive(Debug)]
-struct Books {
+struct PoolState {
     /// Limit of held bytes, in use or kept.
     limit: u64,
     /// True if dropped memory is kept.
@@ -36,10 +36,10 @@ struct Books {
     /// Bytes kept for later.
     kept: u64,
     /// Kept lines, by number of lines.
-    spare: BTreeMap<usize, Vec<Vec<Line>>>,
+    spare: BTreeMap<usize, Vec<Vec<CacheLine>>>,
 }
 
-impl Memory {
+impl MemoryPool {
     /// Memory that holds at most `limit` bytes.
     pub(crate) fn new(limit: u64) -> Self {
         Self::of(limit, true)
@@ -51,10 +51,10 @@ impl Memory {
     }
 
     fn of(limit: u64, keeps: bool) -> Self {
-        Self(Arc::new(Mutex::new(Books { limit, keeps, live: 0, most: 0, kept: 0, spare: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(PoolState { limit, keeps, live: 0, most: 0, kept: 0, spare: BTreeMap::new() })))
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn books(&self) -> MutexGuard<'_, PoolState> {
         // The books are changed in steps that cannot panic, so they are right even behind a poisoned lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,7 +73,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    pub(crate) fn take(&self, len: usize) -> Result<Buffer, DeviceError> {
+    pub(crate) fn take(&self, len: usize) -> Result<AlignedBuffer, DeviceError> {
         let lines = size_class(len.div_ceil(LANES));
         let mut books = self.books();
         let lines = match books.reuse(lines) {
@@ -83,12 +83,12 @@ impl Memory {
         books.live += bytes_of(lines.len());
         books.most = books.most.max(books.live);
         drop(books);
-        Ok(Buffer { lines, len, home: self.clone() })
+        Ok(AlignedBuffer { lines, len, home: self.clone() })
     }
 }
 
-impl Books {
-    fn reuse(&mut self, lines: usize) -> Option<Vec<Line>> {
+impl PoolState {
+    fn reuse(&mut self, lines: usize) -> Option<Vec<CacheLine>> {
         let (&size, stack) = self.spare.range_mut(lines..=lines + lines / 2).next()?;
         let found = stack.pop().expect("no empty stack is kept; this is a bug");
         if stack.is_empty() {
@@ -98,7 +98,7 @@ impl Books {
         Some(found)
     }
 
-    fn allocate(&mut self, lines: usize) -> Result<Vec<Line>, DeviceError> {
+    fn allocate(&mut self, lines: usize) -> Result<Vec<CacheLine>, DeviceError> {
         let wanted = bytes_of(lines);
         self.give_up(self.limit.saturating_sub(self.live + wanted));
         let available = self.limit.saturating_sub(self.live);
@@ -108,7 +108,7 @@ impl Books {
             return Err(refused);
         }
         in_huge_pages(fresh.spare_capacity_mut());
-        fresh.resize(lines, Line([0.0; LANES]));
+        fresh.resize(lines, CacheLine([0.0; LANES]));
         Ok(fresh)
     }
 
@@ -128,7 +128,7 @@ impl Books {
 
 /// Asks the system for huge pages within `fresh`, which is still unwritten: products walk through more memory than the
 /// processor can map with small pages.
-fn in_huge_pages(fresh: &mut [MaybeUninit<Line>]) {
+fn in_huge_pages(fresh: &mut [MaybeUninit<CacheLine>]) {
     const HUGE: usize = 2 << 20;
     let range = fresh.as_mut_ptr_range();
     let (start, end) = ((range.start as usize).next_multiple_of(HUGE), range.end as usize / HUGE * HUGE);
@@ -148,18 +148,18 @@ fn size_class(lines: usize) -> usize {
 }
 
 fn bytes_of(lines: usize) -> u64 {
-    (lines * size_of::<Line>()) as u64
+    (lines * size_of::<CacheLine>()) as u64
 }
 
 /// Numbers at a multiple of 64 bytes; returned to their memory when dropped.
 #[derive(Debug)]
-pub(crate) struct Buffer {
-    lines: Vec<Line>,
+pub(crate) struct AlignedBuffer {
+    lines: Vec<CacheLine>,
     len: usize,
-    home: Memory,
+    home: MemoryPool,
 }
 
-impl Buffer {
+impl AlignedBuffer {
     /// All numbers.
     pub(crate) fn as_slice(&self) -> &[f32] {
         // SAFETY: `Line` is `repr(C)` and holds `LANES` numbers without padding; there are at least `len` of them.
@@ -173,7 +173,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         if lines.is_empty() {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn buffers_are_aligned_and_come_back() {
-        let memory = Memory::new(u64::MAX);
+        let memory = MemoryPool::new(u64::MAX);
         let first = memory.take(1000).unwrap();
         let place = first.as_slice().as_ptr();
         assert_eq!((place as usize % 64, first.as_slice().len()), (0, 1000));
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_kept_and_what_is_spare_is_given_up_first() {
-        let memory = Memory::new(8192);
+        let memory = MemoryPool::new(8192);
         drop(memory.take(1024).unwrap());
         let held = memory.take(2048).unwrap();
         let Err(DeviceError::OutOfMemory { wanted, available, .. }) = memory.take(100) else {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_by_what_was_in_use() {
-        let memory = Memory::new(u64::MAX);
+        let memory = MemoryPool::new(u64::MAX);
         for len in [1 << 10, 1 << 12, 1 << 14, 1 << 16] {
             drop(memory.take(len).unwrap());
         }

@@ -2,27 +2,27 @@
 //!
 //! Sums run over four vectors side by side, then over their lanes: the order depends on the length of a row only.
 
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::{SimdKernel, Simd};
 use crate::cpu::{Cpu, Tensor};
 use crate::{DeviceError, Norm};
 
 /// Normalises each row of `x`.
 pub(super) fn norm(cpu: &Cpu, x: &Tensor, norm: Norm<'_, Cpu>) -> Result<Tensor, DeviceError> {
     let mut out = cpu.tensor(x.rows(), x.columns())?;
-    let weights = Weights::of(norm, x.columns());
+    let weights = NormWeights::of(norm, x.columns());
     cpu.for_rows(&mut out, WORK * x.columns(), |row, numbers| {
         numbers.copy_from_slice(x.row(row));
-        cpu.run(Normalise { numbers, weights });
+        cpu.run(NormaliseRow { numbers, weights });
     });
     Ok(out)
 }
 
 /// Normalises groups of columns of each row of `x`, in place.
 pub(super) fn norm_groups(cpu: &Cpu, x: &mut Tensor, start: usize, groups: usize, width: usize, norm: Norm<'_, Cpu>) {
-    let weights = Weights::of(norm, width);
+    let weights = NormWeights::of(norm, width);
     cpu.for_rows(x, WORK * groups * width, |_, row| {
         for numbers in row[start..][..groups * width].chunks_exact_mut(width) {
-            cpu.run(Normalise { numbers, weights });
+            cpu.run(NormaliseRow { numbers, weights });
         }
     });
 }
@@ -31,14 +31,14 @@ pub(super) fn norm_groups(cpu: &Cpu, x: &mut Tensor, start: usize, groups: usize
 const WORK: usize = 4;
 
 #[derive(Clone, Copy)]
-struct Weights<'a> {
+struct NormWeights<'a> {
     weight: &'a [f32],
     /// With it, the mean is subtracted.
     bias: Option<&'a [f32]>,
     eps: f32,
 }
 
-impl<'a> Weights<'a> {
+impl<'a> NormWeights<'a> {
     fn of(norm: Norm<'a, Cpu>, width: usize) -> Self {
         let (weight, bias, eps) = match norm {
             Norm::Layer { weight, bias, eps } => (&weight[..], Some(&bias[..]), eps),
@@ -50,12 +50,12 @@ impl<'a> Weights<'a> {
     }
 }
 
-struct Normalise<'a> {
+struct NormaliseRow<'a> {
     numbers: &'a mut [f32],
-    weights: Weights<'a>,
+    weights: NormWeights<'a>,
 }
 
-impl Kernel for Normalise<'_> {
+impl SimdKernel for NormaliseRow<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -6,8 +6,8 @@
 //!
 //! Mapped weights of any type and layout become the same panels, because conversion to `f32` is exact.
 
-use crate::cpu::tensor::Matrix;
-use crate::{Dtype, HostTensor, Layout};
+use crate::cpu::tensor::WeightMatrix;
+use crate::{Dtype, HostTensor, WeightLayout};
 use std::arch::x86_64::{
     _mm_loadu_si128, _mm256_castsi256_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_loadu_ps,
     _mm256_permute2f128_ps, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_storeu_ps,
@@ -22,7 +22,7 @@ const WIDEST: usize = 32;
 /// Packs panel `panel` of `width` outputs into `out [weight.columns, width]`.
 ///
 /// The processor has AVX2 and F16C: without them no [`super::Cpu`] is made.
-pub(super) fn pack(weight: &Matrix, width: usize, panel: usize, out: &mut [f32]) {
+pub(super) fn pack(weight: &WeightMatrix, width: usize, panel: usize, out: &mut [f32]) {
     assert!(out.len() == weight.columns() * width && width <= WIDEST, "the size of a panel; this is a bug");
     let rows = panel * width..weight.rows().min((panel + 1) * width);
     if rows.len() < width {
@@ -33,12 +33,12 @@ pub(super) fn pack(weight: &Matrix, width: usize, panel: usize, out: &mut [f32])
         let lanes = lane..lane + its_rows.len();
         lane = lanes.end;
         match weight.layout() {
-            Layout::InOut => {
+            WeightLayout::InOut => {
                 for (i, row) in out.chunks_exact_mut(width).enumerate() {
                     convert(part, i * part.shape[1] + its_rows.start, &mut row[lanes.clone()]);
                 }
             }
-            Layout::OutIn => transpose(part, its_rows.start, lanes.len(), &mut out[lanes.start..], width),
+            WeightLayout::OutIn => transpose(part, its_rows.start, lanes.len(), &mut out[lanes.start..], width),
         }
     }
 }
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn panels_hold_the_stored_numbers_in_every_type_and_layout() {
         for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
-            for layout in [Layout::OutIn, Layout::InOut] {
+            for layout in [WeightLayout::OutIn, WeightLayout::InOut] {
                 let inputs = 3 * STRIP / 2 + 5;
                 let part = |name: &str, out: usize| {
-                    let shape = if layout == Layout::OutIn { vec![out, inputs] } else { vec![inputs, out] };
+                    let shape = if layout == WeightLayout::OutIn { vec![out, inputs] } else { vec![inputs, out] };
                     HostTensor { name: name.into(), dtype, shape, bytes: bytes(dtype, out * inputs).into() }
                 };
-                let weight = Matrix::new(&[part("a", 21), part("b", 30)], layout).unwrap();
+                let weight = WeightMatrix::new(&[part("a", 21), part("b", 30)], layout).unwrap();
                 for width in [16, 32] {
                     for panel in 0..weight.rows().div_ceil(width) {
                         let mut packed = vec![f32::NAN; inputs * width];

@@ -1,8 +1,8 @@
 //! Rotary position embedding, in place.
 
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::{SimdKernel, Simd};
 use crate::cpu::{Cpu, Tensor};
-use crate::{DeviceError, Rotary, RotaryStyle};
+use crate::{DeviceError, RotaryAngles, RotaryStyle};
 
 /// Turns `heads` heads of `head_dim` columns from column `start` on by the angles of each row's position.
 pub(super) fn rotate(
@@ -12,7 +12,7 @@ pub(super) fn rotate(
     heads: usize,
     head_dim: usize,
     positions: &[u32],
-    rotary: &Rotary<'_, Cpu>,
+    rotary: &RotaryAngles<'_, Cpu>,
 ) -> Result<(), DeviceError> {
     assert_eq!(positions.len(), x.rows(), "a position for each row; this is a bug");
     assert!(2 * rotary.pairs <= head_dim, "pairs of a head; this is a bug");
@@ -25,7 +25,7 @@ pub(super) fn rotate(
             match rotary.style {
                 RotaryStyle::Half => {
                     let (left, right) = head.split_at_mut(rotary.pairs);
-                    cpu.run(Turn { left, right, cosines, sines });
+                    cpu.run(RotatePairs { left, right, cosines, sines });
                 }
                 RotaryStyle::Interleaved => {
                     for ((pair, cosine), sine) in head.as_chunks_mut::<2>().0.iter_mut().zip(cosines).zip(sines) {
@@ -39,14 +39,14 @@ pub(super) fn rotate(
     Ok(())
 }
 
-struct Turn<'a> {
+struct RotatePairs<'a> {
     left: &'a mut [f32],
     right: &'a mut [f32],
     cosines: &'a [f32],
     sines: &'a [f32],
 }
 
-impl Kernel for Turn<'_> {
+impl SimdKernel for RotatePairs<'_> {
     type Output = ();
 
     #[inline(always)]

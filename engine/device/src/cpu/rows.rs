@@ -1,7 +1,7 @@
 //! Moves rows unchanged, and averages them.
 
 use crate::cpu::{Cpu, Tensor};
-use crate::{Columns, DeviceError};
+use crate::{TensorColumns, DeviceError};
 
 /// `x[rows]`.
 pub(super) fn gather(cpu: &Cpu, x: &Tensor, rows: &[u32]) -> Result<Tensor, DeviceError> {
@@ -11,7 +11,7 @@ pub(super) fn gather(cpu: &Cpu, x: &Tensor, rows: &[u32]) -> Result<Tensor, Devi
 }
 
 /// Writes rows of `from` to the rows `to` of `into`; among several for one row the last one counts.
-pub(super) fn scatter(cpu: &Cpu, into: &mut Tensor, to: &[u32], from: Columns<'_, Tensor>) {
+pub(super) fn scatter(cpu: &Cpu, into: &mut Tensor, to: &[u32], from: TensorColumns<'_, Tensor>) {
     let columns = into.columns();
     let source = |row: usize| &from.tensor.row(row)[from.start..][..columns];
     if to.len() < into.rows() / 4 {

@@ -7,11 +7,11 @@
 //! Every function is the same function of its lanes on both sets, except [`Simd::sum`], which depends on the number of
 //! lanes.
 
-use crate::cpu::Isa;
+use crate::cpu::InstructionSet;
 use std::arch::x86_64::*;
 
 /// A computation compiled once for each instruction set. Mark `run` `#[inline(always)]`.
-pub(crate) trait Kernel {
+pub(crate) trait SimdKernel {
     /// The computation's result.
     type Output;
 
@@ -38,7 +38,7 @@ pub(crate) trait Simd: Copy + Send + Sync + std::fmt::Debug + 'static {
     const LANES: usize;
 
     /// Runs a kernel compiled for the instruction set.
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
+    fn vectorize<K: SimdKernel>(self, kernel: K) -> K::Output;
 
     /// The same number in all lanes.
     fn splat(self, x: f32) -> Self::V;
@@ -127,7 +127,7 @@ impl Avx2 {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+    fn call<K: SimdKernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 }
@@ -143,7 +143,7 @@ impl Avx512 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+    fn call<K: SimdKernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 }
@@ -188,7 +188,7 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
 
     #[inline(always)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: SimdKernel>(self, kernel: K) -> K::Output {
         // SAFETY: `self` is the proof.
         unsafe { self.call(kernel) }
     }
@@ -378,7 +378,7 @@ impl Simd for Avx512 {
     const LANES: usize = 16;
 
     #[inline(always)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: SimdKernel>(self, kernel: K) -> K::Output {
         // SAFETY: `self` is the proof.
         unsafe { self.call(kernel) }
     }
@@ -575,30 +575,30 @@ impl Simd for Avx512 {
 
 /// The instruction set of a [`Cpu`](crate::Cpu), proved.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Level {
+pub(crate) enum SimdLevel {
     /// 8 lanes.
     Avx2(Avx2),
     /// 16 lanes.
     Avx512(Avx512),
 }
 
-impl Level {
+impl SimdLevel {
     /// The proof, if the processor has the instructions.
-    pub(crate) fn detect(isa: Isa) -> Option<Self> {
+    pub(crate) fn detect(isa: InstructionSet) -> Option<Self> {
         match isa {
-            Isa::Avx2 => Avx2::detect().map(Self::Avx2),
-            Isa::Avx512 => Avx512::detect().map(Self::Avx512),
+            InstructionSet::Avx2 => Avx2::detect().map(Self::Avx2),
+            InstructionSet::Avx512 => Avx512::detect().map(Self::Avx512),
         }
     }
 
     /// The sets of this processor.
     #[cfg(test)]
     pub(crate) fn available() -> Vec<Self> {
-        Isa::available().into_iter().filter_map(Self::detect).collect()
+        InstructionSet::available().into_iter().filter_map(Self::detect).collect()
     }
 
     /// Runs a kernel.
-    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+    pub(crate) fn run<K: SimdKernel>(self, kernel: K) -> K::Output {
         match self {
             Self::Avx2(simd) => simd.vectorize(kernel),
             Self::Avx512(simd) => simd.vectorize(kernel),

@@ -1,15 +1,15 @@
 //! Operands of the CPU device: tensors, matrices and vectors.
 
-use crate::cpu::Isa;
-use crate::cpu::memory::Buffer;
-use crate::{DeviceError, Dtype, HostTensor, Layout};
+use crate::cpu::InstructionSet;
+use crate::cpu::memory::AlignedBuffer;
+use crate::{DeviceError, Dtype, HostTensor, WeightLayout};
 use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Activations: rows one after the other, without gaps, the first at a multiple of 64 bytes.
 #[derive(Debug)]
 pub struct Tensor {
-    pub(crate) buffer: Buffer,
+    pub(crate) buffer: AlignedBuffer,
     pub(crate) rows: usize,
     pub(crate) columns: usize,
 }
@@ -49,15 +49,15 @@ impl Tensor {
 
 /// Weights of one dimension.
 #[derive(Clone, Debug)]
-pub struct Vector(Box<[f32]>);
+pub struct WeightVector(Box<[f32]>);
 
-impl Vector {
+impl WeightVector {
     pub(crate) fn new(parts: &[HostTensor]) -> Self {
         Self(parts.iter().flat_map(HostTensor::to_f32).collect())
     }
 }
 
-impl std::ops::Deref for Vector {
+impl std::ops::Deref for WeightVector {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
@@ -68,25 +68,25 @@ impl std::ops::Deref for Vector {
 /// Weights `[out, columns]`: the mapped bytes and, from the first product on, the packed panels read by products, if
 /// the budget for packed weights allows. Looked-up rows always come from the mapped bytes.
 #[derive(Debug)]
-pub struct Matrix {
+pub struct WeightMatrix {
     parts: Vec<HostTensor>,
     /// The first row of each part, and the end.
     starts: Vec<usize>,
     columns: usize,
-    layout: Layout,
+    layout: WeightLayout,
     /// The instruction set of the panels, and all panels; `None` if there was no room for them.
-    pub(crate) panels: OnceLock<(Isa, Option<Buffer>)>,
+    pub(crate) panels: OnceLock<(InstructionSet, Option<AlignedBuffer>)>,
 }
 
-impl Matrix {
-    pub(crate) fn new(parts: &[HostTensor], layout: Layout) -> Result<Self, DeviceError> {
+impl WeightMatrix {
+    pub(crate) fn new(parts: &[HostTensor], layout: WeightLayout) -> Result<Self, DeviceError> {
         let mut starts = vec![0];
         let mut columns = None;
         for part in parts {
             let (first, second) = part.matrix_shape()?;
             let (out, into) = match layout {
-                Layout::OutIn => (first, second),
-                Layout::InOut => (second, first),
+                WeightLayout::OutIn => (first, second),
+                WeightLayout::InOut => (second, first),
             };
             let expected = *columns.get_or_insert(into);
             if expected != into {
@@ -113,7 +113,7 @@ impl Matrix {
         self.columns
     }
 
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> WeightLayout {
         self.layout
     }
 
@@ -134,8 +134,8 @@ impl Matrix {
     pub fn read_row(&self, row: usize, start: usize, out: &mut [f32]) {
         let (part, rows) = self.parts_of(row..row + 1).next().expect("a row of the matrix; this is a bug");
         match self.layout {
-            Layout::OutIn => part.read_into(rows.start * self.columns + start, out),
-            Layout::InOut => {
+            WeightLayout::OutIn => part.read_into(rows.start * self.columns + start, out),
+            WeightLayout::InOut => {
                 for (i, to) in out.iter_mut().enumerate() {
                     part.read_into((start + i) * part.shape[1] + rows.start, std::slice::from_mut(to));
                 }
@@ -153,14 +153,14 @@ mod tests {
         let values = |from: u8, n: u8| (from..from + n).map(f32::from).collect::<Vec<_>>();
         let parts =
             [HostTensor::from_f32("a", &[2, 3], &values(0, 6)), HostTensor::from_f32("b", &[1, 3], &values(6, 3))];
-        let stacked = Matrix::new(&parts, Layout::OutIn).unwrap();
+        let stacked = WeightMatrix::new(&parts, WeightLayout::OutIn).unwrap();
         let mut row = [0.0; 2];
         stacked.read_row(2, 1, &mut row);
         assert_eq!((stacked.rows(), stacked.columns(), row), (3, 3, [7.0, 8.0]));
 
         let parts =
             [HostTensor::from_f32("a", &[2, 3], &values(0, 6)), HostTensor::from_f32("b", &[2, 1], &values(6, 2))];
-        let stacked = Matrix::new(&parts, Layout::InOut).unwrap();
+        let stacked = WeightMatrix::new(&parts, WeightLayout::InOut).unwrap();
         let mut rows = vec![[0.0; 2]; 4];
         for (row, out) in rows.iter_mut().enumerate() {
             stacked.read_row(row, 0, out);
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn parts_that_do_not_fit_are_named() {
         let parts = [HostTensor::from_f32("q", &[1, 3], &[0.0; 3]), HostTensor::from_f32("k", &[1, 2], &[0.0; 2])];
-        let error = Matrix::new(&parts, Layout::OutIn).unwrap_err();
+        let error = WeightMatrix::new(&parts, WeightLayout::OutIn).unwrap_err();
         assert_eq!(error.to_string(), "tensor k: expected 3 inputs like q, found 2");
-        let error = Matrix::new(&[HostTensor::from_f32("v", &[3], &[0.0; 3])], Layout::OutIn).unwrap_err();
+        let error = WeightMatrix::new(&[HostTensor::from_f32("v", &[3], &[0.0; 3])], WeightLayout::OutIn).unwrap_err();
         assert!(error.to_string().contains("expected a matrix"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use crate::LmError;
 use crate::config::ModelConfig;
 use crate::weights::Weights;
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Buckets, Device};
+use hopeval_device::{Activation, DistanceBuckets, Device};
 use serde_json::Value;
 
 /// Prefix of the encoder's tensors in a checkpoint with a head.
@@ -38,7 +38,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<PostNormEn
     };
     let layer = |index: usize| {
         let layer = weights.under(&format!("encoder.layer.{index}"));
-        let project = |(table, buckets): &(D::Tensor, Buckets)| terms.project_positions(&layer, &shape, table, *buckets);
+        let project = |(table, buckets): &(D::Tensor, DistanceBuckets)| terms.project_positions(&layer, &shape, table, *buckets);
         let positions = relative.as_ref().map(project).transpose()?;
         EncoderLayer::open(&layer, &shape, ["query_proj", "key_proj", "value_proj"], positions)
     };
@@ -102,7 +102,7 @@ impl PositionTerms {
         layer: &Weights<'_, D>,
         shape: &EncoderShape,
         table: &D::Tensor,
-        buckets: Buckets,
+        buckets: DistanceBuckets,
     ) -> Result<RelativePositions<D>, LmError> {
         let (key, query) = if self.shared { ("key_proj", "query_proj") } else { ("pos_key_proj", "pos_query_proj") };
         let project = |name: &str| -> Result<D::Tensor, LmError> {
@@ -118,7 +118,7 @@ impl PositionTerms {
 }
 
 /// The mapping of distances to rows of the table of relative positions; `None` without relative attention.
-fn position_buckets(config: &ModelConfig<'_>) -> Result<Option<Buckets>, LmError> {
+fn position_buckets(config: &ModelConfig<'_>) -> Result<Option<DistanceBuckets>, LmError> {
     if !config.flag_or("relative_attention", false)? {
         return Ok(None);
     }
@@ -127,7 +127,7 @@ fn position_buckets(config: &ModelConfig<'_>) -> Result<Option<Buckets>, LmError
         _ => config.size("max_relative_positions")?,
     };
     if config.number_or("position_buckets", -1.0)? <= 0.0 {
-        return Ok(Some(Buckets::Clamped { span: max_position }));
+        return Ok(Some(DistanceBuckets::Clamped { span: max_position }));
     }
     let span = config.size("position_buckets")?;
     // Half of the buckets are exact. The logarithm's base is `(max_position - 1) / half`; it must be above 1.
@@ -138,7 +138,7 @@ fn position_buckets(config: &ModelConfig<'_>) -> Result<Option<Buckets>, LmError
         );
         return Err(config.field_error("position_buckets", &reason));
     }
-    Ok(Some(Buckets::Log { span, max_position }))
+    Ok(Some(DistanceBuckets::Log { span, max_position }))
 }
 
 /// The table of relative positions `[2 * span, hidden]`, ready for the projections of the layers.
@@ -146,7 +146,7 @@ fn relative_positions<D: Device>(
     config: &ModelConfig<'_>,
     weights: &Weights<'_, D>,
     shape: &EncoderShape,
-    buckets: Buckets,
+    buckets: DistanceBuckets,
 ) -> Result<D::Tensor, LmError> {
     let (encoder, device) = (weights.under("encoder"), weights.device());
     let normalisations = split_alternatives(config.text("norm_rel_ebd")?.unwrap_or("none"));

@@ -15,7 +15,7 @@ use crate::config::ModelConfig;
 use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Attention, Bias, Device, DeviceError, Lookup, Mask};
+use hopeval_device::{Activation, Attention, AttentionBias, Device, DeviceError, TableLookup, AttentionMask};
 use std::fmt;
 
 /// A GPT-2.
@@ -114,8 +114,8 @@ impl<D: Device> Decoder<D> for Gpt2<D> {
         batch: &PackedBatch<'_>,
         mut slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError> {
-        let tokens = Lookup { table: self.vocabulary.table(), ids: batch.ids };
-        let positions = Lookup { table: &self.positions, ids: batch.positions };
+        let tokens = TableLookup { table: self.vocabulary.table(), ids: batch.ids };
+        let positions = TableLookup { table: &self.positions, ids: batch.positions };
         let mut x = device.embed(&[tokens, positions], 1.0)?;
         for (index, layer) in self.layers.iter().enumerate() {
             let normed = layer.before_attention.apply(device, &x)?;
@@ -125,8 +125,8 @@ impl<D: Device> Decoder<D> for Gpt2<D> {
                 kv_heads: self.heads,
                 head_dim: self.sizes.hidden / self.heads,
                 scale: layer.scale,
-                mask: Mask::Causal,
-                bias: Bias::None,
+                mask: AttentionMask::Causal,
+                bias: AttentionBias::None,
                 packing: batch.packing,
             };
             let mixed = self_attention(device, index, &qkv, &mut slots, &attention)?;

@@ -24,7 +24,7 @@ use crate::config::ModelConfig;
 use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Attention, Bias, Device, DeviceError, Layout, Lookup, Mask, Rotary, RotaryStyle};
+use hopeval_device::{Activation, Attention, AttentionBias, Device, DeviceError, WeightLayout, TableLookup, AttentionMask, RotaryAngles, RotaryStyle};
 use std::fmt;
 
 /// The longest sequence, whatever the configuration allows: the rotary table has a row for each position.
@@ -45,7 +45,7 @@ struct LlamaLayer<D: Device> {
     query_key_value: Projection<D>,
     /// For queries and for keys, applied to each head.
     head_norms: Option<(RmsNorm<D>, RmsNorm<D>)>,
-    mask: Mask,
+    mask: AttentionMask,
     output: Projection<D>,
     before_feed_forward: RmsNorm<D>,
     gate_up: Projection<D>,
@@ -67,7 +67,7 @@ struct LlamaShape {
     biases: (bool, bool, bool),
     head_norms: bool,
     /// One for each layer.
-    masks: Vec<Mask>,
+    masks: Vec<AttentionMask>,
 }
 
 /// Opens a model of the Llama class, with the prefix `model.` or without.
@@ -82,12 +82,12 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Llama<D>, 
     let weights = root.under_any(&["model", ""]);
     let hidden = shape.sizes.hidden;
     let table = (shape.sizes.vocabulary, hidden);
-    let layer = |(index, mask): (usize, &Mask)| LlamaLayer::open(&weights.under(&format!("layers.{index}")), &shape, *mask);
+    let layer = |(index, mask): (usize, &AttentionMask)| LlamaLayer::open(&weights.under(&format!("layers.{index}")), &shape, *mask);
     Ok(Llama {
         vocabulary: Vocabulary::open(&root, &weights, "embed_tokens.weight", table, shape.tied)?,
         layers: shape.masks.iter().enumerate().map(layer).collect::<Result<_, _>>()?,
         norm: RmsNorm::open(&weights.under("norm"), hidden, shape.eps)?,
-        rotary: device.matrix(&[rope.angle_table(shape.sizes.max_positions.unwrap_or(0))], Layout::OutIn)?,
+        rotary: device.matrix(&[rope.angle_table(shape.sizes.max_positions.unwrap_or(0))], WeightLayout::OutIn)?,
         pairs: rope.pairs(),
         shape,
     })
@@ -117,7 +117,7 @@ impl LlamaShape {
         let masks = match kind {
             "mistral" => vec![window_mask(config)?; layers],
             "qwen2" | "qwen3" => masks_by_layer(config, layers)?,
-            _ => vec![Mask::Causal; layers],
+            _ => vec![AttentionMask::Causal; layers],
         };
         Ok(Self {
             sizes: ModelSizes {
@@ -155,31 +155,31 @@ impl LlamaShape {
 }
 
 /// The window of a model with a window: 4,096 if the field is missing, no window if it is `null`.
-fn window_mask(config: &ModelConfig<'_>) -> Result<Mask, LmError> {
+fn window_mask(config: &ModelConfig<'_>) -> Result<AttentionMask, LmError> {
     let field = "sliding_window";
     if config.is_null(field) {
-        return Ok(Mask::Causal);
+        return Ok(AttentionMask::Causal);
     }
-    Ok(Mask::Window(config.size_or(field, 4096)? as u32))
+    Ok(AttentionMask::Window(config.size_or(field, 4096)? as u32))
 }
 
 /// Qwen's windows: `layer_types` (transformers 5), or layers from `max_window_layers` on.
-fn masks_by_layer(config: &ModelConfig<'_>, layers: usize) -> Result<Vec<Mask>, LmError> {
+fn masks_by_layer(config: &ModelConfig<'_>, layers: usize) -> Result<Vec<AttentionMask>, LmError> {
     let sliding = match config.flag_or("use_sliding_window", false)? {
         true => window_mask(config)?,
-        false => Mask::Causal,
+        false => AttentionMask::Causal,
     };
     let Some(types) = config.texts("layer_types")? else {
         let first = config.integer_or("max_window_layers", 28)?;
-        return Ok((0..layers).map(|layer| if layer >= first { sliding } else { Mask::Causal }).collect());
+        return Ok((0..layers).map(|layer| if layer >= first { sliding } else { AttentionMask::Causal }).collect());
     };
     if types.len() != layers {
         let reason = format!("expected one for each of num_hidden_layers, {layers}, found {}", types.len());
         return Err(config.field_error("layer_types", &reason));
     }
     let mask = |name: &str| match (name, sliding) {
-        ("full_attention", _) => Ok(Mask::Causal),
-        ("sliding_attention", Mask::Window(_)) => Ok(sliding),
+        ("full_attention", _) => Ok(AttentionMask::Causal),
+        ("sliding_attention", AttentionMask::Window(_)) => Ok(sliding),
         ("sliding_attention", _) => {
             Err(config.field_error("layer_types", "sliding_attention needs use_sliding_window and sliding_window"))
         }
@@ -192,7 +192,7 @@ fn masks_by_layer(config: &ModelConfig<'_>, layers: usize) -> Result<Vec<Mask>, 
 }
 
 impl<D: Device> LlamaLayer<D> {
-    fn open(weights: &Weights<'_, D>, shape: &LlamaShape, mask: Mask) -> Result<Self, LmError> {
+    fn open(weights: &Weights<'_, D>, shape: &LlamaShape, mask: AttentionMask) -> Result<Self, LmError> {
         let LlamaShape { sizes: ModelSizes { hidden, kv_width, .. }, inner, head_dim, eps, .. } = *shape;
         let (attention, feed_forward) = (weights.under("self_attn"), weights.under("mlp"));
         let norm = |name, size| RmsNorm::open(&weights.under(name), size, eps);
@@ -231,7 +231,7 @@ impl<D: Device> Llama<D> {
             device.norm_groups(&mut qkv, heads * head_dim, kv_heads, head_dim, keys.norm_arguments())?;
         }
         // Keys follow queries, so both turn at once.
-        let rotary = Rotary { table: &self.rotary, pairs: self.pairs, style: RotaryStyle::Half };
+        let rotary = RotaryAngles { table: &self.rotary, pairs: self.pairs, style: RotaryStyle::Half };
         device.rotate(&mut qkv, 0, heads + kv_heads, head_dim, positions, &rotary)?;
         Ok(qkv)
     }
@@ -257,7 +257,7 @@ impl<D: Device> Decoder<D> for Llama<D> {
         mut slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError> {
         let LlamaShape { heads, kv_heads, head_dim, activation, .. } = self.shape;
-        let mut x = device.embed(&[Lookup { table: self.vocabulary.table(), ids: batch.ids }], 1.0)?;
+        let mut x = device.embed(&[TableLookup { table: self.vocabulary.table(), ids: batch.ids }], 1.0)?;
         for (index, layer) in self.layers.iter().enumerate() {
             let qkv = self.query_key_value(device, layer, &x, batch.positions)?;
             let attention = Attention {
@@ -266,7 +266,7 @@ impl<D: Device> Decoder<D> for Llama<D> {
                 head_dim,
                 scale: 1.0 / (head_dim as f32).sqrt(),
                 mask: layer.mask,
-                bias: Bias::None,
+                bias: AttentionBias::None,
                 packing: batch.packing,
             };
             let mixed = self_attention(device, index, &qkv, &mut slots, &attention)?;
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn windows_are_those_of_transformers() {
         let masks = |more: Value| shape(more).map(|shape| shape.masks);
-        let (full, eight) = (Mask::Causal, Mask::Window(8));
+        let (full, eight) = (AttentionMask::Causal, AttentionMask::Window(8));
         assert_eq!(masks(json!({"sliding_window": 8})).unwrap(), [full; 4]);
         let used = json!({"use_sliding_window": true, "sliding_window": 8, "max_window_layers": 3});
         assert_eq!(masks(used).unwrap(), [full, full, full, eight]);
@@ -313,7 +313,7 @@ mod tests {
         assert!(unused.contains("layer_types: sliding_attention needs use_sliding_window"), "{unused}");
         let mistral = |window: Value| masks(json!({"model_type": "mistral", "sliding_window": window})).unwrap();
         assert_eq!((mistral(json!(8)), mistral(Value::Null)), (vec![eight; 4], vec![full; 4]));
-        assert_eq!(masks(json!({"model_type": "mistral"})).unwrap(), [Mask::Window(4096); 4]);
+        assert_eq!(masks(json!({"model_type": "mistral"})).unwrap(), [AttentionMask::Window(4096); 4]);
         assert_eq!(masks(json!({"model_type": "llama", "sliding_window": 8})).unwrap(), [full; 4]);
     }
 

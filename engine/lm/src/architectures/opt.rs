@@ -16,7 +16,7 @@ use crate::config::ModelConfig;
 use crate::model::{PackedBatch, Decoder, LmHead, Operations, ModelSizes, CacheSlots};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Attention, Bias, Device, DeviceError, Lookup, Mask};
+use hopeval_device::{Activation, Attention, AttentionBias, Device, DeviceError, TableLookup, AttentionMask};
 use std::fmt;
 
 /// Rows of the table before the row of a sequence's first position (fairseq's padding).
@@ -111,8 +111,8 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Opt<D>, Lm
 impl<D: Device> Opt<D> {
     fn embed(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
         let rows = batch.positions.iter().map(|position| position + FIRST_POSITION as u32).collect::<Vec<_>>();
-        let tokens = Lookup { table: self.vocabulary.table(), ids: batch.ids };
-        let positions = Lookup { table: &self.positions, ids: &rows };
+        let tokens = TableLookup { table: self.vocabulary.table(), ids: batch.ids };
+        let positions = TableLookup { table: &self.positions, ids: &rows };
         match &self.project_in {
             None => device.embed(&[tokens, positions], 1.0),
             Some(project_in) => {
@@ -176,8 +176,8 @@ impl<D: Device> Decoder<D> for Opt<D> {
             kv_heads: self.heads,
             head_dim,
             scale: 1.0 / (head_dim as f32).sqrt(),
-            mask: Mask::Causal,
-            bias: Bias::None,
+            mask: AttentionMask::Causal,
+            bias: AttentionBias::None,
             packing: batch.packing,
         };
         let mut x = self.embed(device, batch)?;

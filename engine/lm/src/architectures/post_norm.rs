@@ -16,7 +16,7 @@ use crate::heads::HostRows;
 use crate::model::{PackedBatch, Encoder, Operations, ModelSizes};
 use crate::weights::Weights;
 use hopeval_device::{
-    Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Disentangled, Epilogue, Lookup, Mask, Packing,
+    Activation, Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, DisentangledBias, Epilogue, TableLookup, AttentionMask, Packing,
 };
 use std::fmt;
 
@@ -138,16 +138,16 @@ pub(crate) struct Embeddings<D: Device> {
 
 impl<D: Device> Embeddings<D> {
     fn forward(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
-        let mut lookups = vec![Lookup { table: &self.words, ids: batch.ids }];
+        let mut lookups = vec![TableLookup { table: &self.words, ids: batch.ids }];
         let first = self.positions.as_ref().map_or(0, |(_, first)| *first);
         let positions = batch.positions.iter().map(|position| position + first).collect::<Vec<_>>();
         if let Some((table, _)) = &self.positions {
-            lookups.push(Lookup { table, ids: &positions });
+            lookups.push(TableLookup { table, ids: &positions });
         }
         let zeros = vec![0; if batch.type_ids.is_empty() { batch.ids.len() } else { 0 }];
         if let Some(table) = &self.types {
             let ids = if batch.type_ids.is_empty() { &zeros } else { batch.type_ids };
-            lookups.push(Lookup { table, ids });
+            lookups.push(TableLookup { table, ids });
         }
         let mut x = device.embed(&lookups, 1.0)?;
         if let Some(projection) = &self.before {
@@ -169,7 +169,7 @@ pub(crate) struct RelativePositions<D: Device> {
     /// `[2 * span, hidden]`, position to content.
     pub(crate) queries: Option<D::Tensor>,
     /// Gives the row for a query and a key.
-    pub(crate) buckets: Buckets,
+    pub(crate) buckets: DistanceBuckets,
 }
 
 /// One layer.
@@ -212,9 +212,9 @@ impl<D: Device> EncoderLayer<D> {
         packing: &Packing,
     ) -> Result<D::Tensor, DeviceError> {
         let fused = self.query_key_value.apply(device, x, Activation::Identity)?;
-        let part = |index: usize| Columns { tensor: &fused, start: index * shape.hidden };
-        let bias = self.positions.as_ref().map_or(Bias::None, |positions| {
-            Bias::Disentangled(Disentangled {
+        let part = |index: usize| TensorColumns { tensor: &fused, start: index * shape.hidden };
+        let bias = self.positions.as_ref().map_or(AttentionBias::None, |positions| {
+            AttentionBias::Disentangled(DisentangledBias {
                 position_keys: positions.keys.as_ref(),
                 position_queries: positions.queries.as_ref(),
                 buckets: positions.buckets,
@@ -225,7 +225,7 @@ impl<D: Device> EncoderLayer<D> {
             kv_heads: shape.heads,
             head_dim: shape.hidden / shape.heads,
             scale,
-            mask: Mask::Full,
+            mask: AttentionMask::Full,
             bias,
             packing,
         };

@@ -20,7 +20,7 @@ use crate::config::ModelConfig;
 use crate::model::{PackedBatch, KeyValueCache, EncoderDecoder, LmHead, EncoderMemory, Operations, ModelSizes, CacheSlots};
 use crate::{LmError, Weights};
 use hopeval_checkpoint::Checkpoint;
-use hopeval_device::{Activation, Attention, Bias, Buckets, Columns, Device, DeviceError, Lookup, Mask, Packing};
+use hopeval_device::{Activation, Attention, AttentionBias, DistanceBuckets, TensorColumns, Device, DeviceError, TableLookup, AttentionMask, Packing};
 use std::fmt;
 
 /// A T5.
@@ -176,7 +176,7 @@ impl T5Shape {
         Operations { per_token: 2 * (layers * 2 * self.hidden * width) as u64, per_pair: (4 * layers * width) as u64 }
     }
 
-    fn attention<'a, D: Device>(&self, mask: Mask, bias: Bias<'a, D>, packing: &'a Packing) -> Attention<'a, D> {
+    fn attention<'a, D: Device>(&self, mask: AttentionMask, bias: AttentionBias<'a, D>, packing: &'a Packing) -> Attention<'a, D> {
         Attention { heads: self.heads, kv_heads: self.heads, head_dim: self.head_dim, scale: 1.0, mask, bias, packing }
     }
 }
@@ -269,7 +269,7 @@ impl<D: Device> CrossAttention<D> {
         attention: &Attention<'_, D>,
     ) -> Result<D::Tensor, DeviceError> {
         let queries = self.query.apply(device, &self.norm.apply(device, x)?, Activation::Identity)?;
-        let columns = |tensor, start| Columns { tensor, start };
+        let columns = |tensor, start| TensorColumns { tensor, start };
         let mixed = match memory {
             EncoderMemory::States(states) => {
                 let both = self.key_value.apply(device, states, Activation::Identity)?;
@@ -286,13 +286,13 @@ impl<D: Device> CrossAttention<D> {
 }
 
 impl<D: Device> T5<D> {
-    fn distance_bias<'a>(&self, stack: &'a LayerStack<D>, bidirectional: bool) -> Bias<'a, D> {
+    fn distance_bias<'a>(&self, stack: &'a LayerStack<D>, bidirectional: bool) -> AttentionBias<'a, D> {
         let T5Shape { buckets: count, max_distance, .. } = self.shape;
-        Bias::Relative { table: &stack.distances, buckets: Buckets::T5 { count, max_distance, bidirectional } }
+        AttentionBias::Relative { table: &stack.distances, buckets: DistanceBuckets::T5 { count, max_distance, bidirectional } }
     }
 
     fn embed(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
-        device.embed(&[Lookup { table: self.vocabulary.table(), ids: batch.ids }], 1.0)
+        device.embed(&[TableLookup { table: self.vocabulary.table(), ids: batch.ids }], 1.0)
     }
 }
 
@@ -328,7 +328,7 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
     }
 
     fn encode(&self, device: &D, batch: &PackedBatch<'_>) -> Result<D::Tensor, DeviceError> {
-        let attention = self.shape.attention(Mask::Full, self.distance_bias(&self.encoder, true), batch.packing);
+        let attention = self.shape.attention(AttentionMask::Full, self.distance_bias(&self.encoder, true), batch.packing);
         let mut x = self.embed(device, batch)?;
         for (index, layer) in self.encoder.layers.iter().enumerate() {
             x = layer.attend_own_rows(device, index, &x, &mut None, &attention)?;
@@ -343,8 +343,8 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
         let all = (0..rows as u32).collect::<Vec<_>>();
         for (index, cross) in self.decoder.layers.iter().filter_map(|layer| layer.cross.as_ref()).enumerate() {
             let both = cross.key_value.apply(device, states, Activation::Identity)?;
-            device.scatter(&mut cache.keys[index], &all, Columns { tensor: &both, start: 0 })?;
-            device.scatter(&mut cache.values[index], &all, Columns { tensor: &both, start: width })?;
+            device.scatter(&mut cache.keys[index], &all, TensorColumns { tensor: &both, start: 0 })?;
+            device.scatter(&mut cache.values[index], &all, TensorColumns { tensor: &both, start: width })?;
         }
         Ok(cache)
     }
@@ -357,8 +357,8 @@ impl<D: Device> EncoderDecoder<D> for T5<D> {
         cross: &Packing,
         mut slots: Option<CacheSlots<'_, D>>,
     ) -> Result<D::Tensor, DeviceError> {
-        let own = self.shape.attention(Mask::Causal, self.distance_bias(&self.decoder, false), batch.packing);
-        let states = self.shape.attention(Mask::Full, Bias::None, cross);
+        let own = self.shape.attention(AttentionMask::Causal, self.distance_bias(&self.decoder, false), batch.packing);
+        let states = self.shape.attention(AttentionMask::Full, AttentionBias::None, cross);
         let mut x = self.embed(device, batch)?;
         for (index, layer) in self.decoder.layers.iter().enumerate() {
             x = layer.attend_own_rows(device, index, &x, &mut slots, &own)?;

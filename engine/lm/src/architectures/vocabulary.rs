@@ -1,7 +1,7 @@
 //! The embedding of tokens and the language-model head, often one matrix.
 
 use crate::{LmHead, LmError, Weights};
-use hopeval_device::{Device, HostTensor, Layout};
+use hopeval_device::{Device, HostTensor, WeightLayout};
 
 /// The name of the head's weight, outside every prefix.
 const HEAD: &str = "lm_head.weight";
@@ -29,7 +29,7 @@ impl<D: Device> Vocabulary<D> {
     ) -> Result<Self, LmError> {
         let shape = [vocabulary, width];
         let device = root.device();
-        let matrix = |tensor: HostTensor| device.matrix(&[tensor], Layout::OutIn);
+        let matrix = |tensor: HostTensor| device.matrix(&[tensor], WeightLayout::OutIn);
         let head = |weight| LmHead { weight, bias: None, scale: 1.0, vocabulary };
         if !weights.has(name) && tied && root.has(HEAD) {
             return Ok(Self { table: None, head: head(matrix(root.host_tensor(HEAD, &shape)?)?) });

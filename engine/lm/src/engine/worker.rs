@@ -8,8 +8,8 @@ use crate::pack::Packer;
 use crate::request::{Answer, Request, ScoreRequest, ScoreResult};
 use crate::score::{self, BatchResults};
 use crate::states_pool::StatesPool;
-use hopeval_device::energy::Piece;
-use hopeval_device::{Device, DeviceError, Energy};
+use hopeval_device::energy::WorkPiece;
+use hopeval_device::{Device, DeviceError, DeviceEnergy};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -58,9 +58,9 @@ struct DeviceUsage {
 
 /// Runs a piece of work on the device, and measures it.
 fn measure_work<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, DeviceUsage) {
-    let (begun, energy) = (Instant::now(), device.energy().map(Energy::begin));
+    let (begun, energy) = (Instant::now(), device.energy().map(DeviceEnergy::begin));
     let (done, busy) = device.busy(work);
-    (done, DeviceUsage { begun, busy, energy_j: energy.and_then(Piece::end) })
+    (done, DeviceUsage { begun, busy, energy_j: energy.and_then(WorkPiece::end) })
 }
 
 impl<'a, D: Device> EngineWorker<'a, D> {

@@ -163,7 +163,7 @@ fn own_heads_beside_tied_configurations() {
 }
 
 fn head_of<D: Device>(model: &dyn EncoderDecoder<D>, device: &D, ids: &[u32]) -> Vec<f32> {
-    let rows = hopeval_device::Lookup { table: &model.head().weight, ids };
+    let rows = hopeval_device::TableLookup { table: &model.head().weight, ids };
     device.read(&device.embed(&[rows], model.head().scale).unwrap()).unwrap()
 }
 

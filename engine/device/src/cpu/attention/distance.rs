@@ -4,32 +4,32 @@
 //! place of a query and a key is `longest - 1 + key - query` if keys run along the lanes, and `longest - 1 + query -
 //! key` if queries do; `longest` is the most keys of a sequence.
 
-use super::tile::{Pack, Panels};
-use crate::cpu::simd::{Kernel, Simd};
+use super::tile::{PackPanels, ColumnPanels};
+use crate::cpu::simd::{SimdKernel, Simd};
 use crate::cpu::{Cpu, Tensor};
-use crate::{Attention, Bias, Buckets, DeviceError};
+use crate::{Attention, AttentionBias, DistanceBuckets, DeviceError};
 use std::ops::Range;
 
 /// The tables of a call.
-pub(super) struct Distances {
+pub(super) struct DistanceTables {
     /// The most keys of a sequence.
     pub(super) longest: usize,
-    pub(super) terms: Terms,
+    pub(super) terms: DistanceTerms,
 }
 
-pub(super) enum Terms {
+pub(super) enum DistanceTerms {
     None,
     /// `[heads, places]`: the summand, by place of keys.
     Relative(Tensor),
     /// DeBERTa's: the factors of queries by place of keys, and the factors of keys by place of queries.
     Disentangled {
-        keys: Option<Side>,
-        queries: Option<Side>,
+        keys: Option<PositionPanels>,
+        queries: Option<PositionPanels>,
     },
 }
 
 /// Relative positions as columns of panels.
-pub(super) struct Side {
+pub(super) struct PositionPanels {
     /// `[heads, width * head_dim]`.
     panels: Tensor,
     vectors: usize,
@@ -38,14 +38,14 @@ pub(super) struct Side {
     /// The column of each place, and of a vector more.
     columns: Vec<i32>,
     /// The order of the columns of a whole vector of places, by the first place.
-    order: Vec<Order>,
+    order: Vec<ColumnOrder>,
     /// True if columns never fall with rising places.
     rising: bool,
 }
 
 /// The order of the columns of neighbouring places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum ColumnOrder {
     /// One after the other: DeBERTa's near distances.
     Follow,
     /// Within a vector from the first one on: its far distances, several of which share a column.
@@ -53,7 +53,7 @@ enum Order {
     Anywhere,
 }
 
-impl Order {
+impl ColumnOrder {
     fn of(columns: &[i32]) -> Self {
         let reach = columns[0]..columns[0] + columns.len() as i32;
         if columns.iter().copied().eq(reach.clone()) {
@@ -69,13 +69,13 @@ impl Order {
 /// Lanes of the widest vector: room after tables for reading whole vectors.
 const LANES: usize = 16;
 
-impl Distances {
+impl DistanceTables {
     pub(super) fn new(cpu: &Cpu, attention: &Attention<'_, Cpu>) -> Result<Self, DeviceError> {
         let packing = attention.packing;
         let longest = (0..packing.len()).map(|s| packing.key_count(s)).max().unwrap_or(0).max(1);
         let terms = match &attention.bias {
-            Bias::None => Terms::None,
-            Bias::Relative { table, buckets } => {
+            AttentionBias::None => DistanceTerms::None,
+            AttentionBias::Relative { table, buckets } => {
                 let rows = rows_by_key(*buckets, longest);
                 let mut stored = cpu.tensor(table.rows(), table.columns())?;
                 cpu.for_rows(&mut stored, 1, |row, out| table.read_row(row, 0, out));
@@ -85,16 +85,16 @@ impl Distances {
                         *bias = stored.row(*row)[head];
                     }
                 });
-                Terms::Relative(biases)
+                DistanceTerms::Relative(biases)
             }
-            Bias::Disentangled(terms) => {
+            AttentionBias::Disentangled(terms) => {
                 let by_key = rows_by_key(terms.buckets, longest);
                 let mut by_query = by_key[..2 * longest - 1].iter().rev().copied().collect::<Vec<_>>();
                 by_query.resize(by_key.len(), by_query[2 * longest - 2]);
                 let side = |positions: Option<&Tensor>, rows: &[usize]| {
-                    positions.map(|p| cpu.run(MakeSide { cpu, attention, positions: p, rows })).transpose()
+                    positions.map(|p| cpu.run(MakePanels { cpu, attention, positions: p, rows })).transpose()
                 };
-                Terms::Disentangled {
+                DistanceTerms::Disentangled {
                     keys: side(terms.position_keys, &by_key)?,
                     queries: side(terms.position_queries, &by_query)?,
                 }
@@ -105,7 +105,7 @@ impl Distances {
 }
 
 /// The row of each place of keys, and of a vector beyond.
-fn rows_by_key(buckets: Buckets, longest: usize) -> Vec<usize> {
+fn rows_by_key(buckets: DistanceBuckets, longest: usize) -> Vec<usize> {
     let last = longest - 1;
     (0..2 * longest - 1 + LANES)
         .map(|place| place.min(2 * last))
@@ -113,7 +113,7 @@ fn rows_by_key(buckets: Buckets, longest: usize) -> Vec<usize> {
         .collect()
 }
 
-struct MakeSide<'a> {
+struct MakePanels<'a> {
     cpu: &'a Cpu,
     attention: &'a Attention<'a, Cpu>,
     positions: &'a Tensor,
@@ -121,8 +121,8 @@ struct MakeSide<'a> {
     rows: &'a [usize],
 }
 
-impl Kernel for MakeSide<'_> {
-    type Output = Result<Side, DeviceError>;
+impl SimdKernel for MakePanels<'_> {
+    type Output = Result<PositionPanels, DeviceError>;
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
@@ -135,15 +135,15 @@ impl Kernel for MakeSide<'_> {
         let rises = rows[0] <= rows[rows.len() - 1];
         let column = |row: usize| if rises { row - least } else { most - row };
         let columns = rows.iter().map(|row| column(*row) as i32).collect::<Vec<_>>();
-        let order = columns.windows(S::LANES).map(Order::of).collect();
+        let order = columns.windows(S::LANES).map(ColumnOrder::of).collect();
         let count = most - least + 1;
-        let mut panels = cpu.tensor(heads, Panels::len::<S>(count, head_dim))?;
+        let mut panels = cpu.tensor(heads, ColumnPanels::len::<S>(count, head_dim))?;
         cpu.for_rows(&mut panels, count * head_dim, |head, to| {
             let row = |column: usize| if rises { least + column } else { most - column };
             let starts = (0..count).map(|column| (row(column) * heads + head) * head_dim).collect::<Vec<_>>();
-            s.vectorize(Pack { from: positions.values(), rows: &starts, depth: head_dim, to });
+            s.vectorize(PackPanels { from: positions.values(), rows: &starts, depth: head_dim, to });
         });
-        Ok(Side {
+        Ok(PositionPanels {
             panels,
             vectors: count.div_ceil(S::LANES),
             width: count.next_multiple_of(S::LANES),
@@ -154,10 +154,10 @@ impl Kernel for MakeSide<'_> {
     }
 }
 
-impl Side {
+impl PositionPanels {
     /// The relative positions of a head.
-    pub(super) fn panels(&self, head: usize) -> Panels<'_> {
-        Panels { numbers: self.panels.row(head), depth: self.panels.columns() / self.width, vectors: self.vectors }
+    pub(super) fn panels(&self, head: usize) -> ColumnPanels<'_> {
+        ColumnPanels { numbers: self.panels.row(head), depth: self.panels.columns() / self.width, vectors: self.vectors }
     }
 
     /// Room for a row of products with all positions, and a vector more.
@@ -182,9 +182,9 @@ impl Side {
         // SAFETY: columns are below `width`, and a vector can be read from each of them on.
         unsafe {
             match self.order[place] {
-                Order::Follow => s.load_at(products.as_ptr().add(columns[0] as usize)),
-                Order::Near => s.pick_at(products.as_ptr(), columns.as_ptr()),
-                Order::Anywhere => s.gather_at(products.as_ptr(), columns.as_ptr()),
+                ColumnOrder::Follow => s.load_at(products.as_ptr().add(columns[0] as usize)),
+                ColumnOrder::Near => s.pick_at(products.as_ptr(), columns.as_ptr()),
+                ColumnOrder::Anywhere => s.gather_at(products.as_ptr(), columns.as_ptr()),
             }
         }
     }
@@ -193,7 +193,7 @@ impl Side {
     #[inline(always)]
     pub(super) fn midst<S: Simd>(&self, place: usize) -> Option<usize> {
         let first = (place + 1).checked_sub(S::LANES)?;
-        let follow = self.order[first] == Order::Follow && self.order[place] == Order::Follow;
+        let follow = self.order[first] == ColumnOrder::Follow && self.order[place] == ColumnOrder::Follow;
         follow.then(|| self.columns[place] as usize)
     }
 }

@@ -1,25 +1,25 @@
 //! Attention of one sequence, or of several over the same keys, for one head of keys and values.
 
-use super::distance::{Side, Terms};
-use super::softmax::{AddByKey, Divide, Softmax, Term};
-use super::tile::{Gather, Matrix, Pack, Panels, ROWS, by_panels, by_rows};
-use super::{Call, Place};
-use crate::cpu::memory::Buffer;
-use crate::cpu::simd::{Kernel, Simd};
+use super::distance::{PositionPanels, DistanceTerms};
+use super::softmax::{AddByKey, DivideValues, Softmax, ScoreTerm};
+use super::tile::{GatherRows, StridedMatrix, PackPanels, ColumnPanels, ROWS, by_panels, by_rows};
+use super::{AttentionCall, ResultAddress};
+use crate::cpu::memory::AlignedBuffer;
+use crate::cpu::simd::{SimdKernel, Simd};
 use crate::cpu::{Cpu, Tensor};
-use crate::{Attention, Columns, DeviceError};
+use crate::{Attention, TensorColumns, DeviceError};
 use std::ops::Range;
 
 /// Columns of a tensor.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(super) struct HeadColumns<'a> {
     values: &'a [f32],
     stride: usize,
     start: usize,
 }
 
-impl<'a> Rows<'a> {
-    pub(super) fn of(columns: Columns<'a, Tensor>) -> Self {
+impl<'a> HeadColumns<'a> {
+    pub(super) fn of(columns: TensorColumns<'a, Tensor>) -> Self {
         Self { values: columns.tensor.values(), stride: columns.tensor.columns(), start: columns.start }
     }
 
@@ -38,20 +38,20 @@ fn block_rows(keys: usize) -> usize {
 }
 
 /// The keys and values of a head, and room to work in.
-pub(super) struct Head<'a, S> {
+pub(super) struct HeadGroup<'a, S> {
     s: S,
-    call: &'a Call<'a>,
+    call: &'a AttentionCall<'a>,
     group: Range<usize>,
     kv_head: usize,
     /// Number of keys.
     count: usize,
-    sizes: Sizes,
-    numbers: Buffer,
+    sizes: ScratchSizes,
+    numbers: AlignedBuffer,
 }
 
 /// The size of each part of the room, in numbers.
 #[derive(Clone, Copy, Default)]
-struct Sizes {
+struct ScratchSizes {
     /// Panels of keys.
     keys: usize,
     /// `[count, value_width]`.
@@ -74,7 +74,7 @@ struct Sizes {
 }
 
 /// Parts of the room.
-struct Room<'a> {
+struct ScratchParts<'a> {
     keys: &'a mut [f32],
     values: &'a mut [f32],
     key_rows: &'a mut [f32],
@@ -85,22 +85,22 @@ struct Room<'a> {
     mixed: &'a mut [f32],
 }
 
-impl Sizes {
-    fn new<S: Simd>(call: &Call<'_>, count: usize, queries: usize) -> Self {
+impl ScratchSizes {
+    fn new<S: Simd>(call: &AttentionCall<'_>, count: usize, queries: usize) -> Self {
         let depth = call.attention.head_dim;
         let block = block_rows(count).min(queries);
         let value_width = depth.next_multiple_of(S::LANES);
         let score_stride = count.next_multiple_of(S::LANES);
         let (of_keys, of_queries) = match &call.distances.terms {
-            Terms::Disentangled { keys, queries } => {
-                (keys.as_ref().map_or(0, Side::stride), queries.as_ref().map_or(0, Side::stride))
+            DistanceTerms::Disentangled { keys, queries } => {
+                (keys.as_ref().map_or(0, PositionPanels::stride), queries.as_ref().map_or(0, PositionPanels::stride))
             }
             _ => (0, 0),
         };
         // Every part begins at a multiple of 64 bytes.
         let even = |numbers: usize| numbers.next_multiple_of(16);
         Self {
-            keys: even(Panels::len::<S>(count, depth)),
+            keys: even(ColumnPanels::len::<S>(count, depth)),
             values: even(count * value_width),
             value_width,
             key_rows: if of_queries > 0 { even(count * depth) } else { 0 },
@@ -118,7 +118,7 @@ impl Sizes {
         self.keys + self.values + self.key_rows + self.by_key + self.queries + self.scores + self.by_query + self.mixed
     }
 
-    fn split(self, numbers: &mut [f32]) -> Room<'_> {
+    fn split(self, numbers: &mut [f32]) -> ScratchParts<'_> {
         let (keys, rest) = numbers.split_at_mut(self.keys);
         let (values, rest) = rest.split_at_mut(self.values);
         let (key_rows, rest) = rest.split_at_mut(self.key_rows);
@@ -126,13 +126,13 @@ impl Sizes {
         let (queries, rest) = rest.split_at_mut(self.queries);
         let (scores, rest) = rest.split_at_mut(self.scores);
         let (by_query, mixed) = rest.split_at_mut(self.by_query);
-        Room { keys, values, key_rows, by_key, queries, scores, by_query, mixed }
+        ScratchParts { keys, values, key_rows, by_key, queries, scores, by_query, mixed }
     }
 }
 
 /// Neighbouring queries of a sequence.
 #[derive(Clone)]
-struct Block {
+struct QueryBlock {
     /// Rows of the packed queries.
     rows: Range<usize>,
     /// The first one's place among its sequence's keys.
@@ -140,20 +140,20 @@ struct Block {
     head: usize,
 }
 
-impl Block {
+impl QueryBlock {
     /// All keys visible to some row of a tile: those ranges only move forward.
-    fn seen_by(&self, call: &Call<'_>, count: usize, tile: Range<usize>) -> Range<usize> {
+    fn seen_by(&self, call: &AttentionCall<'_>, count: usize, tile: Range<usize>) -> Range<usize> {
         let seen = |row: usize| call.seen(self.position + row, count);
         seen(tile.start).start..seen(tile.end - 1).end
     }
 }
 
-impl<'a, S: Simd> Head<'a, S> {
+impl<'a, S: Simd> HeadGroup<'a, S> {
     /// Lays out keys and values.
     pub(super) fn new(
         s: S,
         cpu: &Cpu,
-        call: &'a Call<'a>,
+        call: &'a AttentionCall<'a>,
         group: Range<usize>,
         kv_head: usize,
     ) -> Result<Self, DeviceError> {
@@ -161,23 +161,23 @@ impl<'a, S: Simd> Head<'a, S> {
         let depth = call.attention.head_dim;
         let count = packing.key_count(group.start);
         let most = group.clone().map(|sequence| packing.queries(sequence).len()).max().unwrap_or(0);
-        let sizes = Sizes::new::<S>(call, count, most);
+        let sizes = ScratchSizes::new::<S>(call, count, most);
         let mut head = Self { s, call, group, kv_head, count, sizes, numbers: cpu.memory.take(sizes.all())? };
         let rows = || packing.keys(head.group.start).iter().flat_map(|(start, rows)| *start..*start + *rows);
-        let starts = |of: &Rows<'_>| rows().map(|row| of.place(row as usize, kv_head, depth)).collect::<Vec<_>>();
+        let starts = |of: &HeadColumns<'_>| rows().map(|row| of.place(row as usize, kv_head, depth)).collect::<Vec<_>>();
         let (keys, values) = (starts(&call.k), starts(&call.v));
         let room = sizes.split(head.numbers.as_mut_slice());
-        s.vectorize(Pack { from: call.k.values, rows: &keys, depth, to: room.keys });
+        s.vectorize(PackPanels { from: call.k.values, rows: &keys, depth, to: room.keys });
         let (to, width) = (room.values, sizes.value_width);
-        s.vectorize(Gather { from: call.v.values, rows: &values, depth, to, width });
+        s.vectorize(GatherRows { from: call.v.values, rows: &values, depth, to, width });
         if sizes.key_rows > 0 {
-            s.vectorize(Gather { from: call.k.values, rows: &keys, depth, to: room.key_rows, width: depth });
+            s.vectorize(GatherRows { from: call.k.values, rows: &keys, depth, to: room.key_rows, width: depth });
         }
         Ok(head)
     }
 
     /// Writes the results of all sequences and query heads.
-    pub(super) fn attend(mut self, out: &Place) {
+    pub(super) fn attend(mut self, out: &ResultAddress) {
         let packing = self.call.attention.packing;
         let shared = self.call.attention.heads / self.call.attention.kv_heads;
         for sequence in self.group.clone() {
@@ -187,7 +187,7 @@ impl<'a, S: Simd> Head<'a, S> {
             for head in self.kv_head * shared..(self.kv_head + 1) * shared {
                 self.products_by_key(position..position + rows.len(), head);
                 for first in rows.clone().step_by(self.sizes.block.max(1)) {
-                    let block = Block {
+                    let block = QueryBlock {
                         rows: first..rows.end.min(first + self.sizes.block),
                         position: position + (first - rows.start),
                         head,
@@ -200,14 +200,14 @@ impl<'a, S: Simd> Head<'a, S> {
 
     /// The products of each key with the relative positions of the queries at `positions`.
     fn products_by_key(&mut self, positions: Range<usize>, head: usize) {
-        let Terms::Disentangled { queries: Some(side), .. } = &self.call.distances.terms else { return };
+        let DistanceTerms::Disentangled { queries: Some(side), .. } = &self.call.distances.terms else { return };
         let (depth, longest) = (self.call.attention.head_dim, self.call.distances.longest);
         if positions.is_empty() || self.count == 0 {
             return;
         }
         let room = self.sizes.split(self.numbers.as_mut_slice());
-        let a = Matrix { at: room.key_rows.as_ptr(), stride: depth };
-        let c = Matrix { at: room.by_key.as_mut_ptr(), stride: side.stride() };
+        let a = StridedMatrix { at: room.key_rows.as_ptr(), stride: depth };
+        let c = StridedMatrix { at: room.by_key.as_mut_ptr(), stride: side.stride() };
         let wanted = |keys: Range<usize>| {
             side.wanted(longest - 1 + positions.start - (keys.end - 1)..longest - 1 + positions.end - keys.start)
         };
@@ -215,24 +215,24 @@ impl<'a, S: Simd> Head<'a, S> {
         unsafe { by_panels(self.s, a, self.count, side.panels(head), c, wanted) };
     }
 
-    fn attend_block(&mut self, block: &Block, out: &Place) {
+    fn attend_block(&mut self, block: &QueryBlock, out: &ResultAddress) {
         let (s, call, count, sizes) = (self.s, self.call, self.count, self.sizes);
         let (width, rows) = (sizes.value_width, block.rows.len());
         let seen_by = |tile: Range<usize>| block.seen_by(call, count, tile);
         self.scores(block, seen_by);
         let room = sizes.split(self.numbers.as_mut_slice());
-        let sums = s.vectorize(Weigh { call, block, count, sizes, scores: room.scores, by_query: room.by_query });
-        let a = Matrix { at: room.scores.as_ptr(), stride: sizes.score_stride };
-        let b = Matrix { at: room.values.as_ptr(), stride: width };
-        let c = Matrix { at: room.mixed.as_mut_ptr(), stride: width };
+        let sums = s.vectorize(WeighScores { call, block, count, sizes, scores: room.scores, by_query: room.by_query });
+        let a = StridedMatrix { at: room.scores.as_ptr(), stride: sizes.score_stride };
+        let b = StridedMatrix { at: room.values.as_ptr(), stride: width };
+        let c = StridedMatrix { at: room.mixed.as_mut_ptr(), stride: width };
         // SAFETY: scores have room for `count` keys, values have `count` rows of whole vectors, and `mixed` is equally
         // wide.
         unsafe { by_rows(s, a, rows, b, width / S::LANES, c, seen_by) };
-        s.vectorize(Finish { call, block, width, mixed: room.mixed, sums, out });
+        s.vectorize(WriteResults { call, block, width, mixed: room.mixed, sums, out });
     }
 
     /// Products of the block's queries with their visible keys, and the terms of positions.
-    fn scores(&mut self, block: &Block, seen_by: impl Fn(Range<usize>) -> Range<usize>) {
+    fn scores(&mut self, block: &QueryBlock, seen_by: impl Fn(Range<usize>) -> Range<usize>) {
         let (s, call, sizes) = (self.s, self.call, self.sizes);
         let (depth, longest) = (call.attention.head_dim, call.distances.longest);
         let rows = block.rows.len();
@@ -241,15 +241,15 @@ impl<'a, S: Simd> Head<'a, S> {
         for (start, row) in starts.iter_mut().zip(block.rows.clone()) {
             *start = call.q.place(row, block.head, depth);
         }
-        s.vectorize(Gather { from: call.q.values, rows: &starts[..rows], depth, to: room.queries, width: depth });
-        let a = Matrix { at: room.queries.as_ptr(), stride: depth };
-        let c = Matrix { at: room.scores.as_mut_ptr(), stride: sizes.score_stride };
-        let panels = Panels { numbers: room.keys, depth, vectors: self.count.div_ceil(S::LANES) };
+        s.vectorize(GatherRows { from: call.q.values, rows: &starts[..rows], depth, to: room.queries, width: depth });
+        let a = StridedMatrix { at: room.queries.as_ptr(), stride: depth };
+        let c = StridedMatrix { at: room.scores.as_mut_ptr(), stride: sizes.score_stride };
+        let panels = ColumnPanels { numbers: room.keys, depth, vectors: self.count.div_ceil(S::LANES) };
         // SAFETY: the parts of the room have `rows` rows of `depth` and of `score_stride` numbers.
         unsafe { by_panels(s, a, rows, panels, c, &seen_by) };
-        let Terms::Disentangled { keys, queries } = &call.distances.terms else { return };
+        let DistanceTerms::Disentangled { keys, queries } = &call.distances.terms else { return };
         if let Some(side) = keys {
-            let c = Matrix { at: room.by_query.as_mut_ptr(), stride: side.stride() };
+            let c = StridedMatrix { at: room.by_query.as_mut_ptr(), stride: side.stride() };
             let wanted = |tile: Range<usize>| {
                 let seen = seen_by(tile.clone());
                 if seen.is_empty() {
@@ -280,17 +280,17 @@ impl<'a, S: Simd> Head<'a, S> {
 }
 
 /// Turns a block's scores into weights; returns their sum for each row, 0 for a row without visible keys.
-struct Weigh<'a> {
-    call: &'a Call<'a>,
-    block: &'a Block,
+struct WeighScores<'a> {
+    call: &'a AttentionCall<'a>,
+    block: &'a QueryBlock,
     /// Number of keys.
     count: usize,
-    sizes: Sizes,
+    sizes: ScratchSizes,
     scores: &'a mut [f32],
     by_query: &'a [f32],
 }
 
-impl Kernel for Weigh<'_> {
+impl SimdKernel for WeighScores<'_> {
     type Output = [f32; BLOCK];
 
     #[inline(always)]
@@ -309,12 +309,12 @@ impl Kernel for Weigh<'_> {
             }
             let first = call.distances.longest.wrapping_sub(1 + position);
             let term = match &call.distances.terms {
-                Terms::Relative(biases) => Term::Bias(&biases.row(block.head)[first..]),
-                Terms::Disentangled { keys: Some(side), .. } => {
+                DistanceTerms::Relative(biases) => ScoreTerm::Bias(&biases.row(block.head)[first..]),
+                DistanceTerms::Disentangled { keys: Some(side), .. } => {
                     let products = &by_query[row * side.stride()..][..side.stride()];
-                    Term::Looked { products, side, first }
+                    ScoreTerm::Looked { products, side, first }
                 }
-                _ => Term::None,
+                _ => ScoreTerm::None,
             };
             // Keys of the tile outside the row's own vectors weigh nothing.
             let own = seen.start / S::LANES * S::LANES..seen.end.next_multiple_of(S::LANES);
@@ -329,18 +329,18 @@ impl Kernel for Weigh<'_> {
 }
 
 /// Writes a block's results.
-struct Finish<'a> {
-    call: &'a Call<'a>,
-    block: &'a Block,
+struct WriteResults<'a> {
+    call: &'a AttentionCall<'a>,
+    block: &'a QueryBlock,
     /// `[rows, width]`: weights times values.
     mixed: &'a [f32],
     width: usize,
     /// Of the weights.
     sums: [f32; BLOCK],
-    out: &'a Place,
+    out: &'a ResultAddress,
 }
 
-impl Kernel for Finish<'_> {
+impl SimdKernel for WriteResults<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -350,7 +350,7 @@ impl Kernel for Finish<'_> {
             let place = (row * heads + self.block.head) * head_dim;
             // SAFETY: these rows and columns of the result are this task's alone; see `Place`.
             let out = unsafe { std::slice::from_raw_parts_mut(self.out.0.add(place), head_dim) };
-            Divide { mixed: &mixed[..head_dim], sum, out }.run(s);
+            DivideValues { mixed: &mixed[..head_dim], sum, out }.run(s);
         }
     }
 }

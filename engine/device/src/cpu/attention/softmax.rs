@@ -1,8 +1,8 @@
 //! Rows of scores become rows of weights.
 
-use super::distance::Side;
+use super::distance::PositionPanels;
 use crate::cpu::math::exp;
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::{SimdKernel, Simd};
 use std::ops::Range;
 
 /// The lane numbers, as `f32`.
@@ -10,7 +10,7 @@ static LANES: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12.
 
 /// The summand of one row's scores, by the distance of each key.
 #[derive(Clone, Copy)]
-pub(super) enum Term<'a> {
+pub(super) enum ScoreTerm<'a> {
     /// Nothing.
     None,
     /// `biases[key]`, after scaling; whole vectors.
@@ -20,7 +20,7 @@ pub(super) enum Term<'a> {
         /// Products of the query with each relative position.
         products: &'a [f32],
         /// The columns of these products.
-        side: &'a Side,
+        side: &'a PositionPanels,
         /// The first key's place in `side`.
         first: usize,
     },
@@ -33,10 +33,10 @@ pub(super) struct Softmax<'a> {
     /// Keys; not empty.
     pub(super) seen: Range<usize>,
     pub(super) scale: f32,
-    pub(super) term: Term<'a>,
+    pub(super) term: ScoreTerm<'a>,
 }
 
-impl Kernel for Softmax<'_> {
+impl SimdKernel for Softmax<'_> {
     type Output = f32;
 
     #[inline(always)]
@@ -67,9 +67,9 @@ impl Softmax<'_> {
         let product = s.load(&self.scores[key..]);
         let scale = s.splat(self.scale);
         let score = match self.term {
-            Term::None => s.mul(product, scale),
-            Term::Bias(biases) => s.fma(product, scale, s.load(&biases[key..])),
-            Term::Looked { products, side, first } => {
+            ScoreTerm::None => s.mul(product, scale),
+            ScoreTerm::Bias(biases) => s.fma(product, scale, s.load(&biases[key..])),
+            ScoreTerm::Looked { products, side, first } => {
                 s.mul(s.add(product, side.look_up(s, products, first + key)), scale)
             }
         };
@@ -93,12 +93,12 @@ pub(super) struct AddByKey<'a> {
     /// `[keys, products_stride]`.
     pub(super) products: &'a [f32],
     pub(super) products_stride: usize,
-    pub(super) side: &'a Side,
+    pub(super) side: &'a PositionPanels,
     /// The place in `side` of key 0 and the first query.
     pub(super) first: usize,
 }
 
-impl Kernel for AddByKey<'_> {
+impl SimdKernel for AddByKey<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -155,14 +155,14 @@ impl AddByKey<'_> {
 }
 
 /// The results of a row: its weighted values divided by the sum of the weights.
-pub(super) struct Divide<'a> {
+pub(super) struct DivideValues<'a> {
     pub(super) mixed: &'a [f32],
     /// 0 for a row without visible keys: then the result is 0.
     pub(super) sum: f32,
     pub(super) out: &'a mut [f32],
 }
 
-impl Kernel for Divide<'_> {
+impl SimdKernel for DivideValues<'_> {
     type Output = ();
 
     #[inline(always)]

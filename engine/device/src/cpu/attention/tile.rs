@@ -8,7 +8,7 @@
 //!   panel 0:  depth 0: v v v v, depth 1: v v v v, ...
 //! ```
 
-use crate::cpu::simd::{Kernel, Simd, prefetch};
+use crate::cpu::simd::{SimdKernel, Simd, prefetch};
 use std::ops::Range;
 
 /// Rows of a tile.
@@ -24,13 +24,13 @@ pub(super) const fn panel_vectors<S: Simd>() -> usize {
 const CHUNK: usize = 64;
 
 /// `c[row][column] (+)= Σ a[row][i] b[i][column]`, for `ROWS` rows and `VECTORS` vectors of columns at most.
-struct Tile<const M: usize, const N: usize> {
-    at: Places,
+struct TileProduct<const M: usize, const N: usize> {
+    at: TileOperands,
 }
 
 /// The addresses of a tile's numbers; strides in numbers.
 #[derive(Clone, Copy)]
-struct Places {
+struct TileOperands {
     a: *const f32,
     a_stride: usize,
     b: *const f32,
@@ -42,12 +42,12 @@ struct Places {
     first: bool,
 }
 
-impl<const M: usize, const N: usize> Kernel for Tile<M, N> {
+impl<const M: usize, const N: usize> SimdKernel for TileProduct<M, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Places { a, a_stride, b, b_stride, c, c_stride, depth, first } = self.at;
+        let TileOperands { a, a_stride, b, b_stride, c, c_stride, depth, first } = self.at;
         let mut sums = [[s.splat(0.0); N]; M];
         if !first {
             for (m, sums) in sums.iter_mut().enumerate() {
@@ -80,7 +80,7 @@ impl<const M: usize, const N: usize> Kernel for Tile<M, N> {
     }
 }
 
-impl Places {
+impl TileOperands {
     fn multiply<S: Simd>(self, s: S, rows: usize, vectors: usize) {
         match rows {
             1 => self.of_width::<S, 1>(s, vectors),
@@ -95,10 +95,10 @@ impl Places {
 
     fn of_width<S: Simd, const M: usize>(self, s: S, vectors: usize) {
         match vectors {
-            1 => s.vectorize(Tile::<M, 1> { at: self }),
-            2 => s.vectorize(Tile::<M, 2> { at: self }),
-            3 if S::LANES == 16 => s.vectorize(Tile::<M, 3> { at: self }),
-            4 if S::LANES == 16 => s.vectorize(Tile::<M, 4> { at: self }),
+            1 => s.vectorize(TileProduct::<M, 1> { at: self }),
+            2 => s.vectorize(TileProduct::<M, 2> { at: self }),
+            3 if S::LANES == 16 => s.vectorize(TileProduct::<M, 3> { at: self }),
+            4 if S::LANES == 16 => s.vectorize(TileProduct::<M, 4> { at: self }),
             _ => unreachable!("{vectors} vectors of a tile; this is a bug"),
         }
     }
@@ -106,7 +106,7 @@ impl Places {
 
 /// Columns of scattered rows, in panels.
 #[derive(Clone, Copy)]
-pub(super) struct Panels<'a> {
+pub(super) struct ColumnPanels<'a> {
     /// [`Panels::len`] numbers.
     pub(super) numbers: &'a [f32],
     /// The inner dimension.
@@ -115,7 +115,7 @@ pub(super) struct Panels<'a> {
     pub(super) vectors: usize,
 }
 
-impl Panels<'_> {
+impl ColumnPanels<'_> {
     /// Numbers in the panels of `columns` columns.
     pub(super) fn len<S: Simd>(columns: usize, depth: usize) -> usize {
         columns.next_multiple_of(S::LANES) * depth
@@ -124,7 +124,7 @@ impl Panels<'_> {
 
 /// A row-major factor or result: its address and its stride in numbers.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix<P> {
+pub(super) struct StridedMatrix<P> {
     pub(super) at: P,
     pub(super) stride: usize,
 }
@@ -136,10 +136,10 @@ pub(super) struct Matrix<P> {
 /// `a` has `rows` rows of `panels.depth` numbers; `c` has room for `rows` rows of the wanted columns, to whole vectors.
 pub(super) unsafe fn by_panels<S: Simd>(
     s: S,
-    a: Matrix<*const f32>,
+    a: StridedMatrix<*const f32>,
     rows: usize,
-    panels: Panels<'_>,
-    c: Matrix<*mut f32>,
+    panels: ColumnPanels<'_>,
+    c: StridedMatrix<*mut f32>,
     columns: impl Fn(Range<usize>) -> Range<usize>,
 ) {
     let most = panel_vectors::<S>();
@@ -157,7 +157,7 @@ pub(super) unsafe fn by_panels<S: Simd>(
             }
             // SAFETY: within the panel by the assertion, within `a` and `c` by the caller.
             let at = unsafe {
-                Places {
+                TileOperands {
                     a: a.at.add(first * a.stride),
                     a_stride: a.stride,
                     b: panel.add((from - start) * S::LANES),
@@ -180,11 +180,11 @@ pub(super) unsafe fn by_panels<S: Simd>(
 /// `rows` rows of this width.
 pub(super) unsafe fn by_rows<S: Simd>(
     s: S,
-    a: Matrix<*const f32>,
+    a: StridedMatrix<*const f32>,
     rows: usize,
-    b: Matrix<*const f32>,
+    b: StridedMatrix<*const f32>,
     vectors: usize,
-    c: Matrix<*mut f32>,
+    c: StridedMatrix<*mut f32>,
     depths: impl Fn(Range<usize>) -> Range<usize>,
 ) {
     let most = panel_vectors::<S>();
@@ -203,7 +203,7 @@ pub(super) unsafe fn by_rows<S: Simd>(
                 }
                 // SAFETY: by the caller.
                 let at = unsafe {
-                    Places {
+                    TileOperands {
                         a: a.at.add(tile.start * a.stride + from),
                         a_stride: a.stride,
                         b: b.at.add(from * b.stride + start * S::LANES),
@@ -221,14 +221,14 @@ pub(super) unsafe fn by_rows<S: Simd>(
 }
 
 /// Lays out rows of `depth` numbers, beginning at `rows` of `from`, as columns of panels.
-pub(super) struct Pack<'a> {
+pub(super) struct PackPanels<'a> {
     pub(super) from: &'a [f32],
     pub(super) rows: &'a [usize],
     pub(super) depth: usize,
     pub(super) to: &'a mut [f32],
 }
 
-impl Kernel for Pack<'_> {
+impl SimdKernel for PackPanels<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -259,7 +259,7 @@ impl Kernel for Pack<'_> {
 
 /// Lays out rows of `depth` numbers, beginning at `rows` of `from`, one after the other, each filled up with zeros to
 /// `width`.
-pub(super) struct Gather<'a> {
+pub(super) struct GatherRows<'a> {
     pub(super) from: &'a [f32],
     pub(super) rows: &'a [usize],
     pub(super) depth: usize,
@@ -267,7 +267,7 @@ pub(super) struct Gather<'a> {
     pub(super) width: usize,
 }
 
-impl Kernel for Gather<'_> {
+impl SimdKernel for GatherRows<'_> {
     type Output = ();
 
     #[inline(always)]
