@@ -22,7 +22,7 @@ use std::thread;
 fn simulated(mut command: Command, settings: &[(&str, &str)]) -> Command {
     static LIBRARIES: OnceLock<SimulatedLibraries> = OnceLock::new();
     let libraries = LIBRARIES.get_or_init(|| SimulatedLibraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap());
-    command.envs(libraries.environment()).env_remove("CUDA_VISIBLE_DEVICES");
+    command.envs(libraries.environment_variables()).env_remove("CUDA_VISIBLE_DEVICES");
     command.env("SIMULATED_CUDA_DEVICES", "2").envs(settings.iter().copied());
     command
 }

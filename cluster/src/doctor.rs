@@ -74,7 +74,7 @@ pub fn examine(subject: &Subject<'_>) -> Report {
         machine::memory(&|path| std::fs::read_to_string(path).ok()),
         fine("CPU features", machine::features(), ""),
     ];
-    facts.extend(cuda::facts(&CudaFacts::gather()));
+    facts.extend(cuda::facts(&CudaFacts::collect_facts()));
     facts.extend([machine::files(), store(subject)]);
     facts.extend(subject.folder.map(machine::disk));
     for (name, note) in [

@@ -6,7 +6,7 @@ use hopeval_cuda::machine;
 
 #[expect(clippy::print_stderr, reason = "a test that skips itself says so")]
 fn a_device_is_there(test: &str) -> bool {
-    let there = machine::devices().is_ok();
+    let there = machine::device_count().is_ok();
     if there {
         eprintln!("SKIPPED: {test}: this machine has a CUDA device");
     }
@@ -18,7 +18,7 @@ fn without_a_driver_commands_say_so_and_what_to_do() {
     if a_device_is_there("without_a_driver_commands_say_so_and_what_to_do") {
         return;
     }
-    let missing = machine::devices().unwrap_err().to_string();
+    let missing = machine::device_count().unwrap_err().to_string();
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("one.jsonl"), r#"{"id":1,"prompt_ids":[1],"target_ids":[2]}"#).unwrap();
     let model = gpt2();
@@ -40,7 +40,7 @@ fn without_a_driver_a_run_names_the_service_before_it_begins() {
     if a_device_is_there("without_a_driver_a_run_names_the_service_before_it_begins") {
         return;
     }
-    let missing = machine::devices().unwrap_err().to_string();
+    let missing = machine::device_count().unwrap_err().to_string();
     let dir = tempfile::tempdir().unwrap();
     let job = world_job(dir.path());
     let text = std::fs::read_to_string(&job).unwrap();

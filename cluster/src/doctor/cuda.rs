@@ -53,7 +53,7 @@ mod tests {
     use hopeval_cuda::machine::{GpuArchitecture, LibraryVersion};
 
     fn bare() -> CudaFacts {
-        let unusable = CudaFacts::gather().nvml.err();
+        let unusable = CudaFacts::collect_facts().nvml.err();
         CudaFacts {
             driver: Err(MissingRequirement::Driver),
             devices: Err(MissingRequirement::Driver),

@@ -9,7 +9,7 @@ use super::{Metric, MetricKind};
 
 /// Metrics of the boards opened by this process so far; empty without a GPU. Numbers unknown to a board are left out.
 pub fn of_boards() -> Vec<Metric> {
-    boards::all().iter().flat_map(of_board).collect()
+    boards::opened_boards().iter().flat_map(of_board).collect()
 }
 
 /// One number of a sample.

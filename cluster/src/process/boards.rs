@@ -4,8 +4,8 @@ use hopeval_cuda::boards;
 
 /// Logs utilisation and memory of each board.
 pub(super) fn log() {
-    for board in boards::all() {
-        let seen = board.seen();
+    for board in boards::opened_boards() {
+        let seen = board.observed_load();
         // Samples are at least a second apart, so shorter work has none.
         if seen.memory > 0 {
             let utilisation = seen.utilisation().map(|percent| percent.round());

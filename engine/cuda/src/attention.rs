@@ -12,7 +12,7 @@ mod plans;
 
 pub(crate) use plans::PlanCache;
 
-use crate::device::size;
+use crate::device::kernel_size;
 use crate::kernels::Kernel;
 use crate::runtime::{KernelArgument, ElementType, KernelLaunch, Runtime};
 use crate::{Cuda, Tensor};
@@ -39,14 +39,14 @@ pub(crate) fn attend<R: Runtime>(
     attention: &Attention<'_, Cuda<R>>,
 ) -> Result<Tensor<R::Buffer>, DeviceError> {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
-    check(q, k, v, attention);
-    let converted = [cuda.converted(q.tensor)?, cuda.converted(k.tensor)?, cuda.converted(v.tensor)?];
+    check_shapes(q, k, v, attention);
+    let converted = [cuda.convert_tensor(q.tensor)?, cuda.convert_tensor(k.tensor)?, cuda.convert_tensor(v.tensor)?];
     let [of_q, of_k, of_v] = &converted;
     let q = TensorColumns { tensor: of_q.as_ref().unwrap_or(q.tensor), start: q.start };
     let k = TensorColumns { tensor: of_k.as_ref().unwrap_or(k.tensor), start: k.start };
     let v = TensorColumns { tensor: of_v.as_ref().unwrap_or(v.tensor), start: v.start };
 
-    let out = cuda.tensor(packing.rows(), heads * head_dim)?;
+    let out = cuda.new_tensor(packing.rows(), heads * head_dim)?;
     let plan = cuda.plans.of_packing(&cuda.runtime, packing, by_position(attention))?;
     if plan.blocks == 0 {
         return Ok(out);
@@ -66,32 +66,32 @@ pub(crate) fn attend<R: Runtime>(
         Buffer(&v.tensor.buffer),
         Buffer(&plan.tiles),
         Buffer(&plan.keys),
-        optional(bias.table),
-        optional(bias.position_keys.buffer()),
-        optional(bias.position_queries.buffer()),
-        optional(bias.places.as_ref().map(|(places, _)| &**places)),
-        U32(size(q.start)),
-        U32(size(q.tensor.columns)),
-        U32(size(k.start)),
-        U32(size(k.tensor.columns)),
-        U32(size(v.start)),
-        U32(size(v.tensor.columns)),
-        U32(size(heads / kv_heads)),
-        U32(size(head_dim)),
+        optional_argument(bias.table),
+        optional_argument(bias.position_keys.buffer()),
+        optional_argument(bias.position_queries.buffer()),
+        optional_argument(bias.places.as_ref().map(|(places, _)| &**places)),
+        U32(kernel_size(q.start)),
+        U32(kernel_size(q.tensor.columns)),
+        U32(kernel_size(k.start)),
+        U32(kernel_size(k.tensor.columns)),
+        U32(kernel_size(v.start)),
+        U32(kernel_size(v.tensor.columns)),
+        U32(kernel_size(heads / kv_heads)),
+        U32(kernel_size(head_dim)),
         F32(attention.scale),
         U32(causal),
         U32(window),
-        U32(bias.places.as_ref().map_or(0, |(_, reach)| size(*reach))),
+        U32(bias.places.as_ref().map_or(0, |(_, reach)| kernel_size(*reach))),
         U32(u32::from(aligned)),
     ];
-    let (kernel, shared) = choose(cuda.element, head_dim, &attention.bias);
-    let launch = KernelLaunch { kernel, grid: (size(plan.blocks), size(heads)), threads: THREADS, shared: size(shared) };
+    let (kernel, shared) = choose_kernel(cuda.element, head_dim, &attention.bias);
+    let launch = KernelLaunch { kernel, grid: (kernel_size(plan.blocks), kernel_size(heads)), threads: THREADS, shared: kernel_size(shared) };
     cuda.runtime.launch(launch, &arguments)?;
     Ok(out)
 }
 
 /// An operand, or null.
-fn optional<B>(buffer: Option<&B>) -> KernelArgument<'_, B> {
+fn optional_argument<B>(buffer: Option<&B>) -> KernelArgument<'_, B> {
     buffer.map_or(Null, Buffer)
 }
 
@@ -105,7 +105,7 @@ enum InputTensor<'a, B> {
 impl<'a, B> InputTensor<'a, B> {
     fn new<R: Runtime<Buffer = B>>(cuda: &Cuda<R>, x: Option<&'a Tensor<B>>) -> Result<Self, DeviceError> {
         let Some(x) = x else { return Ok(Self::Nothing) };
-        Ok(cuda.converted(x)?.map_or(Self::There(&x.buffer), Self::Converted))
+        Ok(cuda.convert_tensor(x)?.map_or(Self::There(&x.buffer), Self::Converted))
     }
 
     fn buffer(&self) -> Option<&B> {
@@ -138,12 +138,12 @@ impl<'a, B> BiasOperands<'a, B> {
             AttentionBias::None => {}
             AttentionBias::Relative { table, buckets } => {
                 operands.table = Some(&table.buffer);
-                operands.places = Some(cuda.plans.places(&cuda.runtime, *buckets, most_keys)?);
+                operands.places = Some(cuda.plans.places_for(&cuda.runtime, *buckets, most_keys)?);
             }
             AttentionBias::Disentangled(DisentangledBias { position_keys, position_queries, buckets }) => {
                 operands.position_keys = InputTensor::new(cuda, *position_keys)?;
                 operands.position_queries = InputTensor::new(cuda, *position_queries)?;
-                operands.places = Some(cuda.plans.places(&cuda.runtime, *buckets, most_keys)?);
+                operands.places = Some(cuda.plans.places_for(&cuda.runtime, *buckets, most_keys)?);
             }
         }
         Ok(operands)
@@ -179,7 +179,7 @@ const TENSOR_CORES: [(AddedBias, usize, &str); 10] = [
 
 /// Bytes of dynamic shared memory of a kernel on tensor cores: keys and values of a tile; if disentangled, also keys
 /// and queries of the relative positions of two tiles, and their products.
-const fn shared(added: AddedBias, head: usize) -> usize {
+const fn shared_bytes(added: AddedBias, head: usize) -> usize {
     let rows = SIDE * (head + CHUNK) * ElementType::Bf16.size();
     match added {
         AddedBias::Disentangled => 6 * rows + TERMS,
@@ -190,11 +190,11 @@ const fn shared(added: AddedBias, head: usize) -> usize {
 /// Bytes of dynamic shared memory in a launch of the kernel of this name.
 pub(crate) fn dynamic_shared(kernel: &str) -> usize {
     let found = TENSOR_CORES.iter().find(|(_, _, name)| *name == kernel);
-    found.map_or(0, |(added, head, _)| shared(*added, *head))
+    found.map_or(0, |(added, head, _)| shared_bytes(*added, *head))
 }
 
 /// The kernel, and its bytes of dynamic shared memory.
-fn choose<R: Runtime>(element: ElementType, head_dim: usize, bias: &AttentionBias<'_, Cuda<R>>) -> (Kernel, usize) {
+fn choose_kernel<R: Runtime>(element: ElementType, head_dim: usize, bias: &AttentionBias<'_, Cuda<R>>) -> (Kernel, usize) {
     let adds = match bias {
         AttentionBias::None => AddedBias::Nothing,
         AttentionBias::Relative { .. } => AddedBias::Relative,
@@ -204,13 +204,13 @@ fn choose<R: Runtime>(element: ElementType, head_dim: usize, bias: &AttentionBia
     match element {
         ElementType::F32 => plain("attention_plain_f32"),
         ElementType::Bf16 => match TENSOR_CORES.iter().find(|(added, head, _)| *added == adds && head_dim <= *head) {
-            Some((_, head, name)) => (Kernel::named("attention", name), shared(adds, *head)),
+            Some((_, head, name)) => (Kernel::named("attention", name), shared_bytes(adds, *head)),
             None => plain("attention_plain_bf16"),
         },
     }
 }
 
-fn check<R: Runtime>(
+fn check_shapes<R: Runtime>(
     q: TensorColumns<'_, Tensor<R::Buffer>>,
     k: TensorColumns<'_, Tensor<R::Buffer>>,
     v: TensorColumns<'_, Tensor<R::Buffer>>,
@@ -227,16 +227,16 @@ fn check<R: Runtime>(
     for (start, count) in &packing.spans {
         assert!(*start as usize + *count as usize <= rows, "rows of keys and values; this is a bug");
     }
-    let enough = |s| packing.queries(s).len() <= packing.key_count(s);
+    let enough = |s| packing.query_rows(s).len() <= packing.key_count(s);
     assert!(!by_position(attention) || (0..packing.len()).all(enough), "positions of queries; this is a bug");
     match &attention.bias {
         AttentionBias::None => {}
         AttentionBias::Relative { table, buckets } => {
-            assert!(table.rows >= buckets.rows() && table.columns == heads, "a bias for each head; this is a bug");
+            assert!(table.rows >= buckets.table_rows() && table.columns == heads, "a bias for each head; this is a bug");
         }
         AttentionBias::Disentangled(terms) => {
             for positions in [terms.position_keys, terms.position_queries].into_iter().flatten() {
-                let fits = positions.rows >= terms.buckets.rows() && positions.columns == heads * head_dim;
+                let fits = positions.rows >= terms.buckets.table_rows() && positions.columns == heads * head_dim;
                 assert!(fits, "relative positions; this is a bug");
             }
         }

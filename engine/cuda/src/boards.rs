@@ -27,11 +27,11 @@ impl Board {
             let (meter, seen) = (Arc::clone(&meter), Arc::clone(&seen));
             // Sampled when work begins or ends: this needs no thread, and only then is there something to see.
             DeviceEnergy::new(move || {
-                let mut seen = lock(&seen);
+                let mut seen = lock_ignoring_poison(&seen);
                 if seen.is_due(Instant::now())
                     && let Ok(sample) = meter.sample()
                 {
-                    seen.add(&sample);
+                    seen.add_sample(&sample);
                     return sample.millijoules;
                 }
                 meter.millijoules()
@@ -64,12 +64,12 @@ impl Board {
     }
 
     /// Its samples during use.
-    pub fn seen(&self) -> BoardLoad {
-        *lock(&self.seen)
+    pub fn observed_load(&self) -> BoardLoad {
+        *lock_ignoring_poison(&self.seen)
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -106,7 +106,7 @@ impl BoardLoad {
         due
     }
 
-    fn add(&mut self, sample: &CounterSample) {
+    fn add_sample(&mut self, sample: &CounterSample) {
         if let Some(percent) = sample.utilisation {
             self.busy += 1;
             self.percents += u64::from(percent);
@@ -120,8 +120,8 @@ impl BoardLoad {
 static BOARDS: Mutex<BTreeMap<String, Arc<Board>>> = Mutex::new(BTreeMap::new());
 
 /// The board of a device with this name and UUID. If NVML does not know it, this logs so and returns `None`.
-pub(crate) fn of(name: &str, uuid: &str) -> Option<Arc<Board>> {
-    let mut boards = lock(&BOARDS);
+pub(crate) fn board_of(name: &str, uuid: &str) -> Option<Arc<Board>> {
+    let mut boards = lock_ignoring_poison(&BOARDS);
     if let Some(board) = boards.get(uuid) {
         return Some(Arc::clone(board));
     }
@@ -139,8 +139,8 @@ pub(crate) fn of(name: &str, uuid: &str) -> Option<Arc<Board>> {
 }
 
 /// The boards opened so far by this process, by name.
-pub fn all() -> Vec<Arc<Board>> {
-    let mut boards: Vec<Arc<Board>> = lock(&BOARDS).values().cloned().collect();
+pub fn opened_boards() -> Vec<Arc<Board>> {
+    let mut boards: Vec<Arc<Board>> = lock_ignoring_poison(&BOARDS).values().cloned().collect();
     boards.sort_by(|a, b| a.name.cmp(&b.name));
     boards
 }
@@ -158,7 +158,7 @@ mod tests {
         let mut seen = BoardLoad::default();
         assert_eq!(seen.utilisation(), None);
         for (utilisation, used) in [(Some(90), 10), (None, 70), (Some(60), 20)] {
-            seen.add(&sample(utilisation, used));
+            seen.add_sample(&sample(utilisation, used));
         }
         assert_eq!((seen.utilisation(), seen.memory_peak, seen.memory), (Some(75.0), 70, 100));
     }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_device_that_nvml_does_not_know_has_no_board() {
-        assert!(of("cuda:7", "GPU-00000000-0000-0000-0000-000000000000").is_none());
-        assert!(all().iter().all(|board| board.name() != "cuda:7"));
+        assert!(board_of("cuda:7", "GPU-00000000-0000-0000-0000-000000000000").is_none());
+        assert!(opened_boards().iter().all(|board| board.name() != "cuda:7"));
     }
 }

@@ -14,7 +14,7 @@ pub mod resources;
 
 use crate::kernels::{KernelFamily, HEADERS};
 use crate::machine::{self, GpuArchitecture, MissingRequirement, LibraryVersion};
-pub use cache::{all, kept};
+pub use cache::{load_families, load_family};
 use cudarc::nvrtc::{result::NvrtcError, sys};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -81,12 +81,12 @@ impl Compiler {
         // SAFETY: the library is there, and the call writes one int.
         unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) }
             .result()
-            .map_err(call("nvrtcGetNumSupportedArchs"))?;
+            .map_err(call_error("nvrtcGetNumSupportedArchs"))?;
         let mut numbers = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: the call writes as many ints as the call before reported, and `numbers` has room for them.
         unsafe { sys::nvrtcGetSupportedArchs(numbers.as_mut_ptr()) }
             .result()
-            .map_err(call("nvrtcGetSupportedArchs"))?;
+            .map_err(call_error("nvrtcGetSupportedArchs"))?;
         let architectures = numbers.into_iter().map(|n: c_int| GpuArchitecture::new(n / 10, n % 10)).collect();
         Ok(Self { version, architectures })
     }
@@ -100,7 +100,7 @@ impl Compiler {
     ///
     /// # Errors
     /// [`Missing::NewDevice`].
-    pub fn target(&self, device: GpuArchitecture) -> Result<GpuArchitecture, MissingRequirement> {
+    pub fn target_for(&self, device: GpuArchitecture) -> Result<GpuArchitecture, MissingRequirement> {
         let runs = |known: &&GpuArchitecture| known.major == device.major && known.minor <= device.minor;
         let known = self.architectures.iter().filter(runs).max();
         known.copied().ok_or(MissingRequirement::NewDevice { architecture: device, nvrtc: self.version })
@@ -110,15 +110,15 @@ impl Compiler {
     ///
     /// # Errors
     /// [`CompileError::Source`] with NVRTC's log; [`CompileError::Call`].
-    pub fn compile(&self, family: &KernelFamily, architecture: GpuArchitecture) -> Result<CompiledFamily, CompileError> {
+    pub fn compile_family(&self, family: &KernelFamily, architecture: GpuArchitecture) -> Result<CompiledFamily, CompileError> {
         let program = NvrtcProgram::new(family)?;
-        let options = options(architecture).map(text);
+        let options = nvrtc_options(architecture).map(to_cstring);
         let options = options.each_ref().map(|option| option.as_ptr());
         // SAFETY: the program is whole, and the options are texts that live until the call returns.
         let status = unsafe { sys::nvrtcCompileProgram(program.0, options.len() as c_int, options.as_ptr()) };
-        let log = program.log()?;
+        let log = program.read_log()?;
         match status.result() {
-            Ok(()) => Ok(CompiledFamily { cubin: program.cubin()?, log }),
+            Ok(()) => Ok(CompiledFamily { cubin: program.read_cubin()?, log }),
             Err(NvrtcError(status)) => {
                 let status = format!("{status:?}");
                 Err(CompileError::Source { family: family.name, architecture, status, log })
@@ -128,17 +128,17 @@ impl Compiler {
 }
 
 /// All options; the first one is the architecture.
-fn options(architecture: GpuArchitecture) -> [String; OPTIONS.len() + 1] {
+fn nvrtc_options(architecture: GpuArchitecture) -> [String; OPTIONS.len() + 1] {
     let mut all = std::array::from_fn(|i| OPTIONS[i.saturating_sub(1)].to_owned());
     all[0] = format!("--gpu-architecture={architecture}");
     all
 }
 
-fn text(text: impl Into<Vec<u8>>) -> CString {
+fn to_cstring(text: impl Into<Vec<u8>>) -> CString {
     CString::new(text).expect("a source, a name and an option have no NUL; this is a bug")
 }
 
-fn call(call: &'static str) -> impl Fn(NvrtcError) -> CompileError {
+fn call_error(call: &'static str) -> impl Fn(NvrtcError) -> CompileError {
     move |error| CompileError::Call { call, status: format!("{:?}", error.0) }
 }
 
@@ -148,8 +148,8 @@ struct NvrtcProgram(sys::nvrtcProgram);
 impl NvrtcProgram {
     /// NVRTC copies the texts.
     fn new(family: &KernelFamily) -> Result<Self, CompileError> {
-        let (source, name) = (text(family.text), text(format!("{}.cu", family.name)));
-        let headers = HEADERS.map(|(name, content)| (text(name), text(content)));
+        let (source, name) = (to_cstring(family.text), to_cstring(format!("{}.cu", family.name)));
+        let headers = HEADERS.map(|(name, content)| (to_cstring(name), to_cstring(content)));
         let names: [*const c_char; HEADERS.len()] = headers.each_ref().map(|(name, _)| name.as_ptr());
         let contents: [*const c_char; HEADERS.len()] = headers.each_ref().map(|(_, content)| content.as_ptr());
         let mut program = ptr::null_mut();
@@ -165,32 +165,32 @@ impl NvrtcProgram {
                 names.as_ptr(),
             )
         };
-        status.result().map_err(call("nvrtcCreateProgram"))?;
+        status.result().map_err(call_error("nvrtcCreateProgram"))?;
         Ok(Self(program))
     }
 
-    fn log(&self) -> Result<String, CompileError> {
+    fn read_log(&self) -> Result<String, CompileError> {
         let mut size = 0;
         // SAFETY: the program is whole, and the call writes one size.
         unsafe { sys::nvrtcGetProgramLogSize(self.0, &raw mut size) }
             .result()
-            .map_err(call("nvrtcGetProgramLogSize"))?;
+            .map_err(call_error("nvrtcGetProgramLogSize"))?;
         let mut log = vec![0; size];
         // SAFETY: the call writes as many bytes as the call before reported.
         unsafe { sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) }
             .result()
-            .map_err(call("nvrtcGetProgramLog"))?;
+            .map_err(call_error("nvrtcGetProgramLog"))?;
         log.truncate(log.iter().position(|&byte| byte == 0).unwrap_or(size));
         Ok(String::from_utf8_lossy(&log).into_owned())
     }
 
-    fn cubin(&self) -> Result<Vec<u8>, CompileError> {
+    fn read_cubin(&self) -> Result<Vec<u8>, CompileError> {
         let mut size = 0;
         // SAFETY: the program was compiled for an architecture, not for PTX; the call writes one size.
-        unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) }.result().map_err(call("nvrtcGetCUBINSize"))?;
+        unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) }.result().map_err(call_error("nvrtcGetCUBINSize"))?;
         let mut cubin = vec![0; size];
         // SAFETY: the call writes as many bytes as the call before reported.
-        unsafe { sys::nvrtcGetCUBIN(self.0, cubin.as_mut_ptr().cast()) }.result().map_err(call("nvrtcGetCUBIN"))?;
+        unsafe { sys::nvrtcGetCUBIN(self.0, cubin.as_mut_ptr().cast()) }.result().map_err(call_error("nvrtcGetCUBIN"))?;
         Ok(cubin)
     }
 }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_device_runs_its_own_code_or_that_of_an_older_sibling() {
         let compiler = of(&[(8, 0), (8, 6), (8, 9), (9, 0), (10, 0)]);
-        let target = |major, minor| compiler.target(GpuArchitecture::new(major, minor)).map(|found| found.to_string());
+        let target = |major, minor| compiler.target_for(GpuArchitecture::new(major, minor)).map(|found| found.to_string());
         assert_eq!(target(8, 9).as_deref(), Ok("sm_89"));
         assert_eq!(target(8, 7).as_deref(), Ok("sm_86"));
         assert_eq!(target(10, 3).as_deref(), Ok("sm_100"));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_architecture_is_the_first_option() {
-        let options = options(GpuArchitecture::new(9, 0));
+        let options = nvrtc_options(GpuArchitecture::new(9, 0));
         assert_eq!(options, ["--gpu-architecture=sm_90", "--std=c++17", "-lineinfo", "--ptxas-options=-v"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::kernels::Kernel;
 use crate::runtime::{KernelArgument, ElementType, KernelLaunch, Runtime};
-use crate::tensor::{from_bytes, stack, to_bytes};
+use crate::tensor::{from_bytes, stack_weights, to_bytes};
 use crate::{Cuda, WeightMatrix, Tensor, WeightVector, attention, log_probs, product};
 use KernelArgument::{Buffer, F32, Null, U32};
 use hopeval_device::{
@@ -21,12 +21,12 @@ const TABLES: usize = 4;
 
 impl<R: Runtime> Cuda<R> {
     /// Room for activations.
-    pub(crate) fn tensor(&self, rows: usize, columns: usize) -> Result<Tensor<R::Buffer>, DeviceError> {
-        self.tensor_of(rows, columns, self.element)
+    pub(crate) fn new_tensor(&self, rows: usize, columns: usize) -> Result<Tensor<R::Buffer>, DeviceError> {
+        self.new_tensor_of(rows, columns, self.element)
     }
 
     /// Room for numbers of this element.
-    pub(crate) fn tensor_of(
+    pub(crate) fn new_tensor_of(
         &self,
         rows: usize,
         columns: usize,
@@ -37,7 +37,7 @@ impl<R: Runtime> Cuda<R> {
     }
 
     /// The kernel of this name for activations of this device: `norm` is `norm_f32` or `norm_bf16`.
-    pub(crate) fn kernel(&self, family: &'static str, [f32, bf16]: [&'static str; 2]) -> Kernel {
+    pub(crate) fn typed_kernel(&self, family: &'static str, [f32, bf16]: [&'static str; 2]) -> Kernel {
         Kernel::named(
             family,
             match self.element {
@@ -48,7 +48,7 @@ impl<R: Runtime> Cuda<R> {
     }
 
     /// Launches a kernel with a block for each `x` of the grid; does nothing for an empty grid.
-    pub(crate) fn blocks(
+    pub(crate) fn launch_blocks(
         &self,
         kernel: Kernel,
         blocks: usize,
@@ -58,40 +58,40 @@ impl<R: Runtime> Cuda<R> {
         if blocks == 0 {
             return Ok(());
         }
-        self.runtime.launch(KernelLaunch { kernel, grid: (size(blocks), 1), threads, shared: 0 }, arguments)
+        self.runtime.launch(KernelLaunch { kernel, grid: (kernel_size(blocks), 1), threads, shared: 0 }, arguments)
     }
 
     /// Launches a kernel with a thread for each of `numbers`.
-    pub(crate) fn each(
+    pub(crate) fn launch_each(
         &self,
         kernel: Kernel,
         numbers: usize,
         arguments: &[KernelArgument<'_, R::Buffer>],
     ) -> Result<(), DeviceError> {
-        self.blocks(kernel, numbers.div_ceil(EACH as usize), EACH, arguments)
+        self.launch_blocks(kernel, numbers.div_ceil(EACH as usize), EACH, arguments)
     }
 
     /// The tensor converted to this device's element; `None` if it has this element already.
-    pub(crate) fn converted(&self, x: &Tensor<R::Buffer>) -> Result<Option<Tensor<R::Buffer>>, DeviceError> {
+    pub(crate) fn convert_tensor(&self, x: &Tensor<R::Buffer>) -> Result<Option<Tensor<R::Buffer>>, DeviceError> {
         if x.element == self.element {
             return Ok(None);
         }
-        let out = self.tensor(x.rows, x.columns)?;
+        let out = self.new_tensor(x.rows, x.columns)?;
         let numbers = x.rows * x.columns;
         let (low, high) = (numbers as u64 as u32, (numbers as u64 >> 32) as u32);
         let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), U32(low), U32(high)];
-        self.each(Kernel::named("rows", "round_to_bf16"), numbers, &arguments)?;
+        self.launch_each(Kernel::named("rows", "round_to_bf16"), numbers, &arguments)?;
         Ok(Some(out))
     }
 }
 
 /// A number of rows, columns or blocks, as a kernel takes it.
-pub(crate) fn size(n: usize) -> u32 {
+pub(crate) fn kernel_size(n: usize) -> u32 {
     u32::try_from(n).expect("a size below 2^32; this is a bug")
 }
 
 /// The number of an activation in `prelude.cuh`.
-pub(crate) fn code(activation: Activation) -> u32 {
+pub(crate) fn activation_code(activation: Activation) -> u32 {
     match activation {
         Activation::Identity => 0,
         Activation::Relu => 1,
@@ -131,17 +131,17 @@ impl<R: Runtime> Device for Cuda<R> {
         self.runtime.energy()
     }
 
-    fn finish(&self) -> Result<(), DeviceError> {
+    fn finish_work(&self) -> Result<(), DeviceError> {
         self.runtime.synchronize()
     }
 
-    fn matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<Self::Matrix, DeviceError> {
-        let stacked = stack(parts, layout, self.element)?;
+    fn load_matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<Self::Matrix, DeviceError> {
+        let stacked = stack_weights(parts, layout, self.element)?;
         let buffer = self.runtime.upload(&stacked.bytes)?;
         Ok(WeightMatrix { buffer, rows: stacked.rows, columns: stacked.columns })
     }
 
-    fn vector(&self, parts: &[HostTensor]) -> Result<Self::Vector, DeviceError> {
+    fn load_vector(&self, parts: &[HostTensor]) -> Result<Self::Vector, DeviceError> {
         let numbers = parts.iter().flat_map(HostTensor::to_f32).collect::<Vec<_>>();
         let exact = self.runtime.upload(&to_bytes(&numbers, ElementType::F32))?;
         let rounded = (self.element == ElementType::Bf16)
@@ -157,10 +157,10 @@ impl<R: Runtime> Device for Cuda<R> {
     }
 
     fn reserve(&self, rows: usize, columns: usize) -> Result<Self::Tensor, DeviceError> {
-        self.tensor(rows, columns)
+        self.new_tensor(rows, columns)
     }
 
-    fn read(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError> {
+    fn read_tensor(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError> {
         let mut bytes = vec![0; x.rows * x.columns * x.element.size()];
         self.runtime.download(&x.buffer, &mut bytes)?;
         Ok(from_bytes(&bytes, x.element))
@@ -177,22 +177,22 @@ impl<R: Runtime> Device for Cuda<R> {
             assert!(ids.len() == rows && table.columns == columns, "tables of one shape; this is a bug");
             assert!(ids.iter().all(|id| (*id as usize) < table.rows), "ids of a table; this is a bug");
         }
-        let out = self.tensor(rows, columns)?;
+        let out = self.new_tensor(rows, columns)?;
         let ids = lookups.iter().map(|l| self.lists.get(&self.runtime, l.ids)).collect::<Result<Vec<_>, _>>()?;
         let mut arguments = vec![Buffer(&out.buffer)];
         for (lookup, ids) in lookups.iter().zip(&ids) {
             arguments.extend([Buffer(&lookup.table.buffer), Buffer(&**ids)]);
         }
         arguments.extend(std::iter::repeat_n(Null, 2 * (TABLES - lookups.len())));
-        arguments.extend([U32(size(columns)), F32(scale)]);
-        self.blocks(self.kernel("rows", ["embed_f32", "embed_bf16"]), rows, ROW, &arguments)?;
+        arguments.extend([U32(kernel_size(columns)), F32(scale)]);
+        self.launch_blocks(self.typed_kernel("rows", ["embed_f32", "embed_bf16"]), rows, ROW, &arguments)?;
         Ok(out)
     }
 
     fn norm(&self, x: &Self::Tensor, norm: Norm<'_, Self>) -> Result<Self::Tensor, DeviceError> {
-        let converted = self.converted(x)?;
+        let converted = self.convert_tensor(x)?;
         let x = converted.as_ref().unwrap_or(x);
-        let out = self.tensor(x.rows, x.columns)?;
+        let out = self.new_tensor(x.rows, x.columns)?;
         self.norm_into(&out, x, (0, 1, x.columns), norm)?;
         Ok(out)
     }
@@ -232,10 +232,10 @@ impl<R: Runtime> Device for Cuda<R> {
     fn gate(&self, x: &Self::Tensor, activation: Activation) -> Result<Self::Tensor, DeviceError> {
         assert!(x.columns.is_multiple_of(2) && x.element == self.element, "two halves of a product; this is a bug");
         let n = x.columns / 2;
-        let out = self.tensor(x.rows, n)?;
+        let out = self.new_tensor(x.rows, n)?;
         let arguments =
-            [Buffer(&out.buffer), Buffer(&x.buffer), U32(size(x.rows)), U32(size(n)), U32(code(activation))];
-        self.each(self.kernel("activation", ["gate_f32", "gate_bf16"]), x.rows * n, &arguments)?;
+            [Buffer(&out.buffer), Buffer(&x.buffer), U32(kernel_size(x.rows)), U32(kernel_size(n)), U32(activation_code(activation))];
+        self.launch_each(self.typed_kernel("activation", ["gate_f32", "gate_bf16"]), x.rows * n, &arguments)?;
         Ok(out)
     }
 
@@ -259,16 +259,16 @@ impl<R: Runtime> Device for Cuda<R> {
             Buffer(&x.buffer),
             Buffer(&rotary.table.buffer),
             Buffer(&*list),
-            U32(size(x.rows)),
-            U32(size(x.columns)),
-            U32(size(start)),
-            U32(size(heads)),
-            U32(size(head_dim)),
-            U32(size(rotary.pairs)),
+            U32(kernel_size(x.rows)),
+            U32(kernel_size(x.columns)),
+            U32(kernel_size(start)),
+            U32(kernel_size(heads)),
+            U32(kernel_size(head_dim)),
+            U32(kernel_size(rotary.pairs)),
             U32(u32::from(rotary.style == RotaryStyle::Interleaved)),
         ];
-        let kernel = self.kernel("rotary", ["rotate_f32", "rotate_bf16"]);
-        self.each(kernel, x.rows * heads * rotary.pairs, &arguments)
+        let kernel = self.typed_kernel("rotary", ["rotate_f32", "rotate_bf16"]);
+        self.launch_each(kernel, x.rows * heads * rotary.pairs, &arguments)
     }
 
     fn attention(
@@ -283,14 +283,14 @@ impl<R: Runtime> Device for Cuda<R> {
 
     fn gather(&self, x: &Self::Tensor, rows: &[u32]) -> Result<Self::Tensor, DeviceError> {
         assert!(rows.iter().all(|row| (*row as usize) < x.rows), "rows of a tensor; this is a bug");
-        let out = self.tensor_of(rows.len(), x.columns, x.element)?;
+        let out = self.new_tensor_of(rows.len(), x.columns, x.element)?;
         let list = self.lists.get(&self.runtime, rows)?;
-        let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), Buffer(&*list), U32(size(x.columns))];
+        let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), Buffer(&*list), U32(kernel_size(x.columns))];
         let kernel = match x.element {
             ElementType::F32 => "gather_f32",
             ElementType::Bf16 => "gather_bf16",
         };
-        self.blocks(Kernel::named("rows", kernel), rows.len(), ROW, &arguments)?;
+        self.launch_blocks(Kernel::named("rows", kernel), rows.len(), ROW, &arguments)?;
         Ok(out)
     }
 
@@ -298,30 +298,30 @@ impl<R: Runtime> Device for Cuda<R> {
         assert!(from.start + into.columns <= from.tensor.columns, "columns of a tensor; this is a bug");
         assert!(to.len() <= from.tensor.rows, "a row for each place; this is a bug");
         assert!(to.iter().all(|row| (*row as usize) < into.rows), "rows of a tensor; this is a bug");
-        let converted = self.converted(from.tensor)?;
+        let converted = self.convert_tensor(from.tensor)?;
         let tensor = converted.as_ref().unwrap_or(from.tensor);
         let list = self.lists.get(&self.runtime, to)?;
         let arguments = [
             Buffer(&into.buffer),
             Buffer(&*list),
             Buffer(&tensor.buffer),
-            U32(size(into.columns)),
-            U32(size(from.start)),
-            U32(size(tensor.columns)),
+            U32(kernel_size(into.columns)),
+            U32(kernel_size(from.start)),
+            U32(kernel_size(tensor.columns)),
         ];
-        self.blocks(self.kernel("rows", ["scatter_f32", "scatter_bf16"]), to.len(), ROW, &arguments)
+        self.launch_blocks(self.typed_kernel("rows", ["scatter_f32", "scatter_bf16"]), to.len(), ROW, &arguments)
     }
 
     fn average(&self, x: &Self::Tensor, cu_seqlens: &[u32]) -> Result<Self::Tensor, DeviceError> {
         let sequences = cu_seqlens.len() - 1;
         assert!(cu_seqlens.windows(2).all(|pair| pair[0] <= pair[1]), "sequences of rows; this is a bug");
         assert!(cu_seqlens[sequences] as usize <= x.rows && x.element == self.element, "rows; this is a bug");
-        let out = self.tensor_of(sequences, x.columns, ElementType::F32)?;
+        let out = self.new_tensor_of(sequences, x.columns, ElementType::F32)?;
         let list = self.lists.get(&self.runtime, cu_seqlens)?;
-        let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), Buffer(&*list), U32(size(x.columns))];
+        let arguments = [Buffer(&out.buffer), Buffer(&x.buffer), Buffer(&*list), U32(kernel_size(x.columns))];
         if sequences > 0 && x.columns > 0 {
-            let kernel = self.kernel("pool", ["average_f32", "average_bf16"]);
-            let grid = (size(sequences), size(x.columns).div_ceil(ROW));
+            let kernel = self.typed_kernel("pool", ["average_f32", "average_bf16"]);
+            let grid = (kernel_size(sequences), kernel_size(x.columns).div_ceil(ROW));
             self.runtime.launch(KernelLaunch { kernel, grid, threads: ROW, shared: 0 }, &arguments)?;
         }
         Ok(out)
@@ -360,12 +360,12 @@ impl<R: Runtime> Cuda<R> {
             Buffer(&weight.exact),
             bias.map_or(Null, |bias| Buffer(&bias.exact)),
             F32(eps),
-            U32(size(x.columns)),
-            U32(size(start)),
-            U32(size(groups)),
-            U32(size(width)),
+            U32(kernel_size(x.columns)),
+            U32(kernel_size(start)),
+            U32(kernel_size(groups)),
+            U32(kernel_size(width)),
         ];
-        let kernel = self.kernel("norm", ["norm_f32", "norm_bf16"]);
-        self.blocks(kernel, x.rows * groups, norm_threads(width), &arguments)
+        let kernel = self.typed_kernel("norm", ["norm_f32", "norm_bf16"]);
+        self.launch_blocks(kernel, x.rows * groups, norm_threads(width), &arguments)
     }
 }

@@ -67,7 +67,7 @@ impl Driver {
         let unavailable = |reason: String| DeviceError::Unavailable { name: name.clone(), reason };
         let missing = |missing: MissingRequirement| unavailable(missing.to_string());
 
-        let device = machine::describe(ordinal).map_err(missing)?;
+        let device = machine::describe_device(ordinal).map_err(missing)?;
         if let Some(unfit) = device.unfit {
             return Err(missing(unfit));
         }
@@ -75,14 +75,14 @@ impl Driver {
         let uncompiled = |error: CompileError| unavailable(error.to_string());
         let cublaslt = machine::cublaslt_version().map_err(missing)?;
         let compiler = Compiler::find().map_err(uncompiled)?;
-        let target = compiler.target(device.architecture).map_err(missing)?;
-        let cubins = compile::all(&compiler, cache, target).map_err(uncompiled)?;
+        let target = compiler.target_for(device.architecture).map_err(missing)?;
+        let cubins = compile::load_families(&compiler, cache, target).map_err(uncompiled)?;
         let identity = DriverIdentity {
             model: device.name,
             architecture: device.architecture,
             multiprocessors: device.multiprocessors,
             uuid: device.uuid,
-            kernels: digest(&cubins),
+            kernels: code_digest(&cubins),
             cublaslt,
         };
 
@@ -97,7 +97,7 @@ impl Driver {
         let modules = KernelModules::new(Arc::clone(&context), &cubins).map_err(unusable)?;
         let products = CublasProducts::new(Arc::clone(&context), cublaslt).map_err(unusable)?;
         let staging = StagingMemory::new(Arc::clone(&context)).map_err(unusable)?;
-        let board = boards::of(&name, &identity.uuid);
+        let board = boards::board_of(&name, &identity.uuid);
         Ok(Self { staging, products, modules, context, identity, board })
     }
 
@@ -112,7 +112,7 @@ const HINT: &str = "\nhint: see whether `nvidia-smi` lists the device, and which
                     the driver must be of release 580 or later";
 
 /// A digest of all machine code, to distinguish builds.
-fn digest(cubins: &[Vec<u8>]) -> String {
+fn code_digest(cubins: &[Vec<u8>]) -> String {
     let mut hasher = blake3::Hasher::new();
     for cubin in cubins {
         hasher.update(&(cubin.len() as u64).to_le_bytes()).update(cubin);
@@ -121,7 +121,7 @@ fn digest(cubins: &[Vec<u8>]) -> String {
 }
 
 /// A device's name without spaces and maker: "H100_80GB_HBM3".
-fn compact(model: &str) -> String {
+fn compact_name(model: &str) -> String {
     model.split_whitespace().filter(|word| *word != "NVIDIA").collect::<Vec<_>>().join("_")
 }
 
@@ -140,7 +140,7 @@ impl Runtime for Driver {
         let rules = products::RULES;
         format!(
             "sm{major}{minor}x{multiprocessors}-{}-kernels{kernels}-cublaslt{cublaslt}-rules{rules}",
-            compact(model)
+            compact_name(model)
         )
     }
 
@@ -163,7 +163,7 @@ impl Runtime for Driver {
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
-        self.context.enter()?;
+        self.context.make_current()?;
         self.context.synchronize()
     }
 
@@ -171,8 +171,8 @@ impl Runtime for Driver {
         self.modules.launch(launch, arguments)
     }
 
-    fn product(&self, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
-        self.products.multiply(product)
+    fn multiply_matrices(&self, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
+        self.products.multiply_matrices(product)
     }
 }
 
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_name_is_compact_and_a_digest_is_of_each_code_apart() {
-        assert_eq!(compact("NVIDIA H100 80GB HBM3"), "H100_80GB_HBM3");
-        let digests = [&[vec![1, 2], vec![3]], &[vec![1], vec![2, 3]], &[vec![1, 2], vec![4]]].map(|all| digest(all));
+        assert_eq!(compact_name("NVIDIA H100 80GB HBM3"), "H100_80GB_HBM3");
+        let digests = [&[vec![1, 2], vec![3]], &[vec![1], vec![2, 3]], &[vec![1, 2], vec![4]]].map(|all| code_digest(all));
         assert!(digests[0] != digests[1] && digests[0] != digests[2], "{digests:?}");
         assert!(digests.iter().all(|digest| digest.len() == 12), "{digests:?}");
     }

@@ -63,7 +63,7 @@ impl EnergyMeter {
     /// # Errors
     /// [`EnergyError::Absent`], [`EnergyError::Unusable`], [`EnergyError::NoDevice`].
     pub fn open(uuid: &str) -> Result<Self, EnergyError> {
-        let nvml = start()?;
+        let nvml = start_nvml()?;
         let no_device = |source| EnergyError::NoDevice { uuid: uuid.to_owned(), source };
         // The driver writes a slice's bytes the same way, but NVML wants another prefix.
         let slice = || nvml.device_by_uuid(uuid.replacen("GPU-", "MIG-", 1));
@@ -96,12 +96,12 @@ impl EnergyMeter {
 ///
 /// # Errors
 /// [`EnergyError::Absent`], [`EnergyError::Unusable`].
-pub fn release() -> Result<String, EnergyError> {
-    start()?.sys_driver_version().map_err(EnergyError::Unusable)
+pub fn driver_release() -> Result<String, EnergyError> {
+    start_nvml()?.sys_driver_version().map_err(EnergyError::Unusable)
 }
 
 /// NVML, started once for the process.
-fn start() -> Result<&'static Nvml, EnergyError> {
+fn start_nvml() -> Result<&'static Nvml, EnergyError> {
     static NVML: OnceLock<Nvml> = OnceLock::new();
     if let Some(nvml) = NVML.get() {
         return Ok(nvml);

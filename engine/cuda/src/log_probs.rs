@@ -4,9 +4,9 @@
 //! each temperature, a sum of exponentials. The tiles' parts are joined here, in their order, in `f64`. For each row
 //! and vocabulary entry this takes 8 bytes of traffic beside the `2 * inner` operations of the product.
 
-use crate::device::size;
+use crate::device::kernel_size;
 use crate::kernels::Kernel;
-use crate::product::multiply;
+use crate::product::multiply_matrices;
 use crate::runtime::{KernelArgument, ElementType, FusedFunction, KernelLaunch, MatrixProduct, Runtime};
 use crate::tensor::{from_bytes, to_bytes};
 use crate::{Cuda, WeightMatrix, Tensor, WeightVector};
@@ -42,7 +42,7 @@ pub(crate) fn log_probs<R: Runtime>(
     if rows == 0 {
         return Ok(LogProbs { target_logits: Vec::new(), log_sum_exps: Vec::new() });
     }
-    let converted = cuda.converted(x)?;
+    let converted = cuda.convert_tensor(x)?;
     let x = converted.as_ref().unwrap_or(x);
     let inverses = temperatures.iter().map(|t| 1.0 / t).collect::<Vec<_>>();
     let tiles = entries.div_ceil(TILE);
@@ -60,9 +60,9 @@ pub(crate) fn log_probs<R: Runtime>(
     let mut found = LogProbs { target_logits: Vec::new(), log_sum_exps: Vec::new() };
     for first in (0..rows).step_by(ROWS) {
         let count = ROWS.min(rows - first);
-        let (parts, target_logits) = head.rows(first, &targets[first..first + count])?;
+        let (parts, target_logits) = head.row_parts(first, &targets[first..first + count])?;
         found.target_logits.extend(target_logits);
-        found.log_sum_exps.extend(parts.chunks_exact(tiles * each).flat_map(|parts| joined(parts, temperatures)));
+        found.log_sum_exps.extend(parts.chunks_exact(tiles * each).flat_map(|parts| join_tiles(parts, temperatures)));
     }
     Ok(found)
 }
@@ -81,7 +81,7 @@ struct VocabularyHead<'a, R: Runtime> {
 
 impl<R: Runtime> VocabularyHead<'_, R> {
     /// The parts `[rows, tiles, 1 + temperatures]` and the targets' logits of the rows from `first` on.
-    fn rows(&self, first: usize, targets: &[u32]) -> Result<(Vec<f32>, Vec<f32>), DeviceError> {
+    fn row_parts(&self, first: usize, targets: &[u32]) -> Result<(Vec<f32>, Vec<f32>), DeviceError> {
         let (cuda, runtime, rows) = (self.cuda, &self.cuda.runtime, targets.len());
         let each = 1 + self.temperatures;
         let some = (self.x.rows != rows)
@@ -91,16 +91,16 @@ impl<R: Runtime> VocabularyHead<'_, R> {
             })
             .transpose()?;
         let x = some.as_ref().unwrap_or(self.x);
-        let width = TILE.min(self.weight.padded());
+        let width = TILE.min(self.weight.padded_rows());
         let logits = runtime.allocate(rows * width * ElementType::F32.size())?;
         let parts = runtime.allocate(rows * self.tiles * each * ElementType::F32.size())?;
         let target_logits = runtime.allocate(rows * ElementType::F32.size())?;
         let targets = cuda.lists.get(runtime, targets)?;
         for tile in 0..self.tiles {
             let start = tile * TILE;
-            let stride = TILE.min(self.weight.padded() - start);
+            let stride = TILE.min(self.weight.padded_rows() - start);
             let count = TILE.min(self.weight.rows - start);
-            multiply(
+            multiply_matrices(
                 cuda,
                 &MatrixProduct {
                     rows,
@@ -125,15 +125,15 @@ impl<R: Runtime> VocabularyHead<'_, R> {
                 self.bias,
                 Buffer(&*targets),
                 Buffer(&self.inverses),
-                U32(size(stride)),
-                U32(size(start)),
-                U32(size(count)),
-                U32(size(self.temperatures)),
-                U32(size(tile * each)),
-                U32(size(self.tiles * each)),
+                U32(kernel_size(stride)),
+                U32(kernel_size(start)),
+                U32(kernel_size(count)),
+                U32(kernel_size(self.temperatures)),
+                U32(kernel_size(tile * each)),
+                U32(kernel_size(self.tiles * each)),
             ];
             let kernel = Kernel::named("log_probs", "log_probs_tile");
-            runtime.launch(KernelLaunch { kernel, grid: (size(rows), 1), threads: THREADS, shared: 0 }, &arguments)?;
+            runtime.launch(KernelLaunch { kernel, grid: (kernel_size(rows), 1), threads: THREADS, shared: 0 }, &arguments)?;
         }
         let read = |buffer: &R::Buffer, numbers: usize| {
             let mut bytes = vec![0; numbers * ElementType::F32.size()];
@@ -146,7 +146,7 @@ impl<R: Runtime> VocabularyHead<'_, R> {
 
 /// `log Σ exp(logit / T)` for each temperature, from one row's parts `[tiles, 1 + temperatures]`. A tile's maximum
 /// ignores NaN; its sums are NaN if any logit is NaN, and 0 if all are minus infinity.
-fn joined<'a>(parts: &'a [f32], temperatures: &'a [f32]) -> impl Iterator<Item = f32> + use<'a> {
+fn join_tiles<'a>(parts: &'a [f32], temperatures: &'a [f32]) -> impl Iterator<Item = f32> + use<'a> {
     let each = 1 + temperatures.len();
     let highest = parts.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);
     temperatures.iter().enumerate().map(move |(index, temperature)| {

@@ -191,17 +191,17 @@ pub struct CudaFacts {
 
 impl CudaFacts {
     /// Collects all facts. A context on each device reports its free memory, which takes a moment and some memory.
-    pub fn gather() -> Self {
+    pub fn collect_facts() -> Self {
         let driver = driver_version();
         let devices = driver.clone().and_then(|_| {
-            let ordinals = 0..devices()?;
-            ordinals.map(|ordinal| describe(ordinal).map(DeviceFacts::with_free_memory)).collect()
+            let ordinals = 0..device_count()?;
+            ordinals.map(|ordinal| describe_device(ordinal).map(DeviceFacts::with_free_memory)).collect()
         });
-        Self { driver, devices, nvrtc: nvrtc_version(), cublaslt: cublaslt_version(), nvml: energy::release() }
+        Self { driver, devices, nvrtc: nvrtc_version(), cublaslt: cublaslt_version(), nvml: energy::driver_release() }
     }
 
     /// True if some device could be opened.
-    pub fn usable(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         let fit = |devices: &Vec<DeviceFacts>| devices.iter().any(|device| device.unfit.is_none());
         self.devices.as_ref().is_ok_and(fit) && self.nvrtc.is_ok() && self.cublaslt.is_ok()
     }
@@ -218,7 +218,7 @@ pub fn driver_version() -> Result<LibraryVersion, MissingRequirement> {
     }
     let mut number: c_int = 0;
     // SAFETY: the library is there, and the call writes one int. It may come before cuInit.
-    unsafe { sys::cuDriverGetVersion(&raw mut number) }.result().map_err(broken("cuDriverGetVersion"))?;
+    unsafe { sys::cuDriverGetVersion(&raw mut number) }.result().map_err(broken_call("cuDriverGetVersion"))?;
     let found = LibraryVersion::new(number / 1000, number % 1000 / 10);
     if found < OLDEST_CUDA { Err(MissingRequirement::OldDriver { found }) } else { Ok(found) }
 }
@@ -227,12 +227,12 @@ pub fn driver_version() -> Result<LibraryVersion, MissingRequirement> {
 ///
 /// # Errors
 /// As [`driver_version`]; [`Missing::Device`]; [`Missing::Broken`] if it cannot start.
-pub fn devices() -> Result<usize, MissingRequirement> {
+pub fn device_count() -> Result<usize, MissingRequirement> {
     driver_version()?;
     let none = |call| {
         move |error: DriverError| match error.0 {
             sys::CUresult::CUDA_ERROR_NO_DEVICE => MissingRequirement::Device,
-            _ => broken(call)(error),
+            _ => broken_call(call)(error),
         }
     };
     driver::init().map_err(none("cuInit"))?;
@@ -244,15 +244,15 @@ pub fn devices() -> Result<usize, MissingRequirement> {
 ///
 /// # Errors
 /// As [`devices`]; [`Missing::Ordinal`].
-pub fn describe(ordinal: usize) -> Result<DeviceFacts, MissingRequirement> {
-    let devices = devices()?;
+pub fn describe_device(ordinal: usize) -> Result<DeviceFacts, MissingRequirement> {
+    let devices = device_count()?;
     let number = c_int::try_from(ordinal).ok().filter(|_| ordinal < devices).ok_or(MissingRequirement::Ordinal { devices })?;
-    let device = driver::device::get(number).map_err(broken("cuDeviceGet"))?;
+    let device = driver::device::get(number).map_err(broken_call("cuDeviceGet"))?;
     let attribute = |of| {
         // SAFETY: the device was given by cuDeviceGet.
-        unsafe { driver::device::get_attribute(device, of) }.map_err(broken("cuDeviceGetAttribute"))
+        unsafe { driver::device::get_attribute(device, of) }.map_err(broken_call("cuDeviceGetAttribute"))
     };
-    let name = driver::device::get_name(device).map_err(broken("cuDeviceGetName"))?;
+    let name = driver::device::get_name(device).map_err(broken_call("cuDeviceGetName"))?;
     let architecture = GpuArchitecture {
         major: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
         minor: attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
@@ -260,8 +260,8 @@ pub fn describe(ordinal: usize) -> Result<DeviceFacts, MissingRequirement> {
     let multiprocessors = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
     let pools = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
     // SAFETY: as above.
-    let memory = unsafe { driver::device::total_mem(device) }.map_err(broken("cuDeviceTotalMem"))?;
-    let uuid = driver::device::get_uuid(device).map_err(broken("cuDeviceGetUuid"))?;
+    let memory = unsafe { driver::device::total_mem(device) }.map_err(broken_call("cuDeviceTotalMem"))?;
+    let uuid = driver::device::get_uuid(device).map_err(broken_call("cuDeviceGetUuid"))?;
     let unfit = match () {
         () if architecture < OLDEST_ARCHITECTURE => {
             Some(MissingRequirement::OldDevice { name: name.clone(), found: architecture })
@@ -294,7 +294,7 @@ pub fn nvrtc_version() -> Result<LibraryVersion, MissingRequirement> {
     // SAFETY: the library is there, and the call writes two ints.
     let status = unsafe { nvrtc::nvrtcVersion(&raw mut major, &raw mut minor) };
     status.result().map_err(|error| MissingRequirement::Broken { call: "nvrtcVersion", said: format!("{:?}", error.0) })?;
-    recent("libnvrtc", LibraryVersion::new(major, minor))
+    check_version("libnvrtc", LibraryVersion::new(major, minor))
 }
 
 /// cuBLASLt's version.
@@ -318,11 +318,11 @@ pub fn cublaslt_version() -> Result<LibraryVersion, MissingRequirement> {
         minor: property(products::libraryPropertyType_t::MINOR_VERSION)?,
         patch: Some(property(products::libraryPropertyType_t::PATCH_LEVEL)?),
     };
-    recent("libcublasLt", found)
+    check_version("libcublasLt", found)
 }
 
 /// Refuses an older major version, which `cudarc` takes if there is no other.
-fn recent(library: &'static str, found: LibraryVersion) -> Result<LibraryVersion, MissingRequirement> {
+fn check_version(library: &'static str, found: LibraryVersion) -> Result<LibraryVersion, MissingRequirement> {
     if found.major < OLDEST_CUDA.major { Err(MissingRequirement::OldLibrary { library, found }) } else { Ok(found) }
 }
 
@@ -338,25 +338,25 @@ impl DeviceFacts {
 
 /// Read through the device's primary context, which is made for this call if nothing else holds it.
 fn free_memory(ordinal: usize) -> Result<u64, MissingRequirement> {
-    let device = driver::device::get(ordinal as c_int).map_err(broken("cuDeviceGet"))?;
+    let device = driver::device::get(ordinal as c_int).map_err(broken_call("cuDeviceGet"))?;
     // SAFETY: the device was given by cuDeviceGet; the context is released below.
-    let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken("cuDevicePrimaryCtxRetain"))?;
+    let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken_call("cuDevicePrimaryCtxRetain"))?;
     // SAFETY: the context was just retained.
     let free = unsafe { driver::ctx::set_current(context) }.and_then(|()| driver::mem_get_info());
     // SAFETY: no call of this thread needs the context any more, and it was retained once above.
     let released =
         unsafe { driver::ctx::set_current(std::ptr::null_mut()).and_then(|()| driver::primary_ctx::release(device)) };
-    released.map_err(broken("cuDevicePrimaryCtxRelease"))?;
-    free.map(|(free, _)| free as u64).map_err(broken("cuMemGetInfo"))
+    released.map_err(broken_call("cuDevicePrimaryCtxRelease"))?;
+    free.map(|(free, _)| free as u64).map_err(broken_call("cuMemGetInfo"))
 }
 
 /// A call's failure before there is a device.
-pub(crate) fn broken(call: &'static str) -> impl Fn(DriverError) -> MissingRequirement {
-    move |error| MissingRequirement::Broken { call, said: said(error) }
+pub(crate) fn broken_call(call: &'static str) -> impl Fn(DriverError) -> MissingRequirement {
+    move |error| MissingRequirement::Broken { call, said: error_text(error) }
 }
 
 /// The driver's name of an error, and its description.
-pub(crate) fn said(error: DriverError) -> String {
+pub(crate) fn error_text(error: DriverError) -> String {
     let text = error.error_string().map_or("no description".into(), CStr::to_string_lossy);
     format!("{:?} ({text})", error.0)
 }

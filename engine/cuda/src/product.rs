@@ -1,6 +1,6 @@
 //! Products with weights: the library's epilogue does as much as it can, a kernel behind it the rest.
 
-use crate::device::{code, size};
+use crate::device::{activation_code, kernel_size};
 use crate::kernels::Kernel;
 use crate::runtime::{KernelArgument, ElementType, FusedFunction, KernelLaunch, MatrixProduct, Runtime};
 use crate::tensor::from_bytes;
@@ -38,19 +38,19 @@ pub(crate) fn linear<R: Runtime>(
     assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
     assert!(epilogue.bias.is_none_or(|bias| bias.len == weight.rows), "a bias for each output; this is a bug");
     let (rows, out) = (x.rows, weight.rows);
-    let converted = (cuda.converted(x)?, epilogue.residual.map(|r| cuda.converted(r)).transpose()?.flatten());
+    let converted = (cuda.convert_tensor(x)?, epilogue.residual.map(|r| cuda.convert_tensor(r)).transpose()?.flatten());
     let x = converted.0.as_ref().unwrap_or(x);
     let residual = converted.1.as_ref().or(epilogue.residual);
     if let Some(residual) = residual {
         assert_eq!((residual.rows, residual.columns), (rows, out), "shape of a residual; this is a bug");
     }
-    let output = cuda.tensor(rows, out)?;
+    let output = cuda.new_tensor(rows, out)?;
     if rows == 0 || out == 0 {
         return Ok(output);
     }
     let residual = residual.map(|residual| &residual.buffer);
-    let aligned = aligned(x.columns, out);
-    let split = split(cuda.element, aligned, epilogue.bias, epilogue.activation, residual);
+    let aligned = is_aligned(x.columns, out);
+    let split = split_epilogue(cuda.element, aligned, epilogue.bias, epilogue.activation, residual);
     let product = MatrixProduct {
         rows,
         inner: x.columns,
@@ -66,17 +66,17 @@ pub(crate) fn linear<R: Runtime>(
         output_element: cuda.element,
         output: &output.buffer,
     };
-    multiply(cuda, &product)?;
+    multiply_matrices(cuda, &product)?;
     if let Some(rest) = split.rest {
         let arguments = [
             Buffer(&output.buffer),
             rest.bias.map_or(Null, Buffer),
             rest.residual.map_or(Null, Buffer),
-            U32(size(rows)),
-            U32(size(out)),
-            U32(code(rest.activation)),
+            U32(kernel_size(rows)),
+            U32(kernel_size(out)),
+            U32(activation_code(rest.activation)),
         ];
-        cuda.each(cuda.kernel("activation", ["finish_f32", "finish_bf16"]), rows * out, &arguments)?;
+        cuda.launch_each(cuda.typed_kernel("activation", ["finish_f32", "finish_bf16"]), rows * out, &arguments)?;
     }
     Ok(output)
 }
@@ -91,11 +91,11 @@ pub(crate) fn project<R: Runtime>(
 ) -> Result<Vec<f32>, DeviceError> {
     assert!(x.columns == weight.columns && x.columns > 0, "inner sizes of a product; this is a bug");
     assert!(bias.is_none_or(|bias| bias.len == weight.rows), "a bias for each output; this is a bug");
-    let (rows, out, padded) = (x.rows, weight.rows, weight.padded());
+    let (rows, out, padded) = (x.rows, weight.rows, weight.padded_rows());
     if rows == 0 || out == 0 {
         return Ok(Vec::new());
     }
-    let converted = cuda.converted(x)?;
+    let converted = cuda.convert_tensor(x)?;
     let x = converted.as_ref().unwrap_or(x);
     let output = cuda.runtime.allocate(rows * padded * ElementType::F32.size())?;
     let product = MatrixProduct {
@@ -113,7 +113,7 @@ pub(crate) fn project<R: Runtime>(
         output_element: ElementType::F32,
         output: &output,
     };
-    multiply(cuda, &product)?;
+    multiply_matrices(cuda, &product)?;
     let mut bytes = vec![0; rows * padded * ElementType::F32.size()];
     cuda.runtime.download(&output, &mut bytes)?;
     let mut biases = vec![0; out * ElementType::F32.size()];
@@ -126,14 +126,14 @@ pub(crate) fn project<R: Runtime>(
 }
 
 /// True if the library of products takes these sizes.
-fn aligned(inner: usize, out: usize) -> bool {
+fn is_aligned(inner: usize, out: usize) -> bool {
     inner.is_multiple_of(8) && out.is_multiple_of(8)
 }
 
 /// Multiplies by the library, or by `product.cu` for other sizes; there the product must have no bias or residual.
-pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &MatrixProduct<'_, R::Buffer>) -> Result<(), DeviceError> {
-    if aligned(product.inner, product.out) {
-        return cuda.runtime.product(product);
+pub(crate) fn multiply_matrices<R: Runtime>(cuda: &Cuda<R>, product: &MatrixProduct<'_, R::Buffer>) -> Result<(), DeviceError> {
+    if is_aligned(product.inner, product.out) {
+        return cuda.runtime.multiply_matrices(product);
     }
     assert!(product.bias.is_none() && product.residual.is_none(), "a bare product; this is a bug");
     let kernel = match (product.element, product.output_element) {
@@ -145,19 +145,19 @@ pub(crate) fn multiply<R: Runtime>(cuda: &Cuda<R>, product: &MatrixProduct<'_, R
         Buffer(product.output),
         Buffer(product.x),
         Buffer(product.weight),
-        U32(size(product.first)),
-        U32(size(product.rows)),
-        U32(size(product.inner)),
-        U32(size(product.out)),
+        U32(kernel_size(product.first)),
+        U32(kernel_size(product.rows)),
+        U32(kernel_size(product.inner)),
+        U32(kernel_size(product.out)),
         F32(product.scale),
     ];
     let kernel = Kernel::named("product", kernel);
-    let grid = (size(product.out.div_ceil(SIDE)), size(product.rows.div_ceil(SIDE)));
+    let grid = (kernel_size(product.out.div_ceil(SIDE)), kernel_size(product.rows.div_ceil(SIDE)));
     cuda.runtime.launch(KernelLaunch { kernel, grid, threads: THREADS, shared: 0 }, &arguments)
 }
 
 /// Divides an epilogue. In `f32` only relu is fused: a library's GELU may be an approximation.
-fn split<'a, B>(
+fn split_epilogue<'a, B>(
     element: ElementType,
     aligned: bool,
     bias: Option<&'a WeightVector<B>>,

@@ -163,5 +163,5 @@ pub trait Runtime: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], [`DeviceError::Unsupported`], [`DeviceError::Lost`].
-    fn product(&self, product: &MatrixProduct<'_, Self::Buffer>) -> Result<(), DeviceError>;
+    fn multiply_matrices(&self, product: &MatrixProduct<'_, Self::Buffer>) -> Result<(), DeviceError>;
 }

@@ -36,7 +36,7 @@ impl<B> WeightMatrix<B> {
     pub(crate) const PAD: usize = 8;
 
     /// Rows including the zero rows behind them.
-    pub(crate) fn padded(&self) -> usize {
+    pub(crate) fn padded_rows(&self) -> usize {
         self.rows.next_multiple_of(Self::PAD)
     }
 }
@@ -52,7 +52,7 @@ pub(crate) struct StackedWeights {
 const STEP: usize = 1 << 16;
 
 /// Stacks `parts` and converts them.
-pub(crate) fn stack(parts: &[HostTensor], layout: WeightLayout, element: ElementType) -> Result<StackedWeights, DeviceError> {
+pub(crate) fn stack_weights(parts: &[HostTensor], layout: WeightLayout, element: ElementType) -> Result<StackedWeights, DeviceError> {
     let mut stacked = StackedWeights { bytes: Vec::new(), rows: 0, columns: 0 };
     for part in parts {
         let (first, second) = part.matrix_shape()?;
@@ -71,7 +71,7 @@ pub(crate) fn stack(parts: &[HostTensor], layout: WeightLayout, element: Element
         }
         stacked.bytes.reserve(rows * columns * element.size());
         match layout {
-            WeightLayout::OutIn => append(&mut stacked.bytes, part, element),
+            WeightLayout::OutIn => append_part(&mut stacked.bytes, part, element),
             WeightLayout::InOut => append_transposed(&mut stacked.bytes, part, (rows, columns), element),
         }
         stacked.rows += rows;
@@ -83,7 +83,7 @@ pub(crate) fn stack(parts: &[HostTensor], layout: WeightLayout, element: Element
 }
 
 /// Appends a part in its stored order.
-fn append(bytes: &mut Vec<u8>, part: &HostTensor, element: ElementType) {
+fn append_part(bytes: &mut Vec<u8>, part: &HostTensor, element: ElementType) {
     let same = matches!((part.dtype, element), (Dtype::F32, ElementType::F32) | (Dtype::Bf16, ElementType::Bf16));
     if same {
         bytes.extend_from_slice(&part.bytes);
@@ -93,7 +93,7 @@ fn append(bytes: &mut Vec<u8>, part: &HostTensor, element: ElementType) {
     for start in (0..part.len()).step_by(STEP) {
         let some = &mut numbers[..STEP.min(part.len() - start)];
         part.read_into(start, some);
-        extend(bytes, some.iter().copied(), element);
+        extend_bytes(bytes, some.iter().copied(), element);
     }
 }
 
@@ -101,18 +101,18 @@ fn append(bytes: &mut Vec<u8>, part: &HostTensor, element: ElementType) {
 fn append_transposed(bytes: &mut Vec<u8>, part: &HostTensor, (rows, columns): (usize, usize), element: ElementType) {
     let there = part.to_f32();
     for row in 0..rows {
-        extend(bytes, (0..columns).map(|column| there[column * rows + row]), element);
+        extend_bytes(bytes, (0..columns).map(|column| there[column * rows + row]), element);
     }
 }
 
 /// Numbers in the device's element.
 pub(crate) fn to_bytes(numbers: &[f32], element: ElementType) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(numbers.len() * element.size());
-    extend(&mut bytes, numbers.iter().copied(), element);
+    extend_bytes(&mut bytes, numbers.iter().copied(), element);
     bytes
 }
 
-fn extend(bytes: &mut Vec<u8>, numbers: impl Iterator<Item = f32>, element: ElementType) {
+fn extend_bytes(bytes: &mut Vec<u8>, numbers: impl Iterator<Item = f32>, element: ElementType) {
     match element {
         ElementType::F32 => bytes.extend(numbers.flat_map(f32::to_le_bytes)),
         ElementType::Bf16 => bytes.extend(numbers.flat_map(|x| bf16::from_f32(x).to_le_bytes())),

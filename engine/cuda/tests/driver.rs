@@ -36,7 +36,7 @@ fn device() -> Option<Turn> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
-    let fit = || machine::describe(0)?.unfit.map_or(Ok(()), Err);
+    let fit = || machine::describe_device(0)?.unfit.map_or(Ok(()), Err);
     let found = fit().and_then(|()| machine::nvrtc_version().and(machine::cublaslt_version()));
     if let Err(missing) = found {
         eprintln!("SKIPPED: {missing}");
@@ -237,7 +237,7 @@ fn multiply(driver: &Driver, asked: Asked, operands: &Operands, weights: &Weight
         output_element,
         output: &output,
     };
-    driver.product(&product).unwrap_or_else(|error| panic!("{asked:?}, {rows} rows, {inner} to {out}: {error}"));
+    driver.multiply_matrices(&product).unwrap_or_else(|error| panic!("{asked:?}, {rows} rows, {inner} to {out}: {error}"));
     download(driver, &output, rows * out * output_element.size())
 }
 

@@ -63,7 +63,7 @@ fn what_is_missing_is_an_error_that_says_what_to_do() {
     let error = Driver::open(1000, None).unwrap_err();
     let DeviceError::Unavailable { name, reason } = &error else { panic!("{error}") };
     assert_eq!(name, "cuda:1000");
-    let facts = CudaFacts::gather();
+    let facts = CudaFacts::collect_facts();
     println!("{error}\n{facts:#?}");
     match (&facts.driver, &facts.devices) {
         (Err(missing), Err(same)) => assert!(missing == same && *reason == missing.to_string(), "{missing}: {same}"),
@@ -73,7 +73,7 @@ fn what_is_missing_is_an_error_that_says_what_to_do() {
     }
     if facts.driver == Err(MissingRequirement::Driver) {
         assert!(reason.contains("libcuda.so.1") && reason.contains("install"), "{reason}");
-        assert!(!facts.usable());
+        assert!(!facts.is_usable());
         assert!(matches!(EnergyMeter::open("GPU-0"), Err(EnergyError::Absent(_))));
     }
     if facts.nvrtc == Err(MissingRequirement::Nvrtc) {
@@ -85,8 +85,8 @@ fn what_is_missing_is_an_error_that_says_what_to_do() {
 
 /// Tests with NVRTC on the loader's path.
 mod with_nvrtc {
-    use hopeval_cuda::compile::resources::{ARCHITECTURES, FamilyResources, measure, table};
-    use hopeval_cuda::compile::{CompileError, Compiler, all, kept};
+    use hopeval_cuda::compile::resources::{ARCHITECTURES, FamilyResources, measure_families, format_table};
+    use hopeval_cuda::compile::{CompileError, Compiler, load_families, load_family};
     use hopeval_cuda::kernels::{FAMILIES, KernelFamily};
     use std::path::{Path, PathBuf};
     use std::{fs, time};
@@ -111,7 +111,7 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
     fn every_kernel_compiles_for_every_architecture_without_spills() {
         let compiler = Compiler::find().unwrap();
         let begun = time::Instant::now();
-        let measured = measure(&compiler).unwrap_or_else(|error| panic!("{error}"));
+        let measured = measure_families(&compiler).unwrap_or_else(|error| panic!("{error}"));
         println!("NVRTC {}, {} families, {:.1?}", compiler.version(), FAMILIES.len(), begun.elapsed());
         for FamilyResources { family, kernels } in &measured {
             for (kernels, architecture) in kernels.iter().zip(ARCHITECTURES) {
@@ -126,7 +126,7 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
                 }
             }
         }
-        let text = format!("{INTRODUCTION}\n{}", table(&measured));
+        let text = format!("{INTRODUCTION}\n{}", format_table(&measured));
         println!("{text}");
         let place = committed();
         if std::env::var_os("HOPEVAL_BLESS").is_some_and(|value| value == "1") {
@@ -143,7 +143,7 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
         let compiler = Compiler::find().unwrap();
         let text = "#include \"prelude.cuh\"\nKERNEL(32) broken(u32* to) {\n    to[0] = nothing;\n}\n";
         let broken = KernelFamily { name: "broken", text, kernels: &["broken"] };
-        let error = compiler.compile(&broken, ARCHITECTURES[0]).unwrap_err();
+        let error = compiler.compile_family(&broken, ARCHITECTURES[0]).unwrap_err();
         let CompileError::Source { family, status, log, .. } = &error else { panic!("{error}") };
         assert_eq!((*family, status.as_str()), ("broken", "NVRTC_ERROR_COMPILATION"));
         assert!(log.contains("broken.cu(3): error") && log.contains("\"nothing\" is undefined"), "{log}");
@@ -155,23 +155,23 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
     #[ignore = "run by the_compiler_does_what_it_should"]
     fn all_families_compile_at_once_and_are_then_read() {
         let compiler = Compiler::find().unwrap();
-        let architecture = compiler.target(ARCHITECTURES[2]).unwrap();
+        let architecture = compiler.target_for(ARCHITECTURES[2]).unwrap();
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("kernels");
         let begun = time::Instant::now();
-        let made = all(&compiler, Some(&folder), architecture).unwrap();
+        let made = load_families(&compiler, Some(&folder), architecture).unwrap();
         println!("{} families at once: {:.1?}", FAMILIES.len(), begun.elapsed());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), FAMILIES.len());
         for (family, cubin) in FAMILIES.iter().zip(&made) {
-            assert!(kept(&compiler, None, family, architecture).unwrap() == *cubin, "{}.cu alone", family.name);
+            assert!(load_family(&compiler, None, family, architecture).unwrap() == *cubin, "{}.cu alone", family.name);
         }
         let begun = time::Instant::now();
-        assert!(all(&compiler, Some(&folder), architecture).unwrap() == made);
+        assert!(load_families(&compiler, Some(&folder), architecture).unwrap() == made);
         println!("read: {:.1?}", begun.elapsed());
 
         // The missing file is made again.
         fs::remove_file(fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path()).unwrap();
-        assert!(all(&compiler, Some(&folder), architecture).unwrap() == made);
+        assert!(load_families(&compiler, Some(&folder), architecture).unwrap() == made);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), FAMILIES.len());
     }
 
@@ -179,10 +179,10 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
     #[ignore = "run by the_compiler_does_what_it_should"]
     fn machine_code_is_kept_and_made_anew_where_it_is_damaged() {
         let compiler = Compiler::find().unwrap();
-        let (family, architecture) = (&FAMILIES[1], compiler.target(ARCHITECTURES[2]).unwrap());
+        let (family, architecture) = (&FAMILIES[1], compiler.target_for(ARCHITECTURES[2]).unwrap());
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("kernels");
-        let made = || kept(&compiler, Some(&folder), family, architecture).unwrap();
+        let made = || load_family(&compiler, Some(&folder), family, architecture).unwrap();
         let files = || fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
 
         let cubin = made();
@@ -200,14 +200,14 @@ compiles them all and compares this table, which `HOPEVAL_BLESS=1 cargo test -p 
         assert_eq!(fs::read(&file).unwrap(), whole, "it is whole again");
 
         // Another family's code under this name.
-        kept(&compiler, Some(&folder), &FAMILIES[4], architecture).unwrap();
+        load_family(&compiler, Some(&folder), &FAMILIES[4], architecture).unwrap();
         let other = files().into_iter().find(|path| *path != file).unwrap();
         fs::copy(&other, &file).unwrap();
         assert_eq!(made(), cubin);
 
         // An impossible folder: the code is made all the same.
         let nowhere = file.join("kernels");
-        assert_eq!(kept(&compiler, Some(&nowhere), family, architecture).unwrap(), cubin);
-        assert_eq!(kept(&compiler, None, family, architecture).unwrap(), cubin);
+        assert_eq!(load_family(&compiler, Some(&nowhere), family, architecture).unwrap(), cubin);
+        assert_eq!(load_family(&compiler, None, family, architecture).unwrap(), cubin);
     }
 }

@@ -45,7 +45,7 @@ fn main() {
                 HostTensor { dtype, bytes: halves.into(), ..weight }
             }
         };
-        let weight = cpu.matrix(&[weight], WeightLayout::OutIn).expect("a matrix");
+        let weight = cpu.load_matrix(&[weight], WeightLayout::OutIn).expect("a matrix");
         let flops = 2.0 * (m * n * k) as f64;
         let inner = (2e8 / flops).ceil().clamp(1.0, 1000.0) as usize;
         let once = || drop(cpu.linear(&x, &weight, Epilogue::default()).expect("memory"));

@@ -147,10 +147,10 @@ pub enum ConformanceFailure {
 
 /// Checks all operations of a device: against the reference, and against themselves in other batches. Wrong numbers end
 /// neither their operation nor the others: a device is borrowed for minutes, and one run should report everything.
-pub fn run<D: Device>(device: &D, arithmetic: Arithmetic) -> ConformanceReport {
+pub fn check_device<D: Device>(device: &D, arithmetic: Arithmetic) -> ConformanceReport {
     let finding = |operation: &Operation| {
-        let mut trial = OperationTrial::new(device, arithmetic, *operation).going_on();
-        let ended = against_the_reference(&mut trial).and_then(|()| invariance::in_other_company(&mut trial));
+        let mut trial = OperationTrial::new(device, arithmetic, *operation).collecting_failures();
+        let ended = against_the_reference(&mut trial).and_then(|()| invariance::in_other_batches(&mut trial));
         let mut failures: Vec<ConformanceFailure> = ended.err().into_iter().collect();
         failures.append(&mut trial.failures);
         OperationFinding { check: trial.check, failures }
@@ -165,24 +165,24 @@ pub fn run<D: Device>(device: &D, arithmetic: Arithmetic) -> ConformanceReport {
 pub fn check<D: Device>(device: &D, arithmetic: Arithmetic, operation: Operation) -> Result<OperationCheck, ConformanceFailure> {
     let mut trial = OperationTrial::new(device, arithmetic, operation);
     against_the_reference(&mut trial)?;
-    invariance::in_other_company(&mut trial)?;
+    invariance::in_other_batches(&mut trial)?;
     Ok(trial.check)
 }
 
 fn against_the_reference<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     match trial.check.operation {
-        Operation::Embed => rows::embed(trial),
-        Operation::Norm => rows::norm(trial),
-        Operation::NormGroups => rows::norm_groups(trial),
-        Operation::Linear => products::linear(trial),
-        Operation::Project => products::project(trial),
-        Operation::Gate => rows::gate(trial),
-        Operation::Rotate => rows::rotate(trial),
-        Operation::Attention => attention::attention(trial),
-        Operation::Gather => rows::gather(trial),
-        Operation::Scatter => rows::scatter(trial),
-        Operation::Average => rows::average(trial),
-        Operation::LogProbs => products::log_probs(trial),
+        Operation::Embed => rows::check_embed(trial),
+        Operation::Norm => rows::check_norm(trial),
+        Operation::NormGroups => rows::check_norm_groups(trial),
+        Operation::Linear => products::check_linear(trial),
+        Operation::Project => products::check_project(trial),
+        Operation::Gate => rows::check_gate(trial),
+        Operation::Rotate => rows::check_rotate(trial),
+        Operation::Attention => attention::check_attention(trial),
+        Operation::Gather => rows::check_gather(trial),
+        Operation::Scatter => rows::check_scatter(trial),
+        Operation::Average => rows::check_average(trial),
+        Operation::LogProbs => products::check_log_probs(trial),
     }
 }
 

@@ -161,16 +161,16 @@ impl Cpu {
             .thread_name(|i| format!("cpu-{i}"))
             .build()
             .map_err(|e| unavailable(format!("{threads} threads could not be started: {e}")))?;
-        let packed = options.packed.unwrap_or_else(|| (8 << 30).min(memory::machine().map_or(0, |all| all / 5 * 2)));
+        let packed = options.packed.unwrap_or_else(|| (8 << 30).min(memory::machine_memory().map_or(0, |all| all / 5 * 2)));
         Ok(Self {
             isa,
             level: SimdLevel::detect(isa).expect("an available instruction set; this is a bug"),
-            clocks: ThreadClocks::of(&pool),
+            clocks: ThreadClocks::of_pool(&pool),
             busy: Mutex::new(()),
             processors: threads.min(processors) as u32,
             pool,
             memory: MemoryPool::new(options.memory.unwrap_or(u64::MAX)),
-            packed: MemoryPool::lasting(packed),
+            packed: MemoryPool::without_reuse(packed),
             pack_half: options.pack_half,
         })
     }
@@ -187,7 +187,7 @@ impl Cpu {
 
     /// Bytes of activations and scratch memory in use.
     pub fn memory_in_use(&self) -> u64 {
-        self.memory.live()
+        self.memory.live_bytes()
     }
 
     /// The instructions in use.
@@ -206,13 +206,13 @@ impl Cpu {
     }
 
     /// A tensor of any content.
-    pub(crate) fn tensor(&self, rows: usize, columns: usize) -> Result<Tensor, DeviceError> {
+    pub(crate) fn new_tensor(&self, rows: usize, columns: usize) -> Result<Tensor, DeviceError> {
         Ok(Tensor { buffer: self.memory.take(rows * columns)?, rows, columns })
     }
 
     /// Runs `task(0..tasks)` on all threads, in any order; `work` is about the number of multiply-adds of all tasks
     /// together.
-    pub(crate) fn parallel<E: Send>(
+    pub(crate) fn run_parallel<E: Send>(
         &self,
         tasks: usize,
         work: usize,

@@ -42,7 +42,7 @@ pub struct EnergyTicket {
 impl EnergyAccount {
     /// Begins a piece of work. `now_mj` is the counter's reading, `None` if it cannot be read.
     pub fn begin(&mut self, now_mj: Option<u64>) -> EnergyTicket {
-        self.read(now_mj);
+        self.read_counter(now_mj);
         self.pieces += 1;
         EnergyTicket { each: self.each, gaps: self.gaps }
     }
@@ -53,12 +53,12 @@ impl EnergyAccount {
     /// # Panics
     /// If there is no active piece.
     pub fn end(&mut self, ticket: EnergyTicket, now_mj: Option<u64>) -> Option<f64> {
-        self.read(now_mj);
+        self.read_counter(now_mj);
         self.pieces = self.pieces.checked_sub(1).expect("what ends has begun; this is a bug");
         (ticket.gaps == self.gaps).then(|| (self.each - ticket.each) / 1e3)
     }
 
-    fn read(&mut self, now_mj: Option<u64>) {
+    fn read_counter(&mut self, now_mj: Option<u64>) {
         match self.last.zip(now_mj).and_then(|(last, now)| now.checked_sub(last)) {
             Some(used) if self.pieces > 0 => self.each += used as f64 / f64::from(self.pieces),
             Some(_) => {}
@@ -91,13 +91,13 @@ impl DeviceEnergy {
 
     /// Begins a piece of work.
     pub fn begin(&self) -> WorkPiece<'_> {
-        let mut account = self.account();
+        let mut account = self.lock_account();
         // Read under the lock, so readings come in the counter's order.
         let ticket = account.begin((self.counter)());
         WorkPiece { energy: self, ticket: Some(ticket) }
     }
 
-    fn account(&self) -> MutexGuard<'_, EnergyAccount> {
+    fn lock_account(&self) -> MutexGuard<'_, EnergyAccount> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,7 +119,7 @@ impl WorkPiece<'_> {
 
     fn close(&mut self) -> Option<f64> {
         let ticket = self.ticket.take()?;
-        let mut account = self.energy.account();
+        let mut account = self.energy.lock_account();
         account.end(ticket, (self.energy.counter)())
     }
 }
@@ -239,7 +239,7 @@ mod tests {
         drop(dropped);
         counter.store(3_000, Relaxed);
         assert_eq!(kept.end(), Some(0.5 + 2.0));
-        assert_eq!(energy.account().pieces, 0);
+        assert_eq!(energy.lock_account().pieces, 0);
     }
 
     #[test]
@@ -255,6 +255,6 @@ mod tests {
         });
         // 4,000 readings; each one during an active piece gave a joule to somebody.
         assert!((2_000.0..4_000.0).contains(&(told + 1e-6)), "{told}");
-        assert_eq!(energy.account().pieces, 0);
+        assert_eq!(energy.lock_account().pieces, 0);
     }
 }

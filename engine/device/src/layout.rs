@@ -65,18 +65,18 @@ impl Packing {
     }
 
     /// Query rows of sequence `s`.
-    pub fn queries(&self, s: usize) -> std::ops::Range<usize> {
+    pub fn query_rows(&self, s: usize) -> std::ops::Range<usize> {
         self.cu_seqlens[s] as usize..self.cu_seqlens[s + 1] as usize
     }
 
     /// Key spans of sequence `s`.
-    pub fn keys(&self, s: usize) -> &[(u32, u32)] {
+    pub fn key_spans(&self, s: usize) -> &[(u32, u32)] {
         &self.spans[self.cu_spans[s] as usize..self.cu_spans[s + 1] as usize]
     }
 
     /// The number of key rows that sequence `s` attends to.
     pub fn key_count(&self, s: usize) -> usize {
-        self.keys(s).iter().map(|(_, rows)| *rows as usize).sum()
+        self.key_spans(s).iter().map(|(_, rows)| *rows as usize).sum()
     }
 }
 
@@ -129,7 +129,7 @@ pub enum DistanceBuckets {
 
 impl DistanceBuckets {
     /// Rows of the indexed table.
-    pub fn rows(self) -> usize {
+    pub fn table_rows(self) -> usize {
         match self {
             Self::T5 { count, .. } => count,
             Self::Log { span, .. } | Self::Clamped { span } => 2 * span,
@@ -137,7 +137,7 @@ impl DistanceBuckets {
     }
 
     /// The row for a query and a key at these positions of their sequence.
-    pub fn row(self, query: usize, key: usize) -> usize {
+    pub fn table_row(self, query: usize, key: usize) -> usize {
         match self {
             Self::T5 { count, max_distance, bidirectional } => {
                 t5_bucket(query, key, count, max_distance, bidirectional)
@@ -210,20 +210,20 @@ mod tests {
     #[test]
     fn t5_rows_are_transformers() {
         let both = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: true };
-        let (rows, counts) = runs((0..600).map(|distance| both.row(distance, 0)));
+        let (rows, counts) = runs((0..600).map(|distance| both.table_row(distance, 0)));
         assert_eq!(rows, (0..16).collect::<Vec<_>>());
         assert_eq!(counts, [1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 7, 9, 14, 18, 27, 509]);
-        let (rows, counts) = runs((0..600).map(|distance| both.row(0, distance)));
+        let (rows, counts) = runs((0..600).map(|distance| both.table_row(0, distance)));
         assert_eq!(rows, [0].into_iter().chain(17..32).collect::<Vec<_>>());
         assert_eq!(counts, [1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 7, 9, 14, 18, 27, 509]);
         let back = DistanceBuckets::T5 { count: 32, max_distance: 128, bidirectional: false };
-        let (rows, counts) = runs((0..600).map(|distance| back.row(distance, 0)));
+        let (rows, counts) = runs((0..600).map(|distance| back.table_row(distance, 0)));
         assert_eq!(rows, (0..32).collect::<Vec<_>>());
         assert_eq!(
             counts,
             [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2, 3, 3, 4, 4, 5, 6, 6, 7, 8, 10, 10, 12, 14, 487]
         );
-        assert!((0..600).all(|distance| back.row(0, distance) == 0));
+        assert!((0..600).all(|distance| back.table_row(0, distance) == 0));
     }
 
     #[test]
@@ -236,8 +236,8 @@ mod tests {
         ];
         let buckets = DistanceBuckets::Log { span: 256, max_position: 512 };
         for (sign, rows) in [
-            (1, (0..600).map(|distance| buckets.row(distance, 0)).collect::<Vec<_>>()),
-            (-1, (0..600).map(|distance| buckets.row(0, distance)).collect()),
+            (1, (0..600).map(|distance| buckets.table_row(distance, 0)).collect::<Vec<_>>()),
+            (-1, (0..600).map(|distance| buckets.table_row(0, distance)).collect()),
         ] {
             let (rows, counts) = runs(rows.into_iter());
             let expected = (0..rows.len() as i64).map(|bucket| (256 + sign * bucket) as usize).collect::<Vec<_>>();
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn plain_distances_are_clamped() {
         let buckets = DistanceBuckets::Clamped { span: 4 };
-        assert_eq!([0, 1, 3, 4, 9].map(|distance| buckets.row(distance, 0)), [4, 5, 7, 7, 7]);
-        assert_eq!([1, 4, 9].map(|distance| buckets.row(0, distance)), [3, 0, 0]);
+        assert_eq!([0, 1, 3, 4, 9].map(|distance| buckets.table_row(distance, 0)), [4, 5, 7, 7, 7]);
+        assert_eq!([1, 4, 9].map(|distance| buckets.table_row(0, distance)), [3, 0, 0]);
     }
 }

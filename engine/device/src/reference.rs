@@ -69,7 +69,7 @@ fn erfc(x: f64) -> f64 {
     if x > 0.0 { tail } else { 2.0 - tail }
 }
 
-fn moments(values: &[f64], norm: Norm<'_, Reference>) -> Vec<f64> {
+fn normalise_values(values: &[f64], norm: Norm<'_, Reference>) -> Vec<f64> {
     let n = values.len() as f64;
     match norm {
         Norm::Layer { weight, bias, eps } => {
@@ -96,7 +96,7 @@ impl Device for Reference {
         DeviceIdentity { name: "reference".into(), numerics: "reference-1".into() }
     }
 
-    fn matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<PlainMatrix, DeviceError> {
+    fn load_matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<PlainMatrix, DeviceError> {
         let mut stacked = PlainMatrix { rows: 0, columns: 0, values: Vec::new() };
         for part in parts {
             let (rows, columns) = part.matrix_shape()?;
@@ -120,7 +120,7 @@ impl Device for Reference {
         Ok(stacked)
     }
 
-    fn vector(&self, parts: &[HostTensor]) -> Result<Vec<f32>, DeviceError> {
+    fn load_vector(&self, parts: &[HostTensor]) -> Result<Vec<f32>, DeviceError> {
         Ok(parts.iter().flat_map(HostTensor::to_f32).collect())
     }
 
@@ -133,7 +133,7 @@ impl Device for Reference {
         Ok(PlainMatrix { rows, columns, values: vec![0.0; rows * columns] })
     }
 
-    fn read(&self, x: &PlainMatrix) -> Result<Vec<f32>, DeviceError> {
+    fn read_tensor(&self, x: &PlainMatrix) -> Result<Vec<f32>, DeviceError> {
         Ok(x.values.clone())
     }
 
@@ -165,7 +165,7 @@ impl Device for Reference {
         for row in 0..x.rows {
             for first in (0..groups).map(|group| start + group * width) {
                 let values = (0..width).map(|i| x.at(row, first + i)).collect::<Vec<_>>();
-                for (i, value) in moments(&values, norm).into_iter().enumerate() {
+                for (i, value) in normalise_values(&values, norm).into_iter().enumerate() {
                     x.set(row, first + i, value);
                 }
             }
@@ -228,8 +228,8 @@ impl Device for Reference {
             values: vec![0.0; packing.rows() * heads * head_dim],
         };
         for sequence in 0..packing.len() {
-            let keys = packing.keys(sequence).iter().flat_map(|&(start, rows)| start..start + rows).collect::<Vec<_>>();
-            let queries = packing.queries(sequence);
+            let keys = packing.key_spans(sequence).iter().flat_map(|&(start, rows)| start..start + rows).collect::<Vec<_>>();
+            let queries = packing.query_rows(sequence);
             for head in 0..heads {
                 let shared = head / (heads / kv_heads);
                 for row in queries.clone() {
@@ -241,7 +241,7 @@ impl Device for Reference {
                     };
                     let scores = seen
                         .clone()
-                        .map(|key| score(attention, q, k, (row, position), (keys[key] as usize, key), (head, shared)))
+                        .map(|key| attention_score(attention, q, k, (row, position), (keys[key] as usize, key), (head, shared)))
                         .collect::<Vec<_>>();
                     let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                     let weights = scores.iter().map(|s| (s - highest).exp()).collect::<Vec<_>>();
@@ -303,7 +303,7 @@ impl Device for Reference {
 }
 
 /// The softmax's input for one query, one key and one head.
-fn score(
+fn attention_score(
     attention: &Attention<'_, Reference>,
     q: TensorColumns<'_, PlainMatrix>,
     k: TensorColumns<'_, PlainMatrix>,
@@ -319,9 +319,9 @@ fn score(
     content
         + match &attention.bias {
             AttentionBias::None => 0.0,
-            AttentionBias::Relative { table, buckets } => table.at(buckets.row(query, key), head),
+            AttentionBias::Relative { table, buckets } => table.at(buckets.table_row(query, key), head),
             AttentionBias::Disentangled(terms) => {
-                let row = terms.buckets.row(query, key);
+                let row = terms.buckets.table_row(query, key);
                 let position = |term: Option<&PlainMatrix>, content: &dyn Fn(usize) -> f64| {
                     term.map_or(0.0, |t| (0..width).map(|i| content(i) * t.at(row, head * width + i)).sum::<f64>())
                 };

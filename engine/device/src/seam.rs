@@ -243,7 +243,7 @@ pub trait Device: Send + Sync + 'static {
     ///
     /// `work` reads the results of its requests, or ends with [`finish`](Self::finish): work still pending at its
     /// return is not counted. It does not call this again.
-    fn busy<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
+    fn run_timed<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
         let begun = Instant::now();
         (work(), begun.elapsed())
     }
@@ -252,7 +252,7 @@ pub trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::Lost`] if any of it failed.
-    fn finish(&self) -> Result<(), DeviceError> {
+    fn finish_work(&self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -260,13 +260,13 @@ pub trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::Weight`] if a part is not a matrix or their *in* differ; [`DeviceError::OutOfMemory`].
-    fn matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<Self::Matrix, DeviceError>;
+    fn load_matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<Self::Matrix, DeviceError>;
 
     /// Makes a vector usable: `parts` one after the other.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
-    fn vector(&self, parts: &[HostTensor]) -> Result<Self::Vector, DeviceError>;
+    fn load_vector(&self, parts: &[HostTensor]) -> Result<Self::Vector, DeviceError>;
 
     /// A tensor of these `rows * columns` numbers.
     ///
@@ -284,7 +284,7 @@ pub trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
-    fn read(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError>;
+    fn read_tensor(&self, x: &Self::Tensor) -> Result<Vec<f32>, DeviceError>;
 
     /// `(rows, columns)`.
     fn shape(&self, x: &Self::Tensor) -> (usize, usize);
@@ -337,7 +337,7 @@ pub trait Device: Send + Sync + 'static {
         bias: Option<&Self::Vector>,
         scale: f32,
     ) -> Result<Vec<f32>, DeviceError> {
-        self.read(&self.linear(x, weight, Epilogue { scale, ..Epilogue::bias(bias) })?)
+        self.read_tensor(&self.linear(x, weight, Epilogue { scale, ..Epilogue::bias(bias) })?)
     }
 
     /// `activation(x[.., ..n]) * x[.., n..2n]`: `[rows, n]` of `[rows, 2n]`.

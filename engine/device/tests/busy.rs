@@ -23,9 +23,9 @@ fn processors(threads: usize) -> u32 {
 #[test]
 fn a_cpu_counts_what_its_threads_ran() {
     let cpu = Cpu::new(Some(2)).expect("a CPU");
-    let (ran, busy) = cpu.busy(|| run(Duration::from_millis(20)));
+    let (ran, busy) = cpu.run_timed(|| run(Duration::from_millis(20)));
     assert!(busy * processors(2) + Duration::from_micros(1) >= ran, "{busy:?} for {ran:?}");
-    let (answer, busy) = cpu.busy(|| {
+    let (answer, busy) = cpu.run_timed(|| {
         thread::sleep(Duration::from_millis(200));
         7
     });
@@ -35,7 +35,7 @@ fn a_cpu_counts_what_its_threads_ran() {
 
 #[test]
 fn other_devices_count_from_begin_to_end() {
-    let (answer, busy) = Reference.busy(|| {
+    let (answer, busy) = Reference.run_timed(|| {
         thread::sleep(Duration::from_millis(20));
         7
     });
@@ -48,7 +48,7 @@ fn other_devices_count_from_begin_to_end() {
 fn a_batch_is_not_charged_for_another() {
     let cpu = Cpu::new(Some(4)).expect("a CPU");
     thread::scope(|scope| {
-        let batches: Vec<_> = (0..4).map(|_| scope.spawn(|| cpu.busy(|| run(Duration::from_millis(40))))).collect();
+        let batches: Vec<_> = (0..4).map(|_| scope.spawn(|| cpu.run_timed(|| run(Duration::from_millis(40))))).collect();
         for batch in batches {
             let (ran, busy) = batch.join().expect("a batch");
             let counted = busy * processors(4);

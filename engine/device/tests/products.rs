@@ -49,7 +49,7 @@ fn devices(threads: usize) -> Vec<Cpu> {
 
 fn linear(cpu: &Cpu, rows: usize, x: &[f32], weight: &<Cpu as Device>::Matrix) -> Vec<f32> {
     let x = cpu.upload(rows, x.len() / rows, x).expect("memory");
-    cpu.read(&cpu.linear(&x, weight, Epilogue::default()).expect("memory")).expect("a device")
+    cpu.read_tensor(&cpu.linear(&x, weight, Epilogue::default()).expect("memory")).expect("a device")
 }
 
 #[track_caller]
@@ -69,9 +69,9 @@ fn products_are_the_references_in_every_shape_type_and_layout() {
             for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
                 for layout in [WeightLayout::OutIn, WeightLayout::InOut] {
                     let parts = parts(layout, dtype, outputs, inputs);
-                    let found = linear(&cpu, rows, &x, &cpu.matrix(&parts, layout).unwrap());
+                    let found = linear(&cpu, rows, &x, &cpu.load_matrix(&parts, layout).unwrap());
                     let there = Reference.upload(rows, inputs, &x).unwrap();
-                    let weight = Reference.matrix(&parts, layout).unwrap();
+                    let weight = Reference.load_matrix(&parts, layout).unwrap();
                     let expected = Reference.linear(&there, &weight, Epilogue::default()).unwrap();
                     close(&found, &expected.values, (inputs as f32).sqrt());
                 }
@@ -109,11 +109,11 @@ fn epilogues_are_the_references() {
                     (scale, activation): (f32, Activation),
                 ) -> Vec<f32> {
                     let x = device.upload(rows, x.len() / rows, x).unwrap();
-                    let weight = device.matrix(std::slice::from_ref(weight), WeightLayout::OutIn).unwrap();
-                    let bias = bias.map(|b| device.vector(std::slice::from_ref(b)).unwrap());
+                    let weight = device.load_matrix(std::slice::from_ref(weight), WeightLayout::OutIn).unwrap();
+                    let bias = bias.map(|b| device.load_vector(std::slice::from_ref(b)).unwrap());
                     let residual = residual.map(|r| device.upload(rows, r.len() / rows, r).unwrap());
                     let epilogue = Epilogue { scale, bias: bias.as_ref(), activation, residual: residual.as_ref() };
-                    device.read(&device.linear(&x, &weight, epilogue).unwrap()).unwrap()
+                    device.read_tensor(&device.linear(&x, &weight, epilogue).unwrap()).unwrap()
                 }
                 let (bias, residual) = (biased.then_some(&bias), added.then_some(&residual[..]));
                 let found = run(&cpu, (rows, &x), &weight, bias, residual, (scale, activation));
@@ -134,7 +134,7 @@ fn rows_are_batch_invariant_on_any_threads_and_panels() {
             for threads in [1, 3] {
                 for cpu in devices(threads).into_iter().filter(|cpu| cpu.isa() == isa) {
                     let weight =
-                        cpu.matrix(&parts(WeightLayout::OutIn, Dtype::Bf16, outputs, inputs), WeightLayout::OutIn).unwrap();
+                        cpu.load_matrix(&parts(WeightLayout::OutIn, Dtype::Bf16, outputs, inputs), WeightLayout::OutIn).unwrap();
                     for rows in [1, 2, 3, 7, 13, 14, 15, 29, 63, 65, 131, 299, most] {
                         // The row under test stands last.
                         let x = &x[(most - rows) * inputs..];
@@ -153,12 +153,12 @@ fn an_epilogue_changes_no_bit_with_the_rows() {
     let (outputs, inputs, most) = (61, 50, 31);
     let (x, residual) = (numbers(6, most * inputs), numbers(8, most * outputs));
     for cpu in devices(2) {
-        let weight = cpu.matrix(&parts(WeightLayout::InOut, Dtype::F32, [40, 21], inputs), WeightLayout::InOut).unwrap();
+        let weight = cpu.load_matrix(&parts(WeightLayout::InOut, Dtype::F32, [40, 21], inputs), WeightLayout::InOut).unwrap();
         let run = |rows: usize| {
             let x = cpu.upload(rows, inputs, &x[..rows * inputs]).unwrap();
             let residual = cpu.upload(rows, outputs, &residual[..rows * outputs]).unwrap();
             let epilogue = Epilogue::default().activation(Activation::Gelu).residual(&residual);
-            cpu.read(&cpu.linear(&x, &weight, epilogue).unwrap()).unwrap()
+            cpu.read_tensor(&cpu.linear(&x, &weight, epilogue).unwrap()).unwrap()
         };
         let all = run(most);
         for rows in 1..most {
@@ -170,26 +170,26 @@ fn an_epilogue_changes_no_bit_with_the_rows() {
 #[test]
 fn memory_that_runs_out_is_an_error_and_the_device_stays_usable() {
     let cpu = Cpu::new(Some(1)).unwrap();
-    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[64, 64], &[1.0; 64 * 64])], WeightLayout::OutIn).unwrap();
+    let weight = cpu.load_matrix(&[HostTensor::from_f32("w", &[64, 64], &[1.0; 64 * 64])], WeightLayout::OutIn).unwrap();
     let x = cpu.upload(100, 64, &[1.0; 6400]).unwrap();
     cpu.limit_memory(cpu.memory_in_use() + 1000);
     let error = cpu.linear(&x, &weight, Epilogue::default()).unwrap_err();
     assert!(matches!(error, hopeval_device::DeviceError::OutOfMemory { .. }), "{error}");
     cpu.limit_memory(u64::MAX);
     let out = cpu.linear(&x, &weight, Epilogue::default()).unwrap();
-    assert!(cpu.read(&out).unwrap().iter().all(|v| *v == 64.0));
+    assert!(cpu.read_tensor(&out).unwrap().iter().all(|v| *v == 64.0));
 }
 
 #[test]
 fn shapes_without_numbers_are_taken() {
     let cpu = Cpu::new(Some(2)).unwrap();
-    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[3, 0], &[])], WeightLayout::OutIn).unwrap();
-    let bias = cpu.vector(&[HostTensor::from_f32("b", &[3], &[1.0, 2.0, 3.0])]).unwrap();
+    let weight = cpu.load_matrix(&[HostTensor::from_f32("w", &[3, 0], &[])], WeightLayout::OutIn).unwrap();
+    let bias = cpu.load_vector(&[HostTensor::from_f32("b", &[3], &[1.0, 2.0, 3.0])]).unwrap();
     let x = cpu.upload(2, 0, &[]).unwrap();
     let out = cpu.linear(&x, &weight, Epilogue::bias(Some(&bias))).unwrap();
-    assert_eq!(cpu.read(&out).unwrap(), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+    assert_eq!(cpu.read_tensor(&out).unwrap(), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
 
-    let weight = cpu.matrix(&[HostTensor::from_f32("w", &[3, 2], &[1.0; 6])], WeightLayout::OutIn).unwrap();
+    let weight = cpu.load_matrix(&[HostTensor::from_f32("w", &[3, 2], &[1.0; 6])], WeightLayout::OutIn).unwrap();
     let none = cpu.upload(0, 2, &[]).unwrap();
     let out = cpu.linear(&none, &weight, Epilogue::default()).unwrap();
     assert_eq!(cpu.shape(&out), (0, 3));
@@ -204,17 +204,17 @@ fn log_probabilities_are_the_references_in_any_batch() {
     let bias = HostTensor::from_f32("b", &[entries], &numbers(10, entries));
     let parts = parts(WeightLayout::OutIn, Dtype::Bf16, [1000, 37], inputs);
     let expected = {
-        let weight = Reference.matrix(&parts, WeightLayout::OutIn).unwrap();
+        let weight = Reference.load_matrix(&parts, WeightLayout::OutIn).unwrap();
         let x = Reference.upload(most, inputs, &x).unwrap();
-        let bias = Reference.vector(std::slice::from_ref(&bias)).unwrap();
+        let bias = Reference.load_vector(std::slice::from_ref(&bias)).unwrap();
         Reference.log_probs(&x, &weight, Some(&bias), 0.5, &targets, &temperatures).unwrap()
     };
     for isa in InstructionSet::available() {
         let mut seen = None;
         for threads in [1, 3] {
             for cpu in devices(threads).into_iter().filter(|cpu| cpu.isa() == isa) {
-                let weight = cpu.matrix(&parts, WeightLayout::OutIn).unwrap();
-                let bias = cpu.vector(std::slice::from_ref(&bias)).unwrap();
+                let weight = cpu.load_matrix(&parts, WeightLayout::OutIn).unwrap();
+                let bias = cpu.load_vector(std::slice::from_ref(&bias)).unwrap();
                 for rows in [most, 1, 7, 15] {
                     let from = most - rows;
                     let x = cpu.upload(rows, inputs, &x[from * inputs..]).unwrap();
@@ -236,10 +236,10 @@ fn impossible_words_have_no_probability_unless_one_is_nan() {
     let weight = HostTensor::from_f32("w", &[entries, inputs], &numbers(11, entries * inputs));
     let x = numbers(12, 2 * inputs);
     for cpu in devices(1) {
-        let weight = cpu.matrix(std::slice::from_ref(&weight), WeightLayout::OutIn).unwrap();
+        let weight = cpu.load_matrix(std::slice::from_ref(&weight), WeightLayout::OutIn).unwrap();
         let x = cpu.upload(2, inputs, &x).unwrap();
         let sums = |biases: &[f32]| {
-            let bias = cpu.vector(&[HostTensor::from_f32("b", &[entries], biases)]).unwrap();
+            let bias = cpu.load_vector(&[HostTensor::from_f32("b", &[entries], biases)]).unwrap();
             cpu.log_probs(&x, &weight, Some(&bias), 1.0, &[3, 1036], &[1.0, 0.7]).unwrap().log_sum_exps
         };
         let mut biases = vec![f32::NEG_INFINITY; entries];

@@ -121,7 +121,7 @@ impl DeviceName {
                     name: "cuda".to_owned(),
                     reason: missing.to_string(),
                 };
-                Ok(machine::devices().map_err(unavailable)?.min(workers.max(1)))
+                Ok(machine::device_count().map_err(unavailable)?.min(workers.max(1)))
             }
             _ => Ok(1),
         }
@@ -148,7 +148,7 @@ impl DeviceName {
     /// [`DeviceError::Unavailable`].
     pub fn conformance(self, threads: Option<usize>) -> Result<(String, conformance::ConformanceReport), DeviceError> {
         fn run<D: hopeval_device::Device>(device: &D, arithmetic: Arithmetic) -> (String, conformance::ConformanceReport) {
-            (device.identity().name, conformance::run(device, arithmetic))
+            (device.identity().name, conformance::check_device(device, arithmetic))
         }
         Ok(match self {
             Self::Cpu => run(&Cpu::new(threads)?, Arithmetic::F32),

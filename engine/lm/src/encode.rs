@@ -51,8 +51,8 @@ impl<D: Device> EncoderWithHeads<D> {
                 self.heads_of(device, &states, sequences.packing(), want)?
             } else {
                 let packing = sequences.packing();
-                let rows = members.iter().flat_map(|n| packing.queries(*n)).map(|row| row as u32).collect::<Vec<_>>();
-                let part = Packing::of_lengths(members.iter().map(|n| packing.queries(*n).len()));
+                let rows = members.iter().flat_map(|n| packing.query_rows(*n)).map(|row| row as u32).collect::<Vec<_>>();
+                let part = Packing::of_lengths(members.iter().map(|n| packing.query_rows(*n).len()));
                 self.heads_of(device, &device.gather(&states, &rows)?, &part, want)?
             };
             for (n, answer) in members.into_iter().zip(answers) {
@@ -75,7 +75,7 @@ impl<D: Device> EncoderWithHeads<D> {
             let logits = head.logits(device, states)?;
             let rows = logits.iter().collect::<Vec<_>>();
             for (n, answer) in answers.iter_mut().enumerate() {
-                answer.token_logits = rows[packing.queries(n)].iter().map(|row| row.to_vec()).collect();
+                answer.token_logits = rows[packing.query_rows(n)].iter().map(|row| row.to_vec()).collect();
             }
         }
         if let (EncoderOutput::Labels | EncoderOutput::Logits, Ok(head)) = (want, self.heads.sequence_classifier()) {
@@ -84,8 +84,8 @@ impl<D: Device> EncoderWithHeads<D> {
         if let (EncoderOutput::Span, Ok(head)) = (want, self.heads.span_reader()) {
             let logits = head.read(device, states, packing)?;
             for (n, answer) in answers.iter_mut().enumerate() {
-                answer.start_logits = logits.start[packing.queries(n)].to_vec();
-                answer.end_logits = logits.end[packing.queries(n)].to_vec();
+                answer.start_logits = logits.start[packing.query_rows(n)].to_vec();
+                answer.end_logits = logits.end[packing.query_rows(n)].to_vec();
                 answer.rank = logits.rank.as_ref().map(|rank| rank[n]);
             }
         }

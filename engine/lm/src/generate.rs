@@ -327,7 +327,7 @@ impl<D: Device> Generator<D> {
             self.cross.keys.iter_mut().zip(&projected.keys).chain(self.cross.values.iter_mut().zip(&projected.values));
         let stored = pairs.try_for_each(|(into, from)| device.scatter(into, &to, TensorColumns { tensor: from, start: 0 }));
         // Nothing is read here. Without waiting, this work would count as part of the next step.
-        if let Err(error) = stored.and_then(|()| device.finish()) {
+        if let Err(error) = stored.and_then(|()| device.finish_work()) {
             self.cross_blocks.give_back(block);
             return Err(error);
         }

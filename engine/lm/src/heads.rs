@@ -41,7 +41,7 @@ impl HostRows {
     /// # Errors
     /// [`DeviceError::Lost`].
     pub fn from_tensor<D: Device>(device: &D, x: &D::Tensor) -> Result<Self, DeviceError> {
-        Ok(Self { columns: device.shape(x).1, values: device.read(x)? })
+        Ok(Self { columns: device.shape(x).1, values: device.read_tensor(x)? })
     }
 
     /// The rows, in order.

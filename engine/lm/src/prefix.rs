@@ -130,7 +130,7 @@ mod tests {
             prop_assert_eq!(forest.packing.rows(), forest.ids.len());
             // A row attends to the path from the root to the row.
             for node in 0..forest.packing.len() {
-                let keys = forest.packing.keys(node).iter().flat_map(|&(s, n)| s..s + n).collect::<Vec<_>>();
+                let keys = forest.packing.key_spans(node).iter().flat_map(|&(s, n)| s..s + n).collect::<Vec<_>>();
                 let last = *keys.last().unwrap();
                 let through = forest.rows.iter().find(|rows| rows.contains(&last)).unwrap();
                 prop_assert_eq!(&through[..keys.len()], &keys[..]);

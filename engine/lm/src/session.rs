@@ -57,7 +57,7 @@ impl Session {
         };
         // Opening belongs to no request. The first batch must pay for itself alone, and a device lost until now is an
         // error here.
-        device.finish()?;
+        device.finish_work()?;
         let (ends, token_types) = (end_tokens(&checkpoint)?, model.token_types());
         let detokenise = tokenizer
             .clone()

@@ -69,7 +69,7 @@ impl<'a, D: Device> Weights<'a, D> {
     /// [`LmError::Checkpoint`], [`LmError::Device`].
     pub fn stacked_matrix(&self, parts: &[(&str, usize)], into: usize) -> Result<D::Matrix, LmError> {
         let parts = parts.iter().map(|(name, out)| self.host_tensor(name, &[*out, into])).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.device.matrix(&parts, WeightLayout::OutIn)?)
+        Ok(self.device.load_matrix(&parts, WeightLayout::OutIn)?)
     }
 
     /// A projection `[into, out]` in the layout of GPT-2's `Conv1D`.
@@ -77,7 +77,7 @@ impl<'a, D: Device> Weights<'a, D> {
     /// # Errors
     /// [`LmError::Checkpoint`], [`LmError::Device`].
     pub fn transposed_matrix(&self, name: &str, into: usize, out: usize) -> Result<D::Matrix, LmError> {
-        Ok(self.device.matrix(&[self.host_tensor(name, &[into, out])?], WeightLayout::InOut)?)
+        Ok(self.device.load_matrix(&[self.host_tensor(name, &[into, out])?], WeightLayout::InOut)?)
     }
 
     /// A vector `[size]`.
@@ -94,7 +94,7 @@ impl<'a, D: Device> Weights<'a, D> {
     /// [`LmError::Checkpoint`], [`LmError::Device`].
     pub fn joined_vector(&self, parts: &[(&str, usize)]) -> Result<D::Vector, LmError> {
         let parts = parts.iter().map(|(name, size)| self.host_tensor(name, &[*size])).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.device.vector(&parts)?)
+        Ok(self.device.load_vector(&parts)?)
     }
 
     fn tensor_path(&self, name: &str) -> String {

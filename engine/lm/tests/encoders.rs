@@ -102,7 +102,7 @@ fn outputs<D: Device>(
     let (states, packing) = encode(device, encoder, sequences);
     let by_token = |rows: HostRows| {
         let rows = rows.iter().map(<[f32]>::to_vec).collect::<Vec<_>>();
-        (0..packing.len()).map(|s| rows[packing.queries(s)].concat()).collect::<Vec<_>>()
+        (0..packing.len()).map(|s| rows[packing.query_rows(s)].concat()).collect::<Vec<_>>()
     };
     let by_sequence = |rows: HostRows| rows.iter().map(<[f32]>::to_vec).collect::<Vec<_>>();
     let column = |values: Vec<f32>| by_token(HostRows { columns: 1, values });

@@ -72,7 +72,7 @@ pub struct EmulatorOptions {
 impl EmulatorOptions {
     /// The kernels as they are, in ascending order, without limits.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        let sources = KernelSources::kernels();
+        let sources = KernelSources::device_kernels();
         let (folder, order) = (folder.into(), ThreadOrder::Ascending);
         Self { folder, sources, order, memory: None, launches: None, energy: None, sanitized: false }
     }
@@ -114,7 +114,7 @@ impl Emulator {
         });
         Ok(Self {
             library,
-            memory: MemoryBudget::of(options.memory.unwrap_or(u64::MAX)),
+            memory: MemoryBudget::with_limit(options.memory.unwrap_or(u64::MAX)),
             order: options.order,
             launches: AtomicU64::new(0),
             most_launches: options.launches.unwrap_or(u64::MAX),
@@ -136,22 +136,22 @@ impl Emulator {
         self.launches.load(Ordering::Relaxed)
     }
 
-    fn lost(&self, reason: &str) -> DeviceError {
+    fn lost_error(&self, reason: &str) -> DeviceError {
         DeviceError::Lost { device: NAME.into(), reason: self.lost.get_or_init(|| reason.into()).clone() }
     }
 
     /// A lost device stays lost.
-    fn alive(&self) -> Result<(), DeviceError> {
-        self.lost.get().map_or(Ok(()), |reason| Err(self.lost(reason)))
+    fn ensure_alive(&self) -> Result<(), DeviceError> {
+        self.lost.get().map_or(Ok(()), |reason| Err(self.lost_error(reason)))
     }
 
     fn count_launch(&self) -> Result<(), DeviceError> {
-        self.alive()?;
+        self.ensure_alive()?;
         if self.launches.fetch_add(1, Ordering::Relaxed) < self.most_launches {
             self.under_way.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
-        Err(self.lost(&format!("it was to fail after {} launches", self.most_launches)))
+        Err(self.lost_error(&format!("it was to fail after {} launches", self.most_launches)))
     }
 }
 
@@ -171,7 +171,7 @@ impl Runtime for Emulator {
     }
 
     fn allocate(&self, bytes: usize) -> Result<EmulatorBuffer, DeviceError> {
-        self.alive()?;
+        self.ensure_alive()?;
         self.memory.allocate(bytes).map_err(|available| DeviceError::OutOfMemory {
             device: NAME.into(),
             wanted: bytes as u64,
@@ -188,7 +188,7 @@ impl Runtime for Emulator {
     fn download(&self, from: &EmulatorBuffer, into: &mut [u8]) -> Result<(), DeviceError> {
         self.synchronize()?;
         if into.len() > from.len() {
-            return Err(self.lost(&format!("{} bytes read of a buffer of {}", into.len(), from.len())));
+            return Err(self.lost_error(&format!("{} bytes read of a buffer of {}", into.len(), from.len())));
         }
         from.read(into);
         self.read.lock().unwrap_or_else(PoisonError::into_inner).update(into);
@@ -197,7 +197,7 @@ impl Runtime for Emulator {
 
     /// Work is done as soon as it is requested; only the energy counter shows the wait.
     fn synchronize(&self) -> Result<(), DeviceError> {
-        self.alive()?;
+        self.ensure_alive()?;
         let done = self.under_way.swap(0, Ordering::Relaxed);
         if let Some((counter, _)) = &self.simulated {
             counter.fetch_add(done, Ordering::Relaxed);
@@ -230,11 +230,11 @@ impl Runtime for Emulator {
             kinds: kinds.as_ptr(),
             seed,
         };
-        self.library.launch(launch.kernel.name, &parameters, &mut values).map_err(|reason| self.lost(&reason))
+        self.library.launch(launch.kernel.name, &parameters, &mut values).map_err(|reason| self.lost_error(&reason))
     }
 
-    fn product(&self, product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<(), DeviceError> {
+    fn multiply_matrices(&self, product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<(), DeviceError> {
         self.count_launch()?;
-        product::multiply(product).map_err(|reason| self.lost(&reason))
+        product::multiply_matrices(product).map_err(|reason| self.lost_error(&reason))
     }
 }

@@ -12,7 +12,7 @@
 //! mistake that would silently give wrong results ends the process with a message. `libraries/devices.cpp` lists the
 //! settings.
 
-use crate::library::{self, BuildError, CppCompiler, LockedFolder, CompilationUnit, at};
+use crate::library::{self, BuildError, CppCompiler, LockedFolder, CompilationUnit, at_path};
 use crate::sources::{EMULATED_H, KernelSources};
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
@@ -51,7 +51,7 @@ const HEADERS: [(&str, &str); 3] = [
 fn also_without_version(folder: &Path, name: &str) -> Result<(), BuildError> {
     let plain = folder.join(name.split_inclusive(".so").next().unwrap_or(name));
     match symlink(name, &plain) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => at(&plain, Err(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => at_path(&plain, Err(error)),
         _ => Ok(()),
     }
 }
@@ -69,7 +69,7 @@ impl SimulatedLibraries {
     /// # Errors
     /// [`BuildError`]: there is no compiler, or it rejects a source.
     pub fn build(folder: &Path) -> Result<Self, BuildError> {
-        let kernels = library::build(folder, &KernelSources::kernels(), false)?;
+        let kernels = library::build_library(folder, &KernelSources::device_kernels(), false)?;
         let compiler = CppCompiler::find(false)?;
         let _held = LockedFolder::new(folder)?;
         let beside = HEADERS.map(|(name, text)| (name.to_owned(), text));
@@ -77,10 +77,10 @@ impl SimulatedLibraries {
         let units = |library: &SimulatedLibrary| library.files.iter().map(unit).collect::<Vec<_>>();
         let texts = ALL.iter().flat_map(|library| library.files).chain(&HEADERS).map(|(_, text)| *text);
         let folder = folder.join(format!("simulated-{}", compiler.key(texts)));
-        at(&folder, fs::create_dir_all(&folder))?;
+        at_path(&folder, fs::create_dir_all(&folder))?;
         let driver = folder.join(ALL[0].name);
         for library in &ALL {
-            let objects = compiler.objects(&folder, &units(library))?;
+            let objects = compiler.build_objects(&folder, &units(library))?;
             let name = format!("-Wl,-soname,{}", library.name);
             let with = if library.name == ALL[0].name { Path::new("-ldl") } else { &driver };
             // The driver is found beside the others, or by its name if it is loaded already.
@@ -93,7 +93,7 @@ impl SimulatedLibraries {
 
     /// The variables with which a process finds these libraries before others and keeps compiled kernels apart from
     /// real ones.
-    pub fn environment(&self) -> [(&'static str, OsString); 3] {
+    pub fn environment_variables(&self) -> [(&'static str, OsString); 3] {
         let mut path = self.folder.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
             path.push(":");

@@ -95,18 +95,18 @@ pub(crate) struct KernelLibrary {
 }
 
 /// The compiler in `CXX`, or the machine's default one.
-pub(crate) fn compiler() -> PathBuf {
+pub(crate) fn compiler_path() -> PathBuf {
     std::env::var_os("CXX").unwrap_or_else(|| OsString::from("c++")).into()
 }
 
 /// A compiler process without the sanitizers of this process.
-fn command(compiler: &Path) -> Command {
+fn compiler_command(compiler: &Path) -> Command {
     let mut command = Command::new(compiler);
     command.env_remove("LD_PRELOAD");
     command
 }
 
-fn flags(sanitized: bool) -> Vec<&'static str> {
+fn compiler_flags(sanitized: bool) -> Vec<&'static str> {
     let mut flags = vec![
         "-std=c++17",
         "-fPIC",
@@ -130,7 +130,7 @@ fn flags(sanitized: bool) -> Vec<&'static str> {
     flags
 }
 
-pub(crate) fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
+pub(crate) fn at_path<T>(path: &Path, result: io::Result<T>) -> Result<T, BuildError> {
     result.map_err(|source| BuildError::File { path: path.into(), source })
 }
 
@@ -155,19 +155,19 @@ pub(crate) struct LockedFolder {
 
 impl LockedFolder {
     pub(crate) fn new(folder: &Path) -> Result<Self, BuildError> {
-        at(folder, fs::create_dir_all(folder))?;
+        at_path(folder, fs::create_dir_all(folder))?;
         let path = folder.join("lock");
-        let lock = at(&path, File::create(&path))?;
-        at(&path, lock.lock())?;
+        let lock = at_path(&path, File::create(&path))?;
+        at_path(&path, lock.lock())?;
         Ok(Self { _lock: lock })
     }
 }
 
 impl CppCompiler {
     pub(crate) fn find(sanitized: bool) -> Result<Self, BuildError> {
-        let program = compiler();
-        match command(&program).arg("--version").output() {
-            Ok(answer) => Ok(Self { program, version: answer.stdout, flags: flags(sanitized) }),
+        let program = compiler_path();
+        match compiler_command(&program).arg("--version").output() {
+            Ok(answer) => Ok(Self { program, version: answer.stdout, flags: compiler_flags(sanitized) }),
             Err(source) => Err(BuildError::NoCompiler { compiler: program, source }),
         }
     }
@@ -185,8 +185,8 @@ impl CppCompiler {
         hasher.finalize().to_hex()[..24].to_owned()
     }
 
-    fn run(&self, file: &str, arguments: &[&Path]) -> Result<(), BuildError> {
-        match command(&self.program).args(&self.flags).args(arguments).output() {
+    fn run_compiler(&self, file: &str, arguments: &[&Path]) -> Result<(), BuildError> {
+        match compiler_command(&self.program).args(&self.flags).args(arguments).output() {
             Ok(done) if done.status.success() => Ok(()),
             Ok(done) => Err(BuildError::Compile {
                 file: file.into(),
@@ -197,32 +197,32 @@ impl CppCompiler {
     }
 
     /// The object of a unit; compiled if it does not exist yet.
-    fn object(&self, folder: &Path, unit: &CompilationUnit<'_>) -> Result<PathBuf, BuildError> {
+    fn build_object(&self, folder: &Path, unit: &CompilationUnit<'_>) -> Result<PathBuf, BuildError> {
         let texts = unit.beside.iter().flat_map(|(name, text)| [name.as_str(), *text]);
         let folder = folder.join(self.key([unit.name, unit.text.as_str()].into_iter().chain(texts)));
         let object = folder.join("object.o");
         if object.exists() {
             return Ok(object);
         }
-        at(&folder, fs::create_dir_all(&folder))?;
+        at_path(&folder, fs::create_dir_all(&folder))?;
         let source = folder.join(unit.name);
         for (path, text) in unit.beside.iter().map(|(name, text)| (folder.join(name), *text)) {
-            at(&path, fs::write(&path, text))?;
+            at_path(&path, fs::write(&path, text))?;
         }
-        at(&source, fs::write(&source, &unit.text))?;
+        at_path(&source, fs::write(&source, &unit.text))?;
         let partial = folder.join("partial.o");
-        self.run(unit.name, &[Path::new("-c"), &source, Path::new("-o"), &partial])?;
-        at(&object, fs::rename(&partial, &object))?;
+        self.run_compiler(unit.name, &[Path::new("-c"), &source, Path::new("-o"), &partial])?;
+        at_path(&object, fs::rename(&partial, &object))?;
         Ok(object)
     }
 
     /// All objects, as many at a time as there are processors.
-    pub(crate) fn objects(&self, folder: &Path, units: &[CompilationUnit<'_>]) -> Result<Vec<PathBuf>, BuildError> {
+    pub(crate) fn build_objects(&self, folder: &Path, units: &[CompilationUnit<'_>]) -> Result<Vec<PathBuf>, BuildError> {
         let next = AtomicUsize::new(0);
         let some = || {
             let mut done = Vec::new();
             while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
-                done.push((unit.name, self.object(folder, unit)));
+                done.push((unit.name, self.build_object(folder, unit)));
             }
             done
         };
@@ -243,13 +243,13 @@ impl CppCompiler {
         let partial = library.with_extension("partial");
         let shared = [Path::new("-shared"), Path::new("-o"), &partial];
         let all = shared.into_iter().chain(objects.iter().map(PathBuf::as_path)).chain(more.iter().copied());
-        self.run("the library", &all.collect::<Vec<_>>())?;
-        at(library, fs::rename(&partial, library))
+        self.run_compiler("the library", &all.collect::<Vec<_>>())?;
+        at_path(library, fs::rename(&partial, library))
     }
 }
 
 /// Builds the missing files and returns the library's path.
-pub(crate) fn build(folder: &Path, sources: &KernelSources, sanitized: bool) -> Result<PathBuf, BuildError> {
+pub(crate) fn build_library(folder: &Path, sources: &KernelSources, sanitized: bool) -> Result<PathBuf, BuildError> {
     let compiler = CppCompiler::find(sanitized)?;
     let _held = LockedFolder::new(folder)?;
     let files = sources.families.iter().map(|family| format!("{}.cpp", family.name)).collect::<Vec<_>>();
@@ -259,9 +259,9 @@ pub(crate) fn build(folder: &Path, sources: &KernelSources, sanitized: bool) -> 
     let mut units = vec![CompilationUnit { name: "emulator.cpp", text: EMULATOR_CPP.into(), beside: own.into() }];
     units.extend(sources.families.iter().zip(&files).map(|(family, file)| {
         let family_file = (format!("{}.cu", family.name), family.text.as_str());
-        CompilationUnit { name: file, text: family.unit(), beside: headers.iter().cloned().chain([family_file]).collect() }
+        CompilationUnit { name: file, text: family.unit_text(), beside: headers.iter().cloned().chain([family_file]).collect() }
     }));
-    let objects = compiler.objects(folder, &units)?;
+    let objects = compiler.build_objects(folder, &units)?;
     let library = folder.join(format!("{}.so", compiler.key(objects.iter().filter_map(|path| path.to_str()))));
     compiler.link(&library, &objects, &[])?;
     Ok(library)
@@ -272,15 +272,15 @@ impl KernelLibrary {
     pub(crate) fn build(folder: &Path, sources: &KernelSources, sanitized: bool) -> Result<Arc<Self>, BuildError> {
         if sanitized && !sanitizer::is_loaded() {
             return Err(BuildError::NotPreloaded {
-                library: sanitizer::library().unwrap_or_else(|| "libasan.so".into()),
+                library: sanitizer::sanitizer_library().unwrap_or_else(|| "libasan.so".into()),
             });
         }
-        let path = build(folder, sources, sanitized)?;
+        let path = build_library(folder, sources, sanitized)?;
         let kernels = sources.families.iter().flat_map(|family| &family.kernels);
-        Self::load(&path, kernels).map(Arc::new).map_err(|source| BuildError::Load { path, source })
+        Self::load_kernels(&path, kernels).map(Arc::new).map_err(|source| BuildError::Load { path, source })
     }
 
-    fn load<'a>(path: &Path, kernels: impl Iterator<Item = &'a String>) -> Result<Self, libloading::Error> {
+    fn load_kernels<'a>(path: &Path, kernels: impl Iterator<Item = &'a String>) -> Result<Self, libloading::Error> {
         // SAFETY: the library was built from the emulator's sources; loading it runs only constructors of empty lists.
         let loaded = unsafe { libloading::Library::new(path)? };
         let entry = |name: &String| {

@@ -30,7 +30,7 @@ unsafe impl Send for EmulatorBuffer {}
 unsafe impl Sync for EmulatorBuffer {}
 
 impl MemoryBudget {
-    pub(crate) fn of(most: u64) -> Arc<Self> {
+    pub(crate) fn with_limit(most: u64) -> Arc<Self> {
         Arc::new(Self { most, taken: AtomicU64::new(0) })
     }
 
@@ -38,13 +38,13 @@ impl MemoryBudget {
     pub(crate) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<EmulatorBuffer, u64> {
         let grown = |taken: u64| taken.checked_add(bytes as u64).filter(|taken| *taken <= self.most);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map_err(|taken| self.most - taken)?;
-        let buffer = EmulatorBuffer { at: Self::block(bytes).ok_or(0_u64)?, bytes, memory: Arc::clone(self) };
+        let buffer = EmulatorBuffer { at: Self::allocate_block(bytes).ok_or(0_u64)?, bytes, memory: Arc::clone(self) };
         // SAFETY: the block has `bytes` bytes; with 0 nothing is written.
         unsafe { buffer.at.as_ptr().write_bytes(0xff, bytes) };
         Ok(buffer)
     }
 
-    fn block(bytes: usize) -> Option<NonNull<u8>> {
+    fn allocate_block(bytes: usize) -> Option<NonNull<u8>> {
         let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
         if bytes == 0 {
             // There is no memory at this address: an access is a fault.
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn memory_that_runs_out_says_how_much_is_left_and_comes_back() {
-        let memory = MemoryBudget::of(1000);
+        let memory = MemoryBudget::with_limit(1000);
         let held = memory.allocate(600).unwrap();
         assert_eq!((held.address() as usize % ALIGNMENT, held.len()), (0, 600));
         assert_eq!(memory.allocate(401).unwrap_err(), 400);

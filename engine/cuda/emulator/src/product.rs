@@ -11,7 +11,7 @@ use hopeval_cuda::runtime::{ElementType, FusedFunction, MatrixProduct};
 const PARTS: usize = 8;
 
 /// Computes a product, or returns the fault found.
-pub(crate) fn multiply(product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<(), String> {
+pub(crate) fn multiply_matrices(product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<(), String> {
     let MatrixProduct { rows, inner, out, first, .. } = *product;
     if rows == 0 || inner == 0 || out == 0 || inner % PARTS != 0 || out % PARTS != 0 {
         return Err(format!("a product of {rows} x {inner} and {inner} x {out}"));
@@ -22,10 +22,10 @@ pub(crate) fn multiply(product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<()
     if ![product.element, ElementType::F32].contains(&product.output_element) {
         return Err("a product of f32 with results in bf16".into());
     }
-    let x = numbers("x", product.x, product.element, 0, rows * inner)?;
-    let weight = numbers("weight", product.weight, product.element, first * inner, out * inner)?;
+    let x = read_numbers("x", product.x, product.element, 0, rows * inner)?;
+    let weight = read_numbers("weight", product.weight, product.element, first * inner, out * inner)?;
     let given = |name, buffer, count| match buffer {
-        Some(buffer) => numbers(name, buffer, product.output_element, 0, count),
+        Some(buffer) => read_numbers(name, buffer, product.output_element, 0, count),
         None => Ok(vec![0.0; count]),
     };
     let bias = given("bias", product.bias, out)?;
@@ -33,7 +33,7 @@ pub(crate) fn multiply(product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<()
     let mut results = Vec::with_capacity(rows * out);
     for (x, residual) in x.chunks_exact(inner).zip(residual.chunks_exact(out)) {
         for ((weight, bias), residual) in weight.chunks_exact(inner).zip(&bias).zip(residual) {
-            results.push(fused(product.fused, product.scale * dot(x, weight) + bias) + residual);
+            results.push(apply_fused(product.fused, product.scale * dot_product(x, weight) + bias) + residual);
         }
     }
     let bytes = to_bytes(&results, product.output_element);
@@ -45,7 +45,7 @@ pub(crate) fn multiply(product: &MatrixProduct<'_, EmulatorBuffer>) -> Result<()
     Ok(())
 }
 
-fn dot(x: &[f32], y: &[f32]) -> f32 {
+fn dot_product(x: &[f32], y: &[f32]) -> f32 {
     let mut parts = [0.0; PARTS];
     for (x, y) in x.as_chunks::<PARTS>().0.iter().zip(y.as_chunks::<PARTS>().0) {
         for i in 0..PARTS {
@@ -56,7 +56,7 @@ fn dot(x: &[f32], y: &[f32]) -> f32 {
     ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
-fn fused(function: FusedFunction, x: f32) -> f32 {
+fn apply_fused(function: FusedFunction, x: f32) -> f32 {
     match function {
         FusedFunction::Nothing => x,
         FusedFunction::Relu => x.max(0.0),
@@ -65,7 +65,7 @@ fn fused(function: FusedFunction, x: f32) -> f32 {
 }
 
 /// `count` numbers of a buffer, after `skipped`.
-fn numbers(name: &str, buffer: &EmulatorBuffer, element: ElementType, skipped: usize, count: usize) -> Result<Vec<f32>, String> {
+fn read_numbers(name: &str, buffer: &EmulatorBuffer, element: ElementType, skipped: usize, count: usize) -> Result<Vec<f32>, String> {
     let size = element.size();
     let end = (skipped + count) * size;
     if end > buffer.len() {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_product_of_the_rows_asked_for_with_bias_and_residual() {
-        let memory = MemoryBudget::of(u64::MAX);
+        let memory = MemoryBudget::with_limit(u64::MAX);
         let of = |numbers: &[f32]| {
             let buffer = memory.allocate(numbers.len() * 4).unwrap();
             buffer.write(&to_bytes(numbers, ElementType::F32));
@@ -118,17 +118,17 @@ mod tests {
             output_element: ElementType::F32,
             output: &output,
         };
-        multiply(&product).unwrap();
-        let found = numbers("output", &output, ElementType::F32, 8, 8).unwrap();
+        multiply_matrices(&product).unwrap();
+        let found = read_numbers("output", &output, ElementType::F32, 8, 8).unwrap();
         assert_eq!(found, (0..8).map(|row| 8.0 * row as f32 + 101.0).collect::<Vec<_>>());
         let longer = of(&[7.0; 18]);
-        multiply(&MatrixProduct { output: &longer, ..product }).unwrap();
-        let there = numbers("output", &longer, ElementType::F32, 0, 18).unwrap();
+        multiply_matrices(&MatrixProduct { output: &longer, ..product }).unwrap();
+        let there = read_numbers("output", &longer, ElementType::F32, 0, 18).unwrap();
         assert_eq!((&there[8..16], &there[16..]), (&found[..], &[7.0; 2][..]));
         let shorter = of(&[7.0; 15]);
-        let message = multiply(&MatrixProduct { output: &shorter, ..product }).unwrap_err();
+        let message = multiply_matrices(&MatrixProduct { output: &shorter, ..product }).unwrap_err();
         assert_eq!(message, "a product of 64 bytes into a buffer of 60");
-        let message = multiply(&MatrixProduct { first: 2, ..product }).unwrap_err();
+        let message = multiply_matrices(&MatrixProduct { first: 2, ..product }).unwrap_err();
         assert_eq!(message, "a product reads 320 bytes of weight, which has 288");
     }
 }

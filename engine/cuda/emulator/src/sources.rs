@@ -31,7 +31,7 @@ pub(crate) const EMULATOR_CPP: &str = include_str!("../cpp/emulator.cpp");
 
 impl KernelSources {
     /// The device's own kernels.
-    pub fn kernels() -> Self {
+    pub fn device_kernels() -> Self {
         let family = |family: &hopeval_cuda::kernels::KernelFamily| KernelSource {
             name: family.name.into(),
             text: family.text.into(),
@@ -48,7 +48,7 @@ impl KernelSource {
     /// The C++ file that includes the kernels and exports them.
     ///
     /// The unnamed namespace keeps a family's functions private, as its own module does on a GPU.
-    pub(crate) fn unit(&self) -> String {
+    pub(crate) fn unit_text(&self) -> String {
         let exports = self.kernels.iter().map(|kernel| match self.most_threads(kernel) {
             Some(threads) => format!("EMULATOR_EXPORT_OF({kernel}, ({threads}))\n"),
             None => format!("EMULATOR_EXPORT({kernel})\n"),
@@ -58,7 +58,7 @@ impl KernelSource {
             "#include \"emulator.h\"\nnamespace {{\n#include \"{0}.cu\"\n}}\n\
              EMULATOR_FAMILY({0}, {1:#x}u, \" {names}\")\n{2}",
             self.name,
-            digest(&self.text),
+            fnv_digest(&self.text),
             exports.collect::<String>()
         )
     }
@@ -74,7 +74,7 @@ impl KernelSource {
 }
 
 /// FNV-1a, as in the simulated libraries: shows whether NVRTC was given the sources of the built kernels.
-fn digest(text: &str) -> u64 {
+fn fnv_digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
@@ -90,9 +90,9 @@ mod tests {
             kernels: ["one", "once", "two"].map(String::from).into(),
         };
         let expected = "EMULATOR_EXPORT_OF(one, (THREADS))\nEMULATOR_EXPORT_OF(once, (64))\nEMULATOR_EXPORT(two)\n";
-        assert!(source.unit().ends_with(expected), "{}", source.unit());
-        let family = format!("EMULATOR_FAMILY(family, {:#x}u, \" one once two \")\n", digest(&source.text));
-        assert!(source.unit().contains(&family), "{}", source.unit());
-        assert_eq!(digest("a"), 0xaf63_dc4c_8601_ec8c, "as published");
+        assert!(source.unit_text().ends_with(expected), "{}", source.unit_text());
+        let family = format!("EMULATOR_FAMILY(family, {:#x}u, \" one once two \")\n", fnv_digest(&source.text));
+        assert!(source.unit_text().contains(&family), "{}", source.unit_text());
+        assert_eq!(fnv_digest("a"), 0xaf63_dc4c_8601_ec8c, "as published");
     }
 }

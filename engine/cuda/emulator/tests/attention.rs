@@ -33,7 +33,7 @@ fn tensor(device: &OnDevice, seed: &mut u64, rows: usize, columns: usize) -> Res
 
 fn matrix(device: &OnDevice, seed: &mut u64, rows: usize, columns: usize) -> Result<Matrices, DeviceError> {
     let parts = [HostTensor::from_f32("table", &[rows, columns], &numbers(seed, rows * columns))];
-    Ok(Both(device.matrix(&parts, WeightLayout::OutIn)?, Reference.matrix(&parts, WeightLayout::OutIn)?))
+    Ok(Both(device.load_matrix(&parts, WeightLayout::OutIn)?, Reference.load_matrix(&parts, WeightLayout::OutIn)?))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ fn difference(device: &OnDevice, mask: AttentionMask, kind: Kind, heads: Heads, 
         let found = device.attention(at(0), at(key_start), at(value_start), &attention)?;
         let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: plain_bias, packing: &packing };
         let expected = Reference.attention(plain_at(0), plain_at(key_start), plain_at(value_start), &attention)?;
-        let (found, expected) = (device.read(&found)?, Reference.read(&expected)?);
+        let (found, expected) = (device.read_tensor(&found)?, Reference.read_tensor(&expected)?);
         assert_eq!(found.len(), expected.len());
         let differences = found.iter().zip(&expected).map(|(found, expected)| (found - expected).abs());
         Ok(differences.fold(0.0, f32::max))
@@ -81,12 +81,12 @@ fn difference(device: &OnDevice, mask: AttentionMask, kind: Kind, heads: Heads, 
     match kind {
         Kind::None => run(AttentionBias::None, AttentionBias::None),
         Kind::Relative(buckets) => {
-            let table = matrix(device, seed, buckets.rows(), heads)?;
+            let table = matrix(device, seed, buckets.table_rows(), heads)?;
             run(AttentionBias::Relative { table: &table.0, buckets }, AttentionBias::Relative { table: &table.1, buckets })
         }
         Kind::Disentangled(buckets, keys, queries) => {
             let mut positions =
-                |there: bool| there.then(|| tensor(device, seed, buckets.rows(), heads * head_dim)).transpose();
+                |there: bool| there.then(|| tensor(device, seed, buckets.table_rows(), heads * head_dim)).transpose();
             let (keys, queries) = (positions(keys)?, positions(queries)?);
             let (position_keys, position_queries) = (keys.as_ref().map(|k| &k.0), queries.as_ref().map(|q| &q.0));
             let on_device = DisentangledBias { position_keys, position_queries, buckets };

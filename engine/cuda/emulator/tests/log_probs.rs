@@ -12,10 +12,10 @@ fn impossible_words_have_no_probability_unless_one_is_nan() {
     for arithmetic in [Arithmetic::F32, Arithmetic::Bf16] {
         let device = Cuda::new(Emulator::new(EmulatorOptions::new(env!("CARGO_TARGET_TMPDIR"))).unwrap(), arithmetic);
         let weight = HostTensor::from_f32("weight", &[words, inner], &vec![0.25; words * inner]);
-        let weight = device.matrix(&[weight], WeightLayout::OutIn).unwrap();
+        let weight = device.load_matrix(&[weight], WeightLayout::OutIn).unwrap();
         let x = device.upload(2, inner, &[1.0; 16]).unwrap();
         let sums = |biases: &[f32]| {
-            let bias = device.vector(&[HostTensor::from_f32("bias", &[words], biases)]).unwrap();
+            let bias = device.load_vector(&[HostTensor::from_f32("bias", &[words], biases)]).unwrap();
             device.log_probs(&x, &weight, Some(&bias), 1.0, &[3, 8194], &[1.0, 0.7]).unwrap().log_sum_exps
         };
         let mut biases = vec![f32::NEG_INFINITY; words];

@@ -55,10 +55,10 @@ fn attention(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
     let packing = Packing::of_lengths([150, 70]);
     let numbers = |count: usize, step: f32| (0..count).map(|i| (i as f32 * step).sin()).collect::<Vec<_>>();
     let fused = device.upload(packing.rows(), 3 * 64, &numbers(packing.rows() * 3 * 64, 0.7))?;
-    let [keys, queries] = [0.3, 0.9].map(|step| device.upload(buckets.rows(), 64, &numbers(buckets.rows() * 64, step)));
+    let [keys, queries] = [0.3, 0.9].map(|step| device.upload(buckets.table_rows(), 64, &numbers(buckets.table_rows() * 64, step)));
     let (keys, queries) = (keys?, queries?);
-    let table = HostTensor::from_f32("table", &[buckets.rows(), heads], &numbers(buckets.rows() * heads, 1.1));
-    let table = device.matrix(&[table], WeightLayout::OutIn)?;
+    let table = HostTensor::from_f32("table", &[buckets.table_rows(), heads], &numbers(buckets.table_rows() * heads, 1.1));
+    let table = device.load_matrix(&[table], WeightLayout::OutIn)?;
     let disentangled =
         |position_keys, position_queries| AttentionBias::Disentangled(DisentangledBias { position_keys, position_queries, buckets });
     let biases = [
@@ -71,7 +71,7 @@ fn attention(device: &Cuda<Emulator>) -> Result<(), DeviceError> {
         let attention =
             Attention { heads, kv_heads: heads, head_dim, scale: 0.5, mask: AttentionMask::Full, bias, packing: &packing };
         let at = |start| TensorColumns { tensor: &fused, start };
-        device.read(&device.attention(at(0), at(64), at(128), &attention)?)?;
+        device.read_tensor(&device.attention(at(0), at(64), at(128), &attention)?)?;
     }
     Ok(())
 }
@@ -84,7 +84,7 @@ fn sources_for(family: &str) -> KernelSources {
         "attention" => &["attention"],
         other => &[other],
     };
-    let mut sources = KernelSources::kernels();
+    let mut sources = KernelSources::device_kernels();
     sources.families.retain(|source| launched.contains(&source.name.as_str()));
     for source in sources.families.iter_mut().filter(|source| source.name == "attention") {
         source.kernels.retain(|kernel| kernel.ends_with("_32"));
@@ -182,7 +182,7 @@ fn barriers_of_attention() {
 /// Barriers stand only where the tests above look.
 #[test]
 fn every_file_with_a_barrier_is_tested() {
-    let KernelSources { headers, families } = KernelSources::kernels();
+    let KernelSources { headers, families } = KernelSources::device_kernels();
     let families = families.into_iter().map(|family| (format!("{}.cu", family.name), family.text));
     let with = headers.into_iter().chain(families);
     let with = with.filter(|(_, text)| BARRIERS.iter().any(|barrier| text.contains(barrier)));

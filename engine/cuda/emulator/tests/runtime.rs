@@ -31,7 +31,7 @@ KERNEL(64) leaves(u32 from) {
 };
 
 fn sources(text: &str) -> KernelSources {
-    let KernelSources { headers, .. } = KernelSources::kernels();
+    let KernelSources { headers, .. } = KernelSources::device_kernels();
     let kernels = FAMILY.kernels.iter().map(ToString::to_string).collect();
     KernelSources { headers, families: vec![KernelSource { name: FAMILY.name.into(), text: text.into(), kernels }] }
 }

@@ -16,7 +16,7 @@ use std::process::Command;
 fn again(report: &Path, way: [(&str, &str); 2]) -> String {
     let libraries = SimulatedLibraries::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["driver::", "--nocapture", "--test-threads=1"]).envs(libraries.environment());
+    child.args(["driver::", "--nocapture", "--test-threads=1"]).envs(libraries.environment_variables());
     child.env("SIMULATED_CUDA_REPORT", report).envs(way).env_remove("CUDA_VISIBLE_DEVICES");
     let output = child.output().unwrap();
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();

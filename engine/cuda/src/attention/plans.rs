@@ -80,8 +80,8 @@ impl<B> PlanCache<B> {
         let tiles = TileLists::new(packing, by_position);
         let plan = Arc::new(PackingPlan {
             blocks: tiles.tiles.len(),
-            tiles: send(runtime, tiles.tiles.as_flattened())?,
-            keys: send(runtime, &tiles.keys)?,
+            tiles: send_list(runtime, tiles.tiles.as_flattened())?,
+            keys: send_list(runtime, &tiles.keys)?,
             most_keys: tiles.most_keys,
         });
         kept.truncate(KEPT - 1);
@@ -90,7 +90,7 @@ impl<B> PlanCache<B> {
     }
 
     /// Rows of relative positions by distance, and the largest distance, at least `keys`.
-    pub(super) fn places<R: Runtime<Buffer = B>>(
+    pub(super) fn places_for<R: Runtime<Buffer = B>>(
         &self,
         runtime: &R,
         buckets: DistanceBuckets,
@@ -103,7 +103,7 @@ impl<B> PlanCache<B> {
         } else {
             // Rounds up to a few lengths: a slightly longer batch does not need a new list.
             let reach = keys.next_power_of_two().max(512);
-            let rows = Arc::new(send(runtime, &places(buckets, reach))?);
+            let rows = Arc::new(send_list(runtime, &place_rows(buckets, reach))?);
             kept.truncate(KEPT - 1);
             kept.push_front(CachedPlaces { buckets, reach, rows });
         }
@@ -112,13 +112,13 @@ impl<B> PlanCache<B> {
 }
 
 /// The row of relative positions for each distance in `-reach ..= reach`.
-fn places(buckets: DistanceBuckets, reach: usize) -> Vec<u32> {
-    let before = (1..=reach).rev().map(|distance| buckets.row(0, distance));
-    let behind = (0..=reach).map(|distance| buckets.row(distance, 0));
+fn place_rows(buckets: DistanceBuckets, reach: usize) -> Vec<u32> {
+    let before = (1..=reach).rev().map(|distance| buckets.table_row(0, distance));
+    let behind = (0..=reach).map(|distance| buckets.table_row(distance, 0));
     before.chain(behind).map(|row| row as u32).collect()
 }
 
-fn send<R: Runtime>(runtime: &R, numbers: &[u32]) -> Result<R::Buffer, DeviceError> {
+fn send_list<R: Runtime>(runtime: &R, numbers: &[u32]) -> Result<R::Buffer, DeviceError> {
     runtime.upload(&numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>())
 }
 
@@ -135,13 +135,13 @@ impl TileLists {
     fn new(packing: &Packing, by_position: bool) -> Self {
         let mut tiles = Self::default();
         let mut lists = HashMap::new();
-        let mut sequences = (0..packing.len()).filter(|s| !packing.queries(*s).is_empty()).peekable();
+        let mut sequences = (0..packing.len()).filter(|s| !packing.query_rows(*s).is_empty()).peekable();
         while let Some(sequence) = sequences.next() {
-            let spans = packing.keys(sequence);
-            let mut rows = packing.queries(sequence);
+            let spans = packing.key_spans(sequence);
+            let mut rows = packing.query_rows(sequence);
             // Sequences without rows may lie in between; the rows of consecutive others are always neighbours.
-            while let Some(next) = sequences.next_if(|next| !by_position && packing.keys(*next) == spans) {
-                rows.end = packing.queries(next).end;
+            while let Some(next) = sequences.next_if(|next| !by_position && packing.key_spans(*next) == spans) {
+                rows.end = packing.query_rows(next).end;
             }
             let first = *lists.entry(spans).or_insert_with(|| {
                 let first = tiles.keys.len() as u32;
@@ -196,6 +196,6 @@ mod tests {
     #[test]
     fn places_are_those_of_the_buckets_by_distance() {
         let buckets = DistanceBuckets::Clamped { span: 2 };
-        assert_eq!(places(buckets, 3), [0, 0, 1, 2, 3, 3, 3]);
+        assert_eq!(place_rows(buckets, 3), [0, 0, 1, 2, 3, 3, 3]);
     }
 }

@@ -8,7 +8,7 @@
 //! or damaged file, or one under another's name, is compiled anew and replaced. Code from earlier sources, other
 //! options or another version of the compiler is never read: it has another key, and so another name.
 
-use super::{CompileError, Compiler, options};
+use super::{CompileError, Compiler, nvrtc_options};
 use crate::kernels::{FAMILIES, KernelFamily, HEADERS};
 use crate::machine::{GpuArchitecture, LibraryVersion};
 use std::path::{Path, PathBuf};
@@ -27,14 +27,14 @@ const DIGEST: usize = 32;
 ///
 /// # Errors
 /// As [`Compiler::compile`].
-pub fn all(
+pub fn load_families(
     compiler: &Compiler,
     folder: Option<&Path>,
     architecture: GpuArchitecture,
 ) -> Result<Vec<Vec<u8>>, CompileError> {
     let place = |family| folder.map(|folder| CodeFile::new(folder, family, architecture, compiler.version()));
     let places = FAMILIES.each_ref().map(place);
-    let found = places.each_ref().map(|place| place.as_ref().and_then(CodeFile::read));
+    let found = places.each_ref().map(|place| place.as_ref().and_then(CodeFile::read_code));
     let lacking = found.iter().filter(|cubin| cubin.is_none()).count();
     if lacking == 0 {
         return Ok(found.into_iter().flatten().collect());
@@ -44,7 +44,7 @@ pub fn all(
     let all = thread::scope(|scope| {
         let families = FAMILIES.iter().zip(&places).zip(found);
         let threads = families.map(|((family, place), found)| {
-            scope.spawn(move || found.map_or_else(|| make(compiler, family, architecture, place.as_ref()), Ok))
+            scope.spawn(move || found.map_or_else(|| compile_and_store(compiler, family, architecture, place.as_ref()), Ok))
         });
         // All threads start before the first join.
         let threads = threads.collect::<Vec<_>>();
@@ -59,30 +59,30 @@ pub fn all(
 ///
 /// # Errors
 /// As [`Compiler::compile`].
-pub fn kept(
+pub fn load_family(
     compiler: &Compiler,
     folder: Option<&Path>,
     family: &KernelFamily,
     architecture: GpuArchitecture,
 ) -> Result<Vec<u8>, CompileError> {
     let place = folder.map(|folder| CodeFile::new(folder, family, architecture, compiler.version()));
-    match place.as_ref().and_then(CodeFile::read) {
+    match place.as_ref().and_then(CodeFile::read_code) {
         Some(cubin) => Ok(cubin),
-        None => make(compiler, family, architecture, place.as_ref()),
+        None => compile_and_store(compiler, family, architecture, place.as_ref()),
     }
 }
 
-fn make(
+fn compile_and_store(
     compiler: &Compiler,
     family: &KernelFamily,
     architecture: GpuArchitecture,
     place: Option<&CodeFile>,
 ) -> Result<Vec<u8>, CompileError> {
     let begun = Instant::now();
-    let cubin = compiler.compile(family, architecture)?.cubin;
+    let cubin = compiler.compile_family(family, architecture)?.cubin;
     tracing::debug!("compiled {}.cu for {architecture} in {:.1?}", family.name, begun.elapsed());
     if let Some(place) = place
-        && let Err(error) = place.write(&cubin)
+        && let Err(error) = place.write_code(&cubin)
     {
         tracing::warn!("machine code is not kept: {}: {error}", place.path.display());
     }
@@ -96,8 +96,8 @@ struct CodeFile {
 }
 
 /// The hash of everything that the machine code depends on, each part after its length.
-fn key(family: &KernelFamily, architecture: GpuArchitecture, compiler: LibraryVersion) -> blake3::Hash {
-    let (target, compiler) = (options(architecture), compiler.to_string());
+fn code_key(family: &KernelFamily, architecture: GpuArchitecture, compiler: LibraryVersion) -> blake3::Hash {
+    let (target, compiler) = (nvrtc_options(architecture), compiler.to_string());
     let own = [LAYOUT, family.name.as_bytes(), family.text.as_bytes(), compiler.as_bytes()];
     let headers = HEADERS.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
     let mut hasher = blake3::Hasher::new();
@@ -109,7 +109,7 @@ fn key(family: &KernelFamily, architecture: GpuArchitecture, compiler: LibraryVe
 }
 
 /// Includes the key, so that a file is valid only under its own name.
-fn digest(key: &blake3::Hash, cubin: &[u8]) -> blake3::Hash {
+fn code_digest(key: &blake3::Hash, cubin: &[u8]) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(key.as_bytes()).update(cubin);
     hasher.finalize()
@@ -117,25 +117,25 @@ fn digest(key: &blake3::Hash, cubin: &[u8]) -> blake3::Hash {
 
 impl CodeFile {
     fn new(folder: &Path, family: &KernelFamily, architecture: GpuArchitecture, compiler: LibraryVersion) -> Self {
-        let key = key(family, architecture, compiler);
+        let key = code_key(family, architecture, compiler);
         Self { path: folder.join(format!("{}-{architecture}-{}.cubin", family.name, &key.to_hex()[..32])), key }
     }
 
-    fn read(&self) -> Option<Vec<u8>> {
+    fn read_code(&self) -> Option<Vec<u8>> {
         let mut bytes = fs::read(&self.path).ok()?;
         let (head, cubin) = bytes.split_at_checked(2 * DIGEST)?;
-        let whole = head[..DIGEST] == *self.key.as_bytes() && head[DIGEST..] == *digest(&self.key, cubin).as_bytes();
+        let whole = head[..DIGEST] == *self.key.as_bytes() && head[DIGEST..] == *code_digest(&self.key, cubin).as_bytes();
         whole.then(|| bytes.split_off(2 * DIGEST))
     }
 
-    fn write(&self, cubin: &[u8]) -> io::Result<()> {
+    fn write_code(&self, cubin: &[u8]) -> io::Result<()> {
         static TURN: AtomicU64 = AtomicU64::new(0);
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let beside = self.path.with_extension(format!("{}-{turn}.partial", process::id()));
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let content = [self.key.as_bytes(), digest(&self.key, cubin).as_bytes(), cubin].concat();
+        let content = [self.key.as_bytes(), code_digest(&self.key, cubin).as_bytes(), cubin].concat();
         let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, &self.path));
         if written.is_err() {
             drop(fs::remove_file(&beside));
@@ -157,12 +157,12 @@ mod tests {
         let other = KernelFamily { text: "// other", ..FAMILIES[0] };
         let renamed = KernelFamily { name: "renamed", ..FAMILIES[0] };
         let keys = [
-            key(&FAMILIES[0], SM_90, NVRTC),
-            key(&FAMILIES[1], SM_90, NVRTC),
-            key(&other, SM_90, NVRTC),
-            key(&renamed, SM_90, NVRTC),
-            key(&FAMILIES[0], GpuArchitecture::new(8, 9), NVRTC),
-            key(&FAMILIES[0], SM_90, LibraryVersion::new(13, 1)),
+            code_key(&FAMILIES[0], SM_90, NVRTC),
+            code_key(&FAMILIES[1], SM_90, NVRTC),
+            code_key(&other, SM_90, NVRTC),
+            code_key(&renamed, SM_90, NVRTC),
+            code_key(&FAMILIES[0], GpuArchitecture::new(8, 9), NVRTC),
+            code_key(&FAMILIES[0], SM_90, LibraryVersion::new(13, 1)),
         ];
         let different: BTreeSet<[u8; DIGEST]> = keys.iter().map(|key| *key.as_bytes()).collect();
         assert_eq!(different.len(), keys.len());
@@ -173,24 +173,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = CodeFile::new(&folder.path().join("a"), &FAMILIES[0], SM_90, NVRTC);
         let cubin: Vec<u8> = (0..=255).collect();
-        assert_eq!(place.read(), None, "there is none");
-        place.write(&cubin).unwrap();
-        assert_eq!(place.read(), Some(cubin.clone()));
+        assert_eq!(place.read_code(), None, "there is none");
+        place.write_code(&cubin).unwrap();
+        assert_eq!(place.read_code(), Some(cubin.clone()));
 
         let whole = fs::read(&place.path).unwrap();
         for cut in [0, 1, 31, 32, 63, 64, 65, whole.len() - 1] {
             fs::write(&place.path, &whole[..cut]).unwrap();
-            assert_eq!(place.read(), None, "cut at {cut}");
+            assert_eq!(place.read_code(), None, "cut at {cut}");
         }
         for at in [0, 40, 64, whole.len() - 1] {
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
             fs::write(&place.path, damaged).unwrap();
-            assert_eq!(place.read(), None, "damaged at {at}");
+            assert_eq!(place.read_code(), None, "damaged at {at}");
         }
-        let foreign = CodeFile { path: place.path.clone(), key: key(&FAMILIES[1], SM_90, NVRTC) };
-        foreign.write(&cubin).unwrap();
-        assert_eq!(place.read(), None, "another's, under this name");
+        let foreign = CodeFile { path: place.path.clone(), key: code_key(&FAMILIES[1], SM_90, NVRTC) };
+        foreign.write_code(&cubin).unwrap();
+        assert_eq!(place.read_code(), None, "another's, under this name");
         let left = fs::read_dir(place.path.parent().unwrap()).unwrap().count();
         assert_eq!(left, 1, "nothing is left beside it");
     }

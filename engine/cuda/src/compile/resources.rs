@@ -35,7 +35,7 @@ pub struct KernelResources {
 ///     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 /// ptxas info    : Used 32 registers, used 1 barriers, 128 bytes smem
 /// ```
-pub fn parse(log: &str) -> Vec<KernelResources> {
+pub fn parse_log(log: &str) -> Vec<KernelResources> {
     let mut found: Vec<KernelResources> = Vec::new();
     for line in log.lines() {
         if let Some(kernel) = line.split("Compiling entry function '").nth(1).and_then(|rest| rest.split('\'').next()) {
@@ -76,11 +76,11 @@ pub struct FamilyResources {
 ///
 /// # Errors
 /// As [`Compiler::compile`].
-pub fn measure(compiler: &Compiler) -> Result<Vec<FamilyResources>, CompileError> {
+pub fn measure_families(compiler: &Compiler) -> Result<Vec<FamilyResources>, CompileError> {
     let measure = |family| {
         let mut kernels = [const { Vec::new() }; ARCHITECTURES.len()];
         for (kernels, architecture) in kernels.iter_mut().zip(ARCHITECTURES) {
-            *kernels = parse(&compiler.compile(family, architecture)?.log);
+            *kernels = parse_log(&compiler.compile_family(family, architecture)?.log);
         }
         Ok(FamilyResources { family, kernels })
     };
@@ -89,7 +89,7 @@ pub fn measure(compiler: &Compiler) -> Result<Vec<FamilyResources>, CompileError
 
 /// The table of `ops/bench/gpu/registers.md`: for each kernel the dynamic shared memory of its launches, and for each
 /// architecture registers / static shared memory / spilled bytes, both ways.
-pub fn table(measured: &[FamilyResources]) -> String {
+pub fn format_table(measured: &[FamilyResources]) -> String {
     let mut table = String::from("| family | kernel | dynamic shared |");
     for architecture in ARCHITECTURES {
         let _ = write!(table, " {architecture} |");
@@ -102,7 +102,7 @@ pub fn table(measured: &[FamilyResources]) -> String {
             let _ = write!(table, "| {} | `{name}` | {} B |", family.name, dynamic_shared(name));
             for kernels in kernels {
                 let kernel = kernels.iter().find(|kernel| kernel.kernel == *name);
-                let _ = write!(table, " {} |", kernel.map_or("-".to_owned(), cell));
+                let _ = write!(table, " {} |", kernel.map_or("-".to_owned(), format_cell));
             }
             table.push('\n');
         }
@@ -110,7 +110,7 @@ pub fn table(measured: &[FamilyResources]) -> String {
     table
 }
 
-fn cell(kernel: &KernelResources) -> String {
+fn format_cell(kernel: &KernelResources) -> String {
     let KernelResources { registers, shared, stack, spill_stores, spill_loads, .. } = kernel;
     let stack = if *stack > 0 { format!(", stack {stack} B") } else { String::new() };
     format!("{registers} / {shared} B / {} B{stack}", spill_stores + spill_loads)
@@ -146,9 +146,9 @@ ptxas info    : Used 18 registers, used 0 barriers, 396 bytes cmem[0]
             spill_stores: 40,
             spill_loads: 44,
         };
-        assert_eq!(cell(&first), "18 / 0 B / 0 B");
-        assert_eq!(cell(&second), "255 / 1152 B / 84 B, stack 48 B");
-        assert_eq!(parse(LOG), [first, second]);
-        assert_eq!(parse("no report"), []);
+        assert_eq!(format_cell(&first), "18 / 0 B / 0 B");
+        assert_eq!(format_cell(&second), "255 / 1152 B / 84 B, stack 48 B");
+        assert_eq!(parse_log(LOG), [first, second]);
+        assert_eq!(parse_log("no report"), []);
     }
 }

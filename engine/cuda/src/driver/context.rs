@@ -9,7 +9,7 @@
 //! CUDA keeps an error that ends a context and returns it from every later call. So does this, without asking CUDA
 //! again.
 
-use crate::machine::{MissingRequirement, broken, said};
+use crate::machine::{MissingRequirement, broken_call, error_text};
 use cudarc::driver::{DriverError, result as driver, sys};
 use hopeval_device::DeviceError;
 use std::ffi::{c_int, c_void};
@@ -38,25 +38,25 @@ unsafe impl Sync for DeviceContext {}
 impl DeviceContext {
     /// Opens a device that [`describe`](crate::machine::describe) found fit.
     pub(super) fn new(ordinal: usize, name: String) -> Result<Arc<Self>, MissingRequirement> {
-        let device = driver::device::get(ordinal as c_int).map_err(broken("cuDeviceGet"))?;
+        let device = driver::device::get(ordinal as c_int).map_err(broken_call("cuDeviceGet"))?;
         // SAFETY: the device was given by cuDeviceGet; `drop` releases the retained context.
-        let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken("cuDevicePrimaryCtxRetain"))?;
+        let context = unsafe { driver::primary_ctx::retain(device) }.map_err(broken_call("cuDevicePrimaryCtxRetain"))?;
         let (stream, pool) = (std::ptr::null_mut(), std::ptr::null_mut());
         // From here on `drop` undoes these steps.
         let mut new = Self { name, device, context, stream, pool, lost: OnceLock::new() };
         // SAFETY: the context was just retained.
-        unsafe { driver::ctx::set_current(new.context) }.map_err(broken("cuCtxSetCurrent"))?;
+        unsafe { driver::ctx::set_current(new.context) }.map_err(broken_call("cuCtxSetCurrent"))?;
         let alone = driver::stream::StreamKind::NonBlocking;
-        new.stream = driver::stream::create(alone).map_err(broken("cuStreamCreate"))?;
+        new.stream = driver::stream::create(alone).map_err(broken_call("cuStreamCreate"))?;
         // SAFETY: the device was given by cuDeviceGet.
         let pool = unsafe { driver::device::get_default_mem_pool(device) };
-        new.pool = pool.map_err(broken("cuDeviceGetDefaultMemPool"))?;
+        new.pool = pool.map_err(broken_call("cuDeviceGetDefaultMemPool"))?;
         // Freed memory stays with the pool, for the next batch.
         let mut threshold = u64::MAX;
         let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: the pool is the device's, and this attribute is a 64-bit number.
         unsafe { driver::mem_pool::set_attribute(new.pool, attribute, (&raw mut threshold).cast::<c_void>()) }
-            .map_err(broken("cuMemPoolSetAttribute"))?;
+            .map_err(broken_call("cuMemPoolSetAttribute"))?;
         Ok(Arc::new(new))
     }
 
@@ -74,19 +74,19 @@ impl DeviceContext {
     ///
     /// # Errors
     /// [`DeviceError::Lost`], immediately if it was lost before.
-    pub(super) fn enter(&self) -> Result<(), DeviceError> {
+    pub(super) fn make_current(&self) -> Result<(), DeviceError> {
         if let Some(reason) = self.lost.get() {
             return Err(self.lost_error(reason));
         }
         // SAFETY: the context is retained until `drop`.
-        self.check("cuCtxSetCurrent", unsafe { driver::ctx::set_current(self.context) })
+        self.check_result("cuCtxSetCurrent", unsafe { driver::ctx::set_current(self.context) })
     }
 
     /// Turns a call's result into this crate's errors.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] of an unknown amount, [`DeviceError::Unsupported`], [`DeviceError::Lost`].
-    pub(super) fn check<T>(&self, call: impl fmt::Display, given: Result<T, DriverError>) -> Result<T, DeviceError> {
+    pub(super) fn check_result<T>(&self, call: impl fmt::Display, given: Result<T, DriverError>) -> Result<T, DeviceError> {
         use sys::CUresult as Said;
         given.map_err(|error| match error.0 {
             Said::CUDA_ERROR_OUT_OF_MEMORY => self.out_of_memory(0),
@@ -96,9 +96,9 @@ impl DeviceContext {
             | Said::CUDA_ERROR_INVALID_IMAGE
             | Said::CUDA_ERROR_NO_BINARY_FOR_GPU
             | Said::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => {
-                self.unsupported(format!("{call} failed with {}", said(error)))
+                self.unsupported_error(format!("{call} failed with {}", error_text(error)))
             }
-            _ => self.lose(format!("{call} failed with {}", said(error))),
+            _ => self.mark_lost(format!("{call} failed with {}", error_text(error))),
         })
     }
 
@@ -107,7 +107,7 @@ impl DeviceContext {
     ///
     /// # Errors
     /// As [`Context::check`].
-    pub(super) fn attempt<T>(
+    pub(super) fn attempt_call<T>(
         &self,
         call: impl fmt::Display,
         mut attempt: impl FnMut() -> Result<T, DriverError>,
@@ -117,7 +117,7 @@ impl DeviceContext {
             self.give_back()?;
             given = attempt();
         }
-        self.check(call, given)
+        self.check_result(call, given)
     }
 
     /// Waits until all work is done, and gives the pool's unused memory back to the device.
@@ -127,16 +127,16 @@ impl DeviceContext {
     pub(super) fn give_back(&self) -> Result<(), DeviceError> {
         self.synchronize()?;
         // SAFETY: the pool is the device's.
-        self.check("cuMemPoolTrimTo", unsafe { driver::mem_pool::trim_to(self.pool, 0) })
+        self.check_result("cuMemPoolTrimTo", unsafe { driver::mem_pool::trim_to(self.pool, 0) })
     }
 
     /// An error for a request that the device never supports.
-    pub(super) fn unsupported(&self, what: String) -> DeviceError {
+    pub(super) fn unsupported_error(&self, what: String) -> DeviceError {
         DeviceError::Unsupported { device: self.name.clone(), what }
     }
 
     /// Ends the context; the first reason stays.
-    pub(super) fn lose(&self, reason: String) -> DeviceError {
+    pub(super) fn mark_lost(&self, reason: String) -> DeviceError {
         let reason = self.lost.get_or_init(|| {
             tracing::error!("{} is lost: {reason}", self.name);
             reason
@@ -154,7 +154,7 @@ impl DeviceContext {
     /// [`DeviceError::Lost`] when any of it failed.
     pub(super) fn synchronize(&self) -> Result<(), DeviceError> {
         // SAFETY: the stream lives until `drop`.
-        self.check("cuStreamSynchronize", unsafe { driver::stream::synchronize(self.stream) })
+        self.check_result("cuStreamSynchronize", unsafe { driver::stream::synchronize(self.stream) })
     }
 
     /// Allocates from the pool, in the stream's order. The thread has entered.
@@ -165,7 +165,7 @@ impl DeviceContext {
     pub(super) fn allocate(&self, bytes: usize) -> Result<sys::CUdeviceptr, DeviceError> {
         // The pool may have enough bytes, but fragmented.
         // SAFETY: the stream lives until `drop`, and all work is on it.
-        let given = self.attempt("cuMemAllocAsync", || unsafe { driver::malloc_async(self.stream, bytes) });
+        let given = self.attempt_call("cuMemAllocAsync", || unsafe { driver::malloc_async(self.stream, bytes) });
         given.map_err(|error| match error {
             DeviceError::OutOfMemory { .. } => self.out_of_memory(bytes as u64),
             other => other,
@@ -178,9 +178,9 @@ impl DeviceContext {
     /// [`Context::allocate`] gave it, and no later work uses it.
     pub(super) unsafe fn free(&self, address: sys::CUdeviceptr) {
         // A lost context's memory is freed with the process.
-        if self.enter().is_ok() {
+        if self.make_current().is_ok() {
             // SAFETY: the caller's promise.
-            drop(self.check("cuMemFreeAsync", unsafe { driver::free_async(address, self.stream) }));
+            drop(self.check_result("cuMemFreeAsync", unsafe { driver::free_async(address, self.stream) }));
         }
     }
 
@@ -208,7 +208,7 @@ impl Drop for DeviceContext {
         // is null or was made here, and its work is done before it is destroyed; the context was retained once.
         let _ = unsafe {
             driver::ctx::set_current(self.context)
-                .and_then(|()| if self.stream.is_null() { Ok(()) } else { close(self.stream) })
+                .and_then(|()| if self.stream.is_null() { Ok(()) } else { close_stream(self.stream) })
                 .and_then(|()| driver::ctx::set_current(std::ptr::null_mut()))
                 .and_then(|()| driver::primary_ctx::release(self.device))
         };
@@ -217,7 +217,7 @@ impl Drop for DeviceContext {
 
 /// # Safety
 /// The stream was made by the current context, and is not used after this.
-unsafe fn close(stream: sys::CUstream) -> Result<(), DriverError> {
+unsafe fn close_stream(stream: sys::CUstream) -> Result<(), DriverError> {
     // SAFETY: the caller's promise.
     unsafe { driver::stream::synchronize(stream).and_then(|()| driver::stream::destroy(stream)) }
 }

@@ -16,7 +16,7 @@ pub struct DriverBuffer {
 impl DriverBuffer {
     /// Memory of any content.
     pub(super) fn new(context: &Arc<DeviceContext>, bytes: usize) -> Result<Self, DeviceError> {
-        context.enter()?;
+        context.make_current()?;
         let address = if bytes == 0 { 0 } else { context.allocate(bytes)? };
         assert_eq!(address % 256, 0, "the allocator's alignment; this is a bug");
         Ok(Self { context: Arc::clone(context), address, bytes })
@@ -38,7 +38,7 @@ impl DriverBuffer {
     /// If `into` is longer than the buffer.
     pub(super) fn read(&self, into: &mut [u8]) -> Result<(), DeviceError> {
         assert!(into.len() <= self.bytes, "{} bytes of {}; this is a bug", into.len(), self.bytes);
-        self.context.enter()?;
+        self.context.make_current()?;
         if into.is_empty() {
             return self.context.synchronize();
         }
@@ -46,7 +46,7 @@ impl DriverBuffer {
         // call waits for it, even if the copy was refused.
         let copied = unsafe { driver::memcpy_dtoh_async(into, self.address, self.context.stream()) };
         let done = self.context.synchronize();
-        self.context.check("cuMemcpyDtoHAsync", copied).and(done)
+        self.context.check_result("cuMemcpyDtoHAsync", copied).and(done)
     }
 }
 

@@ -56,14 +56,14 @@ impl KernelModules {
     /// [`DeviceError::OutOfMemory`]; [`DeviceError::Unsupported`] and [`DeviceError::Lost`] if the code does not fit
     /// this device.
     pub(super) fn new(context: Arc<DeviceContext>, cubins: &[Vec<u8>]) -> Result<Self, DeviceError> {
-        context.enter()?;
+        context.make_current()?;
         let mut all = Self { context, modules: Vec::with_capacity(FAMILIES.len()) };
         for (family, cubin) in FAMILIES.iter().zip(cubins) {
             // SAFETY: this is machine code as NVRTC made it, whole by its digest; the driver copies it.
             let load = || unsafe { driver::module::load_data(cubin.as_ptr().cast()) };
-            let handle = all.context.attempt(format_args!("cuModuleLoadData of {}.cu", family.name), load)?;
+            let handle = all.context.attempt_call(format_args!("cuModuleLoadData of {}.cu", family.name), load)?;
             let mut module = FamilyModule { family, handle, functions: HashMap::new() };
-            let found = module.find(&all.context);
+            let found = module.find_functions(&all.context);
             // Stored before any error is checked, so `drop` unloads it.
             all.modules.push(module);
             found?;
@@ -76,9 +76,9 @@ impl KernelModules {
     /// # Panics
     /// If the arguments do not match the kernel's parameter list.
     pub(super) fn launch(&self, launch: KernelLaunch, arguments: &[KernelArgument<'_, DriverBuffer>]) -> Result<(), DeviceError> {
-        self.context.enter()?;
-        let function = self.function(launch)?;
-        let lengths = || arguments.iter().map(length);
+        self.context.make_current()?;
+        let function = self.function_for(launch)?;
+        let lengths = || arguments.iter().map(argument_length);
         assert!(
             lengths().eq(function.parameters.iter().copied()),
             "{} takes {:?} bytes, given {:?}; this is a bug",
@@ -88,7 +88,7 @@ impl KernelModules {
         );
         let mut values = [0_u64; PARAMETERS];
         for (value, argument) in values.iter_mut().zip(arguments) {
-            *value = bits(argument);
+            *value = argument_bits(argument);
         }
         let mut pointers: [*mut c_void; PARAMETERS] = values.each_mut().map(|value| (value as *mut u64).cast());
         let (grid, block) = ((launch.grid.0, launch.grid.1, 1), (launch.threads, 1, 1));
@@ -101,11 +101,11 @@ impl KernelModules {
         };
         let KernelLaunch { kernel, grid, threads, shared } = launch;
         let call = format_args!("cuLaunchKernel of {} ({grid:?} blocks, {threads} threads, {shared} B)", kernel.name);
-        self.context.attempt(call, attempt)
+        self.context.attempt_call(call, attempt)
     }
 
     /// The function of a kernel, with this launch's shared memory allowed.
-    fn function(&self, KernelLaunch { kernel, shared, .. }: KernelLaunch) -> Result<&KernelFunction, DeviceError> {
+    fn function_for(&self, KernelLaunch { kernel, shared, .. }: KernelLaunch) -> Result<&KernelFunction, DeviceError> {
         let module = self.modules.iter().find(|module| module.family.name == kernel.family.name);
         let Some(function) = module.and_then(|module| module.functions.get(kernel.name)) else {
             panic!("{}.cu lists no kernel {}; this is a bug", kernel.family.name, kernel.name)
@@ -117,7 +117,7 @@ impl KernelModules {
             // SAFETY: the function's module is loaded.
             let set =
                 || unsafe { driver::function::set_function_attribute(function.handle, attribute, shared as c_int) };
-            self.context.attempt(call, set)?;
+            self.context.attempt_call(call, set)?;
             *allowed = shared;
         }
         drop(allowed);
@@ -126,41 +126,41 @@ impl KernelModules {
 }
 
 impl FamilyModule {
-    fn find(&mut self, context: &DeviceContext) -> Result<(), DeviceError> {
+    fn find_functions(&mut self, context: &DeviceContext) -> Result<(), DeviceError> {
         for &name in self.family.kernels {
-            self.functions.insert(name, KernelFunction::find(context, self.handle, name)?);
+            self.functions.insert(name, KernelFunction::find_kernel(context, self.handle, name)?);
         }
         Ok(())
     }
 }
 
 impl KernelFunction {
-    fn find(context: &DeviceContext, module: sys::CUmodule, name: &str) -> Result<Self, DeviceError> {
+    fn find_kernel(context: &DeviceContext, module: sys::CUmodule, name: &str) -> Result<Self, DeviceError> {
         // SAFETY: the module is loaded.
-        let get = || unsafe { driver::module::get_function(module, symbol(name)) };
-        let handle = context.attempt(format_args!("cuModuleGetFunction of {name}"), get)?;
+        let get = || unsafe { driver::module::get_function(module, symbol_name(name)) };
+        let handle = context.attempt_call(format_args!("cuModuleGetFunction of {name}"), get)?;
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
         // SAFETY: the function is of a loaded module.
         let get = || unsafe { driver::function::get_function_attribute(handle, attribute) };
-        let own = context.attempt(format_args!("cuFuncGetAttribute of {name}"), get)?.unsigned_abs();
-        let parameters = parameters(context, handle, name)?;
+        let own = context.attempt_call(format_args!("cuFuncGetAttribute of {name}"), get)?.unsigned_abs();
+        let parameters = parameter_lengths(context, handle, name)?;
         Ok(Self { handle, parameters, shared: Mutex::new(SHARED.saturating_sub(own)) })
     }
 }
 
-fn symbol(name: &str) -> CString {
+fn symbol_name(name: &str) -> CString {
     CString::new(name).expect("a kernel's name has no NUL; this is a bug")
 }
 
 /// Bytes of each parameter; the driver rejects the index after the last one as invalid.
-fn parameters(context: &DeviceContext, function: sys::CUfunction, name: &str) -> Result<Vec<usize>, DeviceError> {
+fn parameter_lengths(context: &DeviceContext, function: sys::CUfunction, name: &str) -> Result<Vec<usize>, DeviceError> {
     let mut lengths = Vec::new();
     loop {
         let (mut offset, mut length) = (0, 0);
         // SAFETY: the function is of a loaded module; the call writes two sizes.
         let mut told = || unsafe { sys::cuFuncGetParamInfo(function, lengths.len(), &raw mut offset, &raw mut length) };
         let call = format_args!("cuFuncGetParamInfo of {name}");
-        let is_one = context.attempt(call, || match told() {
+        let is_one = context.attempt_call(call, || match told() {
             sys::CUresult::CUDA_ERROR_INVALID_VALUE => Ok(false),
             said => said.result().map(|()| true),
         })?;
@@ -173,7 +173,7 @@ fn parameters(context: &DeviceContext, function: sys::CUfunction, name: &str) ->
 }
 
 /// Bytes of an argument in a parameter list.
-fn length(argument: &KernelArgument<'_, DriverBuffer>) -> usize {
+fn argument_length(argument: &KernelArgument<'_, DriverBuffer>) -> usize {
     match argument {
         KernelArgument::Buffer(_) | KernelArgument::Null => size_of::<u64>(),
         KernelArgument::U32(_) | KernelArgument::F32(_) => size_of::<u32>(),
@@ -181,7 +181,7 @@ fn length(argument: &KernelArgument<'_, DriverBuffer>) -> usize {
 }
 
 /// An argument's bytes, as the lower ones of a number.
-fn bits(argument: &KernelArgument<'_, DriverBuffer>) -> u64 {
+fn argument_bits(argument: &KernelArgument<'_, DriverBuffer>) -> u64 {
     match argument {
         KernelArgument::Buffer(buffer) => buffer.address(),
         KernelArgument::Null => 0,
@@ -192,7 +192,7 @@ fn bits(argument: &KernelArgument<'_, DriverBuffer>) -> u64 {
 
 impl Drop for KernelModules {
     fn drop(&mut self) {
-        if self.context.enter().and_then(|()| self.context.synchronize()).is_err() {
+        if self.context.make_current().and_then(|()| self.context.synchronize()).is_err() {
             return;
         }
         for module in &self.modules {

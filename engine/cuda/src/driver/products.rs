@@ -67,8 +67,8 @@ pub(super) struct CublasProducts {
 impl CublasProducts {
     /// Allocates the workspace. The library was found, and has this version.
     pub(super) fn new(context: Arc<DeviceContext>, version: LibraryVersion) -> Result<Self, DeviceError> {
-        context.enter()?;
-        let handle = attempt(&context, "cublasLtCreate", lt::create_handle)?;
+        context.make_current()?;
+        let handle = attempt_call(&context, "cublasLtCreate", lt::create_handle)?;
         let handle = CublasHandle(handle);
         let workspace = DriverBuffer::new(&context, WORKSPACE)?;
         Ok(Self { context, handle, version, workspace, plans: Mutex::default() })
@@ -79,9 +79,9 @@ impl CublasProducts {
     /// # Panics
     /// If a buffer is shorter than its matrix, or [`Runtime::product`](crate::runtime::Runtime::product) does not allow
     /// a length.
-    pub(super) fn multiply(&self, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
+    pub(super) fn multiply_matrices(&self, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
         assert_fits(product);
-        self.context.enter()?;
+        self.context.make_current()?;
         let shape = Shape {
             inner: product.inner,
             out: product.out,
@@ -95,14 +95,14 @@ impl CublasProducts {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = match plans.entry(shape) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(self.plan(shape, product)?),
+            Entry::Vacant(new) => new.insert(self.make_plan(shape, product)?),
         };
-        self.run(plan, product)
+        self.run_plan(plan, product)
     }
 
-    fn run(&self, plan: &ProductPlan, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
+    fn run_plan(&self, plan: &ProductPlan, product: &MatrixProduct<'_, DriverBuffer>) -> Result<(), DeviceError> {
         let set = || plan.set_rows(product.rows as u64).and_then(|()| plan.set_bias(product.bias));
-        attempt(&self.context, "a descriptor of cuBLASLt", set)?;
+        attempt_call(&self.context, "a descriptor of cuBLASLt", set)?;
         let weight = product.weight.address() + (product.first * product.inner * product.element.size()) as u64;
         let (scale, share) = (product.scale, if product.residual.is_some() { 1.0_f32 } else { 0.0 });
         // The summand: the residual in place, a copy of it in the output, or nothing.
@@ -143,24 +143,24 @@ impl CublasProducts {
                 self.context.stream().cast(),
             )
         };
-        attempt(&self.context, format_args!("cublasLtMatmul of {} rows, {:?}", product.rows, plan.shape), given)
+        attempt_call(&self.context, format_args!("cublasLtMatmul of {} rows, {:?}", product.rows, plan.shape), given)
     }
 
     /// Makes the descriptors of a shape and chooses its algorithm. `product` gives the bias's address for the choice.
     /// The place does not matter: every bias begins a buffer, so all are aligned alike.
-    fn plan(&self, shape: Shape, product: &MatrixProduct<'_, DriverBuffer>) -> Result<ProductPlan, DeviceError> {
+    fn make_plan(&self, shape: Shape, product: &MatrixProduct<'_, DriverBuffer>) -> Result<ProductPlan, DeviceError> {
         let make = || ProductPlan::new(shape).and_then(|plan| plan.set_bias(product.bias).map(|()| plan));
-        let mut plan = attempt(&self.context, "a descriptor of cuBLASLt", make)?;
+        let mut plan = attempt_call(&self.context, "a descriptor of cuBLASLt", make)?;
         let mut refused = 0;
         for workspace in [0, WORKSPACE] {
             let call = format_args!("cublasLtMatmulAlgoGetHeuristic of {shape:?}");
-            let mut candidates = attempt(&self.context, call, || self.candidates(&plan, workspace))?;
+            let mut candidates = attempt_call(&self.context, call, || self.find_candidates(&plan, workspace))?;
             // The fastest first, by cuBLASLt's estimate; algorithms that need a copy of the residual last.
             if shape.residual {
                 candidates.sort_by_key(|algorithm| !writes_apart(algorithm));
             }
             for algorithm in candidates {
-                match self.refusal(&plan, &algorithm, workspace) {
+                match self.refusal_reason(&plan, &algorithm, workspace) {
                     None => {
                         let is_apart = !shape.residual || writes_apart(&algorithm);
                         plan.choice = AlgorithmChoice { algorithm, workspace, is_apart };
@@ -174,7 +174,7 @@ impl CublasProducts {
                 }
             }
         }
-        Err(self.context.unsupported(format!(
+        Err(self.context.unsupported_error(format!(
             "no algorithm of cuBLASLt {} multiplies {shape:?} whole, for every number of rows; \
              {refused} were offered and refused",
             self.version
@@ -183,9 +183,9 @@ impl CublasProducts {
 
     /// The algorithms for [`NOMINAL_ROWS`] with at most `workspace` bytes, the fastest first by cuBLASLt's estimate;
     /// empty if it knows none.
-    fn candidates(&self, plan: &ProductPlan, workspace: usize) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
+    fn find_candidates(&self, plan: &ProductPlan, workspace: usize) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
         plan.set_rows(NOMINAL_ROWS)?;
-        let preference = preference(workspace)?;
+        let preference = make_preference(workspace)?;
         let mut found = vec![nothing_found(); CANDIDATES];
         let mut count: c_int = 0;
         // SAFETY: handle, descriptors and preference are whole; the call writes at most `CANDIDATES` results.
@@ -213,10 +213,10 @@ impl CublasProducts {
     }
 
     /// The reason to refuse an algorithm: it does not sum whole rows, or does not serve every number of them.
-    fn refusal(&self, plan: &ProductPlan, algorithm: &sys::cublasLtMatmulAlgo_t, workspace: usize) -> Option<String> {
+    fn refusal_reason(&self, plan: &ProductPlan, algorithm: &sys::cublasLtMatmulAlgo_t, workspace: usize) -> Option<String> {
         use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
-        let parts = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
-        let scheme = setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
+        let parts = algorithm_setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+        let scheme = algorithm_setting(algorithm, Setting::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
         if !matches!(parts, Some(0 | 1)) || scheme != Some(0) {
             return Some(format!("its sums have {parts:?} parts, reduced by scheme {scheme:?}"));
         }
@@ -262,7 +262,7 @@ impl Drop for CublasProducts {
     fn drop(&mut self) {
         // The handle's own memory is the context's; `cublasLtDestroy` must find it in place and idle. A lost context
         // has no such memory.
-        drop(self.context.enter().and_then(|()| self.context.synchronize()));
+        drop(self.context.make_current().and_then(|()| self.context.synchronize()));
     }
 }
 
@@ -313,9 +313,9 @@ impl ProductPlan {
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
         let operation = ProductDescriptor(lt::create_matmul_desc(compute, sys::cudaDataType_t::CUDA_R_32F)?);
         // CUBLAS_OP_T and CUBLAS_OP_N of cublasOperation_t.
-        operation.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, 1_i32)?;
-        operation.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, 0_i32)?;
-        operation.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(shape.fused, shape.bias) as u32)?;
+        operation.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, 1_i32)?;
+        operation.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, 0_i32)?;
+        operation.set_attribute(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(shape.fused, shape.bias) as u32)?;
         let weight = MatrixDescriptor(lt::create_matrix_layout(operand, inner, out, shape.inner as i64)?);
         let x = MatrixDescriptor(lt::create_matrix_layout(operand, inner, NOMINAL_ROWS, shape.inner as i64)?);
         let output = MatrixDescriptor(lt::create_matrix_layout(result, out, NOMINAL_ROWS, shape.out as i64)?);
@@ -333,7 +333,7 @@ impl ProductPlan {
     }
 
     fn set_bias_address(&self, address: u64) -> Result<(), CublasError> {
-        self.operation.set(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, address)
+        self.operation.set_attribute(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, address)
     }
 }
 
@@ -368,7 +368,7 @@ fn assert_fits(product: &MatrixProduct<'_, DriverBuffer>) {
 ///
 /// # Errors
 /// As the driver's: exhausted memory, an unsupported request, or the context's end.
-fn attempt<T>(
+fn attempt_call<T>(
     context: &DeviceContext,
     call: impl fmt::Display,
     mut attempt: impl FnMut() -> Result<T, CublasError>,
@@ -382,8 +382,8 @@ fn attempt<T>(
         let said = format!("{call} failed with {:?}", error.0);
         match error.0 {
             sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => context.out_of_memory(0),
-            _ if is_refusal(&error) => context.unsupported(said),
-            _ => context.lose(said),
+            _ if is_refusal(&error) => context.unsupported_error(said),
+            _ => context.mark_lost(said),
         }
     })
 }
@@ -408,7 +408,7 @@ fn data_type(element: ElementType) -> sys::cudaDataType_t {
 }
 
 /// cuBLASLt assumes that a bias has the output's element, as it does here.
-fn epilogue(fused: FusedFunction, bias: bool) -> sys::cublasLtEpilogue_t {
+fn cublas_epilogue(fused: FusedFunction, bias: bool) -> sys::cublasLtEpilogue_t {
     use sys::cublasLtEpilogue_t as Epilogue;
     match (fused, bias) {
         (FusedFunction::Nothing, false) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
@@ -421,13 +421,13 @@ fn epilogue(fused: FusedFunction, bias: bool) -> sys::cublasLtEpilogue_t {
 }
 
 /// Limits for all algorithms: no reduction beyond that of a tile, bytes of workspace, alignment of weights.
-fn preference(workspace: usize) -> Result<AlgorithmPreference, CublasError> {
+fn make_preference(workspace: usize) -> Result<AlgorithmPreference, CublasError> {
     use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
     let preference = AlgorithmPreference(lt::create_matmul_pref()?);
     let whole = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32;
-    preference.set(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace as u64)?;
-    preference.set(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, whole)?;
-    preference.set(Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, ALIGNMENT)?;
+    preference.set_attribute(Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace as u64)?;
+    preference.set_attribute(Preferred::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, whole)?;
+    preference.set_attribute(Preferred::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, ALIGNMENT)?;
     Ok(preference)
 }
 
@@ -443,7 +443,7 @@ fn nothing_found() -> sys::cublasLtMatmulHeuristicResult_t {
 }
 
 /// A setting of an algorithm.
-fn setting(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: sys::cublasLtMatmulAlgoConfigAttributes_t) -> Option<i32> {
+fn algorithm_setting(algorithm: &sys::cublasLtMatmulAlgo_t, attribute: sys::cublasLtMatmulAlgoConfigAttributes_t) -> Option<i32> {
     use sys::cublasLtMatmulAlgoConfigAttributes_t as Setting;
     // The shape of a cluster has 16 bits, the lower ones of `value`; the other attributes here have 32.
     let size = if attribute == Setting::CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID { 2 } else { 4 };
@@ -483,7 +483,7 @@ impl fmt::Display for AlgorithmDescription<'_> {
             ("parts", Setting::CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
         ];
         for (name, attribute) in settings {
-            write!(f, "{name} {} ", setting(self.0, attribute).unwrap_or(-1))?;
+            write!(f, "{name} {} ", algorithm_setting(self.0, attribute).unwrap_or(-1))?;
         }
         Ok(())
     }
@@ -510,7 +510,7 @@ struct ProductDescriptor(sys::cublasLtMatmulDesc_t);
 
 impl ProductDescriptor {
     /// `T` is the attribute's type in cuBLASLt.
-    fn set<T: Copy>(&self, attribute: sys::cublasLtMatmulDescAttributes_t, value: T) -> Result<(), CublasError> {
+    fn set_attribute<T: Copy>(&self, attribute: sys::cublasLtMatmulDescAttributes_t, value: T) -> Result<(), CublasError> {
         // SAFETY: the descriptor is whole; the value is copied before the call returns.
         unsafe { lt::set_matmul_desc_attribute(self.0, attribute, (&raw const value).cast(), size_of::<T>()) }
     }
@@ -547,7 +547,7 @@ struct AlgorithmPreference(sys::cublasLtMatmulPreference_t);
 
 impl AlgorithmPreference {
     /// `T` is the attribute's type in cuBLASLt.
-    fn set<T: Copy>(&self, attribute: sys::cublasLtMatmulPreferenceAttributes_t, value: T) -> Result<(), CublasError> {
+    fn set_attribute<T: Copy>(&self, attribute: sys::cublasLtMatmulPreferenceAttributes_t, value: T) -> Result<(), CublasError> {
         // SAFETY: the descriptor is whole; the value is copied before the call returns.
         unsafe { lt::set_matmul_pref_attribute(self.0, attribute, (&raw const value).cast(), size_of::<T>()) }
     }
@@ -583,6 +583,6 @@ mod tests {
                 }
             }
         }
-        preference(0).and_then(|_| preference(WORKSPACE)).unwrap();
+        make_preference(0).and_then(|_| make_preference(WORKSPACE)).unwrap();
     }
 }

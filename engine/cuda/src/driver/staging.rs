@@ -47,9 +47,9 @@ unsafe impl Send for StagingSlots {}
 impl StagingMemory {
     /// Allocates the pinned memory.
     pub(super) fn new(context: Arc<DeviceContext>) -> Result<Self, DeviceError> {
-        context.enter()?;
+        context.make_current()?;
         // SAFETY: the thread has a context; `drop` frees the memory.
-        let memory = context.check("cuMemHostAlloc", unsafe { driver::malloc_host(SLOTS * SLOT, 0) })?;
+        let memory = context.check_result("cuMemHostAlloc", unsafe { driver::malloc_host(SLOTS * SLOT, 0) })?;
         let slots = Mutex::new(StagingSlots { memory, copied: [ptr::null_mut(); SLOTS], next: 0 });
         Ok(Self { context, slots })
     }
@@ -60,24 +60,24 @@ impl StagingMemory {
     /// If the buffer is shorter.
     pub(super) fn upload(&self, bytes: &[u8], to: &DriverBuffer) -> Result<(), DeviceError> {
         assert!(bytes.len() <= to.bytes(), "{} bytes for {}; this is a bug", bytes.len(), to.bytes());
-        self.context.enter()?;
+        self.context.make_current()?;
         match bytes.len() {
             0 => Ok(()),
-            n if n <= INLINE => self.ask(bytes, to),
+            n if n <= INLINE => self.request_copy(bytes, to),
             n if n <= SLOT => self.through_a_slot(bytes, to),
             _ => {
-                self.ask(bytes, to)?;
+                self.request_copy(bytes, to)?;
                 // A driver that reads pageable memory in place may not have read all of it by now.
                 self.context.synchronize()
             }
         }
     }
 
-    fn ask(&self, bytes: &[u8], to: &DriverBuffer) -> Result<(), DeviceError> {
+    fn request_copy(&self, bytes: &[u8], to: &DriverBuffer) -> Result<(), DeviceError> {
         // SAFETY: the buffer has at least `bytes.len()` bytes. Up to `INLINE` the driver reads them before this
         // returns; for more the caller waits.
         let copied = unsafe { driver::memcpy_htod_async(to.address(), bytes, self.context.stream()) };
-        self.context.check("cuMemcpyHtoDAsync", copied)
+        self.context.check_result("cuMemcpyHtoDAsync", copied)
     }
 
     fn through_a_slot(&self, bytes: &[u8], to: &DriverBuffer) -> Result<(), DeviceError> {
@@ -86,10 +86,10 @@ impl StagingMemory {
         let slot = slots.next;
         if slots.copied[slot].is_null() {
             let event = driver::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
-            slots.copied[slot] = context.check("cuEventCreate", event)?;
+            slots.copied[slot] = context.check_result("cuEventCreate", event)?;
         } else {
             // SAFETY: the event was made above, in an earlier call.
-            context.check("cuEventSynchronize", unsafe { driver::event::synchronize(slots.copied[slot]) })?;
+            context.check_result("cuEventSynchronize", unsafe { driver::event::synchronize(slots.copied[slot]) })?;
         }
         slots.next = (slot + 1) % SLOTS;
         // SAFETY: the slot lies within the memory, no copy from it is pending, and the lock is held: there is no other
@@ -102,15 +102,15 @@ impl StagingMemory {
         // SAFETY: the buffer has at least `bytes.len()` bytes; the slot is not touched before the event, recorded next,
         // has come.
         let copied = unsafe { driver::memcpy_htod_async(to.address(), staged, context.stream()) };
-        context.check("cuMemcpyHtoDAsync", copied)?;
+        context.check_result("cuMemcpyHtoDAsync", copied)?;
         // SAFETY: event and stream are of this context.
-        context.check("cuEventRecord", unsafe { driver::event::record(slots.copied[slot], context.stream()) })
+        context.check_result("cuEventRecord", unsafe { driver::event::record(slots.copied[slot], context.stream()) })
     }
 }
 
 impl Drop for StagingMemory {
     fn drop(&mut self) {
-        if self.context.enter().and_then(|()| self.context.synchronize()).is_err() {
+        if self.context.make_current().and_then(|()| self.context.synchronize()).is_err() {
             return;
         }
         let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -71,18 +71,18 @@ impl<D: Device> PairedBias<D> {
         match kind {
             BiasKind::None => {}
             BiasKind::Relative(buckets) => {
-                biases.table = Some(trial.matrix(buckets.rows(), heads.heads, WeightLayout::OutIn, 2.0)?);
+                biases.table = Some(trial.random_matrix(buckets.table_rows(), heads.heads, WeightLayout::OutIn, 2.0)?);
             }
             BiasKind::Disentangled(buckets, keys, queries) => {
                 let mut positions =
-                    |there: bool| there.then(|| trial.tensor(buckets.rows(), heads.heads * heads.head_dim)).transpose();
+                    |there: bool| there.then(|| trial.random_tensor(buckets.table_rows(), heads.heads * heads.head_dim)).transpose();
                 (biases.keys, biases.queries) = (positions(keys)?, positions(queries)?);
             }
         }
         Ok(biases)
     }
 
-    pub(super) fn device(&self) -> AttentionBias<'_, D> {
+    pub(super) fn device_bias(&self) -> AttentionBias<'_, D> {
         match (self.kind, &self.table) {
             (BiasKind::Relative(buckets), Some(table)) => AttentionBias::Relative { table: &table.device, buckets },
             (BiasKind::Disentangled(buckets, ..), _) => AttentionBias::Disentangled(DisentangledBias {
@@ -94,7 +94,7 @@ impl<D: Device> PairedBias<D> {
         }
     }
 
-    fn plain(&self) -> AttentionBias<'_, Reference> {
+    fn plain_bias(&self) -> AttentionBias<'_, Reference> {
         match (self.kind, &self.table) {
             (BiasKind::Relative(buckets), Some(table)) => AttentionBias::Relative { table: &table.plain, buckets },
             (BiasKind::Disentangled(buckets, ..), _) => AttentionBias::Disentangled(DisentangledBias {
@@ -107,13 +107,13 @@ impl<D: Device> PairedBias<D> {
     }
 }
 
-pub(super) fn attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+pub(super) fn check_attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (turn, (mask, kind)) in KINDS.into_iter().enumerate() {
-        for (i, packing) in packings(&mut trial.random, matches!((mask, kind), (AttentionMask::Full, BiasKind::None))) {
+        for (i, packing) in test_packings(&mut trial.random, matches!((mask, kind), (AttentionMask::Full, BiasKind::None))) {
             let heads = HEADS[(turn + i) % HEADS.len()];
             // Every other case has the layout of models: heads begin at places that allow a device to load many numbers
             // at once. This is independent of the size of the heads.
-            compare(trial, mask, kind, heads, &packing, (i + turn / 2) % 2)?;
+            compare_attention(trial, mask, kind, heads, &packing, (i + turn / 2) % 2)?;
         }
     }
     as_models_have_it(trial)?;
@@ -121,7 +121,7 @@ pub(super) fn attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<
     let mut long = Packing::new();
     long.push(8, [(0, 4100)]);
     for (mask, kind) in [(AttentionMask::Full, BiasKind::None), (AttentionMask::Causal, BiasKind::Relative(T5_BACK)), KINDS[6]] {
-        compare(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim: 4 }, &long, 1)?;
+        compare_attention(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim: 4 }, &long, 1)?;
     }
     Ok(())
 }
@@ -137,14 +137,14 @@ fn as_models_have_it<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(),
             (128, BiasKind::None),
             (128, BiasKind::Relative(relative)),
         ] {
-            compare(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim }, &packing, 0)?;
+            compare_attention(trial, mask, kind, Heads { heads: 2, kv_heads: 1, head_dim }, &packing, 0)?;
         }
     }
     Ok(())
 }
 
 /// Packings of all uses, numbered. Where positions do not matter, some have more queries than keys.
-fn packings(random: &mut SeededRandom, anywhere: bool) -> Vec<(usize, Packing)> {
+fn test_packings(random: &mut SeededRandom, anywhere: bool) -> Vec<(usize, Packing)> {
     let mut packings = vec![
         Packing::of_lengths([1]),
         Packing::of_lengths([2, 1, 7]),
@@ -181,7 +181,7 @@ fn packings(random: &mut SeededRandom, anywhere: bool) -> Vec<(usize, Packing)> 
 }
 
 /// One tensor holds queries, keys and values, with `gap` columns before them and between.
-fn compare<D: Device>(
+fn compare_attention<D: Device>(
     trial: &mut OperationTrial<'_, D>,
     mask: AttentionMask,
     kind: BiasKind,
@@ -194,16 +194,16 @@ fn compare<D: Device>(
     let case = format!("{mask:?}, {kind:?}, {heads:?}, lengths {lengths:?}, spans {spans:?}, gaps of {gap}");
     let key_rows = packing.spans.iter().map(|(start, rows)| (start + rows) as usize).max().unwrap_or(1);
     let (key_start, value_start) = (2 * gap + count * head_dim, 3 * gap + (count + kv_heads) * head_dim);
-    let fused = trial.tensor(packing.rows().max(key_rows), value_start + kv_heads * head_dim)?;
+    let fused = trial.random_tensor(packing.rows().max(key_rows), value_start + kv_heads * head_dim)?;
     let biases = PairedBias::random(trial, kind, heads)?;
     let scale = (head_dim as f32).powf(-0.5);
     let at = |start| TensorColumns { tensor: &fused.device, start };
-    let attention = Attention { heads: count, kv_heads, head_dim, scale, mask, bias: biases.device(), packing };
+    let attention = Attention { heads: count, kv_heads, head_dim, scale, mask, bias: biases.device_bias(), packing };
     let device = trial.device;
-    let found = trial.done(&case, device.attention(at(gap), at(key_start), at(value_start), &attention))?;
+    let found = trial.with_case(&case, device.attention(at(gap), at(key_start), at(value_start), &attention))?;
     let at = |start| TensorColumns { tensor: &fused.plain, start };
-    let attention = Attention { heads: count, kv_heads, head_dim, scale, mask, bias: biases.plain(), packing };
+    let attention = Attention { heads: count, kv_heads, head_dim, scale, mask, bias: biases.plain_bias(), packing };
     let expected = Reference.attention(at(gap), at(key_start), at(value_start), &attention);
-    let expected = trial.done(&case, expected)?;
-    trial.compare(&case, &found, &expected)
+    let expected = trial.with_case(&case, expected)?;
+    trial.compare_tensors(&case, &found, &expected)
 }

@@ -2,7 +2,7 @@
 
 use super::attention::{PairedBias, Heads, KINDS, BiasKind};
 use super::products::{EPILOGUES, LAYERS, Parts};
-use super::rows::{ACTIVATIONS, angles, ends};
+use super::rows::{ACTIVATIONS, angle_table, sequence_ends};
 use super::trial::{SeededRandom, OperationTrial};
 use super::{ConformanceFailure, MANY_ROWS, Operation};
 use crate::{
@@ -10,20 +10,20 @@ use crate::{
 };
 
 /// Checks the operation of a trial.
-pub(super) fn in_other_company<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+pub(super) fn in_other_batches<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     match trial.check.operation {
-        Operation::Embed => embed(trial),
-        Operation::Norm => norm(trial),
-        Operation::NormGroups => norm_groups(trial),
-        Operation::Linear => linear(trial),
-        Operation::Project => project(trial),
-        Operation::Gate => gate(trial),
-        Operation::Rotate => rotate(trial),
-        Operation::Attention => attention(trial),
-        Operation::Gather => gather(trial),
-        Operation::Scatter => scatter(trial),
-        Operation::Average => average(trial),
-        Operation::LogProbs => log_probs(trial),
+        Operation::Embed => embed_invariance(trial),
+        Operation::Norm => norm_invariance(trial),
+        Operation::NormGroups => norm_groups_invariance(trial),
+        Operation::Linear => linear_invariance(trial),
+        Operation::Project => project_invariance(trial),
+        Operation::Gate => gate_invariance(trial),
+        Operation::Rotate => rotate_invariance(trial),
+        Operation::Attention => attention_invariance(trial),
+        Operation::Gather => gather_invariance(trial),
+        Operation::Scatter => scatter_invariance(trial),
+        Operation::Average => average_invariance(trial),
+        Operation::LogProbs => log_probs_invariance(trial),
     }
 }
 
@@ -40,13 +40,13 @@ impl ActivationRows {
     }
 
     /// Some of the rows, in that order.
-    fn of(&self, rows: &[usize]) -> Vec<f32> {
+    fn select_rows(&self, rows: &[usize]) -> Vec<f32> {
         rows.iter().flat_map(|row| &self.values[row * self.columns..][..self.columns]).copied().collect()
     }
 }
 
 /// Selections of `rows` rows: single ones, a few, all in another order, all twice.
-fn companies(random: &mut SeededRandom, rows: usize) -> Vec<Vec<usize>> {
+fn row_selections(random: &mut SeededRandom, rows: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![0], vec![rows - 1], vec![random.below(rows)]];
     for size in [2, 5, 6, 7, 13, 16] {
         all.push(random.shuffled(rows).into_iter().take(size).collect());
@@ -58,19 +58,19 @@ fn companies(random: &mut SeededRandom, rows: usize) -> Vec<Vec<usize>> {
 
 /// Runs `operation(device, rows, their numbers, which rows)` on all selections; it returns equally many numbers for
 /// each row.
-fn of_rows<D: Device>(
+fn over_rows<D: Device>(
     trial: &mut OperationTrial<'_, D>,
     case: &str,
     rows: usize,
     columns: usize,
     operation: impl Fn(&D, &D::Tensor, &[usize]) -> Result<Vec<f32>, DeviceError>,
 ) -> Result<(), ConformanceFailure> {
-    let companies = companies(&mut trial.random, rows);
-    of_companies(trial, case, (rows, columns), &companies, operation)
+    let companies = row_selections(&mut trial.random, rows);
+    over_selections(trial, case, (rows, columns), &companies, operation)
 }
 
 /// As [`of_rows`], on these selections.
-fn of_companies<D: Device>(
+fn over_selections<D: Device>(
     trial: &mut OperationTrial<'_, D>,
     case: &str,
     (rows, columns): (usize, usize),
@@ -81,83 +81,83 @@ fn of_companies<D: Device>(
     let everyone = (0..company.rows).collect::<Vec<_>>();
     let device = trial.device;
     let x = trial.upload(rows, columns, &company.values)?;
-    let together = trial.done(case, operation(device, &x, &everyone))?;
+    let together = trial.with_case(case, operation(device, &x, &everyone))?;
     let width = together.len() / rows;
     for chosen in companies {
         let case = match chosen.len() {
             ..1000 => format!("{case}, rows {chosen:?}"),
             many => format!("{case}, {many} rows from {}", chosen[0]),
         };
-        let x = trial.upload(chosen.len(), columns, &company.of(chosen))?;
-        let apart = trial.done(&case, operation(device, &x, chosen))?;
+        let x = trial.upload(chosen.len(), columns, &company.select_rows(chosen))?;
+        let apart = trial.with_case(&case, operation(device, &x, chosen))?;
         let expected = chosen.iter().flat_map(|row| &together[row * width..][..width]).copied().collect::<Vec<_>>();
-        trial.same(&case, &apart, &expected)?;
+        trial.compare_bits(&case, &apart, &expected)?;
     }
     Ok(())
 }
 
-fn embed<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn embed_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for columns in [7, 64, 300] {
-        let tables = [trial.matrix(40, columns, WeightLayout::OutIn, 1.0)?, trial.matrix(12, columns, WeightLayout::OutIn, 1.0)?];
+        let tables = [trial.random_matrix(40, columns, WeightLayout::OutIn, 1.0)?, trial.random_matrix(12, columns, WeightLayout::OutIn, 1.0)?];
         let ids = (0..40).map(|_| trial.random.below(40) as u32).collect::<Vec<_>>();
-        of_rows(trial, &format!("{columns} columns"), 40, 1, |device, _, rows| {
+        over_rows(trial, &format!("{columns} columns"), 40, 1, |device, _, rows| {
             let chosen = rows.iter().map(|row| ids[*row]).collect::<Vec<_>>();
             let others = chosen.iter().map(|id| id % 12).collect::<Vec<_>>();
             let lookups =
                 [TableLookup { table: &tables[0].device, ids: &chosen }, TableLookup { table: &tables[1].device, ids: &others }];
-            device.embed(&lookups, 1.5).and_then(|x| device.read(&x))
+            device.embed(&lookups, 1.5).and_then(|x| device.read_tensor(&x))
         })?;
     }
     Ok(())
 }
 
-fn norm<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn norm_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for columns in [5, 64, 777] {
-        let (weight, bias) = (trial.vector(columns, 1.0)?, trial.vector(columns, 0.0)?);
+        let (weight, bias) = (trial.random_vector(columns, 1.0)?, trial.random_vector(columns, 0.0)?);
         let (weight, bias) = (&weight.device, &bias.device);
         for norm in [Norm::Layer { weight, bias, eps: 1e-5 }, Norm::Rms { weight, eps: 1e-6 }] {
-            of_rows(trial, &format!("{columns} columns"), 40, columns, |device, x, _| {
-                device.norm(x, norm).and_then(|x| device.read(&x))
+            over_rows(trial, &format!("{columns} columns"), 40, columns, |device, x, _| {
+                device.norm(x, norm).and_then(|x| device.read_tensor(&x))
             })?;
         }
     }
     Ok(())
 }
 
-fn norm_groups<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
-    let weight = trial.vector(48, 1.0)?;
-    of_rows(trial, "3 groups of 48", 40, 160, |device, x, _| {
-        let mut x = device.upload(device.shape(x).0, 160, &device.read(x)?)?;
+fn norm_groups_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+    let weight = trial.random_vector(48, 1.0)?;
+    over_rows(trial, "3 groups of 48", 40, 160, |device, x, _| {
+        let mut x = device.upload(device.shape(x).0, 160, &device.read_tensor(x)?)?;
         device.norm_groups(&mut x, 5, 3, 48, Norm::Rms { weight: &weight.device, eps: 1e-6 })?;
-        device.read(&x)
+        device.read_tensor(&x)
     })
 }
 
-fn linear<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn linear_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (into, out) in [(5, 3), (64, 48), (100, 97), (384, 130)] {
         for layout in [WeightLayout::OutIn, WeightLayout::InOut] {
             let activation = trial.random.pick(&ACTIVATIONS);
-            let weight = trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
-            let bias = trial.vector(out, 0.0)?;
+            let weight = trial.random_matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
+            let bias = trial.random_vector(out, 0.0)?;
             let epilogue = Epilogue { scale: 0.5, ..Epilogue::bias(Some(&bias.device)) }.activation(activation);
-            of_rows(trial, &format!("{into} x {out}, {layout:?}, {activation:?}"), 150, into, |device, x, _| {
-                device.linear(x, &weight.device, epilogue).and_then(|x| device.read(&x))
+            over_rows(trial, &format!("{into} x {out}, {layout:?}, {activation:?}"), 150, into, |device, x, _| {
+                device.linear(x, &weight.device, epilogue).and_then(|x| device.read_tensor(&x))
             })?;
         }
     }
     // Every epilogue at one layer; at the slower one, only the epilogues of its models.
     for ((into, out), epilogues) in LAYERS.into_iter().zip([&EPILOGUES[4..6], &EPILOGUES[..]]) {
-        let weight = trial.matrix(out, into, WeightLayout::OutIn, (3.0 / into as f32).sqrt())?;
-        let bias = trial.vector(out, 0.0)?;
+        let weight = trial.random_matrix(out, into, WeightLayout::OutIn, (3.0 / into as f32).sqrt())?;
+        let bias = trial.random_vector(out, 0.0)?;
         for parts in epilogues {
-            layer(trial, (into, out), &weight.device, &bias.device, *parts)?;
+            layer_invariance(trial, (into, out), &weight.device, &bias.device, *parts)?;
         }
     }
     Ok(())
 }
 
 /// The rows of a large batch in smaller ones: a device may use another product for few rows.
-fn layer<D: Device>(
+fn layer_invariance<D: Device>(
     trial: &mut OperationTrial<'_, D>,
     (into, out): (usize, usize),
     weight: &D::Matrix,
@@ -167,62 +167,62 @@ fn layer<D: Device>(
     let rows = 300;
     let residual = ActivationRows::random(&mut trial.random, rows, out);
     let companies = [1, 7, 64].map(|size| trial.random.shuffled(rows).into_iter().take(size).collect::<Vec<_>>());
-    of_companies(trial, &format!("{into} x {out}, {parts:?}"), (rows, into), &companies, |device, x, rows| {
-        let residual = parts.residual.then(|| device.upload(rows.len(), out, &residual.of(rows))).transpose()?;
+    over_selections(trial, &format!("{into} x {out}, {parts:?}"), (rows, into), &companies, |device, x, rows| {
+        let residual = parts.residual.then(|| device.upload(rows.len(), out, &residual.select_rows(rows))).transpose()?;
         let Parts { scale, activation, .. } = parts;
         let epilogue = Epilogue { scale, bias: parts.bias.then_some(bias), activation, residual: residual.as_ref() };
-        device.linear(x, weight, epilogue).and_then(|x| device.read(&x))
+        device.linear(x, weight, epilogue).and_then(|x| device.read_tensor(&x))
     })
 }
 
-fn project<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn project_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (into, out) in [(5, 3), (64, 48), (100, 97), (768, 2), (384, 130)] {
         let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
-        let weight = trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
-        let bias = trial.vector(out, 0.0)?;
+        let weight = trial.random_matrix(out, into, layout, (3.0 / into as f32).sqrt())?;
+        let bias = trial.random_vector(out, 0.0)?;
         for (bias, scale) in [(None, 1.0), (Some(&bias.device), 0.5)] {
             let case = format!("{into} x {out}, {layout:?}, times {scale}, bias: {}", bias.is_some());
-            of_rows(trial, &case, 150, into, |device, x, _| device.project(x, &weight.device, bias, scale))?;
+            over_rows(trial, &case, 150, into, |device, x, _| device.project(x, &weight.device, bias, scale))?;
         }
     }
     Ok(())
 }
 
-fn gate<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn gate_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for activation in ACTIVATIONS {
-        of_rows(trial, &format!("{activation:?}"), 40, 2 * 77, |device, x, _| {
-            device.gate(x, activation).and_then(|x| device.read(&x))
+        over_rows(trial, &format!("{activation:?}"), 40, 2 * 77, |device, x, _| {
+            device.gate(x, activation).and_then(|x| device.read_tensor(&x))
         })?;
     }
     Ok(())
 }
 
-fn rotate<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn rotate_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for style in [RotaryStyle::Half, RotaryStyle::Interleaved] {
-        let table = trial.done("angles", trial.device.matrix(&[angles(trial, 40, 24)], WeightLayout::OutIn))?;
-        of_rows(trial, &format!("{style:?}"), 40, 3 * 64, |device, x, rows| {
+        let table = trial.with_case("angles", trial.device.load_matrix(&[angle_table(trial, 40, 24)], WeightLayout::OutIn))?;
+        over_rows(trial, &format!("{style:?}"), 40, 3 * 64, |device, x, rows| {
             let positions = rows.iter().map(|row| *row as u32).collect::<Vec<_>>();
-            let mut x = device.upload(rows.len(), 3 * 64, &device.read(x)?)?;
+            let mut x = device.upload(rows.len(), 3 * 64, &device.read_tensor(x)?)?;
             device.rotate(&mut x, 64, 2, 64, &positions, &RotaryAngles { table: &table, pairs: 24, style })?;
-            device.read(&x)
+            device.read_tensor(&x)
         })?;
     }
     Ok(())
 }
 
-fn gather<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
-    of_rows(trial, "its own rows", 40, 33, |device, x, rows| {
+fn gather_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+    over_rows(trial, "its own rows", 40, 33, |device, x, rows| {
         let all = (0..rows.len() as u32).collect::<Vec<_>>();
-        device.gather(x, &all).and_then(|x| device.read(&x))
+        device.gather(x, &all).and_then(|x| device.read_tensor(&x))
     })
 }
 
-fn scatter<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
-    of_rows(trial, "its own rows", 40, 33, |device, x, rows| {
+fn scatter_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+    over_rows(trial, "its own rows", 40, 33, |device, x, rows| {
         let all = (0..rows.len() as u32).collect::<Vec<_>>();
         let mut into = device.reserve(rows.len(), 33)?;
         device.scatter(&mut into, &all, TensorColumns { tensor: x, start: 0 })?;
-        device.read(&into)
+        device.read_tensor(&into)
     })
 }
 
@@ -234,23 +234,23 @@ enum BatchSizes {
     Large,
 }
 
-fn log_probs<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn log_probs_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (into, vocabulary, batches) in
         [(31, 200, BatchSizes::Small), (64, 3001, BatchSizes::Small), (8, 8203, BatchSizes::Small), (8, 37, BatchSizes::Large)]
     {
         let (rows, companies) = match batches {
-            BatchSizes::Small => (60, companies(&mut trial.random, 60)),
+            BatchSizes::Small => (60, row_selections(&mut trial.random, 60)),
             BatchSizes::Large => {
                 let half = MANY_ROWS / 2;
                 (MANY_ROWS, vec![(0..half).collect(), (half..MANY_ROWS).collect()])
             }
         };
         let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
-        let weight = trial.matrix(vocabulary, into, layout, 0.5)?;
+        let weight = trial.random_matrix(vocabulary, into, layout, 0.5)?;
         let targets = (0..rows).map(|_| trial.random.below(vocabulary) as u32).collect::<Vec<_>>();
         let temperatures = [1.0, 0.7, 1.4];
         let case = format!("{into} x {vocabulary}");
-        of_companies(trial, &case, (rows, into), &companies, |device, x, rows| {
+        over_selections(trial, &case, (rows, into), &companies, |device, x, rows| {
             let targets = rows.iter().map(|row| targets[*row]).collect::<Vec<_>>();
             let found = device.log_probs(x, &weight.device, None, 1.0, &targets, &temperatures)?;
             let sums = found.log_sum_exps.chunks(temperatures.len());
@@ -263,35 +263,35 @@ fn log_probs<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Conform
         })?;
     }
     // A temperature's result does not depend on the others.
-    let weight = trial.matrix(500, 20, WeightLayout::OutIn, 0.5)?;
-    let x = trial.tensor(7, 20)?;
+    let weight = trial.random_matrix(500, 20, WeightLayout::OutIn, 0.5)?;
+    let x = trial.random_tensor(7, 20)?;
     let device = trial.device;
     let sums = |temperatures: &[f32]| {
         let found = device.log_probs(&x.device, &weight.device, None, 1.0, &[3; 7], temperatures);
-        trial.done("grids of temperatures", found).map(|found| found.log_sum_exps)
+        trial.with_case("grids of temperatures", found).map(|found| found.log_sum_exps)
     };
     let (one, three) = (sums(&[1.4])?, sums(&[0.5, 1.4, 1.0])?);
     let same = three.chunks(3).map(|row| row[1]).collect::<Vec<_>>();
-    trial.same("grids of temperatures", &one, &same)
+    trial.compare_bits("grids of temperatures", &one, &same)
 }
 
-fn average<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn average_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let lengths = [1, 40, 3, 17, 100, 8];
     let company = ActivationRows::random(&mut trial.random, lengths.iter().sum(), 70);
-    let starts = ends(&lengths);
+    let starts = sequence_ends(&lengths);
     let device = trial.device;
     let x = trial.upload(company.rows, company.columns, &company.values)?;
-    let together = trial.done("all", device.average(&x, &starts))?;
-    let together = trial.read("all", &together)?;
-    for chosen in companies(&mut trial.random, lengths.len()) {
+    let together = trial.with_case("all", device.average(&x, &starts))?;
+    let together = trial.read_tensor("all", &together)?;
+    for chosen in row_selections(&mut trial.random, lengths.len()) {
         let case = format!("sequences {chosen:?}");
         let rows = chosen.iter().flat_map(|s| starts[*s] as usize..starts[s + 1] as usize).collect::<Vec<_>>();
-        let x = trial.upload(rows.len(), 70, &company.of(&rows))?;
+        let x = trial.upload(rows.len(), 70, &company.select_rows(&rows))?;
         let lengths = chosen.iter().map(|s| lengths[*s]).collect::<Vec<_>>();
-        let apart = trial.done(&case, device.average(&x, &ends(&lengths)))?;
-        let apart = trial.read(&case, &apart)?;
+        let apart = trial.with_case(&case, device.average(&x, &sequence_ends(&lengths)))?;
+        let apart = trial.read_tensor(&case, &apart)?;
         let expected = chosen.iter().flat_map(|s| &together[s * 70..][..70]).copied().collect::<Vec<_>>();
-        trial.same(&case, &apart, &expected)?;
+        trial.compare_bits(&case, &apart, &expected)?;
     }
     Ok(())
 }
@@ -307,12 +307,12 @@ struct AttentionBatch<'a, D: Device> {
 }
 
 impl<D: Device> AttentionBatch<'_, D> {
-    fn width(&self) -> usize {
+    fn row_width(&self) -> usize {
         self.heads.heads * self.heads.head_dim
     }
 
     /// Attention of queries in rows `queries`, over keys in rows `keys`.
-    fn attend(
+    fn attend_queries(
         &self,
         trial: &OperationTrial<'_, D>,
         case: &str,
@@ -321,23 +321,23 @@ impl<D: Device> AttentionBatch<'_, D> {
         packing: &Packing,
     ) -> Result<Vec<f32>, ConformanceFailure> {
         let Heads { heads, kv_heads, head_dim } = self.heads;
-        let q = trial.upload(queries.len(), self.company.columns, &self.company.of(queries))?;
-        let kv = trial.upload(keys.len(), self.company.columns, &self.company.of(keys))?;
+        let q = trial.upload(queries.len(), self.company.columns, &self.company.select_rows(queries))?;
+        let kv = trial.upload(keys.len(), self.company.columns, &self.company.select_rows(keys))?;
         let (scale, mask) = ((head_dim as f32).powf(-0.5), self.mask);
-        let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: self.biases.device(), packing };
+        let attention = Attention { heads, kv_heads, head_dim, scale, mask, bias: self.biases.device_bias(), packing };
         let at = |tensor, start| TensorColumns { tensor, start };
         let value_start = (heads + kv_heads) * head_dim;
         let device = trial.device;
         let out = device.attention(at(&q, 0), at(&kv, heads * head_dim), at(&kv, value_start), &attention);
-        trial.read(case, &trial.done(case, out)?)
+        trial.read_tensor(case, &trial.with_case(case, out)?)
     }
 
-    fn rows(&self, sequence: usize) -> std::ops::Range<usize> {
+    fn sequence_rows(&self, sequence: usize) -> std::ops::Range<usize> {
         self.starts[sequence] as usize..self.starts[sequence + 1] as usize
     }
 }
 
-fn attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+fn attention_invariance<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     let heads = [
         Heads { heads: 2, kv_heads: 2, head_dim: 64 },
         Heads { heads: 4, kv_heads: 2, head_dim: 24 },
@@ -349,10 +349,10 @@ fn attention<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Conform
         let lengths = [37, 1, 64, 6, 75];
         let columns = (heads.heads + 2 * heads.kv_heads) * heads.head_dim;
         let company = ActivationRows::random(&mut trial.random, lengths.iter().sum(), columns);
-        let batch = AttentionBatch { heads, mask, biases: &biases, company, starts: ends(&lengths) };
+        let batch = AttentionBatch { heads, mask, biases: &biases, company, starts: sequence_ends(&lengths) };
         let case = format!("{mask:?}, {kind:?}, {heads:?}");
         let all = (0..batch.company.rows).collect::<Vec<_>>();
-        let together = batch.attend(trial, &case, &all, &all, &Packing::of_lengths(lengths))?;
+        let together = batch.attend_queries(trial, &case, &all, &all, &Packing::of_lengths(lengths))?;
         sequences_in_other_batches(trial, &case, &batch, &lengths, &together)?;
         keys_in_pieces(trial, &case, &batch, &together)?;
         if mask != AttentionMask::Full || matches!(kind, BiasKind::None) {
@@ -371,7 +371,7 @@ fn very_many_keys<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Co
     let biases = PairedBias::random(trial, BiasKind::None, heads)?;
     let (keys, queries) = (4110, 11);
     let company = ActivationRows::random(&mut trial.random, keys, 4 * heads.head_dim);
-    let batch = AttentionBatch { heads, mask: AttentionMask::Causal, biases: &biases, company, starts: ends(&[keys]) };
+    let batch = AttentionBatch { heads, mask: AttentionMask::Causal, biases: &biases, company, starts: sequence_ends(&[keys]) };
     let (all, last) = ((0..keys).collect::<Vec<_>>(), (keys - queries..keys).collect::<Vec<_>>());
     let case = format!("{queries} queries at the end of {keys} keys");
     let (mut together, mut alone) = (Packing::new(), Packing::new());
@@ -379,9 +379,9 @@ fn very_many_keys<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Co
     for row in &last {
         alone.push(1, [(0, *row as u32 + 1)]);
     }
-    let together = batch.attend(trial, &case, &last, &all, &together)?;
-    let alone = batch.attend(trial, &case, &last, &all, &alone)?;
-    trial.same(&case, &alone, &together)
+    let together = batch.attend_queries(trial, &case, &last, &all, &together)?;
+    let alone = batch.attend_queries(trial, &case, &last, &all, &alone)?;
+    trial.compare_bits(&case, &alone, &together)
 }
 
 fn sequences_in_other_batches<D: Device>(
@@ -391,15 +391,15 @@ fn sequences_in_other_batches<D: Device>(
     lengths: &[usize],
     together: &[f32],
 ) -> Result<(), ConformanceFailure> {
-    let width = batch.width();
-    let few = companies(&mut trial.random, lengths.len()).into_iter().skip(1).step_by(3);
+    let width = batch.row_width();
+    let few = row_selections(&mut trial.random, lengths.len()).into_iter().skip(1).step_by(3);
     for chosen in few {
         let case = format!("{case}, sequences {chosen:?}");
-        let rows = chosen.iter().flat_map(|s| batch.rows(*s)).collect::<Vec<_>>();
+        let rows = chosen.iter().flat_map(|s| batch.sequence_rows(*s)).collect::<Vec<_>>();
         let packing = Packing::of_lengths(chosen.iter().map(|s| lengths[*s]));
-        let apart = batch.attend(trial, &case, &rows, &rows, &packing)?;
+        let apart = batch.attend_queries(trial, &case, &rows, &rows, &packing)?;
         let expected = rows.iter().flat_map(|row| &together[row * width..][..width]).copied().collect::<Vec<_>>();
-        trial.same(&case, &apart, &expected)?;
+        trial.compare_bits(&case, &apart, &expected)?;
     }
     Ok(())
 }
@@ -423,7 +423,7 @@ fn keys_in_pieces<D: Device>(
     }
     let mut packing = Packing::new();
     for sequence in 0..batch.starts.len() - 1 {
-        let rows = batch.rows(sequence);
+        let rows = batch.sequence_rows(sequence);
         let mut spans: Vec<(u32, u32)> = Vec::new();
         for row in rows.clone() {
             match spans.last_mut() {
@@ -433,8 +433,8 @@ fn keys_in_pieces<D: Device>(
         }
         packing.push(rows.len(), spans);
     }
-    let apart = batch.attend(trial, &case, &all, &keys, &packing)?;
-    trial.same(&case, &apart, together)
+    let apart = batch.attend_queries(trial, &case, &all, &keys, &packing)?;
+    trial.compare_bits(&case, &apart, together)
 }
 
 /// As in generation: each query alone, over the keys up to it (or over all, if the mask allows all).
@@ -447,14 +447,14 @@ fn one_query_at_a_time<D: Device>(
     let case = format!("{case}, one query at a time");
     let all = (0..batch.company.rows).collect::<Vec<_>>();
     let mut packing = Packing::new();
-    for rows in (0..batch.starts.len() - 1).map(|sequence| batch.rows(sequence)) {
+    for rows in (0..batch.starts.len() - 1).map(|sequence| batch.sequence_rows(sequence)) {
         for row in rows.clone() {
             let end = if batch.mask == AttentionMask::Full { rows.end } else { row + 1 };
             packing.push(1, [(rows.start as u32, (end - rows.start) as u32)]);
         }
     }
-    let apart = batch.attend(trial, &case, &all, &all, &packing)?;
-    trial.same(&case, &apart, together)
+    let apart = batch.attend_queries(trial, &case, &all, &all, &packing)?;
+    trial.compare_bits(&case, &apart, together)
 }
 
 /// As in a tree: the first queries of each sequence, then the others over two spans.
@@ -467,12 +467,12 @@ fn prefix_apart<D: Device>(
     let case = format!("{case}, prefixes apart");
     let all = (0..batch.company.rows).collect::<Vec<_>>();
     let mut packing = Packing::new();
-    for rows in (0..batch.starts.len() - 1).map(|sequence| batch.rows(sequence)) {
+    for rows in (0..batch.starts.len() - 1).map(|sequence| batch.sequence_rows(sequence)) {
         let first = 1 + trial.random.below(rows.len());
         let (start, prefix) = (rows.start as u32, first as u32);
         packing.push(first, [(start, prefix)]);
         packing.push(rows.len() - first, [(start, prefix), (start + prefix, (rows.len() - first) as u32)]);
     }
-    let apart = batch.attend(trial, &case, &all, &all, &packing)?;
-    trial.same(&case, &apart, together)
+    let apart = batch.attend_queries(trial, &case, &all, &all, &packing)?;
+    trial.compare_bits(&case, &apart, together)
 }

@@ -70,10 +70,10 @@ impl<D: Device> ProductOperands<D> {
         layout: WeightLayout,
     ) -> Result<Self, ConformanceFailure> {
         Ok(Self {
-            x: trial.tensor(rows, into)?,
-            weight: trial.matrix(out, into, layout, (3.0 / into as f32).sqrt())?,
-            bias: trial.vector(out, 0.0)?,
-            residual: trial.tensor(rows, out)?,
+            x: trial.random_tensor(rows, into)?,
+            weight: trial.random_matrix(out, into, layout, (3.0 / into as f32).sqrt())?,
+            bias: trial.random_vector(out, 0.0)?,
+            residual: trial.random_tensor(rows, out)?,
             case: format!("{rows} x {into} x {out}, {layout:?}"),
         })
     }
@@ -84,25 +84,25 @@ impl<D: Device> ProductOperands<D> {
         let bias = parts.bias.then_some(&self.bias.device);
         let residual = parts.residual.then_some(&self.residual.device);
         let epilogue = Epilogue { scale, bias, activation, residual };
-        let found = trial.done(&case, trial.device.linear(&self.x.device, &self.weight.device, epilogue))?;
+        let found = trial.with_case(&case, trial.device.linear(&self.x.device, &self.weight.device, epilogue))?;
         let bias = parts.bias.then_some(&self.bias.plain);
         let residual = parts.residual.then_some(&self.residual.plain);
         let epilogue = Epilogue { scale, bias, activation, residual };
-        let expected = trial.done(&case, Reference.linear(&self.x.plain, &self.weight.plain, epilogue))?;
-        trial.compare(&case, &found, &expected)
+        let expected = trial.with_case(&case, Reference.linear(&self.x.plain, &self.weight.plain, epilogue))?;
+        trial.compare_tensors(&case, &found, &expected)
     }
 
     fn compare_project(&self, trial: &mut OperationTrial<'_, D>, biased: bool, scale: f32) -> Result<(), ConformanceFailure> {
         let case = format!("{}, times {scale}, bias: {biased}", self.case);
         let bias = biased.then_some(&self.bias.device);
-        let found = trial.done(&case, trial.device.project(&self.x.device, &self.weight.device, bias, scale))?;
+        let found = trial.with_case(&case, trial.device.project(&self.x.device, &self.weight.device, bias, scale))?;
         let bias = biased.then_some(&self.bias.plain);
-        let expected = trial.done(&case, Reference.project(&self.x.plain, &self.weight.plain, bias, scale))?;
+        let expected = trial.with_case(&case, Reference.project(&self.x.plain, &self.weight.plain, bias, scale))?;
         trial.compare_numbers(&case, &found, &expected)
     }
 }
 
-pub(super) fn linear<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+pub(super) fn check_linear<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for shape in SHAPES {
         for layout in [WeightLayout::OutIn, WeightLayout::InOut] {
             for activation in [trial.random.pick(&ACTIVATIONS), Activation::Identity] {
@@ -122,7 +122,7 @@ pub(super) fn linear<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(),
     Ok(())
 }
 
-pub(super) fn project<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+pub(super) fn check_project<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     // Heads of one number and of two, a head for each word, and usual products.
     let heads = [(9, 768, 1), (5, 1024, 2), (3, 96, 5003)].into_iter();
     for shape in heads.chain(SHAPES).chain(LAYERS.map(|(into, out)| (3, into, out))) {
@@ -149,7 +149,7 @@ struct LogProbsRequest<'a> {
     temperatures: &'a [f32],
 }
 
-pub(super) fn log_probs<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
+pub(super) fn check_log_probs<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), ConformanceFailure> {
     for (rows, into, vocabulary) in VOCABULARIES {
         for temperatures in [&[1.0][..], &[0.3, 1.0, 1.4, 2.5]] {
             let (scale, biased) = (trial.random.pick(&[1.0, 0.25]), trial.random.below(2) == 0);
@@ -175,9 +175,9 @@ fn of_words<D: Device>(
     asked: &LogProbsRequest<'_>,
 ) -> Result<(), ConformanceFailure> {
     let layout = trial.random.pick(&[WeightLayout::OutIn, WeightLayout::InOut]);
-    let x = trial.tensor(asked.targets.len(), into)?;
-    let weight = trial.matrix(vocabulary, into, layout, 3.0 * (3.0 / into as f32).sqrt())?;
-    let bias = if biased { Some(trial.vector(vocabulary, 0.0)?) } else { None };
+    let x = trial.random_tensor(asked.targets.len(), into)?;
+    let weight = trial.random_matrix(vocabulary, into, layout, 3.0 * (3.0 / into as f32).sqrt())?;
+    let bias = if biased { Some(trial.random_vector(vocabulary, 0.0)?) } else { None };
     let case = format!("{into} numbers, {vocabulary} words, {layout:?}, bias: {biased}");
     compare_log_probs(trial, &case, &x, &weight, bias.as_ref(), asked)
 }
@@ -187,10 +187,10 @@ fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Confo
     const NEVER: f32 = f32::NEG_INFINITY;
     for words in [50, 8300] {
         let (rows, into) = (4, 16);
-        let x = trial.tensor(rows, into)?;
+        let x = trial.random_tensor(rows, into)?;
         let targets = [0, 2, words as u32 - 1, 7];
         let asked = LogProbsRequest { scale: 1.0, targets: &targets, temperatures: &[1.0, 0.7] };
-        let weight = trial.matrix(words, into, WeightLayout::OutIn, 0.5)?;
+        let weight = trial.random_matrix(words, into, WeightLayout::OutIn, 0.5)?;
         for (name, usual, others) in [
             ("one bias is NaN", 0.5, &[(11, f32::NAN)][..]),
             ("the last bias but one is NaN", -0.5, &[(words - 2, f32::NAN)]),
@@ -200,14 +200,14 @@ fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Confo
         ] {
             let mut biases = vec![usual; words];
             others.iter().for_each(|(word, bias)| biases[*word] = *bias);
-            let bias = vector(trial, &biases)?;
+            let bias = upload_vector(trial, &biases)?;
             compare_log_probs(trial, &format!("{words} words, {name}"), &x, &weight, Some(&bias), &asked)?;
         }
         let mut weights = trial.random.numbers(words * into, 0.5);
         weights[5 * into + 3] = f32::NAN;
-        let weights = [HostTensor::from_f32("weights", &[words, into], &trial.storable(weights))];
-        let plain = trial.done("weights of the reference", Reference.matrix(&weights, WeightLayout::OutIn))?;
-        let weight_with = PairedValue { device: trial.done("weights", trial.device.matrix(&weights, WeightLayout::OutIn))?, plain };
+        let weights = [HostTensor::from_f32("weights", &[words, into], &trial.round_storable(weights))];
+        let plain = trial.with_case("weights of the reference", Reference.load_matrix(&weights, WeightLayout::OutIn))?;
+        let weight_with = PairedValue { device: trial.with_case("weights", trial.device.load_matrix(&weights, WeightLayout::OutIn))?, plain };
         compare_log_probs(trial, &format!("{words} words, a weight is NaN"), &x, &weight_with, None, &asked)?;
         let mut values = x.plain.values.clone();
         values[into] = f32::NAN;
@@ -217,9 +217,9 @@ fn not_numbers<D: Device>(trial: &mut OperationTrial<'_, D>) -> Result<(), Confo
     Ok(())
 }
 
-fn vector<D: Device>(trial: &OperationTrial<'_, D>, values: &[f32]) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
+fn upload_vector<D: Device>(trial: &OperationTrial<'_, D>, values: &[f32]) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
     let part = HostTensor::from_f32("vector", &[values.len()], values);
-    Ok(PairedValue { device: trial.done("vector", trial.device.vector(&[part]))?, plain: values.to_vec() })
+    Ok(PairedValue { device: trial.with_case("vector", trial.device.load_vector(&[part]))?, plain: values.to_vec() })
 }
 
 fn compare_log_probs<D: Device>(
@@ -234,10 +234,10 @@ fn compare_log_probs<D: Device>(
     let case = format!("{case}, times {scale}, targets {targets:?}, temperatures {temperatures:?}");
     let there = bias.map(|bias| &bias.device);
     let found = trial.device.log_probs(&x.device, &weight.device, there, scale, targets, temperatures);
-    let found: LogProbs = trial.done(&case, found)?;
+    let found: LogProbs = trial.with_case(&case, found)?;
     let there = bias.map(|bias| &bias.plain);
     let expected = Reference.log_probs(&x.plain, &weight.plain, there, scale, targets, temperatures);
-    let expected = trial.done(&case, expected)?;
+    let expected = trial.with_case(&case, expected)?;
     trial.compare_numbers(&case, &found.target_logits, &expected.target_logits)?;
     trial.compare_numbers(&case, &found.log_sum_exps, &expected.log_sum_exps)
 }

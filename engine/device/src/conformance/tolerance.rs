@@ -82,7 +82,7 @@ impl fmt::Display for Tolerance {
 }
 
 /// The table of tolerances.
-pub fn tolerance(operation: Operation, arithmetic: Arithmetic) -> Tolerance {
+pub fn tolerance_of(operation: Operation, arithmetic: Arithmetic) -> Tolerance {
     let of = |absolute, relative| Tolerance { absolute, relative };
     match (operation, arithmetic) {
         // Numbers are only moved.

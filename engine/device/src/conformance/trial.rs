@@ -1,6 +1,6 @@
 //! A device and the reference, given the same numbers.
 
-use super::{Arithmetic, OperationCheck, ConformanceFailure, Operation, tolerance::tolerance};
+use super::{Arithmetic, OperationCheck, ConformanceFailure, Operation, tolerance::tolerance_of};
 use crate::reference::PlainMatrix;
 use crate::{Device, DeviceError, Dtype, HostTensor, WeightLayout, Reference};
 use half::{bf16, f16};
@@ -10,7 +10,7 @@ use half::{bf16, f16};
 pub(super) struct SeededRandom(u64);
 
 impl SeededRandom {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(super) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -19,7 +19,7 @@ impl SeededRandom {
 
     /// Below `n`.
     pub(super) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        (self.next_u64() % n as u64) as usize
     }
 
     /// One element of the slice.
@@ -29,7 +29,7 @@ impl SeededRandom {
 
     /// Evenly between `-scale` and `scale`.
     pub(super) fn number(&mut self, scale: f32) -> f32 {
-        ((self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0) * scale
+        ((self.next_u64() >> 40) as f32 / (1 << 23) as f32 - 1.0) * scale
     }
 
     pub(super) fn numbers(&mut self, n: usize, scale: f32) -> Vec<f32> {
@@ -73,12 +73,12 @@ impl<'a, D: Device> OperationTrial<'a, D> {
     }
 
     /// From now on wrong numbers do not end the trial, and are collected.
-    pub(super) fn going_on(mut self) -> Self {
+    pub(super) fn collecting_failures(mut self) -> Self {
         self.goes_on = true;
         self
     }
 
-    fn failed(&mut self, failure: ConformanceFailure) -> Result<(), ConformanceFailure> {
+    fn record_failure(&mut self, failure: ConformanceFailure) -> Result<(), ConformanceFailure> {
         if self.goes_on {
             self.failures.push(failure);
             return Ok(());
@@ -87,23 +87,23 @@ impl<'a, D: Device> OperationTrial<'a, D> {
     }
 
     /// Adds the operation and the case to a device's error.
-    pub(super) fn done<T>(&self, case: &str, result: Result<T, DeviceError>) -> Result<T, ConformanceFailure> {
+    pub(super) fn with_case<T>(&self, case: &str, result: Result<T, DeviceError>) -> Result<T, ConformanceFailure> {
         result.map_err(|source| ConformanceFailure::Device { operation: self.check.operation, case: case.into(), source })
     }
 
     pub(super) fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<D::Tensor, ConformanceFailure> {
-        self.done("upload", self.device.upload(rows, columns, values))
+        self.with_case("upload", self.device.upload(rows, columns, values))
     }
 
     /// Random activations.
-    pub(super) fn tensor(&mut self, rows: usize, columns: usize) -> Result<PairedValue<D::Tensor, PlainMatrix>, ConformanceFailure> {
+    pub(super) fn random_tensor(&mut self, rows: usize, columns: usize) -> Result<PairedValue<D::Tensor, PlainMatrix>, ConformanceFailure> {
         let values = self.random.numbers(rows * columns, ACTIVATION);
-        let values = self.storable(values);
+        let values = self.round_storable(values);
         Ok(PairedValue { device: self.upload(rows, columns, &values)?, plain: PlainMatrix { rows, columns, values } })
     }
 
     /// The numbers, rounded to the device's precision.
-    pub(super) fn storable(&self, mut numbers: Vec<f32>) -> Vec<f32> {
+    pub(super) fn round_storable(&self, mut numbers: Vec<f32>) -> Vec<f32> {
         if self.arithmetic == Arithmetic::Bf16 {
             numbers.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32());
         }
@@ -111,7 +111,7 @@ impl<'a, D: Device> OperationTrial<'a, D> {
     }
 
     /// Random weights of any type, in parts of any size; in a file they may begin at any byte.
-    pub(super) fn matrix(
+    pub(super) fn random_matrix(
         &mut self,
         rows: usize,
         columns: usize,
@@ -127,25 +127,25 @@ impl<'a, D: Device> OperationTrial<'a, D> {
                 WeightLayout::OutIn => [part, columns],
                 WeightLayout::InOut => [columns, part],
             };
-            parts.push(self.host(&shape, scale));
+            parts.push(self.random_host_tensor(&shape, scale));
         }
-        let plain = self.done("matrix of the reference", Reference.matrix(&parts, layout))?;
-        Ok(PairedValue { device: self.done("matrix", self.device.matrix(&parts, layout))?, plain })
+        let plain = self.with_case("matrix of the reference", Reference.load_matrix(&parts, layout))?;
+        Ok(PairedValue { device: self.with_case("matrix", self.device.load_matrix(&parts, layout))?, plain })
     }
 
     /// Random weights of one dimension around `centre`.
-    pub(super) fn vector(&mut self, n: usize, centre: f32) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
+    pub(super) fn random_vector(&mut self, n: usize, centre: f32) -> Result<PairedValue<D::Vector, Vec<f32>>, ConformanceFailure> {
         let values = self.random.numbers(n, 0.5).into_iter().map(|x| x + centre).collect::<Vec<_>>();
         let part = HostTensor::from_f32("vector", &[n], &values);
-        let plain = self.done("vector of the reference", Reference.vector(std::slice::from_ref(&part)))?;
-        Ok(PairedValue { device: self.done("vector", self.device.vector(&[part]))?, plain })
+        let plain = self.with_case("vector of the reference", Reference.load_vector(std::slice::from_ref(&part)))?;
+        Ok(PairedValue { device: self.with_case("vector", self.device.load_vector(&[part]))?, plain })
     }
 
-    fn host(&mut self, shape: &[usize], scale: f32) -> HostTensor {
+    fn random_host_tensor(&mut self, shape: &[usize], scale: f32) -> HostTensor {
         let dtype = self.random.pick(&[Dtype::F32, Dtype::F16, Dtype::Bf16]);
         let offset = self.random.below(4);
         let values = self.random.numbers(shape.iter().product(), scale);
-        let values = self.storable(values);
+        let values = self.round_storable(values);
         let mut bytes = vec![0; offset];
         for value in values {
             match dtype {
@@ -159,18 +159,18 @@ impl<'a, D: Device> OperationTrial<'a, D> {
     }
 
     /// The device's numbers.
-    pub(super) fn read(&self, case: &str, x: &D::Tensor) -> Result<Vec<f32>, ConformanceFailure> {
-        self.done(case, self.device.read(x))
+    pub(super) fn read_tensor(&self, case: &str, x: &D::Tensor) -> Result<Vec<f32>, ConformanceFailure> {
+        self.with_case(case, self.device.read_tensor(x))
     }
 
     /// Compares a result with the reference's.
-    pub(super) fn compare(&mut self, case: &str, found: &D::Tensor, expected: &PlainMatrix) -> Result<(), ConformanceFailure> {
+    pub(super) fn compare_tensors(&mut self, case: &str, found: &D::Tensor, expected: &PlainMatrix) -> Result<(), ConformanceFailure> {
         let shape = self.device.shape(found);
         if shape != (expected.rows, expected.columns) {
             let (operation, expected) = (self.check.operation, (expected.rows, expected.columns));
             return Err(ConformanceFailure::Shape { operation, case: case.into(), expected, found: shape });
         }
-        let found = self.read(case, found)?;
+        let found = self.read_tensor(case, found)?;
         self.compare_numbers(case, &found, &expected.values)
     }
 
@@ -181,7 +181,7 @@ impl<'a, D: Device> OperationTrial<'a, D> {
             let (expected, found) = ((expected.len(), 1), (found.len(), 1));
             return Err(ConformanceFailure::Shape { operation, case: case.into(), expected, found });
         }
-        let tolerance = tolerance(operation, self.arithmetic);
+        let tolerance = tolerance_of(operation, self.arithmetic);
         let part = |found: f32, expected: f32| {
             if found == expected || (found.is_nan() && expected.is_nan()) {
                 return 0.0;
@@ -197,14 +197,14 @@ impl<'a, D: Device> OperationTrial<'a, D> {
             let wrong = parts.iter().filter(|&&part| part > 1.0).count();
             let (numbers, expected, found) = (parts.len(), expected[at], found[at]);
             let case = case.into();
-            return self.failed(ConformanceFailure::Differs { operation, case, at, expected, found, wrong, numbers, tolerance });
+            return self.record_failure(ConformanceFailure::Differs { operation, case, at, expected, found, wrong, numbers, tolerance });
         }
         self.check.cases += 1;
         Ok(())
     }
 
     /// Compares the bits of two computations of the same numbers in different batches.
-    pub(super) fn same(&mut self, case: &str, alone: &[f32], together: &[f32]) -> Result<(), ConformanceFailure> {
+    pub(super) fn compare_bits(&mut self, case: &str, alone: &[f32], together: &[f32]) -> Result<(), ConformanceFailure> {
         if alone.len() != together.len() {
             let (operation, expected, found) = (self.check.operation, (together.len(), 1), (alone.len(), 1));
             return Err(ConformanceFailure::Shape { operation, case: case.into(), expected, found });
@@ -215,7 +215,7 @@ impl<'a, D: Device> OperationTrial<'a, D> {
             let (operation, case, different) =
                 (self.check.operation, case.into(), pairs().filter(|&p| different(p)).count());
             let (numbers, alone, together) = (alone.len(), alone[at], together[at]);
-            return self.failed(ConformanceFailure::OtherBatch { operation, case, at, alone, together, different, numbers });
+            return self.record_failure(ConformanceFailure::OtherBatch { operation, case, at, alone, together, different, numbers });
         }
         self.check.companies += 1;
         Ok(())
@@ -230,7 +230,7 @@ mod tests {
     fn a_number_beyond_the_tolerance_is_a_failure() {
         for operation in Operation::ALL {
             for arithmetic in [Arithmetic::F32, Arithmetic::Tf32, Arithmetic::Bf16] {
-                let allowed = tolerance(operation, arithmetic);
+                let allowed = tolerance_of(operation, arithmetic);
                 let expected = [0.0, 1.5, -8.0, f32::INFINITY];
                 let mut trial = OperationTrial::new(&Reference, arithmetic, operation);
                 let beyond = |x: f32, part: f32| x + part * (allowed.absolute + allowed.relative * x.abs());
@@ -257,21 +257,21 @@ mod tests {
     #[test]
     fn one_bit_in_other_company_is_a_failure() {
         let mut trial = OperationTrial::new(&Reference, Arithmetic::Bf16, Operation::Linear);
-        trial.same("equal", &[1.0, f32::NAN], &[1.0, f32::NAN]).unwrap();
+        trial.compare_bits("equal", &[1.0, f32::NAN], &[1.0, f32::NAN]).unwrap();
         for (alone, together) in [(1.0, 1.0 + f32::EPSILON), (0.0, -0.0), (1.0, f32::NAN)] {
-            let failure = trial.same("other", &[2.0, alone], &[2.0, together]).unwrap_err();
+            let failure = trial.compare_bits("other", &[2.0, alone], &[2.0, together]).unwrap_err();
             assert!(matches!(failure, ConformanceFailure::OtherBatch { at: 1, different: 1, numbers: 2, .. }), "{failure}");
         }
     }
 
     #[test]
     fn wrong_numbers_end_nothing_where_all_are_asked_for() {
-        let mut trial = OperationTrial::new(&Reference, Arithmetic::F32, Operation::Norm).going_on();
+        let mut trial = OperationTrial::new(&Reference, Arithmetic::F32, Operation::Norm).collecting_failures();
         assert!(matches!(trial.compare_numbers("short", &[1.0], &[1.0, 2.0]), Err(ConformanceFailure::Shape { .. })));
-        assert!(matches!(trial.same("short", &[1.0], &[1.0, 2.0]), Err(ConformanceFailure::Shape { .. })));
+        assert!(matches!(trial.compare_bits("short", &[1.0], &[1.0, 2.0]), Err(ConformanceFailure::Shape { .. })));
         trial.compare_numbers("wrong", &[1.0, 3.0, f32::NAN], &[1.0, 2.0, 2.0]).unwrap();
         trial.compare_numbers("right", &[1.0], &[1.0]).unwrap();
-        trial.same("other", &[1.0, 2.0], &[3.0, 2.0]).unwrap();
+        trial.compare_bits("other", &[1.0, 2.0], &[3.0, 2.0]).unwrap();
         assert_eq!((trial.check.cases, trial.check.companies, trial.check.largest), (1, 0, f64::INFINITY));
         let said: Vec<_> = trial.failures.iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 2, "{said:?}");

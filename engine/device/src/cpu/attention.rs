@@ -35,19 +35,19 @@ pub(super) fn attention(
     attention: &Attention<'_, Cpu>,
 ) -> Result<Tensor, DeviceError> {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
-    check(q, k, v, attention);
-    let mut out = cpu.tensor(packing.rows(), heads * head_dim)?;
+    check_shapes(q, k, v, attention);
+    let mut out = cpu.new_tensor(packing.rows(), heads * head_dim)?;
     let call = AttentionCall {
-        q: HeadColumns::of(q),
-        k: HeadColumns::of(k),
-        v: HeadColumns::of(v),
+        q: HeadColumns::from_columns(q),
+        k: HeadColumns::from_columns(k),
+        v: HeadColumns::from_columns(v),
         attention,
         distances: DistanceTables::new(cpu, attention)?,
-        groups: groups(attention),
+        groups: key_groups(attention),
     };
-    let work = (0..packing.len()).map(|s| packing.queries(s).len() * packing.key_count(s)).sum::<usize>();
+    let work = (0..packing.len()).map(|s| packing.query_rows(s).len() * packing.key_count(s)).sum::<usize>();
     let place = ResultAddress(out.values_mut().as_mut_ptr());
-    cpu.parallel(call.groups.len() * kv_heads, 2 * work * heads * head_dim, |task| {
+    cpu.run_parallel(call.groups.len() * kv_heads, 2 * work * heads * head_dim, |task| {
         let (group, kv_head) = (call.groups[task / kv_heads].clone(), task % kv_heads);
         cpu.run(AttentionTask { cpu, call: &call, group, kv_head, out: &place })
     })?;
@@ -66,7 +66,7 @@ pub(crate) struct AttentionCall<'a> {
 
 impl AttentionCall<'_> {
     /// The visible keys, out of `keys`, for the query at `position` of its sequence.
-    fn seen(&self, position: usize, keys: usize) -> Range<usize> {
+    fn visible_keys(&self, position: usize, keys: usize) -> Range<usize> {
         match self.attention.mask {
             AttentionMask::Full => 0..keys,
             AttentionMask::Causal => 0..position + 1,
@@ -94,12 +94,12 @@ impl SimdKernel for AttentionTask<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
-        HeadGroup::new(s, self.cpu, self.call, self.group, self.kv_head)?.attend(self.out);
+        HeadGroup::new(s, self.cpu, self.call, self.group, self.kv_head)?.attend_group(self.out);
         Ok(())
     }
 }
 
-fn check(q: TensorColumns<'_, Tensor>, k: TensorColumns<'_, Tensor>, v: TensorColumns<'_, Tensor>, attention: &Attention<'_, Cpu>) {
+fn check_shapes(q: TensorColumns<'_, Tensor>, k: TensorColumns<'_, Tensor>, v: TensorColumns<'_, Tensor>, attention: &Attention<'_, Cpu>) {
     let Attention { heads, kv_heads, head_dim, packing, .. } = *attention;
     assert!(kv_heads > 0 && heads % kv_heads == 0 && head_dim > 0, "heads of attention; this is a bug");
     assert!(q.start + heads * head_dim <= q.tensor.columns(), "columns of queries; this is a bug");
@@ -111,19 +111,19 @@ fn check(q: TensorColumns<'_, Tensor>, k: TensorColumns<'_, Tensor>, v: TensorCo
         assert!(*start as usize + *count as usize <= rows, "rows of keys and values; this is a bug");
     }
     let by_position = attention.mask != AttentionMask::Full || !matches!(attention.bias, AttentionBias::None);
-    let enough = |s| packing.queries(s).len() <= packing.key_count(s);
+    let enough = |s| packing.query_rows(s).len() <= packing.key_count(s);
     assert!(!by_position || (0..packing.len()).all(enough), "positions of queries; this is a bug");
 }
 
 /// Groups neighbouring sequences over the same keys; each group shares panels of keys.
-fn groups(attention: &Attention<'_, Cpu>) -> Vec<Range<usize>> {
+fn key_groups(attention: &Attention<'_, Cpu>) -> Vec<Range<usize>> {
     let packing: &Packing = attention.packing;
     // Terms that belong to a key and a position are computed for one sequence.
     let shares = !matches!(attention.bias, AttentionBias::Disentangled(_));
     let mut groups: Vec<Range<usize>> = Vec::new();
     for sequence in 0..packing.len() {
         match groups.last_mut() {
-            Some(last) if shares && packing.keys(last.start) == packing.keys(sequence) => last.end = sequence + 1,
+            Some(last) if shares && packing.key_spans(last.start) == packing.key_spans(sequence) => last.end = sequence + 1,
             _ => groups.push(sequence..sequence + 1),
         }
     }

@@ -22,37 +22,37 @@ impl Device for Cpu {
     /// Runs on a thread of the pool, where an operation begins at once. Others use the same processors, so the reported
     /// time is the running time of its threads divided by the number that can run at once; if the system does not show
     /// it, wall time.
-    fn busy<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
+    fn run_timed<R: Send>(&self, work: impl FnOnce() -> R + Send) -> (R, Duration) {
         // Two simultaneous batches would each be charged for both, and a waiting thread of one could begin the other.
         let _one = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.install(|| {
-            let (begun, ran) = (Instant::now(), self.clocks.as_ref().map(ThreadClocks::read));
+            let (begun, ran) = (Instant::now(), self.clocks.as_ref().map(ThreadClocks::running_time));
             let done = work();
-            let ran = self.clocks.as_ref().zip(ran).map(|(clocks, ran)| clocks.read().saturating_sub(ran));
+            let ran = self.clocks.as_ref().zip(ran).map(|(clocks, ran)| clocks.running_time().saturating_sub(ran));
             (done, ran.map_or_else(|| begun.elapsed(), |ran| ran / self.processors))
         })
     }
 
-    fn matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<WeightMatrix, DeviceError> {
+    fn load_matrix(&self, parts: &[HostTensor], layout: WeightLayout) -> Result<WeightMatrix, DeviceError> {
         WeightMatrix::new(parts, layout)
     }
 
-    fn vector(&self, parts: &[HostTensor]) -> Result<WeightVector, DeviceError> {
+    fn load_vector(&self, parts: &[HostTensor]) -> Result<WeightVector, DeviceError> {
         Ok(WeightVector::new(parts))
     }
 
     fn upload(&self, rows: usize, columns: usize, values: &[f32]) -> Result<Tensor, DeviceError> {
         assert_eq!(values.len(), rows * columns, "numbers of a tensor; this is a bug");
-        let mut tensor = self.tensor(rows, columns)?;
+        let mut tensor = self.new_tensor(rows, columns)?;
         tensor.values_mut().copy_from_slice(values);
         Ok(tensor)
     }
 
     fn reserve(&self, rows: usize, columns: usize) -> Result<Tensor, DeviceError> {
-        self.tensor(rows, columns)
+        self.new_tensor(rows, columns)
     }
 
-    fn read(&self, x: &Tensor) -> Result<Vec<f32>, DeviceError> {
+    fn read_tensor(&self, x: &Tensor) -> Result<Vec<f32>, DeviceError> {
         Ok(x.values().to_vec())
     }
 

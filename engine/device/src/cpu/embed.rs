@@ -9,7 +9,7 @@ pub(super) fn embed(cpu: &Cpu, lookups: &[TableLookup<'_, Cpu>], scale: f32) -> 
     for lookup in lookups {
         assert_eq!((lookup.ids.len(), lookup.table.columns()), (rows, columns), "shape of a lookup; this is a bug");
     }
-    let mut out = cpu.tensor(rows, columns)?;
+    let mut out = cpu.new_tensor(rows, columns)?;
     cpu.for_rows(&mut out, columns * lookups.len(), |row, out| {
         let mut piece = [0.0; PIECE];
         for (start, out) in out.chunks_mut(PIECE).enumerate().map(|(i, out)| (i * PIECE, out)) {

@@ -27,17 +27,17 @@ impl<'a> CheckedEpilogue<'a> {
         Self { scale: epilogue.scale, bias, activation: epilogue.activation, residual, columns }
     }
 
-    fn residual(&self, row: usize, columns: Range<usize>) -> Option<&'a [f32]> {
+    fn residual_row(&self, row: usize, columns: Range<usize>) -> Option<&'a [f32]> {
         self.residual.map(|r| &r[row * self.columns..][columns])
     }
 }
 
 impl TileFinisher for CheckedEpilogue<'_> {
-    fn expect(&self, rows: Range<usize>, columns: Range<usize>) {
-        rows.filter_map(|row| self.residual(row, columns.clone())).for_each(prefetch);
+    fn announce_tile(&self, rows: Range<usize>, columns: Range<usize>) {
+        rows.filter_map(|row| self.residual_row(row, columns.clone())).for_each(prefetch);
     }
 
-    fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: ResultRows<'_>) {
+    fn finish_tile(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: ResultRows<'_>) {
         let nothing = self.scale == 1.0 && self.bias.is_none() && self.residual.is_none();
         if !nothing || self.activation != Activation::Identity {
             cpu.run(EpilogueTile { finish: *self, first, columns, rows });
@@ -66,7 +66,7 @@ impl SimdKernel for EpilogueTile<'_> {
             if from.len() >= S::LANES { s.load(from) } else { s.load_part(from) }
         };
         for row in 0..rows.len() {
-            let residual = finish.residual(first + row, columns.clone());
+            let residual = finish.residual_row(first + row, columns.clone());
             let values = rows.row(row);
             for at in (0..values.len()).step_by(S::LANES) {
                 let mut y = s.mul(scale, part(values, at));

@@ -8,7 +8,7 @@ use crate::{Activation, DeviceError};
 /// `activation(x[.., ..n]) * x[.., n..2n]`.
 pub(super) fn gate(cpu: &Cpu, x: &Tensor, activation: Activation) -> Result<Tensor, DeviceError> {
     let width = x.columns() / 2;
-    let mut out = cpu.tensor(x.rows(), width)?;
+    let mut out = cpu.new_tensor(x.rows(), width)?;
     cpu.for_rows(&mut out, WORK * width, |row, out| {
         let (left, right) = x.row(row)[..2 * width].split_at(width);
         cpu.run(GateRow { left, right, out, activation });

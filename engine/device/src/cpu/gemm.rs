@@ -58,7 +58,7 @@ pub(super) type TileFunction = unsafe fn(usize, *const f32, *const f32, *mut f32
 
 impl InstructionSet {
     /// Columns of a panel.
-    pub(super) const fn width(self) -> usize {
+    pub(super) const fn panel_width(self) -> usize {
         match self {
             Self::Avx2 => kernel_avx2::COLUMNS,
             Self::Avx512 => kernel_avx512::COLUMNS,
@@ -66,7 +66,7 @@ impl InstructionSet {
     }
 
     /// Tiles of one row, of two, and so on.
-    fn tiles(self) -> &'static [TileFunction] {
+    fn tile_functions(self) -> &'static [TileFunction] {
         match self {
             Self::Avx2 => &kernel_avx2::TILES,
             Self::Avx512 => &kernel_avx512::TILES,
@@ -82,15 +82,15 @@ struct InnerBlocks {
 }
 
 impl InnerBlocks {
-    fn of(inputs: usize) -> Self {
+    fn of_inputs(inputs: usize) -> Self {
         Self { inputs, count: inputs.div_ceil(DEPTH).max(1) }
     }
 
-    fn range(self, block: usize) -> Range<usize> {
+    fn block_range(self, block: usize) -> Range<usize> {
         block * self.inputs / self.count..(block + 1) * self.inputs / self.count
     }
 
-    fn longest(self) -> usize {
+    fn longest_block(self) -> usize {
         self.inputs.div_ceil(self.count)
     }
 }
@@ -121,7 +121,7 @@ impl<'a> SharedResult<'a> {
     /// # Safety
     /// Nobody else uses them meanwhile.
     #[inline]
-    pub(super) unsafe fn part(&self, row: usize, columns: Range<usize>) -> &'a mut [f32] {
+    pub(super) unsafe fn row_part(&self, row: usize, columns: Range<usize>) -> &'a mut [f32] {
         debug_assert!(row < self.rows && columns.end <= self.columns, "numbers of the result");
         // SAFETY: within the result, and the caller's word.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(row * self.columns + columns.start), columns.len()) }
@@ -131,16 +131,16 @@ impl<'a> SharedResult<'a> {
 /// The last step for a tile's complete numbers, while they are in the cache.
 pub(super) trait TileFinisher {
     /// Announces the next rows and columns of the result.
-    fn expect(&self, rows: Range<usize>, columns: Range<usize>);
+    fn announce_tile(&self, rows: Range<usize>, columns: Range<usize>);
 
     /// Finishes columns `columns` of rows `first..first + rows.len()`.
-    fn finish(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: ResultRows<'_>);
+    fn finish_tile(&self, cpu: &Cpu, first: usize, columns: Range<usize>, rows: ResultRows<'_>);
 }
 
 /// Does nothing.
 impl TileFinisher for () {
-    fn expect(&self, _: Range<usize>, _: Range<usize>) {}
-    fn finish(&self, _: &Cpu, _: usize, _: Range<usize>, _: ResultRows<'_>) {}
+    fn announce_tile(&self, _: Range<usize>, _: Range<usize>) {}
+    fn finish_tile(&self, _: &Cpu, _: usize, _: Range<usize>, _: ResultRows<'_>) {}
 }
 
 /// The same columns of neighbouring rows of a result.
@@ -161,7 +161,7 @@ impl ResultRows<'_> {
     pub(super) fn row(&mut self, row: usize) -> &mut [f32] {
         assert!(row < self.rows.len(), "a row of the tile; this is a bug");
         // SAFETY: the maker vouched for rows and columns, and borrows them as a whole.
-        unsafe { self.of.part(self.rows.start + row, self.columns.clone()) }
+        unsafe { self.of.row_part(self.rows.start + row, self.columns.clone()) }
     }
 }
 
@@ -194,7 +194,7 @@ impl ProductTask<'_> {
     ///
     /// # Safety
     /// Nobody else uses this part of `to` meanwhile.
-    pub(super) unsafe fn run(
+    pub(super) unsafe fn run_task(
         &self,
         cpu: &Cpu,
         weights: WeightPanels<'_>,
@@ -202,20 +202,20 @@ impl ProductTask<'_> {
         at: (usize, usize),
         last: &impl TileFinisher,
     ) -> Result<(), DeviceError> {
-        let (width, inputs) = (cpu.isa.width(), self.inputs);
+        let (width, inputs) = (cpu.isa.panel_width(), self.inputs);
         let size = width * inputs;
         let rows = self.x.len() / inputs;
-        let blocks = InnerBlocks::of(inputs);
+        let blocks = InnerBlocks::of_inputs(inputs);
         let resident = rows * inputs <= RESIDENT;
-        let numbers = if resident { rows * inputs } else { rows * blocks.longest() };
-        let mut copies = cpu.memory.take(Interleave::room(numbers))?;
+        let numbers = if resident { rows * inputs } else { rows * blocks.longest_block() };
+        let mut copies = cpu.memory.take(Interleave::room_for(numbers))?;
         let mut work = TaskCopies { cpu, x: self.x, rows, blocks, copies: copies.as_mut_slice(), resident };
-        work.start();
+        work.copy_resident();
         match weights {
             WeightPanels::Packed { first, panels } => {
                 let panels = &panels[(self.panels.start - first) * size..(self.panels.end - first) * size];
                 // SAFETY: the caller's word.
-                unsafe { work.multiply(panels, self.panels.clone(), self.outputs, to, at, last) };
+                unsafe { work.multiply_panels(panels, self.panels.clone(), self.outputs, to, at, last) };
             }
             WeightPanels::Mapped(weight) => {
                 let step = (TASK_PANELS / size).clamp(1, self.panels.len().max(1));
@@ -224,11 +224,11 @@ impl ProductTask<'_> {
                     let some = start..self.panels.end.min(start + step);
                     let packed = &mut packed.as_mut_slice()[..some.len() * size];
                     for (panel, out) in some.clone().zip(packed.chunks_exact_mut(size)) {
-                        pack::pack(weight, width, panel, out);
+                        pack::pack_panel(weight, width, panel, out);
                     }
                     let at = (at.0, at.1 + (start - self.panels.start) * width);
                     // SAFETY: the caller's word.
-                    unsafe { work.multiply(packed, some, self.outputs, to, at, last) };
+                    unsafe { work.multiply_panels(packed, some, self.outputs, to, at, last) };
                 }
             }
         }
@@ -248,29 +248,29 @@ struct TaskCopies<'a> {
 }
 
 impl TaskCopies<'_> {
-    fn start(&mut self) {
+    fn copy_resident(&mut self) {
         if self.resident {
             for block in 0..self.blocks.count {
-                self.copy(block);
+                self.copy_block(block);
             }
         }
     }
 
     /// The start of a block's copy.
-    fn place(&self, block: usize) -> usize {
-        if self.resident { self.rows * self.blocks.range(block).start } else { 0 }
+    fn copy_start(&self, block: usize) -> usize {
+        if self.resident { self.rows * self.blocks.block_range(block).start } else { 0 }
     }
 
     /// Tiles as equal in height as possible, since flat ones leave the multipliers waiting.
-    fn tiles(&self) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (rows, count) = (self.rows, self.rows.div_ceil(self.cpu.isa.tiles().len()));
+    fn tile_rows(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (rows, count) = (self.rows, self.rows.div_ceil(self.cpu.isa.tile_functions().len()));
         (0..count).map(move |tile| tile * rows / count..(tile + 1) * rows / count)
     }
 
     /// Copies of later blocks and tiles overwrite the surplus numbers of earlier ones.
-    fn copy(&mut self, block: usize) {
-        let (place, columns, inputs) = (self.place(block), self.blocks.range(block), self.blocks.inputs);
-        for rows in self.tiles() {
+    fn copy_block(&mut self, block: usize) {
+        let (place, columns, inputs) = (self.copy_start(block), self.blocks.block_range(block), self.blocks.inputs);
+        for rows in self.tile_rows() {
             let to = &mut self.copies[place + rows.start * columns.len()..];
             let x = &self.x[rows.start * inputs..rows.end * inputs];
             self.cpu.run(Interleave { x, stride: inputs, rows: rows.len(), columns: columns.clone(), to });
@@ -278,7 +278,7 @@ impl TaskCopies<'_> {
     }
 
     /// See [`Task::run`]; `panels` are numbers `which` of the weights.
-    unsafe fn multiply(
+    unsafe fn multiply_panels(
         &mut self,
         panels: &[f32],
         which: Range<usize>,
@@ -287,11 +287,11 @@ impl TaskCopies<'_> {
         at: (usize, usize),
         last: &impl TileFinisher,
     ) {
-        let width = self.cpu.isa.width();
+        let width = self.cpu.isa.panel_width();
         let size = self.blocks.inputs * width;
         let one = |work: &Self, index: usize, block: usize| {
             let first = (which.start + index) * width;
-            let range = work.blocks.range(block);
+            let range = work.blocks.block_range(block);
             let panel = &panels[index * size + range.start * width..index * size + range.end * width];
             // The data wanted next: the panel's next block, or the same block of the next panel.
             let next = panel.as_ptr().wrapping_add(if work.resident { panel.len() } else { size });
@@ -307,7 +307,7 @@ impl TaskCopies<'_> {
             }
         } else {
             for block in 0..self.blocks.count {
-                self.copy(block);
+                self.copy_block(block);
                 for index in 0..which.len() {
                     one(self, index, block);
                 }
@@ -325,11 +325,11 @@ impl TaskCopies<'_> {
         (at, columns): (usize, Range<usize>),
         last: &impl TileFinisher,
     ) {
-        let kernels = self.cpu.isa.tiles();
-        let (place, depth) = (self.place(block), self.blocks.range(block).len());
+        let kernels = self.cpu.isa.tile_functions();
+        let (place, depth) = (self.copy_start(block), self.blocks.block_range(block).len());
         assert!(at + self.rows <= to.rows && columns.end <= to.columns, "a tile within the result; this is a bug");
-        let advance = self.cpu.isa.width().div_ceil(self.rows.div_ceil(kernels.len()));
-        for (tile, rows) in self.tiles().enumerate() {
+        let advance = self.cpu.isa.panel_width().div_ceil(self.rows.div_ceil(kernels.len()));
+        for (tile, rows) in self.tile_rows().enumerate() {
             let a = &self.copies[place + rows.start * depth..place + rows.end * depth];
             // All tiles share the prefetching of the next data, or the caches would have to fetch it while one of them
             // waits.
@@ -343,12 +343,12 @@ impl TaskCopies<'_> {
                 let kernel = kernels[rows.len() - 1];
                 let rows = at + rows.start..at + rows.end;
                 if block + 1 == self.blocks.count {
-                    last.expect(rows.clone(), columns.clone());
+                    last.announce_tile(rows.clone(), columns.clone());
                 }
                 kernel(depth, a.as_ptr(), b, c, to.columns, columns.len(), block == 0, next, advance);
                 if block + 1 == self.blocks.count {
                     let first = rows.start;
-                    last.finish(self.cpu, first, columns.clone(), ResultRows { of: to, rows, columns: columns.clone() });
+                    last.finish_tile(self.cpu, first, columns.clone(), ResultRows { of: to, rows, columns: columns.clone() });
                 }
             }
         }
@@ -364,26 +364,26 @@ pub(super) fn linear(
 ) -> Result<Tensor, DeviceError> {
     assert_eq!(x.columns(), weight.columns(), "inner sizes of a product; this is a bug");
     let (rows, inputs, outputs) = (x.rows(), x.columns(), weight.rows());
-    let mut out = cpu.tensor(rows, outputs)?;
+    let mut out = cpu.new_tensor(rows, outputs)?;
     let finish = CheckedEpilogue::new(epilogue, rows, outputs);
     if inputs == 0 {
         out.values_mut().fill(0.0);
         let of = SharedResult::new(out.values_mut(), rows, outputs);
-        finish.finish(cpu, 0, 0..outputs, ResultRows { of, rows: 0..rows, columns: 0..outputs });
+        finish.finish_tile(cpu, 0, 0..outputs, ResultRows { of, rows: 0..rows, columns: 0..outputs });
         return Ok(out);
     }
     let to = SharedResult::new(out.values_mut(), rows, outputs);
     each_chunk(cpu, weight, rows, 1, |weights, panels| {
-        let width = cpu.isa.width();
-        let cut = TaskGrid::of(cpu, rows, panels.len());
+        let width = cpu.isa.panel_width();
+        let cut = TaskGrid::of_product(cpu, rows, panels.len());
         let work = rows * inputs * panels.len() * width;
-        cpu.parallel(cut.row_tasks * cut.panel_tasks, work, |task| {
-            let (some, its) = (cut.rows(task), cut.panels(task));
+        cpu.run_parallel(cut.row_tasks * cut.panel_tasks, work, |task| {
+            let (some, its) = (cut.task_rows(task), cut.task_panels(task));
             let its = panels.start + its.start..panels.start + its.end;
             let at = (some.start, its.start * width);
             let task = ProductTask { x: &x.values()[some.start * inputs..some.end * inputs], inputs, outputs, panels: its };
             // SAFETY: no two tasks have a number of the result in common.
-            unsafe { task.run(cpu, weights, to, at, &finish) }
+            unsafe { task.run_task(cpu, weights, to, at, &finish) }
         })
     })?;
     Ok(out)
@@ -398,22 +398,22 @@ struct TaskGrid {
 }
 
 impl TaskGrid {
-    fn of(cpu: &Cpu, rows: usize, panels: usize) -> Self {
+    fn of_product(cpu: &Cpu, rows: usize, panels: usize) -> Self {
         let row_tasks = rows.div_ceil(ROWS);
         // A few tasks for each thread, so that an interrupted one does not hold up all.
         let wanted = if cpu.threads() == 1 { 1 } else { (cpu.threads() * 4).div_ceil(row_tasks.max(1)) };
-        let most = if cpu.threads() == 1 { panels } else { COLUMNS / cpu.isa.width() };
+        let most = if cpu.threads() == 1 { panels } else { COLUMNS / cpu.isa.panel_width() };
         let panel_tasks = panels.div_ceil(panels.div_ceil(wanted).clamp(1, most.max(1)));
         Self { all_rows: rows, row_tasks, all_panels: panels, panel_tasks }
     }
 
     /// Neighbouring tasks share panels.
-    fn rows(&self, task: usize) -> Range<usize> {
+    fn task_rows(&self, task: usize) -> Range<usize> {
         let (i, n) = (task % self.row_tasks, self.row_tasks);
         i * self.all_rows / n..(i + 1) * self.all_rows / n
     }
 
-    fn panels(&self, task: usize) -> Range<usize> {
+    fn task_panels(&self, task: usize) -> Range<usize> {
         let (i, n) = (task / self.row_tasks, self.panel_tasks);
         i * self.all_panels / n..(i + 1) * self.all_panels / n
     }
@@ -428,9 +428,9 @@ pub(super) fn each_chunk(
     unit: usize,
     multiply: impl Fn(WeightPanels<'_>, Range<usize>) -> Result<(), DeviceError>,
 ) -> Result<(), DeviceError> {
-    let width = cpu.isa.width();
+    let width = cpu.isa.panel_width();
     let (panels, size) = (weight.rows().div_ceil(width), weight.columns() * width);
-    if let Some(packed) = packed(cpu, weight) {
+    if let Some(packed) = packed_panels(cpu, weight) {
         return multiply(WeightPanels::Packed { first: 0, panels: packed.as_slice() }, 0..panels);
     }
     if rows <= FEW_ROWS {
@@ -449,14 +449,14 @@ pub(super) fn each_chunk(
 
 /// Packs panels from `first` on until `out` is full.
 fn pack_all(cpu: &Cpu, weight: &WeightMatrix, first: usize, out: &mut [f32]) {
-    let (width, size) = (cpu.isa.width(), weight.columns() * cpu.isa.width());
-    cpu.for_pieces(out, size, size * 8, |i, panel| pack::pack(weight, width, first + i, panel));
+    let (width, size) = (cpu.isa.panel_width(), weight.columns() * cpu.isa.panel_width());
+    cpu.for_pieces(out, size, size * 8, |i, panel| pack::pack_panel(weight, width, first + i, panel));
 }
 
 /// The packed panels of a matrix, made at first use; `None` if there is no room for them.
-fn packed<'a>(cpu: &Cpu, weight: &'a WeightMatrix) -> Option<&'a AlignedBuffer> {
+fn packed_panels<'a>(cpu: &Cpu, weight: &'a WeightMatrix) -> Option<&'a AlignedBuffer> {
     let (isa, panels) = weight.panels.get_or_init(|| {
-        let size = weight.rows().next_multiple_of(cpu.isa.width()) * weight.columns();
+        let size = weight.rows().next_multiple_of(cpu.isa.panel_width()) * weight.columns();
         let stays = !cpu.pack_half && weight.dtypes().any(|dtype| dtype != Dtype::F32);
         let mut room = if stays { None } else { cpu.packed.take(size).ok() };
         if let Some(room) = &mut room {

@@ -21,7 +21,7 @@ pub(super) struct Interleave<'a> {
 
 impl Interleave<'_> {
     /// Numbers written for `numbers` numbers, since whole vectors are written.
-    pub(super) const fn room(numbers: usize) -> usize {
+    pub(super) const fn room_for(numbers: usize) -> usize {
         numbers + 16
     }
 }

@@ -12,12 +12,12 @@ pub(super) const COLUMNS: usize = 16;
 pub(super) const ROWS: usize = 6;
 
 /// A tile of each height.
-pub(super) const TILES: [super::gemm::TileFunction; ROWS] = [tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>];
+pub(super) const TILES: [super::gemm::TileFunction; ROWS] = [multiply_tile::<1>, multiply_tile::<2>, multiply_tile::<3>, multiply_tile::<4>, multiply_tile::<5>, multiply_tile::<6>];
 
 /// See [`super::gemm::Tile`] for the contract.
 #[target_feature(enable = "avx2,fma")]
 #[expect(clippy::too_many_arguments, reason = "it is called through a table, for every tile")]
-unsafe fn tile<const M: usize>(
+unsafe fn multiply_tile<const M: usize>(
     depth: usize,
     a: *const f32,
     b: *const f32,
@@ -28,7 +28,7 @@ unsafe fn tile<const M: usize>(
     next: *const f32,
     advance: usize,
 ) {
-    let masks = [mask(columns), mask(columns.saturating_sub(8))];
+    let masks = [column_mask(columns), column_mask(columns.saturating_sub(8))];
     let mut sums = [[_mm256_setzero_ps(); 2]; M];
     // SAFETY: the caller's contract: `a` has `depth` rows of `M`, `b` has `depth` rows of 16 and is aligned, and in `c`
     // only the `columns` numbers under the masks are touched. Prefetching takes any address.
@@ -64,7 +64,7 @@ unsafe fn tile<const M: usize>(
 
 /// The first `columns` of 8 lanes.
 #[target_feature(enable = "avx2")]
-fn mask(columns: usize) -> __m256i {
+fn column_mask(columns: usize) -> __m256i {
     const ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
     // SAFETY: eight numbers from 0..=8 on are within the sixteen.
     unsafe { _mm256_loadu_si256(ONES[8 - columns.min(8)..].as_ptr().cast()) }

@@ -13,14 +13,14 @@ pub(super) const ROWS: usize = 14;
 
 /// A tile of each height.
 pub(super) const TILES: [super::gemm::TileFunction; ROWS] = [
-    tile::<1>, tile::<2>, tile::<3>, tile::<4>, tile::<5>, tile::<6>, tile::<7>, tile::<8>, tile::<9>, tile::<10>,
-    tile::<11>, tile::<12>, tile::<13>, tile::<14>,
+    multiply_tile::<1>, multiply_tile::<2>, multiply_tile::<3>, multiply_tile::<4>, multiply_tile::<5>, multiply_tile::<6>, multiply_tile::<7>, multiply_tile::<8>, multiply_tile::<9>, multiply_tile::<10>,
+    multiply_tile::<11>, multiply_tile::<12>, multiply_tile::<13>, multiply_tile::<14>,
 ];
 
 /// See [`super::gemm::Tile`] for the contract.
 #[target_feature(enable = "avx512f")]
 #[expect(clippy::too_many_arguments, reason = "it is called through a table, for every tile")]
-unsafe fn tile<const M: usize>(
+unsafe fn multiply_tile<const M: usize>(
     depth: usize,
     a: *const f32,
     b: *const f32,
@@ -31,7 +31,7 @@ unsafe fn tile<const M: usize>(
     next: *const f32,
     advance: usize,
 ) {
-    let masks = [mask(columns), mask(columns.saturating_sub(16))];
+    let masks = [column_mask(columns), column_mask(columns.saturating_sub(16))];
     let mut sums = [[_mm512_setzero_ps(); 2]; M];
     // SAFETY: the caller's contract: `a` has `depth` rows of `M`, `b` has `depth` rows of 32 and is aligned, and in `c`
     // only the `columns` numbers under the masks are touched. Prefetching takes any address.
@@ -67,6 +67,6 @@ unsafe fn tile<const M: usize>(
 }
 
 /// The first `columns` of 16 lanes.
-fn mask(columns: usize) -> u16 {
+fn column_mask(columns: usize) -> u16 {
     if columns >= 16 { u16::MAX } else { (1 << columns) - 1 }
 }

@@ -47,18 +47,18 @@ pub(super) fn log_probs(
         logits: SharedResult::new(&mut target_logits, rows, 1),
         parts: SharedResult::new(parts.as_mut_slice(), rows, tiles * each),
     };
-    let per_tile = TILE / cpu.isa.width();
+    let per_tile = TILE / cpu.isa.panel_width();
     gemm::each_chunk(cpu, weight, rows, per_tile, |weights, panels| {
         let row_tasks = rows.div_ceil(gemm::ROWS);
-        let work = rows * x.columns() * panels.len() * cpu.isa.width();
-        cpu.parallel(row_tasks * panels.len().div_ceil(per_tile), work, |task| {
+        let work = rows * x.columns() * panels.len() * cpu.isa.panel_width();
+        cpu.run_parallel(row_tasks * panels.len().div_ceil(per_tile), work, |task| {
             let (which, tile) = (task % row_tasks, task / row_tasks);
             let some = which * rows / row_tasks..(which + 1) * rows / row_tasks;
             let first = panels.start + tile * per_tile;
-            head.tile(weights, some, first..panels.end.min(first + per_tile))
+            head.sum_tile(weights, some, first..panels.end.min(first + per_tile))
         })
     })?;
-    let log_sum_exps = joined(&parts, rows, tiles, temperatures);
+    let log_sum_exps = join_tiles(&parts, rows, tiles, temperatures);
     Ok(LogProbs { target_logits, log_sum_exps })
 }
 
@@ -80,26 +80,26 @@ struct VocabularyHead<'a> {
 
 impl VocabularyHead<'_> {
     /// One task: the logits of `rows` for one tile's panels.
-    fn tile(&self, weights: WeightPanels<'_>, rows: Range<usize>, panels: Range<usize>) -> Result<(), DeviceError> {
+    fn sum_tile(&self, weights: WeightPanels<'_>, rows: Range<usize>, panels: Range<usize>) -> Result<(), DeviceError> {
         let inputs = self.x.columns();
-        let start = panels.start * self.cpu.isa.width();
+        let start = panels.start * self.cpu.isa.panel_width();
         let count = TILE.min(self.entries - start);
         let mut logits = self.cpu.memory.take(rows.len() * TILE)?;
         let x = &self.x.values()[rows.start * inputs..rows.end * inputs];
         let to = SharedResult::new(logits.as_mut_slice(), rows.len(), TILE);
         let task = ProductTask { x, inputs, outputs: self.entries, panels };
         // SAFETY: the logits are this task's own.
-        unsafe { task.run(self.cpu, weights, to, (0, 0), &())? };
+        unsafe { task.run_task(self.cpu, weights, to, (0, 0), &())? };
         let bias = self.bias.map(|bias| &bias[start..start + count]);
         let each = 1 + self.inverse.len();
         for (row, logits) in rows.zip(logits.as_mut_slice().chunks_exact_mut(TILE)) {
             // SAFETY: there is one task for a row and a tile.
-            let out = unsafe { self.parts.part(row, start / TILE * each..(start / TILE + 1) * each) };
+            let out = unsafe { self.parts.row_part(row, start / TILE * each..(start / TILE + 1) * each) };
             self.cpu.run(SumLogits { logits, count, scale: self.scale, bias, inverse: self.inverse, out });
             let target = (self.targets[row] as usize).wrapping_sub(start);
             if target < count {
                 // SAFETY: the target is in one tile.
-                let to = unsafe { self.logits.part(row, 0..1) };
+                let to = unsafe { self.logits.row_part(row, 0..1) };
                 to[0] = logits[target];
             }
         }
@@ -170,7 +170,7 @@ impl SimdKernel for SumLogits<'_> {
 }
 
 /// `[rows, temperatures]`: `log Σ exp(logit / T)` from the tiles' parts.
-fn joined(parts: &AlignedBuffer, rows: usize, tiles: usize, temperatures: &[f32]) -> Vec<f32> {
+fn join_tiles(parts: &AlignedBuffer, rows: usize, tiles: usize, temperatures: &[f32]) -> Vec<f32> {
     let each = 1 + temperatures.len();
     let one = |tiles: &[f32], index: usize, temperature: f64| {
         let highest = tiles.chunks_exact(each).map(|tile| tile[0]).fold(f32::NEG_INFINITY, f32::max);

@@ -67,7 +67,7 @@ fn gelu<S: Simd>(s: S, x: S::V) -> S::V {
 
 /// `x / (1 + e^-y)`.
 #[inline(always)]
-fn gated<S: Simd>(s: S, x: S::V, y: S::V) -> S::V {
+fn gated_sigmoid<S: Simd>(s: S, x: S::V, y: S::V) -> S::V {
     s.div(x, s.add(exp(s, s.sub(s.splat(0.0), y)), s.splat(1.0)))
 }
 
@@ -82,9 +82,9 @@ pub(crate) fn activate<S: Simd>(s: S, activation: Activation, x: S::V) -> S::V {
         Activation::GeluTanh => {
             // (1 + tanh z) / 2 = 1 / (1 + e^-2z).
             let cubic = s.fma(s.mul(s.mul(x, x), x), s.splat(0.044_715), x);
-            gated(s, x, s.mul(cubic, s.splat(1.595_769_2)))
+            gated_sigmoid(s, x, s.mul(cubic, s.splat(1.595_769_2)))
         }
-        Activation::Silu => gated(s, x, x),
+        Activation::Silu => gated_sigmoid(s, x, x),
         Activation::Tanh => tanh(s, x),
     }
 }

@@ -42,31 +42,31 @@ struct PoolState {
 impl MemoryPool {
     /// Memory that holds at most `limit` bytes.
     pub(crate) fn new(limit: u64) -> Self {
-        Self::of(limit, true)
+        Self::with_policy(limit, true)
     }
 
     /// Memory with at most `limit` bytes in use, without recycling: for long-lived buffers.
-    pub(crate) fn lasting(limit: u64) -> Self {
-        Self::of(limit, false)
+    pub(crate) fn without_reuse(limit: u64) -> Self {
+        Self::with_policy(limit, false)
     }
 
-    fn of(limit: u64, keeps: bool) -> Self {
+    fn with_policy(limit: u64, keeps: bool) -> Self {
         Self(Arc::new(Mutex::new(PoolState { limit, keeps, live: 0, most: 0, kept: 0, spare: BTreeMap::new() })))
     }
 
-    fn books(&self) -> MutexGuard<'_, PoolState> {
+    fn lock_state(&self) -> MutexGuard<'_, PoolState> {
         // The books are changed in steps that cannot panic, so they are right even behind a poisoned lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Limits held bytes to `limit` from now on; memory in use stays.
     pub(crate) fn set_limit(&self, limit: u64) {
-        self.books().limit = limit;
+        self.lock_state().limit = limit;
     }
 
     /// Bytes in use.
-    pub(crate) fn live(&self) -> u64 {
-        self.books().live
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.lock_state().live
     }
 
     /// Room for `len` numbers, of any content.
@@ -75,10 +75,10 @@ impl MemoryPool {
     /// [`DeviceError::OutOfMemory`].
     pub(crate) fn take(&self, len: usize) -> Result<AlignedBuffer, DeviceError> {
         let lines = size_class(len.div_ceil(LANES));
-        let mut books = self.books();
-        let lines = match books.reuse(lines) {
+        let mut books = self.lock_state();
+        let lines = match books.reuse_lines(lines) {
             Some(spare) => spare,
-            None => books.allocate(lines)?,
+            None => books.allocate_lines(lines)?,
         };
         books.live += bytes_of(lines.len());
         books.most = books.most.max(books.live);
@@ -88,7 +88,7 @@ impl MemoryPool {
 }
 
 impl PoolState {
-    fn reuse(&mut self, lines: usize) -> Option<Vec<CacheLine>> {
+    fn reuse_lines(&mut self, lines: usize) -> Option<Vec<CacheLine>> {
         let (&size, stack) = self.spare.range_mut(lines..=lines + lines / 2).next()?;
         let found = stack.pop().expect("no empty stack is kept; this is a bug");
         if stack.is_empty() {
@@ -98,7 +98,7 @@ impl PoolState {
         Some(found)
     }
 
-    fn allocate(&mut self, lines: usize) -> Result<Vec<CacheLine>, DeviceError> {
+    fn allocate_lines(&mut self, lines: usize) -> Result<Vec<CacheLine>, DeviceError> {
         let wanted = bytes_of(lines);
         self.give_up(self.limit.saturating_sub(self.live + wanted));
         let available = self.limit.saturating_sub(self.live);
@@ -179,7 +179,7 @@ impl Drop for AlignedBuffer {
         if lines.is_empty() {
             return;
         }
-        let mut books = self.home.books();
+        let mut books = self.home.lock_state();
         books.live -= bytes_of(lines.len());
         books.kept += bytes_of(lines.len());
         books.spare.entry(lines.len()).or_default().push(lines);
@@ -189,7 +189,7 @@ impl Drop for AlignedBuffer {
 }
 
 /// Bytes of memory in the machine, if it reports them.
-pub(crate) fn machine() -> Option<u64> {
+pub(crate) fn machine_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
@@ -206,7 +206,7 @@ mod tests {
         let place = first.as_slice().as_ptr();
         assert_eq!((place as usize % 64, first.as_slice().len()), (0, 1000));
         drop(first);
-        assert_eq!(memory.live(), 0);
+        assert_eq!(memory.live_bytes(), 0);
         assert_eq!(memory.take(990).unwrap().as_slice().as_ptr(), place);
         assert!(memory.take(0).unwrap().as_slice().is_empty());
     }
@@ -230,7 +230,7 @@ mod tests {
         for len in [1 << 10, 1 << 12, 1 << 14, 1 << 16] {
             drop(memory.take(len).unwrap());
         }
-        let books = memory.books();
+        let books = memory.lock_state();
         assert!(books.kept <= books.most, "{} kept, {} in use at most", books.kept, books.most);
     }
 }

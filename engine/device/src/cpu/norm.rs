@@ -8,8 +8,8 @@ use crate::{DeviceError, Norm};
 
 /// Normalises each row of `x`.
 pub(super) fn norm(cpu: &Cpu, x: &Tensor, norm: Norm<'_, Cpu>) -> Result<Tensor, DeviceError> {
-    let mut out = cpu.tensor(x.rows(), x.columns())?;
-    let weights = NormWeights::of(norm, x.columns());
+    let mut out = cpu.new_tensor(x.rows(), x.columns())?;
+    let weights = NormWeights::of_norm(norm, x.columns());
     cpu.for_rows(&mut out, WORK * x.columns(), |row, numbers| {
         numbers.copy_from_slice(x.row(row));
         cpu.run(NormaliseRow { numbers, weights });
@@ -19,7 +19,7 @@ pub(super) fn norm(cpu: &Cpu, x: &Tensor, norm: Norm<'_, Cpu>) -> Result<Tensor,
 
 /// Normalises groups of columns of each row of `x`, in place.
 pub(super) fn norm_groups(cpu: &Cpu, x: &mut Tensor, start: usize, groups: usize, width: usize, norm: Norm<'_, Cpu>) {
-    let weights = NormWeights::of(norm, width);
+    let weights = NormWeights::of_norm(norm, width);
     cpu.for_rows(x, WORK * groups * width, |_, row| {
         for numbers in row[start..][..groups * width].chunks_exact_mut(width) {
             cpu.run(NormaliseRow { numbers, weights });
@@ -39,7 +39,7 @@ struct NormWeights<'a> {
 }
 
 impl<'a> NormWeights<'a> {
-    fn of(norm: Norm<'a, Cpu>, width: usize) -> Self {
+    fn of_norm(norm: Norm<'a, Cpu>, width: usize) -> Self {
         let (weight, bias, eps) = match norm {
             Norm::Layer { weight, bias, eps } => (&weight[..], Some(&bias[..]), eps),
             Norm::Rms { weight, eps } => (&weight[..], None, eps),
@@ -62,8 +62,8 @@ impl SimdKernel for NormaliseRow<'_> {
     fn run<S: Simd>(self, s: S) {
         let Self { numbers, weights } = self;
         let n = numbers.len() as f32;
-        let mean = if weights.bias.is_some() { sum(s, numbers) / n } else { 0.0 };
-        let factor = 1.0 / (squares(s, numbers, mean) / n + weights.eps).sqrt();
+        let mean = if weights.bias.is_some() { sum_numbers(s, numbers) / n } else { 0.0 };
+        let factor = 1.0 / (sum_squares(s, numbers, mean) / n + weights.eps).sqrt();
         let (mean, factor) = (s.splat(mean), s.splat(factor));
         let whole = numbers.len() / S::LANES * S::LANES;
         let (body, rest) = numbers.split_at_mut(whole);
@@ -87,7 +87,7 @@ impl SimdKernel for NormaliseRow<'_> {
 }
 
 #[inline(always)]
-fn sum<S: Simd>(s: S, numbers: &[f32]) -> f32 {
+fn sum_numbers<S: Simd>(s: S, numbers: &[f32]) -> f32 {
     let mut sums = [s.splat(0.0); 4];
     let mut fours = numbers.chunks_exact(4 * S::LANES);
     for four in &mut fours {
@@ -103,7 +103,7 @@ fn sum<S: Simd>(s: S, numbers: &[f32]) -> f32 {
 
 /// `Σ (x - centre)²`.
 #[inline(always)]
-fn squares<S: Simd>(s: S, numbers: &[f32], centre: f32) -> f32 {
+fn sum_squares<S: Simd>(s: S, numbers: &[f32], centre: f32) -> f32 {
     let all = s.splat(centre);
     let mut sums = [s.splat(0.0); 4];
     let mut fours = numbers.chunks_exact(4 * S::LANES);

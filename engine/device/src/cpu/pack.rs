@@ -22,7 +22,7 @@ const WIDEST: usize = 32;
 /// Packs panel `panel` of `width` outputs into `out [weight.columns, width]`.
 ///
 /// The processor has AVX2 and F16C: without them no [`super::Cpu`] is made.
-pub(super) fn pack(weight: &WeightMatrix, width: usize, panel: usize, out: &mut [f32]) {
+pub(super) fn pack_panel(weight: &WeightMatrix, width: usize, panel: usize, out: &mut [f32]) {
     assert!(out.len() == weight.columns() * width && width <= WIDEST, "the size of a panel; this is a bug");
     let rows = panel * width..weight.rows().min((panel + 1) * width);
     if rows.len() < width {
@@ -35,22 +35,22 @@ pub(super) fn pack(weight: &WeightMatrix, width: usize, panel: usize, out: &mut 
         match weight.layout() {
             WeightLayout::InOut => {
                 for (i, row) in out.chunks_exact_mut(width).enumerate() {
-                    convert(part, i * part.shape[1] + its_rows.start, &mut row[lanes.clone()]);
+                    convert_part(part, i * part.shape[1] + its_rows.start, &mut row[lanes.clone()]);
                 }
             }
-            WeightLayout::OutIn => transpose(part, its_rows.start, lanes.len(), &mut out[lanes.start..], width),
+            WeightLayout::OutIn => transpose_rows(part, its_rows.start, lanes.len(), &mut out[lanes.start..], width),
         }
     }
 }
 
 /// Writes rows `first..first + lanes` of a part as columns of `out`, whose rows are `width` apart.
-fn transpose(part: &HostTensor, first: usize, lanes: usize, out: &mut [f32], width: usize) {
+fn transpose_rows(part: &HostTensor, first: usize, lanes: usize, out: &mut [f32], width: usize) {
     let inputs = part.shape[1];
     let mut strip = [[0.0; STRIP]; WIDEST];
     for start in (0..inputs).step_by(STRIP) {
         let count = STRIP.min(inputs - start);
         for (row, numbers) in strip[..lanes].iter_mut().enumerate() {
-            convert(part, (first + row) * inputs + start, &mut numbers[..count]);
+            convert_part(part, (first + row) * inputs + start, &mut numbers[..count]);
         }
         let out = &mut out[start * width..];
         let (blocks, deep) = (strip[..lanes].as_chunks::<8>(), count / 8 * 8);
@@ -108,7 +108,7 @@ fn transpose_block(rows: &[[f32; STRIP]; 8], start: usize, out: &mut [f32], widt
 }
 
 /// Numbers `start..start + out.len()` of a part, the same as from [`HostTensor::read_into`].
-fn convert(part: &HostTensor, start: usize, out: &mut [f32]) {
+fn convert_part(part: &HostTensor, start: usize, out: &mut [f32]) {
     #[target_feature(enable = "avx2,f16c")]
     fn halves(from: &[[u8; 16]], out: &mut [[f32; 8]], bf16: bool) {
         for (from, to) in from.iter().zip(out) {
@@ -163,7 +163,7 @@ mod tests {
                 for width in [16, 32] {
                     for panel in 0..weight.rows().div_ceil(width) {
                         let mut packed = vec![f32::NAN; inputs * width];
-                        pack(&weight, width, panel, &mut packed);
+                        pack_panel(&weight, width, panel, &mut packed);
                         for lane in 0..width {
                             let mut row = vec![0.0; inputs];
                             if panel * width + lane < weight.rows() {

@@ -16,7 +16,7 @@ pub(super) fn rotate(
 ) -> Result<(), DeviceError> {
     assert_eq!(positions.len(), x.rows(), "a position for each row; this is a bug");
     assert!(2 * rotary.pairs <= head_dim, "pairs of a head; this is a bug");
-    let mut angles = cpu.tensor(x.rows(), 2 * rotary.pairs)?;
+    let mut angles = cpu.new_tensor(x.rows(), 2 * rotary.pairs)?;
     cpu.for_rows(&mut angles, 2 * rotary.pairs, |row, out| rotary.table.read_row(positions[row] as usize, 0, out));
     cpu.for_rows(x, 4 * heads * head_dim, |row, numbers| {
         let (cosines, sines) = angles.row(row).split_at(rotary.pairs);

@@ -5,7 +5,7 @@ use crate::{TensorColumns, DeviceError};
 
 /// `x[rows]`.
 pub(super) fn gather(cpu: &Cpu, x: &Tensor, rows: &[u32]) -> Result<Tensor, DeviceError> {
-    let mut out = cpu.tensor(rows.len(), x.columns())?;
+    let mut out = cpu.new_tensor(rows.len(), x.columns())?;
     cpu.for_rows(&mut out, x.columns(), |row, out| out.copy_from_slice(x.row(rows[row] as usize)));
     Ok(out)
 }
@@ -33,7 +33,7 @@ pub(super) fn scatter(cpu: &Cpu, into: &mut Tensor, to: &[u32], from: TensorColu
 
 /// The mean of each sequence's rows.
 pub(super) fn average(cpu: &Cpu, x: &Tensor, cu_seqlens: &[u32]) -> Result<Tensor, DeviceError> {
-    let mut out = cpu.tensor(cu_seqlens.len() - 1, x.columns())?;
+    let mut out = cpu.new_tensor(cu_seqlens.len() - 1, x.columns())?;
     let longest = cu_seqlens.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0) as usize;
     cpu.for_rows(&mut out, longest * x.columns(), |sequence, out| {
         let rows = cu_seqlens[sequence] as usize..cu_seqlens[sequence + 1] as usize;

@@ -154,7 +154,7 @@ static LEADING: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0
 impl Avx2 {
     /// All bits of the first `n` lanes.
     #[inline(always)]
-    fn leading(self, n: usize) -> __m256i {
+    fn leading_mask(self, n: usize) -> __m256i {
         assert!(n <= 8, "lanes of a vector; this is a bug");
         // SAFETY: `self` is the proof; at most 8 before the middle, so 8 can be read.
         unsafe { _mm256_loadu_si256(LEADING.as_ptr().add(8 - n).cast()) }
@@ -335,13 +335,13 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn load_part(self, from: &[f32]) -> __m256 {
         // SAFETY: the proof; lanes beyond the slice are not touched.
-        unsafe { _mm256_maskload_ps(from.as_ptr(), self.leading(from.len())) }
+        unsafe { _mm256_maskload_ps(from.as_ptr(), self.leading_mask(from.len())) }
     }
 
     #[inline(always)]
     fn store_part(self, a: __m256, to: &mut [f32]) {
         // SAFETY: the proof; lanes beyond the slice are not touched.
-        unsafe { _mm256_maskstore_ps(to.as_mut_ptr(), self.leading(to.len().min(8)), a) }
+        unsafe { _mm256_maskstore_ps(to.as_mut_ptr(), self.leading_mask(to.len().min(8)), a) }
     }
 
     #[inline(always)]

@@ -153,8 +153,8 @@ fn relative_positions<D: Device>(
     if let Some(other) = normalisations.iter().find(|name| !["layer_norm", "none"].contains(&name.as_str())) {
         return Err(config.field_error("norm_rel_ebd", &format!("expected layer_norm or none, found {other:?}")));
     }
-    let stored = encoder.host_tensor("rel_embeddings.weight", &[buckets.rows(), shape.hidden])?;
-    let table = device.upload(buckets.rows(), shape.hidden, &stored.to_f32())?;
+    let stored = encoder.host_tensor("rel_embeddings.weight", &[buckets.table_rows(), shape.hidden])?;
+    let table = device.upload(buckets.table_rows(), shape.hidden, &stored.to_f32())?;
     if normalisations.iter().any(|name| name == "layer_norm") {
         return Ok(LayerNorm::open(&encoder.under("LayerNorm"), shape.hidden, shape.eps)?.apply(device, &table)?);
     }

@@ -87,7 +87,7 @@ pub fn open<D: Device>(checkpoint: &Checkpoint, device: &D) -> Result<Llama<D>, 
         vocabulary: Vocabulary::open(&root, &weights, "embed_tokens.weight", table, shape.tied)?,
         layers: shape.masks.iter().enumerate().map(layer).collect::<Result<_, _>>()?,
         norm: RmsNorm::open(&weights.under("norm"), hidden, shape.eps)?,
-        rotary: device.matrix(&[rope.angle_table(shape.sizes.max_positions.unwrap_or(0))], WeightLayout::OutIn)?,
+        rotary: device.load_matrix(&[rope.angle_table(shape.sizes.max_positions.unwrap_or(0))], WeightLayout::OutIn)?,
         pairs: rope.pairs(),
         shape,
     })

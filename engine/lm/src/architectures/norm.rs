@@ -21,7 +21,7 @@ impl<D: Device> LayerNorm<D> {
 
     /// A normalisation without learnt parameters.
     pub(crate) fn without_parameters(device: &D, size: usize, eps: f32) -> Result<Self, LmError> {
-        let constant = |name, value| device.vector(&[HostTensor::from_f32(name, &[size], &vec![value; size])]);
+        let constant = |name, value| device.load_vector(&[HostTensor::from_f32(name, &[size], &vec![value; size])]);
         Ok(Self { weight: constant("ones", 1.0)?, bias: constant("zeros", 0.0)?, eps })
     }
 

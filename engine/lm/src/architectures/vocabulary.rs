@@ -29,7 +29,7 @@ impl<D: Device> Vocabulary<D> {
     ) -> Result<Self, LmError> {
         let shape = [vocabulary, width];
         let device = root.device();
-        let matrix = |tensor: HostTensor| device.matrix(&[tensor], WeightLayout::OutIn);
+        let matrix = |tensor: HostTensor| device.load_matrix(&[tensor], WeightLayout::OutIn);
         let head = |weight| LmHead { weight, bias: None, scale: 1.0, vocabulary };
         if !weights.has(name) && tied && root.has(HEAD) {
             return Ok(Self { table: None, head: head(matrix(root.host_tensor(HEAD, &shape)?)?) });

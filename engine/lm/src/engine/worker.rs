@@ -59,7 +59,7 @@ struct DeviceUsage {
 /// Runs a piece of work on the device, and measures it.
 fn measure_work<R: Send>(device: &impl Device, work: impl FnOnce() -> R + Send) -> (R, DeviceUsage) {
     let (begun, energy) = (Instant::now(), device.energy().map(DeviceEnergy::begin));
-    let (done, busy) = device.busy(work);
+    let (done, busy) = device.run_timed(work);
     (done, DeviceUsage { begun, busy, energy_j: energy.and_then(WorkPiece::end) })
 }
 

@@ -33,17 +33,17 @@ impl Packed {
 pub(crate) fn side_by_side(decoder: &Packing, encoder: &Packing) -> Packing {
     let mut cross = Packing::new();
     for sequence in 0..decoder.len() {
-        let states = encoder.queries(sequence);
-        cross.push(decoder.queries(sequence).len(), [(states.start as u32, states.len() as u32)]);
+        let states = encoder.query_rows(sequence);
+        cross.push(decoder.query_rows(sequence).len(), [(states.start as u32, states.len() as u32)]);
     }
     cross
 }
 
 /// Rows of a tensor, grouped by sequence.
 pub(crate) fn by_sequence<D: Device>(device: &D, x: &D::Tensor, packing: &Packing) -> Vec<Vec<f32>> {
-    let (values, columns) = (device.read(x).unwrap(), device.shape(x).1);
+    let (values, columns) = (device.read_tensor(x).unwrap(), device.shape(x).1);
     (0..packing.len())
-        .map(|s| packing.queries(s))
+        .map(|s| packing.query_rows(s))
         .map(|rows| values[rows.start * columns..rows.end * columns].to_vec())
         .collect()
 }
@@ -101,7 +101,7 @@ pub(crate) fn scores_of_decoder<D: Device>(device: &D, model: &dyn Decoder<D>, s
     let states = model.forward(device, &packed.batch(), None).unwrap();
     // The row before a token predicts it.
     let rows = |(s, score): (usize, &Score)| {
-        let end = packed.packing.queries(s).end as u32 - 1;
+        let end = packed.packing.query_rows(s).end as u32 - 1;
         end - score.target.len() as u32..end
     };
     let rows = scores.iter().enumerate().flat_map(rows).collect::<Vec<_>>();

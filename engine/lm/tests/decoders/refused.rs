@@ -164,7 +164,7 @@ fn own_heads_beside_tied_configurations() {
 
 fn head_of<D: Device>(model: &dyn EncoderDecoder<D>, device: &D, ids: &[u32]) -> Vec<f32> {
     let rows = hopeval_device::TableLookup { table: &model.head().weight, ids };
-    device.read(&device.embed(&[rows], model.head().scale).unwrap()).unwrap()
+    device.read_tensor(&device.embed(&[rows], model.head().scale).unwrap()).unwrap()
 }
 
 /// T5's head: its weight and its scale, by the configurations of transformers 4 and 5.

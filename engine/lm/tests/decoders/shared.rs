@@ -80,8 +80,8 @@ fn states<D: Device>(device: &D) {
             let states = model.encode(device, &encoder.batch()).unwrap();
             let mut cross = Packing::new();
             for target in 0..sequences.len() {
-                let rows = encoder.packing.queries(target % copies);
-                cross.push(targets.packing.queries(target).len(), [(rows.start as u32, rows.len() as u32)]);
+                let rows = encoder.packing.query_rows(target % copies);
+                cross.push(targets.packing.query_rows(target).len(), [(rows.start as u32, rows.len() as u32)]);
             }
             let hidden = model.decode(device, &targets.batch(), EncoderMemory::States(&states), &cross, None).unwrap();
             by_sequence(device, &logits(device, model.head(), &hidden), &targets.packing)

@@ -200,7 +200,7 @@ fn a_prompt_that_is_admitted_was_waited_for() {
         let admitted = generator.admit(&device, &model, Some(&mut pool), None, &[(1, request)], 0).unwrap();
         assert_eq!(admitted.taken, [0], "{name}");
         let told = counter.load(Relaxed);
-        device.finish().unwrap();
+        device.finish_work().unwrap();
         assert_eq!((told > 0, counter.load(Relaxed)), (true, told), "{name}");
     }
 }

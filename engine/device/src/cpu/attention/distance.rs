@@ -54,7 +54,7 @@ enum ColumnOrder {
 }
 
 impl ColumnOrder {
-    fn of(columns: &[i32]) -> Self {
+    fn of_columns(columns: &[i32]) -> Self {
         let reach = columns[0]..columns[0] + columns.len() as i32;
         if columns.iter().copied().eq(reach.clone()) {
             Self::Follow
@@ -77,9 +77,9 @@ impl DistanceTables {
             AttentionBias::None => DistanceTerms::None,
             AttentionBias::Relative { table, buckets } => {
                 let rows = rows_by_key(*buckets, longest);
-                let mut stored = cpu.tensor(table.rows(), table.columns())?;
+                let mut stored = cpu.new_tensor(table.rows(), table.columns())?;
                 cpu.for_rows(&mut stored, 1, |row, out| table.read_row(row, 0, out));
-                let mut biases = cpu.tensor(attention.heads, rows.len())?;
+                let mut biases = cpu.new_tensor(attention.heads, rows.len())?;
                 cpu.for_rows(&mut biases, rows.len(), |head, out| {
                     for (bias, row) in out.iter_mut().zip(&rows) {
                         *bias = stored.row(*row)[head];
@@ -109,7 +109,7 @@ fn rows_by_key(buckets: DistanceBuckets, longest: usize) -> Vec<usize> {
     let last = longest - 1;
     (0..2 * longest - 1 + LANES)
         .map(|place| place.min(2 * last))
-        .map(|place| if place < last { buckets.row(last - place, 0) } else { buckets.row(0, place - last) })
+        .map(|place| if place < last { buckets.table_row(last - place, 0) } else { buckets.table_row(0, place - last) })
         .collect()
 }
 
@@ -135,9 +135,9 @@ impl SimdKernel for MakePanels<'_> {
         let rises = rows[0] <= rows[rows.len() - 1];
         let column = |row: usize| if rises { row - least } else { most - row };
         let columns = rows.iter().map(|row| column(*row) as i32).collect::<Vec<_>>();
-        let order = columns.windows(S::LANES).map(ColumnOrder::of).collect();
+        let order = columns.windows(S::LANES).map(ColumnOrder::of_columns).collect();
         let count = most - least + 1;
-        let mut panels = cpu.tensor(heads, ColumnPanels::len::<S>(count, head_dim))?;
+        let mut panels = cpu.new_tensor(heads, ColumnPanels::len::<S>(count, head_dim))?;
         cpu.for_rows(&mut panels, count * head_dim, |head, to| {
             let row = |column: usize| if rises { least + column } else { most - column };
             let starts = (0..count).map(|column| (row(column) * heads + head) * head_dim).collect::<Vec<_>>();
@@ -156,17 +156,17 @@ impl SimdKernel for MakePanels<'_> {
 
 impl PositionPanels {
     /// The relative positions of a head.
-    pub(super) fn panels(&self, head: usize) -> ColumnPanels<'_> {
+    pub(super) fn head_panels(&self, head: usize) -> ColumnPanels<'_> {
         ColumnPanels { numbers: self.panels.row(head), depth: self.panels.columns() / self.width, vectors: self.vectors }
     }
 
     /// Room for a row of products with all positions, and a vector more.
-    pub(super) fn stride(&self) -> usize {
+    pub(super) fn row_stride(&self) -> usize {
         self.width + LANES
     }
 
     /// The columns of the places `places` (not empty).
-    pub(super) fn wanted(&self, places: Range<usize>) -> Range<usize> {
+    pub(super) fn wanted_columns(&self, places: Range<usize>) -> Range<usize> {
         if self.rising {
             self.columns[places.start] as usize..self.columns[places.end - 1] as usize + 1
         } else {
@@ -178,7 +178,7 @@ impl PositionPanels {
     #[inline(always)]
     pub(super) fn look_up<S: Simd>(&self, s: S, products: &[f32], place: usize) -> S::V {
         let columns = &self.columns[place..place + S::LANES];
-        assert!(products.len() >= self.stride(), "products with positions; this is a bug");
+        assert!(products.len() >= self.row_stride(), "products with positions; this is a bug");
         // SAFETY: columns are below `width`, and a vector can be read from each of them on.
         unsafe {
             match self.order[place] {
@@ -191,7 +191,7 @@ impl PositionPanels {
 
     /// The column of `place`, if two vectors of places, one ending and one beginning there, have consecutive columns.
     #[inline(always)]
-    pub(super) fn midst<S: Simd>(&self, place: usize) -> Option<usize> {
+    pub(super) fn middle_column<S: Simd>(&self, place: usize) -> Option<usize> {
         let first = (place + 1).checked_sub(S::LANES)?;
         let follow = self.order[first] == ColumnOrder::Follow && self.order[place] == ColumnOrder::Follow;
         follow.then(|| self.columns[place] as usize)

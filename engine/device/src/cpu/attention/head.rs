@@ -19,12 +19,12 @@ pub(super) struct HeadColumns<'a> {
 }
 
 impl<'a> HeadColumns<'a> {
-    pub(super) fn of(columns: TensorColumns<'a, Tensor>) -> Self {
+    pub(super) fn from_columns(columns: TensorColumns<'a, Tensor>) -> Self {
         Self { values: columns.tensor.values(), stride: columns.tensor.columns(), start: columns.start }
     }
 
     /// The start of head `head` of a row.
-    fn place(&self, row: usize, head: usize, head_dim: usize) -> usize {
+    fn head_start(&self, row: usize, head: usize, head_dim: usize) -> usize {
         row * self.stride + self.start + head * head_dim
     }
 }
@@ -93,7 +93,7 @@ impl ScratchSizes {
         let score_stride = count.next_multiple_of(S::LANES);
         let (of_keys, of_queries) = match &call.distances.terms {
             DistanceTerms::Disentangled { keys, queries } => {
-                (keys.as_ref().map_or(0, PositionPanels::stride), queries.as_ref().map_or(0, PositionPanels::stride))
+                (keys.as_ref().map_or(0, PositionPanels::row_stride), queries.as_ref().map_or(0, PositionPanels::row_stride))
             }
             _ => (0, 0),
         };
@@ -114,11 +114,11 @@ impl ScratchSizes {
         }
     }
 
-    fn all(&self) -> usize {
+    fn total_size(&self) -> usize {
         self.keys + self.values + self.key_rows + self.by_key + self.queries + self.scores + self.by_query + self.mixed
     }
 
-    fn split(self, numbers: &mut [f32]) -> ScratchParts<'_> {
+    fn split_room(self, numbers: &mut [f32]) -> ScratchParts<'_> {
         let (keys, rest) = numbers.split_at_mut(self.keys);
         let (values, rest) = rest.split_at_mut(self.values);
         let (key_rows, rest) = rest.split_at_mut(self.key_rows);
@@ -143,7 +143,7 @@ struct QueryBlock {
 impl QueryBlock {
     /// All keys visible to some row of a tile: those ranges only move forward.
     fn seen_by(&self, call: &AttentionCall<'_>, count: usize, tile: Range<usize>) -> Range<usize> {
-        let seen = |row: usize| call.seen(self.position + row, count);
+        let seen = |row: usize| call.visible_keys(self.position + row, count);
         seen(tile.start).start..seen(tile.end - 1).end
     }
 }
@@ -160,13 +160,13 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         let packing = call.attention.packing;
         let depth = call.attention.head_dim;
         let count = packing.key_count(group.start);
-        let most = group.clone().map(|sequence| packing.queries(sequence).len()).max().unwrap_or(0);
+        let most = group.clone().map(|sequence| packing.query_rows(sequence).len()).max().unwrap_or(0);
         let sizes = ScratchSizes::new::<S>(call, count, most);
-        let mut head = Self { s, call, group, kv_head, count, sizes, numbers: cpu.memory.take(sizes.all())? };
-        let rows = || packing.keys(head.group.start).iter().flat_map(|(start, rows)| *start..*start + *rows);
-        let starts = |of: &HeadColumns<'_>| rows().map(|row| of.place(row as usize, kv_head, depth)).collect::<Vec<_>>();
+        let mut head = Self { s, call, group, kv_head, count, sizes, numbers: cpu.memory.take(sizes.total_size())? };
+        let rows = || packing.key_spans(head.group.start).iter().flat_map(|(start, rows)| *start..*start + *rows);
+        let starts = |of: &HeadColumns<'_>| rows().map(|row| of.head_start(row as usize, kv_head, depth)).collect::<Vec<_>>();
         let (keys, values) = (starts(&call.k), starts(&call.v));
-        let room = sizes.split(head.numbers.as_mut_slice());
+        let room = sizes.split_room(head.numbers.as_mut_slice());
         s.vectorize(PackPanels { from: call.k.values, rows: &keys, depth, to: room.keys });
         let (to, width) = (room.values, sizes.value_width);
         s.vectorize(GatherRows { from: call.v.values, rows: &values, depth, to, width });
@@ -177,11 +177,11 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
     }
 
     /// Writes the results of all sequences and query heads.
-    pub(super) fn attend(mut self, out: &ResultAddress) {
+    pub(super) fn attend_group(mut self, out: &ResultAddress) {
         let packing = self.call.attention.packing;
         let shared = self.call.attention.heads / self.call.attention.kv_heads;
         for sequence in self.group.clone() {
-            let rows = packing.queries(sequence);
+            let rows = packing.query_rows(sequence);
             // Where positions count there are no more queries than keys; elsewhere they are not read.
             let position = self.count.saturating_sub(rows.len());
             for head in self.kv_head * shared..(self.kv_head + 1) * shared {
@@ -205,22 +205,22 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         if positions.is_empty() || self.count == 0 {
             return;
         }
-        let room = self.sizes.split(self.numbers.as_mut_slice());
+        let room = self.sizes.split_room(self.numbers.as_mut_slice());
         let a = StridedMatrix { at: room.key_rows.as_ptr(), stride: depth };
-        let c = StridedMatrix { at: room.by_key.as_mut_ptr(), stride: side.stride() };
+        let c = StridedMatrix { at: room.by_key.as_mut_ptr(), stride: side.row_stride() };
         let wanted = |keys: Range<usize>| {
-            side.wanted(longest - 1 + positions.start - (keys.end - 1)..longest - 1 + positions.end - keys.start)
+            side.wanted_columns(longest - 1 + positions.start - (keys.end - 1)..longest - 1 + positions.end - keys.start)
         };
         // SAFETY: the parts of the room have `count` rows of `depth` and of `stride` numbers.
-        unsafe { by_panels(self.s, a, self.count, side.panels(head), c, wanted) };
+        unsafe { by_panels(self.s, a, self.count, side.head_panels(head), c, wanted) };
     }
 
     fn attend_block(&mut self, block: &QueryBlock, out: &ResultAddress) {
         let (s, call, count, sizes) = (self.s, self.call, self.count, self.sizes);
         let (width, rows) = (sizes.value_width, block.rows.len());
         let seen_by = |tile: Range<usize>| block.seen_by(call, count, tile);
-        self.scores(block, seen_by);
-        let room = sizes.split(self.numbers.as_mut_slice());
+        self.compute_scores(block, seen_by);
+        let room = sizes.split_room(self.numbers.as_mut_slice());
         let sums = s.vectorize(WeighScores { call, block, count, sizes, scores: room.scores, by_query: room.by_query });
         let a = StridedMatrix { at: room.scores.as_ptr(), stride: sizes.score_stride };
         let b = StridedMatrix { at: room.values.as_ptr(), stride: width };
@@ -232,14 +232,14 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
     }
 
     /// Products of the block's queries with their visible keys, and the terms of positions.
-    fn scores(&mut self, block: &QueryBlock, seen_by: impl Fn(Range<usize>) -> Range<usize>) {
+    fn compute_scores(&mut self, block: &QueryBlock, seen_by: impl Fn(Range<usize>) -> Range<usize>) {
         let (s, call, sizes) = (self.s, self.call, self.sizes);
         let (depth, longest) = (call.attention.head_dim, call.distances.longest);
         let rows = block.rows.len();
-        let room = sizes.split(self.numbers.as_mut_slice());
+        let room = sizes.split_room(self.numbers.as_mut_slice());
         let mut starts = [0; BLOCK];
         for (start, row) in starts.iter_mut().zip(block.rows.clone()) {
-            *start = call.q.place(row, block.head, depth);
+            *start = call.q.head_start(row, block.head, depth);
         }
         s.vectorize(GatherRows { from: call.q.values, rows: &starts[..rows], depth, to: room.queries, width: depth });
         let a = StridedMatrix { at: room.queries.as_ptr(), stride: depth };
@@ -249,7 +249,7 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
         unsafe { by_panels(s, a, rows, panels, c, &seen_by) };
         let DistanceTerms::Disentangled { keys, queries } = &call.distances.terms else { return };
         if let Some(side) = keys {
-            let c = StridedMatrix { at: room.by_query.as_mut_ptr(), stride: side.stride() };
+            let c = StridedMatrix { at: room.by_query.as_mut_ptr(), stride: side.row_stride() };
             let wanted = |tile: Range<usize>| {
                 let seen = seen_by(tile.clone());
                 if seen.is_empty() {
@@ -257,10 +257,10 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
                 }
                 let places = longest - 1 + seen.start - (block.position + tile.end - 1)
                     ..longest - 1 + seen.end - (block.position + tile.start);
-                side.wanted(places)
+                side.wanted_columns(places)
             };
             // SAFETY: as above, and `stride` numbers for the products of a row.
-            unsafe { by_panels(s, a, rows, side.panels(block.head), c, wanted) };
+            unsafe { by_panels(s, a, rows, side.head_panels(block.head), c, wanted) };
         }
         if let Some(side) = queries {
             for first in (0..rows).step_by(S::LANES) {
@@ -270,7 +270,7 @@ impl<'a, S: Simd> HeadGroup<'a, S> {
                     stride: sizes.score_stride,
                     keys: seen_by(lanes),
                     products: room.by_key,
-                    products_stride: side.stride(),
+                    products_stride: side.row_stride(),
                     side,
                     first: longest - 1 + block.position + first,
                 });
@@ -302,7 +302,7 @@ impl SimdKernel for WeighScores<'_> {
             let scores = &mut scores[row * sizes.score_stride..][..sizes.score_stride];
             let all = block.seen_by(call, count, row / ROWS * ROWS..rows.min(row / ROWS * ROWS + ROWS));
             let position = block.position + row;
-            let seen = call.seen(position, count);
+            let seen = call.visible_keys(position, count);
             if seen.is_empty() {
                 scores[all].fill(0.0);
                 continue;
@@ -311,7 +311,7 @@ impl SimdKernel for WeighScores<'_> {
             let term = match &call.distances.terms {
                 DistanceTerms::Relative(biases) => ScoreTerm::Bias(&biases.row(block.head)[first..]),
                 DistanceTerms::Disentangled { keys: Some(side), .. } => {
-                    let products = &by_query[row * side.stride()..][..side.stride()];
+                    let products = &by_query[row * side.row_stride()..][..side.row_stride()];
                     ScoreTerm::Looked { products, side, first }
                 }
                 _ => ScoreTerm::None,

@@ -45,7 +45,7 @@ impl SimdKernel for Softmax<'_> {
         let to = self.seen.end.next_multiple_of(S::LANES);
         let mut highest = s.splat(f32::NEG_INFINITY);
         for key in (from..to).step_by(S::LANES) {
-            let score = self.score(s, key);
+            let score = self.key_scores(s, key);
             highest = s.max(score, highest);
             s.store(score, &mut self.scores[key..]);
         }
@@ -63,7 +63,7 @@ impl SimdKernel for Softmax<'_> {
 impl Softmax<'_> {
     /// Scores of the keys from `key` on; minus infinity for invisible keys.
     #[inline(always)]
-    fn score<S: Simd>(&self, s: S, key: usize) -> S::V {
+    fn key_scores<S: Simd>(&self, s: S, key: usize) -> S::V {
         let product = s.load(&self.scores[key..]);
         let scale = s.splat(self.scale);
         let score = match self.term {
@@ -105,9 +105,9 @@ impl SimdKernel for AddByKey<'_> {
     fn run<S: Simd>(mut self, s: S) {
         for start in (self.keys.start / S::LANES * S::LANES..self.keys.end).step_by(S::LANES) {
             // Loops of fixed length keep a block in registers: one loop for each way to find it.
-            match self.side.midst::<S>(self.first - start).filter(|_| start + S::LANES <= self.keys.end) {
-                Some(column) => self.add(s, start, self.midst(s, start, column)),
-                None => self.add(s, start, self.anywhere(s, start)),
+            match self.side.middle_column::<S>(self.first - start).filter(|_| start + S::LANES <= self.keys.end) {
+                Some(column) => self.add_block(s, start, self.middle_block(s, start, column)),
+                None => self.add_block(s, start, self.gather_block(s, start)),
             }
         }
     }
@@ -117,7 +117,7 @@ impl AddByKey<'_> {
     /// For each of a vector of keys, the products with its positions relative to the queries. They are consecutive:
     /// from `column` on for the first key.
     #[inline(always)]
-    fn midst<S: Simd>(&self, s: S, start: usize, column: usize) -> S::Block {
+    fn middle_block<S: Simd>(&self, s: S, start: usize, column: usize) -> S::Block {
         let stride = self.products_stride;
         let products = &self.products[start * stride..(start + S::LANES) * stride];
         assert!(column + 1 >= S::LANES && column + S::LANES <= stride, "a column of products; this is a bug");
@@ -132,7 +132,7 @@ impl AddByKey<'_> {
 
     /// As [`Self::midst`], for any columns and the last keys.
     #[inline(always)]
-    fn anywhere<S: Simd>(&self, s: S, start: usize) -> S::Block {
+    fn gather_block<S: Simd>(&self, s: S, start: usize) -> S::Block {
         let rows = self.products[start * self.products_stride..].chunks(self.products_stride);
         let mut block = s.zeros();
         for ((key, row), lanes) in (start..self.keys.end).zip(rows).zip(block.as_mut()) {
@@ -143,7 +143,7 @@ impl AddByKey<'_> {
 
     /// Adds the found products to the scores of a vector of keys.
     #[inline(always)]
-    fn add<S: Simd>(&mut self, s: S, start: usize, found: S::Block) {
+    fn add_block<S: Simd>(&mut self, s: S, start: usize, found: S::Block) {
         let rows = self.scores.len() / self.stride;
         for (query, found) in s.transpose(found).as_ref().iter().enumerate() {
             if query < rows {

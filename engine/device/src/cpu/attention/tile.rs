@@ -81,7 +81,7 @@ impl<const M: usize, const N: usize> SimdKernel for TileProduct<M, N> {
 }
 
 impl TileOperands {
-    fn multiply<S: Simd>(self, s: S, rows: usize, vectors: usize) {
+    fn multiply_tile<S: Simd>(self, s: S, rows: usize, vectors: usize) {
         match rows {
             1 => self.of_width::<S, 1>(s, vectors),
             2 => self.of_width::<S, 2>(s, vectors),
@@ -168,7 +168,7 @@ pub(super) unsafe fn by_panels<S: Simd>(
                     first: true,
                 }
             };
-            at.multiply(s, tile.len(), to - from);
+            at.multiply_tile(s, tile.len(), to - from);
         }
     }
 }
@@ -214,7 +214,7 @@ pub(super) unsafe fn by_rows<S: Simd>(
                         first: nothing || from == depth.start,
                     }
                 };
-                at.multiply(s, tile.len(), most.min(vectors - start));
+                at.multiply_tile(s, tile.len(), most.min(vectors - start));
             }
         }
     }
