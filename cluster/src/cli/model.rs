@@ -3,8 +3,8 @@
 use crate::print;
 use anyhow::{Context, Result};
 use clap::{Subcommand, ValueEnum};
-use hopeval_checkpoint::import::tokenizer::{Rules, Source};
-use hopeval_checkpoint::import::{Report, import_by};
+use hopeval_checkpoint::import::tokenizer::{SentencePieceRules, TokenizerSource};
+use hopeval_checkpoint::import::{ImportReport, import_by};
 use hopeval_cluster::exit;
 use std::path::PathBuf;
 
@@ -38,8 +38,8 @@ pub(crate) enum RulesName {
 pub(crate) fn model(command: ModelCommand) -> Result<u8> {
     let ModelCommand::Import { from, out, tokenizer_rules, json } = command;
     let rules = match tokenizer_rules {
-        RulesName::Model => Rules::Model,
-        RulesName::Transformers5 => Rules::Transformers5,
+        RulesName::Model => SentencePieceRules::Model,
+        RulesName::Transformers5 => SentencePieceRules::Transformers5,
     };
     let report = import_by(&from, &out, rules).with_context(|| format!("cannot import {}", from.display()))?;
     if json {
@@ -50,16 +50,16 @@ pub(crate) fn model(command: ModelCommand) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-fn source(report: &Report) -> Option<&'static str> {
+fn source(report: &ImportReport) -> Option<&'static str> {
     report.tokenizer.map(|source| match source {
-        Source::TokenizerJson => "tokenizer.json",
-        Source::SentencePiece => "a SentencePiece model",
-        Source::Merges => "vocab.json and merges.txt",
-        Source::WordPiece => "vocab.txt",
+        TokenizerSource::TokenizerJson => "tokenizer.json",
+        TokenizerSource::SentencePiece => "a SentencePiece model",
+        TokenizerSource::Merges => "vocab.json and merges.txt",
+        TokenizerSource::WordPiece => "vocab.txt",
     })
 }
 
-fn document(report: &Report) -> serde_json::Value {
+fn document(report: &ImportReport) -> serde_json::Value {
     let skipped = report.skipped.iter().map(|s| serde_json::json!({ "file": s.file, "name": s.name, "why": s.why }));
     let tied = report.tied.iter().map(|t| serde_json::json!({ "name": t.name, "same_as": t.same_as }));
     serde_json::json!({
@@ -68,7 +68,7 @@ fn document(report: &Report) -> serde_json::Value {
     })
 }
 
-fn describe(out: &std::path::Path, report: &Report) {
+fn describe(out: &std::path::Path, report: &ImportReport) {
     let weights = match report.tensors {
         0 => "weights copied".to_owned(),
         tensors => format!("{tensors} tensors, {} bytes", report.bytes),

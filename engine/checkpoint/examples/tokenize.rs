@@ -4,7 +4,7 @@
 //! `tokenize DIR OUT [transformers-5] < texts.jsonl > ids.jsonl`: each line is `{"text"}`, `{"text","text_pair"}` or
 //! `{"words"}` (a list, each word encoded alone and without special tokens). Each answer is `{"ids","type_ids"}`.
 
-use hopeval_checkpoint::import::tokenizer::{self, Rules};
+use hopeval_checkpoint::import::tokenizer::{self, SentencePieceRules};
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -13,8 +13,8 @@ use tokenizers::Tokenizer;
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().collect();
     let (dir, out, rules) = match &arguments[..] {
-        [_, dir, out] => (dir, out, Rules::Model),
-        [_, dir, out, rules] if rules == "transformers-5" => (dir, out, Rules::Transformers5),
+        [_, dir, out] => (dir, out, SentencePieceRules::Model),
+        [_, dir, out, rules] if rules == "transformers-5" => (dir, out, SentencePieceRules::Transformers5),
         _ => return Err("usage: tokenize DIR OUT [transformers-5] < texts.jsonl".into()),
     };
     let (dir, out) = (Path::new(dir), Path::new(out));

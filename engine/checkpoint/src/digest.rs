@@ -20,27 +20,27 @@ const RECIPE: &str = "hopeval weights 1";
 const TOKENIZER_FILES: [&str; 3] = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"];
 
 /// The side file of a folder, for its present files.
-pub(crate) struct Digests {
+pub(crate) struct DigestCache {
     path: PathBuf,
-    present: BTreeMap<String, Stamp>,
+    present: BTreeMap<String, FileStamp>,
 }
 
 /// Size and modification time of a file; either changes when the file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
+struct FileStamp {
     size: u64,
     /// Nanoseconds since 1970.
     modified: u64,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Remembered {
+struct StoredDigest {
     recipe: String,
-    files: BTreeMap<String, Stamp>,
+    files: BTreeMap<String, FileStamp>,
     weights: String,
 }
 
-impl Digests {
+impl DigestCache {
     /// Stamps `config.json` and the files of weights.
     pub(crate) fn of(folder: &Path, files: &[PathBuf]) -> Result<Self, CheckpointError> {
         let mut present = BTreeMap::new();
@@ -50,7 +50,7 @@ impl Digests {
             let since = about.modified().map_err(read)?.duration_since(UNIX_EPOCH).unwrap_or_default();
             let modified = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
             let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
-            present.insert(name, Stamp { size: about.len(), modified });
+            present.insert(name, FileStamp { size: about.len(), modified });
         }
         Ok(Self { path: folder.join(SIDE_FILE), present })
     }
@@ -58,14 +58,14 @@ impl Digests {
     /// The remembered digest, if it was taken of exactly these files.
     pub(crate) fn recall(&self) -> Option<String> {
         let text = std::fs::read(&self.path).ok()?;
-        let remembered: Remembered = serde_json::from_slice(&text).ok()?;
+        let remembered: StoredDigest = serde_json::from_slice(&text).ok()?;
         (remembered.recipe == RECIPE && remembered.files == self.present).then_some(remembered.weights)
     }
 
     /// Writes the digest down. If the folder is not writable, the weights are read again next time.
     pub(crate) fn remember(&self, weights: &str) {
         let remembered =
-            Remembered { recipe: RECIPE.to_owned(), files: self.present.clone(), weights: weights.to_owned() };
+            StoredDigest { recipe: RECIPE.to_owned(), files: self.present.clone(), weights: weights.to_owned() };
         let text = serde_json::to_vec_pretty(&remembered).expect("names and numbers; this is a bug");
         // Several processes may do this at once: each writes its own file, and the last rename wins.
         let own = self.path.with_extension(format!("json.{}", std::process::id()));

@@ -8,7 +8,7 @@ mod shards;
 
 pub(crate) use shards::read_index;
 
-use crate::digest::{self, Digests};
+use crate::digest::{self, DigestCache};
 use crate::{CheckpointError, mapped};
 use bytes::Bytes;
 use hopeval_device::{Dtype, HostTensor};
@@ -24,14 +24,14 @@ pub struct Checkpoint {
     config: serde_json::Map<String, serde_json::Value>,
     tensors: BTreeMap<String, HostTensor>,
     /// Tensors with a dtype other than F32, F16 and BF16, such as causal masks and position ids.
-    others: BTreeMap<String, Other>,
+    others: BTreeMap<String, UnusableTensor>,
     files: Vec<PathBuf>,
     weights_digest: Arc<OnceLock<String>>,
 }
 
 /// A tensor with a dtype unfit for weights.
 #[derive(Clone, Debug)]
-struct Other {
+struct UnusableTensor {
     path: PathBuf,
     dtype: String,
 }
@@ -92,7 +92,7 @@ impl Checkpoint {
     pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<HostTensor, CheckpointError> {
         let Some(found) = self.tensors.get(name) else {
             return Err(match self.others.get(name) {
-                Some(Other { path, dtype }) => {
+                Some(UnusableTensor { path, dtype }) => {
                     CheckpointError::Dtype { path: path.clone(), name: name.into(), found: dtype.clone() }
                 }
                 None => {
@@ -122,7 +122,7 @@ impl Checkpoint {
         if let Some(digest) = self.weights_digest.get() {
             return Ok(digest);
         }
-        let digests = Digests::of(&self.folder, &self.files)?;
+        let digests = DigestCache::of(&self.folder, &self.files)?;
         let digest = digests.recall().unwrap_or_else(|| {
             let digest = digest::of_weights(&self.config, self.tensors.values());
             digests.remember(&digest);
@@ -155,7 +155,7 @@ impl Checkpoint {
                 safetensors::Dtype::F16 => Dtype::F16,
                 safetensors::Dtype::BF16 => Dtype::Bf16,
                 other => {
-                    self.others.insert(name, Other { path: path.to_owned(), dtype: format!("{other:?}") });
+                    self.others.insert(name, UnusableTensor { path: path.to_owned(), dtype: format!("{other:?}") });
                     continue;
                 }
             };

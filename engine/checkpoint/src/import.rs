@@ -20,13 +20,13 @@ mod weights;
 
 use crate::CheckpointError;
 use crate::folder::{read_config, read_index};
-use staging::Staging;
+use staging::ImportStaging;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The summary of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ImportReport {
     /// Names of the files written, in order.
     pub files: Vec<String>,
     /// Tensors written; 0 if safetensors were copied.
@@ -34,18 +34,18 @@ pub struct Report {
     /// Bytes of weights written.
     pub bytes: u64,
     /// Entries left out because the model does not need them.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
     /// Tensors left out because they are the same as another.
-    pub tied: Vec<Tied>,
+    pub tied: Vec<TiedTensor>,
     /// Tensors of f64, rounded to f32.
     pub narrowed: Vec<String>,
     /// The source of the tokenizer; `None` if the folder has no tokenizer.
-    pub tokenizer: Option<tokenizer::Source>,
+    pub tokenizer: Option<tokenizer::TokenizerSource>,
 }
 
 /// An entry left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedEntry {
     /// The file with the entry.
     pub file: PathBuf,
     /// The entry's name in the file.
@@ -56,7 +56,7 @@ pub struct Skipped {
 
 /// A tensor left out because it is the same as another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tied {
+pub struct TiedTensor {
     /// The tensor left out.
     pub name: String,
     /// The tensor written in its place.
@@ -71,19 +71,19 @@ const COPIED: [&str; 4] = ["config.json", "generation_config.json", "special_tok
 ///
 /// # Errors
 /// [`CheckpointError`], naming the file. `out` is then unchanged; if it did not exist, it is not created.
-pub fn import(dir: &Path, out: &Path) -> Result<Report, CheckpointError> {
-    import_by(dir, out, tokenizer::Rules::default())
+pub fn import(dir: &Path, out: &Path) -> Result<ImportReport, CheckpointError> {
+    import_by(dir, out, tokenizer::SentencePieceRules::default())
 }
 
 /// [`import`] with a choice of the rules for SentencePiece tokenizers.
 ///
 /// # Errors
 /// As [`import`].
-pub fn import_by(dir: &Path, out: &Path, rules: tokenizer::Rules) -> Result<Report, CheckpointError> {
+pub fn import_by(dir: &Path, out: &Path, rules: tokenizer::SentencePieceRules) -> Result<ImportReport, CheckpointError> {
     let config = read_config(dir)?;
     refuse_a_model(out)?;
-    let staging = Staging::beside(out)?;
-    let mut report = Report::default();
+    let staging = ImportStaging::beside(out)?;
+    let mut report = ImportReport::default();
     let tied = config.get("tie_word_embeddings").and_then(serde_json::Value::as_bool) != Some(false);
     import_weights(dir, staging.path(), tied, &mut report)?;
     for name in COPIED {
@@ -111,7 +111,7 @@ fn refuse_a_model(out: &Path) -> Result<(), CheckpointError> {
     }
 }
 
-fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut Report) -> Result<(), CheckpointError> {
+fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport) -> Result<(), CheckpointError> {
     let index = dir.join("model.safetensors.index.json");
     if index.exists() {
         let mut files: Vec<PathBuf> = read_index(&index)?.into_values().collect();
@@ -162,7 +162,7 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut Report) -> Re
     Ok(())
 }
 
-fn copy(dir: &Path, out: &Path, name: &str, report: &mut Report) -> Result<(), CheckpointError> {
+fn copy(dir: &Path, out: &Path, name: &str, report: &mut ImportReport) -> Result<(), CheckpointError> {
     let (from, to) = (dir.join(name), out.join(name));
     // Copies, not links: the source may be a cache and be cleared later.
     std::fs::copy(&from, &to).map_err(|source| CheckpointError::Write { path: to, source })?;

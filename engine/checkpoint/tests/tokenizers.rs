@@ -2,7 +2,7 @@
 //! `ops/lm/compare-tokenizers.py --fixture`; the script itself compares 10,000 passages.
 
 use hopeval_checkpoint::CheckpointError;
-use hopeval_checkpoint::import::tokenizer::{Rules, Source, import};
+use hopeval_checkpoint::import::tokenizer::{SentencePieceRules, TokenizerSource, import};
 use std::path::{Path, PathBuf};
 use tokenizers::Tokenizer;
 
@@ -10,9 +10,9 @@ fn vocabularies(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tokenizers").join(name)
 }
 
-fn run(dir: &Path, out: &Path) -> Result<Option<Source>, CheckpointError> {
+fn run(dir: &Path, out: &Path) -> Result<Option<TokenizerSource>, CheckpointError> {
     let config = std::fs::read(dir.join("config.json")).expect("a fixture");
-    import(dir, out, &serde_json::from_slice(&config).expect("a fixture"), Rules::Model, &mut Vec::new())
+    import(dir, out, &serde_json::from_slice(&config).expect("a fixture"), SentencePieceRules::Model, &mut Vec::new())
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {
@@ -33,18 +33,18 @@ fn refused(dir: &Path) -> String {
     run(dir, out.path()).expect_err("nothing to be made").to_string()
 }
 
-const CLASSES: [(&str, Source); 11] = [
-    ("t5", Source::SentencePiece),
-    ("deberta-v2", Source::SentencePiece),
-    ("xlm-roberta", Source::SentencePiece),
-    ("llama", Source::SentencePiece),
-    ("gpt2", Source::Merges),
-    ("opt", Source::Merges),
-    ("roberta", Source::Merges),
-    ("qwen2", Source::Merges),
-    ("bert-uncased", Source::WordPiece),
-    ("bert-cased", Source::WordPiece),
-    ("electra", Source::WordPiece),
+const CLASSES: [(&str, TokenizerSource); 11] = [
+    ("t5", TokenizerSource::SentencePiece),
+    ("deberta-v2", TokenizerSource::SentencePiece),
+    ("xlm-roberta", TokenizerSource::SentencePiece),
+    ("llama", TokenizerSource::SentencePiece),
+    ("gpt2", TokenizerSource::Merges),
+    ("opt", TokenizerSource::Merges),
+    ("roberta", TokenizerSource::Merges),
+    ("qwen2", TokenizerSource::Merges),
+    ("bert-uncased", TokenizerSource::WordPiece),
+    ("bert-cased", TokenizerSource::WordPiece),
+    ("electra", TokenizerSource::WordPiece),
 ];
 
 #[test]
@@ -150,7 +150,7 @@ fn added_tokens_and_present_tokenizers_are_kept() {
     let tokenizer = Tokenizer::from_file(&path).expect("a tokenizer");
     assert_eq!(tokenizer.token_to_id("<FINISH>"), Some(size as u32 + 1));
     std::fs::copy(dir.path().join("config.json"), out.path().join("config.json")).expect("copied");
-    assert_eq!(run(out.path(), again.path()).expect("copied"), Some(Source::TokenizerJson));
+    assert_eq!(run(out.path(), again.path()).expect("copied"), Some(TokenizerSource::TokenizerJson));
     let same = |file: &str| std::fs::read(out.path().join(file)).ok() == std::fs::read(again.path().join(file)).ok();
     assert!(same("tokenizer.json") && same("tokenizer_config.json"));
     std::fs::write(&path, "{}").expect("written");

@@ -34,39 +34,39 @@ use crate::{
     digest::{self, PassagesDigest},
     error::BuildError,
     fold::fold_title,
-    info::{CorpusInfo, Counts, FORMAT_VERSION, INFO_FILE, LinkOrigin},
-    lookup::{self, Lookup},
+    info::{CorpusInfo, CorpusCounts, FORMAT_VERSION, INFO_FILE, LinkOrigin},
+    lookup::{self, LookupTable},
     mapped,
     passage::{NewPassage, PassageId},
-    passages::{self, Aliases, Passages},
+    passages::{self, AliasColumns, PassageColumns},
     schema,
-    settings::{CorpusSettings, Duplicates, LinkSource, Source},
+    settings::{CorpusSettings, DuplicatePolicy, LinkSource, CorpusSource},
 };
 use batches::{BatchFile, PassageRows};
-use duplicates::{Dropped, Seen};
-use spool::{Spool, SpoolReader};
-use staging::Staging;
+use duplicates::{DroppedPositions, SeenContents};
+use spool::{HyperlinkSpool, SpoolReader};
+use staging::CorpusStaging;
 
 const SPOOL_FILE: &str = "hyperlinks.spool";
 
 /// A corpus being built. Dropping it before [`CorpusBuilder::finish`] leaves nothing behind.
 pub struct CorpusBuilder {
-    staging: Staging,
+    staging: CorpusStaging,
     settings: CorpusSettings,
-    sources: Vec<Source>,
+    sources: Vec<CorpusSource>,
     file: BatchFile,
     rows: PassageRows,
     digest: PassagesDigest,
-    seen: Seen,
-    dropped: Dropped,
-    aliases: Vec<Alias>,
-    spool: Spool,
+    seen: SeenContents,
+    dropped: DroppedPositions,
+    aliases: Vec<DuplicateAlias>,
+    spool: HyperlinkSpool,
     has_hyperlinks: bool,
-    counts: Counts,
+    counts: CorpusCounts,
 }
 
 /// The external id of a dropped duplicate.
-struct Alias {
+struct DuplicateAlias {
     id: Box<str>,
     passage: u32,
     position: u64,
@@ -88,31 +88,31 @@ impl CorpusBuilder {
     /// `dir` is occupied, a setting is out of range, or the system refuses to write.
     pub fn create(dir: &Path, settings: CorpusSettings) -> Result<Self, BuildError> {
         check_settings(&settings)?;
-        let staging = Staging::create(dir)?;
+        let staging = CorpusStaging::create(dir)?;
         let file = BatchFile::create(staging.path(), schema::PASSAGES_FILE, schema::passages())?;
-        let spool = Spool::create(staging.path().join(SPOOL_FILE))?;
+        let spool = HyperlinkSpool::create(staging.path().join(SPOOL_FILE))?;
         let mut settings = settings;
         if settings.name.is_empty() {
             settings.name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         }
         Ok(Self {
-            seen: Seen::new(settings.duplicates != Duplicates::KeepAll),
+            seen: SeenContents::new(settings.duplicates != DuplicatePolicy::KeepAll),
             staging,
             settings,
             sources: Vec::new(),
             file,
             rows: PassageRows::new(),
             digest: PassagesDigest::new(),
-            dropped: Dropped::default(),
+            dropped: DroppedPositions::default(),
             aliases: Vec::new(),
             spool,
             has_hyperlinks: false,
-            counts: Counts::default(),
+            counts: CorpusCounts::default(),
         })
     }
 
     /// Notes a source file of the passages.
-    pub fn add_source(&mut self, source: Source) {
+    pub fn add_source(&mut self, source: CorpusSource) {
         self.sources.push(source);
     }
 
@@ -131,13 +131,13 @@ impl CorpusBuilder {
             return Err(BuildError::TooMany { allowed: schema::MAX_PASSAGES });
         }
         if let Some(first) = self.seen.earlier(digest::content_key(passage.title, passage.text)) {
-            if self.settings.duplicates == Duplicates::Error {
+            if self.settings.duplicates == DuplicatePolicy::Error {
                 let (title, first) = (passage.title.to_owned(), self.dropped.position(first));
                 return Err(BuildError::DuplicatePassage { title, first, second: position });
             }
             self.dropped.push(position);
             if let Some(id) = passage.id {
-                self.aliases.push(Alias { id: id.into(), passage: first, position });
+                self.aliases.push(DuplicateAlias { id: id.into(), passage: first, position });
             }
             return Ok(PassageId(first));
         }
@@ -174,7 +174,7 @@ impl CorpusBuilder {
         self.file.finish()?;
         let dir = self.staging.path().to_owned();
         let spool = self.spool.read()?;
-        let mut rest = Finish {
+        let mut rest = CorpusFinisher {
             dir: &dir,
             passages: passages::read_back(&dir, self.settings.batch_rows)?,
             settings: &self.settings,
@@ -196,24 +196,24 @@ impl CorpusBuilder {
 }
 
 /// The remaining steps of a build, once all passages are on disk.
-struct Finish<'a> {
+struct CorpusFinisher<'a> {
     dir: &'a Path,
-    passages: Passages,
+    passages: PassageColumns,
     settings: &'a CorpusSettings,
-    counts: Counts,
+    counts: CorpusCounts,
     passages_digest: String,
     origin: LinkOrigin,
 }
 
-impl Finish<'_> {
-    fn contents_table(&self, seen: Seen) -> Result<(), BuildError> {
+impl CorpusFinisher<'_> {
+    fn contents_table(&self, seen: SeenContents) -> Result<(), BuildError> {
         let mut entries = seen.into_entries();
         lookup::sort(&mut entries, |passage| (self.passages.title_bytes(passage), self.passages.text_bytes(passage)));
         lookup::write(&self.dir.join(lookup::CONTENTS_FILE), &entries)
     }
 
     /// Writes aliases and the table of ids, and checks that every id stands for one passage.
-    fn ids_table(&mut self, aliases: Vec<Alias>, dropped: &Dropped) -> Result<String, BuildError> {
+    fn ids_table(&mut self, aliases: Vec<DuplicateAlias>, dropped: &DroppedPositions) -> Result<String, BuildError> {
         let aliases = self.distinct_aliases(aliases, dropped)?;
         self.counts.aliases = aliases.len() as u64;
         let digest = digest::of_aliases(aliases.iter().map(|alias| (&*alias.id, alias.passage)));
@@ -226,7 +226,7 @@ impl Finish<'_> {
         file.finish()?;
         let path = self.dir.join(schema::ALIASES_FILE);
         let batches = mapped::ArrowFile::new(path.clone(), mapped::map(&path)?)?.batches(&schema::aliases())?;
-        let mapped = Aliases::new(&path, batches, self.settings.batch_rows, self.passages.len())?;
+        let mapped = AliasColumns::new(&path, batches, self.settings.batch_rows, self.passages.len())?;
         let count = self.passages.len() + mapped.len();
         let id = |entry| id_entry(&self.passages, &mapped, entry).0;
         let mut entries: Vec<_> = (0..count as u32).map(|entry| (bytes_key(id(entry)), entry)).collect();
@@ -248,7 +248,7 @@ impl Finish<'_> {
     }
 
     /// Drops useless aliases (a passage's own id, or a repeated one). Refuses an alias of two passages.
-    fn distinct_aliases(&self, aliases: Vec<Alias>, dropped: &Dropped) -> Result<Vec<Alias>, BuildError> {
+    fn distinct_aliases(&self, aliases: Vec<DuplicateAlias>, dropped: &DroppedPositions) -> Result<Vec<DuplicateAlias>, BuildError> {
         let mut seen: BTreeMap<Box<str>, (u32, u64)> = BTreeMap::new();
         let mut distinct = Vec::with_capacity(aliases.len());
         for alias in aliases {
@@ -278,24 +278,24 @@ impl Finish<'_> {
             self.counts.titles += 1;
             self.counts.shared_titles += u64::from(group.len() > 1);
         }
-        let titles = links::Titles { passages: &self.passages, exact: &exact, folded: &folded };
+        let titles = links::TitleTables { passages: &self.passages, exact: &exact, folded: &folded };
         links::write(self.dir, self.settings, &titles, self.origin, spool, &mut self.counts)
     }
 
     /// Writes a table over titles in the given form, and maps it.
-    fn title_table(&self, name: &str, form: impl Fn(&str) -> Cow<'_, str>) -> Result<Lookup, BuildError> {
+    fn title_table(&self, name: &str, form: impl Fn(&str) -> Cow<'_, str>) -> Result<LookupTable, BuildError> {
         let string = |passage| form(self.passages.title(passage));
         let mut entries: Vec<_> =
             (0..self.passages.len() as u32).map(|passage| (digest::key(&string(passage)), passage)).collect();
         lookup::sort(&mut entries, string);
         let path = self.dir.join(name);
         lookup::write(&path, &entries)?;
-        Ok(Lookup::read_back(&path)?)
+        Ok(LookupTable::read_back(&path)?)
     }
 
     fn info(
         &self,
-        sources: Vec<Source>,
+        sources: Vec<CorpusSource>,
         links_digest: String,
         aliases_digest: String,
     ) -> Result<CorpusInfo, BuildError> {

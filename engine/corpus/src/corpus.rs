@@ -13,10 +13,10 @@ use crate::{
     error::CorpusError,
     fold::fold_title,
     info::CorpusInfo,
-    lookup::{self, Lookup},
+    lookup::{self, LookupTable},
     mapped::{self, as_passages},
     passage::PassageId,
-    passages::{Aliases, Lists, Passages},
+    passages::{AliasColumns, PassageLists, PassageColumns},
     schema,
 };
 
@@ -29,23 +29,23 @@ use crate::{
 pub struct Corpus {
     dir: PathBuf,
     info: CorpusInfo,
-    pub(crate) passages: Passages,
-    pub(crate) aliases: Aliases,
-    pub(crate) links: Lists,
-    backlinks: Lists,
-    lookups: Lookups,
+    pub(crate) passages: PassageColumns,
+    pub(crate) aliases: AliasColumns,
+    pub(crate) links: PassageLists,
+    backlinks: PassageLists,
+    lookups: LookupTables,
 }
 
-struct Lookups {
-    ids: Lookup,
-    titles: Lookup,
-    folded: Lookup,
-    contents: Lookup,
+struct LookupTables {
+    ids: LookupTable,
+    titles: LookupTable,
+    folded: LookupTable,
+    contents: LookupTable,
 }
 
 /// A link and its anchor in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anchor {
+pub struct LinkAnchor {
     /// The passage linked to.
     pub target: PassageId,
     /// The anchor's bytes in the text. Targets with the same title share an anchor.
@@ -67,7 +67,7 @@ impl Corpus {
         let batches = |name, schema: SchemaRef| mapped::open_listed(dir, info.file(dir, name)?, &schema);
         let passages = {
             let path = dir.join(schema::PASSAGES_FILE);
-            let passages = Passages::new(&path, batches(schema::PASSAGES_FILE, schema::passages())?, rows)?;
+            let passages = PassageColumns::new(&path, batches(schema::PASSAGES_FILE, schema::passages())?, rows)?;
             if passages.len() as u64 != info.counts.passages {
                 let detail = format!("it has {} passages, corpus.json states {}", passages.len(), info.counts.passages);
                 return Err(CorpusError::Damaged { path, detail });
@@ -76,13 +76,13 @@ impl Corpus {
         };
         let len = passages.len();
         let aliases = batches(schema::ALIASES_FILE, schema::aliases())?;
-        let aliases = Aliases::new(&dir.join(schema::ALIASES_FILE), aliases, rows, len)?;
+        let aliases = AliasColumns::new(&dir.join(schema::ALIASES_FILE), aliases, rows, len)?;
         let links = batches(schema::LINKS_FILE, schema::links())?;
-        let links = Lists::new(&dir.join(schema::LINKS_FILE), links, rows, len)?;
+        let links = PassageLists::new(&dir.join(schema::LINKS_FILE), links, rows, len)?;
         let backlinks = batches(schema::BACKLINKS_FILE, schema::backlinks())?;
-        let backlinks = Lists::new(&dir.join(schema::BACKLINKS_FILE), backlinks, rows, len)?;
-        let table = |name, bound| Lookup::open(dir, info.file(dir, name)?, bound);
-        let lookups = Lookups {
+        let backlinks = PassageLists::new(&dir.join(schema::BACKLINKS_FILE), backlinks, rows, len)?;
+        let table = |name, bound| LookupTable::open(dir, info.file(dir, name)?, bound);
+        let lookups = LookupTables {
             ids: table(lookup::IDS_FILE, len + aliases.len())?,
             titles: table(lookup::TITLES_FILE, len)?,
             folded: table(lookup::FOLDED_FILE, len)?,
@@ -171,12 +171,12 @@ impl Corpus {
     }
 
     /// The links of a passage with their anchors in the text.
-    pub fn anchors(&self, passage: PassageId) -> impl ExactSizeIterator<Item = Anchor> {
+    pub fn anchors(&self, passage: PassageId) -> impl ExactSizeIterator<Item = LinkAnchor> {
         let (starts, ends) = (self.links.of(passage.0, 1), self.links.of(passage.0, 2));
         self.links(passage)
             .iter()
             .zip(starts.iter().zip(ends))
-            .map(|(&target, (&start, &end))| Anchor { target, span: start as usize..end as usize })
+            .map(|(&target, (&start, &end))| LinkAnchor { target, span: start as usize..end as usize })
     }
 
     /// The passages linking to this one, ascending.
@@ -218,7 +218,7 @@ impl Corpus {
 }
 
 /// The id and passage of entry `entry` of the id table: passages first, then aliases.
-pub(crate) fn id_entry<'a>(passages: &'a Passages, aliases: &'a Aliases, entry: u32) -> (&'a [u8], u32) {
+pub(crate) fn id_entry<'a>(passages: &'a PassageColumns, aliases: &'a AliasColumns, entry: u32) -> (&'a [u8], u32) {
     match entry.checked_sub(passages.len() as u32) {
         None => (passages.id_bytes(entry), entry),
         Some(alias) => aliases.get(alias),
@@ -226,12 +226,12 @@ pub(crate) fn id_entry<'a>(passages: &'a Passages, aliases: &'a Aliases, entry: 
 }
 
 /// The passages with exactly this title.
-pub(crate) fn exact_title<'a>(passages: &Passages, titles: &'a Lookup, title: &str) -> &'a [u32] {
+pub(crate) fn exact_title<'a>(passages: &PassageColumns, titles: &'a LookupTable, title: &str) -> &'a [u32] {
     titles.equal(digest::key(title), |passage| passages.title_bytes(passage) == title.as_bytes())
 }
 
 /// The passages with this title, folded.
-pub(crate) fn folded_title<'a>(passages: &Passages, folded: &'a Lookup, title: &str) -> &'a [u32] {
+pub(crate) fn folded_title<'a>(passages: &PassageColumns, folded: &'a LookupTable, title: &str) -> &'a [u32] {
     let wanted = fold_title(title);
     folded.equal(digest::key(&wanted), |passage| {
         std::str::from_utf8(passages.title_bytes(passage)).is_ok_and(|title| fold_title(title) == wanted)

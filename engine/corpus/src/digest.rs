@@ -8,12 +8,12 @@ use crate::info::LinkOrigin;
 const BLOCK: usize = 1 << 16;
 
 /// A BLAKE3 hasher with a buffer for small pieces: the hash is several times faster on long input.
-pub(crate) struct Canonical {
+pub(crate) struct CanonicalHasher {
     pending: Vec<u8>,
     hasher: blake3::Hasher,
 }
 
-impl Canonical {
+impl CanonicalHasher {
     fn new(domain: &str) -> Self {
         let mut canonical = Self { pending: Vec::with_capacity(BLOCK), hasher: blake3::Hasher::new() };
         canonical.string(domain);
@@ -49,11 +49,11 @@ impl Canonical {
 }
 
 /// Digest of the passages.
-pub(crate) struct PassagesDigest(Canonical);
+pub(crate) struct PassagesDigest(CanonicalHasher);
 
 impl PassagesDigest {
     pub(crate) fn new() -> Self {
-        Self(Canonical::new("hopeval passages 1"))
+        Self(CanonicalHasher::new("hopeval passages 1"))
     }
 
     pub(crate) fn passage(&mut self, id: &str, title: &str, text: &str, sentences: &[u32]) {
@@ -72,11 +72,11 @@ impl PassagesDigest {
 }
 
 /// Digest of the links.
-pub(crate) struct LinksDigest(Canonical);
+pub(crate) struct LinksDigest(CanonicalHasher);
 
 impl LinksDigest {
     pub(crate) fn new(origin: LinkOrigin) -> Self {
-        let mut canonical = Canonical::new("hopeval links 1");
+        let mut canonical = CanonicalHasher::new("hopeval links 1");
         canonical.string(origin.as_str());
         Self(canonical)
     }
@@ -95,7 +95,7 @@ impl LinksDigest {
 
 /// Digest of the aliases, in the input order of the duplicates.
 pub(crate) fn of_aliases<'a>(aliases: impl ExactSizeIterator<Item = (&'a str, u32)>) -> String {
-    let mut canonical = Canonical::new("hopeval aliases 1");
+    let mut canonical = CanonicalHasher::new("hopeval aliases 1");
     canonical.count(aliases.len());
     for (id, passage) in aliases {
         canonical.string(id);
@@ -106,7 +106,7 @@ pub(crate) fn of_aliases<'a>(aliases: impl ExactSizeIterator<Item = (&'a str, u3
 
 /// Digest of a corpus from those of its parts.
 pub(crate) fn of_parts(passages: &str, links: &str, aliases: &str) -> String {
-    let mut canonical = Canonical::new("hopeval corpus 1");
+    let mut canonical = CanonicalHasher::new("hopeval corpus 1");
     for part in [passages, links, aliases] {
         canonical.string(part);
     }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn gathering_does_not_change_the_hash() {
-        let mut canonical = Canonical::new("d");
+        let mut canonical = CanonicalHasher::new("d");
         let mut whole = 1u64.to_le_bytes().to_vec();
         whole.push(b'd');
         for i in 0..40_000u32 {

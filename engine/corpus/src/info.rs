@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     digest,
     error::CorpusError,
-    settings::{CorpusSettings, Source},
+    settings::{CorpusSettings, CorpusSource},
 };
 
 /// Version of the folder's format. It changes with every incompatible change of a file's layout or of a stated rule.
@@ -35,11 +35,11 @@ pub struct CorpusInfo {
     /// Origin of the links.
     pub link_origin: LinkOrigin,
     /// Numbers of passages, titles, links and so on.
-    pub counts: Counts,
+    pub counts: CorpusCounts,
     /// The settings it was built with.
     pub settings: CorpusSettings,
     /// The files of the build's input.
-    pub sources: Vec<Source>,
+    pub sources: Vec<CorpusSource>,
     /// The files of the corpus.
     pub files: Vec<FileInfo>,
 }
@@ -70,7 +70,7 @@ impl LinkOrigin {
 /// Numbers of passages, titles, links and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Counts {
+pub struct CorpusCounts {
     /// Passages handed to the builder.
     pub pushed: u64,
     /// Passages in the corpus.

@@ -36,9 +36,9 @@ mod settings;
 mod verify;
 
 pub use builder::{BuildReport, CorpusBuilder};
-pub use corpus::{Anchor, Corpus};
+pub use corpus::{LinkAnchor, Corpus};
 pub use error::{BuildError, CorpusError};
 pub use fold::fold_title;
-pub use info::{CorpusInfo, Counts, FORMAT_VERSION, FileInfo, LinkOrigin};
+pub use info::{CorpusInfo, CorpusCounts, FORMAT_VERSION, FileInfo, LinkOrigin};
 pub use passage::{NewLink, NewPassage, PassageId};
-pub use settings::{CorpusSettings, Duplicates, LinkSource, Source};
+pub use settings::{CorpusSettings, DuplicatePolicy, LinkSource, CorpusSource};

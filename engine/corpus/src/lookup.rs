@@ -35,20 +35,20 @@ const MAGIC: &[u8; 8] = b"hopelook";
 const ALIGNMENT: usize = 64;
 
 /// The table, mapped or in memory.
-pub(crate) struct Lookup {
+pub(crate) struct LookupTable {
     directory: ScalarBuffer<u32>,
     keys: ScalarBuffer<u64>,
     values: ScalarBuffer<u32>,
 }
 
 /// The byte ranges of a table's parts.
-struct Layout {
+struct TableLayout {
     directory: Range<usize>,
     keys: Range<usize>,
     values: Range<usize>,
 }
 
-impl Layout {
+impl TableLayout {
     fn new(entries: usize, bits: u32) -> Option<Self> {
         let after =
             |start: usize, width: usize, count: usize| Some(start..width.checked_mul(count)?.checked_add(start)?);
@@ -128,7 +128,7 @@ fn write_to(out: &mut impl Write, entries: &[(u64, u32)]) -> std::io::Result<()>
     Ok(())
 }
 
-impl Lookup {
+impl LookupTable {
     /// A table in memory, from sorted entries: 13 to 14 bytes each.
     pub(crate) fn in_memory(entries: &[(u64, u32)]) -> Self {
         Self {
@@ -217,7 +217,7 @@ impl Lookup {
 }
 
 /// Reads the header and checks that the parts fit the file.
-fn layout(path: &Path, buffer: &[u8]) -> Result<(Layout, usize), CorpusError> {
+fn layout(path: &Path, buffer: &[u8]) -> Result<(TableLayout, usize), CorpusError> {
     let damaged = |detail: &str| CorpusError::Damaged { path: path.to_owned(), detail: detail.to_owned() };
     let Some(header) = buffer.first_chunk::<ALIGNMENT>() else { return Err(damaged("it is too short")) };
     let [m0, m1, m2, m3, m4, m5, m6, m7, e0, e1, e2, e3, e4, e5, e6, e7, b0, b1, b2, b3, ..] = *header;
@@ -230,7 +230,7 @@ fn layout(path: &Path, buffer: &[u8]) -> Result<(Layout, usize), CorpusError> {
     if bits != directory_bits(entries) {
         return Err(damaged("its directory has the wrong size"));
     }
-    match Layout::new(entries, bits) {
+    match TableLayout::new(entries, bits) {
         Some(layout) if layout.values.end == buffer.len() => Ok((layout, entries)),
         _ => Err(damaged("its parts do not fit its length")),
     }
@@ -265,13 +265,13 @@ mod tests {
         ((string.len() as u64 % 3) << 62) | (string.len() as u64 % 2)
     }
 
-    fn build(strings: &[String]) -> (tempfile::TempDir, Lookup) {
+    fn build(strings: &[String]) -> (tempfile::TempDir, LookupTable) {
         let mut entries: Vec<(u64, u32)> = strings.iter().zip(0..).map(|(s, i)| (weak_key(s), i)).collect();
         sort(&mut entries, |value| strings[value as usize].as_str());
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.lookup");
         write(&path, &entries).unwrap();
-        let lookup = Lookup::open(dir.path(), &describe(dir.path(), "t.lookup").unwrap(), strings.len()).unwrap();
+        let lookup = LookupTable::open(dir.path(), &describe(dir.path(), "t.lookup").unwrap(), strings.len()).unwrap();
         (dir, lookup)
     }
 
@@ -299,6 +299,6 @@ mod tests {
     fn a_value_out_of_bounds_is_damage() {
         let (dir, _lookup) = build(&["a".to_owned(), "b".to_owned()]);
         let listed = describe(dir.path(), "t.lookup").unwrap();
-        assert!(matches!(Lookup::open(dir.path(), &listed, 1), Err(CorpusError::Damaged { .. })));
+        assert!(matches!(LookupTable::open(dir.path(), &listed, 1), Err(CorpusError::Damaged { .. })));
     }
 }

@@ -24,7 +24,7 @@ use std::ops::Range;
 use hopeval_pytext::{is_word, words};
 use rustc_hash::FxHashMap;
 
-use crate::{lookup::Lookup, passages::Passages};
+use crate::{lookup::LookupTable, passages::PassageColumns};
 use stop_words::is_stop_word;
 
 /// More words than any real title has; bounds the work caused by a single strange title.
@@ -35,7 +35,7 @@ const BARE: u32 = 1 << 31;
 
 /// A title found in a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mention {
+pub(crate) struct TitleMention {
     /// The first passage with this title.
     pub(crate) passage: u32,
     /// Bytes in the text.
@@ -43,16 +43,16 @@ pub(crate) struct Mention {
 }
 
 /// The forms of all titles of a corpus.
-pub(crate) struct Mentions<'a> {
-    passages: &'a Passages,
-    forms: Lookup,
+pub(crate) struct MentionFinder<'a> {
+    passages: &'a PassageColumns,
+    forms: LookupTable,
     /// Hash of a first word to the maximum number of words in a form with this first word.
     longest: FxHashMap<u64, u8>,
 }
 
 /// A form, with the bounds of its words.
 #[derive(Clone, Copy)]
-struct Form<'a> {
+struct TitleForm<'a> {
     text: &'a str,
     /// Bytes before the first word character.
     lead: usize,
@@ -60,7 +60,7 @@ struct Form<'a> {
     core_end: usize,
 }
 
-impl<'a> Form<'a> {
+impl<'a> TitleForm<'a> {
     fn new(text: &'a str) -> Option<Self> {
         let lead = text.find(is_word)?;
         let last = text.rfind(is_word)?;
@@ -107,9 +107,9 @@ fn is_matchable(form: &str) -> bool {
 
 /// FNV-1a, usable after every word, finished by the last step of splitmix64, because tables use the leading bits.
 #[derive(Clone, Copy)]
-struct Rolling(u64);
+struct RollingHash(u64);
 
-impl Rolling {
+impl RollingHash {
     fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
@@ -135,21 +135,21 @@ impl Rolling {
     }
 }
 
-fn form_of(passages: &Passages, code: u32) -> &str {
+fn form_of(passages: &PassageColumns, code: u32) -> &str {
     let title = passages.title(code & !BARE);
     if code & BARE == 0 { title } else { bare(title).unwrap_or_default() }
 }
 
-impl<'a> Mentions<'a> {
+impl<'a> MentionFinder<'a> {
     /// Gathers the forms of all titles.
-    pub(crate) fn new(passages: &'a Passages, titles: &Lookup) -> Self {
+    pub(crate) fn new(passages: &'a PassageColumns, titles: &LookupTable) -> Self {
         let mut entries = Vec::new();
         let same = |a, b| passages.title_bytes(a) == passages.title_bytes(b);
         for group in titles.groups(same) {
             let title = passages.title(group[0]);
             for (form, code) in [(Some(title), group[0]), (bare(title), group[0] | BARE)] {
-                if let Some(form) = form.filter(|form| is_matchable(form)).and_then(Form::new) {
-                    entries.push((Rolling::of(form.core()), code));
+                if let Some(form) = form.filter(|form| is_matchable(form)).and_then(TitleForm::new) {
+                    entries.push((RollingHash::of(form.core()), code));
                 }
             }
         }
@@ -160,17 +160,17 @@ impl<'a> Mentions<'a> {
             let form = form_of(passages, code);
             let count = words(form).count();
             if let Some(first) = words(form).next() {
-                let most = longest.entry(Rolling::of(first)).or_insert(0);
+                let most = longest.entry(RollingHash::of(first)).or_insert(0);
                 *most = (*most).max(count as u8);
             }
         }
-        Self { passages, forms: Lookup::in_memory(&entries), longest }
+        Self { passages, forms: LookupTable::in_memory(&entries), longest }
     }
 
     /// Appends the mentions in a passage's text to `found`, in order.
-    pub(crate) fn find(&self, passage: u32, found: &mut Vec<Mention>) {
+    pub(crate) fn find(&self, passage: u32, found: &mut Vec<TitleMention>) {
         let title = self.passages.title(passage);
-        let own = [Form::new(title), bare(title).and_then(Form::new)];
+        let own = [TitleForm::new(title), bare(title).and_then(TitleForm::new)];
         let text = self.passages.text(passage);
         let words = word_spans(text);
         let (mut word, mut from) = (0, 0);
@@ -187,7 +187,7 @@ impl<'a> Mentions<'a> {
             from = span.end;
             word += words[word..].partition_point(|other| other.start < from);
             if let Some(code) = code {
-                found.push(Mention { passage: code & !BARE, span });
+                found.push(TitleMention { passage: code & !BARE, span });
             }
         }
     }
@@ -200,15 +200,15 @@ impl<'a> Mentions<'a> {
         from: usize,
     ) -> impl Iterator<Item = (u32, Range<usize>)> + use<'_, 't, 'a> {
         let first = &words[0];
-        let most = self.longest.get(&Rolling::of(&text[first.clone()])).copied().unwrap_or(0);
-        let mut hash = Rolling::new();
+        let most = self.longest.get(&RollingHash::of(&text[first.clone()])).copied().unwrap_or(0);
+        let mut hash = RollingHash::new();
         let mut hashed = first.start;
         words.iter().take(most.into()).flat_map(move |word| {
             hash.push(&text.as_bytes()[hashed..word.end]);
             hashed = word.end;
             let at = first.start;
             self.forms.under(hash.finish()).iter().filter_map(move |&code| {
-                let form = Form::new(form_of(self.passages, code))?;
+                let form = TitleForm::new(form_of(self.passages, code))?;
                 Some((code, form.at(text, at, from)?))
             })
         })
@@ -216,7 +216,7 @@ impl<'a> Mentions<'a> {
 }
 
 /// Drops bare forms shared by several titles. Entries are sorted by hash and form.
-fn without_ambiguous(mut entries: Vec<(u64, u32)>, passages: &Passages) -> Vec<(u64, u32)> {
+fn without_ambiguous(mut entries: Vec<(u64, u32)>, passages: &PassageColumns) -> Vec<(u64, u32)> {
     let mut kept = 0;
     let mut start = 0;
     while start < entries.len() {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn forms_fit_at_word_boundaries_only() {
-        let form = Form::new(".hack").unwrap();
+        let form = TitleForm::new(".hack").unwrap();
         assert_eq!(form.at("see .hack now", 5, 0), Some(4..9));
         assert_eq!(form.at("x.hack", 2, 0), None);
         assert_eq!(form.at("see .hacks", 5, 0), None);

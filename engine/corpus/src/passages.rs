@@ -11,13 +11,13 @@ use arrow::{
 use crate::{error::CorpusError, mapped, schema};
 
 /// The columns of `passages.arrow`.
-pub(crate) struct Passages {
-    batches: Vec<Batch>,
+pub(crate) struct PassageColumns {
+    batches: Vec<PassageBatch>,
     shift: u32,
     len: usize,
 }
 
-struct Batch {
+struct PassageBatch {
     id: BinaryArray,
     title: BinaryArray,
     text: LargeBinaryArray,
@@ -25,7 +25,7 @@ struct Batch {
     sentence_ends: ScalarBuffer<u32>,
 }
 
-impl Passages {
+impl PassageColumns {
     /// Takes the decoded batches of `path`. All but the last have `rows` rows.
     pub(crate) fn new(path: &Path, batches: Vec<RecordBatch>, rows: u32) -> Result<Self, CorpusError> {
         let len = check_rows(path, &batches, rows)?;
@@ -33,7 +33,7 @@ impl Passages {
             .iter()
             .map(|batch| {
                 let sentences = batch.column(3).as_list::<i32>();
-                Batch {
+                PassageBatch {
                     id: batch.column(0).as_binary().clone(),
                     title: batch.column(1).as_binary().clone(),
                     text: batch.column(2).as_binary().clone(),
@@ -50,7 +50,7 @@ impl Passages {
     }
 
     #[inline]
-    fn at(&self, passage: u32) -> (&Batch, usize) {
+    fn at(&self, passage: u32) -> (&PassageBatch, usize) {
         let passage = passage as usize;
         (&self.batches[passage >> self.shift], passage & ((1 << self.shift) - 1))
     }
@@ -99,7 +99,7 @@ fn checked<'a>(bytes: &'a [u8], passage: u32, field: &str) -> &'a str {
 }
 
 /// Lists of numbers, one for each passage, in batches like the passages.
-pub(crate) struct Lists {
+pub(crate) struct PassageLists {
     batches: Vec<ListBatch>,
     shift: u32,
 }
@@ -110,7 +110,7 @@ struct ListBatch {
     columns: Vec<ScalarBuffer<u32>>,
 }
 
-impl Lists {
+impl PassageLists {
     /// Takes the decoded batches of `path`. The first column holds passages and must stay below `passages`.
     pub(crate) fn new(path: &Path, batches: Vec<RecordBatch>, rows: u32, passages: usize) -> Result<Self, CorpusError> {
         let len = check_rows(path, &batches, rows)?;
@@ -148,13 +148,13 @@ impl Lists {
 }
 
 /// The external ids of dropped duplicates.
-pub(crate) struct Aliases {
+pub(crate) struct AliasColumns {
     batches: Vec<(BinaryArray, ScalarBuffer<u32>)>,
     rows: u32,
     len: usize,
 }
 
-impl Aliases {
+impl AliasColumns {
     /// Takes the decoded batches of `path`; their targets must stay below `passages`.
     pub(crate) fn new(path: &Path, batches: Vec<RecordBatch>, rows: u32, passages: usize) -> Result<Self, CorpusError> {
         let len = check_rows(path, &batches, rows)?;
@@ -203,8 +203,8 @@ fn check_rows(path: &Path, batches: &[RecordBatch], rows: u32) -> Result<usize, 
 }
 
 /// Maps the passages just written to `dir`.
-pub(crate) fn read_back(dir: &Path, rows: u32) -> Result<Passages, CorpusError> {
+pub(crate) fn read_back(dir: &Path, rows: u32) -> Result<PassageColumns, CorpusError> {
     let path = dir.join(schema::PASSAGES_FILE);
     let file = mapped::ArrowFile::new(path.clone(), mapped::map(&path)?)?;
-    Passages::new(&path, file.batches(&schema::passages())?, rows)
+    PassageColumns::new(&path, file.batches(&schema::passages())?, rows)
 }

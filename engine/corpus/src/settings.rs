@@ -9,7 +9,7 @@ pub struct CorpusSettings {
     /// The corpus's name in reports; empty: the name of its folder.
     pub name: String,
     /// Treatment of a passage with the title and text of an earlier one.
-    pub duplicates: Duplicates,
+    pub duplicates: DuplicatePolicy,
     /// Source of the links.
     pub links: LinkSource,
     /// Maximum number of targets of a link to a title shared by several passages: the first ones in corpus order.
@@ -24,7 +24,7 @@ impl Default for CorpusSettings {
     fn default() -> Self {
         Self {
             name: String::new(),
-            duplicates: Duplicates::default(),
+            duplicates: DuplicatePolicy::default(),
             links: LinkSource::default(),
             targets_per_title: 8,
             batch_rows: 16_384,
@@ -38,7 +38,7 @@ impl Default for CorpusSettings {
 /// an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Duplicates {
+pub enum DuplicatePolicy {
     /// It stays, as a passage of its own.
     KeepAll,
     /// It is dropped with its external id, sentences and links, but its id still finds the kept passage.
@@ -66,7 +66,7 @@ pub enum LinkSource {
 /// A source file of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct CorpusSource {
     /// The file's name, as the user knows it.
     pub name: String,
     /// Digest of its bytes, in the caller's notation.

@@ -5,8 +5,8 @@
 use std::{fs, path::Path};
 
 use hopeval_corpus::{
-    BuildError, BuildReport, Corpus, CorpusBuilder, CorpusSettings, Duplicates, LinkOrigin, LinkSource, NewLink,
-    NewPassage, PassageId, Source,
+    BuildError, BuildReport, Corpus, CorpusBuilder, CorpusSettings, DuplicatePolicy, LinkOrigin, LinkSource, NewLink,
+    NewPassage, PassageId, CorpusSource,
 };
 use proptest::prelude::*;
 
@@ -112,12 +112,12 @@ fn exact_duplicates_are_dropped_and_their_ids_still_find() {
 #[test]
 fn duplicates_can_stay_or_be_refused() {
     let twice = [passage("A", "a"), passage("T", "x"), passage("T", "x")];
-    let keep = CorpusSettings { duplicates: Duplicates::KeepAll, ..CorpusSettings::default() };
+    let keep = CorpusSettings { duplicates: DuplicatePolicy::KeepAll, ..CorpusSettings::default() };
     let (_root, kept) = corpus(keep, &twice);
     assert_eq!((kept.len(), kept.by_title("T")), (3, ids(&[1, 2]).as_slice()));
     assert_eq!(kept.by_title_and_text("T", "x"), Some(PassageId(1)));
     let root = tempfile::tempdir().unwrap();
-    let refuse = CorpusSettings { duplicates: Duplicates::Error, ..CorpusSettings::default() };
+    let refuse = CorpusSettings { duplicates: DuplicatePolicy::Error, ..CorpusSettings::default() };
     let error = build(&root.path().join("c"), refuse, &twice).unwrap_err();
     assert!(matches!(error, BuildError::DuplicatePassage { first: 1, second: 2, .. }), "{error}");
 }
@@ -277,7 +277,7 @@ fn sources_and_settings_are_noted() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("c");
     let mut builder = CorpusBuilder::create(&dir, CorpusSettings::default()).unwrap();
-    let source = Source { name: "corpus.jsonl.gz".to_owned(), digest: "00ff".to_owned() };
+    let source = CorpusSource { name: "corpus.jsonl.gz".to_owned(), digest: "00ff".to_owned() };
     builder.add_source(source.clone());
     let report = builder.finish().unwrap();
     assert_eq!(report.info.sources, [source]);

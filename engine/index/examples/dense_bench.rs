@@ -24,14 +24,14 @@ use std::{
     time::Instant,
 };
 
-use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, Scratch};
+use hopeval_index::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, VectorDtype, Hit, SearchScratch};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn parameters(dtype: &str) -> Outcome<DenseParameters> {
     let dtype = match dtype {
-        "f32" => Dtype::F32,
-        "f16" => Dtype::F16,
+        "f32" => VectorDtype::F32,
+        "f16" => VectorDtype::F16,
         other => return Err(format!("number format {other}; allowed: f32, f16").into()),
     };
     Ok(DenseParameters { encoder: "bench".into(), dtype })
@@ -87,7 +87,7 @@ fn answers(
     vectors: &[f32],
     k: usize,
     batch: usize,
-    scratch: &mut Scratch,
+    scratch: &mut SearchScratch,
 ) -> Outcome<Vec<Vec<Hit>>> {
     let queries: Vec<_> =
         vectors.chunks(index.dimension()).map(|vector| DenseQuery { vector, k, within: None }).collect();
@@ -103,7 +103,7 @@ fn answers(
 fn search(index: &str, dtype: &str, queries: &str, [k, batch, repetitions]: [&str; 3]) -> Outcome<()> {
     let (k, batch, repetitions) = (k.parse()?, batch.parse::<usize>()?.max(1), repetitions.parse::<usize>()?.max(1));
     let (index, vectors) = open(index, dtype, queries)?;
-    let mut scratch = Scratch::default();
+    let mut scratch = SearchScratch::default();
     let mut seconds = Vec::new();
     for _ in 0..repetitions {
         let from = thread_seconds()?;
@@ -117,7 +117,7 @@ fn search(index: &str, dtype: &str, queries: &str, [k, batch, repetitions]: [&st
 
 fn hits(index: &str, dtype: &str, queries: &str, k: &str) -> Outcome<()> {
     let (index, vectors) = open(index, dtype, queries)?;
-    for hits in answers(&index, &vectors, k.parse()?, 64, &mut Scratch::default())? {
+    for hits in answers(&index, &vectors, k.parse()?, 64, &mut SearchScratch::default())? {
         let list: Vec<String> = hits.iter().map(|hit| format!("[{}, {:?}]", hit.id, hit.score)).collect();
         println!("[{}]", list.join(", "));
     }

@@ -16,7 +16,7 @@
 
 use std::{env, error::Error, fs, path::Path, time::Instant};
 
-use hopeval_index::{Bm25Index, Bm25Parameters, Fields, Passages, Query, Scratch};
+use hopeval_index::{Bm25Index, Bm25Parameters, SearchedFields, Passages, Query, SearchScratch};
 
 struct Lines<'a>(Vec<&'a str>);
 
@@ -34,8 +34,8 @@ impl Passages for Lines<'_> {
 
 const PARAMETERS: Bm25Parameters = Bm25Parameters {
     analyzer: hopeval_index::Analyzer::Word,
-    fields: Fields::Text,
-    formula: hopeval_index::Formula::Lucene,
+    fields: SearchedFields::Text,
+    formula: hopeval_index::Bm25Formula::Lucene,
     k1: 1.2,
     b: 0.75,
     epsilon: 0.25,
@@ -81,7 +81,7 @@ fn build(corpus: &str, index: &str, threads: usize) -> Result<(), Box<dyn Error>
 
 fn search(index: &str, k: usize, repetitions: usize, files: &[String]) -> Result<(), Box<dyn Error>> {
     let index = Bm25Index::open(Path::new(index), "bench", &PARAMETERS)?;
-    let mut scratch = Scratch::default();
+    let mut scratch = SearchScratch::default();
     for file in files {
         let text = fs::read_to_string(file)?;
         let queries: Vec<Query<'_>> = text.lines().map(|text| Query { text, k, within: None }).collect();
@@ -105,7 +105,7 @@ fn search(index: &str, k: usize, repetitions: usize, files: &[String]) -> Result
 fn hits(index: &str, k: usize, file: &str) -> Result<(), Box<dyn Error>> {
     let index = Bm25Index::open(Path::new(index), "bench", &PARAMETERS)?;
     for text in fs::read_to_string(file)?.lines() {
-        let hits = index.search(&[Query { text, k, within: None }], &mut Scratch::default());
+        let hits = index.search(&[Query { text, k, within: None }], &mut SearchScratch::default());
         let list: Vec<String> = hits[0].iter().map(|hit| format!("[{}, {:?}]", hit.id, hit.score)).collect();
         println!("[{}]", list.join(", "));
     }

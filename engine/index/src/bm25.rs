@@ -21,32 +21,32 @@ use crate::{
     container::Container,
     dense,
     error::IndexError,
-    field::Field,
+    field::IndexField,
     parameters::Bm25Parameters,
     passages::Passages,
     query::{Hit, Query},
-    simd::Level,
+    simd::InstructionLevel,
     tfidf,
 };
-use description::Description;
+use description::IndexDescription;
 
 /// A BM25 index, memory-mapped. Cheap to share among threads by reference.
 pub struct Bm25Index {
     container: Container,
-    description: Description,
-    fields: Vec<Field>,
+    description: IndexDescription,
+    fields: Vec<IndexField>,
     parameters: Bm25Parameters,
-    level: Level,
+    level: InstructionLevel,
 }
 
 /// Working memory of a search, reused from batch to batch. Each thread needs its own.
 #[derive(Default)]
-pub struct Scratch {
-    plan: plan::Scratch,
-    exhaustive: exhaustive::Scratch,
-    pruned: pruned::Scratch,
-    pub(crate) tfidf: tfidf::Scores,
-    pub(crate) dense: dense::Scratch,
+pub struct SearchScratch {
+    plan: plan::PlanScratch,
+    exhaustive: exhaustive::ExhaustiveScratch,
+    pruned: pruned::PrunedScratch,
+    pub(crate) tfidf: tfidf::WindowScores,
+    pub(crate) dense: dense::DenseScratch,
 }
 
 impl Bm25Index {
@@ -84,11 +84,11 @@ impl Bm25Index {
     pub fn open(path: &Path, corpus_digest: &str, parameters: &Bm25Parameters) -> Result<Self, IndexError> {
         parameters.check()?;
         let container = Container::open(path)?;
-        let description = Description::read(&container, corpus_digest, parameters.layout())?;
+        let description = IndexDescription::read(&container, corpus_digest, parameters.layout())?;
         let fields = (0..description.fields.len() as u32)
-            .map(|field| Field::open(&container, field, description.passages))
+            .map(|field| IndexField::open(&container, field, description.passages))
             .collect::<Result<_, _>>()?;
-        Ok(Self { container, description, fields, parameters: *parameters, level: Level::detect() })
+        Ok(Self { container, description, fields, parameters: *parameters, level: InstructionLevel::detect() })
     }
 
     /// Checks every byte against its checksum.
@@ -119,12 +119,12 @@ impl Bm25Index {
     ///
     /// Under every formula, passages without a term of the query are never returned. Passages with one are, even with
     /// a score of zero or less (`okapi` with `epsilon` 0, or if most terms are frequent).
-    pub fn search(&self, queries: &[Query<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>> {
+    pub fn search(&self, queries: &[Query<'_>], scratch: &mut SearchScratch) -> Vec<Vec<Hit>> {
         queries.iter().map(|query| self.answer(query, scratch)).collect()
     }
 
-    fn answer(&self, query: &Query<'_>, scratch: &mut Scratch) -> Vec<Hit> {
-        let mut plan = plan::Plan::new(self, query.text, &mut scratch.plan);
+    fn answer(&self, query: &Query<'_>, scratch: &mut SearchScratch) -> Vec<Hit> {
+        let mut plan = plan::QueryPlan::new(self, query.text, &mut scratch.plan);
         if query.k == 0 || plan.terms.is_empty() {
             return Vec::new();
         }

@@ -17,16 +17,16 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use crate::{
-    bm25::description::{Description, FieldNumbers},
-    container::{Kind, Writer},
+    bm25::description::{IndexDescription, FieldNumbers},
+    container::{SectionKind, ContainerWriter},
     error::IndexError,
-    parameters::{Fields, Layout},
+    parameters::{SearchedFields, IndexLayout},
     passages::Passages,
     tfidf::grams,
-    vocabulary::Interner,
+    vocabulary::TermInterner,
 };
-use merge::Spill;
-use run::Run;
+use merge::SpillFile;
+use run::PassageRun;
 
 /// Passages in a run.
 const RUN: u32 = 1 << 15;
@@ -38,7 +38,7 @@ const MOST_PASSAGES: u32 = u32::MAX - 2;
 pub(crate) fn build(
     passages: &dyn Passages,
     corpus_digest: &str,
-    layout: Layout,
+    layout: IndexLayout,
     path: &Path,
     threads: usize,
 ) -> Result<(), IndexError> {
@@ -52,14 +52,14 @@ pub(crate) fn build(
     })?;
     pool.install(|| {
         let fields = layout.fields();
-        let mut writer = Writer::create(path, 1 + 5 * fields.count())?;
+        let mut writer = ContainerWriter::create(path, 1 + 5 * fields.count())?;
         let mut numbers = Vec::new();
         for field in 0..fields.count() {
             numbers.push(build_field(passages, layout, field as u32, path, &mut writer)?);
         }
         let description =
-            Description { corpus: corpus_digest.to_owned(), layout, passages: passages.len(), fields: numbers };
-        writer.begin(Kind::Description, 0);
+            IndexDescription { corpus: corpus_digest.to_owned(), layout, passages: passages.len(), fields: numbers };
+        writer.begin(SectionKind::Description, 0);
         writer.write(&description.to_bytes())?;
         writer.end()?;
         writer.finish()
@@ -67,62 +67,62 @@ pub(crate) fn build(
 }
 
 /// The text of a passage's field, in `scratch` if it must be composed.
-fn field_text<'a>(passages: &'a dyn Passages, fields: Fields, field: u32, id: u32, scratch: &'a mut String) -> &'a str {
+fn field_text<'a>(passages: &'a dyn Passages, fields: SearchedFields, field: u32, id: u32, scratch: &'a mut String) -> &'a str {
     match (fields, field) {
-        (Fields::TitleText, _) => {
+        (SearchedFields::TitleText, _) => {
             scratch.clear();
             scratch.push_str(passages.title(id));
             scratch.push(' ');
             scratch.push_str(passages.text(id));
             scratch
         }
-        (Fields::TitleAndText, 0) => passages.title(id),
-        (Fields::Text | Fields::TitleAndText, _) => passages.text(id),
+        (SearchedFields::TitleAndText, 0) => passages.title(id),
+        (SearchedFields::Text | SearchedFields::TitleAndText, _) => passages.text(id),
     }
 }
 
 /// Calls `emit` with each term of `text` under `layout`.
-fn each_term(layout: Layout, text: &str, scratch: &mut String, emit: impl FnMut(&[u8])) {
+fn each_term(layout: IndexLayout, text: &str, scratch: &mut String, emit: impl FnMut(&[u8])) {
     match layout {
-        Layout::Bm25 { analyzer, .. } => analyzer.each(text, scratch, emit),
-        Layout::Tfidf { ngrams, hash_bits, .. } => grams::each(text, ngrams, hash_bits, emit),
+        IndexLayout::Bm25 { analyzer, .. } => analyzer.each(text, scratch, emit),
+        IndexLayout::Tfidf { ngrams, hash_bits, .. } => grams::each(text, ngrams, hash_bits, emit),
     }
 }
 
 /// The terms of a field, the number of passages with each, and the length of each passage.
 #[derive(Default)]
 struct FieldTerms {
-    terms: Interner,
+    terms: TermInterner,
     frequencies: Vec<u32>,
     lengths: Vec<u32>,
 }
 
 fn build_field(
     passages: &dyn Passages,
-    layout: Layout,
+    layout: IndexLayout,
     field: u32,
     path: &Path,
-    writer: &mut Writer,
+    writer: &mut ContainerWriter,
 ) -> Result<FieldNumbers, IndexError> {
-    let mut spill = Spill::create(path)?;
+    let mut spill = SpillFile::create(path)?;
     let FieldTerms { terms, frequencies, lengths } = gather(passages, layout, field, &mut spill)?;
     if terms.text().len() as u64 > u64::from(u32::MAX) {
         return Err(IndexError::TooLarge { what: "bytes of distinct terms", limit: u64::from(u32::MAX) });
     }
     let numbers = FieldNumbers::new(&lengths, &frequencies);
-    write_numbers(writer, Kind::Lengths, field, &lengths)?;
+    write_numbers(writer, SectionKind::Lengths, field, &lengths)?;
     let records = spill.merge(&terms, &frequencies, &lengths, field, writer)?;
-    write_bytes(writer, Kind::Terms, field, &records)?;
+    write_bytes(writer, SectionKind::Terms, field, &records)?;
     drop(records);
-    write_bytes(writer, Kind::TermText, field, terms.text())?;
-    write_numbers(writer, Kind::Slots, field, &terms.file_slots())?;
+    write_bytes(writer, SectionKind::TermText, field, terms.text())?;
+    write_numbers(writer, SectionKind::Slots, field, &terms.file_slots())?;
     Ok(numbers)
 }
 
 /// Numbers the terms of a field in corpus order, and spills the runs with their passages.
-fn gather(passages: &dyn Passages, layout: Layout, field: u32, spill: &mut Spill) -> Result<FieldTerms, IndexError> {
+fn gather(passages: &dyn Passages, layout: IndexLayout, field: u32, spill: &mut SpillFile) -> Result<FieldTerms, IndexError> {
     let mut found = FieldTerms { lengths: Vec::with_capacity(passages.len() as usize), ..FieldTerms::default() };
-    let mut runs: Vec<Run> = (0..rayon::current_num_threads()).map(|_| Run::default()).collect();
+    let mut runs: Vec<PassageRun> = (0..rayon::current_num_threads()).map(|_| PassageRun::default()).collect();
     let mut start = 0;
     while start < passages.len() {
         // One chunk for each thread; then the terms are numbered chunk by chunk.
@@ -140,7 +140,7 @@ fn gather(passages: &dyn Passages, layout: Layout, field: u32, spill: &mut Spill
             run.number(&mut found.terms, &mut found.frequencies);
             found.lengths.extend_from_slice(run.lengths());
         }
-        runs.par_iter_mut().for_each(Run::encode);
+        runs.par_iter_mut().for_each(PassageRun::encode);
         for run in runs.iter() {
             spill.push(run)?;
         }
@@ -149,13 +149,13 @@ fn gather(passages: &dyn Passages, layout: Layout, field: u32, spill: &mut Spill
     Ok(found)
 }
 
-fn write_bytes(writer: &mut Writer, kind: Kind, field: u32, bytes: &[u8]) -> Result<(), IndexError> {
+fn write_bytes(writer: &mut ContainerWriter, kind: SectionKind, field: u32, bytes: &[u8]) -> Result<(), IndexError> {
     writer.begin(kind, field);
     writer.write(bytes)?;
     writer.end()
 }
 
-fn write_numbers(writer: &mut Writer, kind: Kind, field: u32, numbers: &[u32]) -> Result<(), IndexError> {
+fn write_numbers(writer: &mut ContainerWriter, kind: SectionKind, field: u32, numbers: &[u32]) -> Result<(), IndexError> {
     writer.begin(kind, field);
     for chunk in numbers.chunks(1 << 16) {
         writer.write(&chunk.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>())?;

@@ -43,7 +43,7 @@ const MOST_SECTIONS: u32 = 64;
 /// Kinds of sections. The numbers are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Kind {
+pub(crate) enum SectionKind {
     /// JSON: corpus digest, layout, numbers of the fields.
     Description = 0,
     /// u32 for each passage: its length in tokens.
@@ -60,7 +60,7 @@ pub(crate) enum Kind {
     Vectors = 6,
 }
 
-struct Section {
+struct SectionEntry {
     kind: u32,
     field: u32,
     offset: u64,
@@ -69,20 +69,20 @@ struct Section {
 }
 
 /// Writes a container. Sections are written one after the other, each in any number of pieces.
-pub(crate) struct Writer {
+pub(crate) struct ContainerWriter {
     out: BufWriter<File>,
     place: PathBuf,
-    temporary: Temporary,
-    sections: Vec<Section>,
+    temporary: TemporaryPath,
+    sections: Vec<SectionEntry>,
     reserved: u64,
     at: u64,
     hasher: blake3::Hasher,
 }
 
 /// A file name; the file is removed on drop unless it was moved away.
-struct Temporary(PathBuf);
+struct TemporaryPath(PathBuf);
 
-impl Drop for Temporary {
+impl Drop for TemporaryPath {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -141,14 +141,14 @@ fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) ->
     move |source| IndexError::Io { action, path: path.to_owned(), source }
 }
 
-impl Writer {
+impl ContainerWriter {
     /// Begins a file with at most `sections` sections.
     pub(crate) fn create(place: &Path, sections: usize) -> Result<Self, IndexError> {
         let (path, file) = fresh(place, "part")?;
         let mut writer = Self {
             out: BufWriter::with_capacity(1 << 20, file),
             place: place.to_owned(),
-            temporary: Temporary(path),
+            temporary: TemporaryPath(path),
             sections: Vec::new(),
             reserved: (HEADER + sections * ENTRY) as u64,
             at: 0,
@@ -178,9 +178,9 @@ impl Writer {
     }
 
     /// Begins a section.
-    pub(crate) fn begin(&mut self, kind: Kind, field: u32) {
+    pub(crate) fn begin(&mut self, kind: SectionKind, field: u32) {
         self.hasher.reset();
-        self.sections.push(Section { kind: kind as u32, field, offset: self.at, length: 0, digest: [0; 32] });
+        self.sections.push(SectionEntry { kind: kind as u32, field, offset: self.at, length: 0, digest: [0; 32] });
     }
 
     /// Appends to the current section.
@@ -273,7 +273,7 @@ fn header_digest(header: &[u8], table: &[u8]) -> [u8; 32] {
 pub(crate) struct Container {
     map: Mmap,
     path: PathBuf,
-    sections: Vec<Section>,
+    sections: Vec<SectionEntry>,
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -302,14 +302,14 @@ impl Container {
         let map = unsafe { Mmap::map(&file) }.map_err(failed("map", path))?;
         let sections = read_table(&map, path)?;
         let container = Self { map, path: path.to_owned(), sections };
-        if let Some(section) = container.sections.iter().find(|s| s.kind == Kind::Description as u32) {
+        if let Some(section) = container.sections.iter().find(|s| s.kind == SectionKind::Description as u32) {
             container.verify_section(section)?;
         }
         Ok(container)
     }
 
     /// The byte range of a section.
-    pub(crate) fn section(&self, kind: Kind, field: u32) -> Result<Range<usize>, IndexError> {
+    pub(crate) fn section(&self, kind: SectionKind, field: u32) -> Result<Range<usize>, IndexError> {
         let found = self.sections.iter().find(|s| s.kind == kind as u32 && s.field == field);
         let section = found.ok_or_else(|| self.corrupt(format!("section {kind:?} of field {field} is missing")))?;
         // `read_table` has checked the bounds of the section.
@@ -333,7 +333,7 @@ impl Container {
         self.sections.iter().try_for_each(|section| self.verify_section(section))
     }
 
-    fn verify_section(&self, section: &Section) -> Result<(), IndexError> {
+    fn verify_section(&self, section: &SectionEntry) -> Result<(), IndexError> {
         let bytes = &self.map[section.offset as usize..(section.offset + section.length) as usize];
         if *blake3::hash(bytes).as_bytes() == section.digest {
             return Ok(());
@@ -342,7 +342,7 @@ impl Container {
     }
 }
 
-fn read_table(map: &[u8], path: &Path) -> Result<Vec<Section>, IndexError> {
+fn read_table(map: &[u8], path: &Path) -> Result<Vec<SectionEntry>, IndexError> {
     let corrupt = |what: &str| IndexError::Corrupt { path: path.to_owned(), what: what.to_owned() };
     if map.get(..8) != Some(&MAGIC[..]) {
         return Err(IndexError::NotAnIndex { path: path.to_owned() });
@@ -372,7 +372,7 @@ fn read_table(map: &[u8], path: &Path) -> Result<Vec<Section>, IndexError> {
         }
         let mut digest = [0; 32];
         digest.copy_from_slice(&entry[24..56]);
-        sections.push(Section { kind: u32_at(entry, 0), field: u32_at(entry, 4), offset, length: size, digest });
+        sections.push(SectionEntry { kind: u32_at(entry, 0), field: u32_at(entry, 4), offset, length: size, digest });
     }
     Ok(sections)
 }
@@ -383,11 +383,11 @@ mod tests {
 
     fn written(folder: &Path) -> PathBuf {
         let path = folder.join("file");
-        let mut writer = Writer::create(&path, 2).unwrap();
-        writer.begin(Kind::Description, 0);
+        let mut writer = ContainerWriter::create(&path, 2).unwrap();
+        writer.begin(SectionKind::Description, 0);
         writer.write(b"{}").unwrap();
         writer.end().unwrap();
-        writer.begin(Kind::Postings, 3);
+        writer.begin(SectionKind::Postings, 3);
         writer.write(&[7; 1000]).unwrap();
         writer.write(&[8; 1000]).unwrap();
         writer.end().unwrap();
@@ -400,17 +400,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let container = Container::open(&written(folder.path())).unwrap();
         container.verify().unwrap();
-        let range = container.section(Kind::Postings, 3).unwrap();
+        let range = container.section(SectionKind::Postings, 3).unwrap();
         assert_eq!(range.start % 64, 0);
         assert_eq!(container.bytes()[range][999..1001], [7, 8]);
-        assert!(matches!(container.section(Kind::Terms, 0), Err(IndexError::Corrupt { .. })));
+        assert!(matches!(container.section(SectionKind::Terms, 0), Err(IndexError::Corrupt { .. })));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "the temporary file is gone");
     }
 
     #[test]
     fn an_abandoned_file_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Writer::create(&folder.path().join("file"), 1).unwrap());
+        drop(ContainerWriter::create(&folder.path().join("file"), 1).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 

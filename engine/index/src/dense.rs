@@ -26,17 +26,17 @@ mod writer;
 use std::{ops::Range, path::Path};
 
 use crate::{
-    Scratch as AllScratch,
-    container::{Container, Kind},
+    SearchScratch as AllScratch,
+    container::{Container, SectionKind},
     error::IndexError,
     query::Hit,
-    simd::products::{self, HalfLine, Level, Line},
+    simd::products::{self, HalfLine, ProductLevel, VectorLine},
 };
-use description::Description;
-pub use vector::Dtype;
+use description::DenseDescription;
+pub use vector::VectorDtype;
 pub use writer::DenseWriter;
 
-pub(crate) use search::Scratch;
+pub(crate) use search::DenseScratch;
 
 /// The settings that decide the bytes of a dense index, together with the passages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct DenseParameters {
     /// The fingerprint of the encoder: model, pooling, normalisation, input text, and all else that changes a vector.
     pub encoder: String,
     /// Number format of the stored vectors.
-    pub dtype: Dtype,
+    pub dtype: VectorDtype,
 }
 
 /// One question to a dense index.
@@ -82,10 +82,10 @@ pub struct DenseQuery<'a> {
 pub struct DenseIndex {
     container: Container,
     vectors: Range<usize>,
-    description: Description,
-    dtype: Dtype,
+    description: DenseDescription,
+    dtype: VectorDtype,
     dimension: usize,
-    level: Level,
+    level: ProductLevel,
 }
 
 impl DenseIndex {
@@ -102,12 +102,12 @@ impl DenseIndex {
     /// sizes are checked here; [`DenseIndex::verify`] checks all bytes.
     pub fn open(path: &Path, corpus_digest: &str, parameters: &DenseParameters) -> Result<Self, IndexError> {
         let container = Container::open(path)?;
-        let description = Description::read(&container, corpus_digest, parameters)?;
-        let vectors = container.section(Kind::Vectors, 0)?;
+        let description = DenseDescription::read(&container, corpus_digest, parameters)?;
+        let vectors = container.section(SectionKind::Vectors, 0)?;
         let dimension = description.dimension(&container)?;
         let dtype = parameters.dtype;
         let wanted = description.passages as usize * dtype.pitch(dimension);
-        let aligned = vectors.start.is_multiple_of(align_of::<Line>());
+        let aligned = vectors.start.is_multiple_of(align_of::<VectorLine>());
         if vectors.len() != wanted || !aligned {
             let what = format!(
                 "{} vectors of {dimension} numbers are described, their section has {} bytes",
@@ -116,7 +116,7 @@ impl DenseIndex {
             );
             return Err(container.corrupt(what));
         }
-        Ok(Self { container, vectors, description, dtype, dimension, level: Level::detect() })
+        Ok(Self { container, vectors, description, dtype, dimension, level: ProductLevel::detect() })
     }
 
     /// Checks every byte against its checksum.
@@ -144,7 +144,7 @@ impl DenseIndex {
     }
 
     /// Number format of the stored vectors.
-    pub fn dtype(&self) -> Dtype {
+    pub fn dtype(&self) -> VectorDtype {
         self.dtype
     }
 
@@ -153,10 +153,10 @@ impl DenseIndex {
         if id >= self.len() {
             return None;
         }
-        let mut wide = vec![Line::ZERO; self.dimension.div_ceil(products::LANES)];
+        let mut wide = vec![VectorLine::ZERO; self.dimension.div_ceil(products::LANES)];
         match self.rows() {
-            Rows::Single(rows) => wide.copy_from_slice(rows.get(id)),
-            Rows::Half(rows) => products::widen(self.level, rows.get(id), &mut wide),
+            MappedRows::Single(rows) => wide.copy_from_slice(rows.get(id)),
+            MappedRows::Half(rows) => products::widen(self.level, rows.get(id), &mut wide),
         }
         Some(wide.iter().flat_map(|line| line.0).take(self.dimension).collect())
     }
@@ -178,35 +178,35 @@ impl DenseIndex {
     }
 
     /// The passages of a range, cut to the passages of the index.
-    pub fn shard(&self, rows: Range<u32>) -> Shard<'_> {
+    pub fn shard(&self, rows: Range<u32>) -> IndexShard<'_> {
         let end = rows.end.min(self.len());
-        Shard { index: self, rows: rows.start.min(end)..end }
+        IndexShard { index: self, rows: rows.start.min(end)..end }
     }
 
     /// Part `part` of `parts` of nearly equal size, counted from 0, in passage order: the shard of a worker or
     /// thread. Together the parts have every passage once.
-    pub fn part(&self, part: u32, parts: u32) -> Shard<'_> {
+    pub fn part(&self, part: u32, parts: u32) -> IndexShard<'_> {
         let bound = |at: u32| (u64::from(self.len()) * u64::from(at) / u64::from(parts.max(1))) as u32;
         self.shard(bound(part)..bound(part.saturating_add(1)))
     }
 
-    fn rows(&self) -> Rows<'_> {
+    fn rows(&self) -> MappedRows<'_> {
         let bytes = &self.container.bytes()[self.vectors.clone()];
         let (depth, pitch) = (self.dimension.div_ceil(products::LANES), self.dtype.pitch(self.dimension));
         match self.dtype {
-            Dtype::F32 => Rows::Single(Matrix { bytes, units: products::lines(bytes), depth, pitch }),
-            Dtype::F16 => Rows::Half(Matrix { bytes, units: products::half_lines(bytes), depth, pitch }),
+            VectorDtype::F32 => MappedRows::Single(RowMatrix { bytes, units: products::lines(bytes), depth, pitch }),
+            VectorDtype::F16 => MappedRows::Half(RowMatrix { bytes, units: products::half_lines(bytes), depth, pitch }),
         }
     }
 }
 
 /// Consecutive passages of an index.
-pub struct Shard<'a> {
+pub struct IndexShard<'a> {
     index: &'a DenseIndex,
     rows: Range<u32>,
 }
 
-impl Shard<'_> {
+impl IndexShard<'_> {
     /// The range of passages.
     pub fn rows(&self) -> Range<u32> {
         self.rows.clone()
@@ -220,13 +220,13 @@ impl Shard<'_> {
 }
 
 /// The mapped vectors.
-enum Rows<'a> {
-    Single(Matrix<'a, Line>),
-    Half(Matrix<'a, HalfLine>),
+enum MappedRows<'a> {
+    Single(RowMatrix<'a, VectorLine>),
+    Half(RowMatrix<'a, HalfLine>),
 }
 
 /// Rows of `depth` units, `pitch` bytes from one to the next.
-struct Matrix<'a, T> {
+struct RowMatrix<'a, T> {
     bytes: &'a [u8],
     /// The same bytes as units.
     units: &'a [T],
@@ -234,7 +234,7 @@ struct Matrix<'a, T> {
     pitch: usize,
 }
 
-impl<'a, T> Matrix<'a, T> {
+impl<'a, T> RowMatrix<'a, T> {
     fn get(&self, row: u32) -> &'a [T] {
         &self.units[row as usize * (self.pitch / size_of::<T>())..][..self.depth]
     }

@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use crate::{
-    container::{Container, Kind, SLACK},
+    container::{Container, SectionKind, SLACK},
     error::IndexError,
-    postings::{Blocks, Dense, cursor::Cursor},
-    simd::{self, Level},
-    vocabulary::{Record, Vocabulary},
+    postings::{BlockList, DenseList, cursor::BlockCursor},
+    simd::{self, InstructionLevel},
+    vocabulary::{TermRecord, Vocabulary},
 };
 
 /// The sections of a field in its container.
-pub(crate) struct Field {
+pub(crate) struct IndexField {
     pub vocabulary: Vocabulary,
     lengths: Range<usize>,
     postings: Range<usize>,
@@ -20,16 +20,16 @@ pub(crate) struct Field {
 
 /// A posting list of either kind.
 #[derive(Clone, Copy)]
-pub(crate) enum List<'a> {
-    Dense(Dense<'a>),
-    Blocks(Blocks<'a>),
+pub(crate) enum PostingList<'a> {
+    Dense(DenseList<'a>),
+    Blocks(BlockList<'a>),
 }
 
-impl Field {
+impl IndexField {
     pub(crate) fn open(container: &Container, field: u32, passages: u32) -> Result<Self, IndexError> {
         let vocabulary = Vocabulary::open(container, field, passages)?;
-        let lengths = container.section(Kind::Lengths, field)?;
-        let postings = container.section(Kind::Postings, field)?;
+        let lengths = container.section(SectionKind::Lengths, field)?;
+        let postings = container.section(SectionKind::Postings, field)?;
         let aligned = simd::words(&container.bytes()[lengths.clone()]);
         if aligned.len() != passages as usize || lengths.len() != passages as usize * 4 {
             return Err(container.corrupt(format!("the number of lengths of field {field}")));
@@ -43,30 +43,30 @@ impl Field {
     }
 
     /// The postings of a term.
-    pub(crate) fn list<'a>(&self, bytes: &'a [u8], record: &Record) -> List<'a> {
+    pub(crate) fn list<'a>(&self, bytes: &'a [u8], record: &TermRecord) -> PostingList<'a> {
         // Vector loads may read into the slack after the section; the container has checked for it.
         let start = self.postings.start + record.offset as usize;
         if record.dense {
             let end = self.postings.start + record.end as usize;
-            List::Dense(Dense::new(bytes.get(start..end).unwrap_or(&[]), self.passages))
+            PostingList::Dense(DenseList::new(bytes.get(start..end).unwrap_or(&[]), self.passages))
         } else {
             let end = self.postings.end + SLACK as usize;
-            List::Blocks(Blocks::new(bytes.get(start..end).unwrap_or(&[]), record.document_frequency))
+            PostingList::Blocks(BlockList::new(bytes.get(start..end).unwrap_or(&[]), record.document_frequency))
         }
     }
 }
 
 /// Reads a list, passages ascending.
-pub(crate) enum Reader<'a> {
-    Dense(Dense<'a>),
-    Blocks(Box<Cursor<'a>>),
+pub(crate) enum PostingReader<'a> {
+    Dense(DenseList<'a>),
+    Blocks(Box<BlockCursor<'a>>),
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(list: List<'a>, level: Level) -> Self {
+impl<'a> PostingReader<'a> {
+    pub(crate) fn new(list: PostingList<'a>, level: InstructionLevel) -> Self {
         match list {
-            List::Dense(dense) => Self::Dense(dense),
-            List::Blocks(blocks) => Self::Blocks(Box::new(Cursor::new(blocks, level))),
+            PostingList::Dense(dense) => Self::Dense(dense),
+            PostingList::Blocks(blocks) => Self::Blocks(Box::new(BlockCursor::new(blocks, level))),
         }
     }
 

@@ -54,10 +54,10 @@ mod tfidf;
 mod vocabulary;
 
 pub use analyzer::{Analyzer, UnknownAnalyzer};
-pub use bm25::{Bm25Index, Scratch};
-pub use dense::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Shard};
+pub use bm25::{Bm25Index, SearchScratch};
+pub use dense::{DenseIndex, DenseParameters, DenseQuery, DenseWriter, VectorDtype, IndexShard};
 pub use error::IndexError;
-pub use parameters::{Bm25Parameters, Fields, Formula, TfidfParameters, Ties};
+pub use parameters::{Bm25Parameters, SearchedFields, Bm25Formula, TfidfParameters, TieOrder};
 pub use passages::Passages;
-pub use query::{Hit, Query, Statistics, Within};
+pub use query::{Hit, Query, Statistics, QueryRestriction};
 pub use tfidf::TfidfIndex;

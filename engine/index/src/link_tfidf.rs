@@ -34,7 +34,7 @@ const STOP_WORDS: &str = "a about above across after afterwards again against al
 static IS_STOP_WORD: LazyLock<FxHashSet<&str>> = LazyLock::new(|| STOP_WORDS.split(' ').collect());
 
 /// Words and their numbers, in the order of the words, to make sums over them reproducible.
-type Weights<'a> = Vec<(&'a str, f64)>;
+type WordWeights<'a> = Vec<(&'a str, f64)>;
 
 /// Ranks `passages`, `(title, text)` each, by their similarity to `question`: pairs of position and cosine, best first.
 ///
@@ -43,7 +43,7 @@ type Weights<'a> = Vec<(&'a str, f64)>;
 /// single passage is always returned, with any similarity. Titles are not read.
 pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
     let lower: Vec<String> = passages.iter().map(|(_, text)| lowered(text)).collect();
-    let counts: Vec<Weights<'_>> = lower.iter().map(|text| words(text)).collect();
+    let counts: Vec<WordWeights<'_>> = lower.iter().map(|text| words(text)).collect();
     let mut frequencies: FxHashMap<&str, f64> = FxHashMap::default();
     for (word, _) in counts.iter().flatten() {
         *frequencies.entry(word).or_default() += 1.0;
@@ -56,7 +56,7 @@ pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
     idfs.values_mut().for_each(|df| *df = ((1.0 + n) / (1.0 + *df)).ln() + 1.0);
     let question = lowered(question);
     let question: FxHashMap<&str, f64> = weighted(words(&question), &idfs).into_iter().collect();
-    let similarity = |counts: Weights<'_>| {
+    let similarity = |counts: WordWeights<'_>| {
         weighted(counts, &idfs).into_iter().filter_map(|(word, w)| Some(w * question.get(word)?)).sum::<f64>()
     };
     let mut ranking: Vec<(usize, f64)> = counts.into_iter().map(similarity).enumerate().collect();
@@ -67,7 +67,7 @@ pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
 }
 
 /// A text's vector of length 1, from its counts and from the words' inverse document frequencies.
-fn weighted<'a>(mut counts: Weights<'a>, idfs: &FxHashMap<&str, f64>) -> Weights<'a> {
+fn weighted<'a>(mut counts: WordWeights<'a>, idfs: &FxHashMap<&str, f64>) -> WordWeights<'a> {
     counts.retain_mut(|(word, weight)| {
         let idf = idfs.get(word);
         *weight *= idf.unwrap_or(&0.0);
@@ -89,7 +89,7 @@ fn lowered(text: &str) -> String {
 }
 
 /// The counts of the vectorizer's words in a lower-case text.
-fn words(lower: &str) -> Weights<'_> {
+fn words(lower: &str) -> WordWeights<'_> {
     let counted = |word: &&str| word.chars().nth(1).is_some() && !IS_STOP_WORD.contains(word);
     let mut all: Vec<&str> = pytext::words(lower).filter(counted).collect();
     all.sort_unstable();

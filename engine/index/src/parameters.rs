@@ -13,7 +13,7 @@ use crate::{analyzer::Analyzer, error::IndexError};
 /// passages with the term, `N` the number of passages, `norm = k1 * (1 - b + b * length / average length)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Formula {
+pub enum Bm25Formula {
     /// Lucene 8 and later: `ln(1 + (N - df + .5) / (df + .5)) * tf / (tf + norm)`, with exact lengths.
     #[default]
     Lucene,
@@ -26,7 +26,7 @@ pub enum Formula {
 
 /// The searched parts of a passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub enum Fields {
+pub enum SearchedFields {
     /// One field: the title, a space, the text.
     #[default]
     #[serde(rename = "title+text")]
@@ -39,7 +39,7 @@ pub enum Fields {
     TitleAndText,
 }
 
-impl Fields {
+impl SearchedFields {
     pub(crate) fn count(self) -> usize {
         if self == Self::TitleAndText { 2 } else { 1 }
     }
@@ -52,9 +52,9 @@ pub struct Bm25Parameters {
     /// The analyzer, which turns text into terms.
     pub analyzer: Analyzer,
     /// The searched parts of a passage.
-    pub fields: Fields,
+    pub fields: SearchedFields,
     /// The formula of the score.
-    pub formula: Formula,
+    pub formula: Bm25Formula,
     /// Term frequency saturation, at least 0.
     pub k1: f64,
     /// Length normalisation, from 0 to 1.
@@ -67,8 +67,8 @@ impl Default for Bm25Parameters {
     fn default() -> Self {
         Self {
             analyzer: Analyzer::Word,
-            fields: Fields::TitleText,
-            formula: Formula::Lucene,
+            fields: SearchedFields::TitleText,
+            formula: Bm25Formula::Lucene,
             k1: 0.9,
             b: 0.4,
             epsilon: 0.25,
@@ -97,15 +97,15 @@ impl Bm25Parameters {
         Ok(())
     }
 
-    pub(crate) fn layout(&self) -> Layout {
-        Layout::Bm25 { analyzer: self.analyzer, fields: self.fields }
+    pub(crate) fn layout(&self) -> IndexLayout {
+        IndexLayout::Bm25 { analyzer: self.analyzer, fields: self.fields }
     }
 }
 
 /// The order of two passages with equal scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ties {
+pub enum TieOrder {
     /// The earlier passage of the corpus first.
     #[default]
     Earlier,
@@ -118,18 +118,18 @@ pub enum Ties {
 #[serde(default, deny_unknown_fields)]
 pub struct TfidfParameters {
     /// The searched parts of a passage; two fields are not supported.
-    pub fields: Fields,
+    pub fields: SearchedFields,
     /// Longest n-gram, in tokens: 1 or 2.
     pub ngrams: u8,
     /// n-grams are counted modulo 2 to this power, 1 to 32.
     pub hash_bits: u8,
     /// The order of two passages with equal scores.
-    pub ties: Ties,
+    pub ties: TieOrder,
 }
 
 impl Default for TfidfParameters {
     fn default() -> Self {
-        Self { fields: Fields::TitleText, ngrams: 2, hash_bits: 24, ties: Ties::Earlier }
+        Self { fields: SearchedFields::TitleText, ngrams: 2, hash_bits: 24, ties: TieOrder::Earlier }
     }
 }
 
@@ -141,7 +141,7 @@ impl TfidfParameters {
     /// [`IndexError::Parameter`] names the first parameter out of its range.
     pub fn check(&self) -> Result<(), IndexError> {
         let wrong = |field, value: String, allowed| Err(IndexError::Parameter { field, value, allowed });
-        if self.fields == Fields::TitleAndText {
+        if self.fields == SearchedFields::TitleAndText {
             return wrong("fields", "title,text".into(), "\"title+text\" or \"text\"");
         }
         if !(1..=2).contains(&self.ngrams) {
@@ -153,21 +153,21 @@ impl TfidfParameters {
         Ok(())
     }
 
-    pub(crate) fn layout(&self) -> Layout {
-        Layout::Tfidf { fields: self.fields, ngrams: self.ngrams, hash_bits: self.hash_bits }
+    pub(crate) fn layout(&self) -> IndexLayout {
+        IndexLayout::Tfidf { fields: self.fields, ngrams: self.ngrams, hash_bits: self.hash_bits }
     }
 }
 
 /// The settings that decide the bytes of an index file, together with the passages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub(crate) enum Layout {
-    Bm25 { analyzer: Analyzer, fields: Fields },
-    Tfidf { fields: Fields, ngrams: u8, hash_bits: u8 },
+pub(crate) enum IndexLayout {
+    Bm25 { analyzer: Analyzer, fields: SearchedFields },
+    Tfidf { fields: SearchedFields, ngrams: u8, hash_bits: u8 },
 }
 
-impl Layout {
-    pub(crate) fn fields(self) -> Fields {
+impl IndexLayout {
+    pub(crate) fn fields(self) -> SearchedFields {
         match self {
             Self::Bm25 { fields, .. } | Self::Tfidf { fields, .. } => fields,
         }
@@ -185,12 +185,12 @@ impl Layout {
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for IndexLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = |fields| match fields {
-            Fields::TitleText => "title+text",
-            Fields::Text => "text",
-            Fields::TitleAndText => "title,text",
+            SearchedFields::TitleText => "title+text",
+            SearchedFields::Text => "text",
+            SearchedFields::TitleAndText => "title,text",
         };
         match self {
             Self::Bm25 { analyzer, fields: which } => write!(f, "bm25 analyzer={analyzer} fields={}", fields(*which)),

@@ -25,7 +25,7 @@ const DENSE_SHARE: u64 = 5;
 
 /// Facts about an encoded list for the term's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodedList {
     pub dense: bool,
     pub shortest: u32,
     pub highest: u32,
@@ -53,7 +53,7 @@ fn pack(values: impl Iterator<Item = u32>, bits: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends the list of one term. `docs` ascend; `lengths` are the lengths of all passages.
-pub(crate) fn encode(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &mut Vec<u8>) -> Encoded {
+pub(crate) fn encode(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &mut Vec<u8>) -> EncodedList {
     let highest = frequencies.iter().copied().max().unwrap_or(0);
     let shortest = docs.iter().map(|&doc| lengths[doc as usize]).min().unwrap_or(0);
     let dense = docs.len() as u64 * DENSE_SHARE >= lengths.len() as u64;
@@ -62,7 +62,7 @@ pub(crate) fn encode(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &m
     } else {
         encode_blocks(docs, frequencies, lengths, out);
     }
-    Encoded { dense, shortest, highest }
+    EncodedList { dense, shortest, highest }
 }
 
 fn encode_dense(docs: &[u32], frequencies: &[u32], passages: usize, out: &mut Vec<u8>) {
@@ -119,13 +119,13 @@ fn encode_blocks(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &mut V
 
 /// A dense list.
 #[derive(Clone, Copy)]
-pub(crate) struct Dense<'a> {
+pub(crate) struct DenseList<'a> {
     /// Half a byte for each passage.
     pub table: &'a [u8],
     exceptions: &'a [u8],
 }
 
-impl<'a> Dense<'a> {
+impl<'a> DenseList<'a> {
     pub(crate) fn new(bytes: &'a [u8], passages: u32) -> Self {
         let size = (passages as usize).div_ceil(2);
         let (table, rest) = bytes.split_at_checked(size).unwrap_or((&[], &[]));
@@ -175,7 +175,7 @@ impl<'a> Dense<'a> {
 
 /// The position of a block.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct BlockPlace {
     /// Offset of its first byte.
     start: usize,
     count: usize,
@@ -185,13 +185,13 @@ struct Place {
 
 /// A list of blocks.
 #[derive(Clone, Copy)]
-pub(crate) struct Blocks<'a> {
+pub(crate) struct BlockList<'a> {
     /// From the list's first byte to the end of the section and its slack.
     bytes: &'a [u8],
     postings: u32,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> BlockList<'a> {
     pub(crate) fn new(bytes: &'a [u8], postings: u32) -> Self {
         Self { bytes, postings }
     }
@@ -222,7 +222,7 @@ impl<'a> Blocks<'a> {
         ((highest < 255).then_some(highest), word >> 24)
     }
 
-    fn place(&self, b: usize) -> Place {
+    fn place(&self, b: usize) -> BlockPlace {
         let blocks = self.count();
         let count = if b + 1 == blocks { self.postings as usize - b * BLOCK } else { BLOCK };
         let (start, widths) = if blocks == 1 {
@@ -230,12 +230,12 @@ impl<'a> Blocks<'a> {
         } else {
             (blocks * ENTRY + self.word(b * ENTRY + 4) as usize, self.word(b * ENTRY + 8))
         };
-        Place { start, count, gap_bits: widths as u8, frequency_bits: (widths >> 8) as u8 }
+        BlockPlace { start, count, gap_bits: widths as u8, frequency_bits: (widths >> 8) as u8 }
     }
 
     /// Decodes the passages of block `b`. Returns their number.
     #[inline]
-    pub(crate) fn docs(&self, b: usize, out: &mut [u32; BLOCK], level: simd::Level) -> usize {
+    pub(crate) fn docs(&self, b: usize, out: &mut [u32; BLOCK], level: simd::InstructionLevel) -> usize {
         let place = self.place(b);
         let before = if b == 0 { u32::MAX } else { self.last(b - 1) };
         let bytes = self.bytes.get(place.start..).unwrap_or(&[]);
@@ -249,7 +249,7 @@ impl<'a> Blocks<'a> {
 
     /// Decodes the frequencies of block `b`.
     #[inline]
-    pub(crate) fn frequencies(&self, b: usize, out: &mut [u32; BLOCK], level: simd::Level) {
+    pub(crate) fn frequencies(&self, b: usize, out: &mut [u32; BLOCK], level: simd::InstructionLevel) {
         let place = self.place(b);
         let start = place.start + (place.count * place.gap_bits as usize).div_ceil(8);
         let bytes = self.bytes.get(start..).unwrap_or(&[]);
@@ -278,13 +278,13 @@ mod tests {
     use super::*;
 
     /// The list, read whole and posting by posting.
-    fn decoded(bytes: &[u8], df: u32, dense: bool, passages: u32, level: simd::Level) -> [Vec<(u32, u32)>; 2] {
+    fn decoded(bytes: &[u8], df: u32, dense: bool, passages: u32, level: simd::InstructionLevel) -> [Vec<(u32, u32)>; 2] {
         if dense {
-            let list = Dense::new(bytes, passages);
+            let list = DenseList::new(bytes, passages);
             let all: Vec<_> = (0..passages).map(|doc| (doc, list.frequency(doc))).filter(|&(_, f)| f > 0).collect();
             return [all.clone(), all];
         }
-        let list = Blocks::new(bytes, df);
+        let list = BlockList::new(bytes, df);
         let (mut docs, mut frequencies) = ([0; BLOCK], [0; BLOCK]);
         let (mut out, mut singles) = (Vec::new(), Vec::new());
         for b in 0..list.count() {
@@ -314,7 +314,7 @@ mod tests {
             let mut bytes = Vec::new();
             let encoded = encode(&docs, &frequencies, &lengths, &mut bytes);
             bytes.resize(bytes.len() + 64, 0);
-            for level in simd::Level::all() {
+            for level in simd::InstructionLevel::all() {
                 for list in decoded(&bytes, docs.len() as u32, encoded.dense, passages, level) {
                     prop_assert_eq!(&list, &postings);
                 }
@@ -324,7 +324,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_in_bounds(bytes in proptest::collection::vec(any::<u8>(), 0..600), df in 1u32..1000) {
-            for level in simd::Level::all() {
+            for level in simd::InstructionLevel::all() {
                 let _ = decoded(&bytes, df, false, 1000, level);
                 let _ = decoded(&bytes, df, true, 1000, level);
             }

@@ -17,14 +17,14 @@ pub enum Statistics {
 
 /// A restriction of a query to some passages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Within {
+pub struct QueryRestriction {
     /// The passages, ascending and without repetition; [`Within::new`] brings any list into this form.
     pub ids: Vec<u32>,
     /// The base of the formula's numbers.
     pub statistics: Statistics,
 }
 
-impl Within {
+impl QueryRestriction {
     /// A restriction to `ids`, in any order.
     pub fn new(mut ids: Vec<u32>, statistics: Statistics) -> Self {
         ids.sort_unstable();
@@ -51,7 +51,7 @@ pub struct Query<'a> {
     /// Maximum number of hits.
     pub k: usize,
     /// The passages to search; `None` means all. Numbers outside the index are ignored.
-    pub within: Option<Within>,
+    pub within: Option<QueryRestriction>,
 }
 
 /// A passage found by a search.
@@ -71,21 +71,21 @@ impl Hit {
 
     /// The best `k` of several rankings of different passages, such as those of an index's shards.
     pub fn merge<'a>(rankings: impl IntoIterator<Item = &'a [Hit]>, k: usize) -> Vec<Hit> {
-        let mut best = Best::new(k, Self::ranking);
+        let mut best = BestHits::new(k, Self::ranking);
         rankings.into_iter().flatten().for_each(|&hit| best.push(hit));
         best.finish()
     }
 }
 
 /// Keeps the best `k` of many hits.
-pub(crate) struct Best {
+pub(crate) struct BestHits {
     k: usize,
     hits: Vec<Hit>,
     ranking: fn(&Hit, &Hit) -> Ordering,
     least: f64,
 }
 
-impl Best {
+impl BestHits {
     pub(crate) fn new(k: usize, ranking: fn(&Hit, &Hit) -> Ordering) -> Self {
         Self { k, hits: Vec::new(), ranking, least: f64::NEG_INFINITY }
     }

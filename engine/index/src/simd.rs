@@ -13,22 +13,22 @@ use crate::postings::BLOCK;
 
 /// The processor's vector instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum InstructionLevel {
     Plain,
     #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
+    Avx2(Avx2Proof),
 }
 
 /// Proof that AVX2 and FMA are available; made by [`Level::detect`] only.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Avx2(());
+pub(crate) struct Avx2Proof(());
 
-impl Level {
+impl InstructionLevel {
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-            return Self::Avx2(Avx2(()));
+            return Self::Avx2(Avx2Proof(()));
         }
         Self::Plain
     }
@@ -63,7 +63,7 @@ pub(crate) fn unpack_one(bytes: &[u8], bits: u8, i: usize) -> u32 {
 
 /// Unpacks `count` values (at most a block) into `out`. False if the bytes, with the slack behind them, are too few.
 #[inline]
-pub(crate) fn unpack(level: Level, bytes: &[u8], bits: u8, count: usize, out: &mut [u32; BLOCK]) -> bool {
+pub(crate) fn unpack(level: InstructionLevel, bytes: &[u8], bits: u8, count: usize, out: &mut [u32; BLOCK]) -> bool {
     // Groups of eight values are read whole, 16 bytes at a time.
     let groups = count.div_ceil(8);
     if bits > 32 || count > BLOCK || groups * usize::from(bits) + 16 > bytes.len() {
@@ -76,7 +76,7 @@ pub(crate) fn unpack(level: Level, bytes: &[u8], bits: u8, count: usize, out: &m
     match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level proves AVX2; the bytes were counted above, and `out` holds 16 groups.
-        Level::Avx2(_) if bits <= 25 => unsafe { avx2::unpack(bytes.as_ptr(), bits, groups, out) },
+        InstructionLevel::Avx2(_) if bits <= 25 => unsafe { avx2::unpack(bytes.as_ptr(), bits, groups, out) },
         _ => {
             for (i, value) in out.iter_mut().enumerate().take(count) {
                 *value = unpack_one(bytes, bits, i);
@@ -88,12 +88,12 @@ pub(crate) fn unpack(level: Level, bytes: &[u8], bits: u8, count: usize, out: &m
 
 /// Turns gaps (less 1) into passages: `out[i] = before + sum of (out[..=i] + 1)`.
 #[inline]
-pub(crate) fn sum_gaps(level: Level, before: u32, out: &mut [u32; BLOCK]) {
+pub(crate) fn sum_gaps(level: InstructionLevel, before: u32, out: &mut [u32; BLOCK]) {
     match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level proves AVX2.
-        Level::Avx2(_) => unsafe { avx2::sum_gaps(before, out) },
-        Level::Plain => {
+        InstructionLevel::Avx2(_) => unsafe { avx2::sum_gaps(before, out) },
+        InstructionLevel::Plain => {
             let mut last = before;
             for value in out {
                 last = last.wrapping_add(*value).wrapping_add(1);
@@ -111,13 +111,13 @@ pub(crate) fn increment(out: &mut [u32; BLOCK]) {
 
 /// A term's impact in single precision: `weight * tf / (tf + base + slope * length)`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Impact {
+pub(crate) struct TermImpact {
     pub weight: f32,
     pub base: f32,
     pub slope: f32,
 }
 
-impl Impact {
+impl TermImpact {
     #[inline]
     pub(crate) fn of(self, frequency: u32, length: u32) -> f32 {
         let tf = frequency as f32;
@@ -129,8 +129,8 @@ impl Impact {
 /// window's. Passages outside the window, present only in damaged lists, count as its last passage.
 #[inline]
 pub(crate) fn add_postings(
-    level: Level,
-    impact: Impact,
+    level: InstructionLevel,
+    impact: TermImpact,
     docs: &[u32],
     frequencies: &[u32],
     start: u32,
@@ -145,8 +145,8 @@ pub(crate) fn add_postings(
     let done = match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level proves AVX2 and FMA; the slices' lengths were compared above.
-        Level::Avx2(_) => unsafe { avx2::add_postings(impact, docs, frequencies, start, lengths, scores) },
-        Level::Plain => 0,
+        InstructionLevel::Avx2(_) => unsafe { avx2::add_postings(impact, docs, frequencies, start, lengths, scores) },
+        InstructionLevel::Plain => 0,
     };
     for (&doc, &frequency) in docs[done..].iter().zip(&frequencies[done..]) {
         let at = (doc.wrapping_sub(start) as usize).min(scores.len() - 1);
@@ -156,15 +156,15 @@ pub(crate) fn add_postings(
 
 /// As [`add_postings`], for a table of half bytes, beginning with the window's first passage.
 #[inline]
-pub(crate) fn add_table(level: Level, impact: Impact, table: &[u8], lengths: &[u32], scores: &mut [f32]) {
+pub(crate) fn add_table(level: InstructionLevel, impact: TermImpact, table: &[u8], lengths: &[u32], scores: &mut [f32]) {
     if scores.len() != lengths.len() || table.len() < scores.len() / 2 {
         return;
     }
     let done = match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level proves AVX2 and FMA; the slices' lengths were compared above.
-        Level::Avx2(_) => unsafe { avx2::add_table(impact, table, lengths, scores) },
-        Level::Plain => 0,
+        InstructionLevel::Avx2(_) => unsafe { avx2::add_table(impact, table, lengths, scores) },
+        InstructionLevel::Plain => 0,
     };
     for at in done..scores.len() {
         let frequency = table.get(at / 2).map_or(0, |pair| pair >> (4 * (at % 2)) & 15);
@@ -210,12 +210,12 @@ impl Candidates {
 
 /// Sets all scores to zero. Appends the scores of at least `cut` with their passages; the first passage is `start`.
 #[inline]
-pub(crate) fn sweep(level: Level, scores: &mut [f32], cut: f32, start: u32, found: &mut Candidates) {
+pub(crate) fn sweep(level: InstructionLevel, scores: &mut [f32], cut: f32, start: u32, found: &mut Candidates) {
     let done = match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level proves AVX2.
-        Level::Avx2(_) => unsafe { avx2::sweep(scores, cut, start, found) },
-        Level::Plain => 0,
+        InstructionLevel::Avx2(_) => unsafe { avx2::sweep(scores, cut, start, found) },
+        InstructionLevel::Plain => 0,
     };
     for (at, score) in scores.iter_mut().enumerate().skip(done) {
         if *score >= cut {
@@ -228,12 +228,12 @@ pub(crate) fn sweep(level: Level, scores: &mut [f32], cut: f32, start: u32, foun
 /// Adds a term's impacts to candidates of a window starting at passage `start`, a multiple of 8. `table` has half a
 /// byte for each passage of the window, and `lengths` are the window's.
 #[inline]
-pub(crate) fn look_up(level: Level, impact: Impact, table: &[u8], lengths: &[u32], start: u32, found: &mut Candidates) {
+pub(crate) fn look_up(level: InstructionLevel, impact: TermImpact, table: &[u8], lengths: &[u32], start: u32, found: &mut Candidates) {
     let Candidates { docs, scores } = found;
     let count = docs.len().min(scores.len());
     let done = match level {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2(_) if table.len() >= 4 && !lengths.is_empty() => {
+        InstructionLevel::Avx2(_) if table.len() >= 4 && !lengths.is_empty() => {
             // The table is read in words of eight passages; the loop below handles a partial last word.
             let whole = docs[..count].partition_point(|doc| (doc.wrapping_sub(start) as usize) < table.len() / 4 * 8);
             // SAFETY: the level proves AVX2 and FMA; both columns hold `whole` candidates.
@@ -266,12 +266,12 @@ pub(crate) fn prefetch(bytes: &[u8], at: usize) {
 
 /// The number of scores of at least `cut`.
 #[inline]
-pub(crate) fn count(level: Level, scores: &[f32], cut: f32) -> usize {
+pub(crate) fn count(level: InstructionLevel, scores: &[f32], cut: f32) -> usize {
     match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level proves AVX2.
-        Level::Avx2(_) => unsafe { avx2::count(scores, cut) },
-        Level::Plain => scores.iter().filter(|&&score| score >= cut).count(),
+        InstructionLevel::Avx2(_) => unsafe { avx2::count(scores, cut) },
+        InstructionLevel::Plain => scores.iter().filter(|&&score| score >= cut).count(),
     }
 }
 
@@ -280,12 +280,12 @@ pub(crate) const GROUP: usize = 16;
 
 /// Appends the highest score of each whole group of 16.
 #[inline]
-pub(crate) fn maxima(level: Level, scores: &[f32], out: &mut Vec<f32>) {
+pub(crate) fn maxima(level: InstructionLevel, scores: &[f32], out: &mut Vec<f32>) {
     match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the level proves AVX2.
-        Level::Avx2(_) => unsafe { avx2::maxima(scores, out) },
-        Level::Plain => {
+        InstructionLevel::Avx2(_) => unsafe { avx2::maxima(scores, out) },
+        InstructionLevel::Plain => {
             out.extend(scores.chunks_exact(GROUP).map(|group| group.iter().copied().fold(0.0, f32::max)));
         }
     }
@@ -295,7 +295,7 @@ pub(crate) fn maxima(level: Level, scores: &[f32], out: &mut Vec<f32>) {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{Candidates, Impact};
+    use super::{Candidates, TermImpact};
     use crate::postings::BLOCK;
 
     /// For each width up to 25: the bytes, out of 16, of the four values in a half group starting at bit 0 or at bit
@@ -387,7 +387,7 @@ mod avx2 {
     /// AVX2 and FMA; `docs` and `frequencies` are equally long, `lengths` and `scores` are equally long and not empty.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn add_postings(
-        impact: Impact,
+        impact: TermImpact,
         docs: &[u32],
         frequencies: &[u32],
         start: u32,
@@ -439,7 +439,7 @@ mod avx2 {
     ///
     /// AVX2 and FMA; `lengths` is as long as `scores`, `table` has half a byte for each of them at least.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn add_table(impact: Impact, table: &[u8], lengths: &[u32], scores: &mut [f32]) -> usize {
+    pub(super) unsafe fn add_table(impact: TermImpact, table: &[u8], lengths: &[u32], scores: &mut [f32]) -> usize {
         let groups = scores.len() / 8;
         let (weight, base) = (_mm256_set1_ps(impact.weight), _mm256_set1_ps(impact.base));
         let slope = _mm256_set1_ps(impact.slope);
@@ -540,7 +540,7 @@ mod avx2 {
     /// AVX2 and FMA; `docs` and `scores` are equally long, `table` has four bytes at least, `lengths` is not empty.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn look_up(
-        impact: Impact,
+        impact: TermImpact,
         table: &[u8],
         lengths: &[u32],
         start: u32,

@@ -12,17 +12,17 @@ mod tables;
 use std::{cmp::Ordering, collections::BTreeMap, path::Path};
 
 use crate::{
-    Scratch,
-    bm25::description::Description,
+    SearchScratch,
+    bm25::description::IndexDescription,
     build,
     container::Container,
     error::IndexError,
-    field::{Field, Reader},
-    parameters::{TfidfParameters, Ties},
+    field::{IndexField, PostingReader},
+    parameters::{TfidfParameters, TieOrder},
     passages::Passages,
-    query::{Best, Hit, Query, Statistics, Within},
-    simd::Level,
-    vocabulary::Record,
+    query::{BestHits, Hit, Query, Statistics, QueryRestriction},
+    simd::InstructionLevel,
+    vocabulary::TermRecord,
 };
 
 /// Passages scored together.
@@ -31,21 +31,21 @@ const WINDOW: u32 = 1 << 13;
 /// A TF-IDF index, memory-mapped.
 pub struct TfidfIndex {
     container: Container,
-    description: Description,
-    field: Field,
+    description: IndexDescription,
+    field: IndexField,
     parameters: TfidfParameters,
-    level: Level,
+    level: InstructionLevel,
 }
 
 /// The scores of a window; the allocation is reused for the next batch.
 #[derive(Default)]
-pub(crate) struct Scores {
+pub(crate) struct WindowScores {
     scores: Vec<f64>,
 }
 
 /// An n-gram of the question.
-struct Gram {
-    record: Record,
+struct QuestionGram {
+    record: TermRecord,
     /// `ln(1 + tf)` of the question.
     question: f64,
 }
@@ -80,9 +80,9 @@ impl TfidfIndex {
     pub fn open(path: &Path, corpus_digest: &str, parameters: &TfidfParameters) -> Result<Self, IndexError> {
         parameters.check()?;
         let container = Container::open(path)?;
-        let description = Description::read(&container, corpus_digest, parameters.layout())?;
-        let field = Field::open(&container, 0, description.passages)?;
-        Ok(Self { container, description, field, parameters: *parameters, level: Level::detect() })
+        let description = IndexDescription::read(&container, corpus_digest, parameters.layout())?;
+        let field = IndexField::open(&container, 0, description.passages)?;
+        Ok(Self { container, description, field, parameters: *parameters, level: InstructionLevel::detect() })
     }
 
     /// Checks every byte against its checksum.
@@ -105,18 +105,18 @@ impl TfidfIndex {
     }
 
     /// Answers each query with at most `k` hits, best first; the parameters decide ties.
-    pub fn search(&self, queries: &[Query<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>> {
+    pub fn search(&self, queries: &[Query<'_>], scratch: &mut SearchScratch) -> Vec<Vec<Hit>> {
         queries.iter().map(|query| self.answer(query, &mut scratch.tfidf)).collect()
     }
 
     fn ranking(&self) -> fn(&Hit, &Hit) -> Ordering {
         match self.parameters.ties {
-            Ties::Earlier => Hit::ranking,
-            Ties::Later => |a, b| b.score.total_cmp(&a.score).then(b.id.cmp(&a.id)),
+            TieOrder::Earlier => Hit::ranking,
+            TieOrder::Later => |a, b| b.score.total_cmp(&a.score).then(b.id.cmp(&a.id)),
         }
     }
 
-    fn answer(&self, query: &Query<'_>, scratch: &mut Scores) -> Vec<Hit> {
+    fn answer(&self, query: &Query<'_>, scratch: &mut WindowScores) -> Vec<Hit> {
         let grams = self.grams(query.text);
         match &query.within {
             Some(within) => self.within(&grams, within, query.k),
@@ -125,7 +125,7 @@ impl TfidfIndex {
     }
 
     /// The question's n-grams found in the index, by ascending number.
-    fn grams(&self, text: &str) -> Vec<Gram> {
+    fn grams(&self, text: &str) -> Vec<QuestionGram> {
         let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
         grams::each(text, self.parameters.ngrams, self.parameters.hash_bits, |gram| {
             let number = gram.try_into().map(u32::from_le_bytes).unwrap_or_default();
@@ -134,17 +134,17 @@ impl TfidfIndex {
         let bytes = self.container.bytes();
         let found = counts.into_iter().filter_map(|(number, count)| {
             let id = self.field.vocabulary.find(bytes, &number.to_le_bytes())?;
-            Some(Gram { record: self.field.vocabulary.record(bytes, id), question: f64::from(count).ln_1p() })
+            Some(QuestionGram { record: self.field.vocabulary.record(bytes, id), question: f64::from(count).ln_1p() })
         });
         found.collect()
     }
 
-    fn reader(&self, gram: &Gram) -> Reader<'_> {
-        Reader::new(self.field.list(self.container.bytes(), &gram.record), self.level)
+    fn reader(&self, gram: &QuestionGram) -> PostingReader<'_> {
+        PostingReader::new(self.field.list(self.container.bytes(), &gram.record), self.level)
     }
 
-    fn all(&self, grams: &[Gram], k: usize, scratch: &mut Scores) -> Vec<Hit> {
-        let mut best = Best::new(k, self.ranking());
+    fn all(&self, grams: &[QuestionGram], k: usize, scratch: &mut WindowScores) -> Vec<Hit> {
+        let mut best = BestHits::new(k, self.ranking());
         let mut readers: Vec<_> = grams
             .iter()
             .map(|gram| (gram.question, idf(self.len(), gram.record.document_frequency), gram))
@@ -174,7 +174,7 @@ impl TfidfIndex {
         best.finish()
     }
 
-    fn within(&self, grams: &[Gram], within: &Within, k: usize) -> Vec<Hit> {
+    fn within(&self, grams: &[QuestionGram], within: &QueryRestriction, k: usize) -> Vec<Hit> {
         let ids = within.ids_below(self.len());
         let mut scores = vec![0.0; ids.len()];
         for gram in grams {
@@ -190,7 +190,7 @@ impl TfidfIndex {
                 *score += gram.question * idf * (f64::from(frequency).ln_1p() * idf);
             }
         }
-        let mut best = Best::new(k, self.ranking());
+        let mut best = BestHits::new(k, self.ranking());
         for (&id, &score) in ids.iter().zip(&scores).filter(|&(_, &score)| score > 0.0) {
             best.push(Hit { id, score });
         }
@@ -257,7 +257,7 @@ mod tests {
         let (_folder, index) = index(&TfidfParameters::default(), &passages);
         let search = |within| {
             let query = Query { text: "jumps red fox", k: 10, within };
-            index.search(&[query], &mut Scratch::default()).remove(0)
+            index.search(&[query], &mut SearchScratch::default()).remove(0)
         };
         let check = |hits: &[Hit], ids: &[u32], wanted: &[f64]| {
             assert!(!hits.is_empty());
@@ -272,11 +272,11 @@ mod tests {
         check(&search(None), &all, &defined(&texts(&all), "jumps red fox"));
         let some = vec![0, 2, 3, 4, 6];
         check(
-            &search(Some(Within::new(some.clone(), Statistics::Restriction))),
+            &search(Some(QueryRestriction::new(some.clone(), Statistics::Restriction))),
             &some,
             &defined(&texts(&some), "jumps red fox"),
         );
-        let hits = search(Some(Within::new(some, Statistics::Corpus)));
+        let hits = search(Some(QueryRestriction::new(some, Statistics::Corpus)));
         assert_eq!(hits, search(None).into_iter().filter(|h| h.id == 0).collect::<Vec<_>>());
     }
 
@@ -285,9 +285,9 @@ mod tests {
         let ids = |ties| {
             let (_folder, index) = index(&TfidfParameters { ties, ..TfidfParameters::default() }, &passages());
             let query = Query { text: "jumps", k: 2, within: None };
-            index.search(&[query], &mut Scratch::default())[0].iter().map(|h| h.id).collect::<Vec<_>>()
+            index.search(&[query], &mut SearchScratch::default())[0].iter().map(|h| h.id).collect::<Vec<_>>()
         };
-        assert_eq!(ids(Ties::Earlier), [0, 5]);
-        assert_eq!(ids(Ties::Later), [5, 0]);
+        assert_eq!(ids(TieOrder::Earlier), [0, 5]);
+        assert_eq!(ids(TieOrder::Later), [5, 0]);
     }
 }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use crate::{
-    container::{Container, Kind},
+    container::{Container, SectionKind},
     error::IndexError,
 };
 
@@ -47,14 +47,14 @@ pub(crate) fn hash(term: &[u8]) -> u32 {
 
 /// A growing set of terms, numbered in the order of insertion.
 #[derive(Default)]
-pub(crate) struct Interner {
+pub(crate) struct TermInterner {
     text: Vec<u8>,
     ends: Vec<u64>,
     hashes: Vec<u32>,
     slots: Vec<u32>,
 }
 
-impl Interner {
+impl TermInterner {
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -131,7 +131,7 @@ fn slots(hashes: &[u32], size: usize) -> Vec<u32> {
 
 /// A term's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct TermRecord {
     /// Passages with the term.
     pub document_frequency: u32,
     /// Start of its postings in the section of postings.
@@ -184,10 +184,10 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 impl Vocabulary {
     /// Finds and checks the sections of `field`.
     pub(crate) fn open(container: &Container, field: u32, passages: u32) -> Result<Self, IndexError> {
-        let slots = container.section(Kind::Slots, field)?;
-        let text = container.section(Kind::TermText, field)?;
-        let terms = container.section(Kind::Terms, field)?;
-        let postings = container.section(Kind::Postings, field)?;
+        let slots = container.section(SectionKind::Slots, field)?;
+        let text = container.section(SectionKind::TermText, field)?;
+        let terms = container.section(SectionKind::Terms, field)?;
+        let postings = container.section(SectionKind::Postings, field)?;
         let wrong = |what: &str| Err(container.corrupt(format!("{what} of field {field}")));
         if !slots.len().is_multiple_of(4) || !(slots.len() / 4).is_power_of_two() {
             return wrong("the size of the hash table");
@@ -236,12 +236,12 @@ impl Vocabulary {
     }
 
     /// The record of term `id`, which must be less than [`Vocabulary::len`].
-    pub(crate) fn record(&self, bytes: &[u8], id: u32) -> Record {
+    pub(crate) fn record(&self, bytes: &[u8], id: u32) -> TermRecord {
         let terms = &bytes[self.terms.clone()];
         let at = id as usize * RECORD;
         let place = long(terms, at + 8);
         let highest = (place >> 56) as u32;
-        Record {
+        TermRecord {
             document_frequency: word(terms, at + 4),
             offset: place & (DENSE - 1),
             end: long(terms, at + RECORD + 8) & (DENSE - 1),
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn terms_are_numbered_as_they_come() {
-        let mut interner = Interner::default();
+        let mut interner = TermInterner::default();
         let terms: Vec<String> = (0..5000u32).map(|i| format!("t{}", i * i)).collect();
         for (i, term) in terms.iter().enumerate() {
             assert_eq!(interner.intern(term.as_bytes(), hash(term.as_bytes())), i as u32);

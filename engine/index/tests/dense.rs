@@ -5,10 +5,10 @@
 use std::{fs, path::Path};
 
 use hopeval_index::{
-    Bm25Index, Bm25Parameters, DenseIndex, DenseParameters, DenseQuery, DenseWriter, Dtype, Hit, IndexError, Scratch,
+    Bm25Index, Bm25Parameters, DenseIndex, DenseParameters, DenseQuery, DenseWriter, VectorDtype, Hit, IndexError, SearchScratch,
 };
 
-fn parameters(dtype: Dtype) -> DenseParameters {
+fn parameters(dtype: VectorDtype) -> DenseParameters {
     DenseParameters { encoder: "encoder".into(), dtype }
 }
 
@@ -27,7 +27,7 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
 }
 
 /// Writes vectors in blocks of `block` rows.
-fn write(path: &Path, vectors: &[f32], dimension: usize, dtype: Dtype, block: usize) {
+fn write(path: &Path, vectors: &[f32], dimension: usize, dtype: VectorDtype, block: usize) {
     let passages = (vectors.len() / dimension) as u32;
     let mut writer = DenseWriter::create(path, "corpus", &parameters(dtype), dimension, passages).unwrap();
     // Backwards: the order does not matter.
@@ -36,7 +36,7 @@ fn write(path: &Path, vectors: &[f32], dimension: usize, dtype: Dtype, block: us
     writer.finish().unwrap();
 }
 
-fn opened(folder: &Path, vectors: &[f32], dimension: usize, dtype: Dtype) -> DenseIndex {
+fn opened(folder: &Path, vectors: &[f32], dimension: usize, dtype: VectorDtype) -> DenseIndex {
     let path = folder.join(dtype.name());
     write(&path, vectors, dimension, dtype, 7);
     let index = DenseIndex::open(&path, "corpus", &parameters(dtype)).unwrap();
@@ -46,7 +46,7 @@ fn opened(folder: &Path, vectors: &[f32], dimension: usize, dtype: Dtype) -> Den
 }
 
 fn found(index: &DenseIndex, queries: &[DenseQuery<'_>]) -> Vec<Vec<Hit>> {
-    index.search(queries, &mut Scratch::default()).into_iter().map(Result::unwrap).collect()
+    index.search(queries, &mut SearchScratch::default()).into_iter().map(Result::unwrap).collect()
 }
 
 fn queries(vectors: &[f32], dimension: usize, k: usize) -> Vec<DenseQuery<'_>> {
@@ -71,7 +71,7 @@ fn hits_are_the_definition_with_many_ties() {
     let folder = tempfile::tempdir().unwrap();
     for (dimension, count) in [(1, 700), (5, 1000), (16, 97), (33, 500), (48, 6)] {
         let (vectors, asked) = (coarse(dimension * count, 1), coarse(dimension * 9, 2));
-        for dtype in [Dtype::F32, Dtype::F16] {
+        for dtype in [VectorDtype::F32, VectorDtype::F16] {
             let index = opened(folder.path(), &vectors, dimension, dtype);
             for k in [1, 10, 100, 2000] {
                 for (query, hits) in asked.chunks(dimension).zip(found(&index, &queries(&asked, dimension, k))) {
@@ -89,12 +89,12 @@ fn scores_are_near_the_exact_products() {
     let folder = tempfile::tempdir().unwrap();
     let (dimension, count) = (100, 3000);
     let (vectors, asked) = (numbers(dimension * count, 3), numbers(dimension * 5, 4));
-    for dtype in [Dtype::F32, Dtype::F16] {
+    for dtype in [VectorDtype::F32, VectorDtype::F16] {
         let index = opened(folder.path(), &vectors, dimension, dtype);
         // The stored numbers: in half precision, numbers of 11 bits.
         let stored: Vec<f32> = (0..count as u32).flat_map(|id| index.vector(id).unwrap()).collect();
         let off = vectors.iter().zip(&stored).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(if dtype == Dtype::F32 { off == 0.0 } else { off > 0.0 && off <= 0.5 / 2048.0 }, "{dtype:?} {off}");
+        assert!(if dtype == VectorDtype::F32 { off == 0.0 } else { off > 0.0 && off <= 0.5 / 2048.0 }, "{dtype:?} {off}");
         for (query, hits) in asked.chunks(dimension).zip(found(&index, &queries(&asked, dimension, count))) {
             assert_eq!(hits.len(), count);
             assert!(hits.is_sorted_by(|a, b| a.ranking(b).is_lt()));
@@ -103,7 +103,7 @@ fn scores_are_near_the_exact_products() {
             assert!(hits.iter().all(|hit| (hit.score - exact[hit.id as usize].score).abs() < 1e-4));
         }
     }
-    let index = opened(folder.path(), &vectors, dimension, Dtype::F32);
+    let index = opened(folder.path(), &vectors, dimension, VectorDtype::F32);
     assert_eq!(index.vector(count as u32), None);
 }
 
@@ -115,10 +115,10 @@ fn batches_shards_and_restrictions_change_nothing() {
     for (dimension, count, asked) in [(67, 2000, 31), (10_000, 40, 90)] {
         let (vectors, asked) = (numbers(dimension * count, 5), numbers(dimension * asked, 6));
         let asked = queries(&asked, dimension, 25);
-        for dtype in [Dtype::F32, Dtype::F16] {
+        for dtype in [VectorDtype::F32, VectorDtype::F16] {
             let index = opened(folder.path(), &vectors, dimension, dtype);
             let whole = found(&index, &asked);
-            let mut scratch = Scratch::default();
+            let mut scratch = SearchScratch::default();
             for (query, whole) in asked.iter().zip(&whole) {
                 assert_eq!(&index.search(&[*query], &mut scratch).remove(0).unwrap(), whole);
             }
@@ -148,7 +148,7 @@ fn batches_shards_and_restrictions_change_nothing() {
 fn restrictions_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let (vectors, query) = (coarse(20 * 400, 7), coarse(20, 8));
-    let index = opened(folder.path(), &vectors, 20, Dtype::F16);
+    let index = opened(folder.path(), &vectors, 20, VectorDtype::F16);
     let ids: Vec<u32> = (0..400).filter(|id| id % 3 == 1).collect();
     let search = |within: Option<&[u32]>, k| found(&index, &[DenseQuery { vector: &query, k, within }]).remove(0);
     assert_eq!(search(Some(&ids), 400), ranked(&vectors, &query, |id| id % 3 == 1));
@@ -158,7 +158,7 @@ fn restrictions_are_kept() {
     assert_eq!(search(None, 0), []);
     // A shard searches its own passages only.
     let query = DenseQuery { vector: &query, k: 400, within: Some(&ids) };
-    let shard = index.shard(100..200).search(&[query], &mut Scratch::default()).remove(0).unwrap();
+    let shard = index.shard(100..200).search(&[query], &mut SearchScratch::default()).remove(0).unwrap();
     assert_eq!(shard, ranked(&vectors, query.vector, |id| id % 3 == 1 && (100..200).contains(&id)));
     assert_eq!(index.shard(390..1000).rows(), 390..400);
     assert_eq!(index.shard(1000..1001).rows(), 400..400);
@@ -169,7 +169,7 @@ fn zeros_of_both_signs_are_equal() {
     let folder = tempfile::tempdir().unwrap();
     // 2^-100 * -2^-100 is too small for single precision, and rounds to -0.0.
     let tiny = 2.0f32.powi(-100);
-    let index = opened(folder.path(), &[-tiny, 0.0, tiny], 1, Dtype::F32);
+    let index = opened(folder.path(), &[-tiny, 0.0, tiny], 1, VectorDtype::F32);
     let hits = found(&index, &[DenseQuery { vector: &[tiny], k: 3, within: None }]).remove(0);
     assert_eq!(hits.iter().map(|hit| (hit.id, hit.score.to_bits())).collect::<Vec<_>>(), [(0, 0), (1, 0), (2, 0)]);
 }
@@ -187,27 +187,27 @@ fn vectors_that_cannot_be_used_are_named() {
         error.to_string()
     };
     let says = |message: String, parts: &[&str]| assert!(parts.iter().all(|part| message.contains(part)), "{message}");
-    says(refused(Dtype::F32, &[1.0, 2.0, 3.0, 4.0, f32::NAN, 5.0]), &["passage 2", "number 1 is NaN", "finite"]);
-    says(refused(Dtype::F32, &[1.0, f32::INFINITY, 3.0]), &["passage 1", "number 1 is inf"]);
-    says(refused(Dtype::F32, &[1.0, 2e18, 3.0]), &["passage 1", "length", "1e18"]);
-    says(refused(Dtype::F32, &[1.0, 2.0, 3.0, 4.0]), &["passage 2", "1 numbers", "of 3"]);
-    says(refused(Dtype::F16, &[1.0, 70_000.0, 3.0]), &["passage 1", "number 1 is 70000", "65504"]);
-    assert!(matches!(create(Dtype::F32).unwrap().place(0, &[0.0; 15]), Err(IndexError::Count { found: 5, wanted: 4 })));
-    assert!(matches!(create(Dtype::F32).unwrap().finish(), Err(IndexError::Count { found: 0, wanted: 4 })));
-    let mut holed = create(Dtype::F32).unwrap();
+    says(refused(VectorDtype::F32, &[1.0, 2.0, 3.0, 4.0, f32::NAN, 5.0]), &["passage 2", "number 1 is NaN", "finite"]);
+    says(refused(VectorDtype::F32, &[1.0, f32::INFINITY, 3.0]), &["passage 1", "number 1 is inf"]);
+    says(refused(VectorDtype::F32, &[1.0, 2e18, 3.0]), &["passage 1", "length", "1e18"]);
+    says(refused(VectorDtype::F32, &[1.0, 2.0, 3.0, 4.0]), &["passage 2", "1 numbers", "of 3"]);
+    says(refused(VectorDtype::F16, &[1.0, 70_000.0, 3.0]), &["passage 1", "number 1 is 70000", "65504"]);
+    assert!(matches!(create(VectorDtype::F32).unwrap().place(0, &[0.0; 15]), Err(IndexError::Count { found: 5, wanted: 4 })));
+    assert!(matches!(create(VectorDtype::F32).unwrap().finish(), Err(IndexError::Count { found: 0, wanted: 4 })));
+    let mut holed = create(VectorDtype::F32).unwrap();
     [0, 1, 1, 3].into_iter().for_each(|passage| holed.place(passage, &[0.0; 3]).unwrap());
     assert!(matches!(holed.finish(), Err(IndexError::Count { found: 3, wanted: 4 })), "passage 2 has none");
     for dimension in [0, 65_537] {
-        let error = DenseWriter::create(&path, "corpus", &parameters(Dtype::F32), dimension, 1).err().unwrap();
+        let error = DenseWriter::create(&path, "corpus", &parameters(VectorDtype::F32), dimension, 1).err().unwrap();
         assert!(matches!(error, IndexError::Parameter { field: "dimension", .. }));
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left of files that were not finished");
 
     // Only the bad query is refused.
-    let index = opened(folder.path(), &[1.0, 2.0, 3.0], 3, Dtype::F32);
+    let index = opened(folder.path(), &[1.0, 2.0, 3.0], 3, VectorDtype::F32);
     let vectors: [&[f32]; 4] = [&[1.0, 0.0, 0.0], &[1.0, 0.0], &[f32::NAN, 0.0, 0.0], &[0.0, 1.0, 0.0]];
     let asked: Vec<_> = vectors.iter().map(|vector| DenseQuery { vector, k: 1, within: None }).collect();
-    let answers = index.search(&asked, &mut Scratch::default());
+    let answers = index.search(&asked, &mut SearchScratch::default());
     assert_eq!(answers[0].as_ref().unwrap(), &[Hit { id: 0, score: 1.0 }]);
     assert_eq!(answers[3].as_ref().unwrap(), &[Hit { id: 0, score: 2.0 }]);
     for (answer, said) in answers[1..3].iter().zip(["2 numbers", "NaN"]) {
@@ -220,7 +220,7 @@ fn vectors_that_cannot_be_used_are_named() {
 fn bytes_do_not_depend_on_blocks() {
     let folder = tempfile::tempdir().unwrap();
     let vectors = numbers(50 * 6000, 9);
-    for dtype in [Dtype::F32, Dtype::F16] {
+    for dtype in [VectorDtype::F32, VectorDtype::F16] {
         let files: Vec<Vec<u8>> = [1, 999, 6000]
             .into_iter()
             .map(|block| {
@@ -236,7 +236,7 @@ fn bytes_do_not_depend_on_blocks() {
 #[test]
 fn no_passages_are_no_hits() {
     let folder = tempfile::tempdir().unwrap();
-    let index = opened(folder.path(), &[], 8, Dtype::F32);
+    let index = opened(folder.path(), &[], 8, VectorDtype::F32);
     assert!(index.is_empty());
     assert_eq!(found(&index, &[DenseQuery { vector: &[1.0; 8], k: 3, within: None }]), [[]]);
 }
@@ -245,11 +245,11 @@ fn no_passages_are_no_hits() {
 fn other_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
-    let good = parameters(Dtype::F32);
-    write(&path, &numbers(80, 1), 8, Dtype::F32, 10);
+    let good = parameters(VectorDtype::F32);
+    write(&path, &numbers(80, 1), 8, VectorDtype::F32, 10);
     let error = |corpus, parameters: &DenseParameters| DenseIndex::open(&path, corpus, parameters).err().unwrap();
     assert!(matches!(error("other", &good), IndexError::Mismatch { what: "corpus", .. }));
-    let half = parameters(Dtype::F16);
+    let half = parameters(VectorDtype::F16);
     assert!(error("corpus", &half).to_string().contains("dtype=f32"));
     let other = DenseParameters { encoder: "another".into(), ..good.clone() };
     assert!(matches!(error("corpus", &other), IndexError::Mismatch { what: "layout", .. }));
@@ -272,7 +272,7 @@ fn damage_is_never_a_panic() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     let query = numbers(30, 2);
-    for dtype in [Dtype::F32, Dtype::F16] {
+    for dtype in [VectorDtype::F32, VectorDtype::F16] {
         write(&path, &numbers(30 * 200, 1), 30, dtype, 200);
         let good = fs::read(&path).unwrap();
         let open = |bytes: &[u8]| {
@@ -327,7 +327,7 @@ fn files_of_killed_writers_are_removed() {
     for number in 0..100 {
         fs::write(folder.path().join(format!("index.{}.{number}.part", std::process::id())), b"").unwrap();
     }
-    let create = || DenseWriter::create(&path, "corpus", &parameters(Dtype::F32), 1, 1).unwrap();
+    let create = || DenseWriter::create(&path, "corpus", &parameters(VectorDtype::F32), 1, 1).unwrap();
     let mut first = create();
     let mut second = create();
     assert_eq!(names().len(), 3, "two are written, and one is of another index: {:?}", names());

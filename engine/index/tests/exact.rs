@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use hopeval_index::{Analyzer, Bm25Index, Bm25Parameters, Fields, Formula, Hit, Query, Scratch, Statistics, Within};
+use hopeval_index::{Analyzer, Bm25Index, Bm25Parameters, SearchedFields, Bm25Formula, Hit, Query, SearchScratch, Statistics, QueryRestriction};
 use proptest::prelude::*;
 
 type Passages = Vec<(String, String)>;
@@ -72,9 +72,9 @@ impl Reference {
         let idf = order.iter().map(|term| {
             let d = f64::from(df[term]);
             let idf = match p.formula {
-                Formula::Lucene => (1.0 + (n - d + 0.5) / (d + 0.5)).ln(),
-                Formula::Atire => (n / d).ln(),
-                Formula::Okapi => {
+                Bm25Formula::Lucene => (1.0 + (n - d + 0.5) / (d + 0.5)).ln(),
+                Bm25Formula::Atire => (n / d).ln(),
+                Bm25Formula::Okapi => {
                     if okapi(term) < 0.0 {
                         p.epsilon * mean
                     } else {
@@ -98,8 +98,8 @@ impl Reference {
             let tf = f64::from(tf);
             sum += self.idf[&term]
                 * match p.formula {
-                    Formula::Lucene => tf / (tf + norm),
-                    Formula::Okapi | Formula::Atire => tf * (p.k1 + 1.0) / (tf + norm),
+                    Bm25Formula::Lucene => tf / (tf + norm),
+                    Bm25Formula::Okapi | Bm25Formula::Atire => tf * (p.k1 + 1.0) / (tf + norm),
                 };
             matched = true;
         }
@@ -107,12 +107,12 @@ impl Reference {
     }
 }
 
-fn field_texts(passages: &Passages, fields: Fields) -> Vec<Vec<String>> {
+fn field_texts(passages: &Passages, fields: SearchedFields) -> Vec<Vec<String>> {
     let texts = || passages.iter().map(|p| p.1.clone()).collect();
     match fields {
-        Fields::TitleText => vec![passages.iter().map(|p| format!("{} {}", p.0, p.1)).collect()],
-        Fields::Text => vec![texts()],
-        Fields::TitleAndText => vec![passages.iter().map(|p| p.0.clone()).collect(), texts()],
+        SearchedFields::TitleText => vec![passages.iter().map(|p| format!("{} {}", p.0, p.1)).collect()],
+        SearchedFields::Text => vec![texts()],
+        SearchedFields::TitleAndText => vec![passages.iter().map(|p| p.0.clone()).collect(), texts()],
     }
 }
 
@@ -164,8 +164,8 @@ fn same(found: &[Hit], wanted: &[Hit], exactly: bool) {
 
 fn parameters() -> impl Strategy<Value = Bm25Parameters> {
     (
-        prop_oneof![Just(Fields::TitleText), Just(Fields::Text), Just(Fields::TitleAndText)],
-        prop_oneof![Just(Formula::Lucene), Just(Formula::Okapi), Just(Formula::Atire)],
+        prop_oneof![Just(SearchedFields::TitleText), Just(SearchedFields::Text), Just(SearchedFields::TitleAndText)],
+        prop_oneof![Just(Bm25Formula::Lucene), Just(Bm25Formula::Okapi), Just(Bm25Formula::Atire)],
         prop_oneof![Just(0.0), Just(0.9), Just(1.2), Just(2.0), 0.0..5.0],
         prop_oneof![Just(0.0), Just(0.4), Just(0.75), Just(1.0), 0.0..=1.0],
         prop_oneof![Just(0.0), Just(0.25)],
@@ -194,13 +194,13 @@ proptest! {
         let mut random = Random(seed);
         let passages = random.passages(size, longest, terms);
         let (_folder, index) = opened(&passages, &p);
-        let mut scratch = Scratch::default();
+        let mut scratch = SearchScratch::default();
         for k in [0, 1, 2, 10, 100, 1000] {
             let text = random.text(12, terms);
             let ids: Vec<u32> = (0..random.below(size + 1)).map(|_| random.below(size + 3) as u32).collect();
             for within in [None, Some(Statistics::Corpus), Some(Statistics::Restriction)] {
-                let exactly = within != Some(Statistics::Restriction) || p.formula != Formula::Okapi;
-                let within = within.map(|statistics| Within::new(ids.clone(), statistics));
+                let exactly = within != Some(Statistics::Restriction) || p.formula != Bm25Formula::Okapi;
+                let within = within.map(|statistics| QueryRestriction::new(ids.clone(), statistics));
                 let query = Query { text: &text, k, within };
                 let wanted = reference(&passages, &p, &query);
                 same(&index.search(&[query], &mut scratch)[0], &wanted, exactly);
@@ -214,16 +214,16 @@ proptest! {
 fn large_corpora_are_searched_exactly() {
     let mut random = Random(7);
     let passages = random.passages(70_000, 14, 30_000);
-    for formula in [Formula::Lucene, Formula::Okapi, Formula::Atire] {
+    for formula in [Bm25Formula::Lucene, Bm25Formula::Okapi, Bm25Formula::Atire] {
         let p = Bm25Parameters {
             formula,
-            fields: Fields::Text,
+            fields: SearchedFields::Text,
             analyzer: Analyzer::Whitespace,
             ..Bm25Parameters::default()
         };
         let (_folder, index) = opened(&passages, &p);
         let field = Reference::new(&field_texts(&passages, p.fields)[0], &p);
-        let mut scratch = Scratch::default();
+        let mut scratch = SearchScratch::default();
         for (i, k) in [1, 10, 100, 100, 100, 100, 3000].into_iter().enumerate() {
             let donor = &passages[random.below(70_000) as usize].1;
             let text = if i == 0 { "t0 t1".to_owned() } else { format!("{donor} t0 t1 t2") };
@@ -246,7 +246,7 @@ fn ties_are_in_corpus_order() {
     let passages: Passages = (0..20_000).map(|i| (String::new(), format!("a b{}", i % 2))).collect();
     let (_folder, index) = opened(&passages, &Bm25Parameters::default());
     for (text, ids) in [("a", [0, 1, 2, 3]), ("b1", [1, 3, 5, 7]), ("b1 a", [1, 3, 5, 7])] {
-        let hits = index.search(&[Query { text, k: 4, within: None }], &mut Scratch::default());
+        let hits = index.search(&[Query { text, k: 4, within: None }], &mut SearchScratch::default());
         assert_eq!(hits[0].iter().map(|h| h.id).collect::<Vec<_>>(), ids);
     }
 }
@@ -257,6 +257,6 @@ fn empty_corpora_and_queries_find_nothing() {
         let (_folder, index) = opened(&passages, &Bm25Parameters::default());
         index.verify().unwrap();
         let query = |text| Query { text, k: 5, within: None };
-        assert_eq!(index.search(&[query("a"), query("")], &mut Scratch::default()), [vec![], vec![]]);
+        assert_eq!(index.search(&[query("a"), query("")], &mut SearchScratch::default()), [vec![], vec![]]);
     }
 }

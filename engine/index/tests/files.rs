@@ -5,7 +5,7 @@
 use std::{fs, path::Path};
 
 use hopeval_index::{
-    Analyzer, Bm25Index, Bm25Parameters, Fields, Formula, IndexError, Passages, Query, Scratch, TfidfIndex,
+    Analyzer, Bm25Index, Bm25Parameters, SearchedFields, Bm25Formula, IndexError, Passages, Query, SearchScratch, TfidfIndex,
     TfidfParameters,
 };
 
@@ -49,7 +49,7 @@ fn other_corpora_and_settings_are_refused() {
     let p = Bm25Parameters::default();
     build(&passages(50), &path, 1);
     // Parameters of the query are free.
-    Bm25Index::open(&path, "digest", &Bm25Parameters { k1: 2.0, b: 0.1, formula: Formula::Okapi, ..p }).unwrap();
+    Bm25Index::open(&path, "digest", &Bm25Parameters { k1: 2.0, b: 0.1, formula: Bm25Formula::Okapi, ..p }).unwrap();
     let error = |digest, p: &Bm25Parameters| Bm25Index::open(&path, digest, p).err().unwrap();
     assert!(matches!(error("other", &p), IndexError::Mismatch { what: "corpus", .. }));
     let whitespace = Bm25Parameters { analyzer: Analyzer::Whitespace, ..p };
@@ -75,7 +75,7 @@ fn names_follow_the_layout() {
     assert_eq!(key.len(), 64);
     assert_eq!(key, Bm25Index::key("digest", &Bm25Parameters { k1: 2.0, ..p }));
     assert_ne!(key, Bm25Index::key("other", &p));
-    assert_ne!(key, Bm25Index::key("digest", &Bm25Parameters { fields: Fields::Text, ..p }));
+    assert_ne!(key, Bm25Index::key("digest", &Bm25Parameters { fields: SearchedFields::Text, ..p }));
     assert_ne!(key, TfidfIndex::key("digest", &TfidfParameters::default()));
 }
 
@@ -86,7 +86,7 @@ fn parameters_are_read_from_settings() {
             .unwrap();
     assert_eq!(
         (p.analyzer, p.fields, p.formula, p.k1, p.b),
-        (Analyzer::English, Fields::TitleAndText, Formula::Atire, 1.2, 0.4)
+        (Analyzer::English, SearchedFields::TitleAndText, Bm25Formula::Atire, 1.2, 0.4)
     );
     assert!(serde_json::from_str::<Bm25Parameters>(r#"{"k2": 1}"#).unwrap_err().to_string().contains("k2"));
     assert_eq!(serde_json::from_str::<TfidfParameters>(r#"{"ties": "later"}"#).unwrap().hash_bits, 24);
@@ -122,7 +122,7 @@ fn damage_is_never_a_panic() {
                 searched += 1;
                 let hits = index.search(
                     &[Query { text: "title w0 w1 w7 w12 w80 w200 w1000 w3000", k: 20, within: None }],
-                    &mut Scratch::default(),
+                    &mut SearchScratch::default(),
                 );
                 assert!(hits[0].iter().all(|hit| hit.id < 3000));
             }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use hopeval_index::{Analyzer, Bm25Index, Bm25Parameters, Fields, Formula, Passages, Query, Scratch};
+use hopeval_index::{Analyzer, Bm25Index, Bm25Parameters, SearchedFields, Bm25Formula, Passages, Query, SearchScratch};
 use serde_json::Value;
 
 /// A file of the folder beside the repository, or a loud skip.
@@ -58,14 +58,14 @@ fn rank_bm25_lists_are_reproduced() {
     let questions = json("hotpotqa_first500/questions.json.gz").unwrap();
     let parameters = Bm25Parameters {
         analyzer: Analyzer::Whitespace,
-        fields: Fields::Text,
-        formula: Formula::Okapi,
+        fields: SearchedFields::Text,
+        formula: Bm25Formula::Okapi,
         k1: 1.5,
         b: 0.75,
         epsilon: 0.25,
     };
     let (_folder, index) = index(&passages, &parameters);
-    let mut scratch = Scratch::default();
+    let mut scratch = SearchScratch::default();
     let questions: HashMap<&str, &str> = questions
         .as_array()
         .unwrap()
@@ -99,7 +99,7 @@ fn hotpotqa_figures_are_reproduced() {
     let questions = questions.as_array().unwrap();
     let queries: Vec<Query<'_>> =
         questions.iter().map(|q| Query { text: q["question"].as_str().unwrap(), k: 20, within: None }).collect();
-    let found = index.search(&queries, &mut Scratch::default());
+    let found = index.search(&queries, &mut SearchScratch::default());
     let (mut recall, mut all) = ([0.0; 4], 0.0);
     for (question, hits) in questions.iter().zip(&found) {
         let mut gold: Vec<&str> =

@@ -2,14 +2,14 @@
 
 use crate::steps::GoldPassage;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{Bm25Index, Query, Scratch};
+use hopeval_index::{Bm25Index, Query, SearchScratch};
 use std::collections::BTreeSet;
 
 /// A corpus with its index.
 pub struct Library<'c> {
     corpus: &'c Corpus,
     index: Option<&'c Bm25Index>,
-    scratch: Scratch,
+    scratch: SearchScratch,
 }
 
 /// A passage with its text.
@@ -35,12 +35,12 @@ impl Chunk {
 impl<'c> Library<'c> {
     /// The index must be the corpus's own.
     pub fn new(corpus: &'c Corpus, index: &'c Bm25Index) -> Self {
-        Self { corpus, index: Some(index), scratch: Scratch::default() }
+        Self { corpus, index: Some(index), scratch: SearchScratch::default() }
     }
 
     /// A library without search, for negatives found elsewhere.
     pub fn unsearched(corpus: &'c Corpus) -> Self {
-        Self { corpus, index: None, scratch: Scratch::default() }
+        Self { corpus, index: None, scratch: SearchScratch::default() }
     }
 
     /// Whether the corpus has a passage with this number.

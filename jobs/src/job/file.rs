@@ -8,7 +8,7 @@ use super::tune::Tune;
 use super::world::WorldEntry;
 use crate::mode::Mode;
 use crate::services::ServiceEntry;
-use hopeval_corpus::{Duplicates, LinkSource};
+use hopeval_corpus::{DuplicatePolicy, LinkSource};
 use hopeval_datasets::{Format, GoldBy};
 use hopeval_measures::Settings as MeasureSettings;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub struct Corpus {
     pub source: OneOrMany,
     /// The treatment of duplicate passages.
     #[serde(default)]
-    pub duplicates: Duplicates,
+    pub duplicates: DuplicatePolicy,
     /// The source of links.
     #[serde(default)]
     pub links: LinkSource,

@@ -8,7 +8,7 @@ use crate::cache::{Cache, Report};
 use crate::error::JobError;
 use crate::job::file::{Dataset, Job};
 use crate::job::paths::CONTEXTS;
-use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, Source};
+use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, CorpusSource};
 use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, Policy, Questions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -71,15 +71,15 @@ impl Cache {
 }
 
 /// The source files of a corpus, with their digests.
-fn sources(job: &Job) -> Result<Vec<Source>, JobError> {
+fn sources(job: &Job) -> Result<Vec<CorpusSource>, JobError> {
     let mut found = Vec::new();
     for path in job.corpus.source.paths() {
         if path.as_os_str() == CONTEXTS {
             for path in job.dataset.questions.paths() {
-                found.push(Source { name: format!("{CONTEXTS}:{}", file_name(path)), digest: digest(path)? });
+                found.push(CorpusSource { name: format!("{CONTEXTS}:{}", file_name(path)), digest: digest(path)? });
             }
         } else {
-            found.push(Source { name: file_name(path), digest: digest(path)? });
+            found.push(CorpusSource { name: file_name(path), digest: digest(path)? });
         }
     }
     Ok(found)
@@ -117,7 +117,7 @@ pub fn digest(path: &Path) -> Result<String, JobError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-fn corpus_key(settings: &CorpusSettings, sources: &[Source], set_aside: bool) -> String {
+fn corpus_key(settings: &CorpusSettings, sources: &[CorpusSource], set_aside: bool) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("hopeval corpus 1");
     let shape = (settings.duplicates, settings.links, settings.targets_per_title);
     for text in [serde_json::to_string(&shape), serde_json::to_string(sources)].into_iter().flatten() {
@@ -132,7 +132,7 @@ fn corpus_key(settings: &CorpusSettings, sources: &[Source], set_aside: bool) ->
 fn build(
     dir: &Path,
     settings: CorpusSettings,
-    sources: Vec<Source>,
+    sources: Vec<CorpusSource>,
     job: &Job,
     set_aside: bool,
     report: Report<'_>,

@@ -4,7 +4,7 @@ use super::service::{Availability, Service, cannot};
 use crate::cache::Report;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{Statistics, Within};
+use hopeval_index::{Statistics, QueryRestriction};
 use hopeval_methods::request::{self, Direction, PassageSet};
 use hopeval_methods::{Answer, Ask, Content, Failure, FailureKind, Kind, PassageForm, Request, Response, Work};
 use std::borrow::Cow;
@@ -50,7 +50,7 @@ pub(super) fn members(corpus: &Corpus, set: &PassageSet) -> Vec<PassageId> {
 }
 
 /// A restriction of retrieval in an index's form: ids ascending, each once.
-pub(super) fn within(corpus: &Corpus, within: &request::Within) -> Within {
+pub(super) fn within(corpus: &Corpus, within: &request::Within) -> QueryRestriction {
     let mut ids: Vec<u32> = members(corpus, &within.passages).into_iter().map(|id| id.0).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -58,7 +58,7 @@ pub(super) fn within(corpus: &Corpus, within: &request::Within) -> Within {
         request::Statistics::Corpus => Statistics::Corpus,
         request::Statistics::Restriction => Statistics::Restriction,
     };
-    Within { ids, statistics }
+    QueryRestriction { ids, statistics }
 }
 
 /// The text of a part of a prompt.

@@ -34,7 +34,7 @@ use crate::bad_value::{BadValue, ensure};
 use crate::cache::Report;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, Scratch};
+use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, SearchScratch};
 use hopeval_lm::engine::Completion;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::EmbedRole;
@@ -226,7 +226,7 @@ impl Dense {
         &self,
         corpus: &Corpus,
         requests: &[&Request],
-        scratch: &mut Scratch,
+        scratch: &mut SearchScratch,
         usage: Option<&UsageCounters>,
         worker: usize,
     ) -> (Vec<Response>, u64) {
@@ -274,14 +274,14 @@ impl Service for Dense {
         if let Some(inlet) = &thread.inlet {
             return shards::serve(thread, self, tasks, inlet);
         }
-        let (mut scratch, usage) = (Scratch::default(), thread.usage.get(&thread.name));
+        let (mut scratch, usage) = (SearchScratch::default(), thread.usage.get(&thread.name));
         thread.serve_batches(tasks, |requests| {
             self.retrieve(&thread.corpus, requests, &mut scratch, usage, thread.worker)
         });
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        self.retrieve(corpus, &[request], &mut Scratch::default(), None, 0).0.remove(0)
+        self.retrieve(corpus, &[request], &mut SearchScratch::default(), None, 0).0.remove(0)
     }
 
     fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {

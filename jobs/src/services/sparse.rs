@@ -6,7 +6,7 @@ use super::thread::{ServiceThread, Task};
 use crate::cache::Report;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
-use hopeval_index::{Hit, IndexError, Passages, Query, Scratch};
+use hopeval_index::{Hit, IndexError, Passages, Query, SearchScratch};
 use hopeval_methods::response::Hit as RankedPassage;
 use hopeval_methods::{Answer, Ask, Kind, Request, Response, Work, request};
 use serde::Serialize;
@@ -44,7 +44,7 @@ pub(super) trait WordIndex: Sized + Send + Sync + 'static {
     fn verify(&self) -> Result<(), IndexError>;
 
     /// The best passages for each query, in the order of the queries.
-    fn search(&self, queries: &[Query<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>>;
+    fn search(&self, queries: &[Query<'_>], scratch: &mut SearchScratch) -> Vec<Vec<Hit>>;
 }
 
 /// Makes a kind of service from an index of words and its parameters.
@@ -172,7 +172,7 @@ struct WordRetriever<I> {
 
 impl<I: WordIndex> WordRetriever<I> {
     /// Answers a batch, in its order.
-    fn retrieve(&self, corpus: &Corpus, requests: &[&Request], scratch: &mut Scratch) -> Vec<Response> {
+    fn retrieve(&self, corpus: &Corpus, requests: &[&Request], scratch: &mut SearchScratch) -> Vec<Response> {
         let asked = requests.iter().map(|request| match &request.ask {
             Ask::Retrieve(asked) => Ok(asked),
             _ => Err(cannot(request)),
@@ -199,12 +199,12 @@ impl<I: WordIndex> Service for WordRetriever<I> {
     }
 
     fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
-        let mut scratch = Scratch::default();
+        let mut scratch = SearchScratch::default();
         thread.serve_batches(tasks, |requests| (self.retrieve(&thread.corpus, requests, &mut scratch), 0));
     }
 
     fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
-        self.retrieve(corpus, &[request], &mut Scratch::default()).remove(0)
+        self.retrieve(corpus, &[request], &mut SearchScratch::default()).remove(0)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::stages::Stages;
 use anyhow::{Result, bail};
 use clap::Args;
 use hopeval_cluster::exit;
-use hopeval_corpus::{CorpusBuilder, CorpusSettings, Duplicates, LinkSource, Source};
+use hopeval_corpus::{CorpusBuilder, CorpusSettings, DuplicatePolicy, LinkSource, CorpusSource};
 use hopeval_datasets::{PassageFormat, PassageSpec, Passages, Policy};
 use hopeval_jobs::prepare::corpora;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(crate) struct BuildArguments {
 
 pub(super) fn build(arguments: &BuildArguments) -> Result<u8> {
     let settings = CorpusSettings {
-        duplicates: named::<Duplicates>("duplicates", &arguments.duplicates)?,
+        duplicates: named::<DuplicatePolicy>("duplicates", &arguments.duplicates)?,
         links: named::<LinkSource>("links", &arguments.links)?,
         ..CorpusSettings::default()
     };
@@ -40,7 +40,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<u8> {
     let mut builder = CorpusBuilder::create(&arguments.out, settings)?;
     for path in &arguments.sources {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        builder.add_source(Source { name, digest: corpora::digest(path)? });
+        builder.add_source(CorpusSource { name, digest: corpora::digest(path)? });
     }
     let spec = PassageSpec { format: arguments.format, paths: arguments.sources.clone() };
     for (done, record) in Passages::open(&spec, Policy::Strict)?.enumerate() {

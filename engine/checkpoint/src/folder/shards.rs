@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// Files of weights, in order.
-pub(super) struct Shards {
+pub(super) struct WeightFiles {
     pub(super) files: Vec<PathBuf>,
     /// The index, and the file of each tensor according to it.
     index: Option<(PathBuf, BTreeMap<String, PathBuf>)>,
 }
 
-impl Shards {
+impl WeightFiles {
     /// Checks that a file holds all tensors listed for it in the index; `names` are the tensors in the file.
     pub(super) fn check(&self, file: &Path, names: &BTreeSet<String>) -> Result<(), CheckpointError> {
         let Some((index, promised)) = &self.index else { return Ok(()) };
@@ -27,18 +27,18 @@ impl Shards {
 }
 
 /// Finds `model.safetensors.index.json` and its shards, or `model.safetensors`.
-pub(super) fn find(folder: &Path) -> Result<Shards, CheckpointError> {
+pub(super) fn find(folder: &Path) -> Result<WeightFiles, CheckpointError> {
     let index = folder.join("model.safetensors.index.json");
     if index.exists() {
         let promised = read_index(&index)?;
         let mut files = promised.values().cloned().collect::<Vec<_>>();
         files.sort();
         files.dedup();
-        return Ok(Shards { files, index: Some((index, promised)) });
+        return Ok(WeightFiles { files, index: Some((index, promised)) });
     }
     let single = folder.join("model.safetensors");
     if single.exists() {
-        return Ok(Shards { files: vec![single], index: None });
+        return Ok(WeightFiles { files: vec![single], index: None });
     }
     Err(no_weights(folder))
 }

@@ -6,7 +6,7 @@
 //!   legacy   magic | protocol | system | state dict | keys | for each key: numbers (u64), bytes  (| : one pickle each)
 //! ```
 
-use super::pickle::{Element, Pickle, Refused, Storage, Tensor, Value};
+use super::pickle::{StorageElement, Pickle, PickleError, StorageReference, TensorReference, PickleValue};
 use crate::{CheckpointError, mapped};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -18,16 +18,16 @@ const LEGACY_MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 
 
 /// A file of `torch.save`, mapped.
 #[derive(Debug)]
-pub(super) struct Archive {
+pub(super) struct TorchArchive {
     path: PathBuf,
     /// Tensors in the file's order.
-    pub(super) tensors: Vec<(String, Tensor)>,
+    pub(super) tensors: Vec<(String, TensorReference)>,
     /// Names of the entries other than tensors.
     pub(super) others: Vec<String>,
     storages: BTreeMap<String, Bytes>,
 }
 
-impl Archive {
+impl TorchArchive {
     /// Opens either format.
     ///
     /// # Errors
@@ -36,8 +36,8 @@ impl Archive {
         let bytes = mapped::map(path)?;
         let format = |reason: String| CheckpointError::Format { path: path.to_owned(), reason };
         let refused = |refused| match refused {
-            Refused::Global(global) => CheckpointError::Global { path: path.to_owned(), global },
-            Refused::Format(reason) => format(reason),
+            PickleError::Global(global) => CheckpointError::Global { path: path.to_owned(), global },
+            PickleError::Format(reason) => format(reason),
         };
         let (pickle, storages) = if bytes.starts_with(b"PK") {
             let (pickle, storages) = zipped(&bytes).map_err(format)?;
@@ -55,8 +55,8 @@ impl Archive {
     ///
     /// # Errors
     /// [`CheckpointError::Format`] if the file lacks them.
-    pub(super) fn storage(&self, name: &str, tensor: &Tensor) -> Result<Bytes, CheckpointError> {
-        let Storage { key, view, .. } = &tensor.storage;
+    pub(super) fn storage(&self, name: &str, tensor: &TensorReference) -> Result<Bytes, CheckpointError> {
+        let StorageReference { key, view, .. } = &tensor.storage;
         let format = |reason: String| CheckpointError::Format { path: self.path.clone(), reason };
         let Some(bytes) = self.storages.get(key) else {
             return Err(format(format!("tensor {name}: its storage {key:?} is not in the file")));
@@ -78,15 +78,15 @@ impl Archive {
 
 /// The tensors of a state dict, and the names of its other entries.
 #[expect(clippy::type_complexity, reason = "two lists, named where they are used")]
-fn state_dict(pickle: &Pickle) -> Result<(Vec<(String, Tensor)>, Vec<String>), String> {
-    let Value::Dict(entries) = pickle.get(pickle.root) else {
+fn state_dict(pickle: &Pickle) -> Result<(Vec<(String, TensorReference)>, Vec<String>), String> {
+    let PickleValue::Dict(entries) = pickle.get(pickle.root) else {
         return Err("not a state dict: the file holds no dict of tensors".to_owned());
     };
     let (mut tensors, mut others) = (Vec::new(), Vec::new());
     for &(key, value) in entries {
         match (pickle.get(key), pickle.get(value)) {
-            (Value::Text(name), Value::Tensor(tensor)) => tensors.push((name.clone(), tensor.clone())),
-            (Value::Text(name), _) => others.push(name.clone()),
+            (PickleValue::Text(name), PickleValue::Tensor(tensor)) => tensors.push((name.clone(), tensor.clone())),
+            (PickleValue::Text(name), _) => others.push(name.clone()),
             (other, _) => others.push(format!("{other:?}")),
         }
     }
@@ -137,24 +137,24 @@ fn zipped(bytes: &Bytes) -> Result<(Bytes, BTreeMap<String, Bytes>), String> {
 }
 
 /// The state dict's pickle and the storages by key.
-fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), Refused> {
-    let format = |reason: String| Refused::Format(reason);
+fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), PickleError> {
+    let format = |reason: String| PickleError::Format(reason);
     let mut at = 0;
     let mut next = || {
         let pickle = Pickle::read(&bytes[at..])?;
         at += pickle.length;
-        Ok::<_, Refused>(pickle)
+        Ok::<_, PickleError>(pickle)
     };
     let magic = next().map_err(|refused| match refused {
         // A pickle that asks for code to be run is reported as such; any other is a file of another kind.
-        Refused::Global(global) if is_name(&global) => Refused::Global(global),
+        PickleError::Global(global) if is_name(&global) => PickleError::Global(global),
         _ => format("neither a zip archive nor a pickle: not written by torch.save".to_owned()),
     })?;
-    if *magic.get(magic.root) != Value::Big(LEGACY_MAGIC.to_vec()) {
+    if *magic.get(magic.root) != PickleValue::Big(LEGACY_MAGIC.to_vec()) {
         return Err(format("a pickle that torch.save did not write".to_owned()));
     }
     let protocol = next()?;
-    if *protocol.get(protocol.root) != Value::Int(1001) {
+    if *protocol.get(protocol.root) != PickleValue::Int(1001) {
         return Err(format(format!("legacy protocol {:?}; 1001 is known", protocol.get(protocol.root))));
     }
     let system = next()?;
@@ -173,15 +173,15 @@ fn legacy_storages(
     mut at: usize,
     keys: &Pickle,
     state: &Pickle,
-) -> Result<BTreeMap<String, Bytes>, Refused> {
-    let format = |reason: String| Refused::Format(reason);
-    let Value::List(items) = keys.get(keys.root) else {
+) -> Result<BTreeMap<String, Bytes>, PickleError> {
+    let format = |reason: String| PickleError::Format(reason);
+    let PickleValue::List(items) = keys.get(keys.root) else {
         return Err(format("no list of storages after the state dict".to_owned()));
     };
     let elements = elements(state);
     let mut storages = BTreeMap::new();
     for &item in items {
-        let Value::Text(key) = keys.get(item) else { return Err(format("a storage whose key is no text".to_owned())) };
+        let PickleValue::Text(key) = keys.get(item) else { return Err(format("a storage whose key is no text".to_owned())) };
         let Some(element) = elements.get(key) else {
             return Err(format(format!("storage {key:?} is used by no tensor, so its size is not known")));
         };
@@ -211,18 +211,18 @@ fn is_name(global: &str) -> bool {
 }
 
 fn little_endian(system: &Pickle) -> bool {
-    let Value::Dict(entries) = system.get(system.root) else { return true };
+    let PickleValue::Dict(entries) = system.get(system.root) else { return true };
     !entries.iter().any(|&(key, value)| {
-        *system.get(key) == Value::Text("little_endian".to_owned()) && *system.get(value) == Value::Bool(false)
+        *system.get(key) == PickleValue::Text("little_endian".to_owned()) && *system.get(value) == PickleValue::Bool(false)
     })
 }
 
 /// The element type of each storage in a state dict.
-fn elements(state: &Pickle) -> BTreeMap<String, Element> {
+fn elements(state: &Pickle) -> BTreeMap<String, StorageElement> {
     state
         .values()
         .filter_map(|value| match value {
-            Value::Storage(Storage { key, element: Some(element), .. }) => Some((key.clone(), *element)),
+            PickleValue::Storage(StorageReference { key, element: Some(element), .. }) => Some((key.clone(), *element)),
             _ => None,
         })
         .collect()

@@ -14,11 +14,11 @@ const MOST_BYTES: usize = 64 << 20;
 const MOST_DIMENSIONS: usize = 64;
 
 /// Index of a value in its [`Pickle`].
-pub(super) type Id = usize;
+pub(super) type ValueId = usize;
 
 /// A value in a pickle.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum PickleValue {
     None,
     Bool(bool),
     Int(i64),
@@ -27,19 +27,19 @@ pub(super) enum Value {
     Float(f64),
     Text(String),
     Bytes(Vec<u8>),
-    Tuple(Vec<Id>),
-    List(Vec<Id>),
+    Tuple(Vec<ValueId>),
+    List(Vec<ValueId>),
     /// In the order of insertion.
-    Dict(Vec<(Id, Id)>),
-    Global(Global),
+    Dict(Vec<(ValueId, ValueId)>),
+    Global(AllowedGlobal),
     /// A storage, given by its persistent id.
-    Storage(Storage),
-    Tensor(Tensor),
+    Storage(StorageReference),
+    Tensor(TensorReference),
 }
 
 /// Names allowed in a pickle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Global {
+pub(super) enum AllowedGlobal {
     /// `collections.OrderedDict`, without arguments.
     OrderedDict,
     /// `torch._utils._rebuild_tensor`, `_v2` and `_v3`.
@@ -49,14 +49,14 @@ pub(super) enum Global {
     /// `torch.Size`, of a tuple.
     Size,
     /// `torch.FloatStorage` and its like, `torch.float32` and its like.
-    Element(Element),
+    Element(StorageElement),
     /// `torch.storage.UntypedStorage`: bytes; the tensor gives their type.
     Untyped,
 }
 
 /// Number types of PyTorch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Element {
+pub(super) enum StorageElement {
     F64,
     F32,
     F16,
@@ -73,20 +73,20 @@ pub(super) enum Element {
 
 /// A storage as a pickle refers to it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Storage {
+pub(super) struct StorageReference {
     /// Key of its bytes in the file.
     pub(super) key: String,
     /// `None` if it is untyped.
-    pub(super) element: Option<Element>,
+    pub(super) element: Option<StorageElement>,
     /// Legacy files: offset and length of this view of the key's bytes, counted in numbers.
     pub(super) view: Option<(u64, u64)>,
 }
 
 /// A tensor as a pickle describes it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tensor {
-    pub(super) storage: Storage,
-    pub(super) element: Element,
+pub(super) struct TensorReference {
+    pub(super) storage: StorageReference,
+    pub(super) element: StorageElement,
     /// First number, counted in the storage.
     pub(super) offset: u64,
     pub(super) shape: Vec<u64>,
@@ -94,7 +94,7 @@ pub(super) struct Tensor {
     pub(super) stride: Vec<u64>,
 }
 
-impl Element {
+impl StorageElement {
     /// Bytes of one number.
     pub(super) fn size(self) -> usize {
         match self {
@@ -125,7 +125,7 @@ impl Element {
     }
 }
 
-impl Global {
+impl AllowedGlobal {
     fn find(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("collections", "OrderedDict") => Self::OrderedDict,
@@ -134,18 +134,18 @@ impl Global {
             ("torch", "Size") => Self::Size,
             ("torch.storage", "UntypedStorage" | "TypedStorage") | ("torch", "UntypedStorage") => Self::Untyped,
             ("torch" | "torch.storage" | "torch.cuda", name) => Self::Element(match name {
-                "DoubleStorage" | "float64" | "double" => Element::F64,
-                "FloatStorage" | "float32" | "float" => Element::F32,
-                "HalfStorage" | "float16" | "half" => Element::F16,
-                "BFloat16Storage" | "bfloat16" => Element::Bf16,
-                "LongStorage" | "int64" | "long" => Element::I64,
-                "IntStorage" | "int32" | "int" => Element::I32,
-                "ShortStorage" | "int16" | "short" => Element::I16,
-                "CharStorage" | "int8" => Element::I8,
-                "ByteStorage" | "uint8" => Element::U8,
-                "BoolStorage" | "bool" => Element::Bool,
-                "ComplexFloatStorage" | "complex64" => Element::Complex64,
-                "ComplexDoubleStorage" | "complex128" => Element::Complex128,
+                "DoubleStorage" | "float64" | "double" => StorageElement::F64,
+                "FloatStorage" | "float32" | "float" => StorageElement::F32,
+                "HalfStorage" | "float16" | "half" => StorageElement::F16,
+                "BFloat16Storage" | "bfloat16" => StorageElement::Bf16,
+                "LongStorage" | "int64" | "long" => StorageElement::I64,
+                "IntStorage" | "int32" | "int" => StorageElement::I32,
+                "ShortStorage" | "int16" | "short" => StorageElement::I16,
+                "CharStorage" | "int8" => StorageElement::I8,
+                "ByteStorage" | "uint8" => StorageElement::U8,
+                "BoolStorage" | "bool" => StorageElement::Bool,
+                "ComplexFloatStorage" | "complex64" => StorageElement::Complex64,
+                "ComplexDoubleStorage" | "complex128" => StorageElement::Complex128,
                 _ => return None,
             }),
             _ => return None,
@@ -155,7 +155,7 @@ impl Global {
 
 /// A reason to refuse a pickle.
 #[derive(Debug, PartialEq)]
-pub(super) enum Refused {
+pub(super) enum PickleError {
     /// It names something outside the allowed list.
     Global(String),
     /// It is not a whole pickle, or not one of a state dict.
@@ -165,47 +165,47 @@ pub(super) enum Refused {
 /// A parsed pickle.
 #[derive(Debug)]
 pub(super) struct Pickle {
-    values: Vec<Value>,
+    values: Vec<PickleValue>,
     /// The pickled value.
-    pub(super) root: Id,
+    pub(super) root: ValueId,
     /// Bytes read; the next pickle may begin there.
     pub(super) length: usize,
 }
 
 impl Pickle {
     /// Reads the pickle at the start of `bytes`.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, Refused> {
-        let mut machine = Machine { bytes, at: 0, values: Vec::new(), stack: Vec::new(), memo: HashMap::new() };
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, PickleError> {
+        let mut machine = PickleMachine { bytes, at: 0, values: Vec::new(), stack: Vec::new(), memo: HashMap::new() };
         let root = machine.run()?;
         Ok(Self { values: machine.values, root, length: machine.at })
     }
 
     /// A value.
-    pub(super) fn get(&self, id: Id) -> &Value {
+    pub(super) fn get(&self, id: ValueId) -> &PickleValue {
         &self.values[id]
     }
 
     /// Every value, reachable from the root or not.
-    pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
+    pub(super) fn values(&self) -> impl Iterator<Item = &PickleValue> {
         self.values.iter()
     }
 }
 
-struct Machine<'a> {
+struct PickleMachine<'a> {
     bytes: &'a [u8],
     at: usize,
-    values: Vec<Value>,
+    values: Vec<PickleValue>,
     /// `None` is a mark.
-    stack: Vec<Option<Id>>,
-    memo: HashMap<u64, Id>,
+    stack: Vec<Option<ValueId>>,
+    memo: HashMap<u64, ValueId>,
 }
 
-fn format<T>(reason: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused::Format(reason.into()))
+fn format<T>(reason: impl Into<String>) -> Result<T, PickleError> {
+    Err(PickleError::Format(reason.into()))
 }
 
-impl Machine<'_> {
-    fn run(&mut self) -> Result<Id, Refused> {
+impl PickleMachine<'_> {
+    fn run(&mut self) -> Result<ValueId, PickleError> {
         loop {
             let at = self.at;
             if at > MOST_BYTES {
@@ -228,20 +228,20 @@ impl Machine<'_> {
                     let top = self.top()?;
                     self.stack.push(Some(top));
                 }
-                b'N' => self.push(Value::None),
-                0x88 => self.push(Value::Bool(true)),
-                0x89 => self.push(Value::Bool(false)),
+                b'N' => self.push(PickleValue::None),
+                0x88 => self.push(PickleValue::Bool(true)),
+                0x89 => self.push(PickleValue::Bool(false)),
                 b'J' => {
                     let value = i32::from_le_bytes(self.array()?);
-                    self.push(Value::Int(value.into()));
+                    self.push(PickleValue::Int(value.into()));
                 }
                 b'K' => {
                     let value = self.byte()?;
-                    self.push(Value::Int(value.into()));
+                    self.push(PickleValue::Int(value.into()));
                 }
                 b'M' => {
                     let value = u16::from_le_bytes(self.array()?);
-                    self.push(Value::Int(value.into()));
+                    self.push(PickleValue::Int(value.into()));
                 }
                 0x8a => {
                     let length = self.byte()?.into();
@@ -255,20 +255,20 @@ impl Machine<'_> {
                 b'F' => {
                     let line = self.line()?;
                     let Ok(value) = line.parse() else { return format(format!("{line:?} is not a number")) };
-                    self.push(Value::Float(value));
+                    self.push(PickleValue::Float(value));
                 }
                 b'G' => {
                     let value = f64::from_be_bytes(self.array()?);
-                    self.push(Value::Float(value));
+                    self.push(PickleValue::Float(value));
                 }
                 b'V' => {
                     let line = self.line()?;
-                    self.push(Value::Text(line));
+                    self.push(PickleValue::Text(line));
                 }
                 b'S' => {
                     let line = self.line()?;
                     let inner = line.trim().trim_matches(['\'', '"']);
-                    self.push(Value::Text(inner.to_owned()));
+                    self.push(PickleValue::Text(inner.to_owned()));
                 }
                 b'X' => {
                     let length = self.length4()?;
@@ -298,25 +298,25 @@ impl Machine<'_> {
                     let length = self.length8()?;
                     self.raw(length)?;
                 }
-                b'}' => self.push(Value::Dict(Vec::new())),
-                b']' => self.push(Value::List(Vec::new())),
-                b')' => self.push(Value::Tuple(Vec::new())),
+                b'}' => self.push(PickleValue::Dict(Vec::new())),
+                b']' => self.push(PickleValue::List(Vec::new())),
+                b')' => self.push(PickleValue::Tuple(Vec::new())),
                 b't' => {
                     let items = self.pop_mark()?;
-                    self.push(Value::Tuple(items));
+                    self.push(PickleValue::Tuple(items));
                 }
                 0x85..=0x87 => {
                     let mut items = (0x85..=opcode).map(|_| self.pop()).collect::<Result<Vec<_>, _>>()?;
                     items.reverse();
-                    self.push(Value::Tuple(items));
+                    self.push(PickleValue::Tuple(items));
                 }
                 b'l' => {
                     let items = self.pop_mark()?;
-                    self.push(Value::List(items));
+                    self.push(PickleValue::List(items));
                 }
                 b'd' => {
                     let items = pairs(&self.pop_mark()?)?;
-                    self.push(Value::Dict(items));
+                    self.push(PickleValue::Dict(items));
                 }
                 b'a' => {
                     let item = self.pop()?;
@@ -356,13 +356,13 @@ impl Machine<'_> {
                 0x93 => {
                     let (name, module) = (self.pop()?, self.pop()?);
                     match (self.values[module].clone(), self.values[name].clone()) {
-                        (Value::Text(module), Value::Text(name)) => self.global(&module, &name)?,
+                        (PickleValue::Text(module), PickleValue::Text(name)) => self.global(&module, &name)?,
                         _ => return format("a global whose name is no text"),
                     }
                 }
                 b'i' => {
                     let (module, name) = (self.line()?, self.line()?);
-                    return Err(Refused::Global(format!("{module}.{name}")));
+                    return Err(PickleError::Global(format!("{module}.{name}")));
                 }
                 b'R' => {
                     let (arguments, callee) = (self.pop()?, self.pop()?);
@@ -373,7 +373,7 @@ impl Machine<'_> {
                 b'Q' => {
                     let id = self.pop()?;
                     let storage = self.storage(id)?;
-                    self.push(Value::Storage(storage));
+                    self.push(PickleValue::Storage(storage));
                 }
                 other => {
                     let shown =
@@ -386,26 +386,26 @@ impl Machine<'_> {
         }
     }
 
-    fn push(&mut self, value: Value) {
+    fn push(&mut self, value: PickleValue) {
         self.values.push(value);
         self.stack.push(Some(self.values.len() - 1));
     }
 
-    fn pop(&mut self) -> Result<Id, Refused> {
+    fn pop(&mut self) -> Result<ValueId, PickleError> {
         match self.stack.pop() {
             Some(Some(id)) => Ok(id),
             _ => format("the pickle takes a value that is not there"),
         }
     }
 
-    fn top(&self) -> Result<Id, Refused> {
+    fn top(&self) -> Result<ValueId, PickleError> {
         match self.stack.last() {
             Some(Some(id)) => Ok(*id),
             _ => format("the pickle takes a value that is not there"),
         }
     }
 
-    fn pop_mark(&mut self) -> Result<Vec<Id>, Refused> {
+    fn pop_mark(&mut self) -> Result<Vec<ValueId>, PickleError> {
         let Some(mark) = self.stack.iter().rposition(Option::is_none) else {
             return format("the pickle goes back to a mark that is not there");
         };
@@ -414,7 +414,7 @@ impl Machine<'_> {
         Ok(items)
     }
 
-    fn take(&mut self, length: usize) -> Result<&[u8], Refused> {
+    fn take(&mut self, length: usize) -> Result<&[u8], PickleError> {
         let Some(taken) = self.at.checked_add(length).and_then(|end| self.bytes.get(self.at..end)) else {
             return format(format!("the pickle ends at byte {} in the middle of a value", self.bytes.len()));
         };
@@ -422,23 +422,23 @@ impl Machine<'_> {
         Ok(taken)
     }
 
-    fn byte(&mut self) -> Result<u8, Refused> {
+    fn byte(&mut self) -> Result<u8, PickleError> {
         Ok(self.take(1)?[0])
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Refused> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], PickleError> {
         Ok(self.take(N)?.try_into().expect("as many as were taken; this is a bug"))
     }
 
-    fn length4(&mut self) -> Result<usize, Refused> {
+    fn length4(&mut self) -> Result<usize, PickleError> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
-    fn length8(&mut self) -> Result<usize, Refused> {
+    fn length8(&mut self) -> Result<usize, PickleError> {
         usize::try_from(u64::from_le_bytes(self.array()?)).or_else(|_| format("a text longer than memory"))
     }
 
-    fn line(&mut self) -> Result<String, Refused> {
+    fn line(&mut self) -> Result<String, PickleError> {
         let rest = &self.bytes[self.at..];
         let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
             return format("the pickle ends in the middle of a line");
@@ -448,41 +448,41 @@ impl Machine<'_> {
         Ok(line)
     }
 
-    fn text(&mut self, length: usize) -> Result<(), Refused> {
+    fn text(&mut self, length: usize) -> Result<(), PickleError> {
         let Ok(text) = String::from_utf8(self.take(length)?.to_vec()) else {
             return format("a text that is not UTF-8");
         };
-        self.push(Value::Text(text));
+        self.push(PickleValue::Text(text));
         Ok(())
     }
 
-    fn raw(&mut self, length: usize) -> Result<(), Refused> {
+    fn raw(&mut self, length: usize) -> Result<(), PickleError> {
         let bytes = self.take(length)?.to_vec();
-        self.push(Value::Bytes(bytes));
+        self.push(PickleValue::Bytes(bytes));
         Ok(())
     }
 
-    fn long(&mut self, length: usize) -> Result<(), Refused> {
+    fn long(&mut self, length: usize) -> Result<(), PickleError> {
         let bytes = self.take(length)?;
         let value = if length > 8 {
-            Value::Big(bytes.to_vec())
+            PickleValue::Big(bytes.to_vec())
         } else {
             let sign = if bytes.last().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
             let mut whole = [sign; 8];
             whole[..length].copy_from_slice(bytes);
-            Value::Int(i64::from_le_bytes(whole))
+            PickleValue::Int(i64::from_le_bytes(whole))
         };
         self.push(value);
         Ok(())
     }
 
-    fn text_integer(&mut self) -> Result<(), Refused> {
+    fn text_integer(&mut self) -> Result<(), PickleError> {
         let line = self.line()?;
         let value = match line.as_str() {
-            "00" => Value::Bool(false),
-            "01" => Value::Bool(true),
+            "00" => PickleValue::Bool(false),
+            "01" => PickleValue::Bool(true),
             text => match text.trim_end_matches('L').parse() {
-                Ok(value) => Value::Int(value),
+                Ok(value) => PickleValue::Int(value),
                 Err(_) => return format(format!("{text:?} is not an integer of 64 bits")),
             },
         };
@@ -490,7 +490,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn memo_key(&mut self, opcode: u8) -> Result<u64, Refused> {
+    fn memo_key(&mut self, opcode: u8) -> Result<u64, PickleError> {
         match opcode {
             b'g' | b'p' => {
                 let line = self.line()?;
@@ -501,10 +501,10 @@ impl Machine<'_> {
         }
     }
 
-    fn append(&mut self, new: Vec<Id>) -> Result<(), Refused> {
+    fn append(&mut self, new: Vec<ValueId>) -> Result<(), PickleError> {
         let list = self.top()?;
         match &mut self.values[list] {
-            Value::List(items) => {
+            PickleValue::List(items) => {
                 items.extend(new);
                 Ok(())
             }
@@ -512,10 +512,10 @@ impl Machine<'_> {
         }
     }
 
-    fn insert(&mut self, new: Vec<(Id, Id)>) -> Result<(), Refused> {
+    fn insert(&mut self, new: Vec<(ValueId, ValueId)>) -> Result<(), PickleError> {
         let dict = self.top()?;
         match &mut self.values[dict] {
-            Value::Dict(items) => {
+            PickleValue::Dict(items) => {
                 items.extend(new);
                 Ok(())
             }
@@ -523,36 +523,36 @@ impl Machine<'_> {
         }
     }
 
-    fn global(&mut self, module: &str, name: &str) -> Result<(), Refused> {
-        let Some(global) = Global::find(module, name) else {
-            return Err(Refused::Global(format!("{module}.{name}")));
+    fn global(&mut self, module: &str, name: &str) -> Result<(), PickleError> {
+        let Some(global) = AllowedGlobal::find(module, name) else {
+            return Err(PickleError::Global(format!("{module}.{name}")));
         };
-        self.push(Value::Global(global));
+        self.push(PickleValue::Global(global));
         Ok(())
     }
 
     /// The result of calling one of the allowed names.
-    fn reduce(&self, callee: Id, arguments: Id) -> Result<Value, Refused> {
-        let (Value::Global(global), Value::Tuple(arguments)) = (&self.values[callee], &self.values[arguments]) else {
+    fn reduce(&self, callee: ValueId, arguments: ValueId) -> Result<PickleValue, PickleError> {
+        let (PickleValue::Global(global), PickleValue::Tuple(arguments)) = (&self.values[callee], &self.values[arguments]) else {
             return format("the pickle calls something that is no function");
         };
         match (global, &arguments[..]) {
-            (Global::OrderedDict, []) => Ok(Value::Dict(Vec::new())),
-            (Global::Size, [sizes]) => Ok(Value::Tuple(match &self.values[*sizes] {
-                Value::Tuple(sizes) | Value::List(sizes) if sizes.len() <= MOST_DIMENSIONS => sizes.clone(),
+            (AllowedGlobal::OrderedDict, []) => Ok(PickleValue::Dict(Vec::new())),
+            (AllowedGlobal::Size, [sizes]) => Ok(PickleValue::Tuple(match &self.values[*sizes] {
+                PickleValue::Tuple(sizes) | PickleValue::List(sizes) if sizes.len() <= MOST_DIMENSIONS => sizes.clone(),
                 _ => return format("a size of something that is no short tuple"),
             })),
-            (Global::RebuildParameter, [tensor, ..]) => match &self.values[*tensor] {
-                Value::Tensor(tensor) => Ok(Value::Tensor(tensor.clone())),
+            (AllowedGlobal::RebuildParameter, [tensor, ..]) => match &self.values[*tensor] {
+                PickleValue::Tensor(tensor) => Ok(PickleValue::Tensor(tensor.clone())),
                 _ => format("a parameter of something that is no tensor"),
             },
-            (Global::RebuildTensor, [storage, offset, shape, stride, rest @ ..]) => {
-                let Value::Storage(storage) = &self.values[*storage] else {
+            (AllowedGlobal::RebuildTensor, [storage, offset, shape, stride, rest @ ..]) => {
+                let PickleValue::Storage(storage) = &self.values[*storage] else {
                     return format("a tensor of something that is no storage");
                 };
                 // `_rebuild_tensor_v3` gives the type after `requires_grad` and the hooks.
                 let said = rest.iter().find_map(|&id| match self.values[id] {
-                    Value::Global(Global::Element(element)) => Some(element),
+                    PickleValue::Global(AllowedGlobal::Element(element)) => Some(element),
                     _ => None,
                 });
                 let Some(element) = said.or(storage.element) else {
@@ -563,7 +563,7 @@ impl Machine<'_> {
                     return format(format!("a tensor of shape {shape:?} has strides {stride:?}"));
                 }
                 let offset = self.size(*offset)?;
-                Ok(Value::Tensor(Tensor { storage: storage.clone(), element, offset, shape, stride }))
+                Ok(PickleValue::Tensor(TensorReference { storage: storage.clone(), element, offset, shape, stride }))
             }
             _ => format(format!("{global:?} is called with {} values", arguments.len())),
         }
@@ -571,64 +571,64 @@ impl Machine<'_> {
 
     /// `obj.__setstate__`: only a dict's own attributes, such as a state dict's `_metadata`. They say nothing about
     /// weights.
-    fn build(&mut self) -> Result<(), Refused> {
+    fn build(&mut self) -> Result<(), PickleError> {
         let state = self.pop()?;
         let top = self.top()?;
         match (&self.values[top], &self.values[state]) {
-            (Value::Dict(_), Value::Dict(_)) => Ok(()),
+            (PickleValue::Dict(_), PickleValue::Dict(_)) => Ok(()),
             _ => format("the pickle sets the state of something that is no dict"),
         }
     }
 
     /// A persistent id: `('storage', type, key, location, numbers)`; legacy files add a view.
-    fn storage(&self, id: Id) -> Result<Storage, Refused> {
-        let Value::Tuple(fields) = &self.values[id] else { return format("a persistent id that is no tuple") };
+    fn storage(&self, id: ValueId) -> Result<StorageReference, PickleError> {
+        let PickleValue::Tuple(fields) = &self.values[id] else { return format("a persistent id that is no tuple") };
         let field = |n: usize| fields.get(n).map(|&id| &self.values[id]);
-        let (Some(Value::Text(kind)), Some(Value::Global(class)), Some(key)) = (field(0), field(1), field(2)) else {
+        let (Some(PickleValue::Text(kind)), Some(PickleValue::Global(class)), Some(key)) = (field(0), field(1), field(2)) else {
             return format("a persistent id that is no storage");
         };
         let key = match key {
-            Value::Text(key) => key.clone(),
-            Value::Int(key) => key.to_string(),
+            PickleValue::Text(key) => key.clone(),
+            PickleValue::Int(key) => key.to_string(),
             _ => return format("a storage whose key is no text"),
         };
         let element = match class {
-            Global::Element(element) => Some(*element),
-            Global::Untyped => None,
+            AllowedGlobal::Element(element) => Some(*element),
+            AllowedGlobal::Untyped => None,
             _ => return format(format!("storage {key:?} is of type {class:?}")),
         };
         if kind != "storage" {
             return format(format!("a persistent id of kind {kind:?}; only storages are known"));
         }
         let view = match field(5) {
-            None | Some(Value::None) => None,
-            Some(Value::Tuple(view)) => match view[..] {
+            None | Some(PickleValue::None) => None,
+            Some(PickleValue::Tuple(view)) => match view[..] {
                 [_, offset, size] => Some((self.size(offset)?, self.size(size)?)),
                 _ => return format(format!("storage {key:?} is a view of {} fields", view.len())),
             },
             Some(_) => return format(format!("storage {key:?} is a view of something that is no tuple")),
         };
-        Ok(Storage { key, element, view })
+        Ok(StorageReference { key, element, view })
     }
 
-    fn sizes(&self, id: Id) -> Result<Vec<u64>, Refused> {
+    fn sizes(&self, id: ValueId) -> Result<Vec<u64>, PickleError> {
         match &self.values[id] {
-            Value::Tuple(items) | Value::List(items) if items.len() <= MOST_DIMENSIONS => {
+            PickleValue::Tuple(items) | PickleValue::List(items) if items.len() <= MOST_DIMENSIONS => {
                 items.iter().map(|&item| self.size(item)).collect()
             }
             _ => format("a shape that is no tuple of at most 64 sizes"),
         }
     }
 
-    fn size(&self, id: Id) -> Result<u64, Refused> {
+    fn size(&self, id: ValueId) -> Result<u64, PickleError> {
         match self.values[id] {
-            Value::Int(value) if value >= 0 => Ok(value.unsigned_abs()),
+            PickleValue::Int(value) if value >= 0 => Ok(value.unsigned_abs()),
             ref other => format(format!("a size that is {other:?}, not a number from 0")),
         }
     }
 }
 
-fn pairs(items: &[Id]) -> Result<Vec<(Id, Id)>, Refused> {
+fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>, PickleError> {
     let (pairs, rest) = items.as_chunks::<2>();
     if rest.is_empty() {
         Ok(pairs.iter().map(|&[key, value]| (key, value)).collect())

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 /// Files on their way to a folder.
 #[derive(Debug)]
-pub(super) struct Staging {
+pub(super) struct ImportStaging {
     path: PathBuf,
     out: PathBuf,
 }
 
-impl Staging {
+impl ImportStaging {
     /// Creates a folder on `out`'s file system: inside `out` if that exists, else in its nearest existing parent.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for ImportStaging {
     fn drop(&mut self) {
         // A folder moved as a whole is gone already. Otherwise this is best effort.
         let _ = std::fs::remove_dir_all(&self.path);

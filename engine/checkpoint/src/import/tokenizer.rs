@@ -22,13 +22,13 @@ mod word_piece;
 
 use crate::CheckpointError;
 use serde_json::{Map, Value, json};
-use settings::Settings;
+use settings::TokenizerSettings;
 use std::path::{Path, PathBuf};
 use tokenizers::Tokenizer;
 
 /// The files that a tokenizer was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum TokenizerSource {
     /// A `tokenizer.json`, copied.
     TokenizerJson,
     /// A SentencePiece model.
@@ -42,7 +42,7 @@ pub enum Source {
 /// The rules for a SentencePiece model where implementations differ: for DeBERTa-v2/v3, on 2 of 100 Wikipedia
 /// passages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rules {
+pub enum SentencePieceRules {
     /// The model's own character map, as SentencePiece and the slow tokenizers of transformers 4 apply it. The
     /// published models were trained with it.
     #[default]
@@ -53,7 +53,7 @@ pub enum Rules {
 
 /// Tokenizer classes of transformers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum TokenizerClass {
     T5,
     DebertaV2,
     XlmRoberta,
@@ -65,16 +65,16 @@ enum Class {
     Bert,
 }
 
-const CLASSES: [(&[&str], Class); 9] = [
-    (&["T5Tokenizer", "MT5Tokenizer", "t5", "mt5"], Class::T5),
-    (&["DebertaV2Tokenizer", "deberta-v2"], Class::DebertaV2),
-    (&["XLMRobertaTokenizer", "xlm-roberta"], Class::XlmRoberta),
-    (&["LlamaTokenizer", "llama", "mistral"], Class::Llama),
-    (&["GPT2Tokenizer", "gpt2"], Class::Gpt2),
-    (&["opt"], Class::Opt),
-    (&["RobertaTokenizer", "roberta"], Class::Roberta),
-    (&["Qwen2Tokenizer", "qwen2", "qwen3"], Class::Qwen2),
-    (&["BertTokenizer", "ElectraTokenizer", "bert", "electra"], Class::Bert),
+const CLASSES: [(&[&str], TokenizerClass); 9] = [
+    (&["T5Tokenizer", "MT5Tokenizer", "t5", "mt5"], TokenizerClass::T5),
+    (&["DebertaV2Tokenizer", "deberta-v2"], TokenizerClass::DebertaV2),
+    (&["XLMRobertaTokenizer", "xlm-roberta"], TokenizerClass::XlmRoberta),
+    (&["LlamaTokenizer", "llama", "mistral"], TokenizerClass::Llama),
+    (&["GPT2Tokenizer", "gpt2"], TokenizerClass::Gpt2),
+    (&["opt"], TokenizerClass::Opt),
+    (&["RobertaTokenizer", "roberta"], TokenizerClass::Roberta),
+    (&["Qwen2Tokenizer", "qwen2", "qwen3"], TokenizerClass::Qwen2),
+    (&["BertTokenizer", "ElectraTokenizer", "bert", "electra"], TokenizerClass::Bert),
 ];
 
 /// Files with a SentencePiece model, in the order of the search.
@@ -89,16 +89,16 @@ pub fn import(
     dir: &Path,
     out: &Path,
     config: &Map<String, Value>,
-    rules: Rules,
+    rules: SentencePieceRules,
     files: &mut Vec<String>,
-) -> Result<Option<Source>, CheckpointError> {
+) -> Result<Option<TokenizerSource>, CheckpointError> {
     let mut write = |name: &str, text: &[u8]| {
         let path = out.join(name);
         std::fs::write(&path, text).map_err(|source| CheckpointError::Write { path, source })?;
         files.push(name.to_owned());
         Ok::<_, CheckpointError>(())
     };
-    let settings = Settings::read(dir)?;
+    let settings = TokenizerSettings::read(dir)?;
     let present = dir.join("tokenizer.json");
     if present.exists() {
         let text = read(&present)?;
@@ -107,13 +107,13 @@ pub fn import(
         if !settings.config.is_empty() {
             write("tokenizer_config.json", &pretty(&settings.config))?;
         }
-        return Ok(Some(Source::TokenizerJson));
+        return Ok(Some(TokenizerSource::TokenizerJson));
     }
     let Some((file, source)) = find(dir) else { return Ok(None) };
     let class = class(&file, &settings, config)?;
     let (parts, roles) = match source {
-        Source::SentencePiece => unigram::parts(&file, class, &settings, rules)?,
-        Source::Merges => byte_level::parts(&file, class, &settings)?,
+        TokenizerSource::SentencePiece => unigram::parts(&file, class, &settings, rules)?,
+        TokenizerSource::Merges => byte_level::parts(&file, class, &settings)?,
         _ => word_piece::parts(&file, class, &settings)?,
     };
     let (text, tokenizer_config) = parts.assemble(&file, &settings, &roles)?;
@@ -122,20 +122,20 @@ pub fn import(
     Ok(Some(source))
 }
 
-fn find(dir: &Path) -> Option<(PathBuf, Source)> {
-    let sentencepiece = SENTENCEPIECE_FILES.iter().map(|name| (dir.join(name), Source::SentencePiece));
-    let others = [(dir.join("vocab.json"), Source::Merges), (dir.join("vocab.txt"), Source::WordPiece)];
+fn find(dir: &Path) -> Option<(PathBuf, TokenizerSource)> {
+    let sentencepiece = SENTENCEPIECE_FILES.iter().map(|name| (dir.join(name), TokenizerSource::SentencePiece));
+    let others = [(dir.join("vocab.json"), TokenizerSource::Merges), (dir.join("vocab.txt"), TokenizerSource::WordPiece)];
     sentencepiece.chain(others).find(|(path, _)| path.exists())
 }
 
-fn class(file: &Path, settings: &Settings, config: &Map<String, Value>) -> Result<Class, CheckpointError> {
+fn class(file: &Path, settings: &TokenizerSettings, config: &Map<String, Value>) -> Result<TokenizerClass, CheckpointError> {
     let of = |name: &str| CLASSES.iter().find(|(names, _)| names.contains(&name)).map(|(_, class)| *class);
     let model = config.get("model_type").and_then(Value::as_str);
     let named = settings.text("tokenizer_class").or_else(|| config.get("tokenizer_class").and_then(Value::as_str));
     let named = named.map(|name| name.strip_suffix("Fast").unwrap_or(name));
     match (named.and_then(of), model.and_then(of)) {
         // OPT's folders say GPT2Tokenizer, whose defaults are GPT-2's.
-        (Some(Class::Gpt2) | None, Some(Class::Opt)) => Ok(Class::Opt),
+        (Some(TokenizerClass::Gpt2) | None, Some(TokenizerClass::Opt)) => Ok(TokenizerClass::Opt),
         (Some(class), _) | (None, Some(class)) => Ok(class),
         (None, None) => {
             let known = CLASSES.iter().flat_map(|(names, _)| names.iter().copied()).collect::<Vec<_>>().join(", ");
@@ -147,7 +147,7 @@ fn class(file: &Path, settings: &Settings, config: &Map<String, Value>) -> Resul
 }
 
 /// A tokenizer without the parts common to all classes.
-struct Parts {
+struct TokenizerParts {
     model: Value,
     normalizer: Value,
     pre_tokenizer: Value,
@@ -159,11 +159,11 @@ struct Parts {
     /// Pieces of the vocabulary found in a text before anything else, in order, and whether they are special.
     fixed: Vec<(String, bool)>,
     /// Tokens before, between and after texts, when all tokens have ids.
-    processor: Processor,
+    processor: PostProcessor,
 }
 
 /// The tokens around texts.
-enum Processor {
+enum PostProcessor {
     /// Tokens, `$A` and `$B`, each with its type.
     Template { single: Vec<(String, u32)>, pair: Vec<(String, u32)> },
     /// RoBERTa's, with offsets that leave out a word's space.
@@ -173,15 +173,15 @@ enum Processor {
 }
 
 /// Special tokens by role, such as `cls_token`, in the order in which transformers adds them.
-type Roles = Vec<(&'static str, String)>;
+type TokenRoles = Vec<(&'static str, String)>;
 
-impl Parts {
+impl TokenizerParts {
     /// The text of `tokenizer.json`, and `tokenizer_config.json`.
     fn assemble(
         self,
         file: &Path,
-        settings: &Settings,
-        roles: &Roles,
+        settings: &TokenizerSettings,
+        roles: &TokenRoles,
     ) -> Result<(Vec<u8>, Map<String, Value>), CheckpointError> {
         let added = settings.added_tokens(file, &self, roles)?;
         let id = |token: &str| {
@@ -211,7 +211,7 @@ impl Parts {
     }
 }
 
-impl Processor {
+impl PostProcessor {
     fn json(&self, file: &Path, id: impl Fn(&str) -> Option<u32>) -> Result<Value, CheckpointError> {
         let id = |token: &str| {
             id(token).ok_or_else(|| vocabulary(file, format!("the special token {token} is not in the vocabulary")))

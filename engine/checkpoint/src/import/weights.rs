@@ -9,9 +9,9 @@
 //!   `config.json`. If `tie_word_embeddings` is false there, every name is written.
 //! - Other views of a shared storage are each written in full.
 
-use super::archive::Archive;
-use super::pickle::{Element, Tensor};
-use super::{Report, Skipped, Tied};
+use super::archive::TorchArchive;
+use super::pickle::{StorageElement, TensorReference};
+use super::{ImportReport, SkippedEntry, TiedTensor};
 use crate::CheckpointError;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 const CHUNK: usize = 1 << 20;
 
 /// A tensor to be written.
-struct Planned {
+struct PlannedTensor {
     name: String,
-    element: Element,
+    element: StorageElement,
     shape: Vec<usize>,
     stride: Vec<usize>,
     /// Begins at the tensor's first number.
@@ -33,8 +33,8 @@ struct Planned {
 }
 
 /// Writes the tensors of `from` to the safetensors file `to`. Returns the written names.
-pub(super) fn convert(from: &Path, to: &Path, tied: bool, report: &mut Report) -> Result<Vec<String>, CheckpointError> {
-    let archive = Archive::open(from)?;
+pub(super) fn convert(from: &Path, to: &Path, tied: bool, report: &mut ImportReport) -> Result<Vec<String>, CheckpointError> {
+    let archive = TorchArchive::open(from)?;
     let planned = plan(from, &archive, tied, report)?;
     report.bytes +=
         write_file(to, &planned).map_err(|source| CheckpointError::Write { path: to.to_owned(), source })?;
@@ -42,29 +42,29 @@ pub(super) fn convert(from: &Path, to: &Path, tied: bool, report: &mut Report) -
     Ok(planned.into_iter().map(|planned| planned.name).collect())
 }
 
-fn plan(from: &Path, archive: &Archive, tied: bool, report: &mut Report) -> Result<Vec<Planned>, CheckpointError> {
+fn plan(from: &Path, archive: &TorchArchive, tied: bool, report: &mut ImportReport) -> Result<Vec<PlannedTensor>, CheckpointError> {
     let mut planned = Vec::new();
     let mut seen = HashMap::new();
     let mut names = HashSet::new();
-    let leave_out = |name: &str, why: String| Skipped { file: from.to_owned(), name: name.to_owned(), why };
+    let leave_out = |name: &str, why: String| SkippedEntry { file: from.to_owned(), name: name.to_owned(), why };
     for (name, tensor) in &archive.tensors {
         if !names.insert(name) {
             let reason = format!("two tensors are called {name}");
             return Err(CheckpointError::Format { path: from.to_owned(), reason });
         }
-        if !matches!(tensor.element, Element::F64 | Element::F32 | Element::F16 | Element::Bf16) {
+        if !matches!(tensor.element, StorageElement::F64 | StorageElement::F32 | StorageElement::F16 | StorageElement::Bf16) {
             report.skipped.push(leave_out(name, format!("{} is no type of weights", tensor.element.name())));
             continue;
         }
         let view = (&tensor.storage.key[..], tensor.storage.view, tensor.offset, &tensor.shape[..], &tensor.stride[..]);
         if tied && tensor.shape.iter().all(|&n| n > 0) {
             if let Some(&first) = seen.get(&view) {
-                report.tied.push(Tied { name: name.clone(), same_as: String::clone(first) });
+                report.tied.push(TiedTensor { name: name.clone(), same_as: String::clone(first) });
                 continue;
             }
             seen.insert(view, name);
         }
-        if tensor.element == Element::F64 {
+        if tensor.element == StorageElement::F64 {
             report.narrowed.push(name.clone());
         }
         planned.push(locate(from, name, tensor, archive)?);
@@ -76,7 +76,7 @@ fn plan(from: &Path, archive: &Archive, tied: bool, report: &mut Report) -> Resu
 }
 
 /// Checks a tensor against its storage.
-fn locate(from: &Path, name: &str, tensor: &Tensor, archive: &Archive) -> Result<Planned, CheckpointError> {
+fn locate(from: &Path, name: &str, tensor: &TensorReference, archive: &TorchArchive) -> Result<PlannedTensor, CheckpointError> {
     let format =
         |reason: String| CheckpointError::Format { path: from.to_owned(), reason: format!("tensor {name}: {reason}") };
     let bytes = archive.storage(name, tensor)?;
@@ -107,20 +107,20 @@ fn locate(from: &Path, name: &str, tensor: &Tensor, archive: &Archive) -> Result
     if numbers > bytes.len() / width {
         return Err(format(format!("shape {shape:?} shows {numbers} numbers of a storage of {}", bytes.len() / width)));
     }
-    Ok(Planned { name: name.to_owned(), element: tensor.element, shape, stride, bytes: bytes.slice(offset..end) })
+    Ok(PlannedTensor { name: name.to_owned(), element: tensor.element, shape, stride, bytes: bytes.slice(offset..end) })
 }
 
 /// The type's name in safetensors, and its size there in bytes.
-fn stored(element: Element) -> (&'static str, usize) {
+fn stored(element: StorageElement) -> (&'static str, usize) {
     match element {
-        Element::F16 => ("F16", 2),
-        Element::Bf16 => ("BF16", 2),
+        StorageElement::F16 => ("F16", 2),
+        StorageElement::Bf16 => ("BF16", 2),
         _ => ("F32", 4),
     }
 }
 
 /// Writes header and tensors. Returns the size of the file in bytes.
-fn write_file(path: &Path, planned: &[Planned]) -> std::io::Result<u64> {
+fn write_file(path: &Path, planned: &[PlannedTensor]) -> std::io::Result<u64> {
     let mut header = serde_json::Map::new();
     header.insert("__metadata__".to_owned(), serde_json::json!({"format": "pt"}));
     let mut end = 0;
@@ -143,7 +143,7 @@ fn write_file(path: &Path, planned: &[Planned]) -> std::io::Result<u64> {
     Ok((8 + header.len() + end) as u64)
 }
 
-fn write_tensor(out: &mut impl Write, tensor: &Planned) -> std::io::Result<()> {
+fn write_tensor(out: &mut impl Write, tensor: &PlannedTensor) -> std::io::Result<()> {
     let width = tensor.element.size();
     let numbers = tensor.shape.iter().product::<usize>();
     if tensor.is_contiguous() {
@@ -170,8 +170,8 @@ fn write_tensor(out: &mut impl Write, tensor: &Planned) -> std::io::Result<()> {
 }
 
 /// Writes adjacent numbers: f64 rounded to f32, all others unchanged.
-fn write_numbers(out: &mut impl Write, element: Element, bytes: &[u8]) -> std::io::Result<()> {
-    if element != Element::F64 {
+fn write_numbers(out: &mut impl Write, element: StorageElement, bytes: &[u8]) -> std::io::Result<()> {
+    if element != StorageElement::F64 {
         return out.write_all(bytes);
     }
     for number in bytes.as_chunks::<8>().0 {
@@ -180,7 +180,7 @@ fn write_numbers(out: &mut impl Write, element: Element, bytes: &[u8]) -> std::i
     Ok(())
 }
 
-impl Planned {
+impl PlannedTensor {
     fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         self.shape.iter().zip(&self.stride).rev().all(|(&n, &step)| {

@@ -8,13 +8,13 @@ use rustc_hash::FxBuildHasher;
 ///
 /// `keys` holds the first 64 bits of every kept passage in order (8 bytes each); they become the contents table. The
 /// other 64 bits are the key of the map (12 bytes an entry, 15 to 30 with the map's slack).
-pub(super) struct Seen {
+pub(super) struct SeenContents {
     keys: Vec<u64>,
     by_rest: HashMap<[u32; 2], u32, FxBuildHasher>,
     remembers: bool,
 }
 
-impl Seen {
+impl SeenContents {
     /// Remembers only keys if duplicates do not matter.
     pub(super) fn new(remembers: bool) -> Self {
         Self { keys: Vec::new(), by_rest: HashMap::default(), remembers }
@@ -53,9 +53,9 @@ impl Seen {
 
 /// Positions of dropped passages, to find the input position of a kept one.
 #[derive(Default)]
-pub(super) struct Dropped(Vec<u64>);
+pub(super) struct DroppedPositions(Vec<u64>);
 
-impl Dropped {
+impl DroppedPositions {
     pub(super) fn push(&mut self, position: u64) {
         self.0.push(position);
     }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn equal_halves_are_not_equal_contents() {
-        let mut seen = Seen::new(true);
+        let mut seen = SeenContents::new(true);
         assert_eq!(seen.earlier((1, 9)), None);
         assert_eq!(seen.earlier((2, 9)), None);
         assert_eq!(seen.earlier((3, 10)), None);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn positions_count_what_was_dropped() {
-        let mut dropped = Dropped::default();
+        let mut dropped = DroppedPositions::default();
         for position in [1, 2, 5] {
             dropped.push(position);
         }

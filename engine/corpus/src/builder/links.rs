@@ -15,32 +15,32 @@ use crate::{
     corpus::{exact_title, folded_title},
     digest::LinksDigest,
     error::BuildError,
-    info::{Counts, LinkOrigin},
-    lookup::Lookup,
-    mentions::Mentions,
-    passages::Passages,
+    info::{CorpusCounts, LinkOrigin},
+    lookup::LookupTable,
+    mentions::MentionFinder,
+    passages::PassageColumns,
     schema,
     settings::CorpusSettings,
 };
 
 /// The tables for resolving links.
-pub(super) struct Titles<'a> {
-    pub(super) passages: &'a Passages,
-    pub(super) exact: &'a Lookup,
-    pub(super) folded: &'a Lookup,
+pub(super) struct TitleTables<'a> {
+    pub(super) passages: &'a PassageColumns,
+    pub(super) exact: &'a LookupTable,
+    pub(super) folded: &'a LookupTable,
 }
 
 /// An anchor and the passages with its title.
-struct Resolved<'a> {
+struct ResolvedAnchor<'a> {
     targets: &'a [u32],
     start: u32,
     end: u32,
 }
 
 /// The origin of a passage's anchors.
-enum Anchors<'a> {
+enum AnchorSource<'a> {
     Hyperlinks(SpoolReader),
-    Mentions(Box<Mentions<'a>>),
+    Mentions(Box<MentionFinder<'a>>),
     None,
 }
 
@@ -50,15 +50,15 @@ enum Anchors<'a> {
 pub(super) fn write(
     dir: &Path,
     settings: &CorpusSettings,
-    titles: &Titles<'_>,
+    titles: &TitleTables<'_>,
     origin: LinkOrigin,
     spool: SpoolReader,
-    counts: &mut Counts,
+    counts: &mut CorpusCounts,
 ) -> Result<String, BuildError> {
     let mut anchors = match origin {
-        LinkOrigin::Hyperlinks => Anchors::Hyperlinks(spool),
-        LinkOrigin::TitleMentions => Anchors::Mentions(Box::new(Mentions::new(titles.passages, titles.exact))),
-        LinkOrigin::None => Anchors::None,
+        LinkOrigin::Hyperlinks => AnchorSource::Hyperlinks(spool),
+        LinkOrigin::TitleMentions => AnchorSource::Mentions(Box::new(MentionFinder::new(titles.passages, titles.exact))),
+        LinkOrigin::None => AnchorSource::None,
     };
     let path = dir.join(schema::LINKS_FILE);
     let mut file = BatchFile::create(dir, schema::LINKS_FILE, schema::links())?;
@@ -88,24 +88,24 @@ pub(super) fn write(
 
 /// The anchors of a passage, in the order of the text.
 fn resolve<'a>(
-    anchors: &mut Anchors<'_>,
-    titles: &Titles<'a>,
+    anchors: &mut AnchorSource<'_>,
+    titles: &TitleTables<'a>,
     passage: u32,
-    counts: &mut Counts,
-) -> Result<Vec<Resolved<'a>>, BuildError> {
+    counts: &mut CorpusCounts,
+) -> Result<Vec<ResolvedAnchor<'a>>, BuildError> {
     match anchors {
-        Anchors::None => Ok(Vec::new()),
-        Anchors::Mentions(mentions) => {
+        AnchorSource::None => Ok(Vec::new()),
+        AnchorSource::Mentions(mentions) => {
             let mut found = Vec::new();
             mentions.find(passage, &mut found);
-            let resolved = found.into_iter().map(|mention| Resolved {
+            let resolved = found.into_iter().map(|mention| ResolvedAnchor {
                 targets: exact_title(titles.passages, titles.exact, titles.passages.title(mention.passage)),
                 start: mention.span.start as u32,
                 end: mention.span.end as u32,
             });
             Ok(resolved.collect())
         }
-        Anchors::Hyperlinks(spool) => {
+        AnchorSource::Hyperlinks(spool) => {
             let mut links = spool.next()?;
             links.sort_by_key(|link| (link.start, link.end));
             let mut resolved = Vec::with_capacity(links.len());
@@ -117,7 +117,7 @@ fn resolve<'a>(
                 if targets.is_empty() {
                     counts.unresolved_links += 1;
                 } else {
-                    resolved.push(Resolved { targets, start: link.start, end: link.end });
+                    resolved.push(ResolvedAnchor { targets, start: link.start, end: link.end });
                 }
             }
             Ok(resolved)
@@ -127,11 +127,11 @@ fn resolve<'a>(
 
 /// The links of a passage: target, start and end of each.
 fn select(
-    passages: &Passages,
+    passages: &PassageColumns,
     passage: u32,
-    resolved: &[Resolved<'_>],
+    resolved: &[ResolvedAnchor<'_>],
     targets_per_title: usize,
-    counts: &mut Counts,
+    counts: &mut CorpusCounts,
 ) -> Vec<[u32; 3]> {
     let title = passages.title_bytes(passage);
     let mut linked = FxHashSet::default();

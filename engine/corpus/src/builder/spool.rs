@@ -9,19 +9,19 @@ use std::{
 use crate::{error::BuildError, passage::NewLink};
 
 /// A scratch file with the hyperlinks of each kept passage.
-pub(super) struct Spool {
+pub(super) struct HyperlinkSpool {
     path: PathBuf,
     out: BufWriter<File>,
 }
 
 /// A hyperlink read back.
-pub(super) struct Spooled {
+pub(super) struct SpooledLink {
     pub(super) title: String,
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-impl Spool {
+impl HyperlinkSpool {
     pub(super) fn create(path: PathBuf) -> Result<Self, BuildError> {
         let file = File::create(&path).map_err(BuildError::io(&path))?;
         Ok(Self { path, out: BufWriter::new(file) })
@@ -60,11 +60,11 @@ pub(super) struct SpoolReader {
 
 impl SpoolReader {
     /// The hyperlinks of the next passage.
-    pub(super) fn next(&mut self) -> Result<Vec<Spooled>, BuildError> {
+    pub(super) fn next(&mut self) -> Result<Vec<SpooledLink>, BuildError> {
         self.read().map_err(BuildError::io(&self.path))
     }
 
-    fn read(&mut self) -> io::Result<Vec<Spooled>> {
+    fn read(&mut self) -> io::Result<Vec<SpooledLink>> {
         let count = self.number()?;
         (0..count)
             .map(|_| {
@@ -72,7 +72,7 @@ impl SpoolReader {
                 let mut title = vec![0; length as usize];
                 self.input.read_exact(&mut title)?;
                 let title = String::from_utf8(title).map_err(io::Error::other)?;
-                Ok(Spooled { title, start, end })
+                Ok(SpooledLink { title, start, end })
             })
             .collect()
     }

@@ -14,13 +14,13 @@ use crate::error::BuildError;
 ///
 /// A killed process leaves it behind, named `.NAME.building-PID-N`. It has no `corpus.json` until everything else is
 /// on disk, so it is never mistaken for a corpus.
-pub(super) struct Staging {
+pub(super) struct CorpusStaging {
     path: PathBuf,
     place: PathBuf,
     published: bool,
 }
 
-impl Staging {
+impl CorpusStaging {
     /// Makes the folder. The place itself may be absent or an empty folder.
     pub(super) fn create(place: &Path) -> Result<Self, BuildError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -51,7 +51,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for CorpusStaging {
     fn drop(&mut self) {
         if !self.published {
             // Leftovers are never read, so a failure is not reported.

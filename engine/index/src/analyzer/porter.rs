@@ -8,7 +8,7 @@
 pub(super) fn stem(word: &mut String) {
     if word.is_ascii() {
         if word.len() > 2 {
-            let mut stemmer = Stemmer { b: std::mem::take(word).into_bytes(), j: 0 };
+            let mut stemmer = PorterStemmer { b: std::mem::take(word).into_bytes(), j: 0 };
             stemmer.run();
             *word = String::from_utf8(stemmer.b).unwrap_or_default();
         }
@@ -21,19 +21,19 @@ pub(super) fn stem(word: &mut String) {
         return;
     }
     let bytes = chars.iter().map(|&c| if c.is_ascii() { c as u8 } else { 0x01 }).collect();
-    let mut stemmer = Stemmer { b: bytes, j: 0 };
+    let mut stemmer = PorterStemmer { b: bytes, j: 0 };
     stemmer.run();
     *word =
         stemmer.b.iter().enumerate().map(|(i, &byte)| if byte == 0x01 { chars[i] } else { char::from(byte) }).collect();
 }
 
 /// The word being stemmed and, after a matching suffix, the length before it.
-struct Stemmer {
+struct PorterStemmer {
     b: Vec<u8>,
     j: usize,
 }
 
-impl Stemmer {
+impl PorterStemmer {
     fn run(&mut self) {
         self.step_1ab();
         self.step_1c();

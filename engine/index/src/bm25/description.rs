@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    container::{Container, Kind},
+    container::{Container, SectionKind},
     error::IndexError,
-    parameters::Layout,
+    parameters::IndexLayout,
 };
 
 /// The description section, JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Description {
+pub(crate) struct IndexDescription {
     /// The corpus digest given to the builder.
     pub corpus: String,
-    pub layout: Layout,
+    pub layout: IndexLayout,
     pub passages: u32,
     pub fields: Vec<FieldNumbers>,
 }
@@ -46,14 +46,14 @@ pub(crate) fn okapi_idf(passages: f64, df: f64) -> f64 {
     (passages - df + 0.5).ln() - (df + 0.5).ln()
 }
 
-impl Description {
+impl IndexDescription {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// Reads the section and checks it against the expected corpus and layout.
-    pub(crate) fn read(container: &Container, corpus: &str, layout: Layout) -> Result<Self, IndexError> {
-        let section = container.section(Kind::Description, 0)?;
+    pub(crate) fn read(container: &Container, corpus: &str, layout: IndexLayout) -> Result<Self, IndexError> {
+        let section = container.section(SectionKind::Description, 0)?;
         let found: Self = serde_json::from_slice(&container.bytes()[section])
             .map_err(|e| container.corrupt(format!("the description cannot be read: {e}")))?;
         let differs = |what, found: String, wanted: String| IndexError::Mismatch {

@@ -3,10 +3,10 @@
 //! A short list is read through, and each posting is tested against a small hash table of the passages. In a long one
 //! each passage is looked up. Then terms are added column by column, in the order of the query's tokens.
 
-use super::{Bm25Index, plan::Plan};
+use super::{Bm25Index, plan::QueryPlan};
 use crate::{
-    field::{List, Reader},
-    postings::{BLOCK, Blocks},
+    field::{PostingList, PostingReader},
+    postings::{BLOCK, BlockList},
     query::Hit,
     simd,
 };
@@ -19,7 +19,7 @@ const READ_SHARE: usize = 24;
 
 /// The columns, reused from query to query.
 #[derive(Default)]
-pub(super) struct Exact {
+pub(super) struct ExactRanker {
     /// By a passage's lowest bits: its position + 1, or 0 for no passage.
     heads: Vec<u16>,
     /// For each passage: the position + 1 of another one with the same lowest bits.
@@ -32,9 +32,9 @@ pub(super) struct Exact {
     keys: Vec<u128>,
 }
 
-impl Exact {
+impl ExactRanker {
     /// The best `k` of `docs`, which ascend. All weights of the plan must be positive.
-    pub(super) fn rank(&mut self, index: &Bm25Index, plan: &Plan, docs: &[u32], k: usize) -> Vec<Hit> {
+    pub(super) fn rank(&mut self, index: &Bm25Index, plan: &QueryPlan, docs: &[u32], k: usize) -> Vec<Hit> {
         let count = docs.len();
         if count == 0 || k == 0 {
             return Vec::new();
@@ -78,7 +78,7 @@ impl Exact {
         keys.iter().map(|&key| Hit { id: key as u32, score: f64::from_bits(!((key >> 32) as u64)) }).collect()
     }
 
-    fn fill(&mut self, index: &Bm25Index, plan: &Plan, docs: &[u32]) {
+    fn fill(&mut self, index: &Bm25Index, plan: &QueryPlan, docs: &[u32]) {
         let (count, bytes) = (docs.len(), index.container.bytes());
         self.frequencies.clear();
         self.frequencies.resize(plan.terms.len() * count, 0);
@@ -90,14 +90,14 @@ impl Exact {
         for (term, column) in plan.terms.iter().zip(frequencies.chunks_exact_mut(count)) {
             let list = index.fields[term.field].list(bytes, &term.record);
             match list {
-                List::Blocks(blocks) if marked && term.record.document_frequency as usize <= READ_SHARE * count => {
+                PostingList::Blocks(blocks) if marked && term.record.document_frequency as usize <= READ_SHARE * count => {
                     read(blocks, docs, heads, next, index.level, column);
                 }
                 _ => {
-                    if let List::Dense(dense) = list {
+                    if let PostingList::Dense(dense) = list {
                         docs.iter().for_each(|&doc| simd::prefetch(dense.table, doc as usize / 2));
                     }
-                    let mut reader = Reader::new(list, index.level);
+                    let mut reader = PostingReader::new(list, index.level);
                     column.iter_mut().zip(docs).for_each(|(frequency, &doc)| *frequency = reader.frequency(doc));
                 }
             }
@@ -119,7 +119,7 @@ impl Exact {
 }
 
 /// Reads the part of a list that may have `docs` and enters the frequencies into their column.
-fn read(list: Blocks<'_>, docs: &[u32], heads: &[u16], next: &[u16], level: simd::Level, column: &mut [u32]) {
+fn read(list: BlockList<'_>, docs: &[u32], heads: &[u16], next: &[u16], level: simd::InstructionLevel, column: &mut [u32]) {
     let mut block = [0; BLOCK];
     for b in 0..list.count() {
         if list.last(b) < docs[0] {

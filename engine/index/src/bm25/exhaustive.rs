@@ -1,10 +1,10 @@
 //! Scores every passage with a term of the query: the reference of the pruned search, and the search for queries with
 //! weights that are not positive.
 
-use super::{Bm25Index, plan::Plan};
+use super::{Bm25Index, plan::QueryPlan};
 use crate::{
-    field::Reader,
-    query::{Best, Hit},
+    field::PostingReader,
+    query::{BestHits, Hit},
 };
 
 /// Passages scored together.
@@ -12,7 +12,7 @@ const WINDOW: u32 = 1 << 13;
 
 /// The window's scores.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct ExhaustiveScratch {
     total: Vec<f64>,
     field: Vec<f64>,
     matched: Vec<bool>,
@@ -23,13 +23,13 @@ fn reset<T: Clone>(values: &mut Vec<T>, size: usize, value: T) {
     values.resize(size, value);
 }
 
-pub(super) fn search(index: &Bm25Index, plan: &Plan, k: usize, scratch: &mut Scratch) -> Vec<Hit> {
+pub(super) fn search(index: &Bm25Index, plan: &QueryPlan, k: usize, scratch: &mut ExhaustiveScratch) -> Vec<Hit> {
     let bytes = index.container.bytes();
-    let mut best = Best::new(k, Hit::ranking);
+    let mut best = BestHits::new(k, Hit::ranking);
     // A reader for each token, repeated ones too: scores are summed in token order.
     let reader = |&t: &u32| {
         let term = &plan.terms[t as usize];
-        (term.idf, Reader::new(index.fields[term.field].list(bytes, &term.record), index.level))
+        (term.idf, PostingReader::new(index.fields[term.field].list(bytes, &term.record), index.level))
     };
     let mut readers: Vec<Vec<_>> = plan.sequence.iter().map(|tokens| tokens.iter().map(reader).collect()).collect();
     for start in (0..index.len()).step_by(WINDOW as usize) {

@@ -3,20 +3,20 @@
 use rustc_hash::FxHashMap;
 
 use super::{Bm25Index, description::okapi_idf};
-use crate::{parameters::Formula, simd::Impact, vocabulary::Record};
+use crate::{parameters::Bm25Formula, simd::TermImpact, vocabulary::TermRecord};
 
 /// Working memory of planning, reused from query to query.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct PlanScratch {
     lower: String,
     seen: FxHashMap<(u32, u32), u32>,
 }
 
 /// A distinct term of a query in one field.
 #[derive(Debug, Clone)]
-pub(super) struct Term {
+pub(super) struct PlannedTerm {
     pub field: usize,
-    pub record: Record,
+    pub record: TermRecord,
     /// The idf of the formula; a document frequency of 0 gives 0.
     pub idf: f64,
     /// The term's number of occurrences in the query.
@@ -25,18 +25,18 @@ pub(super) struct Term {
 
 /// A query, ready to be answered.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct QueryPlan {
     /// The distinct terms found in the index, by field, then by first occurrence in the query.
-    pub terms: Vec<Term>,
+    pub terms: Vec<PlannedTerm>,
     /// For each field the query's tokens in order, as indices into `terms`.
     pub sequence: Vec<Vec<u32>>,
-    pub scorers: Vec<Scorer>,
+    pub scorers: Vec<FieldScorer>,
 }
 
 /// The formula with the numbers of one field.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scorer {
-    formula: Formula,
+pub(super) struct FieldScorer {
+    formula: Bm25Formula,
     k1: f64,
     b: f64,
     epsilon: f64,
@@ -46,7 +46,7 @@ pub(super) struct Scorer {
     mean_idf: f64,
 }
 
-impl Scorer {
+impl FieldScorer {
     pub(super) fn of_corpus(index: &Bm25Index, field: usize) -> Self {
         let numbers = &index.description.fields[field];
         let passages = f64::from(index.description.passages);
@@ -63,9 +63,9 @@ impl Scorer {
         let (n, df) = (self.passages, f64::from(df));
         match self.formula {
             _ if df == 0.0 => 0.0,
-            Formula::Lucene => (1.0 + (n - df + 0.5) / (df + 0.5)).ln(),
-            Formula::Atire => (n / df).ln(),
-            Formula::Okapi => {
+            Bm25Formula::Lucene => (1.0 + (n - df + 0.5) / (df + 0.5)).ln(),
+            Bm25Formula::Atire => (n / df).ln(),
+            Bm25Formula::Okapi => {
                 let idf = okapi_idf(n, df);
                 if idf < 0.0 { self.epsilon * self.mean_idf } else { idf }
             }
@@ -79,9 +79,9 @@ impl Scorer {
     }
 
     /// The impact of a term with `count` occurrences in the query, in single precision.
-    pub(super) fn single(&self, idf: f64, count: u32) -> Impact {
-        let factor = if self.formula == Formula::Lucene { 1.0 } else { self.k1 + 1.0 };
-        Impact {
+    pub(super) fn single(&self, idf: f64, count: u32) -> TermImpact {
+        let factor = if self.formula == Bm25Formula::Lucene { 1.0 } else { self.k1 + 1.0 };
+        TermImpact {
             weight: (idf * factor * f64::from(count)) as f32,
             // The tiny addend prevents 0 / 0 for a passage without the term and with a norm of 0.
             base: (self.k1 * (1.0 - self.b) + 1e-30) as f32,
@@ -94,27 +94,27 @@ impl Scorer {
     pub(super) fn impact(&self, idf: f64, frequency: u32, norm: f64) -> f64 {
         let tf = f64::from(frequency);
         match self.formula {
-            Formula::Lucene => idf * (tf / (tf + norm)),
-            Formula::Okapi | Formula::Atire => idf * (tf * (self.k1 + 1.0) / (tf + norm)),
+            Bm25Formula::Lucene => idf * (tf / (tf + norm)),
+            Bm25Formula::Okapi | Bm25Formula::Atire => idf * (tf * (self.k1 + 1.0) / (tf + norm)),
         }
     }
 }
 
-impl Plan {
-    pub(super) fn new(index: &Bm25Index, text: &str, scratch: &mut Scratch) -> Self {
+impl QueryPlan {
+    pub(super) fn new(index: &Bm25Index, text: &str, scratch: &mut PlanScratch) -> Self {
         let bytes = index.container.bytes();
         let fields = index.fields.len();
         let mut plan = Self { terms: Vec::new(), sequence: vec![Vec::new(); fields], scorers: Vec::new() };
         scratch.seen.clear();
         for (f, field) in index.fields.iter().enumerate() {
-            let scorer = Scorer::of_corpus(index, f);
+            let scorer = FieldScorer::of_corpus(index, f);
             index.parameters.analyzer.each(text, &mut scratch.lower, |term| {
                 let Some(id) = field.vocabulary.find(bytes, term) else { return };
                 let next = plan.terms.len() as u32;
                 let at = *scratch.seen.entry((f as u32, id)).or_insert(next);
                 if at == next {
                     let record = field.vocabulary.record(bytes, id);
-                    plan.terms.push(Term { field: f, record, idf: scorer.idf(record.document_frequency), count: 0 });
+                    plan.terms.push(PlannedTerm { field: f, record, idf: scorer.idf(record.document_frequency), count: 0 });
                 }
                 plan.terms[at as usize].count += 1;
                 plan.sequence[f].push(at);

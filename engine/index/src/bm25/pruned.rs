@@ -16,11 +16,11 @@
 //! many candidates remain that looking up a term for each costs more than adding its postings, the postings are
 //! added.
 
-use super::{Bm25Index, exact::Exact, plan::Plan};
+use super::{Bm25Index, exact::ExactRanker, plan::QueryPlan};
 use crate::{
-    field::Reader,
+    field::PostingReader,
     query::Hit,
-    simd::{self, Candidates, Impact},
+    simd::{self, Candidates, TermImpact},
 };
 
 /// Passages of a window; its scores take a quarter of a usual second-level cache. Windows for the first level (2^13)
@@ -36,7 +36,7 @@ const ADD_BLOCKS: usize = 15;
 
 /// Working memory, reused from query to query.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct PrunedScratch {
     /// The window's scores, all zero between windows.
     scores: Vec<f32>,
     candidates: Candidates,
@@ -47,28 +47,28 @@ pub(super) struct Scratch {
     touched: Vec<u32>,
     /// Scores to select from.
     maxima: Vec<f32>,
-    exact: Exact,
+    exact: ExactRanker,
 }
 
 /// A term in the order of the search.
-struct Term<'a> {
-    impact: Impact,
+struct BoundedTerm<'a> {
+    impact: TermImpact,
     /// Its maximum contribution to a passage.
     bound: f32,
     /// Maximum joint contribution of this and all later terms.
     rest: f32,
     document_frequency: u32,
     lengths: &'a [u32],
-    reader: Reader<'a>,
+    reader: PostingReader<'a>,
 }
 
 /// `None` if single precision cannot bound the scores: if weights are not positive, or beyond its range.
-pub(super) fn search(index: &Bm25Index, plan: &Plan, k: usize, scratch: &mut Scratch) -> Option<Vec<Hit>> {
+pub(super) fn search(index: &Bm25Index, plan: &QueryPlan, k: usize, scratch: &mut PrunedScratch) -> Option<Vec<Hit>> {
     let mut terms = terms(index, plan)?;
     let error = (4 * terms.len() + 48) as f32 * f32::EPSILON;
     scratch.survivors.clear();
     scratch.scores.resize(WINDOW as usize, 0.0);
-    let mut search = Search { index, plan, k, error, cut: f32::MIN_POSITIVE };
+    let mut search = PrunedSearch { index, plan, k, error, cut: f32::MIN_POSITIVE };
     let mut start = 0;
     while start < index.len() {
         // Terms from `needed` on are optional.
@@ -89,7 +89,7 @@ pub(super) fn search(index: &Bm25Index, plan: &Plan, k: usize, scratch: &mut Scr
     Some(search.rank(scratch))
 }
 
-fn terms<'a>(index: &'a Bm25Index, plan: &Plan) -> Option<Vec<Term<'a>>> {
+fn terms<'a>(index: &'a Bm25Index, plan: &QueryPlan) -> Option<Vec<BoundedTerm<'a>>> {
     let bytes = index.container.bytes();
     let mut terms = Vec::with_capacity(plan.terms.len());
     let mut sum = 0.0;
@@ -103,13 +103,13 @@ fn terms<'a>(index: &'a Bm25Index, plan: &Plan) -> Option<Vec<Term<'a>>> {
             return None;
         }
         sum += impact.weight;
-        terms.push(Term {
+        terms.push(BoundedTerm {
             impact,
             bound: bound(impact, term.record.highest, term.record.shortest),
             rest: 0.0,
             document_frequency: term.record.document_frequency,
             lengths: field.lengths(bytes),
-            reader: Reader::new(field.list(bytes, &term.record), index.level),
+            reader: PostingReader::new(field.list(bytes, &term.record), index.level),
         });
     }
     if sum.is_nan() || sum >= 1e30 {
@@ -127,23 +127,23 @@ fn terms<'a>(index: &'a Bm25Index, plan: &Plan) -> Option<Vec<Term<'a>>> {
 /// Maximum contribution of a term to a passage at least `shortest` long, with at most `highest` occurrences (`None`:
 /// unknown).
 #[inline]
-fn bound(impact: Impact, highest: Option<u32>, shortest: u32) -> f32 {
+fn bound(impact: TermImpact, highest: Option<u32>, shortest: u32) -> f32 {
     highest.map_or(impact.weight, |highest| impact.of(highest, shortest)) * (1.0 + 16.0 * f32::EPSILON)
 }
 
-impl Term<'_> {
+impl BoundedTerm<'_> {
     /// A passage at or after `start`; no passage between `start` and it has the term.
     fn next(&self, start: u32) -> Option<u32> {
         match &self.reader {
-            Reader::Dense(_) => Some(start),
-            Reader::Blocks(cursor) => cursor.doc(),
+            PostingReader::Dense(_) => Some(start),
+            PostingReader::Blocks(cursor) => cursor.doc(),
         }
     }
 }
 
-struct Search<'a> {
+struct PrunedSearch<'a> {
     index: &'a Bm25Index,
-    plan: &'a Plan,
+    plan: &'a QueryPlan,
     k: usize,
     /// Relative error of a single-precision score.
     error: f32,
@@ -151,9 +151,9 @@ struct Search<'a> {
     cut: f32,
 }
 
-impl Search<'_> {
+impl PrunedSearch<'_> {
     /// Adds the survivors of passages `start..end`.
-    fn window(&mut self, terms: &mut [Term<'_>], needed: usize, start: u32, end: u32, scratch: &mut Scratch) {
+    fn window(&mut self, terms: &mut [BoundedTerm<'_>], needed: usize, start: u32, end: u32, scratch: &mut PrunedScratch) {
         let size = (end - start) as usize;
         let few = {
             let postings: u64 = terms[..needed].iter().map(|term| u64::from(term.document_frequency)).sum();
@@ -183,9 +183,9 @@ impl Search<'_> {
             };
             let term = &mut terms[added];
             let (look_up, add) = match term.reader {
-                Reader::Dense(_) if few => break,
-                Reader::Dense(_) => (LOOK_UP_TABLE, size * ADD_TABLE),
-                Reader::Blocks(_) => {
+                PostingReader::Dense(_) if few => break,
+                PostingReader::Dense(_) => (LOOK_UP_TABLE, size * ADD_TABLE),
+                PostingReader::Blocks(_) => {
                     let postings = u64::from(term.document_frequency) * size as u64 / u64::from(self.index.len());
                     (LOOK_UP_BLOCKS, postings as usize * ADD_BLOCKS)
                 }
@@ -200,7 +200,7 @@ impl Search<'_> {
         let rest = optional.first().map_or(0.0, |term| term.rest);
         self.collect((self.cut - rest).max(f32::MIN_POSITIVE), start, size, few, scratch);
         for term in &*optional {
-            if let Reader::Dense(dense) = &term.reader {
+            if let PostingReader::Dense(dense) = &term.reader {
                 scratch.candidates.docs.iter().for_each(|&doc| simd::prefetch(dense.table, doc as usize / 2));
             }
         }
@@ -217,12 +217,12 @@ impl Search<'_> {
     }
 
     /// Adds a term's impacts to the scores of passages `start..end`.
-    fn add(&self, term: &mut Term<'_>, start: u32, end: u32, few: bool, scratch: &mut Scratch) {
+    fn add(&self, term: &mut BoundedTerm<'_>, start: u32, end: u32, few: bool, scratch: &mut PrunedScratch) {
         let (level, impact) = (self.index.level, term.impact);
         let lengths = &term.lengths[start as usize..end as usize];
         let scores = &mut scratch.scores[..lengths.len()];
         match &mut term.reader {
-            Reader::Blocks(cursor) => {
+            PostingReader::Blocks(cursor) => {
                 // Earlier windows may have looked passages up in the list, or skipped it.
                 cursor.skip_to(start);
                 while cursor.take_before(end, |docs, frequencies| {
@@ -232,7 +232,7 @@ impl Search<'_> {
                     }
                 }) {}
             }
-            Reader::Dense(dense) => {
+            PostingReader::Dense(dense) => {
                 let table = dense.table.get(start as usize / 2..).unwrap_or(&[]);
                 simd::add_table(level, impact, table, lengths, scores);
                 for (doc, frequency) in dense.exceptions(start, end) {
@@ -245,8 +245,8 @@ impl Search<'_> {
 
     /// Moves the window's passages with a score of at least `cut` to the candidates, ascending, and clears the
     /// scores.
-    fn collect(&self, cut: f32, start: u32, size: usize, few: bool, scratch: &mut Scratch) {
-        let Scratch { scores, candidates, unordered, touched, .. } = scratch;
+    fn collect(&self, cut: f32, start: u32, size: usize, few: bool, scratch: &mut PrunedScratch) {
+        let PrunedScratch { scores, candidates, unordered, touched, .. } = scratch;
         let scores = &mut scores[..size];
         candidates.clear();
         if !few {
@@ -268,10 +268,10 @@ impl Search<'_> {
     }
 
     /// Adds an optional term to the candidates that have it.
-    fn look_up(&self, term: &mut Term<'_>, start: u32, end: u32, candidates: &mut Candidates) {
+    fn look_up(&self, term: &mut BoundedTerm<'_>, start: u32, end: u32, candidates: &mut Candidates) {
         let impact = term.impact;
         match &mut term.reader {
-            Reader::Dense(dense) => {
+            PostingReader::Dense(dense) => {
                 let table = dense.table.get(start as usize / 2..).unwrap_or(&[]);
                 let lengths = &term.lengths[start as usize..end as usize];
                 simd::look_up(self.index.level, impact, table, lengths, start, candidates);
@@ -282,7 +282,7 @@ impl Search<'_> {
                     }
                 }
             }
-            Reader::Blocks(cursor) => {
+            PostingReader::Blocks(cursor) => {
                 // A candidate's minimum contribution of this term, if all later terms contribute their maximum.
                 let needed = (self.cut - (term.rest - term.bound).max(0.0)) * (1.0 - 8.0 * f32::EPSILON);
                 for (&doc, score) in candidates.docs.iter().zip(&mut candidates.scores) {
@@ -304,8 +304,8 @@ impl Search<'_> {
     }
 
     /// Raises the cut and drops survivors below it.
-    fn narrow(&mut self, scratch: &mut Scratch) {
-        let Scratch { survivors, maxima, .. } = scratch;
+    fn narrow(&mut self, scratch: &mut PrunedScratch) {
+        let PrunedScratch { survivors, maxima, .. } = scratch;
         if survivors.docs.len() <= self.k {
             return;
         }
@@ -328,7 +328,7 @@ impl Search<'_> {
     }
 
     /// The best of the survivors by their exact scores. Survivors ascend.
-    fn rank(&self, scratch: &mut Scratch) -> Vec<Hit> {
+    fn rank(&self, scratch: &mut PrunedScratch) -> Vec<Hit> {
         scratch.exact.rank(self.index, self.plan, &scratch.survivors.docs, self.k)
     }
 }

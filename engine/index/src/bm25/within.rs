@@ -3,15 +3,15 @@
 use super::{
     Bm25Index,
     description::okapi_idf,
-    plan::{Plan, Scorer},
+    plan::{QueryPlan, FieldScorer},
 };
 use crate::{
-    field::Reader,
-    parameters::Formula,
-    query::{Best, Hit, Statistics, Within},
+    field::PostingReader,
+    parameters::Bm25Formula,
+    query::{BestHits, Hit, Statistics, QueryRestriction},
 };
 
-pub(super) fn search(index: &Bm25Index, plan: &mut Plan, within: &Within, k: usize) -> Vec<Hit> {
+pub(super) fn search(index: &Bm25Index, plan: &mut QueryPlan, within: &QueryRestriction, k: usize) -> Vec<Hit> {
     let bytes = index.container.bytes();
     let ids = within.ids_below(index.len());
     if ids.is_empty() {
@@ -21,7 +21,7 @@ pub(super) fn search(index: &Bm25Index, plan: &mut Plan, within: &Within, k: usi
     let terms = plan.terms.len();
     let mut frequencies = vec![0; ids.len() * terms];
     for (t, term) in plan.terms.iter().enumerate() {
-        let mut reader = Reader::new(index.fields[term.field].list(bytes, &term.record), index.level);
+        let mut reader = PostingReader::new(index.fields[term.field].list(bytes, &term.record), index.level);
         for (i, &id) in ids.iter().enumerate() {
             frequencies[i * terms + t] = reader.frequency(id);
         }
@@ -29,7 +29,7 @@ pub(super) fn search(index: &Bm25Index, plan: &mut Plan, within: &Within, k: usi
     if within.statistics == Statistics::Restriction {
         restrict(index, plan, &ids, &frequencies);
     }
-    let mut best = Best::new(k, Hit::ranking);
+    let mut best = BestHits::new(k, Hit::ranking);
     for (&id, row) in ids.iter().zip(frequencies.chunks_exact(terms)) {
         if row.iter().any(|&frequency| frequency > 0) {
             let norm = |field: usize| plan.scorers[field].norm(index.fields[field].lengths(bytes)[id as usize]);
@@ -40,7 +40,7 @@ pub(super) fn search(index: &Bm25Index, plan: &mut Plan, within: &Within, k: usi
 }
 
 /// Replaces the corpus's numbers with those of `ids`.
-fn restrict(index: &Bm25Index, plan: &mut Plan, ids: &[u32], frequencies: &[u32]) {
+fn restrict(index: &Bm25Index, plan: &mut QueryPlan, ids: &[u32], frequencies: &[u32]) {
     let bytes = index.container.bytes();
     let terms = plan.terms.len();
     let mut counts = vec![0u32; terms];
@@ -53,11 +53,11 @@ fn restrict(index: &Bm25Index, plan: &mut Plan, ids: &[u32], frequencies: &[u32]
         let passages = ids.len() as f64;
         // Only a term in more than half of the passages needs the mean idf, and the mean idf needs all lists.
         let negative = |t: usize| counts[t] > 0 && okapi_idf(passages, f64::from(counts[t])) < 0.0;
-        let needed = index.parameters.formula == Formula::Okapi
+        let needed = index.parameters.formula == Bm25Formula::Okapi
             && index.parameters.epsilon != 0.0
             && (0..terms).any(|t| plan.terms[t].field == field && negative(t));
         let mean_idf = if needed { mean_idf(index, field, ids) } else { 0.0 };
-        plan.scorers[field] = Scorer::new(index, passages, tokens as f64 / passages, mean_idf);
+        plan.scorers[field] = FieldScorer::new(index, passages, tokens as f64 / passages, mean_idf);
     }
     for (term, &count) in plan.terms.iter_mut().zip(&counts) {
         term.idf = plan.scorers[term.field].idf(count);
@@ -71,7 +71,7 @@ fn mean_idf(index: &Bm25Index, field: usize, ids: &[u32]) -> f64 {
     let field = &index.fields[field];
     let (mut sum, mut count) = (0.0, 0u32);
     for id in 0..field.vocabulary.len() as u32 {
-        let mut reader = Reader::new(field.list(bytes, &field.vocabulary.record(bytes, id)), index.level);
+        let mut reader = PostingReader::new(field.list(bytes, &field.vocabulary.record(bytes, id)), index.level);
         let df = ids.iter().filter(|&&doc| reader.frequency(doc) > 0).count() as u32;
         if df > 0 {
             sum += okapi_idf(ids.len() as f64, f64::from(df));

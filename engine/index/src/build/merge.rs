@@ -10,27 +10,27 @@ use std::{
 use memmap2::Mmap;
 use rayon::prelude::*;
 
-use super::run::{self, Run};
+use super::run::{self, PassageRun};
 use crate::{
-    container::{self, Kind, Writer},
+    container::{self, SectionKind, ContainerWriter},
     error::IndexError,
     postings,
-    vocabulary::{Interner, MOST_POSTING_BYTES, record_bytes},
+    vocabulary::{TermInterner, MOST_POSTING_BYTES, record_bytes},
 };
 
 /// Approximate number of postings merged at a time.
 const BATCH: u64 = 1 << 22;
 
 /// The file of spilled runs; it is removed when this value is dropped.
-pub(super) struct Spill {
+pub(super) struct SpillFile {
     path: PathBuf,
     out: BufWriter<File>,
     at: u64,
-    runs: Vec<Spilled>,
+    runs: Vec<SpilledRun>,
 }
 
 /// The position of a run in the file.
-struct Spilled {
+struct SpilledRun {
     /// u32 for each term: its number in the index.
     terms: Range<usize>,
     /// u32 for each term: the end of its list.
@@ -38,13 +38,13 @@ struct Spilled {
     lists: Range<usize>,
 }
 
-impl Drop for Spill {
+impl Drop for SpillFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-impl Spill {
+impl SpillFile {
     pub(super) fn create(index: &Path) -> Result<Self, IndexError> {
         let (path, file) = container::fresh(index, "runs")?;
         Ok(Self { path, out: BufWriter::with_capacity(1 << 20, file), at: 0, runs: Vec::new() })
@@ -63,30 +63,30 @@ impl Spill {
     }
 
     /// Appends an encoded run.
-    pub(super) fn push(&mut self, run: &Run) -> Result<(), IndexError> {
+    pub(super) fn push(&mut self, run: &PassageRun) -> Result<(), IndexError> {
         let words = |words: &mut dyn Iterator<Item = u32>| words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
         let terms = self.write(&words(&mut run.terms()))?;
         let ends = self.write(&words(&mut run.ends.iter().copied()))?;
         let lists = self.write(&run.bytes)?;
-        self.runs.push(Spilled { terms, ends, lists });
+        self.runs.push(SpilledRun { terms, ends, lists });
         Ok(())
     }
 
     /// Writes the section of postings. Returns the section of the terms' records.
     pub(super) fn merge(
         mut self,
-        terms: &Interner,
+        terms: &TermInterner,
         frequencies: &[u32],
         lengths: &[u32],
         field: u32,
-        writer: &mut Writer,
+        writer: &mut ContainerWriter,
     ) -> Result<Vec<u8>, IndexError> {
         let map = self.map()?;
         let bytes: &[u8] = map.as_deref().unwrap_or(&[]);
-        let mut records = Records::new(terms, frequencies);
+        let mut records = TermRecords::new(terms, frequencies);
         let mut positions = vec![0usize; self.runs.len()];
         let (mut from, mut offset) = (0, 0u64);
-        writer.begin(Kind::Postings, field);
+        writer.begin(SectionKind::Postings, field);
         while from < terms.len() {
             let to = batch_end(frequencies, from);
             let parts = self.parts(bytes, from as u32..to as u32, &mut positions);
@@ -139,7 +139,7 @@ impl Spill {
 }
 
 /// The bytes of a group of lists; for each list its end in them and the facts for its record.
-type Lists = (Vec<u8>, Vec<(usize, postings::Encoded)>);
+type EncodedLists = (Vec<u8>, Vec<(usize, postings::EncodedList)>);
 
 /// The end of a batch of terms starting with `from`: at least one term, otherwise at most a batch of postings.
 fn batch_end(frequencies: &[u32], from: usize) -> usize {
@@ -152,23 +152,23 @@ fn batch_end(frequencies: &[u32], from: usize) -> usize {
 }
 
 /// The terms' records, in order.
-struct Records<'a> {
-    terms: &'a Interner,
+struct TermRecords<'a> {
+    terms: &'a TermInterner,
     frequencies: &'a [u32],
     bytes: Vec<u8>,
 }
 
-impl<'a> Records<'a> {
-    fn new(terms: &'a Interner, frequencies: &'a [u32]) -> Self {
+impl<'a> TermRecords<'a> {
+    fn new(terms: &'a TermInterner, frequencies: &'a [u32]) -> Self {
         Self { terms, frequencies, bytes: Vec::with_capacity((terms.len() + 1) * 16) }
     }
 
     /// Adds a group of terms starting with `first`; their lists begin at `offset`.
-    fn push(&mut self, first: usize, lists: &Lists, offset: u64) {
+    fn push(&mut self, first: usize, lists: &EncodedLists, offset: u64) {
         let mut start = 0;
         for (term, &(end, encoded)) in (first..).zip(&lists.1) {
             let text = if term == 0 { 0 } else { self.terms.end(term - 1) as u32 };
-            let postings::Encoded { dense, shortest, highest } = encoded;
+            let postings::EncodedList { dense, shortest, highest } = encoded;
             let (df, at) = (self.frequencies[term], offset + start as u64);
             self.bytes.extend_from_slice(&record_bytes(text, df, at, dense, shortest, highest));
             start = end;
@@ -190,7 +190,7 @@ fn encode_terms(
     parts: &[Vec<Range<usize>>],
     frequencies: &[u32],
     lengths: &[u32],
-) -> Vec<(usize, Lists)> {
+) -> Vec<(usize, EncodedLists)> {
     const GROUP: u64 = BATCH / 64;
     let mut groups = vec![0];
     let mut held = 0;

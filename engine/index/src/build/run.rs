@@ -1,9 +1,9 @@
 //! One chunk of passages during a build: counted, numbered, encoded compactly.
 
-use crate::vocabulary::{Interner, hash};
+use crate::vocabulary::{TermInterner, hash};
 
 /// A term of a passage.
-struct Entry {
+struct RunEntry {
     /// The term, numbered within the run.
     term: u32,
     /// The passage, counted from the run's first.
@@ -13,18 +13,18 @@ struct Entry {
 
 /// The last passage with a term of the run, and its entry.
 #[derive(Clone, Copy)]
-struct Latest {
+struct LatestEntry {
     doc: u32,
     entry: u32,
 }
 
 /// A run. Its allocations are reused for the next chunk.
 #[derive(Default)]
-pub(super) struct Run {
+pub(super) struct PassageRun {
     first: u32,
-    terms: Interner,
-    entries: Vec<Entry>,
-    latest: Vec<Latest>,
+    terms: TermInterner,
+    entries: Vec<RunEntry>,
+    latest: Vec<LatestEntry>,
     lengths: Vec<u32>,
     /// (number in the index, number in the run), by the former.
     numbers: Vec<(u32, u32)>,
@@ -33,7 +33,7 @@ pub(super) struct Run {
     pub(super) ends: Vec<u32>,
 }
 
-impl Run {
+impl PassageRun {
     /// Takes the terms of passages `from..to`; `each(id, emit)` emits those of one passage.
     pub(super) fn fill(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, &mut dyn FnMut(&[u8]))) {
         self.first = from;
@@ -48,14 +48,14 @@ impl Run {
                 length += 1;
                 let term = terms.intern(term, hash(term));
                 if term as usize == latest.len() {
-                    latest.push(Latest { doc: u32::MAX, entry: 0 });
+                    latest.push(LatestEntry { doc: u32::MAX, entry: 0 });
                 }
                 let latest = &mut latest[term as usize];
                 if latest.doc == doc {
                     entries[latest.entry as usize].frequency += 1;
                 } else {
-                    *latest = Latest { doc, entry: entries.len() as u32 };
-                    entries.push(Entry { term, doc, frequency: 1 });
+                    *latest = LatestEntry { doc, entry: entries.len() as u32 };
+                    entries.push(RunEntry { term, doc, frequency: 1 });
                 }
             });
             lengths.push(length);
@@ -68,7 +68,7 @@ impl Run {
 
     /// Gives the run's terms their numbers in the index and adds to their document frequencies. Runs are numbered in
     /// corpus order, so numbers follow first occurrence.
-    pub(super) fn number(&mut self, index: &mut Interner, frequencies: &mut Vec<u32>) {
+    pub(super) fn number(&mut self, index: &mut TermInterner, frequencies: &mut Vec<u32>) {
         self.numbers.clear();
         for local in 0..self.terms.len() as u32 {
             self.numbers.push((index.intern(self.terms.term(local), self.terms.hash_of(local)), local));

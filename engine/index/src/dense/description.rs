@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DenseParameters, Dtype, vector::MOST_NUMBERS};
+use super::{DenseParameters, VectorDtype, vector::MOST_NUMBERS};
 use crate::{
-    container::{self, Container, Kind},
+    container::{self, Container, SectionKind},
     error::IndexError,
 };
 
@@ -13,21 +13,21 @@ const SCHEMA: u32 = 1;
 
 /// The description section, JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Description {
+pub(super) struct DenseDescription {
     /// The corpus digest given to the writer.
     pub corpus: String,
-    pub layout: Layout,
+    pub layout: DenseLayout,
     pub passages: u32,
 }
 
 /// The settings that decide the bytes, together with the passages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub(super) enum Layout {
+pub(super) enum DenseLayout {
     Dense {
         schema: u32,
         encoder: String,
-        dtype: Dtype,
+        dtype: VectorDtype,
         dimension: u32,
     },
     /// The file is an index of another kind.
@@ -46,16 +46,16 @@ pub(super) fn key(corpus_digest: &str, parameters: &DenseParameters) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-fn named(schema: u32, encoder: &str, dtype: Dtype) -> String {
+fn named(schema: u32, encoder: &str, dtype: VectorDtype) -> String {
     format!("dense schema={schema} dtype={} encoder={encoder}", dtype.name())
 }
 
-impl Description {
+impl DenseDescription {
     pub(super) fn new(corpus: &str, parameters: &DenseParameters, dimension: u32, passages: u32) -> Self {
         let DenseParameters { encoder, dtype } = parameters.clone();
         Self {
             corpus: corpus.to_owned(),
-            layout: Layout::Dense { schema: SCHEMA, encoder, dtype, dimension },
+            layout: DenseLayout::Dense { schema: SCHEMA, encoder, dtype, dimension },
             passages,
         }
     }
@@ -66,7 +66,7 @@ impl Description {
 
     /// Reads the section and checks it against the expected corpus and parameters.
     pub(super) fn read(container: &Container, corpus: &str, parameters: &DenseParameters) -> Result<Self, IndexError> {
-        let section = container.section(Kind::Description, 0)?;
+        let section = container.section(SectionKind::Description, 0)?;
         let found: Self = serde_json::from_slice(&container.bytes()[section])
             .map_err(|e| container.corrupt(format!("the description cannot be read: {e}")))?;
         let differs = |what, found: String, wanted: String| {
@@ -74,22 +74,22 @@ impl Description {
         };
         let wanted = named(SCHEMA, &parameters.encoder, parameters.dtype);
         match &found.layout {
-            Layout::Other => differs("layout", "of another kind".to_owned(), wanted),
-            Layout::Dense { schema, .. } if *schema != SCHEMA => {
+            DenseLayout::Other => differs("layout", "of another kind".to_owned(), wanted),
+            DenseLayout::Dense { schema, .. } if *schema != SCHEMA => {
                 Err(IndexError::ForeignVersion { path: container.path().to_owned(), found: *schema, supported: SCHEMA })
             }
-            Layout::Dense { schema, encoder, dtype, .. } if named(*schema, encoder, *dtype) != wanted => {
+            DenseLayout::Dense { schema, encoder, dtype, .. } if named(*schema, encoder, *dtype) != wanted => {
                 differs("layout", named(*schema, encoder, *dtype), wanted)
             }
-            Layout::Dense { .. } if found.corpus != corpus => differs("corpus", found.corpus, corpus.to_owned()),
-            Layout::Dense { .. } => Ok(found),
+            DenseLayout::Dense { .. } if found.corpus != corpus => differs("corpus", found.corpus, corpus.to_owned()),
+            DenseLayout::Dense { .. } => Ok(found),
         }
     }
 
     /// Numbers per vector.
     pub(super) fn dimension(&self, container: &Container) -> Result<usize, IndexError> {
         match self.layout {
-            Layout::Dense { dimension, .. } if (1..=MOST_NUMBERS).contains(&(dimension as usize)) => {
+            DenseLayout::Dense { dimension, .. } if (1..=MOST_NUMBERS).contains(&(dimension as usize)) => {
                 Ok(dimension as usize)
             }
             _ => Err(container.corrupt("vectors without numbers, or with too many, are described".to_owned())),

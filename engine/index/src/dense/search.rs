@@ -9,11 +9,11 @@
 
 use std::ops::Range;
 
-use super::{DenseIndex, DenseQuery, Rows};
+use super::{DenseIndex, DenseQuery, MappedRows};
 use crate::{
     error::IndexError,
-    query::{Best, Hit},
-    simd::products::{self, Chains, LANES, Level, Line, QUERIES, ROWS},
+    query::{BestHits, Hit},
+    simd::products::{self, TileChains, LANES, ProductLevel, VectorLine, QUERIES, ROWS},
 };
 
 /// Rows whose scores are compared together.
@@ -24,20 +24,20 @@ const RESIDENT: usize = 256 << 10;
 
 /// Working memory, reused from batch to batch.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct DenseScratch {
     /// Queries, one after the other, padded to whole lines.
-    queries: Vec<Line>,
+    queries: Vec<VectorLine>,
     /// Scores of a block, [`BLOCK`] for each query.
     scores: Vec<f32>,
-    tiles: Tiles,
+    tiles: TileBuffers,
 }
 
 /// Buffers for multiplying [`ROWS`] rows with some queries.
 #[derive(Default)]
-struct Tiles {
+struct TileBuffers {
     /// The rows in single precision.
-    wide: Vec<Line>,
-    chains: Vec<Chains>,
+    wide: Vec<VectorLine>,
+    chains: Vec<TileChains>,
     products: Vec<[f32; ROWS]>,
 }
 
@@ -46,9 +46,9 @@ pub(super) fn search(
     index: &DenseIndex,
     rows: Range<u32>,
     queries: &[DenseQuery<'_>],
-    scratch: &mut Scratch,
+    scratch: &mut DenseScratch,
 ) -> Vec<Result<Vec<Hit>, IndexError>> {
-    let view = View { rows: index.rows(), depth: index.dimension().div_ceil(LANES), level: index.level };
+    let view = RowMultiplier { rows: index.rows(), depth: index.dimension().div_ceil(LANES), level: index.level };
     let mut unrestricted = Vec::new();
     let mut answers: Vec<_> = queries
         .iter()
@@ -81,11 +81,11 @@ fn members(ids: &[u32], rows: &Range<u32>) -> Vec<u32> {
 }
 
 /// Copies vectors into lines.
-fn pack(queries: &[&DenseQuery<'_>], out: &mut Vec<Line>) {
+fn pack(queries: &[&DenseQuery<'_>], out: &mut Vec<VectorLine>) {
     out.clear();
     for query in queries {
         for numbers in query.vector.chunks(LANES) {
-            let mut line = Line::ZERO;
+            let mut line = VectorLine::ZERO;
             line.0[..numbers.len()].copy_from_slice(numbers);
             out.push(line);
         }
@@ -93,7 +93,7 @@ fn pack(queries: &[&DenseQuery<'_>], out: &mut Vec<Line>) {
 }
 
 /// Keeps the scores that may be among the best. The passages of `scores` ascend.
-fn keep(best: &mut Best, ids: impl Iterator<Item = u32>, scores: &[f32]) {
+fn keep(best: &mut BestHits, ids: impl Iterator<Item = u32>, scores: &[f32]) {
     // One test without branches: nearly always no score is high enough.
     let least = best.least() as f32;
     if scores.iter().fold(false, |any, &score| any | (score > least)) {
@@ -107,23 +107,23 @@ fn keep(best: &mut Best, ids: impl Iterator<Item = u32>, scores: &[f32]) {
 }
 
 /// The vectors, and the processor's way to multiply them.
-struct View<'a> {
-    rows: Rows<'a>,
+struct RowMultiplier<'a> {
+    rows: MappedRows<'a>,
     /// Lines per vector.
     depth: usize,
-    level: Level,
+    level: ProductLevel,
 }
 
-impl View<'_> {
+impl RowMultiplier<'_> {
     /// The best of all rows of a range, for each query.
-    fn all(&self, rows: Range<u32>, queries: &[&DenseQuery<'_>], scratch: &mut Scratch) -> Vec<Vec<Hit>> {
-        let mut best: Vec<Best> = queries.iter().map(|query| Best::new(query.k, Hit::ranking)).collect();
+    fn all(&self, rows: Range<u32>, queries: &[&DenseQuery<'_>], scratch: &mut DenseScratch) -> Vec<Vec<Hit>> {
+        let mut best: Vec<BestHits> = queries.iter().map(|query| BestHits::new(query.k, Hit::ranking)).collect();
         if !queries.is_empty() {
-            let Scratch { queries: packed, scores, tiles } = scratch;
+            let DenseScratch { queries: packed, scores, tiles } = scratch;
             pack(queries, packed);
             scores.resize(queries.len() * BLOCK, 0.0);
             // Whole tiles of queries.
-            let resident = (RESIDENT / (self.depth * size_of::<Line>())).max(1).next_multiple_of(QUERIES);
+            let resident = (RESIDENT / (self.depth * size_of::<VectorLine>())).max(1).next_multiple_of(QUERIES);
             let mut block = Vec::with_capacity(BLOCK);
             for start in rows.clone().step_by(BLOCK) {
                 block.clear();
@@ -136,15 +136,15 @@ impl View<'_> {
                 }
             }
         }
-        best.into_iter().map(Best::finish).collect()
+        best.into_iter().map(BestHits::finish).collect()
     }
 
     /// The best of some rows, by ascending number, for one query.
-    fn among(&self, ids: &[u32], query: &DenseQuery<'_>, scratch: &mut Scratch) -> Vec<Hit> {
-        let Scratch { queries: packed, scores, tiles } = scratch;
+    fn among(&self, ids: &[u32], query: &DenseQuery<'_>, scratch: &mut DenseScratch) -> Vec<Hit> {
+        let DenseScratch { queries: packed, scores, tiles } = scratch;
         pack(&[query], packed);
         scores.resize(BLOCK, 0.0);
-        let mut best = Best::new(query.k, Hit::ranking);
+        let mut best = BestHits::new(query.k, Hit::ranking);
         for block in ids.chunks(BLOCK) {
             self.multiply(block, packed, scores, tiles);
             keep(&mut best, block.iter().copied(), &scores[..block.len()]);
@@ -153,8 +153,8 @@ impl View<'_> {
     }
 
     /// Scores of at most [`BLOCK`] rows: `scores[query * BLOCK + at]` belongs to row `ids[at]`.
-    fn multiply(&self, ids: &[u32], queries: &[Line], scores: &mut [f32], tiles: &mut Tiles) {
-        let Tiles { wide, chains, products } = tiles;
+    fn multiply(&self, ids: &[u32], queries: &[VectorLine], scores: &mut [f32], tiles: &mut TileBuffers) {
+        let TileBuffers { wide, chains, products } = tiles;
         products.resize(queries.len() / self.depth, [0.0; ROWS]);
         for (group, six) in ids.chunks(ROWS).enumerate() {
             let count = six.len();
@@ -173,13 +173,13 @@ impl View<'_> {
     }
 }
 
-impl<'a> Rows<'a> {
+impl<'a> MappedRows<'a> {
     /// Rows in single precision.
-    fn singles<'b>(&'b self, ids: [u32; ROWS], level: Level, wide: &'b mut Vec<Line>) -> [&'b [Line]; ROWS] {
+    fn singles<'b>(&'b self, ids: [u32; ROWS], level: ProductLevel, wide: &'b mut Vec<VectorLine>) -> [&'b [VectorLine]; ROWS] {
         match self {
             Self::Single(rows) => ids.map(|id| rows.get(id)),
             Self::Half(rows) => {
-                wide.resize(ROWS * rows.depth, Line::ZERO);
+                wide.resize(ROWS * rows.depth, VectorLine::ZERO);
                 for (id, wide) in ids.iter().zip(wide.chunks_mut(rows.depth)) {
                     products::widen(level, rows.get(*id), wide);
                 }

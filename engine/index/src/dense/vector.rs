@@ -14,7 +14,7 @@ const LONGEST: f64 = 1e18;
 /// Number format of an index's stored vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dtype {
+pub enum VectorDtype {
     /// Single precision, as encoders produce it.
     #[default]
     F32,
@@ -22,7 +22,7 @@ pub enum Dtype {
     F16,
 }
 
-impl Dtype {
+impl VectorDtype {
     /// Its name in settings files.
     pub fn name(self) -> &'static str {
         match self {

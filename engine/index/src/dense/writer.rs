@@ -4,19 +4,19 @@ use std::path::Path;
 
 use super::{
     DenseParameters,
-    description::Description,
+    description::DenseDescription,
     vector::{self, MOST_NUMBERS},
 };
 use crate::{
-    container::{Kind, Writer},
+    container::{SectionKind, ContainerWriter},
     error::IndexError,
 };
 
 /// Takes the vectors of all passages, in any order. The file appears at its place when [`DenseWriter::finish`] has
 /// returned, and never without this call. Its bytes do not depend on the order.
 pub struct DenseWriter {
-    writer: Writer,
-    description: Description,
+    writer: ContainerWriter,
+    description: DenseDescription,
     parameters: DenseParameters,
     dimension: usize,
     /// Offset of the first vector in the file.
@@ -46,13 +46,13 @@ impl DenseWriter {
             let value = dimension.to_string();
             return Err(IndexError::Parameter { field: "dimension", value, allowed: "1 to 65536" });
         };
-        let mut writer = Writer::create(path, 2)?;
-        writer.begin(Kind::Vectors, 0);
+        let mut writer = ContainerWriter::create(path, 2)?;
+        writer.begin(SectionKind::Vectors, 0);
         let pitch = parameters.dtype.pitch(dimension) as u64;
         Ok(Self {
             offset: writer.leave(u64::from(passages) * pitch)?,
             writer,
-            description: Description::new(corpus_digest, parameters, numbers, passages),
+            description: DenseDescription::new(corpus_digest, parameters, numbers, passages),
             parameters: parameters.clone(),
             dimension,
             placed: vec![0; passages.div_ceil(u64::BITS) as usize],
@@ -109,7 +109,7 @@ impl DenseWriter {
         let pitch = self.parameters.dtype.pitch(self.dimension) as u64;
         self.writer.seal(self.offset..self.offset + self.count * pitch)?;
         self.writer.end()?;
-        self.writer.begin(Kind::Description, 0);
+        self.writer.begin(SectionKind::Description, 0);
         self.writer.write(&self.description.to_bytes())?;
         self.writer.end()?;
         self.writer.finish()

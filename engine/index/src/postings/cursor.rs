@@ -1,12 +1,12 @@
 //! A position in a list of blocks that only moves forward.
 
-use super::{BLOCK, Blocks};
-use crate::simd::Level;
+use super::{BLOCK, BlockList};
+use crate::simd::InstructionLevel;
 
 /// The decoded postings of one block, with the block's number.
-pub(crate) struct Cursor<'a> {
-    list: Blocks<'a>,
-    level: Level,
+pub(crate) struct BlockCursor<'a> {
+    list: BlockList<'a>,
+    level: InstructionLevel,
     /// The number of the block in `docs`; the number of blocks at the end.
     block: usize,
     /// Postings of the block.
@@ -19,8 +19,8 @@ pub(crate) struct Cursor<'a> {
     has_frequencies: bool,
 }
 
-impl<'a> Cursor<'a> {
-    pub(crate) fn new(list: Blocks<'a>, level: Level) -> Self {
+impl<'a> BlockCursor<'a> {
+    pub(crate) fn new(list: BlockList<'a>, level: InstructionLevel) -> Self {
         let mut cursor = Self {
             list,
             level,

@@ -25,9 +25,9 @@ pub(crate) const QUERIES: usize = 4;
 /// A cache line of components. A vector is a whole number of lines, padded with zeros.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(64))]
-pub(crate) struct Line(pub(crate) [f32; LANES]);
+pub(crate) struct VectorLine(pub(crate) [f32; LANES]);
 
-impl Line {
+impl VectorLine {
     pub(crate) const ZERO: Self = Self([0.0; LANES]);
 }
 
@@ -38,24 +38,24 @@ pub(crate) type HalfLine = [u16; LANES];
 const STRETCH: usize = 24;
 
 /// The chains of a tile.
-pub(crate) type Chains = [[Line; QUERIES]; ROWS];
+pub(crate) type TileChains = [[VectorLine; QUERIES]; ROWS];
 
 /// The processor's vector instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum ProductLevel {
     Plain,
     #[cfg(target_arch = "x86_64")]
-    Avx2(Proof),
+    Avx2(InstructionProof),
     #[cfg(target_arch = "x86_64")]
-    Avx512(Proof),
+    Avx512(InstructionProof),
 }
 
 /// Proof that the processor has the instructions; made by [`Level::all`] only.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Proof(());
+pub(crate) struct InstructionProof(());
 
-impl Level {
+impl ProductLevel {
     /// The fastest level.
     pub(crate) fn detect() -> Self {
         Self::all().pop().unwrap_or(Self::Plain)
@@ -68,9 +68,9 @@ impl Level {
         {
             use std::arch::is_x86_feature_detected as has;
             if has!("avx2") && has!("fma") && has!("f16c") {
-                all.push(Self::Avx2(Proof(())));
+                all.push(Self::Avx2(InstructionProof(())));
                 if has!("avx512f") {
-                    all.push(Self::Avx512(Proof(())));
+                    all.push(Self::Avx512(InstructionProof(())));
                 }
             }
         }
@@ -79,9 +79,9 @@ impl Level {
 }
 
 /// The bytes as lines; empty if they are not aligned. A mapped section is always aligned.
-pub(crate) fn lines(bytes: &[u8]) -> &[Line] {
+pub(crate) fn lines(bytes: &[u8]) -> &[VectorLine] {
     // SAFETY: a line is sixteen numbers, and every bit pattern is a valid number.
-    let (before, lines, _) = unsafe { bytes.align_to::<Line>() };
+    let (before, lines, _) = unsafe { bytes.align_to::<VectorLine>() };
     if before.is_empty() { lines } else { &[] }
 }
 
@@ -93,12 +93,12 @@ pub(crate) fn half_lines(bytes: &[u8]) -> &[HalfLine] {
 }
 
 /// Converts half precision to single, exactly; as many lines as both slices have.
-pub(crate) fn widen(level: Level, from: &[HalfLine], to: &mut [Line]) {
+pub(crate) fn widen(level: ProductLevel, from: &[HalfLine], to: &mut [VectorLine]) {
     match level {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: both levels prove F16C.
-        Level::Avx2(_) | Level::Avx512(_) => unsafe { avx2::widen(from, to) },
-        Level::Plain => {
+        ProductLevel::Avx2(_) | ProductLevel::Avx512(_) => unsafe { avx2::widen(from, to) },
+        ProductLevel::Plain => {
             for (from, to) in from.iter().zip(to) {
                 to.0 = from.map(|bits| f16::from_bits(bits).to_f32());
             }
@@ -107,7 +107,7 @@ pub(crate) fn widen(level: Level, from: &[HalfLine], to: &mut [Line]) {
 }
 
 /// The definition of a product, slow and simple.
-pub(crate) fn reference(query: &[Line], row: &[Line]) -> f32 {
+pub(crate) fn reference(query: &[VectorLine], row: &[VectorLine]) -> f32 {
     let mut chains = [0.0; LANES];
     for (query, row) in query.iter().zip(row) {
         for (lane, sum) in chains.iter_mut().enumerate() {
@@ -130,18 +130,18 @@ pub(crate) fn reference(query: &[Line], row: &[Line]) -> f32 {
 /// # Panics
 /// If the lengths do not fit.
 pub(crate) fn products(
-    level: Level,
-    queries: &[Line],
-    rows: [&[Line]; ROWS],
+    level: ProductLevel,
+    queries: &[VectorLine],
+    rows: [&[VectorLine]; ROWS],
     ahead: &[u8],
-    chains: &mut Vec<Chains>,
+    chains: &mut Vec<TileChains>,
     out: &mut [[f32; ROWS]],
 ) {
     let depth = rows[0].len();
     let fits = depth > 0 && queries.len() == out.len() * depth && rows.iter().all(|row| row.len() == depth);
     assert!(fits, "queries and rows of one length; this is a bug");
     let tiles = out.len().div_ceil(QUERIES);
-    chains.resize(tiles, [[Line::ZERO; QUERIES]; ROWS]);
+    chains.resize(tiles, [[VectorLine::ZERO; QUERIES]; ROWS]);
     // A single tile reuses nothing.
     let stretches = if tiles > 1 { depth.div_ceil(STRETCH) } else { 1 };
     let share = ahead.len().div_ceil((tiles * stretches).max(1));
@@ -151,41 +151,41 @@ pub(crate) fn products(
         let all = queries.chunks(QUERIES * depth).zip(chains.iter_mut()).zip(out.chunks_mut(QUERIES));
         for ((queries, chains), out) in all {
             let tile =
-                Tile { queries, rows, lines: lines.clone(), ahead: ahead.next().unwrap_or_default(), chains, out };
+                ProductTile { queries, rows, lines: lines.clone(), ahead: ahead.next().unwrap_or_default(), chains, out };
             tile.multiply(level);
         }
     }
 }
 
 /// Up to [`QUERIES`] queries and [`ROWS`] rows, for a stretch of their lines.
-struct Tile<'a> {
+struct ProductTile<'a> {
     /// As many queries as `out` has, all equally long.
-    queries: &'a [Line],
-    rows: [&'a [Line]; ROWS],
+    queries: &'a [VectorLine],
+    rows: [&'a [VectorLine]; ROWS],
     /// The stretch; the first begins with zeros, the last ends in products.
     lines: Range<usize>,
     ahead: &'a [u8],
-    chains: &'a mut Chains,
+    chains: &'a mut TileChains,
     out: &'a mut [[f32; ROWS]],
 }
 
-impl Tile<'_> {
-    fn multiply(self, level: Level) {
+impl ProductTile<'_> {
+    fn multiply(self, level: ProductLevel) {
         match level {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2(_) => {
+            ProductLevel::Avx2(_) => {
                 let tile = [avx2::tile::<1>, avx2::tile::<2>, avx2::tile::<3>, avx2::tile::<4>][self.out.len() - 1];
                 // SAFETY: the level proves AVX2 and FMA; `products` has compared the lengths.
                 unsafe { tile(self) }
             }
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(_) => {
+            ProductLevel::Avx512(_) => {
                 let tiles = [avx512::tile::<1>, avx512::tile::<2>, avx512::tile::<3>, avx512::tile::<4>];
                 let tile = tiles[self.out.len() - 1];
                 // SAFETY: the level proves AVX-512F; `products` has compared the lengths.
                 unsafe { tile(self) }
             }
-            Level::Plain => {
+            ProductLevel::Plain => {
                 let depth = self.rows[0].len();
                 if self.lines.end == depth {
                     for (query, out) in self.queries.chunks_exact(depth).zip(self.out) {
@@ -216,13 +216,13 @@ fn call_for(at: *const u8, count: usize) {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::{CACHE_LINE, HalfLine, LANES, Line, QUERIES, ROWS, Tile, call_for};
+    use super::{CACHE_LINE, HalfLine, LANES, VectorLine, QUERIES, ROWS, ProductTile, call_for};
 
     /// # Safety
     ///
     /// F16C and AVX.
     #[target_feature(enable = "avx2,f16c")]
-    pub(super) unsafe fn widen(from: &[HalfLine], to: &mut [Line]) {
+    pub(super) unsafe fn widen(from: &[HalfLine], to: &mut [VectorLine]) {
         for (from, to) in from.iter().zip(to) {
             // SAFETY: sixteen halves are read, sixteen numbers are written.
             unsafe {
@@ -243,9 +243,9 @@ mod avx2 {
     ///
     /// AVX2 and FMA. There are `Q` queries, rows as long as one of them, and the stretch lies within.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn tile<const Q: usize>(tile: Tile<'_>) {
+    pub(super) unsafe fn tile<const Q: usize>(tile: ProductTile<'_>) {
         const { assert!(Q <= QUERIES && ROWS.is_multiple_of(TOGETHER)) };
-        let Tile { queries, rows, lines, ahead, chains, out } = tile;
+        let ProductTile { queries, rows, lines, ahead, chains, out } = tile;
         let depth = rows[0].len();
         let (starts, queries) = (rows.map(|row| row.as_ptr().cast::<f32>()), queries.as_ptr().cast::<f32>());
         let passes = ROWS / TOGETHER * 2;
@@ -313,7 +313,7 @@ mod avx2 {
 mod avx512 {
     use std::arch::x86_64::*;
 
-    use super::{CACHE_LINE, LANES, QUERIES, ROWS, Tile, call_for};
+    use super::{CACHE_LINE, LANES, QUERIES, ROWS, ProductTile, call_for};
 
     /// See [`super::products`]. 24 of the 32 registers are sums.
     ///
@@ -321,9 +321,9 @@ mod avx512 {
     ///
     /// AVX-512F. There are `Q` queries, rows as long as one of them, and the stretch lies within.
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn tile<const Q: usize>(tile: Tile<'_>) {
+    pub(super) unsafe fn tile<const Q: usize>(tile: ProductTile<'_>) {
         const { assert!(Q <= QUERIES && QUERIES == 4 && ROWS == 6) };
-        let Tile { queries, rows, lines, ahead, chains, out } = tile;
+        let ProductTile { queries, rows, lines, ahead, chains, out } = tile;
         let depth = rows[0].len();
         let (starts, queries) = (rows.map(|row| row.as_ptr().cast::<f32>()), queries.as_ptr().cast::<f32>());
         let each = ahead.len().div_ceil(CACHE_LINE * lines.len());
@@ -403,22 +403,22 @@ mod avx512 {
 mod tests {
     use super::*;
 
-    fn vectors(count: usize, depth: usize, seed: u64) -> Vec<Line> {
+    fn vectors(count: usize, depth: usize, seed: u64) -> Vec<VectorLine> {
         let mut state = seed;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 40) as f32 / (1 << 23) as f32 - 1.0
         };
-        (0..count * depth).map(|_| Line(std::array::from_fn(|_| next()))).collect()
+        (0..count * depth).map(|_| VectorLine(std::array::from_fn(|_| next()))).collect()
     }
 
     #[test]
     fn every_level_is_the_reference_to_the_last_bit() {
         for depth in [1, 2, 7, 48, 53] {
             let (queries, rows) = (vectors(11, depth, 1), vectors(ROWS, depth, 2));
-            let rows: [&[Line]; ROWS] = std::array::from_fn(|row| &rows[row * depth..][..depth]);
+            let rows: [&[VectorLine]; ROWS] = std::array::from_fn(|row| &rows[row * depth..][..depth]);
             for count in 1..=11 {
-                for level in Level::all() {
+                for level in ProductLevel::all() {
                     let mut out = vec![[f32::NAN; ROWS]; count];
                     products(level, &queries[..count * depth], rows, &[0; 1000], &mut Vec::new(), &mut out);
                     for (query, out) in queries.chunks(depth).zip(out) {
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn the_reference_is_close_to_the_exact_sum() {
         let (query, row) = (vectors(1, 48, 3), vectors(1, 48, 4));
-        let numbers = |lines: &[Line]| lines.iter().flat_map(|line| line.0.map(f64::from)).collect::<Vec<_>>();
+        let numbers = |lines: &[VectorLine]| lines.iter().flat_map(|line| line.0.map(f64::from)).collect::<Vec<_>>();
         let exact: f64 = numbers(&query).iter().zip(numbers(&row)).map(|(q, x)| q * x).sum();
         assert!((f64::from(reference(&query, &row)) - exact).abs() < 1e-5);
     }
@@ -442,8 +442,8 @@ mod tests {
         let all: Vec<u16> = (0..=u16::MAX).filter(|&bits| f16::from_bits(bits).is_finite()).collect();
         let (from, rest) = all.as_chunks::<LANES>();
         assert!(rest.is_empty());
-        for level in Level::all() {
-            let mut to = vec![Line::ZERO; from.len()];
+        for level in ProductLevel::all() {
+            let mut to = vec![VectorLine::ZERO; from.len()];
             widen(level, from, &mut to);
             for (from, to) in from.iter().zip(&to) {
                 assert_eq!(

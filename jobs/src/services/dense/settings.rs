@@ -1,6 +1,6 @@
 //! The settings of a dense index: its encoder, and the stored form of passages and vectors.
 
-use hopeval_index::Dtype;
+use hopeval_index::VectorDtype;
 use hopeval_methods::PassageForm;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct DenseSettings {
     pub encoder: String,
     /// The stored type of vectors.
     #[serde(default)]
-    pub dtype: Dtype,
+    pub dtype: VectorDtype,
     /// The embedded fields of a passage.
     #[serde(default)]
     pub fields: DenseFields,

@@ -22,7 +22,7 @@ use crate::services::service::Services;
 use crate::services::thread::{ServiceThread, Task, answered, drain, spawn, waited};
 use crate::services::timing::{Took, elapsed_us, shares};
 use crate::services::usage::ServiceCounters;
-use hopeval_index::{DenseQuery, Hit, Scratch};
+use hopeval_index::{DenseQuery, Hit, SearchScratch};
 use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, Work};
 use hopeval_operators::scatter::{self, End, Shard};
 use hopeval_operators::ticket::Ticket;
@@ -113,7 +113,7 @@ impl Part<'_> {
     fn rank<'q>(
         &self,
         queries: impl Iterator<Item = &'q Query>,
-        scratch: &mut Scratch,
+        scratch: &mut SearchScratch,
     ) -> Vec<Result<Vec<Hit>, Failure>> {
         let Some(index) = self.dense.opened() else {
             // The index is opened before the dataflow is built.
@@ -132,7 +132,7 @@ impl Part<'_> {
 
 /// The search thread: takes all waiting queries, so that one pass over the part serves them together.
 fn search(part: &Part<'_>, receiver: &Receiver<Vec<Waiting>>) {
-    let mut scratch = Scratch::default();
+    let mut scratch = SearchScratch::default();
     while let Some(batches) = drain(receiver, usize::MAX) {
         let begun = Instant::now();
         let batch: Vec<Waiting> = batches.into_iter().flatten().collect();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn refused(bytes: &[u8]) -> Refused {
+fn refused(bytes: &[u8]) -> PickleError {
     Pickle::read(bytes).expect_err("nothing that may be read")
 }
 
@@ -15,15 +15,15 @@ fn reads_data_of_every_protocol() {
         b"\x80\x04\x95\x2b\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01a\x94]\x94(K\x01J\xfe\xff\xff\xff\x88NG?\xf8\x00\x00\x00\x00\x00\x00e\x8c\x01b\x94C\x01x\x94\x85\x94u.",
     ];
     // Protocol 0 has no bytes: Python calls a codec, and codecs are not allowed.
-    assert_eq!(refused(written[0]), Refused::Global("_codecs.encode".to_owned()));
-    for (bytes, second) in [(written[1], Value::Int(7)), (written[2], Value::Bytes(b"x".to_vec()))] {
+    assert_eq!(refused(written[0]), PickleError::Global("_codecs.encode".to_owned()));
+    for (bytes, second) in [(written[1], PickleValue::Int(7)), (written[2], PickleValue::Bytes(b"x".to_vec()))] {
         let pickle = Pickle::read(bytes).expect("a pickle");
         assert_eq!(pickle.length, bytes.len());
-        let Value::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
-        let Value::List(items) = pickle.get(entries[0].1) else { panic!("a list") };
-        let items: Vec<&Value> = items.iter().map(|&id| pickle.get(id)).collect();
-        assert_eq!(items, [&Value::Int(1), &Value::Int(-2), &Value::Bool(true), &Value::None, &Value::Float(1.5)]);
-        let Value::Tuple(inner) = pickle.get(entries[1].1) else { panic!("a tuple") };
+        let PickleValue::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
+        let PickleValue::List(items) = pickle.get(entries[0].1) else { panic!("a list") };
+        let items: Vec<&PickleValue> = items.iter().map(|&id| pickle.get(id)).collect();
+        assert_eq!(items, [&PickleValue::Int(1), &PickleValue::Int(-2), &PickleValue::Bool(true), &PickleValue::None, &PickleValue::Float(1.5)]);
+        let PickleValue::Tuple(inner) = pickle.get(entries[1].1) else { panic!("a tuple") };
         assert_eq!(*pickle.get(inner[0]), second);
     }
 }
@@ -38,18 +38,18 @@ fn names_what_it_will_not_run() {
         (b"\x80\x02ctorch\nload\n.", "torch.load"),
     ];
     for (bytes, name) in calls {
-        assert_eq!(refused(bytes), Refused::Global(name.to_owned()));
+        assert_eq!(refused(bytes), PickleError::Global(name.to_owned()));
     }
 }
 
 #[test]
 fn allowed_names_are_not_called_with_what_they_do_not_take() {
     // OrderedDict of a list of pairs would be data, but no state dict has one, so it is refused.
-    assert!(matches!(refused(b"\x80\x02ccollections\nOrderedDict\n]\x85R."), Refused::Format(_)));
-    assert!(matches!(refused(b"\x80\x02ctorch\nFloatStorage\nK\x01\x85R."), Refused::Format(_)));
+    assert!(matches!(refused(b"\x80\x02ccollections\nOrderedDict\n]\x85R."), PickleError::Format(_)));
+    assert!(matches!(refused(b"\x80\x02ctorch\nFloatStorage\nK\x01\x85R."), PickleError::Format(_)));
     // An object's state is set on dicts only, and does not touch their items.
-    assert!(matches!(refused(b"\x80\x02]}b."), Refused::Format(_)));
-    assert!(matches!(refused(b"\x80\x02ctorch\nFloatStorage\n)\x81."), Refused::Format(_)));
+    assert!(matches!(refused(b"\x80\x02]}b."), PickleError::Format(_)));
+    assert!(matches!(refused(b"\x80\x02ctorch\nFloatStorage\n)\x81."), PickleError::Format(_)));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn every_beginning_of_a_pickle_is_an_error() {
         b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01]q\x02(K\x01J\xfe\xff\xff\xff\x88NG?\xf8\x00\x00\x00\x00\x00\x00eu.";
     assert!(Pickle::read(whole).is_ok());
     for length in 0..whole.len() {
-        assert!(matches!(refused(&whole[..length]), Refused::Format(_)), "{length} bytes");
+        assert!(matches!(refused(&whole[..length]), PickleError::Format(_)), "{length} bytes");
     }
 }
 
@@ -66,10 +66,10 @@ fn every_beginning_of_a_pickle_is_an_error() {
 fn every_changed_byte_is_read_or_refused_without_a_panic() {
     let whole = b"\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01X\x01\x00\x00\x00wq\x02ctorch._utils\n_rebuild_tensor_v2\nq\x03((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x06tQK\x00K\x02K\x03\x86K\x03K\x01\x86\x89h\x00)RtRs.";
     let pickle = Pickle::read(whole).expect("a tensor");
-    let Value::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
-    let storage = Storage { key: "0".to_owned(), element: Some(Element::F32), view: None };
-    let tensor = Tensor { storage, element: Element::F32, offset: 0, shape: vec![2, 3], stride: vec![3, 1] };
-    assert_eq!(*pickle.get(entries[0].1), Value::Tensor(tensor));
+    let PickleValue::Dict(entries) = pickle.get(pickle.root) else { panic!("a dict") };
+    let storage = StorageReference { key: "0".to_owned(), element: Some(StorageElement::F32), view: None };
+    let tensor = TensorReference { storage, element: StorageElement::F32, offset: 0, shape: vec![2, 3], stride: vec![3, 1] };
+    assert_eq!(*pickle.get(entries[0].1), PickleValue::Tensor(tensor));
     for at in 0..whole.len() {
         for byte in 0..=255 {
             let mut changed = whole.to_vec();

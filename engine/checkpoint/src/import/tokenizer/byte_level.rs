@@ -1,7 +1,7 @@
 //! Tokenizers of `vocab.json` and `merges.txt`: byte-pair encoding of bytes (GPT-2, OPT, RoBERTa, Qwen2).
 
-use super::settings::Settings;
-use super::{Class, Parts, Processor, Roles, vocabulary};
+use super::settings::TokenizerSettings;
+use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, vocabulary};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ const QWEN2_WORDS: &str = concat!(
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
-pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(Parts, Roles), CheckpointError> {
+pub(super) fn parts(file: &Path, class: TokenizerClass, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let tokens: HashMap<String, u32> = serde_json::from_slice(&super::read(file)?)
         .map_err(|source| vocabulary(file, format!("not a JSON object of tokens and ids: {source}")))?;
     let merges = merges(&file.with_file_name("merges.txt"))?;
@@ -28,20 +28,20 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
     let add_prefix_space = settings.flag("add_prefix_space", false);
     let bos = role("bos_token");
     let processor = match class {
-        Class::Roberta => Processor::Roberta { sep: role("sep_token"), cls: role("cls_token"), add_prefix_space },
+        TokenizerClass::Roberta => PostProcessor::Roberta { sep: role("sep_token"), cls: role("cls_token"), add_prefix_space },
         // Without a BOS token the flag has no effect.
-        _ if !bos.is_empty() && settings.flag("add_bos_token", class == Class::Opt) => {
-            Processor::template(&[&bos, "$A"], &[&bos, "$A", &format!("{bos}:1"), "$B:1"])
+        _ if !bos.is_empty() && settings.flag("add_bos_token", class == TokenizerClass::Opt) => {
+            PostProcessor::template(&[&bos, "$A"], &[&bos, "$A", &format!("{bos}:1"), "$B:1"])
         }
-        _ => Processor::Bytes,
+        _ => PostProcessor::Bytes,
     };
-    let parts = Parts {
+    let parts = TokenizerParts {
         model: json!({
             "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "",
             "end_of_word_suffix": "", "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
             "vocab": tokens, "merges": merges,
         }),
-        normalizer: if class == Class::Qwen2 { json!({"type": "NFC"}) } else { json!(null) },
+        normalizer: if class == TokenizerClass::Qwen2 { json!({"type": "NFC"}) } else { json!(null) },
         pre_tokenizer: pre_tokenizer(class, add_prefix_space),
         decoder: json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}),
         size: tokens.values().max().map_or(0, |last| last + 1),
@@ -53,13 +53,13 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
 }
 
 /// The default special tokens of a class; `None` if the class is not one of byte-pair encoding.
-fn default_roles(class: Class) -> Option<&'static [(&'static str, &'static str)]> {
+fn default_roles(class: TokenizerClass) -> Option<&'static [(&'static str, &'static str)]> {
     Some(match class {
-        Class::Gpt2 => {
+        TokenizerClass::Gpt2 => {
             &[("bos_token", "<|endoftext|>"), ("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>")]
         }
-        Class::Opt => &[("bos_token", "</s>"), ("eos_token", "</s>"), ("unk_token", "</s>"), ("pad_token", "<pad>")],
-        Class::Roberta => &[
+        TokenizerClass::Opt => &[("bos_token", "</s>"), ("eos_token", "</s>"), ("unk_token", "</s>"), ("pad_token", "<pad>")],
+        TokenizerClass::Roberta => &[
             ("bos_token", "<s>"),
             ("eos_token", "</s>"),
             ("unk_token", "<unk>"),
@@ -68,20 +68,20 @@ fn default_roles(class: Class) -> Option<&'static [(&'static str, &'static str)]
             ("cls_token", "<s>"),
             ("mask_token", "<mask>"),
         ],
-        Class::Qwen2 => {
+        TokenizerClass::Qwen2 => {
             &[("eos_token", "<|endoftext|>"), ("unk_token", "<|endoftext|>"), ("pad_token", "<|endoftext|>")]
         }
         _ => return None,
     })
 }
 
-fn pre_tokenizer(class: Class, add_prefix_space: bool) -> Value {
+fn pre_tokenizer(class: TokenizerClass, add_prefix_space: bool) -> Value {
     let bytes = |use_regex: bool| {
         json!({
             "type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": true, "use_regex": use_regex,
         })
     };
-    if class != Class::Qwen2 {
+    if class != TokenizerClass::Qwen2 {
         return bytes(true);
     }
     let words = json!({"type": "Split", "pattern": {"Regex": QWEN2_WORDS}, "behavior": "Isolated", "invert": false});

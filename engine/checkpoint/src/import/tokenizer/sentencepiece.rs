@@ -4,10 +4,10 @@
 
 /// A SentencePiece model.
 #[derive(Debug, Default)]
-pub(super) struct Model {
+pub(super) struct SentencePieceModel {
     /// In the order of their ids.
-    pub(super) pieces: Vec<Piece>,
-    pub(super) algorithm: Algorithm,
+    pub(super) pieces: Vec<ModelPiece>,
+    pub(super) algorithm: ModelAlgorithm,
     pub(super) byte_fallback: bool,
     pub(super) unk_id: usize,
     /// The normaliser's table; empty if there is none.
@@ -16,15 +16,15 @@ pub(super) struct Model {
 
 /// One piece.
 #[derive(Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct ModelPiece {
     pub(super) text: String,
     pub(super) score: f32,
-    pub(super) kind: Kind,
+    pub(super) kind: PieceKind,
 }
 
 /// The role of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PieceKind {
     /// A part of text; also the unknown piece, bytes and unused pieces.
     #[default]
     Other,
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 
 /// How a text is cut into pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(super) enum ModelAlgorithm {
     #[default]
     Unigram,
     Bpe,
@@ -44,7 +44,7 @@ pub(super) enum Algorithm {
     Other,
 }
 
-impl Model {
+impl SentencePieceModel {
     /// Parses a model file.
     ///
     /// # Errors
@@ -52,14 +52,14 @@ impl Model {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut model = Self::default();
         let (mut trained, mut normalised) = (false, false);
-        for field in Fields(bytes) {
+        for field in MessageFields(bytes) {
             match field? {
-                (1, Wire::Bytes(piece)) => model.pieces.push(Piece::parse(piece)?),
-                (2, Wire::Bytes(trainer)) => {
+                (1, WireValue::Bytes(piece)) => model.pieces.push(ModelPiece::parse(piece)?),
+                (2, WireValue::Bytes(trainer)) => {
                     model.read_trainer(trainer)?;
                     trained = true;
                 }
-                (3, Wire::Bytes(normalizer)) => {
+                (3, WireValue::Bytes(normalizer)) => {
                     model.read_normalizer(normalizer)?;
                     normalised = true;
                 }
@@ -77,13 +77,13 @@ impl Model {
     }
 
     fn read_trainer(&mut self, bytes: &[u8]) -> Result<(), String> {
-        for field in Fields(bytes) {
+        for field in MessageFields(bytes) {
             match field? {
-                (3, Wire::Number(1)) => self.algorithm = Algorithm::Unigram,
-                (3, Wire::Number(2)) => self.algorithm = Algorithm::Bpe,
-                (3, Wire::Number(_)) => self.algorithm = Algorithm::Other,
-                (35, Wire::Number(flag)) => self.byte_fallback = flag != 0,
-                (40, Wire::Number(id)) => self.unk_id = usize::try_from(id).unwrap_or(usize::MAX),
+                (3, WireValue::Number(1)) => self.algorithm = ModelAlgorithm::Unigram,
+                (3, WireValue::Number(2)) => self.algorithm = ModelAlgorithm::Bpe,
+                (3, WireValue::Number(_)) => self.algorithm = ModelAlgorithm::Other,
+                (35, WireValue::Number(flag)) => self.byte_fallback = flag != 0,
+                (40, WireValue::Number(id)) => self.unk_id = usize::try_from(id).unwrap_or(usize::MAX),
                 _ => {}
             }
         }
@@ -91,8 +91,8 @@ impl Model {
     }
 
     fn read_normalizer(&mut self, bytes: &[u8]) -> Result<(), String> {
-        for field in Fields(bytes) {
-            if let (2, Wire::Bytes(charsmap)) = field? {
+        for field in MessageFields(bytes) {
+            if let (2, WireValue::Bytes(charsmap)) = field? {
                 self.charsmap = charsmap.to_vec();
             }
         }
@@ -100,18 +100,18 @@ impl Model {
     }
 }
 
-impl Piece {
+impl ModelPiece {
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut piece = Self::default();
-        for field in Fields(bytes) {
+        for field in MessageFields(bytes) {
             match field? {
-                (1, Wire::Bytes(text)) => {
+                (1, WireValue::Bytes(text)) => {
                     let text = std::str::from_utf8(text).map_err(|_| "a piece that is not UTF-8".to_owned())?;
                     piece.text = text.to_owned();
                 }
-                (2, Wire::Fixed(bits)) => piece.score = f32::from_bits(bits),
-                (3, Wire::Number(3)) => piece.kind = Kind::Control,
-                (3, Wire::Number(4)) => piece.kind = Kind::UserDefined,
+                (2, WireValue::Fixed(bits)) => piece.score = f32::from_bits(bits),
+                (3, WireValue::Number(3)) => piece.kind = PieceKind::Control,
+                (3, WireValue::Number(4)) => piece.kind = PieceKind::UserDefined,
                 _ => {}
             }
         }
@@ -120,7 +120,7 @@ impl Piece {
 }
 
 /// A field's value on the wire.
-enum Wire<'a> {
+enum WireValue<'a> {
     Number(u64),
     Fixed(u32),
     /// 64 bits, unused by the fields read here.
@@ -129,10 +129,10 @@ enum Wire<'a> {
 }
 
 /// The fields of a message, with their numbers.
-struct Fields<'a>(&'a [u8]);
+struct MessageFields<'a>(&'a [u8]);
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Wire<'a>), String>;
+impl<'a> Iterator for MessageFields<'a> {
+    type Item = Result<(u64, WireValue<'a>), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -146,17 +146,17 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
-    fn field(&mut self) -> Option<(u64, Wire<'a>)> {
+impl<'a> MessageFields<'a> {
+    fn field(&mut self) -> Option<(u64, WireValue<'a>)> {
         let tag = self.number()?;
         let value = match tag & 7 {
-            0 => Wire::Number(self.number()?),
-            1 => self.take(8).map(|_| Wire::Wide)?,
+            0 => WireValue::Number(self.number()?),
+            1 => self.take(8).map(|_| WireValue::Wide)?,
             2 => {
                 let length = usize::try_from(self.number()?).ok()?;
-                Wire::Bytes(self.take(length)?)
+                WireValue::Bytes(self.take(length)?)
             }
-            5 => Wire::Fixed(u32::from_le_bytes(self.take(4)?.try_into().ok()?)),
+            5 => WireValue::Fixed(u32::from_le_bytes(self.take(4)?.try_into().ok()?)),
             _ => return None,
         };
         Some((tag >> 3, value))

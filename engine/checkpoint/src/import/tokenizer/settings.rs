@@ -1,6 +1,6 @@
 //! A folder's settings for its tokenizer: `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`.
 
-use super::{Parts, Roles, vocabulary};
+use super::{TokenizerParts, TokenRoles, vocabulary};
 use crate::CheckpointError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ const ROLES: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "p
 
 /// The contents of the three files; empty for a missing file.
 #[derive(Debug, Default)]
-pub(super) struct Settings {
+pub(super) struct TokenizerSettings {
     pub(super) config: Map<String, Value>,
     special: Map<String, Value>,
     added: Map<String, Value>,
 }
 
-impl Settings {
+impl TokenizerSettings {
     pub(super) fn read(dir: &Path) -> Result<Self, CheckpointError> {
         Ok(Self {
             config: object(&dir.join("tokenizer_config.json"))?,
@@ -37,7 +37,7 @@ impl Settings {
     }
 
     /// Special tokens by role: from the files, else from `defaults`.
-    pub(super) fn roles(&self, defaults: &[(&str, &str)]) -> Roles {
+    pub(super) fn roles(&self, defaults: &[(&str, &str)]) -> TokenRoles {
         let default =
             |role: &str| defaults.iter().find(|(name, _)| *name == role).map(|(_, token)| (*token).to_owned());
         let said = |role: &str| content(self.config.get(role)).or_else(|| content(self.special.get(role)));
@@ -52,10 +52,10 @@ impl Settings {
     pub(super) fn added_tokens(
         &self,
         file: &Path,
-        parts: &Parts,
-        roles: &Roles,
+        parts: &TokenizerParts,
+        roles: &TokenRoles,
     ) -> Result<Vec<Value>, CheckpointError> {
-        let mut tokens = Added { parts, next: parts.size, by_id: BTreeMap::new() };
+        let mut tokens = AddedTokens { parts, next: parts.size, by_id: BTreeMap::new() };
         for (piece, special) in &parts.fixed {
             tokens.add(piece, json!({"special": special}));
         }
@@ -90,13 +90,13 @@ impl Settings {
 }
 
 /// Tokens added so far.
-struct Added<'a> {
-    parts: &'a Parts,
+struct AddedTokens<'a> {
+    parts: &'a TokenizerParts,
     next: u32,
     by_id: BTreeMap<u32, Value>,
 }
 
-impl Added<'_> {
+impl AddedTokens<'_> {
     /// Adds a token, or updates a known one. Returns its id.
     fn add(&mut self, token: &str, about: Value) -> u32 {
         let known = self.parts.vocabulary.get(token).copied();

@@ -1,8 +1,8 @@
 //! Tokenizers of SentencePiece models: T5, DeBERTa-v2/v3, XLM-RoBERTa (unigram) and Llama (BPE).
 
-use super::sentencepiece::{Algorithm, Kind, Model};
-use super::settings::Settings;
-use super::{Class, Parts, Processor, Roles, Rules, failed, vocabulary};
+use super::sentencepiece::{ModelAlgorithm, PieceKind, SentencePieceModel};
+use super::settings::TokenizerSettings;
+use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, SentencePieceRules, failed, vocabulary};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -14,26 +14,26 @@ const SPACE: &str = "▁";
 
 pub(super) fn parts(
     file: &Path,
-    class: Class,
-    settings: &Settings,
-    rules: Rules,
-) -> Result<(Parts, Roles), CheckpointError> {
-    let model = Model::parse(&super::read(file)?).map_err(|reason| vocabulary(file, reason))?;
-    let wanted = if class == Class::Llama { Algorithm::Bpe } else { Algorithm::Unigram };
+    class: TokenizerClass,
+    settings: &TokenizerSettings,
+    rules: SentencePieceRules,
+) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+    let model = SentencePieceModel::parse(&super::read(file)?).map_err(|reason| vocabulary(file, reason))?;
+    let wanted = if class == TokenizerClass::Llama { ModelAlgorithm::Bpe } else { ModelAlgorithm::Unigram };
     if model.algorithm != wanted {
         let reason = format!("a SentencePiece model of kind {:?}; {class:?} needs {wanted:?}", model.algorithm);
         return Err(vocabulary(file, reason));
     }
     match class {
-        Class::T5 => t5(file, &model, settings),
-        Class::DebertaV2 => deberta(file, &model, settings, rules),
-        Class::XlmRoberta => xlm_roberta(file, &model, settings),
-        Class::Llama => Ok(llama(&model, settings)),
+        TokenizerClass::T5 => t5(file, &model, settings),
+        TokenizerClass::DebertaV2 => deberta(file, &model, settings, rules),
+        TokenizerClass::XlmRoberta => xlm_roberta(file, &model, settings),
+        TokenizerClass::Llama => Ok(llama(&model, settings)),
         other => Err(vocabulary(file, format!("a SentencePiece model does not make a tokenizer of class {other:?}"))),
     }
 }
 
-fn t5(file: &Path, model: &Model, settings: &Settings) -> Result<(Parts, Roles), CheckpointError> {
+fn t5(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")]);
     let extra = settings.config.get("extra_ids").and_then(Value::as_u64).unwrap_or(100);
     let mut pieces = scored(model);
@@ -46,11 +46,11 @@ fn t5(file: &Path, model: &Model, settings: &Settings) -> Result<(Parts, Roles),
         }
     }
     let normalizer = sentencepiece_normalizer(file, model)?;
-    let processor = Processor::template(&["$A", "</s>"], &["$A", "</s>", "$B", "</s>"]);
+    let processor = PostProcessor::template(&["$A", "</s>"], &["$A", "</s>", "$B", "</s>"]);
     Ok((unigram(pieces, model.unk_id, fixed, normalizer, metaspace(), processor), roles))
 }
 
-fn deberta(file: &Path, model: &Model, settings: &Settings, rules: Rules) -> Result<(Parts, Roles), CheckpointError> {
+fn deberta(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings, rules: SentencePieceRules) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[
         ("bos_token", "[CLS]"),
         ("eos_token", "[SEP]"),
@@ -64,7 +64,7 @@ fn deberta(file: &Path, model: &Model, settings: &Settings, rules: Rules) -> Res
     if settings.flag("do_lower_case", false) {
         normalizers.push(json!({"type": "Lowercase"}));
     }
-    if rules == Rules::Transformers5 {
+    if rules == SentencePieceRules::Transformers5 {
         normalizers.push(json!({"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "}));
         normalizers.push(json!({"type": "NFC"}));
     } else {
@@ -81,11 +81,11 @@ fn deberta(file: &Path, model: &Model, settings: &Settings, rules: Rules) -> Res
     }
     splits.push(metaspace());
     let pre_tokenizer = json!({"type": "Sequence", "pretokenizers": splits});
-    let processor = Processor::classifier("[CLS]", "[SEP]");
+    let processor = PostProcessor::classifier("[CLS]", "[SEP]");
     Ok((unigram(scored(model), model.unk_id, fixed(model), normalizer, pre_tokenizer, processor), roles))
 }
 
-fn xlm_roberta(file: &Path, model: &Model, settings: &Settings) -> Result<(Parts, Roles), CheckpointError> {
+fn xlm_roberta(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[
         ("bos_token", "<s>"),
         ("eos_token", "</s>"),
@@ -100,11 +100,11 @@ fn xlm_roberta(file: &Path, model: &Model, settings: &Settings) -> Result<(Parts
     pieces.extend(scored(model).into_iter().skip(3));
     pieces.push(("<mask>".to_owned(), 0.0));
     let normalizer = sentencepiece_normalizer(file, model)?;
-    let processor = Processor::template(&["<s>", "$A", "</s>"], &["<s>", "$A", "</s>", "</s>", "$B", "</s>"]);
+    let processor = PostProcessor::template(&["<s>", "$A", "</s>"], &["<s>", "$A", "</s>", "</s>", "$B", "</s>"]);
     Ok((unigram(pieces, 3, Vec::new(), normalizer, metaspace(), processor), roles))
 }
 
-fn llama(model: &Model, settings: &Settings) -> (Parts, Roles) {
+fn llama(model: &SentencePieceModel, settings: &TokenizerSettings) -> (TokenizerParts, TokenRoles) {
     let roles = settings.roles(&[("bos_token", "<s>"), ("eos_token", "</s>"), ("unk_token", "<unk>")]);
     let role = |name: &str| roles.iter().find(|(role, _)| *role == name).map_or("", |(_, token)| token);
     let (bos, eos) = (role("bos_token"), role("eos_token"));
@@ -120,7 +120,7 @@ fn llama(model: &Model, settings: &Settings) -> (Parts, Roles) {
     let pair: Vec<&str> = single.iter().copied().chain(second.iter().map(String::as_str)).collect();
     let prefix = settings.flag("add_prefix_space", true);
     let (normalizer, pre_tokenizer) = llama_spaces(prefix, settings.flag("legacy", false));
-    let parts = Parts {
+    let parts = TokenizerParts {
         model: json!({
             "type": "BPE", "dropout": null, "unk_token": model.pieces[model.unk_id].text,
             "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true,
@@ -133,7 +133,7 @@ fn llama(model: &Model, settings: &Settings) -> (Parts, Roles) {
         size: model.pieces.len() as u32,
         vocabulary,
         fixed: fixed(model),
-        processor: Processor::template(&single, &pair),
+        processor: PostProcessor::template(&single, &pair),
     };
     (parts, roles)
 }
@@ -169,7 +169,7 @@ fn llama_decoder(prefix: bool) -> Value {
 /// All ways to compose a piece of two others, in the order of the pieces: SentencePiece's BPE derives its merges from
 /// the vocabulary alone. For one piece, the way with the shorter beginning comes first, as in transformers'
 /// `generate_merges`.
-fn merges(model: &Model, vocabulary: &HashMap<String, u32>) -> Vec<[String; 2]> {
+fn merges(model: &SentencePieceModel, vocabulary: &HashMap<String, u32>) -> Vec<[String; 2]> {
     let mut merges = Vec::new();
     for piece in &model.pieces {
         for (cut, _) in piece.text.char_indices().skip(1) {
@@ -189,10 +189,10 @@ fn unigram(
     fixed: Vec<(String, bool)>,
     normalizer: Value,
     pre_tokenizer: Value,
-    processor: Processor,
-) -> Parts {
+    processor: PostProcessor,
+) -> TokenizerParts {
     let vocabulary = pieces.iter().map(|(piece, _)| piece.clone()).zip(0..).collect();
-    Parts {
+    TokenizerParts {
         size: pieces.len() as u32,
         model: json!({"type": "Unigram", "unk_id": unk_id, "vocab": pieces, "byte_fallback": false}),
         normalizer,
@@ -204,24 +204,24 @@ fn unigram(
     }
 }
 
-fn scored(model: &Model) -> Vec<(String, f64)> {
+fn scored(model: &SentencePieceModel) -> Vec<(String, f64)> {
     model.pieces.iter().map(|piece| (piece.text.clone(), piece.score.into())).collect()
 }
 
-fn fixed(model: &Model) -> Vec<(String, bool)> {
-    let fixed = model.pieces.iter().filter(|piece| piece.kind != Kind::Other);
-    fixed.map(|piece| (piece.text.clone(), piece.kind == Kind::Control)).collect()
+fn fixed(model: &SentencePieceModel) -> Vec<(String, bool)> {
+    let fixed = model.pieces.iter().filter(|piece| piece.kind != PieceKind::Other);
+    fixed.map(|piece| (piece.text.clone(), piece.kind == PieceKind::Control)).collect()
 }
 
 /// The model's character map, then SentencePiece's rules for spaces: removed at the end, several become one.
-fn sentencepiece_normalizer(file: &Path, model: &Model) -> Result<Value, CheckpointError> {
+fn sentencepiece_normalizer(file: &Path, model: &SentencePieceModel) -> Result<Value, CheckpointError> {
     let mut normalizers: Vec<Value> = charsmap(file, model)?.into_iter().collect();
     normalizers.push(json!({"type": "Strip", "strip_left": false, "strip_right": true}));
     normalizers.push(json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": SPACE}));
     Ok(json!({"type": "Sequence", "normalizers": normalizers}))
 }
 
-fn charsmap(file: &Path, model: &Model) -> Result<Option<Value>, CheckpointError> {
+fn charsmap(file: &Path, model: &SentencePieceModel) -> Result<Option<Value>, CheckpointError> {
     if model.charsmap.is_empty() {
         return Ok(None);
     }

@@ -1,14 +1,14 @@
 //! Tokenizers of `vocab.txt`: WordPiece (BERT, ELECTRA and derived models such as Contriever).
 
-use super::settings::Settings;
-use super::{Class, Parts, Processor, Roles, vocabulary};
+use super::settings::TokenizerSettings;
+use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, vocabulary};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
 
-pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(Parts, Roles), CheckpointError> {
-    if class != Class::Bert {
+pub(super) fn parts(file: &Path, class: TokenizerClass, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+    if class != TokenizerClass::Bert {
         return Err(vocabulary(file, format!("vocab.txt does not make a tokenizer of class {class:?}")));
     }
     let text = String::from_utf8(super::read(file)?).map_err(|_| vocabulary(file, "not UTF-8"))?;
@@ -26,8 +26,8 @@ pub(super) fn parts(file: &Path, class: Class, settings: &Settings) -> Result<(P
     if !tokens.contains_key(role("unk_token")) {
         return Err(vocabulary(file, format!("the unknown token {} is not in it", role("unk_token"))));
     }
-    let processor = Processor::classifier(role("cls_token"), role("sep_token"));
-    let parts = Parts {
+    let processor = PostProcessor::classifier(role("cls_token"), role("sep_token"));
+    let parts = TokenizerParts {
         model: json!({
             "type": "WordPiece", "unk_token": role("unk_token"), "continuing_subword_prefix": "##",
             "max_input_chars_per_word": 100, "vocab": tokens,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::services::dense::DenseSettings;
 use crate::services::lm::{Lm, LmSettings};
-use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Dtype};
+use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, VectorDtype};
 use hopeval_operators::scatter::{inlet, scatter};
 use serde_json::json;
 use std::path::Path;
@@ -14,7 +14,7 @@ const PASSAGES: u32 = 23;
 
 /// A service over an index of small whole numbers; its encoder is never asked.
 fn dense(dir: &Path) -> Dense {
-    let parameters = DenseParameters { encoder: "by hand".into(), dtype: Dtype::F16 };
+    let parameters = DenseParameters { encoder: "by hand".into(), dtype: VectorDtype::F16 };
     let path = dir.join("index");
     let mut writer = DenseWriter::create(&path, "corpus", &parameters, 3, PASSAGES).unwrap();
     for passage in 0..PASSAGES {
@@ -51,7 +51,7 @@ fn queries() -> Vec<Query> {
 /// The rankings of the whole index, in comparable form.
 fn whole(dense: &Dense, queries: &[Query]) -> Vec<Result<Vec<(u32, u64)>, Failure>> {
     let part = Part { dense, part: 0, parts: 1 };
-    part.rank(queries.iter(), &mut Scratch::default()).into_iter().map(bits).collect()
+    part.rank(queries.iter(), &mut SearchScratch::default()).into_iter().map(bits).collect()
 }
 
 fn bits(ranking: Result<Vec<Hit>, Failure>) -> Result<Vec<(u32, u64)>, Failure> {
@@ -68,7 +68,7 @@ fn merged_parts_equal_the_whole_index() {
     for parts in [2, 3, 7, 40] {
         let mut found: Vec<Vec<Found>> = queries.iter().map(|_| Vec::new()).collect();
         for part in 0..parts {
-            let rankings = Part { dense: &dense, part, parts }.rank(queries.iter(), &mut Scratch::default());
+            let rankings = Part { dense: &dense, part, parts }.rank(queries.iter(), &mut SearchScratch::default());
             for (found, ranking) in found.iter_mut().zip(rankings) {
                 found.push(Found { ranking, service_us: 0 });
             }
@@ -86,7 +86,7 @@ fn a_worker_searches_its_own_rows_and_each_row_is_somebodys() {
         let mut searched = Vec::new();
         for part in 0..parts {
             let all = [query(&[1.0, 1.0, 1.0], PASSAGES as usize, None)];
-            let ranking = Part { dense: &dense, part, parts }.rank(all.iter(), &mut Scratch::default()).remove(0);
+            let ranking = Part { dense: &dense, part, parts }.rank(all.iter(), &mut SearchScratch::default()).remove(0);
             let mut rows: Vec<u32> = ranking.unwrap().into_iter().map(|hit| hit.id).collect();
             assert!(rows.len() <= PASSAGES.div_ceil(parts) as usize, "{rows:?} is more than a part of {parts}");
             rows.sort_unstable();
