@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let (dir, out) = (Path::new(dir), Path::new(out));
     std::fs::create_dir_all(out)?;
     let config = serde_json::from_slice(&std::fs::read(dir.join("config.json"))?)?;
-    tokenizer::import(dir, out, &config, rules, &mut Vec::new())?.ok_or("nothing to import")?;
+    tokenizer::import_tokenizer(dir, out, &config, rules, &mut Vec::new())?.ok_or("nothing to import")?;
     let tokenizer = Tokenizer::from_file(out.join("tokenizer.json"))?;
     let mut answers = std::io::BufWriter::new(std::io::stdout().lock());
     for line in std::io::stdin().lock().lines() {

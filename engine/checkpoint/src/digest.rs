@@ -42,7 +42,7 @@ struct StoredDigest {
 
 impl DigestCache {
     /// Stamps `config.json` and the files of weights.
-    pub(crate) fn of(folder: &Path, files: &[PathBuf]) -> Result<Self, CheckpointError> {
+    pub(crate) fn of_files(folder: &Path, files: &[PathBuf]) -> Result<Self, CheckpointError> {
         let mut present = BTreeMap::new();
         for path in files.iter().chain([&folder.join("config.json")]) {
             let read = |source| CheckpointError::Read { path: path.clone(), source };
@@ -56,14 +56,14 @@ impl DigestCache {
     }
 
     /// The remembered digest, if it was taken of exactly these files.
-    pub(crate) fn recall(&self) -> Option<String> {
+    pub(crate) fn read_digest(&self) -> Option<String> {
         let text = std::fs::read(&self.path).ok()?;
         let remembered: StoredDigest = serde_json::from_slice(&text).ok()?;
         (remembered.recipe == RECIPE && remembered.files == self.present).then_some(remembered.weights)
     }
 
     /// Writes the digest down. If the folder is not writable, the weights are read again next time.
-    pub(crate) fn remember(&self, weights: &str) {
+    pub(crate) fn write_digest(&self, weights: &str) {
         let remembered =
             StoredDigest { recipe: RECIPE.to_owned(), files: self.present.clone(), weights: weights.to_owned() };
         let text = serde_json::to_vec_pretty(&remembered).expect("names and numbers; this is a bug");
@@ -82,14 +82,14 @@ pub(crate) fn of_weights<'a>(
 ) -> String {
     let mut hasher = blake3::Hasher::new();
     let text = serde_json::to_vec(config).expect("a JSON object; this is a bug");
-    framed(&mut hasher, RECIPE.as_bytes());
-    framed(&mut hasher, &text);
+    hash_framed(&mut hasher, RECIPE.as_bytes());
+    hash_framed(&mut hasher, &text);
     for tensor in tensors {
-        framed(&mut hasher, tensor.name.as_bytes());
-        framed(&mut hasher, tensor.dtype.name().as_bytes());
+        hash_framed(&mut hasher, tensor.name.as_bytes());
+        hash_framed(&mut hasher, tensor.dtype.name().as_bytes());
         let shape: Vec<u8> = tensor.shape.iter().flat_map(|&n| (n as u64).to_le_bytes()).collect();
-        framed(&mut hasher, &shape);
-        framed(&mut hasher, &tensor.bytes);
+        hash_framed(&mut hasher, &shape);
+        hash_framed(&mut hasher, &tensor.bytes);
     }
     hasher.finalize().to_hex().to_string()
 }
@@ -104,15 +104,15 @@ pub(crate) fn of_tokenizer(folder: &Path) -> Result<Option<String>, CheckpointEr
         let path = folder.join(name);
         if path.exists() {
             let text = std::fs::read(&path).map_err(|source| CheckpointError::Read { path, source })?;
-            framed(&mut hasher, name.as_bytes());
-            framed(&mut hasher, &text);
+            hash_framed(&mut hasher, name.as_bytes());
+            hash_framed(&mut hasher, &text);
         }
     }
     Ok(Some(hasher.finalize().to_hex().to_string()))
 }
 
 /// Hashes the length first, so that no two lists of fields run together to the same bytes.
-fn framed(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+fn hash_framed(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);
 }

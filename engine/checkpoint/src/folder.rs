@@ -43,7 +43,7 @@ impl Checkpoint {
     /// [`CheckpointError`], naming the file.
     pub fn open(folder: &Path) -> Result<Self, CheckpointError> {
         let config = read_config(folder)?;
-        let shards = shards::find(folder)?;
+        let shards = shards::find_weights(folder)?;
         let mut checkpoint = Self {
             folder: folder.to_owned(),
             config,
@@ -53,9 +53,9 @@ impl Checkpoint {
             weights_digest: Arc::default(),
         };
         for path in &shards.files {
-            let bytes = mapped::map(path)?;
-            let names = checkpoint.add(path, &bytes)?;
-            shards.check(path, &names)?;
+            let bytes = mapped::map_file(path)?;
+            let names = checkpoint.add_tensors(path, &bytes)?;
+            shards.check_file(path, &names)?;
         }
         Ok(checkpoint)
     }
@@ -122,10 +122,10 @@ impl Checkpoint {
         if let Some(digest) = self.weights_digest.get() {
             return Ok(digest);
         }
-        let digests = DigestCache::of(&self.folder, &self.files)?;
-        let digest = digests.recall().unwrap_or_else(|| {
+        let digests = DigestCache::of_files(&self.folder, &self.files)?;
+        let digest = digests.read_digest().unwrap_or_else(|| {
             let digest = digest::of_weights(&self.config, self.tensors.values());
-            digests.remember(&digest);
+            digests.write_digest(&digest);
             digest
         });
         Ok(self.weights_digest.get_or_init(|| digest))
@@ -140,7 +140,7 @@ impl Checkpoint {
     }
 
     /// Adds the tensors of a mapped file. Returns their names as in the file.
-    fn add(&mut self, path: &Path, bytes: &Bytes) -> Result<BTreeSet<String>, CheckpointError> {
+    fn add_tensors(&mut self, path: &Path, bytes: &Bytes) -> Result<BTreeSet<String>, CheckpointError> {
         let format = |source| CheckpointError::Format {
             path: path.to_owned(),
             reason: format!("not a whole safetensors file ({} bytes): {source}", bytes.len()),
@@ -148,7 +148,7 @@ impl Checkpoint {
         let parsed = SafeTensors::deserialize(bytes).map_err(format)?;
         let mut names = BTreeSet::new();
         for (found, view) in parsed.tensors() {
-            let name = modern(&found);
+            let name = modern_name(&found);
             names.insert(found);
             let dtype = match view.dtype() {
                 safetensors::Dtype::F32 => Dtype::F32,
@@ -172,7 +172,7 @@ impl Checkpoint {
 }
 
 /// The tensor's name in today's transformers.
-fn modern(name: &str) -> String {
+fn modern_name(name: &str) -> String {
     for (old, new) in [(".gamma", ".weight"), (".beta", ".bias")] {
         if let Some(layer) = name.strip_suffix(old)
             && layer.ends_with("LayerNorm")

@@ -82,16 +82,16 @@ pub fn import(dir: &Path, out: &Path) -> Result<ImportReport, CheckpointError> {
 pub fn import_by(dir: &Path, out: &Path, rules: tokenizer::SentencePieceRules) -> Result<ImportReport, CheckpointError> {
     let config = read_config(dir)?;
     refuse_a_model(out)?;
-    let staging = ImportStaging::beside(out)?;
+    let staging = ImportStaging::create_beside(out)?;
     let mut report = ImportReport::default();
     let tied = config.get("tie_word_embeddings").and_then(serde_json::Value::as_bool) != Some(false);
     import_weights(dir, staging.path(), tied, &mut report)?;
     for name in COPIED {
         if dir.join(name).exists() {
-            copy(dir, staging.path(), name, &mut report)?;
+            copy_file(dir, staging.path(), name, &mut report)?;
         }
     }
-    report.tokenizer = tokenizer::import(dir, staging.path(), &config, rules, &mut report.files)?;
+    report.tokenizer = tokenizer::import_tokenizer(dir, staging.path(), &config, rules, &mut report.files)?;
     staging.commit()?;
     Ok(report)
 }
@@ -120,12 +120,12 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport)
         files.dedup();
         for file in files {
             let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            copy(dir, out, &name, report)?;
+            copy_file(dir, out, &name, report)?;
         }
-        return copy(dir, out, "model.safetensors.index.json", report);
+        return copy_file(dir, out, "model.safetensors.index.json", report);
     }
     if dir.join("model.safetensors").exists() {
-        return copy(dir, out, "model.safetensors", report);
+        return copy_file(dir, out, "model.safetensors", report);
     }
     let index = dir.join("pytorch_model.bin.index.json");
     if !index.exists() {
@@ -135,7 +135,7 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport)
             let found = "neither those nor pytorch_model.bin or its index".to_owned();
             return Err(CheckpointError::NoWeights { folder, found, hint: String::new() });
         }
-        weights::convert(&file, &out.join("model.safetensors"), tied, report)?;
+        weights::convert_file(&file, &out.join("model.safetensors"), tied, report)?;
         report.files.push("model.safetensors".to_owned());
         return Ok(());
     }
@@ -146,7 +146,7 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport)
     for shard in shards {
         let name = weights::converted_name(&shard);
         let shown = name.display().to_string();
-        for tensor in weights::convert(&shard, &out.join(&name), tied, report)? {
+        for tensor in weights::convert_file(&shard, &out.join(&name), tied, report)? {
             if let Some(other) = weight_map.insert(tensor.clone(), shown.clone()) {
                 let reason = format!("tensor {tensor} is in two shards, {other} and {shown}");
                 return Err(CheckpointError::Format { path: index, reason });
@@ -162,7 +162,7 @@ fn import_weights(dir: &Path, out: &Path, tied: bool, report: &mut ImportReport)
     Ok(())
 }
 
-fn copy(dir: &Path, out: &Path, name: &str, report: &mut ImportReport) -> Result<(), CheckpointError> {
+fn copy_file(dir: &Path, out: &Path, name: &str, report: &mut ImportReport) -> Result<(), CheckpointError> {
     let (from, to) = (dir.join(name), out.join(name));
     // Copies, not links: the source may be a cache and be cleared later.
     std::fs::copy(&from, &to).map_err(|source| CheckpointError::Write { path: to, source })?;

@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// [`CheckpointError::Read`].
-pub(crate) fn map(path: &Path) -> Result<Bytes, CheckpointError> {
+pub(crate) fn map_file(path: &Path) -> Result<Bytes, CheckpointError> {
     let read = |source| CheckpointError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(read)?;
     // SAFETY: the map is read-only. A file that changes beneath it is the operator's mistake, as with every mapped

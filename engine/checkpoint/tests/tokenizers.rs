@@ -2,7 +2,7 @@
 //! `ops/lm/compare-tokenizers.py --fixture`; the script itself compares 10,000 passages.
 
 use hopeval_checkpoint::CheckpointError;
-use hopeval_checkpoint::import::tokenizer::{SentencePieceRules, TokenizerSource, import};
+use hopeval_checkpoint::import::tokenizer::{SentencePieceRules, TokenizerSource, import_tokenizer};
 use std::path::{Path, PathBuf};
 use tokenizers::Tokenizer;
 
@@ -12,7 +12,7 @@ fn vocabularies(name: &str) -> PathBuf {
 
 fn run(dir: &Path, out: &Path) -> Result<Option<TokenizerSource>, CheckpointError> {
     let config = std::fs::read(dir.join("config.json")).expect("a fixture");
-    import(dir, out, &serde_json::from_slice(&config).expect("a fixture"), SentencePieceRules::Model, &mut Vec::new())
+    import_tokenizer(dir, out, &serde_json::from_slice(&config).expect("a fixture"), SentencePieceRules::Model, &mut Vec::new())
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {

@@ -126,13 +126,13 @@ impl CorpusBuilder {
         let position = self.counts.pushed;
         check_passage(position, &passage)?;
         self.counts.pushed += 1;
-        let kept = self.seen.kept() as u32;
+        let kept = self.seen.kept_count() as u32;
         if kept == schema::MAX_PASSAGES {
             return Err(BuildError::TooMany { allowed: schema::MAX_PASSAGES });
         }
-        if let Some(first) = self.seen.earlier(digest::content_key(passage.title, passage.text)) {
+        if let Some(first) = self.seen.earlier_or_push(digest::content_key(passage.title, passage.text)) {
             if self.settings.duplicates == DuplicatePolicy::Error {
-                let (title, first) = (passage.title.to_owned(), self.dropped.position(first));
+                let (title, first) = (passage.title.to_owned(), self.dropped.input_position(first));
                 return Err(BuildError::DuplicatePassage { title, first, second: position });
             }
             self.dropped.push(position);
@@ -142,18 +142,18 @@ impl CorpusBuilder {
             return Ok(PassageId(first));
         }
         let id = passage.id.map_or_else(|| Cow::Owned(kept.to_string()), Cow::Borrowed);
-        self.digest.passage(&id, passage.title, passage.text, passage.sentences);
+        self.digest.push_passage(&id, passage.title, passage.text, passage.sentences);
         self.rows.push(&id, passage.title, passage.text, passage.sentences);
-        self.spool.push(passage.links.unwrap_or_default())?;
+        self.spool.push_links(passage.links.unwrap_or_default())?;
         self.has_hyperlinks |= passage.links.is_some();
-        self.count(&passage);
+        self.count_passage(&passage);
         if self.rows.len() == self.settings.batch_rows as usize {
-            self.file.write(self.rows.take())?;
+            self.file.write_batch(self.rows.take_columns())?;
         }
         Ok(PassageId(kept))
     }
 
-    fn count(&mut self, passage: &NewPassage<'_>) {
+    fn count_passage(&mut self, passage: &NewPassage<'_>) {
         let counts = &mut self.counts;
         counts.without_id += u64::from(passage.id.is_none());
         counts.text_bytes += passage.text.len() as u64;
@@ -169,11 +169,11 @@ impl CorpusBuilder {
     /// error nothing is left behind.
     pub fn finish(mut self) -> Result<BuildReport, BuildError> {
         if self.rows.len() > 0 {
-            self.file.write(self.rows.take())?;
+            self.file.write_batch(self.rows.take_columns())?;
         }
         self.file.finish()?;
         let dir = self.staging.path().to_owned();
-        let spool = self.spool.read()?;
+        let spool = self.spool.into_reader()?;
         let mut rest = CorpusFinisher {
             dir: &dir,
             passages: passages::read_back(&dir, self.settings.batch_rows)?,
@@ -187,7 +187,7 @@ impl CorpusBuilder {
         rest.contents_table(self.seen)?;
         let aliases_digest = rest.ids_table(self.aliases, &self.dropped)?;
         let links_digest = rest.titles_and_links(spool)?;
-        let info = rest.info(self.sources, links_digest, aliases_digest)?;
+        let info = rest.corpus_info(self.sources, links_digest, aliases_digest)?;
         write_info(&dir, &info)?;
         drop(rest);
         self.staging.publish()?;
@@ -208,8 +208,8 @@ struct CorpusFinisher<'a> {
 impl CorpusFinisher<'_> {
     fn contents_table(&self, seen: SeenContents) -> Result<(), BuildError> {
         let mut entries = seen.into_entries();
-        lookup::sort(&mut entries, |passage| (self.passages.title_bytes(passage), self.passages.text_bytes(passage)));
-        lookup::write(&self.dir.join(lookup::CONTENTS_FILE), &entries)
+        lookup::sort_entries(&mut entries, |passage| (self.passages.title_bytes(passage), self.passages.text_bytes(passage)));
+        lookup::write_table(&self.dir.join(lookup::CONTENTS_FILE), &entries)
     }
 
     /// Writes aliases and the table of ids, and checks that every id stands for one passage.
@@ -221,21 +221,21 @@ impl CorpusFinisher<'_> {
         for batch in aliases.chunks(self.settings.batch_rows as usize) {
             let ids = StringArray::from_iter_values(batch.iter().map(|alias| &*alias.id));
             let targets = UInt32Array::from_iter_values(batch.iter().map(|alias| alias.passage));
-            file.write(vec![Arc::new(ids), Arc::new(targets)])?;
+            file.write_batch(vec![Arc::new(ids), Arc::new(targets)])?;
         }
         file.finish()?;
         let path = self.dir.join(schema::ALIASES_FILE);
-        let batches = mapped::ArrowFile::new(path.clone(), mapped::map(&path)?)?.batches(&schema::aliases())?;
+        let batches = mapped::ArrowFile::new(path.clone(), mapped::map_file(&path)?)?.decode_batches(&schema::aliases())?;
         let mapped = AliasColumns::new(&path, batches, self.settings.batch_rows, self.passages.len())?;
         let count = self.passages.len() + mapped.len();
         let id = |entry| id_entry(&self.passages, &mapped, entry).0;
         let mut entries: Vec<_> = (0..count as u32).map(|entry| (bytes_key(id(entry)), entry)).collect();
-        lookup::sort(&mut entries, id);
+        lookup::sort_entries(&mut entries, id);
         for pair in entries.windows(2) {
             let [(first_key, first), (second_key, second)] = [pair[0], pair[1]];
             if first_key == second_key && id(first) == id(second) {
                 let place = |entry: u32| match entry.checked_sub(self.passages.len() as u32) {
-                    None => dropped.position(entry),
+                    None => dropped.input_position(entry),
                     Some(alias) => aliases[alias as usize].position,
                 };
                 let (first, second) = (place(first).min(place(second)), place(first).max(place(second)));
@@ -243,7 +243,7 @@ impl CorpusFinisher<'_> {
                 return Err(BuildError::DuplicateId { id, first, second });
             }
         }
-        lookup::write(&self.dir.join(lookup::IDS_FILE), &entries)?;
+        lookup::write_table(&self.dir.join(lookup::IDS_FILE), &entries)?;
         Ok(digest)
     }
 
@@ -274,26 +274,26 @@ impl CorpusFinisher<'_> {
         let exact = self.title_table(lookup::TITLES_FILE, |title| Cow::Borrowed(title))?;
         let folded = self.title_table(lookup::FOLDED_FILE, |title| Cow::Owned(fold_title(title)))?;
         let same = |a, b| self.passages.title_bytes(a) == self.passages.title_bytes(b);
-        for group in exact.groups(same) {
+        for group in exact.value_groups(same) {
             self.counts.titles += 1;
             self.counts.shared_titles += u64::from(group.len() > 1);
         }
         let titles = links::TitleTables { passages: &self.passages, exact: &exact, folded: &folded };
-        links::write(self.dir, self.settings, &titles, self.origin, spool, &mut self.counts)
+        links::write_links(self.dir, self.settings, &titles, self.origin, spool, &mut self.counts)
     }
 
     /// Writes a table over titles in the given form, and maps it.
     fn title_table(&self, name: &str, form: impl Fn(&str) -> Cow<'_, str>) -> Result<LookupTable, BuildError> {
         let string = |passage| form(self.passages.title(passage));
         let mut entries: Vec<_> =
-            (0..self.passages.len() as u32).map(|passage| (digest::key(&string(passage)), passage)).collect();
-        lookup::sort(&mut entries, string);
+            (0..self.passages.len() as u32).map(|passage| (digest::string_key(&string(passage)), passage)).collect();
+        lookup::sort_entries(&mut entries, string);
         let path = self.dir.join(name);
-        lookup::write(&path, &entries)?;
+        lookup::write_table(&path, &entries)?;
         Ok(LookupTable::read_back(&path)?)
     }
 
-    fn info(
+    fn corpus_info(
         &self,
         sources: Vec<CorpusSource>,
         links_digest: String,
@@ -308,7 +308,7 @@ impl CorpusFinisher<'_> {
             files.push(mapped::describe_arrow(self.dir, name)?);
         }
         for name in tables {
-            files.push(lookup::describe(self.dir, name)?);
+            files.push(lookup::describe_table(self.dir, name)?);
         }
         Ok(CorpusInfo {
             version: FORMAT_VERSION,
@@ -327,7 +327,7 @@ impl CorpusFinisher<'_> {
 }
 
 fn bytes_key(bytes: &[u8]) -> u64 {
-    digest::key(std::str::from_utf8(bytes).unwrap_or_default())
+    digest::string_key(std::str::from_utf8(bytes).unwrap_or_default())
 }
 
 fn link_origin(source: LinkSource, has_hyperlinks: bool) -> LinkOrigin {

@@ -64,7 +64,7 @@ impl Corpus {
     pub fn open(dir: &Path) -> Result<Self, CorpusError> {
         let info = CorpusInfo::read(dir)?;
         let rows = info.settings.batch_rows;
-        let batches = |name, schema: SchemaRef| mapped::open_listed(dir, info.file(dir, name)?, &schema);
+        let batches = |name, schema: SchemaRef| mapped::open_listed(dir, info.listed_file(dir, name)?, &schema);
         let passages = {
             let path = dir.join(schema::PASSAGES_FILE);
             let passages = PassageColumns::new(&path, batches(schema::PASSAGES_FILE, schema::passages())?, rows)?;
@@ -81,7 +81,7 @@ impl Corpus {
         let links = PassageLists::new(&dir.join(schema::LINKS_FILE), links, rows, len)?;
         let backlinks = batches(schema::BACKLINKS_FILE, schema::backlinks())?;
         let backlinks = PassageLists::new(&dir.join(schema::BACKLINKS_FILE), backlinks, rows, len)?;
-        let table = |name, bound| LookupTable::open(dir, info.file(dir, name)?, bound);
+        let table = |name, bound| LookupTable::open(dir, info.listed_file(dir, name)?, bound);
         let lookups = LookupTables {
             ids: table(lookup::IDS_FILE, len + aliases.len())?,
             titles: table(lookup::TITLES_FILE, len)?,
@@ -167,12 +167,12 @@ impl Corpus {
 
     /// The passages linked from this one, each once, in the order of their first anchors.
     pub fn links(&self, passage: PassageId) -> &[PassageId] {
-        as_passages(self.links.of(passage.0, 0))
+        as_passages(self.links.list_column(passage.0, 0))
     }
 
     /// The links of a passage with their anchors in the text.
     pub fn anchors(&self, passage: PassageId) -> impl ExactSizeIterator<Item = LinkAnchor> {
-        let (starts, ends) = (self.links.of(passage.0, 1), self.links.of(passage.0, 2));
+        let (starts, ends) = (self.links.list_column(passage.0, 1), self.links.list_column(passage.0, 2));
         self.links(passage)
             .iter()
             .zip(starts.iter().zip(ends))
@@ -181,13 +181,13 @@ impl Corpus {
 
     /// The passages linking to this one, ascending.
     pub fn linked_from(&self, passage: PassageId) -> &[PassageId] {
-        as_passages(self.backlinks.of(passage.0, 0))
+        as_passages(self.backlinks.list_column(passage.0, 0))
     }
 
     /// The passage with this external id. The id of a dropped duplicate gives the kept passage.
     pub fn by_external_id(&self, id: &str) -> Option<PassageId> {
         let entry =
-            *self.lookups.ids.equal(digest::key(id), |entry| self.id_entry(entry).0 == id.as_bytes()).first()?;
+            *self.lookups.ids.equal_values(digest::string_key(id), |entry| self.id_entry(entry).0 == id.as_bytes()).first()?;
         Some(PassageId(self.id_entry(entry).1))
     }
 
@@ -208,7 +208,7 @@ impl Corpus {
             self.passages.title_bytes(passage) == title.as_bytes()
                 && self.passages.text_bytes(passage) == text.as_bytes()
         };
-        self.lookups.contents.equal(digest::content_key(title, text).0, is_equal).first().copied().map(PassageId)
+        self.lookups.contents.equal_values(digest::content_key(title, text).0, is_equal).first().copied().map(PassageId)
     }
 
     /// The id and passage of an entry of the id table: passages, then aliases.
@@ -227,13 +227,13 @@ pub(crate) fn id_entry<'a>(passages: &'a PassageColumns, aliases: &'a AliasColum
 
 /// The passages with exactly this title.
 pub(crate) fn exact_title<'a>(passages: &PassageColumns, titles: &'a LookupTable, title: &str) -> &'a [u32] {
-    titles.equal(digest::key(title), |passage| passages.title_bytes(passage) == title.as_bytes())
+    titles.equal_values(digest::string_key(title), |passage| passages.title_bytes(passage) == title.as_bytes())
 }
 
 /// The passages with this title, folded.
 pub(crate) fn folded_title<'a>(passages: &PassageColumns, folded: &'a LookupTable, title: &str) -> &'a [u32] {
     let wanted = fold_title(title);
-    folded.equal(digest::key(&wanted), |passage| {
+    folded.equal_values(digest::string_key(&wanted), |passage| {
         std::str::from_utf8(passages.title_bytes(passage)).is_ok_and(|title| fold_title(title) == wanted)
     })
 }

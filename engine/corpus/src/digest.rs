@@ -16,11 +16,11 @@ pub(crate) struct CanonicalHasher {
 impl CanonicalHasher {
     fn new(domain: &str) -> Self {
         let mut canonical = Self { pending: Vec::with_capacity(BLOCK), hasher: blake3::Hasher::new() };
-        canonical.string(domain);
+        canonical.push_string(domain);
         canonical
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    fn push_bytes(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
         if self.pending.len() >= BLOCK {
             self.hasher.update(&self.pending);
@@ -28,17 +28,17 @@ impl CanonicalHasher {
         }
     }
 
-    fn string(&mut self, string: &str) {
-        self.bytes(&(string.len() as u64).to_le_bytes());
-        self.bytes(string.as_bytes());
+    fn push_string(&mut self, string: &str) {
+        self.push_bytes(&(string.len() as u64).to_le_bytes());
+        self.push_bytes(string.as_bytes());
     }
 
-    fn count(&mut self, count: usize) {
-        self.bytes(&(count as u64).to_le_bytes());
+    fn push_count(&mut self, count: usize) {
+        self.push_bytes(&(count as u64).to_le_bytes());
     }
 
-    fn number(&mut self, number: u32) {
-        self.bytes(&number.to_le_bytes());
+    fn push_number(&mut self, number: u32) {
+        self.push_bytes(&number.to_le_bytes());
     }
 
     /// The digest in hexadecimal.
@@ -56,13 +56,13 @@ impl PassagesDigest {
         Self(CanonicalHasher::new("hopeval passages 1"))
     }
 
-    pub(crate) fn passage(&mut self, id: &str, title: &str, text: &str, sentences: &[u32]) {
-        self.0.string(id);
-        self.0.string(title);
-        self.0.string(text);
-        self.0.count(sentences.len());
+    pub(crate) fn push_passage(&mut self, id: &str, title: &str, text: &str, sentences: &[u32]) {
+        self.0.push_string(id);
+        self.0.push_string(title);
+        self.0.push_string(text);
+        self.0.push_count(sentences.len());
         for &end in sentences {
-            self.0.number(end);
+            self.0.push_number(end);
         }
     }
 
@@ -77,14 +77,14 @@ pub(crate) struct LinksDigest(CanonicalHasher);
 impl LinksDigest {
     pub(crate) fn new(origin: LinkOrigin) -> Self {
         let mut canonical = CanonicalHasher::new("hopeval links 1");
-        canonical.string(origin.as_str());
+        canonical.push_string(origin.as_str());
         Self(canonical)
     }
 
-    pub(crate) fn passage(&mut self, links: impl ExactSizeIterator<Item = [u32; 3]>) {
-        self.0.count(links.len());
+    pub(crate) fn push_passage(&mut self, links: impl ExactSizeIterator<Item = [u32; 3]>) {
+        self.0.push_count(links.len());
         for number in links.flatten() {
-            self.0.number(number);
+            self.0.push_number(number);
         }
     }
 
@@ -96,10 +96,10 @@ impl LinksDigest {
 /// Digest of the aliases, in the input order of the duplicates.
 pub(crate) fn of_aliases<'a>(aliases: impl ExactSizeIterator<Item = (&'a str, u32)>) -> String {
     let mut canonical = CanonicalHasher::new("hopeval aliases 1");
-    canonical.count(aliases.len());
+    canonical.push_count(aliases.len());
     for (id, passage) in aliases {
-        canonical.string(id);
-        canonical.number(passage);
+        canonical.push_string(id);
+        canonical.push_number(passage);
     }
     canonical.finish()
 }
@@ -108,7 +108,7 @@ pub(crate) fn of_aliases<'a>(aliases: impl ExactSizeIterator<Item = (&'a str, u3
 pub(crate) fn of_parts(passages: &str, links: &str, aliases: &str) -> String {
     let mut canonical = CanonicalHasher::new("hopeval corpus 1");
     for part in [passages, links, aliases] {
-        canonical.string(part);
+        canonical.push_string(part);
     }
     canonical.finish()
 }
@@ -119,8 +119,8 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
 }
 
 /// The 64-bit key of a string in a lookup on disk.
-pub(crate) fn key(string: &str) -> u64 {
-    halves(blake3::hash(string.as_bytes())).0
+pub(crate) fn string_key(string: &str) -> u64 {
+    hash_halves(blake3::hash(string.as_bytes())).0
 }
 
 /// 128 bits of a passage's title and text. The first half is its key in a lookup; both together identify it during a
@@ -128,10 +128,10 @@ pub(crate) fn key(string: &str) -> u64 {
 pub(crate) fn content_key(title: &str, text: &str) -> (u64, u64) {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(title.len() as u64).to_le_bytes()).update(title.as_bytes()).update(text.as_bytes());
-    halves(hasher.finalize())
+    hash_halves(hasher.finalize())
 }
 
-fn halves(hash: blake3::Hash) -> (u64, u64) {
+fn hash_halves(hash: blake3::Hash) -> (u64, u64) {
     let [a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7, ..] = *hash.as_bytes();
     (u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7]), u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]))
 }
@@ -144,7 +144,7 @@ mod tests {
     fn fields_do_not_run_into_each_other() {
         let digest = |id: &str, title: &str| {
             let mut digest = PassagesDigest::new();
-            digest.passage(id, title, "", &[]);
+            digest.push_passage(id, title, "", &[]);
             digest.finish()
         };
         assert_ne!(digest("ab", "c"), digest("a", "bc"));
@@ -157,7 +157,7 @@ mod tests {
         let mut whole = 1u64.to_le_bytes().to_vec();
         whole.push(b'd');
         for i in 0..40_000u32 {
-            canonical.number(i);
+            canonical.push_number(i);
             whole.extend(i.to_le_bytes());
         }
         assert_eq!(canonical.finish(), of_bytes(&whole));

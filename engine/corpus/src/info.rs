@@ -156,7 +156,7 @@ impl CorpusInfo {
     }
 
     /// The written description of file `name`.
-    pub(crate) fn file(&self, dir: &Path, name: &str) -> Result<&FileInfo, CorpusError> {
+    pub(crate) fn listed_file(&self, dir: &Path, name: &str) -> Result<&FileInfo, CorpusError> {
         self.files.iter().find(|file| file.name == name).ok_or_else(|| CorpusError::Damaged {
             path: dir.join(INFO_FILE),
             detail: format!("it does not list {name}"),

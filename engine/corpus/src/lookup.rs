@@ -66,13 +66,13 @@ fn directory_bits(entries: usize) -> u32 {
 }
 
 #[inline]
-fn slot(key: u64, bits: u32) -> usize {
+fn directory_slot(key: u64, bits: u32) -> usize {
     // A shift by 64 would be no shift at all.
     if bits == 0 { 0 } else { (key >> (64 - bits)) as usize }
 }
 
 /// Sorts entries by key, by the string of their value, and by value.
-pub(crate) fn sort<S: Ord>(entries: &mut [(u64, u32)], string: impl Fn(u32) -> S) {
+pub(crate) fn sort_entries<S: Ord>(entries: &mut [(u64, u32)], string: impl Fn(u32) -> S) {
     entries.sort_unstable();
     for run in entries.chunk_by_mut(|a, b| a.0 == b.0) {
         // Nearly always all strings are equal, and then the order of the values is right.
@@ -83,10 +83,10 @@ pub(crate) fn sort<S: Ord>(entries: &mut [(u64, u32)], string: impl Fn(u32) -> S
     }
 }
 
-fn directory(entries: &[(u64, u32)], bits: u32) -> Vec<u32> {
+fn directory_starts(entries: &[(u64, u32)], bits: u32) -> Vec<u32> {
     let mut starts = vec![0u32; (1 << bits) + 1];
     for entry in entries {
-        starts[slot(entry.0, bits) + 1] += 1;
+        starts[directory_slot(entry.0, bits) + 1] += 1;
     }
     let mut total = 0;
     for start in &mut starts {
@@ -97,7 +97,7 @@ fn directory(entries: &[(u64, u32)], bits: u32) -> Vec<u32> {
 }
 
 /// Writes sorted entries as a table, durably.
-pub(crate) fn write(path: &Path, entries: &[(u64, u32)]) -> Result<(), BuildError> {
+pub(crate) fn write_table(path: &Path, entries: &[(u64, u32)]) -> Result<(), BuildError> {
     let mut out = BufWriter::new(File::create(path).map_err(BuildError::io(path))?);
     write_to(&mut out, entries).map_err(BuildError::io(path))?;
     let file = out.into_inner().map_err(|error| BuildError::io(path)(error.into_error()))?;
@@ -113,7 +113,7 @@ fn write_to(out: &mut impl Write, entries: &[(u64, u32)]) -> std::io::Result<()>
     out.write_all(&(entries.len() as u64).to_le_bytes())?;
     out.write_all(&bits.to_le_bytes())?;
     pad(out, 20)?;
-    let directory = directory(entries, bits);
+    let directory = directory_starts(entries, bits);
     for start in &directory {
         out.write_all(&start.to_le_bytes())?;
     }
@@ -132,7 +132,7 @@ impl LookupTable {
     /// A table in memory, from sorted entries: 13 to 14 bytes each.
     pub(crate) fn in_memory(entries: &[(u64, u32)]) -> Self {
         Self {
-            directory: directory(entries, directory_bits(entries.len())).into(),
+            directory: directory_starts(entries, directory_bits(entries.len())).into(),
             keys: entries.iter().map(|entry| entry.0).collect(),
             values: entries.iter().map(|entry| entry.1).collect(),
         }
@@ -142,8 +142,8 @@ impl LookupTable {
     pub(crate) fn open(dir: &Path, listed: &FileInfo, bound: usize) -> Result<Self, CorpusError> {
         let path = dir.join(&listed.name);
         let buffer = mapped::map_listed(dir, listed)?;
-        mapped::check_structure(&path, listed, structure(&path, &buffer)?)?;
-        let lookup = Self::view(&path, &buffer)?;
+        mapped::check_structure(&path, listed, structure_digest(&path, &buffer)?)?;
+        let lookup = Self::from_buffer(&path, &buffer)?;
         match lookup.values.iter().max() {
             Some(&largest) if largest as usize >= bound => Err(CorpusError::Damaged {
                 path,
@@ -155,11 +155,11 @@ impl LookupTable {
 
     /// Maps a table just written.
     pub(crate) fn read_back(path: &Path) -> Result<Self, CorpusError> {
-        Self::view(path, &mapped::map(path)?)
+        Self::from_buffer(path, &mapped::map_file(path)?)
     }
 
-    fn view(path: &Path, buffer: &Buffer) -> Result<Self, CorpusError> {
-        let (layout, entries) = layout(path, buffer)?;
+    fn from_buffer(path: &Path, buffer: &Buffer) -> Result<Self, CorpusError> {
+        let (layout, entries) = read_layout(path, buffer)?;
         let part = |range: &Range<usize>| buffer.slice_with_length(range.start, range.len());
         let lookup = Self {
             directory: part(&layout.directory).into(),
@@ -175,9 +175,9 @@ impl LookupTable {
 
     /// The values under `key`.
     #[inline]
-    pub(crate) fn under(&self, key: u64) -> &[u32] {
+    pub(crate) fn values_under(&self, key: u64) -> &[u32] {
         let bits = (self.directory.len() - 1).trailing_zeros();
-        let slot = slot(key, bits);
+        let slot = directory_slot(key, bits);
         let (start, end) = (self.directory[slot] as usize, self.directory[slot + 1] as usize);
         let keys = &self.keys[start..end];
         let first = keys.partition_point(|&other| other < key);
@@ -186,8 +186,8 @@ impl LookupTable {
     }
 
     /// The values under `key` that stand for the wanted string, by `is_equal`.
-    pub(crate) fn equal(&self, key: u64, is_equal: impl Fn(u32) -> bool) -> &[u32] {
-        let under = self.under(key);
+    pub(crate) fn equal_values(&self, key: u64, is_equal: impl Fn(u32) -> bool) -> &[u32] {
+        let under = self.values_under(key);
         // Equal strings lie side by side: if the outermost are right, all are.
         if let [first, .., last] = under
             && is_equal(*first)
@@ -201,7 +201,7 @@ impl LookupTable {
     }
 
     /// Runs of values with the same string; `same` compares two values' strings.
-    pub(crate) fn groups(&self, same: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = &[u32]> {
+    pub(crate) fn value_groups(&self, same: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = &[u32]> {
         let mut start = 0;
         std::iter::from_fn(move || {
             let (&key, &first) = (self.keys.get(start)?, self.values.get(start)?);
@@ -217,7 +217,7 @@ impl LookupTable {
 }
 
 /// Reads the header and checks that the parts fit the file.
-fn layout(path: &Path, buffer: &[u8]) -> Result<(TableLayout, usize), CorpusError> {
+fn read_layout(path: &Path, buffer: &[u8]) -> Result<(TableLayout, usize), CorpusError> {
     let damaged = |detail: &str| CorpusError::Damaged { path: path.to_owned(), detail: detail.to_owned() };
     let Some(header) = buffer.first_chunk::<ALIGNMENT>() else { return Err(damaged("it is too short")) };
     let [m0, m1, m2, m3, m4, m5, m6, m7, e0, e1, e2, e3, e4, e5, e6, e7, b0, b1, b2, b3, ..] = *header;
@@ -237,19 +237,19 @@ fn layout(path: &Path, buffer: &[u8]) -> Result<(TableLayout, usize), CorpusErro
 }
 
 /// BLAKE3 over header and directory.
-fn structure(path: &Path, buffer: &[u8]) -> Result<String, CorpusError> {
-    let (layout, _) = layout(path, buffer)?;
+fn structure_digest(path: &Path, buffer: &[u8]) -> Result<String, CorpusError> {
+    let (layout, _) = read_layout(path, buffer)?;
     Ok(digest::of_bytes(&buffer[..layout.directory.end]))
 }
 
 /// The description of a table just completed.
-pub(crate) fn describe(dir: &Path, name: &str) -> Result<FileInfo, CorpusError> {
+pub(crate) fn describe_table(dir: &Path, name: &str) -> Result<FileInfo, CorpusError> {
     let path = dir.join(name);
-    let buffer = mapped::map(&path)?;
+    let buffer = mapped::map_file(&path)?;
     Ok(FileInfo {
         name: name.to_owned(),
         bytes: buffer.len() as u64,
-        structure: structure(&path, &buffer)?,
+        structure: structure_digest(&path, &buffer)?,
         digest: digest::of_bytes(&buffer),
     })
 }
@@ -267,11 +267,11 @@ mod tests {
 
     fn build(strings: &[String]) -> (tempfile::TempDir, LookupTable) {
         let mut entries: Vec<(u64, u32)> = strings.iter().zip(0..).map(|(s, i)| (weak_key(s), i)).collect();
-        sort(&mut entries, |value| strings[value as usize].as_str());
+        sort_entries(&mut entries, |value| strings[value as usize].as_str());
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.lookup");
-        write(&path, &entries).unwrap();
-        let lookup = LookupTable::open(dir.path(), &describe(dir.path(), "t.lookup").unwrap(), strings.len()).unwrap();
+        write_table(&path, &entries).unwrap();
+        let lookup = LookupTable::open(dir.path(), &describe_table(dir.path(), "t.lookup").unwrap(), strings.len()).unwrap();
         (dir, lookup)
     }
 
@@ -282,11 +282,11 @@ mod tests {
             strings in prop::collection::vec("[ab]{0,3}", 0..60), asked in "[ab]{0,4}",
         ) {
             let (_dir, lookup) = build(&strings);
-            let found = lookup.equal(weak_key(&asked), |value| strings[value as usize] == asked);
+            let found = lookup.equal_values(weak_key(&asked), |value| strings[value as usize] == asked);
             let expected: Vec<u32> = (0..).zip(&strings).filter(|(_, s)| **s == asked).map(|(i, _)| i).collect();
             prop_assert_eq!(found, expected);
             let mut grouped = 0;
-            for group in lookup.groups(|a, b| strings[a as usize] == strings[b as usize]) {
+            for group in lookup.value_groups(|a, b| strings[a as usize] == strings[b as usize]) {
                 prop_assert!(group.is_sorted());
                 prop_assert_eq!(group.len(), strings.iter().filter(|s| **s == strings[group[0] as usize]).count());
                 grouped += group.len();
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_value_out_of_bounds_is_damage() {
         let (dir, _lookup) = build(&["a".to_owned(), "b".to_owned()]);
-        let listed = describe(dir.path(), "t.lookup").unwrap();
+        let listed = describe_table(dir.path(), "t.lookup").unwrap();
         assert!(matches!(LookupTable::open(dir.path(), &listed, 1), Err(CorpusError::Damaged { .. })));
     }
 }

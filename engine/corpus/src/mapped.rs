@@ -24,7 +24,7 @@ use memmap2::Mmap;
 use crate::{digest, error::CorpusError, info::FileInfo, passage::PassageId, schema};
 
 /// Maps the whole of `path`.
-pub(crate) fn map(path: &Path) -> Result<Buffer, CorpusError> {
+pub(crate) fn map_file(path: &Path) -> Result<Buffer, CorpusError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -49,7 +49,7 @@ pub(crate) fn map_listed(dir: &Path, listed: &FileInfo) -> Result<Buffer, Corpus
     if found != listed.bytes {
         return Err(CorpusError::Length { path, expected: listed.bytes, found });
     }
-    map(&path)
+    map_file(&path)
 }
 
 /// Fails if a mapped file's structure differs from the written one.
@@ -85,67 +85,67 @@ impl ArrowFile {
     }
 
     /// BLAKE3 over the footer and the metadata of all batches.
-    pub(crate) fn structure(&self) -> Result<String, CorpusError> {
+    pub(crate) fn structure_digest(&self) -> Result<String, CorpusError> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.buffer[self.footer.clone()]);
         for block in self.blocks()? {
-            let metadata = self.block(&block)?.slice_with_length(0, block.metaDataLength() as usize);
+            let metadata = self.block_bytes(&block)?.slice_with_length(0, block.metaDataLength() as usize);
             hasher.update(&metadata);
         }
         Ok(hasher.finalize().to_hex().to_string())
     }
 
     /// Decodes all batches without copying. They must have `schema`; strings come as bytes.
-    pub(crate) fn batches(&self, expected: &Schema) -> Result<Vec<RecordBatch>, CorpusError> {
-        let footer = self.footer()?;
-        let found = footer.schema().ok_or_else(|| self.damaged("it has no schema".to_owned()))?;
-        let found = convert::try_fb_to_schema(found).map_err(|source| self.arrow(source))?;
+    pub(crate) fn decode_batches(&self, expected: &Schema) -> Result<Vec<RecordBatch>, CorpusError> {
+        let footer = self.read_footer()?;
+        let found = footer.schema().ok_or_else(|| self.damage_error("it has no schema".to_owned()))?;
+        let found = convert::try_fb_to_schema(found).map_err(|source| self.arrow_error(source))?;
         if !same_layout(&found, expected) {
-            return Err(self.damaged(format!("it has schema {found}, expected {expected}")));
+            return Err(self.damage_error(format!("it has schema {found}, expected {expected}")));
         }
         let decoder =
-            reader::FileDecoder::new(schema::unchecked(expected), footer.version()).with_require_alignment(true);
+            reader::FileDecoder::new(schema::with_binary_strings(expected), footer.version()).with_require_alignment(true);
         self.blocks()?
             .iter()
             .map(|block| {
                 let batch =
-                    decoder.read_record_batch(block, &self.block(block)?).map_err(|source| self.arrow(source))?;
-                batch.ok_or_else(|| self.damaged("a block is not a record batch".to_owned()))
+                    decoder.read_record_batch(block, &self.block_bytes(block)?).map_err(|source| self.arrow_error(source))?;
+                batch.ok_or_else(|| self.damage_error("a block is not a record batch".to_owned()))
             })
             .collect()
     }
 
-    fn footer(&self) -> Result<Footer<'_>, CorpusError> {
+    fn read_footer(&self) -> Result<Footer<'_>, CorpusError> {
         arrow::ipc::root_as_footer(&self.buffer[self.footer.clone()])
-            .map_err(|error| self.damaged(format!("its footer cannot be read: {error}")))
+            .map_err(|error| self.damage_error(format!("its footer cannot be read: {error}")))
     }
 
     fn blocks(&self) -> Result<Vec<Block>, CorpusError> {
-        Ok(self.footer()?.recordBatches().iter().flatten().copied().collect())
+        Ok(self.read_footer()?.recordBatches().iter().flatten().copied().collect())
     }
 
     /// The bytes of a block, if they lie within the file.
-    fn block(&self, block: &Block) -> Result<Buffer, CorpusError> {
+    fn block_bytes(&self, block: &Block) -> Result<Buffer, CorpusError> {
         let parts = (block.offset(), i64::from(block.metaDataLength()), block.bodyLength());
         let (Ok(offset), Ok(metadata), Ok(body)) =
             (usize::try_from(parts.0), usize::try_from(parts.1), usize::try_from(parts.2))
         else {
-            return Err(self.damaged("a block has a negative length".to_owned()));
+            return Err(self.damage_error("a block has a negative length".to_owned()));
         };
         let length = metadata
             .checked_add(body)
             .filter(|length| offset.checked_add(*length).is_some_and(|end| end <= self.footer.start));
         match length {
             Some(length) => Ok(self.buffer.slice_with_length(offset, length)),
-            None => Err(self.damaged("a block reaches beyond the end".to_owned())),
+            None => Err(self.damage_error("a block reaches beyond the end".to_owned())),
         }
     }
 
-    fn damaged(&self, detail: String) -> CorpusError {
+    fn damage_error(&self, detail: String) -> CorpusError {
         CorpusError::Damaged { path: self.path.clone(), detail }
     }
 
-    fn arrow(&self, source: ArrowError) -> CorpusError {
+    fn arrow_error(&self, source: ArrowError) -> CorpusError {
         CorpusError::Arrow { path: self.path.clone(), source }
     }
 }
@@ -160,16 +160,16 @@ fn same_layout(found: &Schema, expected: &Schema) -> bool {
 pub(crate) fn open_listed(dir: &Path, listed: &FileInfo, schema: &Schema) -> Result<Vec<RecordBatch>, CorpusError> {
     let path = dir.join(&listed.name);
     let file = ArrowFile::new(path.clone(), map_listed(dir, listed)?)?;
-    check_structure(&path, listed, file.structure()?)?;
-    file.batches(schema)
+    check_structure(&path, listed, file.structure_digest()?)?;
+    file.decode_batches(schema)
 }
 
 /// The description of an Arrow file just completed.
 pub(crate) fn describe_arrow(dir: &Path, name: &str) -> Result<FileInfo, CorpusError> {
     let path = dir.join(name);
-    let buffer = map(&path)?;
+    let buffer = map_file(&path)?;
     let (bytes, digest) = (buffer.len() as u64, digest::of_bytes(&buffer));
-    let structure = ArrowFile::new(path, buffer)?.structure()?;
+    let structure = ArrowFile::new(path, buffer)?.structure_digest()?;
     Ok(FileInfo { name: name.to_owned(), bytes, structure, digest })
 }
 

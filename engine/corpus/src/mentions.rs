@@ -73,7 +73,7 @@ impl<'a> TitleForm<'a> {
     }
 
     /// The span of the form in `text`, if its core starts at `at`. The span may not start before `from`.
-    fn at(&self, text: &str, at: usize, from: usize) -> Option<Range<usize>> {
+    fn span_at(&self, text: &str, at: usize, from: usize) -> Option<Range<usize>> {
         let start = at.checked_sub(self.lead).filter(|&start| start >= from)?;
         let end = start + self.text.len();
         let fits = text.as_bytes().get(start..end)? == self.text.as_bytes()
@@ -84,7 +84,7 @@ impl<'a> TitleForm<'a> {
 }
 
 /// The title without its trailing parenthesis, if it has one.
-fn bare(title: &str) -> Option<&str> {
+fn bare_form(title: &str) -> Option<&str> {
     let open = title.strip_suffix(')')?.rfind('(')?;
     let bare = title[..open].trim_end();
     (!bare.is_empty()).then_some(bare)
@@ -128,7 +128,7 @@ impl RollingHash {
         mixed ^ (mixed >> 31)
     }
 
-    fn of(text: &str) -> u64 {
+    fn hash_text(text: &str) -> u64 {
         let mut hash = Self::new();
         hash.push(text.as_bytes());
         hash.finish()
@@ -137,7 +137,7 @@ impl RollingHash {
 
 fn form_of(passages: &PassageColumns, code: u32) -> &str {
     let title = passages.title(code & !BARE);
-    if code & BARE == 0 { title } else { bare(title).unwrap_or_default() }
+    if code & BARE == 0 { title } else { bare_form(title).unwrap_or_default() }
 }
 
 impl<'a> MentionFinder<'a> {
@@ -145,22 +145,22 @@ impl<'a> MentionFinder<'a> {
     pub(crate) fn new(passages: &'a PassageColumns, titles: &LookupTable) -> Self {
         let mut entries = Vec::new();
         let same = |a, b| passages.title_bytes(a) == passages.title_bytes(b);
-        for group in titles.groups(same) {
+        for group in titles.value_groups(same) {
             let title = passages.title(group[0]);
-            for (form, code) in [(Some(title), group[0]), (bare(title), group[0] | BARE)] {
+            for (form, code) in [(Some(title), group[0]), (bare_form(title), group[0] | BARE)] {
                 if let Some(form) = form.filter(|form| is_matchable(form)).and_then(TitleForm::new) {
-                    entries.push((RollingHash::of(form.core()), code));
+                    entries.push((RollingHash::hash_text(form.core()), code));
                 }
             }
         }
-        crate::lookup::sort(&mut entries, |code| form_of(passages, code));
+        crate::lookup::sort_entries(&mut entries, |code| form_of(passages, code));
         let entries = without_ambiguous(entries, passages);
         let mut longest = FxHashMap::default();
         for &(_, code) in &entries {
             let form = form_of(passages, code);
             let count = words(form).count();
             if let Some(first) = words(form).next() {
-                let most = longest.entry(RollingHash::of(first)).or_insert(0);
+                let most = longest.entry(RollingHash::hash_text(first)).or_insert(0);
                 *most = (*most).max(count as u8);
             }
         }
@@ -168,16 +168,16 @@ impl<'a> MentionFinder<'a> {
     }
 
     /// Appends the mentions in a passage's text to `found`, in order.
-    pub(crate) fn find(&self, passage: u32, found: &mut Vec<TitleMention>) {
+    pub(crate) fn find_mentions(&self, passage: u32, found: &mut Vec<TitleMention>) {
         let title = self.passages.title(passage);
-        let own = [TitleForm::new(title), bare(title).and_then(TitleForm::new)];
+        let own = [TitleForm::new(title), bare_form(title).and_then(TitleForm::new)];
         let text = self.passages.text(passage);
         let words = word_spans(text);
         let (mut word, mut from) = (0, 0);
         while word < words.len() {
             let at = words[word].start;
-            let itself = own.iter().flatten().filter_map(|form| form.at(text, at, from)).map(|span| (None, span));
-            let others = self.candidates(text, &words[word..], from).map(|(code, span)| (Some(code), span));
+            let itself = own.iter().flatten().filter_map(|form| form.span_at(text, at, from)).map(|span| (None, span));
+            let others = self.candidate_forms(text, &words[word..], from).map(|(code, span)| (Some(code), span));
             // Own forms come last: among equal spans they win.
             let longest = others.chain(itself).max_by_key(|(_, span)| (span.len(), std::cmp::Reverse(span.start)));
             let Some((code, span)) = longest else {
@@ -193,23 +193,23 @@ impl<'a> MentionFinder<'a> {
     }
 
     /// The forms with a core starting at the first of `words`.
-    fn candidates<'t>(
+    fn candidate_forms<'t>(
         &self,
         text: &'t str,
         words: &'t [Range<usize>],
         from: usize,
     ) -> impl Iterator<Item = (u32, Range<usize>)> + use<'_, 't, 'a> {
         let first = &words[0];
-        let most = self.longest.get(&RollingHash::of(&text[first.clone()])).copied().unwrap_or(0);
+        let most = self.longest.get(&RollingHash::hash_text(&text[first.clone()])).copied().unwrap_or(0);
         let mut hash = RollingHash::new();
         let mut hashed = first.start;
         words.iter().take(most.into()).flat_map(move |word| {
             hash.push(&text.as_bytes()[hashed..word.end]);
             hashed = word.end;
             let at = first.start;
-            self.forms.under(hash.finish()).iter().filter_map(move |&code| {
+            self.forms.values_under(hash.finish()).iter().filter_map(move |&code| {
                 let form = TitleForm::new(form_of(self.passages, code))?;
-                Some((code, form.at(text, at, from)?))
+                Some((code, form.span_at(text, at, from)?))
             })
         })
     }
@@ -253,10 +253,10 @@ mod tests {
 
     #[test]
     fn bare_forms() {
-        assert_eq!(bare("Mercury (planet)"), Some("Mercury"));
-        assert_eq!(bare("A (b) (c)"), Some("A (b)"));
-        assert_eq!(bare("(planet)"), None);
-        assert_eq!(bare("Mercury (planet) II"), None);
+        assert_eq!(bare_form("Mercury (planet)"), Some("Mercury"));
+        assert_eq!(bare_form("A (b) (c)"), Some("A (b)"));
+        assert_eq!(bare_form("(planet)"), None);
+        assert_eq!(bare_form("Mercury (planet) II"), None);
     }
 
     #[test]
@@ -273,9 +273,9 @@ mod tests {
     #[test]
     fn forms_fit_at_word_boundaries_only() {
         let form = TitleForm::new(".hack").unwrap();
-        assert_eq!(form.at("see .hack now", 5, 0), Some(4..9));
-        assert_eq!(form.at("x.hack", 2, 0), None);
-        assert_eq!(form.at("see .hacks", 5, 0), None);
-        assert_eq!(form.at("see .hack now", 5, 5), None);
+        assert_eq!(form.span_at("see .hack now", 5, 0), Some(4..9));
+        assert_eq!(form.span_at("x.hack", 2, 0), None);
+        assert_eq!(form.span_at("see .hacks", 5, 0), None);
+        assert_eq!(form.span_at("see .hack now", 5, 5), None);
     }
 }

@@ -50,40 +50,40 @@ impl PassageColumns {
     }
 
     #[inline]
-    fn at(&self, passage: u32) -> (&PassageBatch, usize) {
+    fn batch_row(&self, passage: u32) -> (&PassageBatch, usize) {
         let passage = passage as usize;
         (&self.batches[passage >> self.shift], passage & ((1 << self.shift) - 1))
     }
 
     pub(crate) fn id_bytes(&self, passage: u32) -> &[u8] {
-        let (batch, row) = self.at(passage);
+        let (batch, row) = self.batch_row(passage);
         batch.id.value(row)
     }
 
     pub(crate) fn title_bytes(&self, passage: u32) -> &[u8] {
-        let (batch, row) = self.at(passage);
+        let (batch, row) = self.batch_row(passage);
         batch.title.value(row)
     }
 
     pub(crate) fn text_bytes(&self, passage: u32) -> &[u8] {
-        let (batch, row) = self.at(passage);
+        let (batch, row) = self.batch_row(passage);
         batch.text.value(row)
     }
 
     pub(crate) fn id(&self, passage: u32) -> &str {
-        checked(self.id_bytes(passage), passage, "id")
+        checked_text(self.id_bytes(passage), passage, "id")
     }
 
     pub(crate) fn title(&self, passage: u32) -> &str {
-        checked(self.title_bytes(passage), passage, "title")
+        checked_text(self.title_bytes(passage), passage, "title")
     }
 
     pub(crate) fn text(&self, passage: u32) -> &str {
-        checked(self.text_bytes(passage), passage, "text")
+        checked_text(self.text_bytes(passage), passage, "text")
     }
 
     pub(crate) fn sentence_ends(&self, passage: u32) -> &[u32] {
-        let (batch, row) = self.at(passage);
+        let (batch, row) = self.batch_row(passage);
         let (start, end) = (batch.sentence_offsets[row], batch.sentence_offsets[row + 1]);
         &batch.sentence_ends[start as usize..end as usize]
     }
@@ -91,7 +91,7 @@ impl PassageColumns {
 
 /// Text was UTF-8 when it was written. Checking it again costs far less than fetching it.
 #[inline]
-fn checked<'a>(bytes: &'a [u8], passage: u32, field: &str) -> &'a str {
+fn checked_text<'a>(bytes: &'a [u8], passage: u32, field: &str) -> &'a str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => panic!("passages.arrow is damaged: the {field} of passage {passage} is not UTF-8: {error}"),
@@ -140,7 +140,7 @@ impl PassageLists {
 
     /// Column `column` of a passage's list.
     #[inline]
-    pub(crate) fn of(&self, passage: u32, column: usize) -> &[u32] {
+    pub(crate) fn list_column(&self, passage: u32, column: usize) -> &[u32] {
         let passage = passage as usize;
         let (batch, row) = (&self.batches[passage >> self.shift], passage & ((1 << self.shift) - 1));
         &batch.columns[column][batch.offsets[row] as usize..batch.offsets[row + 1] as usize]
@@ -205,6 +205,6 @@ fn check_rows(path: &Path, batches: &[RecordBatch], rows: u32) -> Result<usize, 
 /// Maps the passages just written to `dir`.
 pub(crate) fn read_back(dir: &Path, rows: u32) -> Result<PassageColumns, CorpusError> {
     let path = dir.join(schema::PASSAGES_FILE);
-    let file = mapped::ArrowFile::new(path.clone(), mapped::map(&path)?)?;
-    PassageColumns::new(&path, file.batches(&schema::passages())?, rows)
+    let file = mapped::ArrowFile::new(path.clone(), mapped::map_file(&path)?)?;
+    PassageColumns::new(&path, file.decode_batches(&schema::passages())?, rows)
 }

@@ -16,7 +16,7 @@ pub(crate) const ALIASES_FILE: &str = "aliases.arrow";
 pub(crate) const LINKS_FILE: &str = "links.arrow";
 pub(crate) const BACKLINKS_FILE: &str = "backlinks.arrow";
 
-fn field(name: &str, data_type: DataType, meaning: &str) -> Field {
+fn described_field(name: &str, data_type: DataType, meaning: &str) -> Field {
     Field::new(name, data_type, false).with_metadata(HashMap::from([("description".to_owned(), meaning.to_owned())]))
 }
 
@@ -25,19 +25,19 @@ fn schema(fields: Vec<Field>) -> SchemaRef {
 }
 
 /// An element of a list column; it is never null.
-pub(crate) fn item(data_type: DataType) -> Arc<Field> {
+pub(crate) fn list_item(data_type: DataType) -> Arc<Field> {
     Arc::new(Field::new("item", data_type, false))
 }
 
 /// `passages.arrow`: a row for each passage.
 pub(crate) fn passages() -> SchemaRef {
     schema(vec![
-        field("id", DataType::Utf8, "external id"),
-        field("title", DataType::Utf8, "title, empty where the source has none"),
-        field("text", DataType::LargeUtf8, "text"),
-        field(
+        described_field("id", DataType::Utf8, "external id"),
+        described_field("title", DataType::Utf8, "title, empty where the source has none"),
+        described_field("text", DataType::LargeUtf8, "text"),
+        described_field(
             "sentences",
-            DataType::List(item(DataType::UInt32)),
+            DataType::List(list_item(DataType::UInt32)),
             "byte offset in the text of each sentence's end; empty: not known",
         ),
     ])
@@ -46,37 +46,37 @@ pub(crate) fn passages() -> SchemaRef {
 /// `aliases.arrow`: a row for each id of a dropped duplicate.
 pub(crate) fn aliases() -> SchemaRef {
     schema(vec![
-        field("id", DataType::Utf8, "external id of a dropped duplicate"),
-        field("passage", DataType::UInt32, "the passage that was kept"),
+        described_field("id", DataType::Utf8, "external id of a dropped duplicate"),
+        described_field("passage", DataType::UInt32, "the passage that was kept"),
     ])
 }
 
 /// The parts of a link.
 pub(crate) fn link_fields() -> Fields {
     Fields::from(vec![
-        field("target", DataType::UInt32, "the passage linked to"),
-        field("start", DataType::UInt32, "byte offset in the text where the anchor starts"),
-        field("end", DataType::UInt32, "byte offset in the text where the anchor ends"),
+        described_field("target", DataType::UInt32, "the passage linked to"),
+        described_field("start", DataType::UInt32, "byte offset in the text where the anchor starts"),
+        described_field("end", DataType::UInt32, "byte offset in the text where the anchor ends"),
     ])
 }
 
 /// `links.arrow`: a row for each passage.
 pub(crate) fn links() -> SchemaRef {
-    let link = item(DataType::Struct(link_fields()));
-    schema(vec![field("links", DataType::LargeList(link), "outgoing links in the order of their anchors")])
+    let link = list_item(DataType::Struct(link_fields()));
+    schema(vec![described_field("links", DataType::LargeList(link), "outgoing links in the order of their anchors")])
 }
 
 /// `backlinks.arrow`: a row for each passage.
 pub(crate) fn backlinks() -> SchemaRef {
-    let source = item(DataType::UInt32);
-    schema(vec![field("sources", DataType::LargeList(source), "passages that link to this one, ascending")])
+    let source = list_item(DataType::UInt32);
+    schema(vec![described_field("sources", DataType::LargeList(source), "passages that link to this one, ascending")])
 }
 
 /// The same layout with strings as bytes.
 ///
 /// Arrow checks all UTF-8 of a batch when it decodes it, which reads all of a large corpus from disk. With bytes it
 /// checks only the offsets; a string is checked on access.
-pub(crate) fn unchecked(schema: &Schema) -> SchemaRef {
+pub(crate) fn with_binary_strings(schema: &Schema) -> SchemaRef {
     let fields: Vec<Field> = schema
         .fields()
         .iter()

@@ -21,22 +21,22 @@ impl Corpus {
     pub fn verify(&self) -> Result<(), CorpusError> {
         for listed in &self.info().files {
             let buffer = mapped::map_listed(self.dir(), listed)?;
-            differ(self.dir().join(&listed.name), &listed.digest, digest::of_bytes(&buffer))?;
+            compare_digest(self.dir().join(&listed.name), &listed.digest, digest::of_bytes(&buffer))?;
         }
         let info_file = || self.dir().join(INFO_FILE);
-        differ(info_file(), &self.info().passages_digest, self.passages_digest()?)?;
-        differ(info_file(), &self.info().links_digest, self.links_digest())?;
-        differ(info_file(), &self.info().aliases_digest, self.aliases_digest()?)
+        compare_digest(info_file(), &self.info().passages_digest, self.passages_digest()?)?;
+        compare_digest(info_file(), &self.info().links_digest, self.links_digest())?;
+        compare_digest(info_file(), &self.info().aliases_digest, self.aliases_digest()?)
     }
 
     fn passages_digest(&self) -> Result<String, CorpusError> {
         let mut digest = PassagesDigest::new();
         for passage in 0..self.len() as u32 {
-            let utf8 = |field: &str, bytes| self.utf8(schema::PASSAGES_FILE, field, passage, bytes);
+            let utf8 = |field: &str, bytes| self.checked_utf8(schema::PASSAGES_FILE, field, passage, bytes);
             let id = utf8("id", self.passages.id_bytes(passage))?;
             let title = utf8("title", self.passages.title_bytes(passage))?;
             let text = utf8("text", self.passages.text_bytes(passage))?;
-            digest.passage(id, title, text, self.passages.sentence_ends(passage));
+            digest.push_passage(id, title, text, self.passages.sentence_ends(passage));
         }
         Ok(digest.finish())
     }
@@ -44,8 +44,8 @@ impl Corpus {
     fn links_digest(&self) -> String {
         let mut digest = LinksDigest::new(self.info().link_origin);
         for passage in 0..self.len() as u32 {
-            let [targets, starts, ends] = [0, 1, 2].map(|column| self.links.of(passage, column));
-            digest.passage((0..targets.len()).map(|link| [targets[link], starts[link], ends[link]]));
+            let [targets, starts, ends] = [0, 1, 2].map(|column| self.links.list_column(passage, column));
+            digest.push_passage((0..targets.len()).map(|link| [targets[link], starts[link], ends[link]]));
         }
         digest.finish()
     }
@@ -54,13 +54,13 @@ impl Corpus {
         let aliases = (0..self.aliases.len() as u32)
             .map(|alias| {
                 let (id, passage) = self.aliases.get(alias);
-                Ok((self.utf8(schema::ALIASES_FILE, "id", alias, id)?, passage))
+                Ok((self.checked_utf8(schema::ALIASES_FILE, "id", alias, id)?, passage))
             })
             .collect::<Result<Vec<_>, CorpusError>>()?;
         Ok(digest::of_aliases(aliases.into_iter()))
     }
 
-    fn utf8<'a>(&self, file: &str, field: &str, row: u32, bytes: &'a [u8]) -> Result<&'a str, CorpusError> {
+    fn checked_utf8<'a>(&self, file: &str, field: &str, row: u32, bytes: &'a [u8]) -> Result<&'a str, CorpusError> {
         std::str::from_utf8(bytes).map_err(|error| CorpusError::Damaged {
             path: self.dir().join(file),
             detail: format!("the {field} in row {row} is not UTF-8: {error}"),
@@ -68,7 +68,7 @@ impl Corpus {
     }
 }
 
-fn differ(path: PathBuf, expected: &str, found: String) -> Result<(), CorpusError> {
+fn compare_digest(path: PathBuf, expected: &str, found: String) -> Result<(), CorpusError> {
     if expected == found {
         return Ok(());
     }

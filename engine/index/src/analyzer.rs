@@ -44,18 +44,18 @@ impl Analyzer {
     /// The terms of `text`, in order, with repetitions.
     pub fn terms(self, text: &str) -> Vec<String> {
         let mut terms = Vec::new();
-        self.each(text, &mut String::new(), |term| terms.push(String::from_utf8_lossy(term).into_owned()));
+        self.each_term(text, &mut String::new(), |term| terms.push(String::from_utf8_lossy(term).into_owned()));
         terms
     }
 
     /// Calls `emit` with the bytes of each term. `lower` is scratch.
-    pub(crate) fn each(self, text: &str, lower: &mut String, mut emit: impl FnMut(&[u8])) {
+    pub(crate) fn each_term(self, text: &str, lower: &mut String, mut emit: impl FnMut(&[u8])) {
         match self {
             Self::Word => {
                 lower.clear();
                 pytext::lower_into(text, lower);
                 if lower.is_ascii() {
-                    runs(lower.as_bytes(), |byte| byte.is_ascii_alphanumeric() || byte == b'_', emit);
+                    each_run(lower.as_bytes(), |byte| byte.is_ascii_alphanumeric() || byte == b'_', emit);
                 } else {
                     pytext::words(lower).for_each(|word| emit(word.as_bytes()));
                 }
@@ -64,18 +64,18 @@ impl Analyzer {
                 lower.clear();
                 pytext::lower_into(text, lower);
                 if lower.is_ascii() {
-                    runs(lower.as_bytes(), |byte| !matches!(byte, b'\t'..=b'\r' | 0x1c..=0x1f | b' '), emit);
+                    each_run(lower.as_bytes(), |byte| !matches!(byte, b'\t'..=b'\r' | 0x1c..=0x1f | b' '), emit);
                 } else {
                     pytext::split(lower).for_each(|word| emit(word.as_bytes()));
                 }
             }
-            Self::English => english::each(text, lower, emit),
+            Self::English => english::each_term(text, lower, emit),
         }
     }
 }
 
 /// Calls `emit` with each longest run of bytes for which `inside` holds.
-fn runs(bytes: &[u8], inside: impl Fn(u8) -> bool, mut emit: impl FnMut(&[u8])) {
+fn each_run(bytes: &[u8], inside: impl Fn(u8) -> bool, mut emit: impl FnMut(&[u8])) {
     let mut start = None;
     for (at, &byte) in bytes.iter().enumerate() {
         match (inside(byte), start) {

@@ -71,7 +71,7 @@ impl Bm25Index {
         threads: usize,
     ) -> Result<(), IndexError> {
         parameters.check()?;
-        build::build(passages, corpus_digest, parameters.layout(), path, threads)
+        build::build_index(passages, corpus_digest, parameters.layout(), path, threads)
     }
 
     /// Opens the index at `path`. It must have been built from the corpus of this digest with the same analyzer and
@@ -120,10 +120,10 @@ impl Bm25Index {
     /// Under every formula, passages without a term of the query are never returned. Passages with one are, even with
     /// a score of zero or less (`okapi` with `epsilon` 0, or if most terms are frequent).
     pub fn search(&self, queries: &[Query<'_>], scratch: &mut SearchScratch) -> Vec<Vec<Hit>> {
-        queries.iter().map(|query| self.answer(query, scratch)).collect()
+        queries.iter().map(|query| self.answer_query(query, scratch)).collect()
     }
 
-    fn answer(&self, query: &Query<'_>, scratch: &mut SearchScratch) -> Vec<Hit> {
+    fn answer_query(&self, query: &Query<'_>, scratch: &mut SearchScratch) -> Vec<Hit> {
         let mut plan = plan::QueryPlan::new(self, query.text, &mut scratch.plan);
         if query.k == 0 || plan.terms.is_empty() {
             return Vec::new();

@@ -35,7 +35,7 @@ const RUN: u32 = 1 << 15;
 const MOST_PASSAGES: u32 = u32::MAX - 2;
 
 /// Builds the index of `passages` at `path`.
-pub(crate) fn build(
+pub(crate) fn build_index(
     passages: &dyn Passages,
     corpus_digest: &str,
     layout: IndexLayout,
@@ -59,9 +59,9 @@ pub(crate) fn build(
         }
         let description =
             IndexDescription { corpus: corpus_digest.to_owned(), layout, passages: passages.len(), fields: numbers };
-        writer.begin(SectionKind::Description, 0);
+        writer.begin_section(SectionKind::Description, 0);
         writer.write(&description.to_bytes())?;
-        writer.end()?;
+        writer.end_section()?;
         writer.finish()
     })
 }
@@ -84,8 +84,8 @@ fn field_text<'a>(passages: &'a dyn Passages, fields: SearchedFields, field: u32
 /// Calls `emit` with each term of `text` under `layout`.
 fn each_term(layout: IndexLayout, text: &str, scratch: &mut String, emit: impl FnMut(&[u8])) {
     match layout {
-        IndexLayout::Bm25 { analyzer, .. } => analyzer.each(text, scratch, emit),
-        IndexLayout::Tfidf { ngrams, hash_bits, .. } => grams::each(text, ngrams, hash_bits, emit),
+        IndexLayout::Bm25 { analyzer, .. } => analyzer.each_term(text, scratch, emit),
+        IndexLayout::Tfidf { ngrams, hash_bits, .. } => grams::each_gram(text, ngrams, hash_bits, emit),
     }
 }
 
@@ -105,13 +105,13 @@ fn build_field(
     writer: &mut ContainerWriter,
 ) -> Result<FieldNumbers, IndexError> {
     let mut spill = SpillFile::create(path)?;
-    let FieldTerms { terms, frequencies, lengths } = gather(passages, layout, field, &mut spill)?;
+    let FieldTerms { terms, frequencies, lengths } = gather_terms(passages, layout, field, &mut spill)?;
     if terms.text().len() as u64 > u64::from(u32::MAX) {
         return Err(IndexError::TooLarge { what: "bytes of distinct terms", limit: u64::from(u32::MAX) });
     }
     let numbers = FieldNumbers::new(&lengths, &frequencies);
     write_numbers(writer, SectionKind::Lengths, field, &lengths)?;
-    let records = spill.merge(&terms, &frequencies, &lengths, field, writer)?;
+    let records = spill.merge_lists(&terms, &frequencies, &lengths, field, writer)?;
     write_bytes(writer, SectionKind::Terms, field, &records)?;
     drop(records);
     write_bytes(writer, SectionKind::TermText, field, terms.text())?;
@@ -120,7 +120,7 @@ fn build_field(
 }
 
 /// Numbers the terms of a field in corpus order, and spills the runs with their passages.
-fn gather(passages: &dyn Passages, layout: IndexLayout, field: u32, spill: &mut SpillFile) -> Result<FieldTerms, IndexError> {
+fn gather_terms(passages: &dyn Passages, layout: IndexLayout, field: u32, spill: &mut SpillFile) -> Result<FieldTerms, IndexError> {
     let mut found = FieldTerms { lengths: Vec::with_capacity(passages.len() as usize), ..FieldTerms::default() };
     let mut runs: Vec<PassageRun> = (0..rayon::current_num_threads()).map(|_| PassageRun::default()).collect();
     let mut start = 0;
@@ -132,17 +132,17 @@ fn gather(passages: &dyn Passages, layout: IndexLayout, field: u32, spill: &mut 
         runs.par_iter_mut().zip(&starts).for_each(|(run, &from)| {
             let mut text = String::new();
             let mut scratch = String::new();
-            run.fill(from, passages.len().min(from.saturating_add(RUN)), |id, emit| {
+            run.fill_terms(from, passages.len().min(from.saturating_add(RUN)), |id, emit| {
                 each_term(layout, field_text(passages, layout.fields(), field, id, &mut text), &mut scratch, emit);
             });
         });
         for run in runs.iter_mut() {
-            run.number(&mut found.terms, &mut found.frequencies);
+            run.number_terms(&mut found.terms, &mut found.frequencies);
             found.lengths.extend_from_slice(run.lengths());
         }
-        runs.par_iter_mut().for_each(PassageRun::encode);
+        runs.par_iter_mut().for_each(PassageRun::encode_lists);
         for run in runs.iter() {
-            spill.push(run)?;
+            spill.push_run(run)?;
         }
         start = start.saturating_add(RUN.saturating_mul(starts.len() as u32));
     }
@@ -150,15 +150,15 @@ fn gather(passages: &dyn Passages, layout: IndexLayout, field: u32, spill: &mut 
 }
 
 fn write_bytes(writer: &mut ContainerWriter, kind: SectionKind, field: u32, bytes: &[u8]) -> Result<(), IndexError> {
-    writer.begin(kind, field);
+    writer.begin_section(kind, field);
     writer.write(bytes)?;
-    writer.end()
+    writer.end_section()
 }
 
 fn write_numbers(writer: &mut ContainerWriter, kind: SectionKind, field: u32, numbers: &[u32]) -> Result<(), IndexError> {
-    writer.begin(kind, field);
+    writer.begin_section(kind, field);
     for chunk in numbers.chunks(1 << 16) {
         writer.write(&chunk.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>())?;
     }
-    writer.end()
+    writer.end_section()
 }

@@ -89,7 +89,7 @@ impl Drop for TemporaryPath {
 }
 
 /// A name beside `place`, unique among the writers of this process.
-fn beside(place: &Path, what: &str) -> PathBuf {
+fn path_beside(place: &Path, what: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut name = place.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.{}.{what}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
@@ -98,27 +98,27 @@ fn beside(place: &Path, what: &str) -> PathBuf {
 
 /// Creates an empty file beside `place`, with a name ending in `what`, locked while it is open. Removes the files of
 /// killed writers there: their locks are gone. On file systems without locks these files stay.
-pub(crate) fn fresh(place: &Path, what: &str) -> Result<(PathBuf, File), IndexError> {
+pub(crate) fn create_locked(place: &Path, what: &str) -> Result<(PathBuf, File), IndexError> {
     loop {
-        let path = beside(place, what);
+        let path = path_beside(place, what);
         let file = match File::options().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => file,
             // From a writer with the same process id: on another host, or in an earlier life of this container.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-            Err(error) => return Err(failed("create", &path)(error)),
+            Err(error) => return Err(io_error("create", &path)(error)),
         };
         let taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
         // A sweep between the two calls above takes the new file for an abandoned one.
-        if taken || file.metadata().map_err(failed("read", &path))?.nlink() == 0 {
+        if taken || file.metadata().map_err(io_error("read", &path))?.nlink() == 0 {
             continue;
         }
-        sweep(place, what, &path);
+        sweep_abandoned(place, what, &path);
         return Ok((path, file));
     }
 }
 
 /// Removes the abandoned files beside `place`, except `own`. Unreadable ones stay.
-fn sweep(place: &Path, what: &str, own: &Path) {
+fn sweep_abandoned(place: &Path, what: &str, own: &Path) {
     let (Some(folder), Some(name)) = (place.parent(), place.file_name().and_then(|name| name.to_str())) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -137,14 +137,14 @@ fn sweep(place: &Path, what: &str, own: &Path) {
     }
 }
 
-fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> IndexError + 'a {
+fn io_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> IndexError + 'a {
     move |source| IndexError::Io { action, path: path.to_owned(), source }
 }
 
 impl ContainerWriter {
     /// Begins a file with at most `sections` sections.
     pub(crate) fn create(place: &Path, sections: usize) -> Result<Self, IndexError> {
-        let (path, file) = fresh(place, "part")?;
+        let (path, file) = create_locked(place, "part")?;
         let mut writer = Self {
             out: BufWriter::with_capacity(1 << 20, file),
             place: place.to_owned(),
@@ -154,31 +154,31 @@ impl ContainerWriter {
             at: 0,
             hasher: blake3::Hasher::new(),
         };
-        writer.zeros(writer.reserved)?;
-        writer.pad()?;
+        writer.write_zeros(writer.reserved)?;
+        writer.pad_section()?;
         Ok(writer)
     }
 
-    fn raw(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
+    fn write_raw(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
         self.at += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(failed("write", &self.temporary.0))
+        self.out.write_all(bytes).map_err(io_error("write", &self.temporary.0))
     }
 
-    fn zeros(&mut self, mut count: u64) -> Result<(), IndexError> {
+    fn write_zeros(&mut self, mut count: u64) -> Result<(), IndexError> {
         while count > 0 {
             let now = count.min(ALIGN);
-            self.raw(&[0; ALIGN as usize][..now as usize])?;
+            self.write_raw(&[0; ALIGN as usize][..now as usize])?;
             count -= now;
         }
         Ok(())
     }
 
-    fn pad(&mut self) -> Result<(), IndexError> {
-        self.zeros(SLACK + (ALIGN - (self.at + SLACK) % ALIGN) % ALIGN)
+    fn pad_section(&mut self) -> Result<(), IndexError> {
+        self.write_zeros(SLACK + (ALIGN - (self.at + SLACK) % ALIGN) % ALIGN)
     }
 
     /// Begins a section.
-    pub(crate) fn begin(&mut self, kind: SectionKind, field: u32) {
+    pub(crate) fn begin_section(&mut self, kind: SectionKind, field: u32) {
         self.hasher.reset();
         self.sections.push(SectionEntry { kind: kind as u32, field, offset: self.at, length: 0, digest: [0; 32] });
     }
@@ -186,30 +186,30 @@ impl ContainerWriter {
     /// Appends to the current section.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), IndexError> {
         self.hasher.update(bytes);
-        self.raw(bytes)
+        self.write_raw(bytes)
     }
 
     /// Leaves `length` bytes of the current section to [`Writer::place`]. Returns their offset in the file.
-    pub(crate) fn leave(&mut self, length: u64) -> Result<u64, IndexError> {
+    pub(crate) fn leave_space(&mut self, length: u64) -> Result<u64, IndexError> {
         let offset = self.at;
         self.at += length;
-        self.out.seek(SeekFrom::Start(self.at)).map_err(failed("write", &self.temporary.0))?;
+        self.out.seek(SeekFrom::Start(self.at)).map_err(io_error("write", &self.temporary.0))?;
         Ok(offset)
     }
 
     /// Writes bytes anywhere within the part left by [`Writer::leave`].
-    pub(crate) fn place(&mut self, offset: u64, bytes: &[u8]) -> Result<(), IndexError> {
-        self.out.get_ref().write_all_at(bytes, offset).map_err(failed("write", &self.temporary.0))
+    pub(crate) fn place_bytes(&mut self, offset: u64, bytes: &[u8]) -> Result<(), IndexError> {
+        self.out.get_ref().write_all_at(bytes, offset).map_err(io_error("write", &self.temporary.0))
     }
 
     /// Reads the placed bytes again and adds them to the section's checksum.
-    pub(crate) fn seal(&mut self, placed: Range<u64>) -> Result<(), IndexError> {
+    pub(crate) fn seal_placed(&mut self, placed: Range<u64>) -> Result<(), IndexError> {
         let mut piece = vec![0; 1 << 20];
         let mut at = placed.start;
         while at < placed.end {
             let length = (placed.end - at).min(piece.len() as u64);
             let piece = &mut piece[..length as usize];
-            self.out.get_ref().read_exact_at(piece, at).map_err(failed("read", &self.temporary.0))?;
+            self.out.get_ref().read_exact_at(piece, at).map_err(io_error("read", &self.temporary.0))?;
             self.hasher.update(piece);
             at += length;
         }
@@ -217,13 +217,13 @@ impl ContainerWriter {
     }
 
     /// Ends the current section.
-    pub(crate) fn end(&mut self) -> Result<(), IndexError> {
+    pub(crate) fn end_section(&mut self) -> Result<(), IndexError> {
         let (at, digest) = (self.at, *self.hasher.finalize().as_bytes());
         if let Some(section) = self.sections.last_mut() {
             section.length = at - section.offset;
             section.digest = digest;
         }
-        self.pad()
+        self.pad_section()
     }
 
     /// Writes the header, syncs the file to disk and moves it to its place.
@@ -253,13 +253,13 @@ impl ContainerWriter {
             file.write_all(&table)?;
             file.sync_all()
         };
-        write(&mut self.out).map_err(failed("write", &path))?;
-        fs::rename(&path, &self.place).map_err(failed("move into place", &self.place))?;
+        write(&mut self.out).map_err(io_error("write", &path))?;
+        fs::rename(&path, &self.place).map_err(io_error("move into place", &self.place))?;
         // The rename is durable once the folder is synced. Some systems cannot open folders; then nothing can be
         // done.
         let folder = self.place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if let Ok(folder) = File::open(folder) {
-            folder.sync_all().map_err(failed("write", &self.place))?;
+            folder.sync_all().map_err(io_error("write", &self.place))?;
         }
         Ok(())
     }
@@ -291,15 +291,15 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 impl Container {
     /// Maps a file and checks its header.
     pub(crate) fn open(path: &Path) -> Result<Self, IndexError> {
-        let file = File::open(path).map_err(failed("open", path))?;
-        let length = file.metadata().map_err(failed("read", path))?.len();
+        let file = File::open(path).map_err(io_error("open", path))?;
+        let length = file.metadata().map_err(io_error("read", path))?.len();
         if length < HEADER as u64 {
             return Err(IndexError::NotAnIndex { path: path.to_owned() });
         }
         // SAFETY: index files are never changed in place. Writers replace them by renaming, so the mapped pages keep
         // the bytes of the opened file. Truncating a file under a reader breaks this contract, as with any
         // memory-mapped database.
-        let map = unsafe { Mmap::map(&file) }.map_err(failed("map", path))?;
+        let map = unsafe { Mmap::map(&file) }.map_err(io_error("map", path))?;
         let sections = read_table(&map, path)?;
         let container = Self { map, path: path.to_owned(), sections };
         if let Some(section) = container.sections.iter().find(|s| s.kind == SectionKind::Description as u32) {
@@ -311,7 +311,7 @@ impl Container {
     /// The byte range of a section.
     pub(crate) fn section(&self, kind: SectionKind, field: u32) -> Result<Range<usize>, IndexError> {
         let found = self.sections.iter().find(|s| s.kind == kind as u32 && s.field == field);
-        let section = found.ok_or_else(|| self.corrupt(format!("section {kind:?} of field {field} is missing")))?;
+        let section = found.ok_or_else(|| self.corrupt_error(format!("section {kind:?} of field {field} is missing")))?;
         // `read_table` has checked the bounds of the section.
         Ok(section.offset as usize..(section.offset + section.length) as usize)
     }
@@ -324,7 +324,7 @@ impl Container {
         &self.path
     }
 
-    pub(crate) fn corrupt(&self, what: String) -> IndexError {
+    pub(crate) fn corrupt_error(&self, what: String) -> IndexError {
         IndexError::Corrupt { path: self.path.clone(), what }
     }
 
@@ -338,7 +338,7 @@ impl Container {
         if *blake3::hash(bytes).as_bytes() == section.digest {
             return Ok(());
         }
-        Err(self.corrupt(format!("section {} of field {} does not match its checksum", section.kind, section.field)))
+        Err(self.corrupt_error(format!("section {} of field {} does not match its checksum", section.kind, section.field)))
     }
 }
 
@@ -384,13 +384,13 @@ mod tests {
     fn written(folder: &Path) -> PathBuf {
         let path = folder.join("file");
         let mut writer = ContainerWriter::create(&path, 2).unwrap();
-        writer.begin(SectionKind::Description, 0);
+        writer.begin_section(SectionKind::Description, 0);
         writer.write(b"{}").unwrap();
-        writer.end().unwrap();
-        writer.begin(SectionKind::Postings, 3);
+        writer.end_section().unwrap();
+        writer.begin_section(SectionKind::Postings, 3);
         writer.write(&[7; 1000]).unwrap();
         writer.write(&[8; 1000]).unwrap();
-        writer.end().unwrap();
+        writer.end_section().unwrap();
         writer.finish().unwrap();
         path
     }

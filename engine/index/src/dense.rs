@@ -114,7 +114,7 @@ impl DenseIndex {
                 description.passages,
                 vectors.len()
             );
-            return Err(container.corrupt(what));
+            return Err(container.corrupt_error(what));
         }
         Ok(Self { container, vectors, description, dtype, dimension, level: ProductLevel::detect() })
     }
@@ -154,7 +154,7 @@ impl DenseIndex {
             return None;
         }
         let mut wide = vec![VectorLine::ZERO; self.dimension.div_ceil(products::LANES)];
-        match self.rows() {
+        match self.mapped_rows() {
             MappedRows::Single(rows) => wide.copy_from_slice(rows.get(id)),
             MappedRows::Half(rows) => products::widen(self.level, rows.get(id), &mut wide),
         }
@@ -167,7 +167,7 @@ impl DenseIndex {
     ///
     /// [`IndexError::Vector`] with the allowed dimension or numbers.
     pub fn check(&self, vector: &[f32]) -> Result<(), IndexError> {
-        vector::check(vector, self.dimension)
+        vector::check_vector(vector, self.dimension)
             .map_err(|what| IndexError::Vector { owner: "the query's vector".to_owned(), what })
     }
 
@@ -190,11 +190,11 @@ impl DenseIndex {
         self.shard(bound(part)..bound(part.saturating_add(1)))
     }
 
-    fn rows(&self) -> MappedRows<'_> {
+    fn mapped_rows(&self) -> MappedRows<'_> {
         let bytes = &self.container.bytes()[self.vectors.clone()];
         let (depth, pitch) = (self.dimension.div_ceil(products::LANES), self.dtype.pitch(self.dimension));
         match self.dtype {
-            VectorDtype::F32 => MappedRows::Single(RowMatrix { bytes, units: products::lines(bytes), depth, pitch }),
+            VectorDtype::F32 => MappedRows::Single(RowMatrix { bytes, units: products::aligned_lines(bytes), depth, pitch }),
             VectorDtype::F16 => MappedRows::Half(RowMatrix { bytes, units: products::half_lines(bytes), depth, pitch }),
         }
     }
@@ -240,7 +240,7 @@ impl<'a, T> RowMatrix<'a, T> {
     }
 
     /// The bytes of `count` rows from `row` on, or of fewer at the end.
-    fn bytes(&self, row: usize, count: usize) -> &'a [u8] {
+    fn row_bytes(&self, row: usize, count: usize) -> &'a [u8] {
         let bound = |row: usize| (row * self.pitch).min(self.bytes.len());
         &self.bytes[bound(row)..bound(row + count)]
     }

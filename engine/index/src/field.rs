@@ -30,20 +30,20 @@ impl IndexField {
         let vocabulary = Vocabulary::open(container, field, passages)?;
         let lengths = container.section(SectionKind::Lengths, field)?;
         let postings = container.section(SectionKind::Postings, field)?;
-        let aligned = simd::words(&container.bytes()[lengths.clone()]);
+        let aligned = simd::aligned_words(&container.bytes()[lengths.clone()]);
         if aligned.len() != passages as usize || lengths.len() != passages as usize * 4 {
-            return Err(container.corrupt(format!("the number of lengths of field {field}")));
+            return Err(container.corrupt_error(format!("the number of lengths of field {field}")));
         }
         Ok(Self { vocabulary, lengths, postings, passages })
     }
 
     /// The passages' lengths in tokens.
     pub(crate) fn lengths<'a>(&self, bytes: &'a [u8]) -> &'a [u32] {
-        simd::words(&bytes[self.lengths.clone()])
+        simd::aligned_words(&bytes[self.lengths.clone()])
     }
 
     /// The postings of a term.
-    pub(crate) fn list<'a>(&self, bytes: &'a [u8], record: &TermRecord) -> PostingList<'a> {
+    pub(crate) fn posting_list<'a>(&self, bytes: &'a [u8], record: &TermRecord) -> PostingList<'a> {
         // Vector loads may read into the slack after the section; the container has checked for it.
         let start = self.postings.start + record.offset as usize;
         if record.dense {
@@ -81,7 +81,7 @@ impl<'a> PostingReader<'a> {
     /// Calls `each` with the passages of `from..to` that have the term, and with its frequency; `from` is the `to` of
     /// the previous call, or 0.
     #[inline]
-    pub(crate) fn each(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, u32)) {
+    pub(crate) fn each_posting(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, u32)) {
         match self {
             Self::Dense(dense) => (from..to).for_each(|doc| match dense.frequency(doc) {
                 0 => {}
@@ -100,7 +100,7 @@ impl<'a> PostingReader<'a> {
     pub(crate) fn any_before(&self, to: u32) -> bool {
         match self {
             Self::Dense(_) => true,
-            Self::Blocks(cursor) => cursor.doc().is_some_and(|doc| doc < to),
+            Self::Blocks(cursor) => cursor.current_doc().is_some_and(|doc| doc < to),
         }
     }
 }

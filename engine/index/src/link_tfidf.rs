@@ -42,8 +42,8 @@ type WordWeights<'a> = Vec<(&'a str, f64)>;
 /// similarity are kept. If no passage has a counted word, nothing can be fitted and the ranking is empty; but a
 /// single passage is always returned, with any similarity. Titles are not read.
 pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
-    let lower: Vec<String> = passages.iter().map(|(_, text)| lowered(text)).collect();
-    let counts: Vec<WordWeights<'_>> = lower.iter().map(|text| words(text)).collect();
+    let lower: Vec<String> = passages.iter().map(|(_, text)| lower_unaccented(text)).collect();
+    let counts: Vec<WordWeights<'_>> = lower.iter().map(|text| word_counts(text)).collect();
     let mut frequencies: FxHashMap<&str, f64> = FxHashMap::default();
     for (word, _) in counts.iter().flatten() {
         *frequencies.entry(word).or_default() += 1.0;
@@ -54,10 +54,10 @@ pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
     let n = passages.len() as f64;
     let mut idfs = frequencies;
     idfs.values_mut().for_each(|df| *df = ((1.0 + n) / (1.0 + *df)).ln() + 1.0);
-    let question = lowered(question);
-    let question: FxHashMap<&str, f64> = weighted(words(&question), &idfs).into_iter().collect();
+    let question = lower_unaccented(question);
+    let question: FxHashMap<&str, f64> = weight_vector(word_counts(&question), &idfs).into_iter().collect();
     let similarity = |counts: WordWeights<'_>| {
-        weighted(counts, &idfs).into_iter().filter_map(|(word, w)| Some(w * question.get(word)?)).sum::<f64>()
+        weight_vector(counts, &idfs).into_iter().filter_map(|(word, w)| Some(w * question.get(word)?)).sum::<f64>()
     };
     let mut ranking: Vec<(usize, f64)> = counts.into_iter().map(similarity).enumerate().collect();
     // `+ 0.0`: an empty sum is -0.0, and a total order would put it after other zeros.
@@ -67,7 +67,7 @@ pub fn rank(question: &str, passages: &[(&str, &str)]) -> Vec<(usize, f64)> {
 }
 
 /// A text's vector of length 1, from its counts and from the words' inverse document frequencies.
-fn weighted<'a>(mut counts: WordWeights<'a>, idfs: &FxHashMap<&str, f64>) -> WordWeights<'a> {
+fn weight_vector<'a>(mut counts: WordWeights<'a>, idfs: &FxHashMap<&str, f64>) -> WordWeights<'a> {
     counts.retain_mut(|(word, weight)| {
         let idf = idfs.get(word);
         *weight *= idf.unwrap_or(&0.0);
@@ -79,7 +79,7 @@ fn weighted<'a>(mut counts: WordWeights<'a>, idfs: &FxHashMap<&str, f64>) -> Wor
 }
 
 /// The text in lower case and without accents.
-fn lowered(text: &str) -> String {
+fn lower_unaccented(text: &str) -> String {
     let mut lower = String::new();
     pytext::lower_into(text, &mut lower);
     if !lower.is_ascii() {
@@ -89,7 +89,7 @@ fn lowered(text: &str) -> String {
 }
 
 /// The counts of the vectorizer's words in a lower-case text.
-fn words(lower: &str) -> WordWeights<'_> {
+fn word_counts(lower: &str) -> WordWeights<'_> {
     let counted = |word: &&str| word.chars().nth(1).is_some() && !IS_STOP_WORD.contains(word);
     let mut all: Vec<&str> = pytext::words(lower).filter(counted).collect();
     all.sort_unstable();

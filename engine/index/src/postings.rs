@@ -31,12 +31,12 @@ pub(crate) struct EncodedList {
     pub highest: u32,
 }
 
-fn width(largest: u32) -> u8 {
+fn bit_width(largest: u32) -> u8 {
     (32 - largest.leading_zeros()) as u8
 }
 
 /// Appends the values, `bits` bits each, the first in the lowest bits.
-fn pack(values: impl Iterator<Item = u32>, bits: u8, out: &mut Vec<u8>) {
+fn pack_bits(values: impl Iterator<Item = u32>, bits: u8, out: &mut Vec<u8>) {
     let (mut held, mut count) = (0u64, 0u32);
     for value in values {
         held |= u64::from(value) << count;
@@ -53,7 +53,7 @@ fn pack(values: impl Iterator<Item = u32>, bits: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends the list of one term. `docs` ascend; `lengths` are the lengths of all passages.
-pub(crate) fn encode(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &mut Vec<u8>) -> EncodedList {
+pub(crate) fn encode_list(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &mut Vec<u8>) -> EncodedList {
     let highest = frequencies.iter().copied().max().unwrap_or(0);
     let shortest = docs.iter().map(|&doc| lengths[doc as usize]).min().unwrap_or(0);
     let dense = docs.len() as u64 * DENSE_SHARE >= lengths.len() as u64;
@@ -98,9 +98,9 @@ fn encode_blocks(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &mut V
                 gap
             })
         };
-        let gap_bits = width(gaps(before).max().unwrap_or(0));
+        let gap_bits = bit_width(gaps(before).max().unwrap_or(0));
         let highest = frequencies.iter().copied().max().unwrap_or(1);
-        let frequency_bits = width(highest - 1);
+        let frequency_bits = bit_width(highest - 1);
         if blocks > 1 {
             let shortest = docs.iter().map(|&doc| lengths[doc as usize]).min().unwrap_or(0);
             let (last, start) = (docs[docs.len() - 1], (out.len() - data) as u32);
@@ -111,8 +111,8 @@ fn encode_blocks(docs: &[u32], frequencies: &[u32], lengths: &[u32], out: &mut V
         } else {
             out.extend_from_slice(&[gap_bits, frequency_bits]);
         }
-        pack(gaps(before), gap_bits, out);
-        pack(frequencies.iter().map(|&f| f - 1), frequency_bits, out);
+        pack_bits(gaps(before), gap_bits, out);
+        pack_bits(frequencies.iter().map(|&f| f - 1), frequency_bits, out);
         before = docs[docs.len() - 1];
     }
 }
@@ -140,10 +140,10 @@ impl<'a> DenseList<'a> {
     pub(crate) fn frequency(&self, doc: u32) -> u32 {
         let pair = self.table.get(doc as usize / 2).copied().unwrap_or(0);
         let small = u32::from(pair >> (4 * (doc % 2)) & 15);
-        if small == 15 { self.exception(doc) } else { small }
+        if small == 15 { self.exception_frequency(doc) } else { small }
     }
 
-    fn exception(&self, doc: u32) -> u32 {
+    fn exception_frequency(&self, doc: u32) -> u32 {
         let (mut low, mut high) = (0, self.exceptions.len() / 8);
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -196,48 +196,48 @@ impl<'a> BlockList<'a> {
         Self { bytes, postings }
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn block_count(&self) -> usize {
         (self.postings as usize).div_ceil(BLOCK)
     }
 
     #[inline]
-    fn word(&self, at: usize) -> u32 {
+    fn word_at(&self, at: usize) -> u32 {
         self.bytes.get(at..at + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
     }
 
     /// The last passage of block `b`; for a single block, the last possible passage.
     #[inline]
-    pub(crate) fn last(&self, b: usize) -> u32 {
-        if self.count() == 1 { u32::MAX - 1 } else { self.word(b * ENTRY) }
+    pub(crate) fn last_passage(&self, b: usize) -> u32 {
+        if self.block_count() == 1 { u32::MAX - 1 } else { self.word_at(b * ENTRY) }
     }
 
     /// An upper bound of the frequencies in block `b` (`None`: unknown) and a lower bound of its passages' lengths.
     #[inline]
-    pub(crate) fn bounds(&self, b: usize) -> (Option<u32>, u32) {
-        if self.count() == 1 {
+    pub(crate) fn block_bounds(&self, b: usize) -> (Option<u32>, u32) {
+        if self.block_count() == 1 {
             return (None, 0);
         }
-        let word = self.word(b * ENTRY + 8);
+        let word = self.word_at(b * ENTRY + 8);
         let highest = word >> 16 & 255;
         ((highest < 255).then_some(highest), word >> 24)
     }
 
-    fn place(&self, b: usize) -> BlockPlace {
-        let blocks = self.count();
+    fn block_place(&self, b: usize) -> BlockPlace {
+        let blocks = self.block_count();
         let count = if b + 1 == blocks { self.postings as usize - b * BLOCK } else { BLOCK };
         let (start, widths) = if blocks == 1 {
-            (2, self.word(0))
+            (2, self.word_at(0))
         } else {
-            (blocks * ENTRY + self.word(b * ENTRY + 4) as usize, self.word(b * ENTRY + 8))
+            (blocks * ENTRY + self.word_at(b * ENTRY + 4) as usize, self.word_at(b * ENTRY + 8))
         };
         BlockPlace { start, count, gap_bits: widths as u8, frequency_bits: (widths >> 8) as u8 }
     }
 
     /// Decodes the passages of block `b`. Returns their number.
     #[inline]
-    pub(crate) fn docs(&self, b: usize, out: &mut [u32; BLOCK], level: simd::InstructionLevel) -> usize {
-        let place = self.place(b);
-        let before = if b == 0 { u32::MAX } else { self.last(b - 1) };
+    pub(crate) fn decode_docs(&self, b: usize, out: &mut [u32; BLOCK], level: simd::InstructionLevel) -> usize {
+        let place = self.block_place(b);
+        let before = if b == 0 { u32::MAX } else { self.last_passage(b - 1) };
         let bytes = self.bytes.get(place.start..).unwrap_or(&[]);
         if simd::unpack(level, bytes, place.gap_bits, place.count, out) {
             simd::sum_gaps(level, before, out);
@@ -249,8 +249,8 @@ impl<'a> BlockList<'a> {
 
     /// Decodes the frequencies of block `b`.
     #[inline]
-    pub(crate) fn frequencies(&self, b: usize, out: &mut [u32; BLOCK], level: simd::InstructionLevel) {
-        let place = self.place(b);
+    pub(crate) fn decode_frequencies(&self, b: usize, out: &mut [u32; BLOCK], level: simd::InstructionLevel) {
+        let place = self.block_place(b);
         let start = place.start + (place.count * place.gap_bits as usize).div_ceil(8);
         let bytes = self.bytes.get(start..).unwrap_or(&[]);
         if !simd::unpack(level, bytes, place.frequency_bits, place.count, out) {
@@ -262,7 +262,7 @@ impl<'a> BlockList<'a> {
     /// The frequency of posting `i` of block `b`.
     #[inline]
     pub(crate) fn frequency(&self, b: usize, i: usize) -> u32 {
-        let place = self.place(b);
+        let place = self.block_place(b);
         if place.frequency_bits == 0 {
             return 1;
         }
@@ -287,9 +287,9 @@ mod tests {
         let list = BlockList::new(bytes, df);
         let (mut docs, mut frequencies) = ([0; BLOCK], [0; BLOCK]);
         let (mut out, mut singles) = (Vec::new(), Vec::new());
-        for b in 0..list.count() {
-            let n = list.docs(b, &mut docs, level);
-            list.frequencies(b, &mut frequencies, level);
+        for b in 0..list.block_count() {
+            let n = list.decode_docs(b, &mut docs, level);
+            list.decode_frequencies(b, &mut frequencies, level);
             out.extend((0..n).map(|i| (docs[i], frequencies[i])));
             singles.extend((0..n).map(|i| (docs[i], list.frequency(b, i))));
         }
@@ -312,9 +312,9 @@ mod tests {
             let (docs, frequencies): (Vec<u32>, Vec<u32>) = postings.iter().copied().unzip();
             let lengths: Vec<u32> = (0..passages).map(|_| next() % 400).collect();
             let mut bytes = Vec::new();
-            let encoded = encode(&docs, &frequencies, &lengths, &mut bytes);
+            let encoded = encode_list(&docs, &frequencies, &lengths, &mut bytes);
             bytes.resize(bytes.len() + 64, 0);
-            for level in simd::InstructionLevel::all() {
+            for level in simd::InstructionLevel::supported_levels() {
                 for list in decoded(&bytes, docs.len() as u32, encoded.dense, passages, level) {
                     prop_assert_eq!(&list, &postings);
                 }
@@ -324,7 +324,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_in_bounds(bytes in proptest::collection::vec(any::<u8>(), 0..600), df in 1u32..1000) {
-            for level in simd::InstructionLevel::all() {
+            for level in simd::InstructionLevel::supported_levels() {
                 let _ = decoded(&bytes, df, false, 1000, level);
                 let _ = decoded(&bytes, df, true, 1000, level);
             }

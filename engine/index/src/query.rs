@@ -92,7 +92,7 @@ impl BestHits {
 
     /// A lower bound: at least `k` of the hits so far have this score or more. A later passage with no higher score
     /// is not among the best.
-    pub(crate) fn least(&self) -> f64 {
+    pub(crate) fn least_score(&self) -> f64 {
         self.least
     }
 

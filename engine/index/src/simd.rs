@@ -35,13 +35,13 @@ impl InstructionLevel {
 
     /// Every level supported by this machine.
     #[cfg(test)]
-    pub(crate) fn all() -> Vec<Self> {
+    pub(crate) fn supported_levels() -> Vec<Self> {
         if Self::detect() == Self::Plain { vec![Self::Plain] } else { vec![Self::Plain, Self::detect()] }
     }
 }
 
 /// The bytes as little-endian words; empty if they are not aligned. A mapped section is always aligned.
-pub(crate) fn words(bytes: &[u8]) -> &[u32] {
+pub(crate) fn aligned_words(bytes: &[u8]) -> &[u32] {
     // SAFETY: every bit pattern is a u32.
     let (before, words, _) = unsafe { bytes.align_to::<u32>() };
     if before.is_empty() { words } else { &[] }
@@ -119,7 +119,7 @@ pub(crate) struct TermImpact {
 
 impl TermImpact {
     #[inline]
-    pub(crate) fn of(self, frequency: u32, length: u32) -> f32 {
+    pub(crate) fn posting_score(self, frequency: u32, length: u32) -> f32 {
         let tf = frequency as f32;
         self.weight * tf / (tf + (self.base + self.slope * length as f32))
     }
@@ -150,7 +150,7 @@ pub(crate) fn add_postings(
     };
     for (&doc, &frequency) in docs[done..].iter().zip(&frequencies[done..]) {
         let at = (doc.wrapping_sub(start) as usize).min(scores.len() - 1);
-        scores[at] += impact.of(frequency, lengths[at]);
+        scores[at] += impact.posting_score(frequency, lengths[at]);
     }
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn add_table(level: InstructionLevel, impact: TermImpact, table: &[u8
     for at in done..scores.len() {
         let frequency = table.get(at / 2).map_or(0, |pair| pair >> (4 * (at % 2)) & 15);
         if frequency > 0 {
-            scores[at] += impact.of(u32::from(frequency), lengths[at]);
+            scores[at] += impact.posting_score(u32::from(frequency), lengths[at]);
         }
     }
 }
@@ -193,7 +193,7 @@ impl Candidates {
     }
 
     /// Keeps candidates with a score of at least `least`, in their order.
-    pub(crate) fn keep(&mut self, least: f32) {
+    pub(crate) fn keep_at_least(&mut self, least: f32) {
         let Self { docs, scores } = self;
         let mut kept = 0;
         for at in 0..docs.len().min(scores.len()) {
@@ -245,7 +245,7 @@ pub(crate) fn look_up(level: InstructionLevel, impact: TermImpact, table: &[u8],
         let at = doc.wrapping_sub(start) as usize;
         let frequency = table.get(at / 2).map_or(0, |pair| pair >> (4 * (at % 2)) & 15);
         if let (Some(&length), 1..) = (lengths.get(at), frequency) {
-            *score += impact.of(u32::from(frequency), length);
+            *score += impact.posting_score(u32::from(frequency), length);
         }
     }
 }
@@ -307,7 +307,7 @@ mod avx2 {
         second: usize,
     }
 
-    const fn layouts() -> [Layout; 26] {
+    const fn unpack_layouts() -> [Layout; 26] {
         let mut all = [const { Layout { bytes: [[0; 16]; 2], shifts: [[0; 4]; 2], second: 0 } }; 26];
         let mut bits = 0;
         while bits < 26 {
@@ -331,7 +331,7 @@ mod avx2 {
         all
     }
 
-    static LAYOUTS: [Layout; 26] = layouts();
+    static LAYOUTS: [Layout; 26] = unpack_layouts();
 
     /// # Safety
     ///

@@ -69,7 +69,7 @@ impl TfidfIndex {
         threads: usize,
     ) -> Result<(), IndexError> {
         parameters.check()?;
-        build::build(passages, corpus_digest, parameters.layout(), path, threads)
+        build::build_index(passages, corpus_digest, parameters.layout(), path, threads)
     }
 
     /// Opens the index at `path`. It must have been built from the corpus of this digest with these parameters.
@@ -106,28 +106,28 @@ impl TfidfIndex {
 
     /// Answers each query with at most `k` hits, best first; the parameters decide ties.
     pub fn search(&self, queries: &[Query<'_>], scratch: &mut SearchScratch) -> Vec<Vec<Hit>> {
-        queries.iter().map(|query| self.answer(query, &mut scratch.tfidf)).collect()
+        queries.iter().map(|query| self.answer_query(query, &mut scratch.tfidf)).collect()
     }
 
-    fn ranking(&self) -> fn(&Hit, &Hit) -> Ordering {
+    fn hit_order(&self) -> fn(&Hit, &Hit) -> Ordering {
         match self.parameters.ties {
             TieOrder::Earlier => Hit::ranking,
             TieOrder::Later => |a, b| b.score.total_cmp(&a.score).then(b.id.cmp(&a.id)),
         }
     }
 
-    fn answer(&self, query: &Query<'_>, scratch: &mut WindowScores) -> Vec<Hit> {
-        let grams = self.grams(query.text);
+    fn answer_query(&self, query: &Query<'_>, scratch: &mut WindowScores) -> Vec<Hit> {
+        let grams = self.question_grams(query.text);
         match &query.within {
-            Some(within) => self.within(&grams, within, query.k),
-            None => self.all(&grams, query.k, scratch),
+            Some(within) => self.search_within(&grams, within, query.k),
+            None => self.search_all(&grams, query.k, scratch),
         }
     }
 
     /// The question's n-grams found in the index, by ascending number.
-    fn grams(&self, text: &str) -> Vec<QuestionGram> {
+    fn question_grams(&self, text: &str) -> Vec<QuestionGram> {
         let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
-        grams::each(text, self.parameters.ngrams, self.parameters.hash_bits, |gram| {
+        grams::each_gram(text, self.parameters.ngrams, self.parameters.hash_bits, |gram| {
             let number = gram.try_into().map(u32::from_le_bytes).unwrap_or_default();
             *counts.entry(number).or_default() += 1;
         });
@@ -139,17 +139,17 @@ impl TfidfIndex {
         found.collect()
     }
 
-    fn reader(&self, gram: &QuestionGram) -> PostingReader<'_> {
-        PostingReader::new(self.field.list(self.container.bytes(), &gram.record), self.level)
+    fn gram_reader(&self, gram: &QuestionGram) -> PostingReader<'_> {
+        PostingReader::new(self.field.posting_list(self.container.bytes(), &gram.record), self.level)
     }
 
-    fn all(&self, grams: &[QuestionGram], k: usize, scratch: &mut WindowScores) -> Vec<Hit> {
-        let mut best = BestHits::new(k, self.ranking());
+    fn search_all(&self, grams: &[QuestionGram], k: usize, scratch: &mut WindowScores) -> Vec<Hit> {
+        let mut best = BestHits::new(k, self.hit_order());
         let mut readers: Vec<_> = grams
             .iter()
             .map(|gram| (gram.question, idf(self.len(), gram.record.document_frequency), gram))
             .filter(|&(_, idf, _)| idf > 0.0)
-            .map(|(question, idf, gram)| (question * idf, idf, self.reader(gram)))
+            .map(|(question, idf, gram)| (question * idf, idf, self.gram_reader(gram)))
             .collect();
         for start in (0..self.len()).step_by(WINDOW as usize) {
             let end = self.len().min(start.saturating_add(WINDOW));
@@ -160,7 +160,7 @@ impl TfidfIndex {
             scratch.scores.clear();
             scratch.scores.resize(size, 0.0);
             for (question, idf, reader) in &mut readers {
-                reader.each(start, end, |doc, frequency| {
+                reader.each_posting(start, end, |doc, frequency| {
                     // A damaged list may hold any number.
                     if let Some(score) = scratch.scores.get_mut(doc.wrapping_sub(start) as usize) {
                         *score += *question * (f64::from(frequency).ln_1p() * *idf);
@@ -174,11 +174,11 @@ impl TfidfIndex {
         best.finish()
     }
 
-    fn within(&self, grams: &[QuestionGram], within: &QueryRestriction, k: usize) -> Vec<Hit> {
+    fn search_within(&self, grams: &[QuestionGram], within: &QueryRestriction, k: usize) -> Vec<Hit> {
         let ids = within.ids_below(self.len());
         let mut scores = vec![0.0; ids.len()];
         for gram in grams {
-            let mut reader = self.reader(gram);
+            let mut reader = self.gram_reader(gram);
             let frequencies: Vec<u32> = ids.iter().map(|&id| reader.frequency(id)).collect();
             let idf = match within.statistics {
                 Statistics::Corpus => idf(self.len(), gram.record.document_frequency),
@@ -190,7 +190,7 @@ impl TfidfIndex {
                 *score += gram.question * idf * (f64::from(frequency).ln_1p() * idf);
             }
         }
-        let mut best = BestHits::new(k, self.ranking());
+        let mut best = BestHits::new(k, self.hit_order());
         for (&id, &score) in ids.iter().zip(&scores).filter(|&(_, &score)| score > 0.0) {
             best.push(Hit { id, score });
         }

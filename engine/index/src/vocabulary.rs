@@ -24,7 +24,7 @@ pub(crate) const FREQUENCY_CAP: u32 = 255;
 pub(crate) const MOST_POSTING_BYTES: u64 = 1 << OFFSET_BITS;
 
 /// The hash of a term. Part of the file format.
-pub(crate) fn hash(term: &[u8]) -> u32 {
+pub(crate) fn term_hash(term: &[u8]) -> u32 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut state = (term.len() as u64).wrapping_mul(K);
     let mut mix = |word: u64| {
@@ -99,7 +99,7 @@ impl TermInterner {
     }
 
     fn grow(&mut self) {
-        self.slots = slots(&self.hashes, (self.slots.len() * 2).max(1024));
+        self.slots = hash_slots(&self.hashes, (self.slots.len() * 2).max(1024));
     }
 
     pub(crate) fn text(&self) -> &[u8] {
@@ -107,17 +107,17 @@ impl TermInterner {
     }
 
     /// The text's length after term `id`.
-    pub(crate) fn end(&self, id: usize) -> u64 {
+    pub(crate) fn text_end(&self, id: usize) -> u64 {
         self.ends[id]
     }
 
     /// The hash table for the file: at most two thirds full, to keep look-ups short.
     pub(crate) fn file_slots(&self) -> Vec<u32> {
-        slots(&self.hashes, (self.hashes.len() * 3 / 2 + 1).next_power_of_two())
+        hash_slots(&self.hashes, (self.hashes.len() * 3 / 2 + 1).next_power_of_two())
     }
 }
 
-fn slots(hashes: &[u32], size: usize) -> Vec<u32> {
+fn hash_slots(hashes: &[u32], size: usize) -> Vec<u32> {
     let mut slots = vec![0u32; size];
     for (id, &hash) in hashes.iter().enumerate() {
         let mut at = hash as usize & (size - 1);
@@ -173,12 +173,12 @@ pub(crate) struct Vocabulary {
     count: usize,
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+fn word_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-fn long(bytes: &[u8], at: usize) -> u64 {
-    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+fn long_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word_at(bytes, at)) | u64::from(word_at(bytes, at + 4)) << 32
 }
 
 impl Vocabulary {
@@ -188,7 +188,7 @@ impl Vocabulary {
         let text = container.section(SectionKind::TermText, field)?;
         let terms = container.section(SectionKind::Terms, field)?;
         let postings = container.section(SectionKind::Postings, field)?;
-        let wrong = |what: &str| Err(container.corrupt(format!("{what} of field {field}")));
+        let wrong = |what: &str| Err(container.corrupt_error(format!("{what} of field {field}")));
         if !slots.len().is_multiple_of(4) || !(slots.len() / 4).is_power_of_two() {
             return wrong("the size of the hash table");
         }
@@ -202,7 +202,7 @@ impl Vocabulary {
         let bytes = container.bytes();
         let (mut last_text, mut last_offset) = (0, 0);
         for record in bytes[terms.clone()].chunks_exact(RECORD) {
-            let (start, df, offset) = (word(record, 0), word(record, 4), long(record, 8) & (DENSE - 1));
+            let (start, df, offset) = (word_at(record, 0), word_at(record, 4), long_at(record, 8) & (DENSE - 1));
             let ordered = start >= last_text && offset >= last_offset;
             if !ordered || start as usize > text.len() || offset > postings.len() as u64 || df > passages {
                 return wrong("a term record");
@@ -220,13 +220,13 @@ impl Vocabulary {
     pub(crate) fn find(&self, bytes: &[u8], term: &[u8]) -> Option<u32> {
         let (slots, text, terms) = (&bytes[self.slots.clone()], &bytes[self.text.clone()], &bytes[self.terms.clone()]);
         let mask = slots.len() / 4 - 1;
-        let mut at = hash(term) as usize & mask;
+        let mut at = term_hash(term) as usize & mask;
         // The table has an empty slot, but a damaged file may not: the search is bounded.
         for _ in 0..=mask {
-            let id = word(slots, at * 4).checked_sub(1)?;
+            let id = word_at(slots, at * 4).checked_sub(1)?;
             if (id as usize) < self.count {
                 let record = id as usize * RECORD;
-                if text.get(word(terms, record) as usize..word(terms, record + RECORD) as usize) == Some(term) {
+                if text.get(word_at(terms, record) as usize..word_at(terms, record + RECORD) as usize) == Some(term) {
                     return Some(id);
                 }
             }
@@ -239,12 +239,12 @@ impl Vocabulary {
     pub(crate) fn record(&self, bytes: &[u8], id: u32) -> TermRecord {
         let terms = &bytes[self.terms.clone()];
         let at = id as usize * RECORD;
-        let place = long(terms, at + 8);
+        let place = long_at(terms, at + 8);
         let highest = (place >> 56) as u32;
         TermRecord {
-            document_frequency: word(terms, at + 4),
+            document_frequency: word_at(terms, at + 4),
             offset: place & (DENSE - 1),
-            end: long(terms, at + RECORD + 8) & (DENSE - 1),
+            end: long_at(terms, at + RECORD + 8) & (DENSE - 1),
             dense: place & DENSE != 0,
             shortest: (place >> (OFFSET_BITS + 1)) as u32 & LENGTH_CAP,
             highest: (highest < FREQUENCY_CAP).then_some(highest),
@@ -261,24 +261,24 @@ mod tests {
         let mut interner = TermInterner::default();
         let terms: Vec<String> = (0..5000u32).map(|i| format!("t{}", i * i)).collect();
         for (i, term) in terms.iter().enumerate() {
-            assert_eq!(interner.intern(term.as_bytes(), hash(term.as_bytes())), i as u32);
+            assert_eq!(interner.intern(term.as_bytes(), term_hash(term.as_bytes())), i as u32);
         }
         for (i, term) in terms.iter().enumerate() {
-            assert_eq!(interner.intern(term.as_bytes(), hash(term.as_bytes())), i as u32);
+            assert_eq!(interner.intern(term.as_bytes(), term_hash(term.as_bytes())), i as u32);
             assert_eq!(interner.term(i as u32), term.as_bytes());
         }
         interner.clear();
-        assert_eq!(interner.intern(b"x", hash(b"x")), 0);
+        assert_eq!(interner.intern(b"x", term_hash(b"x")), 0);
     }
 
     #[test]
     fn the_hash_is_pinned_and_spreads() {
         // Files hold tables in the order of these numbers.
-        let hashes = [hash(b""), hash(b"a"), hash(b"the"), hash(b"retrieval")];
+        let hashes = [term_hash(b""), term_hash(b"a"), term_hash(b"the"), term_hash(b"retrieval")];
         assert_eq!(hashes, [0, 2_921_196_007, 4_181_759_180, 2_789_393_624]);
         let mut low = vec![0u32; 1 << 12];
         for i in 0..1u32 << 16 {
-            low[hash(format!("w{i}").as_bytes()) as usize & 0xfff] += 1;
+            low[term_hash(format!("w{i}").as_bytes()) as usize & 0xfff] += 1;
         }
         assert!(low.iter().all(|&n| n < 60), "{:?}", low.iter().max());
     }

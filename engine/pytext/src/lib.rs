@@ -11,7 +11,7 @@ mod tables;
 pub use tables::UNICODE_VERSION;
 use tables::{ALNUM, SPACE};
 
-fn within(table: &[(u32, u32)], code: u32) -> bool {
+fn in_table(table: &[(u32, u32)], code: u32) -> bool {
     let after = table.partition_point(|&(first, _)| first <= code);
     after > 0 && code <= table[after - 1].1
 }
@@ -19,13 +19,13 @@ fn within(table: &[(u32, u32)], code: u32) -> bool {
 /// Whether `re` counts `c` as `\w`: `c.isalnum() or c == "_"`.
 #[inline]
 pub fn is_word(c: char) -> bool {
-    if c.is_ascii() { c.is_ascii_alphanumeric() || c == '_' } else { within(&ALNUM, c as u32) }
+    if c.is_ascii() { c.is_ascii_alphanumeric() || c == '_' } else { in_table(&ALNUM, c as u32) }
 }
 
 /// Whether `str.isspace` holds for `c`; `str.split()` without arguments splits at these characters.
 #[inline]
 pub fn is_space(c: char) -> bool {
-    if c.is_ascii() { matches!(c, '\t'..='\r' | '\x1c'..='\x1f' | ' ') } else { within(&SPACE, c as u32) }
+    if c.is_ascii() { matches!(c, '\t'..='\r' | '\x1c'..='\x1f' | ' ') } else { in_table(&SPACE, c as u32) }
 }
 
 /// `text.split()`: the non-empty runs between whitespace.
@@ -86,8 +86,8 @@ mod tests {
     fn ascii_shortcuts_agree_with_the_tables() {
         for code in 0..128u8 {
             let c = char::from(code);
-            assert_eq!(is_word(c), within(&ALNUM, code.into()) || c == '_', "{code}");
-            assert_eq!(is_space(c), within(&SPACE, code.into()), "{code}");
+            assert_eq!(is_word(c), in_table(&ALNUM, code.into()) || c == '_', "{code}");
+            assert_eq!(is_space(c), in_table(&SPACE, code.into()), "{code}");
         }
     }
 

@@ -13,7 +13,7 @@ pub(super) struct WeightFiles {
 
 impl WeightFiles {
     /// Checks that a file holds all tensors listed for it in the index; `names` are the tensors in the file.
-    pub(super) fn check(&self, file: &Path, names: &BTreeSet<String>) -> Result<(), CheckpointError> {
+    pub(super) fn check_file(&self, file: &Path, names: &BTreeSet<String>) -> Result<(), CheckpointError> {
         let Some((index, promised)) = &self.index else { return Ok(()) };
         let lacking = promised.iter().find(|(name, at)| at.as_path() == file && !names.contains(*name));
         match lacking {
@@ -27,7 +27,7 @@ impl WeightFiles {
 }
 
 /// Finds `model.safetensors.index.json` and its shards, or `model.safetensors`.
-pub(super) fn find(folder: &Path) -> Result<WeightFiles, CheckpointError> {
+pub(super) fn find_weights(folder: &Path) -> Result<WeightFiles, CheckpointError> {
     let index = folder.join("model.safetensors.index.json");
     if index.exists() {
         let promised = read_index(&index)?;

@@ -33,19 +33,19 @@ impl TorchArchive {
     /// # Errors
     /// [`CheckpointError::Format`], [`CheckpointError::Global`].
     pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let bytes = mapped::map(path)?;
+        let bytes = mapped::map_file(path)?;
         let format = |reason: String| CheckpointError::Format { path: path.to_owned(), reason };
         let refused = |refused| match refused {
             PickleError::Global(global) => CheckpointError::Global { path: path.to_owned(), global },
             PickleError::Format(reason) => format(reason),
         };
         let (pickle, storages) = if bytes.starts_with(b"PK") {
-            let (pickle, storages) = zipped(&bytes).map_err(format)?;
+            let (pickle, storages) = read_zip(&bytes).map_err(format)?;
             (Pickle::read(&pickle).map_err(refused)?, storages)
         } else if bytes.starts_with(b"version https://git-lfs") {
             return Err(format("a Git LFS pointer, not the file; fetch it with git lfs pull".to_owned()));
         } else {
-            legacy(&bytes).map_err(refused)?
+            read_legacy(&bytes).map_err(refused)?
         };
         let (tensors, others) = state_dict(&pickle).map_err(format)?;
         Ok(Self { path: path.to_owned(), tensors, others, storages })
@@ -55,7 +55,7 @@ impl TorchArchive {
     ///
     /// # Errors
     /// [`CheckpointError::Format`] if the file lacks them.
-    pub(super) fn storage(&self, name: &str, tensor: &TensorReference) -> Result<Bytes, CheckpointError> {
+    pub(super) fn storage_bytes(&self, name: &str, tensor: &TensorReference) -> Result<Bytes, CheckpointError> {
         let StorageReference { key, view, .. } = &tensor.storage;
         let format = |reason: String| CheckpointError::Format { path: self.path.clone(), reason };
         let Some(bytes) = self.storages.get(key) else {
@@ -98,7 +98,7 @@ fn state_dict(pickle: &Pickle) -> Result<(Vec<(String, TensorReference)>, Vec<St
 }
 
 /// `data.pkl` and the storages by key.
-fn zipped(bytes: &Bytes) -> Result<(Bytes, BTreeMap<String, Bytes>), String> {
+fn read_zip(bytes: &Bytes) -> Result<(Bytes, BTreeMap<String, Bytes>), String> {
     let mut archive =
         zip::ZipArchive::new(Cursor::new(bytes)).map_err(|source| format!("not a whole zip archive: {source}"))?;
     let mut entries = BTreeMap::new();
@@ -137,7 +137,7 @@ fn zipped(bytes: &Bytes) -> Result<(Bytes, BTreeMap<String, Bytes>), String> {
 }
 
 /// The state dict's pickle and the storages by key.
-fn legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), PickleError> {
+fn read_legacy(bytes: &Bytes) -> Result<(Pickle, BTreeMap<String, Bytes>), PickleError> {
     let format = |reason: String| PickleError::Format(reason);
     let mut at = 0;
     let mut next = || {
@@ -178,7 +178,7 @@ fn legacy_storages(
     let PickleValue::List(items) = keys.get(keys.root) else {
         return Err(format("no list of storages after the state dict".to_owned()));
     };
-    let elements = elements(state);
+    let elements = storage_elements(state);
     let mut storages = BTreeMap::new();
     for &item in items {
         let PickleValue::Text(key) = keys.get(item) else { return Err(format("a storage whose key is no text".to_owned())) };
@@ -218,7 +218,7 @@ fn little_endian(system: &Pickle) -> bool {
 }
 
 /// The element type of each storage in a state dict.
-fn elements(state: &Pickle) -> BTreeMap<String, StorageElement> {
+fn storage_elements(state: &Pickle) -> BTreeMap<String, StorageElement> {
     state
         .values()
         .filter_map(|value| match value {

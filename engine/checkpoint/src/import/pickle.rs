@@ -126,7 +126,7 @@ impl StorageElement {
 }
 
 impl AllowedGlobal {
-    fn find(module: &str, name: &str) -> Option<Self> {
+    fn by_name(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("collections", "OrderedDict") => Self::OrderedDict,
             ("torch._utils", "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => Self::RebuildTensor,
@@ -176,7 +176,7 @@ impl Pickle {
     /// Reads the pickle at the start of `bytes`.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, PickleError> {
         let mut machine = PickleMachine { bytes, at: 0, values: Vec::new(), stack: Vec::new(), memo: HashMap::new() };
-        let root = machine.run()?;
+        let root = machine.run_to_stop()?;
         Ok(Self { values: machine.values, root, length: machine.at })
     }
 
@@ -200,28 +200,28 @@ struct PickleMachine<'a> {
     memo: HashMap<u64, ValueId>,
 }
 
-fn format<T>(reason: impl Into<String>) -> Result<T, PickleError> {
+fn bad_format<T>(reason: impl Into<String>) -> Result<T, PickleError> {
     Err(PickleError::Format(reason.into()))
 }
 
 impl PickleMachine<'_> {
-    fn run(&mut self) -> Result<ValueId, PickleError> {
+    fn run_to_stop(&mut self) -> Result<ValueId, PickleError> {
         loop {
             let at = self.at;
             if at > MOST_BYTES {
-                return format(format!("the pickle is longer than {MOST_BYTES} bytes, more than a state dict needs"));
+                return bad_format(format!("the pickle is longer than {MOST_BYTES} bytes, more than a state dict needs"));
             }
-            let opcode = self.byte()?;
+            let opcode = self.next_byte()?;
             match opcode {
-                0x80 => match self.byte()? {
+                0x80 => match self.next_byte()? {
                     0..=5 => {}
-                    other => return format(format!("a pickle of protocol {other}; 0 to 5 are known")),
+                    other => return bad_format(format!("a pickle of protocol {other}; 0 to 5 are known")),
                 },
-                0x95 => drop(self.take(8)?),
+                0x95 => drop(self.take_bytes(8)?),
                 b'(' => self.stack.push(None),
                 b'.' => return self.pop(),
                 b'0' => {
-                    let Some(_) = self.stack.pop() else { return format("the pickle pops an empty stack") };
+                    let Some(_) = self.stack.pop() else { return bad_format("the pickle pops an empty stack") };
                 }
                 b'1' => drop(self.pop_mark()?),
                 b'2' => {
@@ -232,71 +232,71 @@ impl PickleMachine<'_> {
                 0x88 => self.push(PickleValue::Bool(true)),
                 0x89 => self.push(PickleValue::Bool(false)),
                 b'J' => {
-                    let value = i32::from_le_bytes(self.array()?);
+                    let value = i32::from_le_bytes(self.next_array()?);
                     self.push(PickleValue::Int(value.into()));
                 }
                 b'K' => {
-                    let value = self.byte()?;
+                    let value = self.next_byte()?;
                     self.push(PickleValue::Int(value.into()));
                 }
                 b'M' => {
-                    let value = u16::from_le_bytes(self.array()?);
+                    let value = u16::from_le_bytes(self.next_array()?);
                     self.push(PickleValue::Int(value.into()));
                 }
                 0x8a => {
-                    let length = self.byte()?.into();
-                    self.long(length)?;
+                    let length = self.next_byte()?.into();
+                    self.push_long(length)?;
                 }
                 0x8b => {
-                    let length = self.length4()?;
-                    self.long(length)?;
+                    let length = self.length_u32()?;
+                    self.push_long(length)?;
                 }
                 b'I' | b'L' => self.text_integer()?,
                 b'F' => {
-                    let line = self.line()?;
-                    let Ok(value) = line.parse() else { return format(format!("{line:?} is not a number")) };
+                    let line = self.next_line()?;
+                    let Ok(value) = line.parse() else { return bad_format(format!("{line:?} is not a number")) };
                     self.push(PickleValue::Float(value));
                 }
                 b'G' => {
-                    let value = f64::from_be_bytes(self.array()?);
+                    let value = f64::from_be_bytes(self.next_array()?);
                     self.push(PickleValue::Float(value));
                 }
                 b'V' => {
-                    let line = self.line()?;
+                    let line = self.next_line()?;
                     self.push(PickleValue::Text(line));
                 }
                 b'S' => {
-                    let line = self.line()?;
+                    let line = self.next_line()?;
                     let inner = line.trim().trim_matches(['\'', '"']);
                     self.push(PickleValue::Text(inner.to_owned()));
                 }
                 b'X' => {
-                    let length = self.length4()?;
-                    self.text(length)?;
+                    let length = self.length_u32()?;
+                    self.push_text(length)?;
                 }
                 b'T' => {
-                    let length = self.length4()?;
-                    self.text(length)?;
+                    let length = self.length_u32()?;
+                    self.push_text(length)?;
                 }
                 0x8c | b'U' => {
-                    let length = self.byte()?.into();
-                    self.text(length)?;
+                    let length = self.next_byte()?.into();
+                    self.push_text(length)?;
                 }
                 0x8d => {
-                    let length = self.length8()?;
-                    self.text(length)?;
+                    let length = self.length_u64()?;
+                    self.push_text(length)?;
                 }
                 b'C' => {
-                    let length = self.byte()?.into();
-                    self.raw(length)?;
+                    let length = self.next_byte()?.into();
+                    self.push_bytes(length)?;
                 }
                 b'B' => {
-                    let length = self.length4()?;
-                    self.raw(length)?;
+                    let length = self.length_u32()?;
+                    self.push_bytes(length)?;
                 }
                 0x8e => {
-                    let length = self.length8()?;
-                    self.raw(length)?;
+                    let length = self.length_u64()?;
+                    self.push_bytes(length)?;
                 }
                 b'}' => self.push(PickleValue::Dict(Vec::new())),
                 b']' => self.push(PickleValue::List(Vec::new())),
@@ -315,29 +315,29 @@ impl PickleMachine<'_> {
                     self.push(PickleValue::List(items));
                 }
                 b'd' => {
-                    let items = pairs(&self.pop_mark()?)?;
+                    let items = key_value_pairs(&self.pop_mark()?)?;
                     self.push(PickleValue::Dict(items));
                 }
                 b'a' => {
                     let item = self.pop()?;
-                    self.append(vec![item])?;
+                    self.append_items(vec![item])?;
                 }
                 b'e' => {
                     let items = self.pop_mark()?;
-                    self.append(items)?;
+                    self.append_items(items)?;
                 }
                 b's' => {
                     let value = self.pop()?;
                     let key = self.pop()?;
-                    self.insert(vec![(key, value)])?;
+                    self.insert_items(vec![(key, value)])?;
                 }
                 b'u' => {
-                    let items = pairs(&self.pop_mark()?)?;
-                    self.insert(items)?;
+                    let items = key_value_pairs(&self.pop_mark()?)?;
+                    self.insert_items(items)?;
                 }
                 b'g' | b'h' | b'j' => {
                     let key = self.memo_key(opcode)?;
-                    let Some(&id) = self.memo.get(&key) else { return format(format!("nothing is kept under {key}")) };
+                    let Some(&id) = self.memo.get(&key) else { return bad_format(format!("nothing is kept under {key}")) };
                     self.stack.push(Some(id));
                 }
                 b'p' | b'q' | b'r' => {
@@ -350,35 +350,35 @@ impl PickleMachine<'_> {
                     self.memo.insert(self.memo.len() as u64, top);
                 }
                 b'c' => {
-                    let (module, name) = (self.line()?, self.line()?);
-                    self.global(&module, &name)?;
+                    let (module, name) = (self.next_line()?, self.next_line()?);
+                    self.push_global(&module, &name)?;
                 }
                 0x93 => {
                     let (name, module) = (self.pop()?, self.pop()?);
                     match (self.values[module].clone(), self.values[name].clone()) {
-                        (PickleValue::Text(module), PickleValue::Text(name)) => self.global(&module, &name)?,
-                        _ => return format("a global whose name is no text"),
+                        (PickleValue::Text(module), PickleValue::Text(name)) => self.push_global(&module, &name)?,
+                        _ => return bad_format("a global whose name is no text"),
                     }
                 }
                 b'i' => {
-                    let (module, name) = (self.line()?, self.line()?);
+                    let (module, name) = (self.next_line()?, self.next_line()?);
                     return Err(PickleError::Global(format!("{module}.{name}")));
                 }
                 b'R' => {
                     let (arguments, callee) = (self.pop()?, self.pop()?);
-                    let made = self.reduce(callee, arguments)?;
+                    let made = self.call_global(callee, arguments)?;
                     self.push(made);
                 }
-                b'b' => self.build()?,
+                b'b' => self.set_state()?,
                 b'Q' => {
                     let id = self.pop()?;
-                    let storage = self.storage(id)?;
+                    let storage = self.storage_reference(id)?;
                     self.push(PickleValue::Storage(storage));
                 }
                 other => {
                     let shown =
                         if other.is_ascii_graphic() { format!("{:?}", other as char) } else { format!("{other:#04x}") };
-                    return format(format!(
+                    return bad_format(format!(
                         "instruction {shown} at byte {at} of the pickle is no part of a state dict"
                     ));
                 }
@@ -394,76 +394,76 @@ impl PickleMachine<'_> {
     fn pop(&mut self) -> Result<ValueId, PickleError> {
         match self.stack.pop() {
             Some(Some(id)) => Ok(id),
-            _ => format("the pickle takes a value that is not there"),
+            _ => bad_format("the pickle takes a value that is not there"),
         }
     }
 
     fn top(&self) -> Result<ValueId, PickleError> {
         match self.stack.last() {
             Some(Some(id)) => Ok(*id),
-            _ => format("the pickle takes a value that is not there"),
+            _ => bad_format("the pickle takes a value that is not there"),
         }
     }
 
     fn pop_mark(&mut self) -> Result<Vec<ValueId>, PickleError> {
         let Some(mark) = self.stack.iter().rposition(Option::is_none) else {
-            return format("the pickle goes back to a mark that is not there");
+            return bad_format("the pickle goes back to a mark that is not there");
         };
         let items = self.stack.split_off(mark + 1).into_iter().flatten().collect();
         self.stack.pop();
         Ok(items)
     }
 
-    fn take(&mut self, length: usize) -> Result<&[u8], PickleError> {
+    fn take_bytes(&mut self, length: usize) -> Result<&[u8], PickleError> {
         let Some(taken) = self.at.checked_add(length).and_then(|end| self.bytes.get(self.at..end)) else {
-            return format(format!("the pickle ends at byte {} in the middle of a value", self.bytes.len()));
+            return bad_format(format!("the pickle ends at byte {} in the middle of a value", self.bytes.len()));
         };
         self.at += length;
         Ok(taken)
     }
 
-    fn byte(&mut self) -> Result<u8, PickleError> {
-        Ok(self.take(1)?[0])
+    fn next_byte(&mut self) -> Result<u8, PickleError> {
+        Ok(self.take_bytes(1)?[0])
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], PickleError> {
-        Ok(self.take(N)?.try_into().expect("as many as were taken; this is a bug"))
+    fn next_array<const N: usize>(&mut self) -> Result<[u8; N], PickleError> {
+        Ok(self.take_bytes(N)?.try_into().expect("as many as were taken; this is a bug"))
     }
 
-    fn length4(&mut self) -> Result<usize, PickleError> {
-        Ok(u32::from_le_bytes(self.array()?) as usize)
+    fn length_u32(&mut self) -> Result<usize, PickleError> {
+        Ok(u32::from_le_bytes(self.next_array()?) as usize)
     }
 
-    fn length8(&mut self) -> Result<usize, PickleError> {
-        usize::try_from(u64::from_le_bytes(self.array()?)).or_else(|_| format("a text longer than memory"))
+    fn length_u64(&mut self) -> Result<usize, PickleError> {
+        usize::try_from(u64::from_le_bytes(self.next_array()?)).or_else(|_| bad_format("a text longer than memory"))
     }
 
-    fn line(&mut self) -> Result<String, PickleError> {
+    fn next_line(&mut self) -> Result<String, PickleError> {
         let rest = &self.bytes[self.at..];
         let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
-            return format("the pickle ends in the middle of a line");
+            return bad_format("the pickle ends in the middle of a line");
         };
         let line = String::from_utf8_lossy(&rest[..end]).into_owned();
         self.at += end + 1;
         Ok(line)
     }
 
-    fn text(&mut self, length: usize) -> Result<(), PickleError> {
-        let Ok(text) = String::from_utf8(self.take(length)?.to_vec()) else {
-            return format("a text that is not UTF-8");
+    fn push_text(&mut self, length: usize) -> Result<(), PickleError> {
+        let Ok(text) = String::from_utf8(self.take_bytes(length)?.to_vec()) else {
+            return bad_format("a text that is not UTF-8");
         };
         self.push(PickleValue::Text(text));
         Ok(())
     }
 
-    fn raw(&mut self, length: usize) -> Result<(), PickleError> {
-        let bytes = self.take(length)?.to_vec();
+    fn push_bytes(&mut self, length: usize) -> Result<(), PickleError> {
+        let bytes = self.take_bytes(length)?.to_vec();
         self.push(PickleValue::Bytes(bytes));
         Ok(())
     }
 
-    fn long(&mut self, length: usize) -> Result<(), PickleError> {
-        let bytes = self.take(length)?;
+    fn push_long(&mut self, length: usize) -> Result<(), PickleError> {
+        let bytes = self.take_bytes(length)?;
         let value = if length > 8 {
             PickleValue::Big(bytes.to_vec())
         } else {
@@ -477,13 +477,13 @@ impl PickleMachine<'_> {
     }
 
     fn text_integer(&mut self) -> Result<(), PickleError> {
-        let line = self.line()?;
+        let line = self.next_line()?;
         let value = match line.as_str() {
             "00" => PickleValue::Bool(false),
             "01" => PickleValue::Bool(true),
             text => match text.trim_end_matches('L').parse() {
                 Ok(value) => PickleValue::Int(value),
-                Err(_) => return format(format!("{text:?} is not an integer of 64 bits")),
+                Err(_) => return bad_format(format!("{text:?} is not an integer of 64 bits")),
             },
         };
         self.push(value);
@@ -493,38 +493,38 @@ impl PickleMachine<'_> {
     fn memo_key(&mut self, opcode: u8) -> Result<u64, PickleError> {
         match opcode {
             b'g' | b'p' => {
-                let line = self.line()?;
-                line.parse().or_else(|_| format(format!("{line:?} is not a memo's number")))
+                let line = self.next_line()?;
+                line.parse().or_else(|_| bad_format(format!("{line:?} is not a memo's number")))
             }
-            b'h' | b'q' => Ok(self.byte()?.into()),
-            _ => Ok(u32::from_le_bytes(self.array()?).into()),
+            b'h' | b'q' => Ok(self.next_byte()?.into()),
+            _ => Ok(u32::from_le_bytes(self.next_array()?).into()),
         }
     }
 
-    fn append(&mut self, new: Vec<ValueId>) -> Result<(), PickleError> {
+    fn append_items(&mut self, new: Vec<ValueId>) -> Result<(), PickleError> {
         let list = self.top()?;
         match &mut self.values[list] {
             PickleValue::List(items) => {
                 items.extend(new);
                 Ok(())
             }
-            _ => format("the pickle appends to something that is no list"),
+            _ => bad_format("the pickle appends to something that is no list"),
         }
     }
 
-    fn insert(&mut self, new: Vec<(ValueId, ValueId)>) -> Result<(), PickleError> {
+    fn insert_items(&mut self, new: Vec<(ValueId, ValueId)>) -> Result<(), PickleError> {
         let dict = self.top()?;
         match &mut self.values[dict] {
             PickleValue::Dict(items) => {
                 items.extend(new);
                 Ok(())
             }
-            _ => format("the pickle sets an item of something that is no dict"),
+            _ => bad_format("the pickle sets an item of something that is no dict"),
         }
     }
 
-    fn global(&mut self, module: &str, name: &str) -> Result<(), PickleError> {
-        let Some(global) = AllowedGlobal::find(module, name) else {
+    fn push_global(&mut self, module: &str, name: &str) -> Result<(), PickleError> {
+        let Some(global) = AllowedGlobal::by_name(module, name) else {
             return Err(PickleError::Global(format!("{module}.{name}")));
         };
         self.push(PickleValue::Global(global));
@@ -532,23 +532,23 @@ impl PickleMachine<'_> {
     }
 
     /// The result of calling one of the allowed names.
-    fn reduce(&self, callee: ValueId, arguments: ValueId) -> Result<PickleValue, PickleError> {
+    fn call_global(&self, callee: ValueId, arguments: ValueId) -> Result<PickleValue, PickleError> {
         let (PickleValue::Global(global), PickleValue::Tuple(arguments)) = (&self.values[callee], &self.values[arguments]) else {
-            return format("the pickle calls something that is no function");
+            return bad_format("the pickle calls something that is no function");
         };
         match (global, &arguments[..]) {
             (AllowedGlobal::OrderedDict, []) => Ok(PickleValue::Dict(Vec::new())),
             (AllowedGlobal::Size, [sizes]) => Ok(PickleValue::Tuple(match &self.values[*sizes] {
                 PickleValue::Tuple(sizes) | PickleValue::List(sizes) if sizes.len() <= MOST_DIMENSIONS => sizes.clone(),
-                _ => return format("a size of something that is no short tuple"),
+                _ => return bad_format("a size of something that is no short tuple"),
             })),
             (AllowedGlobal::RebuildParameter, [tensor, ..]) => match &self.values[*tensor] {
                 PickleValue::Tensor(tensor) => Ok(PickleValue::Tensor(tensor.clone())),
-                _ => format("a parameter of something that is no tensor"),
+                _ => bad_format("a parameter of something that is no tensor"),
             },
             (AllowedGlobal::RebuildTensor, [storage, offset, shape, stride, rest @ ..]) => {
                 let PickleValue::Storage(storage) = &self.values[*storage] else {
-                    return format("a tensor of something that is no storage");
+                    return bad_format("a tensor of something that is no storage");
                 };
                 // `_rebuild_tensor_v3` gives the type after `requires_grad` and the hooks.
                 let said = rest.iter().find_map(|&id| match self.values[id] {
@@ -556,84 +556,84 @@ impl PickleMachine<'_> {
                     _ => None,
                 });
                 let Some(element) = said.or(storage.element) else {
-                    return format(format!("a tensor of storage {:?}, whose type nothing says", storage.key));
+                    return bad_format(format!("a tensor of storage {:?}, whose type nothing says", storage.key));
                 };
-                let (shape, stride) = (self.sizes(*shape)?, self.sizes(*stride)?);
+                let (shape, stride) = (self.read_sizes(*shape)?, self.read_sizes(*stride)?);
                 if shape.len() != stride.len() {
-                    return format(format!("a tensor of shape {shape:?} has strides {stride:?}"));
+                    return bad_format(format!("a tensor of shape {shape:?} has strides {stride:?}"));
                 }
-                let offset = self.size(*offset)?;
+                let offset = self.read_size(*offset)?;
                 Ok(PickleValue::Tensor(TensorReference { storage: storage.clone(), element, offset, shape, stride }))
             }
-            _ => format(format!("{global:?} is called with {} values", arguments.len())),
+            _ => bad_format(format!("{global:?} is called with {} values", arguments.len())),
         }
     }
 
     /// `obj.__setstate__`: only a dict's own attributes, such as a state dict's `_metadata`. They say nothing about
     /// weights.
-    fn build(&mut self) -> Result<(), PickleError> {
+    fn set_state(&mut self) -> Result<(), PickleError> {
         let state = self.pop()?;
         let top = self.top()?;
         match (&self.values[top], &self.values[state]) {
             (PickleValue::Dict(_), PickleValue::Dict(_)) => Ok(()),
-            _ => format("the pickle sets the state of something that is no dict"),
+            _ => bad_format("the pickle sets the state of something that is no dict"),
         }
     }
 
     /// A persistent id: `('storage', type, key, location, numbers)`; legacy files add a view.
-    fn storage(&self, id: ValueId) -> Result<StorageReference, PickleError> {
-        let PickleValue::Tuple(fields) = &self.values[id] else { return format("a persistent id that is no tuple") };
+    fn storage_reference(&self, id: ValueId) -> Result<StorageReference, PickleError> {
+        let PickleValue::Tuple(fields) = &self.values[id] else { return bad_format("a persistent id that is no tuple") };
         let field = |n: usize| fields.get(n).map(|&id| &self.values[id]);
         let (Some(PickleValue::Text(kind)), Some(PickleValue::Global(class)), Some(key)) = (field(0), field(1), field(2)) else {
-            return format("a persistent id that is no storage");
+            return bad_format("a persistent id that is no storage");
         };
         let key = match key {
             PickleValue::Text(key) => key.clone(),
             PickleValue::Int(key) => key.to_string(),
-            _ => return format("a storage whose key is no text"),
+            _ => return bad_format("a storage whose key is no text"),
         };
         let element = match class {
             AllowedGlobal::Element(element) => Some(*element),
             AllowedGlobal::Untyped => None,
-            _ => return format(format!("storage {key:?} is of type {class:?}")),
+            _ => return bad_format(format!("storage {key:?} is of type {class:?}")),
         };
         if kind != "storage" {
-            return format(format!("a persistent id of kind {kind:?}; only storages are known"));
+            return bad_format(format!("a persistent id of kind {kind:?}; only storages are known"));
         }
         let view = match field(5) {
             None | Some(PickleValue::None) => None,
             Some(PickleValue::Tuple(view)) => match view[..] {
-                [_, offset, size] => Some((self.size(offset)?, self.size(size)?)),
-                _ => return format(format!("storage {key:?} is a view of {} fields", view.len())),
+                [_, offset, size] => Some((self.read_size(offset)?, self.read_size(size)?)),
+                _ => return bad_format(format!("storage {key:?} is a view of {} fields", view.len())),
             },
-            Some(_) => return format(format!("storage {key:?} is a view of something that is no tuple")),
+            Some(_) => return bad_format(format!("storage {key:?} is a view of something that is no tuple")),
         };
         Ok(StorageReference { key, element, view })
     }
 
-    fn sizes(&self, id: ValueId) -> Result<Vec<u64>, PickleError> {
+    fn read_sizes(&self, id: ValueId) -> Result<Vec<u64>, PickleError> {
         match &self.values[id] {
             PickleValue::Tuple(items) | PickleValue::List(items) if items.len() <= MOST_DIMENSIONS => {
-                items.iter().map(|&item| self.size(item)).collect()
+                items.iter().map(|&item| self.read_size(item)).collect()
             }
-            _ => format("a shape that is no tuple of at most 64 sizes"),
+            _ => bad_format("a shape that is no tuple of at most 64 sizes"),
         }
     }
 
-    fn size(&self, id: ValueId) -> Result<u64, PickleError> {
+    fn read_size(&self, id: ValueId) -> Result<u64, PickleError> {
         match self.values[id] {
             PickleValue::Int(value) if value >= 0 => Ok(value.unsigned_abs()),
-            ref other => format(format!("a size that is {other:?}, not a number from 0")),
+            ref other => bad_format(format!("a size that is {other:?}, not a number from 0")),
         }
     }
 }
 
-fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>, PickleError> {
+fn key_value_pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>, PickleError> {
     let (pairs, rest) = items.as_chunks::<2>();
     if rest.is_empty() {
         Ok(pairs.iter().map(|&[key, value]| (key, value)).collect())
     } else {
-        format("a key without a value")
+        bad_format("a key without a value")
     }
 }
 

@@ -16,7 +16,7 @@ impl ImportStaging {
     ///
     /// # Errors
     /// [`CheckpointError::Write`].
-    pub(super) fn beside(out: &Path) -> Result<Self, CheckpointError> {
+    pub(super) fn create_beside(out: &Path) -> Result<Self, CheckpointError> {
         let write = |path: PathBuf| move |source| CheckpointError::Write { path, source };
         let out = std::path::absolute(out).map_err(write(out.to_owned()))?;
         let home = out.ancestors().find(|path| path.is_dir()).unwrap_or(&out).to_owned();

@@ -85,7 +85,7 @@ const SENTENCEPIECE_FILES: [&str; 4] = ["spiece.model", "spm.model", "sentencepi
 ///
 /// # Errors
 /// [`CheckpointError::Vocabulary`] and [`CheckpointError::Format`], naming the file.
-pub fn import(
+pub fn import_tokenizer(
     dir: &Path,
     out: &Path,
     config: &Map<String, Value>,
@@ -101,37 +101,37 @@ pub fn import(
     let settings = TokenizerSettings::read(dir)?;
     let present = dir.join("tokenizer.json");
     if present.exists() {
-        let text = read(&present)?;
-        parse(&present, &text)?;
+        let text = read_file(&present)?;
+        parse_tokenizer(&present, &text)?;
         write("tokenizer.json", &text)?;
         if !settings.config.is_empty() {
-            write("tokenizer_config.json", &pretty(&settings.config))?;
+            write("tokenizer_config.json", &pretty_json(&settings.config))?;
         }
         return Ok(Some(TokenizerSource::TokenizerJson));
     }
-    let Some((file, source)) = find(dir) else { return Ok(None) };
-    let class = class(&file, &settings, config)?;
+    let Some((file, source)) = find_source(dir) else { return Ok(None) };
+    let class = tokenizer_class(&file, &settings, config)?;
     let (parts, roles) = match source {
-        TokenizerSource::SentencePiece => unigram::parts(&file, class, &settings, rules)?,
-        TokenizerSource::Merges => byte_level::parts(&file, class, &settings)?,
-        _ => word_piece::parts(&file, class, &settings)?,
+        TokenizerSource::SentencePiece => unigram::build_parts(&file, class, &settings, rules)?,
+        TokenizerSource::Merges => byte_level::build_parts(&file, class, &settings)?,
+        _ => word_piece::build_parts(&file, class, &settings)?,
     };
     let (text, tokenizer_config) = parts.assemble(&file, &settings, &roles)?;
     write("tokenizer.json", &text)?;
-    write("tokenizer_config.json", &pretty(&tokenizer_config))?;
+    write("tokenizer_config.json", &pretty_json(&tokenizer_config))?;
     Ok(Some(source))
 }
 
-fn find(dir: &Path) -> Option<(PathBuf, TokenizerSource)> {
+fn find_source(dir: &Path) -> Option<(PathBuf, TokenizerSource)> {
     let sentencepiece = SENTENCEPIECE_FILES.iter().map(|name| (dir.join(name), TokenizerSource::SentencePiece));
     let others = [(dir.join("vocab.json"), TokenizerSource::Merges), (dir.join("vocab.txt"), TokenizerSource::WordPiece)];
     sentencepiece.chain(others).find(|(path, _)| path.exists())
 }
 
-fn class(file: &Path, settings: &TokenizerSettings, config: &Map<String, Value>) -> Result<TokenizerClass, CheckpointError> {
+fn tokenizer_class(file: &Path, settings: &TokenizerSettings, config: &Map<String, Value>) -> Result<TokenizerClass, CheckpointError> {
     let of = |name: &str| CLASSES.iter().find(|(names, _)| names.contains(&name)).map(|(_, class)| *class);
     let model = config.get("model_type").and_then(Value::as_str);
-    let named = settings.text("tokenizer_class").or_else(|| config.get("tokenizer_class").and_then(Value::as_str));
+    let named = settings.text_field("tokenizer_class").or_else(|| config.get("tokenizer_class").and_then(Value::as_str));
     let named = named.map(|name| name.strip_suffix("Fast").unwrap_or(name));
     match (named.and_then(of), model.and_then(of)) {
         // OPT's folders say GPT2Tokenizer, whose defaults are GPT-2's.
@@ -141,7 +141,7 @@ fn class(file: &Path, settings: &TokenizerSettings, config: &Map<String, Value>)
             let known = CLASSES.iter().flat_map(|(names, _)| names.iter().copied()).collect::<Vec<_>>().join(", ");
             let said = named.or(model).unwrap_or("nothing");
             let reason = format!("tokenizer_class and model_type say {said}; a tokenizer.json can be made for {known}");
-            Err(vocabulary(file, reason))
+            Err(vocabulary_error(file, reason))
         }
     }
 }
@@ -188,7 +188,7 @@ impl TokenizerParts {
             let found = self.vocabulary.get(token).copied();
             found.or_else(|| added.iter().find(|added| added["content"] == token)?["id"].as_u64()?.try_into().ok())
         };
-        let post_processor = self.processor.json(file, id)?;
+        let post_processor = self.processor.to_json(file, id)?;
         let whole = json!({
             "version": "1.0",
             "truncation": null,
@@ -201,8 +201,8 @@ impl TokenizerParts {
             "model": self.model,
         });
         let text = serde_json::to_vec(&whole).expect("a JSON object; this is a bug");
-        let tokenizer = parse(file, &text)?;
-        let text = tokenizer.to_string(true).map_err(|source| failed(file, source))?;
+        let tokenizer = parse_tokenizer(file, &text)?;
+        let text = tokenizer.to_string(true).map_err(|source| build_error(file, source))?;
         let mut tokenizer_config = settings.config.clone();
         for (role, token) in roles {
             tokenizer_config.insert((*role).to_owned(), json!(token));
@@ -212,9 +212,9 @@ impl TokenizerParts {
 }
 
 impl PostProcessor {
-    fn json(&self, file: &Path, id: impl Fn(&str) -> Option<u32>) -> Result<Value, CheckpointError> {
+    fn to_json(&self, file: &Path, id: impl Fn(&str) -> Option<u32>) -> Result<Value, CheckpointError> {
         let id = |token: &str| {
-            id(token).ok_or_else(|| vocabulary(file, format!("the special token {token} is not in the vocabulary")))
+            id(token).ok_or_else(|| vocabulary_error(file, format!("the special token {token} is not in the vocabulary")))
         };
         Ok(match self {
             Self::Bytes => {
@@ -265,23 +265,23 @@ impl PostProcessor {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
+fn read_file(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     std::fs::read(path).map_err(|source| CheckpointError::Read { path: path.to_owned(), source })
 }
 
-fn parse(path: &Path, text: &[u8]) -> Result<Tokenizer, CheckpointError> {
-    Tokenizer::from_bytes(text).map_err(|source| failed(path, source))
+fn parse_tokenizer(path: &Path, text: &[u8]) -> Result<Tokenizer, CheckpointError> {
+    Tokenizer::from_bytes(text).map_err(|source| build_error(path, source))
 }
 
-fn failed(path: &Path, source: tokenizers::Error) -> CheckpointError {
+fn build_error(path: &Path, source: tokenizers::Error) -> CheckpointError {
     let reason = "no tokenizer can be made of it".to_owned();
     CheckpointError::Vocabulary { path: path.to_owned(), reason, source: Some(source) }
 }
 
-fn vocabulary(path: &Path, reason: impl Into<String>) -> CheckpointError {
+fn vocabulary_error(path: &Path, reason: impl Into<String>) -> CheckpointError {
     CheckpointError::Vocabulary { path: path.to_owned(), reason: reason.into(), source: None }
 }
 
-fn pretty(value: &Map<String, Value>) -> Vec<u8> {
+fn pretty_json(value: &Map<String, Value>) -> Vec<u8> {
     serde_json::to_vec_pretty(value).expect("a JSON object; this is a bug")
 }

@@ -33,16 +33,16 @@ struct PlannedTensor {
 }
 
 /// Writes the tensors of `from` to the safetensors file `to`. Returns the written names.
-pub(super) fn convert(from: &Path, to: &Path, tied: bool, report: &mut ImportReport) -> Result<Vec<String>, CheckpointError> {
+pub(super) fn convert_file(from: &Path, to: &Path, tied: bool, report: &mut ImportReport) -> Result<Vec<String>, CheckpointError> {
     let archive = TorchArchive::open(from)?;
-    let planned = plan(from, &archive, tied, report)?;
+    let planned = plan_tensors(from, &archive, tied, report)?;
     report.bytes +=
         write_file(to, &planned).map_err(|source| CheckpointError::Write { path: to.to_owned(), source })?;
     report.tensors += planned.len();
     Ok(planned.into_iter().map(|planned| planned.name).collect())
 }
 
-fn plan(from: &Path, archive: &TorchArchive, tied: bool, report: &mut ImportReport) -> Result<Vec<PlannedTensor>, CheckpointError> {
+fn plan_tensors(from: &Path, archive: &TorchArchive, tied: bool, report: &mut ImportReport) -> Result<Vec<PlannedTensor>, CheckpointError> {
     let mut planned = Vec::new();
     let mut seen = HashMap::new();
     let mut names = HashSet::new();
@@ -67,19 +67,19 @@ fn plan(from: &Path, archive: &TorchArchive, tied: bool, report: &mut ImportRepo
         if tensor.element == StorageElement::F64 {
             report.narrowed.push(name.clone());
         }
-        planned.push(locate(from, name, tensor, archive)?);
+        planned.push(locate_tensor(from, name, tensor, archive)?);
     }
     report.skipped.extend(archive.others.iter().map(|name| leave_out(name, "no tensor".to_owned())));
     // Wide numbers first, to align all of them; then by name, to be independent of the dict's order.
-    planned.sort_by(|a, b| stored(b.element).1.cmp(&stored(a.element).1).then_with(|| a.name.cmp(&b.name)));
+    planned.sort_by(|a, b| stored_type(b.element).1.cmp(&stored_type(a.element).1).then_with(|| a.name.cmp(&b.name)));
     Ok(planned)
 }
 
 /// Checks a tensor against its storage.
-fn locate(from: &Path, name: &str, tensor: &TensorReference, archive: &TorchArchive) -> Result<PlannedTensor, CheckpointError> {
+fn locate_tensor(from: &Path, name: &str, tensor: &TensorReference, archive: &TorchArchive) -> Result<PlannedTensor, CheckpointError> {
     let format =
         |reason: String| CheckpointError::Format { path: from.to_owned(), reason: format!("tensor {name}: {reason}") };
-    let bytes = archive.storage(name, tensor)?;
+    let bytes = archive.storage_bytes(name, tensor)?;
     let width = tensor.element.size();
     let sizes = |sizes: &[u64]| sizes.iter().map(|&n| usize::try_from(n).ok()).collect::<Option<Vec<usize>>>();
     let checked = || {
@@ -111,7 +111,7 @@ fn locate(from: &Path, name: &str, tensor: &TensorReference, archive: &TorchArch
 }
 
 /// The type's name in safetensors, and its size there in bytes.
-fn stored(element: StorageElement) -> (&'static str, usize) {
+fn stored_type(element: StorageElement) -> (&'static str, usize) {
     match element {
         StorageElement::F16 => ("F16", 2),
         StorageElement::Bf16 => ("BF16", 2),
@@ -125,7 +125,7 @@ fn write_file(path: &Path, planned: &[PlannedTensor]) -> std::io::Result<u64> {
     header.insert("__metadata__".to_owned(), serde_json::json!({"format": "pt"}));
     let mut end = 0;
     for tensor in planned {
-        let (dtype, width) = stored(tensor.element);
+        let (dtype, width) = stored_type(tensor.element);
         let start = end;
         end += tensor.shape.iter().product::<usize>() * width;
         let about = serde_json::json!({"dtype": dtype, "shape": tensor.shape, "data_offsets": [start, end]});

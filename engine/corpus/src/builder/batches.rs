@@ -35,7 +35,7 @@ impl BatchFile {
         Ok(Self { path, schema, writer })
     }
 
-    pub(super) fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), BuildError> {
+    pub(super) fn write_batch(&mut self, columns: Vec<ArrayRef>) -> Result<(), BuildError> {
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .and_then(|batch| self.writer.write(&batch))
             .map_err(BuildError::arrow(&self.path))
@@ -66,7 +66,7 @@ impl PassageRows {
             ids: StringBuilder::new(),
             titles: StringBuilder::new(),
             texts: LargeStringBuilder::new(),
-            sentences: ListBuilder::new(UInt32Builder::new()).with_field(schema::item(DataType::UInt32)),
+            sentences: ListBuilder::new(UInt32Builder::new()).with_field(schema::list_item(DataType::UInt32)),
         }
     }
 
@@ -84,7 +84,7 @@ impl PassageRows {
     }
 
     /// Takes the columns gathered so far.
-    pub(super) fn take(&mut self) -> Vec<ArrayRef> {
+    pub(super) fn take_columns(&mut self) -> Vec<ArrayRef> {
         self.rows = 0;
         vec![
             Arc::new(self.ids.finish()),
@@ -118,20 +118,20 @@ impl LinkRows {
     }
 
     /// Takes the column gathered so far.
-    pub(super) fn take(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
+    pub(super) fn take_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         let Self { lengths, columns } = std::mem::take(self);
         let columns = columns.into_iter().map(|column| Arc::new(UInt32Array::from(column)) as ArrayRef).collect();
         let links = StructArray::try_new(schema::link_fields(), columns, None)?;
-        let item = schema::item(DataType::Struct(schema::link_fields()));
+        let item = schema::list_item(DataType::Struct(schema::link_fields()));
         let lists = LargeListArray::try_new(item, OffsetBuffer::from_lengths(lengths), Arc::new(links), None)?;
         Ok(vec![Arc::new(lists)])
     }
 }
 
 /// A column of plain lists with these lengths.
-pub(super) fn lists(lengths: impl IntoIterator<Item = usize>, values: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
+pub(super) fn list_column(lengths: impl IntoIterator<Item = usize>, values: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
     let values = Arc::new(UInt32Array::from(values.to_vec()));
     let lists =
-        LargeListArray::try_new(schema::item(DataType::UInt32), OffsetBuffer::from_lengths(lengths), values, None)?;
+        LargeListArray::try_new(schema::list_item(DataType::UInt32), OffsetBuffer::from_lengths(lengths), values, None)?;
     Ok(vec![Arc::new(lists)])
 }

@@ -21,7 +21,7 @@ impl SeenContents {
     }
 
     /// The kept passage with this content; or `None`, and the content is added as the next passage.
-    pub(super) fn earlier(&mut self, (key, rest): (u64, u64)) -> Option<u32> {
+    pub(super) fn earlier_or_push(&mut self, (key, rest): (u64, u64)) -> Option<u32> {
         let passage = self.keys.len() as u32;
         if self.remembers {
             let mut probe = rest;
@@ -41,7 +41,7 @@ impl SeenContents {
         None
     }
 
-    pub(super) fn kept(&self) -> usize {
+    pub(super) fn kept_count(&self) -> usize {
         self.keys.len()
     }
 
@@ -65,7 +65,7 @@ impl DroppedPositions {
     }
 
     /// Position in the input of a kept passage.
-    pub(super) fn position(&self, passage: u32) -> u64 {
+    pub(super) fn input_position(&self, passage: u32) -> u64 {
         let (mut low, mut high) = (0, self.0.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -83,10 +83,10 @@ mod tests {
     #[test]
     fn equal_halves_are_not_equal_contents() {
         let mut seen = SeenContents::new(true);
-        assert_eq!(seen.earlier((1, 9)), None);
-        assert_eq!(seen.earlier((2, 9)), None);
-        assert_eq!(seen.earlier((3, 10)), None);
-        assert_eq!([(1, 9), (2, 9), (3, 10)].map(|content| seen.earlier(content)), [Some(0), Some(1), Some(2)]);
+        assert_eq!(seen.earlier_or_push((1, 9)), None);
+        assert_eq!(seen.earlier_or_push((2, 9)), None);
+        assert_eq!(seen.earlier_or_push((3, 10)), None);
+        assert_eq!([(1, 9), (2, 9), (3, 10)].map(|content| seen.earlier_or_push(content)), [Some(0), Some(1), Some(2)]);
         assert_eq!(seen.into_entries(), [(1, 0), (2, 1), (3, 2)]);
     }
 
@@ -96,6 +96,6 @@ mod tests {
         for position in [1, 2, 5] {
             dropped.push(position);
         }
-        assert_eq!([0, 1, 2, 3].map(|passage| dropped.position(passage)), [0, 3, 4, 6]);
+        assert_eq!([0, 1, 2, 3].map(|passage| dropped.input_position(passage)), [0, 3, 4, 6]);
     }
 }

@@ -47,7 +47,7 @@ enum AnchorSource<'a> {
 /// Writes `links.arrow` and `backlinks.arrow`. Returns the links' digest.
 ///
 /// Holds 4 bytes per link and 8 per passage in memory, for the backlinks.
-pub(super) fn write(
+pub(super) fn write_links(
     dir: &Path,
     settings: &CorpusSettings,
     titles: &TitleTables<'_>,
@@ -66,28 +66,28 @@ pub(super) fn write(
     let mut digest = LinksDigest::new(origin);
     let (mut lengths, mut targets) = (Vec::with_capacity(titles.passages.len()), Vec::new());
     for passage in 0..titles.passages.len() as u32 {
-        let resolved = resolve(&mut anchors, titles, passage, counts)?;
-        let links = select(titles.passages, passage, &resolved, settings.targets_per_title as usize, counts);
+        let resolved = resolve_anchors(&mut anchors, titles, passage, counts)?;
+        let links = select_links(titles.passages, passage, &resolved, settings.targets_per_title as usize, counts);
         counts.links += links.len() as u64;
         counts.passages_with_links += u64::from(!links.is_empty());
-        digest.passage(links.iter().copied());
+        digest.push_passage(links.iter().copied());
         lengths.push(links.len() as u32);
         targets.extend(links.iter().map(|link| link[0]));
         rows.push(&links);
         if rows.len() == settings.batch_rows as usize {
-            file.write(rows.take().map_err(BuildError::arrow(&path))?)?;
+            file.write_batch(rows.take_columns().map_err(BuildError::arrow(&path))?)?;
         }
     }
     if rows.len() > 0 {
-        file.write(rows.take().map_err(BuildError::arrow(&path))?)?;
+        file.write_batch(rows.take_columns().map_err(BuildError::arrow(&path))?)?;
     }
     file.finish()?;
-    write_back(dir, settings.batch_rows as usize, &lengths, &targets)?;
+    write_backlinks(dir, settings.batch_rows as usize, &lengths, &targets)?;
     Ok(digest.finish())
 }
 
 /// The anchors of a passage, in the order of the text.
-fn resolve<'a>(
+fn resolve_anchors<'a>(
     anchors: &mut AnchorSource<'_>,
     titles: &TitleTables<'a>,
     passage: u32,
@@ -97,7 +97,7 @@ fn resolve<'a>(
         AnchorSource::None => Ok(Vec::new()),
         AnchorSource::Mentions(mentions) => {
             let mut found = Vec::new();
-            mentions.find(passage, &mut found);
+            mentions.find_mentions(passage, &mut found);
             let resolved = found.into_iter().map(|mention| ResolvedAnchor {
                 targets: exact_title(titles.passages, titles.exact, titles.passages.title(mention.passage)),
                 start: mention.span.start as u32,
@@ -106,7 +106,7 @@ fn resolve<'a>(
             Ok(resolved.collect())
         }
         AnchorSource::Hyperlinks(spool) => {
-            let mut links = spool.next()?;
+            let mut links = spool.next_links()?;
             links.sort_by_key(|link| (link.start, link.end));
             let mut resolved = Vec::with_capacity(links.len());
             for link in &links {
@@ -126,7 +126,7 @@ fn resolve<'a>(
 }
 
 /// The links of a passage: target, start and end of each.
-fn select(
+fn select_links(
     passages: &PassageColumns,
     passage: u32,
     resolved: &[ResolvedAnchor<'_>],
@@ -154,7 +154,7 @@ fn select(
 }
 
 /// Writes for each passage the passages linking to it, by a counting sort.
-fn write_back(dir: &Path, batch_rows: usize, lengths: &[u32], targets: &[u32]) -> Result<(), BuildError> {
+fn write_backlinks(dir: &Path, batch_rows: usize, lengths: &[u32], targets: &[u32]) -> Result<(), BuildError> {
     let mut ends = vec![0u64; lengths.len() + 1];
     for &target in targets {
         ends[target as usize + 1] += 1;
@@ -178,7 +178,7 @@ fn write_back(dir: &Path, batch_rows: usize, lengths: &[u32], targets: &[u32]) -
         let bounds = &ends[first..=(first + batch_rows).min(lengths.len())];
         let range = bounds[0] as usize..bounds[bounds.len() - 1] as usize;
         let lengths = bounds.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
-        file.write(batches::lists(lengths, &sources[range]).map_err(BuildError::arrow(&path))?)?;
+        file.write_batch(batches::list_column(lengths, &sources[range]).map_err(BuildError::arrow(&path))?)?;
     }
     file.finish()
 }

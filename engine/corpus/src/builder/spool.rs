@@ -28,11 +28,11 @@ impl HyperlinkSpool {
     }
 
     /// Appends the hyperlinks of the next passage.
-    pub(super) fn push(&mut self, links: &[NewLink<'_>]) -> Result<(), BuildError> {
-        self.write(links).map_err(BuildError::io(&self.path))
+    pub(super) fn push_links(&mut self, links: &[NewLink<'_>]) -> Result<(), BuildError> {
+        self.write_links(links).map_err(BuildError::io(&self.path))
     }
 
-    fn write(&mut self, links: &[NewLink<'_>]) -> io::Result<()> {
+    fn write_links(&mut self, links: &[NewLink<'_>]) -> io::Result<()> {
         self.out.write_all(&(links.len() as u32).to_le_bytes())?;
         for link in links {
             for number in [link.start, link.end, link.title.len() as u32] {
@@ -44,7 +44,7 @@ impl HyperlinkSpool {
     }
 
     /// Reads the hyperlinks from the start.
-    pub(super) fn read(self) -> Result<SpoolReader, BuildError> {
+    pub(super) fn into_reader(self) -> Result<SpoolReader, BuildError> {
         let Self { path, mut out } = self;
         out.flush().map_err(BuildError::io(&path))?;
         let file = File::open(&path).map_err(BuildError::io(&path))?;
@@ -60,15 +60,15 @@ pub(super) struct SpoolReader {
 
 impl SpoolReader {
     /// The hyperlinks of the next passage.
-    pub(super) fn next(&mut self) -> Result<Vec<SpooledLink>, BuildError> {
-        self.read().map_err(BuildError::io(&self.path))
+    pub(super) fn next_links(&mut self) -> Result<Vec<SpooledLink>, BuildError> {
+        self.read_links().map_err(BuildError::io(&self.path))
     }
 
-    fn read(&mut self) -> io::Result<Vec<SpooledLink>> {
-        let count = self.number()?;
+    fn read_links(&mut self) -> io::Result<Vec<SpooledLink>> {
+        let count = self.read_number()?;
         (0..count)
             .map(|_| {
-                let (start, end, length) = (self.number()?, self.number()?, self.number()?);
+                let (start, end, length) = (self.read_number()?, self.read_number()?, self.read_number()?);
                 let mut title = vec![0; length as usize];
                 self.input.read_exact(&mut title)?;
                 let title = String::from_utf8(title).map_err(io::Error::other)?;
@@ -77,7 +77,7 @@ impl SpoolReader {
             .collect()
     }
 
-    fn number(&mut self) -> io::Result<u32> {
+    fn read_number(&mut self) -> io::Result<u32> {
         let mut bytes = [0; 4];
         self.input.read_exact(&mut bytes)?;
         Ok(u32::from_le_bytes(bytes))

@@ -29,7 +29,7 @@ impl CorpusStaging {
         }
         let name = place.file_name().unwrap_or_default().to_string_lossy();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = parent(place).join(format!(".{name}.building-{}-{number}", process::id()));
+        let path = parent_folder(place).join(format!(".{name}.building-{}-{number}", process::id()));
         fs::create_dir_all(&path).map_err(BuildError::io(&path))?;
         Ok(Self { path, place: place.to_owned(), published: false })
     }
@@ -47,7 +47,7 @@ impl CorpusStaging {
             Err(source) => return Err(BuildError::Io { path: self.place.clone(), source }),
         }
         self.published = true;
-        sync_folder(parent(&self.place))
+        sync_folder(parent_folder(&self.place))
     }
 }
 
@@ -60,7 +60,7 @@ impl Drop for CorpusStaging {
     }
 }
 
-fn parent(place: &Path) -> &Path {
+fn parent_folder(place: &Path) -> &Path {
     match place.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -17,11 +17,11 @@ const STOP_WORDS: [&str; 33] = [
 /// StandardAnalyzer's `DEFAULT_MAX_TOKEN_LENGTH`, in UTF-16 units.
 const LONGEST: usize = 255;
 
-pub(super) fn each(text: &str, lower: &mut String, mut emit: impl FnMut(&[u8])) {
+pub(super) fn each_term(text: &str, lower: &mut String, mut emit: impl FnMut(&[u8])) {
     for word in text.unicode_words() {
         let mut rest = word;
         while !rest.is_empty() {
-            let (token, after) = rest.split_at(cut(rest));
+            let (token, after) = rest.split_at(token_length(rest));
             rest = after;
             lower.clear();
             // `Character.toLowerCase` maps one code point to one: no final sigma, İ becomes i.
@@ -35,7 +35,7 @@ pub(super) fn each(text: &str, lower: &mut String, mut emit: impl FnMut(&[u8])) 
 }
 
 /// The length in bytes of the first token of `word`.
-fn cut(word: &str) -> usize {
+fn token_length(word: &str) -> usize {
     if word.len() <= LONGEST {
         return word.len();
     }

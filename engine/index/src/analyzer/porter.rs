@@ -43,38 +43,38 @@ impl PorterStemmer {
         self.step_5();
     }
 
-    fn consonant(&self, i: usize) -> bool {
+    fn is_consonant(&self, i: usize) -> bool {
         match self.b[i] {
             b'a' | b'e' | b'i' | b'o' | b'u' => false,
-            b'y' => i == 0 || !self.consonant(i - 1),
+            b'y' => i == 0 || !self.is_consonant(i - 1),
             _ => true,
         }
     }
 
     /// m: the number of vowel-consonant sequences before the suffix.
     fn measure(&self) -> usize {
-        (1..self.j).filter(|&i| self.consonant(i) && !self.consonant(i - 1)).count()
+        (1..self.j).filter(|&i| self.is_consonant(i) && !self.is_consonant(i - 1)).count()
     }
 
     fn vowel_in_stem(&self) -> bool {
-        (0..self.j).any(|i| !self.consonant(i))
+        (0..self.j).any(|i| !self.is_consonant(i))
     }
 
-    fn double_consonant(&self) -> bool {
+    fn ends_double_consonant(&self) -> bool {
         let n = self.b.len();
-        n >= 2 && self.b[n - 1] == self.b[n - 2] && self.consonant(n - 1)
+        n >= 2 && self.b[n - 1] == self.b[n - 2] && self.is_consonant(n - 1)
     }
 
     /// Whether the `end` bytes end in consonant, vowel, consonant, and the last is not w, x or y.
-    fn cvc(&self, end: usize) -> bool {
+    fn ends_cvc(&self, end: usize) -> bool {
         end >= 3
-            && self.consonant(end - 1)
-            && !self.consonant(end - 2)
-            && self.consonant(end - 3)
+            && self.is_consonant(end - 1)
+            && !self.is_consonant(end - 2)
+            && self.is_consonant(end - 3)
             && !matches!(self.b[end - 1], b'w' | b'x' | b'y')
     }
 
-    fn ends(&mut self, suffix: &str) -> bool {
+    fn match_suffix(&mut self, suffix: &str) -> bool {
         let found = self.b.ends_with(suffix.as_bytes());
         if found {
             self.j = self.b.len() - suffix.len();
@@ -82,7 +82,7 @@ impl PorterStemmer {
         found
     }
 
-    fn set(&mut self, suffix: &str) {
+    fn set_suffix(&mut self, suffix: &str) {
         self.b.truncate(self.j);
         self.b.extend_from_slice(suffix.as_bytes());
     }
@@ -90,9 +90,9 @@ impl PorterStemmer {
     /// Replaces the first matching suffix of `rules` if the measure before it is positive.
     fn replace_first(&mut self, rules: &[(&str, &str)]) {
         for &(suffix, by) in rules {
-            if self.ends(suffix) {
+            if self.match_suffix(suffix) {
                 if self.measure() > 0 {
-                    self.set(by);
+                    self.set_suffix(by);
                 }
                 return;
             }
@@ -101,32 +101,32 @@ impl PorterStemmer {
 
     fn step_1ab(&mut self) {
         if self.b.last() == Some(&b's') {
-            if self.ends("sses") || self.ends("ies") {
+            if self.match_suffix("sses") || self.match_suffix("ies") {
                 let n = self.b.len();
                 self.b.truncate(n - 2);
             } else if !self.b.ends_with(b"ss") {
                 self.b.pop();
             }
         }
-        if self.ends("eed") {
+        if self.match_suffix("eed") {
             if self.measure() > 0 {
                 self.b.pop();
             }
-        } else if (self.ends("ed") || self.ends("ing")) && self.vowel_in_stem() {
+        } else if (self.match_suffix("ed") || self.match_suffix("ing")) && self.vowel_in_stem() {
             self.b.truncate(self.j);
-            if self.ends("at") {
-                self.set("ate");
-            } else if self.ends("bl") {
-                self.set("ble");
-            } else if self.ends("iz") {
-                self.set("ize");
-            } else if self.double_consonant() {
+            if self.match_suffix("at") {
+                self.set_suffix("ate");
+            } else if self.match_suffix("bl") {
+                self.set_suffix("ble");
+            } else if self.match_suffix("iz") {
+                self.set_suffix("ize");
+            } else if self.ends_double_consonant() {
                 if !matches!(self.b.last(), Some(b'l' | b's' | b'z')) {
                     self.b.pop();
                 }
             } else {
                 self.j = self.b.len();
-                if self.measure() == 1 && self.cvc(self.b.len()) {
+                if self.measure() == 1 && self.ends_cvc(self.b.len()) {
                     self.b.push(b'e');
                 }
             }
@@ -134,8 +134,8 @@ impl PorterStemmer {
     }
 
     fn step_1c(&mut self) {
-        if self.ends("y") && self.vowel_in_stem() {
-            self.set("i");
+        if self.match_suffix("y") && self.vowel_in_stem() {
+            self.set_suffix("i");
         }
     }
 
@@ -183,7 +183,7 @@ impl PorterStemmer {
             "iti", "ous", "ive", "ize",
         ];
         for suffix in SUFFIXES {
-            if !self.ends(suffix) {
+            if !self.match_suffix(suffix) {
                 continue;
             }
             // `ion` counts only after s or t; otherwise no other suffix of the list can match.
@@ -198,9 +198,9 @@ impl PorterStemmer {
     }
 
     fn step_5(&mut self) {
-        if self.ends("e") {
+        if self.match_suffix("e") {
             let m = self.measure();
-            if m > 1 || m == 1 && !self.cvc(self.b.len() - 1) {
+            if m > 1 || m == 1 && !self.ends_cvc(self.b.len() - 1) {
                 self.b.pop();
             }
         }

@@ -55,7 +55,7 @@ impl IndexDescription {
     pub(crate) fn read(container: &Container, corpus: &str, layout: IndexLayout) -> Result<Self, IndexError> {
         let section = container.section(SectionKind::Description, 0)?;
         let found: Self = serde_json::from_slice(&container.bytes()[section])
-            .map_err(|e| container.corrupt(format!("the description cannot be read: {e}")))?;
+            .map_err(|e| container.corrupt_error(format!("the description cannot be read: {e}")))?;
         let differs = |what, found: String, wanted: String| IndexError::Mismatch {
             path: container.path().to_owned(),
             what,
@@ -69,7 +69,7 @@ impl IndexDescription {
             return Err(differs("layout", found.layout.to_string(), layout.to_string()));
         }
         if found.fields.len() != layout.fields().count() {
-            return Err(container.corrupt(format!("{} fields are described", found.fields.len())));
+            return Err(container.corrupt_error(format!("{} fields are described", found.fields.len())));
         }
         Ok(found)
     }

@@ -39,7 +39,7 @@ impl ExactRanker {
         if count == 0 || k == 0 {
             return Vec::new();
         }
-        self.fill(index, plan, docs);
+        self.fill_frequencies(index, plan, docs);
         self.totals.clear();
         self.totals.resize(count, 0.0);
         let bytes = index.container.bytes();
@@ -60,11 +60,11 @@ impl ExactRanker {
             }
             self.totals.iter_mut().zip(&self.sums).for_each(|(total, sum)| *total += sum);
         }
-        self.best(docs, k)
+        self.select_best(docs, k)
     }
 
     /// Scores are positive, so their bits order them. One number orders by falling score, then by passage.
-    fn best(&mut self, docs: &[u32], k: usize) -> Vec<Hit> {
+    fn select_best(&mut self, docs: &[u32], k: usize) -> Vec<Hit> {
         let keys = &mut self.keys;
         keys.clear();
         keys.extend(
@@ -78,20 +78,20 @@ impl ExactRanker {
         keys.iter().map(|&key| Hit { id: key as u32, score: f64::from_bits(!((key >> 32) as u64)) }).collect()
     }
 
-    fn fill(&mut self, index: &Bm25Index, plan: &QueryPlan, docs: &[u32]) {
+    fn fill_frequencies(&mut self, index: &Bm25Index, plan: &QueryPlan, docs: &[u32]) {
         let (count, bytes) = (docs.len(), index.container.bytes());
         self.frequencies.clear();
         self.frequencies.resize(plan.terms.len() * count, 0);
         let marked = count < usize::from(u16::MAX);
         if marked {
-            self.mark(docs);
+            self.mark_passages(docs);
         }
         let (frequencies, heads, next) = (&mut self.frequencies, &self.heads, &self.next);
         for (term, column) in plan.terms.iter().zip(frequencies.chunks_exact_mut(count)) {
-            let list = index.fields[term.field].list(bytes, &term.record);
+            let list = index.fields[term.field].posting_list(bytes, &term.record);
             match list {
                 PostingList::Blocks(blocks) if marked && term.record.document_frequency as usize <= READ_SHARE * count => {
-                    read(blocks, docs, heads, next, index.level, column);
+                    read_list(blocks, docs, heads, next, index.level, column);
                 }
                 _ => {
                     if let PostingList::Dense(dense) = list {
@@ -107,7 +107,7 @@ impl ExactRanker {
         }
     }
 
-    fn mark(&mut self, docs: &[u32]) {
+    fn mark_passages(&mut self, docs: &[u32]) {
         self.heads.resize(SLOTS, 0);
         self.next.clear();
         for (i, &doc) in docs.iter().enumerate() {
@@ -119,13 +119,13 @@ impl ExactRanker {
 }
 
 /// Reads the part of a list that may have `docs` and enters the frequencies into their column.
-fn read(list: BlockList<'_>, docs: &[u32], heads: &[u16], next: &[u16], level: simd::InstructionLevel, column: &mut [u32]) {
+fn read_list(list: BlockList<'_>, docs: &[u32], heads: &[u16], next: &[u16], level: simd::InstructionLevel, column: &mut [u32]) {
     let mut block = [0; BLOCK];
-    for b in 0..list.count() {
-        if list.last(b) < docs[0] {
+    for b in 0..list.block_count() {
+        if list.last_passage(b) < docs[0] {
             continue;
         }
-        let count = list.docs(b, &mut block, level);
+        let count = list.decode_docs(b, &mut block, level);
         for (i, &doc) in block[..count].iter().enumerate() {
             let mut at = heads[doc as usize % SLOTS];
             while at != 0 {
@@ -136,7 +136,7 @@ fn read(list: BlockList<'_>, docs: &[u32], heads: &[u16], next: &[u16], level: s
                 at = next[position];
             }
         }
-        if list.last(b) >= docs[docs.len() - 1] {
+        if list.last_passage(b) >= docs[docs.len() - 1] {
             break;
         }
     }

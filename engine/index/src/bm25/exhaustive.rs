@@ -18,7 +18,7 @@ pub(super) struct ExhaustiveScratch {
     matched: Vec<bool>,
 }
 
-fn reset<T: Clone>(values: &mut Vec<T>, size: usize, value: T) {
+fn reset_values<T: Clone>(values: &mut Vec<T>, size: usize, value: T) {
     values.clear();
     values.resize(size, value);
 }
@@ -29,20 +29,20 @@ pub(super) fn search(index: &Bm25Index, plan: &QueryPlan, k: usize, scratch: &mu
     // A reader for each token, repeated ones too: scores are summed in token order.
     let reader = |&t: &u32| {
         let term = &plan.terms[t as usize];
-        (term.idf, PostingReader::new(index.fields[term.field].list(bytes, &term.record), index.level))
+        (term.idf, PostingReader::new(index.fields[term.field].posting_list(bytes, &term.record), index.level))
     };
     let mut readers: Vec<Vec<_>> = plan.sequence.iter().map(|tokens| tokens.iter().map(reader).collect()).collect();
     for start in (0..index.len()).step_by(WINDOW as usize) {
         let end = index.len().min(start.saturating_add(WINDOW));
         let size = (end - start) as usize;
-        reset(&mut scratch.total, size, 0.0);
-        reset(&mut scratch.matched, size, false);
+        reset_values(&mut scratch.total, size, 0.0);
+        reset_values(&mut scratch.matched, size, false);
         for (f, readers) in readers.iter_mut().enumerate() {
             let lengths = index.fields[f].lengths(bytes);
             let scorer = &plan.scorers[f];
-            reset(&mut scratch.field, size, 0.0);
+            reset_values(&mut scratch.field, size, 0.0);
             for (idf, reader) in readers {
-                reader.each(start, end, |doc, frequency| {
+                reader.each_posting(start, end, |doc, frequency| {
                     // A damaged list may hold any number.
                     let at = doc.wrapping_sub(start) as usize;
                     if at < size {

@@ -79,7 +79,7 @@ impl FieldScorer {
     }
 
     /// The impact of a term with `count` occurrences in the query, in single precision.
-    pub(super) fn single(&self, idf: f64, count: u32) -> TermImpact {
+    pub(super) fn single_impact(&self, idf: f64, count: u32) -> TermImpact {
         let factor = if self.formula == Bm25Formula::Lucene { 1.0 } else { self.k1 + 1.0 };
         TermImpact {
             weight: (idf * factor * f64::from(count)) as f32,
@@ -108,7 +108,7 @@ impl QueryPlan {
         scratch.seen.clear();
         for (f, field) in index.fields.iter().enumerate() {
             let scorer = FieldScorer::of_corpus(index, f);
-            index.parameters.analyzer.each(text, &mut scratch.lower, |term| {
+            index.parameters.analyzer.each_term(text, &mut scratch.lower, |term| {
                 let Some(id) = field.vocabulary.find(bytes, term) else { return };
                 let next = plan.terms.len() as u32;
                 let at = *scratch.seen.entry((f as u32, id)).or_insert(next);

@@ -64,7 +64,7 @@ struct BoundedTerm<'a> {
 
 /// `None` if single precision cannot bound the scores: if weights are not positive, or beyond its range.
 pub(super) fn search(index: &Bm25Index, plan: &QueryPlan, k: usize, scratch: &mut PrunedScratch) -> Option<Vec<Hit>> {
-    let mut terms = terms(index, plan)?;
+    let mut terms = bounded_terms(index, plan)?;
     let error = (4 * terms.len() + 48) as f32 * f32::EPSILON;
     scratch.survivors.clear();
     scratch.scores.resize(WINDOW as usize, 0.0);
@@ -76,26 +76,26 @@ pub(super) fn search(index: &Bm25Index, plan: &QueryPlan, k: usize, scratch: &mu
         if needed == 0 {
             break;
         }
-        let Some(next) = terms[..needed].iter().filter_map(|term| term.next(start)).min() else { break };
+        let Some(next) = terms[..needed].iter().filter_map(|term| term.next_passage(start)).min() else { break };
         if next >= index.len() {
             break;
         }
         start = next & !7;
         let end = index.len().min(start.saturating_add(WINDOW));
-        search.window(&mut terms, needed, start, end, scratch);
+        search.search_window(&mut terms, needed, start, end, scratch);
         start = end;
     }
-    search.narrow(scratch);
-    Some(search.rank(scratch))
+    search.narrow_survivors(scratch);
+    Some(search.rank_survivors(scratch))
 }
 
-fn terms<'a>(index: &'a Bm25Index, plan: &QueryPlan) -> Option<Vec<BoundedTerm<'a>>> {
+fn bounded_terms<'a>(index: &'a Bm25Index, plan: &QueryPlan) -> Option<Vec<BoundedTerm<'a>>> {
     let bytes = index.container.bytes();
     let mut terms = Vec::with_capacity(plan.terms.len());
     let mut sum = 0.0;
     for term in &plan.terms {
         let (scorer, field) = (&plan.scorers[term.field], &index.fields[term.field]);
-        let impact = scorer.single(term.idf, term.count);
+        let impact = scorer.single_impact(term.idf, term.count);
         let longest = f64::from(index.description.fields[term.field].longest);
         let least = f64::from(impact.weight) / (1.0 + f64::from(impact.base) + f64::from(impact.slope) * longest);
         // NaN is refused too.
@@ -105,11 +105,11 @@ fn terms<'a>(index: &'a Bm25Index, plan: &QueryPlan) -> Option<Vec<BoundedTerm<'
         sum += impact.weight;
         terms.push(BoundedTerm {
             impact,
-            bound: bound(impact, term.record.highest, term.record.shortest),
+            bound: impact_bound(impact, term.record.highest, term.record.shortest),
             rest: 0.0,
             document_frequency: term.record.document_frequency,
             lengths: field.lengths(bytes),
-            reader: PostingReader::new(field.list(bytes, &term.record), index.level),
+            reader: PostingReader::new(field.posting_list(bytes, &term.record), index.level),
         });
     }
     if sum.is_nan() || sum >= 1e30 {
@@ -127,16 +127,16 @@ fn terms<'a>(index: &'a Bm25Index, plan: &QueryPlan) -> Option<Vec<BoundedTerm<'
 /// Maximum contribution of a term to a passage at least `shortest` long, with at most `highest` occurrences (`None`:
 /// unknown).
 #[inline]
-fn bound(impact: TermImpact, highest: Option<u32>, shortest: u32) -> f32 {
-    highest.map_or(impact.weight, |highest| impact.of(highest, shortest)) * (1.0 + 16.0 * f32::EPSILON)
+fn impact_bound(impact: TermImpact, highest: Option<u32>, shortest: u32) -> f32 {
+    highest.map_or(impact.weight, |highest| impact.posting_score(highest, shortest)) * (1.0 + 16.0 * f32::EPSILON)
 }
 
 impl BoundedTerm<'_> {
     /// A passage at or after `start`; no passage between `start` and it has the term.
-    fn next(&self, start: u32) -> Option<u32> {
+    fn next_passage(&self, start: u32) -> Option<u32> {
         match &self.reader {
             PostingReader::Dense(_) => Some(start),
-            PostingReader::Blocks(cursor) => cursor.doc(),
+            PostingReader::Blocks(cursor) => cursor.current_doc(),
         }
     }
 }
@@ -153,7 +153,7 @@ struct PrunedSearch<'a> {
 
 impl PrunedSearch<'_> {
     /// Adds the survivors of passages `start..end`.
-    fn window(&mut self, terms: &mut [BoundedTerm<'_>], needed: usize, start: u32, end: u32, scratch: &mut PrunedScratch) {
+    fn search_window(&mut self, terms: &mut [BoundedTerm<'_>], needed: usize, start: u32, end: u32, scratch: &mut PrunedScratch) {
         let size = (end - start) as usize;
         let few = {
             let postings: u64 = terms[..needed].iter().map(|term| u64::from(term.document_frequency)).sum();
@@ -161,14 +161,14 @@ impl PrunedSearch<'_> {
         };
         scratch.touched.clear();
         for term in &mut terms[..needed] {
-            self.add(term, start, end, few, scratch);
+            self.add_term(term, start, end, few, scratch);
         }
         let scores = &mut scratch.scores[..size];
         if self.cut == f32::MIN_POSITIVE && self.k > 0 && size / simd::GROUP >= self.k {
             scratch.maxima.clear();
             simd::maxima(self.index.level, scores, &mut scratch.maxima);
             if scratch.maxima.len() >= self.k {
-                self.raise(kth_highest(&mut scratch.maxima, self.k));
+                self.raise_cut(kth_highest(&mut scratch.maxima, self.k));
             }
         }
         let mut added = needed;
@@ -193,31 +193,31 @@ impl PrunedSearch<'_> {
             if candidates * look_up <= add {
                 break;
             }
-            self.add(term, start, end, few, scratch);
+            self.add_term(term, start, end, few, scratch);
             added += 1;
         }
         let optional = &mut terms[added..];
         let rest = optional.first().map_or(0.0, |term| term.rest);
-        self.collect((self.cut - rest).max(f32::MIN_POSITIVE), start, size, few, scratch);
+        self.collect_candidates((self.cut - rest).max(f32::MIN_POSITIVE), start, size, few, scratch);
         for term in &*optional {
             if let PostingReader::Dense(dense) = &term.reader {
                 scratch.candidates.docs.iter().for_each(|&doc| simd::prefetch(dense.table, doc as usize / 2));
             }
         }
         for term in optional {
-            scratch.candidates.keep(self.cut - term.rest);
+            scratch.candidates.keep_at_least(self.cut - term.rest);
             self.look_up(term, start, end, &mut scratch.candidates);
         }
-        scratch.candidates.keep(self.cut);
+        scratch.candidates.keep_at_least(self.cut);
         scratch.survivors.docs.extend_from_slice(&scratch.candidates.docs);
         scratch.survivors.scores.extend_from_slice(&scratch.candidates.scores);
         if scratch.survivors.docs.len() >= self.k + self.k / 2 + 32 {
-            self.narrow(scratch);
+            self.narrow_survivors(scratch);
         }
     }
 
     /// Adds a term's impacts to the scores of passages `start..end`.
-    fn add(&self, term: &mut BoundedTerm<'_>, start: u32, end: u32, few: bool, scratch: &mut PrunedScratch) {
+    fn add_term(&self, term: &mut BoundedTerm<'_>, start: u32, end: u32, few: bool, scratch: &mut PrunedScratch) {
         let (level, impact) = (self.index.level, term.impact);
         let lengths = &term.lengths[start as usize..end as usize];
         let scores = &mut scratch.scores[..lengths.len()];
@@ -237,7 +237,7 @@ impl PrunedSearch<'_> {
                 simd::add_table(level, impact, table, lengths, scores);
                 for (doc, frequency) in dense.exceptions(start, end) {
                     let at = (doc - start) as usize;
-                    scores[at] += impact.of(frequency, lengths[at]) - impact.of(15, lengths[at]);
+                    scores[at] += impact.posting_score(frequency, lengths[at]) - impact.posting_score(15, lengths[at]);
                 }
             }
         }
@@ -245,7 +245,7 @@ impl PrunedSearch<'_> {
 
     /// Moves the window's passages with a score of at least `cut` to the candidates, ascending, and clears the
     /// scores.
-    fn collect(&self, cut: f32, start: u32, size: usize, few: bool, scratch: &mut PrunedScratch) {
+    fn collect_candidates(&self, cut: f32, start: u32, size: usize, few: bool, scratch: &mut PrunedScratch) {
         let PrunedScratch { scores, candidates, unordered, touched, .. } = scratch;
         let scores = &mut scores[..size];
         candidates.clear();
@@ -278,7 +278,7 @@ impl PrunedSearch<'_> {
                 for (doc, frequency) in dense.exceptions(start, end) {
                     if let Ok(at) = candidates.docs.binary_search(&doc) {
                         let length = term.lengths[doc as usize];
-                        candidates.scores[at] += impact.of(frequency, length) - impact.of(15, length);
+                        candidates.scores[at] += impact.posting_score(frequency, length) - impact.posting_score(15, length);
                     }
                 }
             }
@@ -286,10 +286,10 @@ impl PrunedSearch<'_> {
                 // A candidate's minimum contribution of this term, if all later terms contribute their maximum.
                 let needed = (self.cut - (term.rest - term.bound).max(0.0)) * (1.0 - 8.0 * f32::EPSILON);
                 for (&doc, score) in candidates.docs.iter().zip(&mut candidates.scores) {
-                    let promising = |highest, shortest| *score + bound(impact, highest, shortest) >= needed;
+                    let promising = |highest, shortest| *score + impact_bound(impact, highest, shortest) >= needed;
                     match cursor.frequency_if(doc, promising) {
                         Some(0) => {}
-                        Some(frequency) => *score += impact.of(frequency, term.lengths[doc as usize]),
+                        Some(frequency) => *score += impact.posting_score(frequency, term.lengths[doc as usize]),
                         // It cannot be among the best any more.
                         None => *score = f32::NEG_INFINITY,
                     }
@@ -299,23 +299,23 @@ impl PrunedSearch<'_> {
     }
 
     /// Raises the cut, given a single-precision score reached by `k` passages.
-    fn raise(&mut self, kth: f32) {
+    fn raise_cut(&mut self, kth: f32) {
         self.cut = self.cut.max(kth * (1.0 - 2.0 * self.error));
     }
 
     /// Raises the cut and drops survivors below it.
-    fn narrow(&mut self, scratch: &mut PrunedScratch) {
+    fn narrow_survivors(&mut self, scratch: &mut PrunedScratch) {
         let PrunedScratch { survivors, maxima, .. } = scratch;
         if survivors.docs.len() <= self.k {
             return;
         }
         maxima.clear();
         maxima.extend_from_slice(&survivors.scores);
-        self.raise(kth_highest(maxima, self.k));
-        survivors.keep(self.cut);
+        self.raise_cut(kth_highest(maxima, self.k));
+        survivors.keep_at_least(self.cut);
         // Many equal scores: only exact scores can order them.
         if survivors.docs.len() > 4 * self.k + 1024 {
-            let mut best: Vec<u32> = self.rank(scratch).iter().map(|hit| hit.id).collect();
+            let mut best: Vec<u32> = self.rank_survivors(scratch).iter().map(|hit| hit.id).collect();
             best.sort_unstable();
             let Candidates { docs, scores } = &mut scratch.survivors;
             for (doc, score) in docs.iter().zip(scores) {
@@ -323,12 +323,12 @@ impl PrunedSearch<'_> {
                     *score = f32::NEG_INFINITY;
                 }
             }
-            scratch.survivors.keep(self.cut);
+            scratch.survivors.keep_at_least(self.cut);
         }
     }
 
     /// The best of the survivors by their exact scores. Survivors ascend.
-    fn rank(&self, scratch: &mut PrunedScratch) -> Vec<Hit> {
+    fn rank_survivors(&self, scratch: &mut PrunedScratch) -> Vec<Hit> {
         scratch.exact.rank(self.index, self.plan, &scratch.survivors.docs, self.k)
     }
 }

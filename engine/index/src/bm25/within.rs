@@ -21,13 +21,13 @@ pub(super) fn search(index: &Bm25Index, plan: &mut QueryPlan, within: &QueryRest
     let terms = plan.terms.len();
     let mut frequencies = vec![0; ids.len() * terms];
     for (t, term) in plan.terms.iter().enumerate() {
-        let mut reader = PostingReader::new(index.fields[term.field].list(bytes, &term.record), index.level);
+        let mut reader = PostingReader::new(index.fields[term.field].posting_list(bytes, &term.record), index.level);
         for (i, &id) in ids.iter().enumerate() {
             frequencies[i * terms + t] = reader.frequency(id);
         }
     }
     if within.statistics == Statistics::Restriction {
-        restrict(index, plan, &ids, &frequencies);
+        restrict_statistics(index, plan, &ids, &frequencies);
     }
     let mut best = BestHits::new(k, Hit::ranking);
     for (&id, row) in ids.iter().zip(frequencies.chunks_exact(terms)) {
@@ -40,7 +40,7 @@ pub(super) fn search(index: &Bm25Index, plan: &mut QueryPlan, within: &QueryRest
 }
 
 /// Replaces the corpus's numbers with those of `ids`.
-fn restrict(index: &Bm25Index, plan: &mut QueryPlan, ids: &[u32], frequencies: &[u32]) {
+fn restrict_statistics(index: &Bm25Index, plan: &mut QueryPlan, ids: &[u32], frequencies: &[u32]) {
     let bytes = index.container.bytes();
     let terms = plan.terms.len();
     let mut counts = vec![0u32; terms];
@@ -71,7 +71,7 @@ fn mean_idf(index: &Bm25Index, field: usize, ids: &[u32]) -> f64 {
     let field = &index.fields[field];
     let (mut sum, mut count) = (0.0, 0u32);
     for id in 0..field.vocabulary.len() as u32 {
-        let mut reader = PostingReader::new(field.list(bytes, &field.vocabulary.record(bytes, id)), index.level);
+        let mut reader = PostingReader::new(field.posting_list(bytes, &field.vocabulary.record(bytes, id)), index.level);
         let df = ids.iter().filter(|&&doc| reader.frequency(doc) > 0).count() as u32;
         if df > 0 {
             sum += okapi_idf(ids.len() as f64, f64::from(df));

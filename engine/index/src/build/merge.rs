@@ -46,34 +46,34 @@ impl Drop for SpillFile {
 
 impl SpillFile {
     pub(super) fn create(index: &Path) -> Result<Self, IndexError> {
-        let (path, file) = container::fresh(index, "runs")?;
+        let (path, file) = container::create_locked(index, "runs")?;
         Ok(Self { path, out: BufWriter::with_capacity(1 << 20, file), at: 0, runs: Vec::new() })
     }
 
-    fn failed(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> IndexError + use<> {
+    fn io_error(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> IndexError + use<> {
         let path = self.path.clone();
         move |source| IndexError::Io { action, path, source }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<Range<usize>, IndexError> {
-        self.out.write_all(bytes).map_err(self.failed("write"))?;
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<Range<usize>, IndexError> {
+        self.out.write_all(bytes).map_err(self.io_error("write"))?;
         let start = self.at as usize;
         self.at += bytes.len() as u64;
         Ok(start..self.at as usize)
     }
 
     /// Appends an encoded run.
-    pub(super) fn push(&mut self, run: &PassageRun) -> Result<(), IndexError> {
+    pub(super) fn push_run(&mut self, run: &PassageRun) -> Result<(), IndexError> {
         let words = |words: &mut dyn Iterator<Item = u32>| words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
-        let terms = self.write(&words(&mut run.terms()))?;
-        let ends = self.write(&words(&mut run.ends.iter().copied()))?;
-        let lists = self.write(&run.bytes)?;
+        let terms = self.write_bytes(&words(&mut run.terms()))?;
+        let ends = self.write_bytes(&words(&mut run.ends.iter().copied()))?;
+        let lists = self.write_bytes(&run.bytes)?;
         self.runs.push(SpilledRun { terms, ends, lists });
         Ok(())
     }
 
     /// Writes the section of postings. Returns the section of the terms' records.
-    pub(super) fn merge(
+    pub(super) fn merge_lists(
         mut self,
         terms: &TermInterner,
         frequencies: &[u32],
@@ -81,17 +81,17 @@ impl SpillFile {
         field: u32,
         writer: &mut ContainerWriter,
     ) -> Result<Vec<u8>, IndexError> {
-        let map = self.map()?;
+        let map = self.map_runs()?;
         let bytes: &[u8] = map.as_deref().unwrap_or(&[]);
         let mut records = TermRecords::new(terms, frequencies);
         let mut positions = vec![0usize; self.runs.len()];
         let (mut from, mut offset) = (0, 0u64);
-        writer.begin(SectionKind::Postings, field);
+        writer.begin_section(SectionKind::Postings, field);
         while from < terms.len() {
             let to = batch_end(frequencies, from);
-            let parts = self.parts(bytes, from as u32..to as u32, &mut positions);
+            let parts = self.list_parts(bytes, from as u32..to as u32, &mut positions);
             for (group, lists) in encode_terms(bytes, &parts, &frequencies[from..to], lengths) {
-                records.push(from + group, &lists, offset);
+                records.push_lists(from + group, &lists, offset);
                 writer.write(&lists.0)?;
                 offset += lists.0.len() as u64;
             }
@@ -100,23 +100,23 @@ impl SpillFile {
             }
             from = to;
         }
-        writer.end()?;
-        Ok(records.end(offset))
+        writer.end_section()?;
+        Ok(records.close_table(offset))
     }
 
     /// The runs' bytes, once all are written; `None` if there are no runs.
-    fn map(&mut self) -> Result<Option<Mmap>, IndexError> {
-        self.out.flush().map_err(self.failed("write"))?;
+    fn map_runs(&mut self) -> Result<Option<Mmap>, IndexError> {
+        self.out.flush().map_err(self.io_error("write"))?;
         // An empty file cannot be mapped everywhere.
         if self.at == 0 {
             return Ok(None);
         }
         // SAFETY: this value created the file under a unique name, and nothing writes to it any more.
-        unsafe { Mmap::map(self.out.get_ref()) }.map(Some).map_err(self.failed("map"))
+        unsafe { Mmap::map(self.out.get_ref()) }.map(Some).map_err(self.io_error("map"))
     }
 
     /// The positions of the lists of `terms`, in corpus order for each term. Moves the runs' `positions` past them.
-    fn parts(&self, bytes: &[u8], terms: Range<u32>, positions: &mut [usize]) -> Vec<Vec<Range<usize>>> {
+    fn list_parts(&self, bytes: &[u8], terms: Range<u32>, positions: &mut [usize]) -> Vec<Vec<Range<usize>>> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let mut parts = vec![Vec::new(); terms.len()];
         for (run, position) in self.runs.iter().zip(positions) {
@@ -164,10 +164,10 @@ impl<'a> TermRecords<'a> {
     }
 
     /// Adds a group of terms starting with `first`; their lists begin at `offset`.
-    fn push(&mut self, first: usize, lists: &EncodedLists, offset: u64) {
+    fn push_lists(&mut self, first: usize, lists: &EncodedLists, offset: u64) {
         let mut start = 0;
         for (term, &(end, encoded)) in (first..).zip(&lists.1) {
-            let text = if term == 0 { 0 } else { self.terms.end(term - 1) as u32 };
+            let text = if term == 0 { 0 } else { self.terms.text_end(term - 1) as u32 };
             let postings::EncodedList { dense, shortest, highest } = encoded;
             let (df, at) = (self.frequencies[term], offset + start as u64);
             self.bytes.extend_from_slice(&record_bytes(text, df, at, dense, shortest, highest));
@@ -176,7 +176,7 @@ impl<'a> TermRecords<'a> {
     }
 
     /// All records, with a closing one for the end of the last term's text and list.
-    fn end(mut self, offset: u64) -> Vec<u8> {
+    fn close_table(mut self, offset: u64) -> Vec<u8> {
         let text = self.terms.text().len() as u32;
         self.bytes.extend_from_slice(&record_bytes(text, 0, offset, false, 0, 0));
         self.bytes
@@ -209,8 +209,8 @@ fn encode_terms(
             for part in &parts[groups[g]..group_end(g)] {
                 docs.clear();
                 counts.clear();
-                part.iter().for_each(|range| run::decode(&bytes[range.clone()], &mut docs, &mut counts));
-                let encoded = postings::encode(&docs, &counts, lengths, &mut out);
+                part.iter().for_each(|range| run::decode_postings(&bytes[range.clone()], &mut docs, &mut counts));
+                let encoded = postings::encode_list(&docs, &counts, lengths, &mut out);
                 ends.push((out.len(), encoded));
             }
             (groups[g], (out, ends))

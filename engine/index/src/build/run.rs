@@ -1,6 +1,6 @@
 //! One chunk of passages during a build: counted, numbered, encoded compactly.
 
-use crate::vocabulary::{TermInterner, hash};
+use crate::vocabulary::{TermInterner, term_hash};
 
 /// A term of a passage.
 struct RunEntry {
@@ -35,7 +35,7 @@ pub(super) struct PassageRun {
 
 impl PassageRun {
     /// Takes the terms of passages `from..to`; `each(id, emit)` emits those of one passage.
-    pub(super) fn fill(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, &mut dyn FnMut(&[u8]))) {
+    pub(super) fn fill_terms(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, &mut dyn FnMut(&[u8]))) {
         self.first = from;
         self.terms.clear();
         self.entries.clear();
@@ -46,7 +46,7 @@ impl PassageRun {
             let (doc, mut length) = (id - from, 0);
             each(id, &mut |term| {
                 length += 1;
-                let term = terms.intern(term, hash(term));
+                let term = terms.intern(term, term_hash(term));
                 if term as usize == latest.len() {
                     latest.push(LatestEntry { doc: u32::MAX, entry: 0 });
                 }
@@ -68,7 +68,7 @@ impl PassageRun {
 
     /// Gives the run's terms their numbers in the index and adds to their document frequencies. Runs are numbered in
     /// corpus order, so numbers follow first occurrence.
-    pub(super) fn number(&mut self, index: &mut TermInterner, frequencies: &mut Vec<u32>) {
+    pub(super) fn number_terms(&mut self, index: &mut TermInterner, frequencies: &mut Vec<u32>) {
         self.numbers.clear();
         for local in 0..self.terms.len() as u32 {
             self.numbers.push((index.intern(self.terms.term(local), self.terms.hash_of(local)), local));
@@ -87,7 +87,7 @@ impl PassageRun {
 
     /// Writes the entries into `bytes`, term by term: for each posting the distance to the previous one (the first to
     /// passage 0 of the index) and its frequency.
-    pub(super) fn encode(&mut self) {
+    pub(super) fn encode_lists(&mut self) {
         // A counting sort by term; within a term entries stay in passage order.
         let mut starts = vec![0u32; self.terms.len() + 1];
         self.entries.iter().for_each(|e| starts[e.term as usize + 1] += 1);
@@ -110,10 +110,10 @@ impl PassageRun {
                 // Most postings have frequency 1: it costs a bit, not a byte.
                 let gap = u64::from(doc - before) << 1;
                 if frequency == 1 {
-                    push(gap, &mut self.bytes);
+                    push_varint(gap, &mut self.bytes);
                 } else {
-                    push(gap | 1, &mut self.bytes);
-                    push(u64::from(frequency), &mut self.bytes);
+                    push_varint(gap | 1, &mut self.bytes);
+                    push_varint(u64::from(frequency), &mut self.bytes);
                 }
                 before = doc;
             }
@@ -123,7 +123,7 @@ impl PassageRun {
 }
 
 /// Appends a number, seven bits per byte.
-fn push(mut value: u64, out: &mut Vec<u8>) {
+fn push_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 128 {
         out.push(value as u8 | 128);
         value >>= 7;
@@ -131,7 +131,7 @@ fn push(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-fn pull(bytes: &mut &[u8]) -> u64 {
+fn pull_varint(bytes: &mut &[u8]) -> u64 {
     let (mut value, mut shift) = (0, 0);
     while let Some((&byte, rest)) = bytes.split_first() {
         *bytes = rest;
@@ -145,12 +145,12 @@ fn pull(bytes: &mut &[u8]) -> u64 {
 }
 
 /// Appends the postings of one list written by [`Run::encode`].
-pub(super) fn decode(mut bytes: &[u8], docs: &mut Vec<u32>, frequencies: &mut Vec<u32>) {
+pub(super) fn decode_postings(mut bytes: &[u8], docs: &mut Vec<u32>, frequencies: &mut Vec<u32>) {
     let mut doc = 0;
     while !bytes.is_empty() {
-        let gap = pull(&mut bytes);
+        let gap = pull_varint(&mut bytes);
         doc += (gap >> 1) as u32;
         docs.push(doc);
-        frequencies.push(if gap & 1 == 1 { pull(&mut bytes) as u32 } else { 1 });
+        frequencies.push(if gap & 1 == 1 { pull_varint(&mut bytes) as u32 } else { 1 });
     }
 }

@@ -40,13 +40,13 @@ pub(super) fn key(corpus_digest: &str, parameters: &DenseParameters) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"hopeval index\0");
     hasher.update(&container::VERSION.to_le_bytes());
-    hasher.update(named(SCHEMA, &parameters.encoder, parameters.dtype).as_bytes());
+    hasher.update(layout_name(SCHEMA, &parameters.encoder, parameters.dtype).as_bytes());
     hasher.update(b"\0");
     hasher.update(corpus_digest.as_bytes());
     hasher.finalize().to_hex().to_string()
 }
 
-fn named(schema: u32, encoder: &str, dtype: VectorDtype) -> String {
+fn layout_name(schema: u32, encoder: &str, dtype: VectorDtype) -> String {
     format!("dense schema={schema} dtype={} encoder={encoder}", dtype.name())
 }
 
@@ -68,18 +68,18 @@ impl DenseDescription {
     pub(super) fn read(container: &Container, corpus: &str, parameters: &DenseParameters) -> Result<Self, IndexError> {
         let section = container.section(SectionKind::Description, 0)?;
         let found: Self = serde_json::from_slice(&container.bytes()[section])
-            .map_err(|e| container.corrupt(format!("the description cannot be read: {e}")))?;
+            .map_err(|e| container.corrupt_error(format!("the description cannot be read: {e}")))?;
         let differs = |what, found: String, wanted: String| {
             Err(IndexError::Mismatch { path: container.path().to_owned(), what, found, wanted })
         };
-        let wanted = named(SCHEMA, &parameters.encoder, parameters.dtype);
+        let wanted = layout_name(SCHEMA, &parameters.encoder, parameters.dtype);
         match &found.layout {
             DenseLayout::Other => differs("layout", "of another kind".to_owned(), wanted),
             DenseLayout::Dense { schema, .. } if *schema != SCHEMA => {
                 Err(IndexError::ForeignVersion { path: container.path().to_owned(), found: *schema, supported: SCHEMA })
             }
-            DenseLayout::Dense { schema, encoder, dtype, .. } if named(*schema, encoder, *dtype) != wanted => {
-                differs("layout", named(*schema, encoder, *dtype), wanted)
+            DenseLayout::Dense { schema, encoder, dtype, .. } if layout_name(*schema, encoder, *dtype) != wanted => {
+                differs("layout", layout_name(*schema, encoder, *dtype), wanted)
             }
             DenseLayout::Dense { .. } if found.corpus != corpus => differs("corpus", found.corpus, corpus.to_owned()),
             DenseLayout::Dense { .. } => Ok(found),
@@ -92,7 +92,7 @@ impl DenseDescription {
             DenseLayout::Dense { dimension, .. } if (1..=MOST_NUMBERS).contains(&(dimension as usize)) => {
                 Ok(dimension as usize)
             }
-            _ => Err(container.corrupt("vectors without numbers, or with too many, are described".to_owned())),
+            _ => Err(container.corrupt_error("vectors without numbers, or with too many, are described".to_owned())),
         }
     }
 }

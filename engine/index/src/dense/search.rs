@@ -48,7 +48,7 @@ pub(super) fn search(
     queries: &[DenseQuery<'_>],
     scratch: &mut DenseScratch,
 ) -> Vec<Result<Vec<Hit>, IndexError>> {
-    let view = RowMultiplier { rows: index.rows(), depth: index.dimension().div_ceil(LANES), level: index.level };
+    let view = RowMultiplier { rows: index.mapped_rows(), depth: index.dimension().div_ceil(LANES), level: index.level };
     let mut unrestricted = Vec::new();
     let mut answers: Vec<_> = queries
         .iter()
@@ -57,7 +57,7 @@ pub(super) fn search(
             index.check(query.vector)?;
             Ok(match query.within {
                 _ if query.k == 0 => Vec::new(),
-                Some(ids) => view.among(&members(ids, &rows), query, scratch),
+                Some(ids) => view.search_among(&row_members(ids, &rows), query, scratch),
                 None => {
                     unrestricted.push(at);
                     Vec::new()
@@ -66,14 +66,14 @@ pub(super) fn search(
         })
         .collect();
     let together: Vec<&DenseQuery<'_>> = unrestricted.iter().map(|&at| &queries[at]).collect();
-    for (at, hits) in unrestricted.into_iter().zip(view.all(rows, &together, scratch)) {
+    for (at, hits) in unrestricted.into_iter().zip(view.search_all(rows, &together, scratch)) {
         answers[at] = Ok(hits);
     }
     answers
 }
 
 /// The numbers within a range, ascending and without repetition.
-fn members(ids: &[u32], rows: &Range<u32>) -> Vec<u32> {
+fn row_members(ids: &[u32], rows: &Range<u32>) -> Vec<u32> {
     let mut ids: Vec<u32> = ids.iter().copied().filter(|id| rows.contains(id)).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -81,7 +81,7 @@ fn members(ids: &[u32], rows: &Range<u32>) -> Vec<u32> {
 }
 
 /// Copies vectors into lines.
-fn pack(queries: &[&DenseQuery<'_>], out: &mut Vec<VectorLine>) {
+fn pack_queries(queries: &[&DenseQuery<'_>], out: &mut Vec<VectorLine>) {
     out.clear();
     for query in queries {
         for numbers in query.vector.chunks(LANES) {
@@ -93,9 +93,9 @@ fn pack(queries: &[&DenseQuery<'_>], out: &mut Vec<VectorLine>) {
 }
 
 /// Keeps the scores that may be among the best. The passages of `scores` ascend.
-fn keep(best: &mut BestHits, ids: impl Iterator<Item = u32>, scores: &[f32]) {
+fn keep_best(best: &mut BestHits, ids: impl Iterator<Item = u32>, scores: &[f32]) {
     // One test without branches: nearly always no score is high enough.
-    let least = best.least() as f32;
+    let least = best.least_score() as f32;
     if scores.iter().fold(false, |any, &score| any | (score > least)) {
         for (id, &score) in ids.zip(scores) {
             if score > least {
@@ -116,11 +116,11 @@ struct RowMultiplier<'a> {
 
 impl RowMultiplier<'_> {
     /// The best of all rows of a range, for each query.
-    fn all(&self, rows: Range<u32>, queries: &[&DenseQuery<'_>], scratch: &mut DenseScratch) -> Vec<Vec<Hit>> {
+    fn search_all(&self, rows: Range<u32>, queries: &[&DenseQuery<'_>], scratch: &mut DenseScratch) -> Vec<Vec<Hit>> {
         let mut best: Vec<BestHits> = queries.iter().map(|query| BestHits::new(query.k, Hit::ranking)).collect();
         if !queries.is_empty() {
             let DenseScratch { queries: packed, scores, tiles } = scratch;
-            pack(queries, packed);
+            pack_queries(queries, packed);
             scores.resize(queries.len() * BLOCK, 0.0);
             // Whole tiles of queries.
             let resident = (RESIDENT / (self.depth * size_of::<VectorLine>())).max(1).next_multiple_of(QUERIES);
@@ -129,10 +129,10 @@ impl RowMultiplier<'_> {
                 block.clear();
                 block.extend(start..rows.end.min(start.saturating_add(BLOCK as u32)));
                 for (packed, scores) in packed.chunks(resident * self.depth).zip(scores.chunks_mut(resident * BLOCK)) {
-                    self.multiply(&block, packed, scores, tiles);
+                    self.multiply_rows(&block, packed, scores, tiles);
                 }
                 for (best, scores) in best.iter_mut().zip(scores.chunks(BLOCK)) {
-                    keep(best, start.., &scores[..block.len()]);
+                    keep_best(best, start.., &scores[..block.len()]);
                 }
             }
         }
@@ -140,31 +140,31 @@ impl RowMultiplier<'_> {
     }
 
     /// The best of some rows, by ascending number, for one query.
-    fn among(&self, ids: &[u32], query: &DenseQuery<'_>, scratch: &mut DenseScratch) -> Vec<Hit> {
+    fn search_among(&self, ids: &[u32], query: &DenseQuery<'_>, scratch: &mut DenseScratch) -> Vec<Hit> {
         let DenseScratch { queries: packed, scores, tiles } = scratch;
-        pack(&[query], packed);
+        pack_queries(&[query], packed);
         scores.resize(BLOCK, 0.0);
         let mut best = BestHits::new(query.k, Hit::ranking);
         for block in ids.chunks(BLOCK) {
-            self.multiply(block, packed, scores, tiles);
-            keep(&mut best, block.iter().copied(), &scores[..block.len()]);
+            self.multiply_rows(block, packed, scores, tiles);
+            keep_best(&mut best, block.iter().copied(), &scores[..block.len()]);
         }
         best.finish()
     }
 
     /// Scores of at most [`BLOCK`] rows: `scores[query * BLOCK + at]` belongs to row `ids[at]`.
-    fn multiply(&self, ids: &[u32], queries: &[VectorLine], scores: &mut [f32], tiles: &mut TileBuffers) {
+    fn multiply_rows(&self, ids: &[u32], queries: &[VectorLine], scores: &mut [f32], tiles: &mut TileBuffers) {
         let TileBuffers { wide, chains, products } = tiles;
         products.resize(queries.len() / self.depth, [0.0; ROWS]);
         for (group, six) in ids.chunks(ROWS).enumerate() {
             let count = six.len();
             // The last row fills the places of missing rows in the last group.
             let six: [u32; ROWS] = std::array::from_fn(|at| six[at.min(count - 1)]);
-            let rows = self.rows.singles(six, self.level, wide);
+            let rows = self.rows.single_rows(six, self.level, wide);
             // Consecutive rows are followed by the next ones. After rows of a restriction the next ones are unknown
             // here.
             let consecutive = six[ROWS - 1] - six[0] == ROWS as u32 - 1;
-            let next = if consecutive { self.rows.after(six[ROWS - 1]) } else { &[] };
+            let next = if consecutive { self.rows.rows_after(six[ROWS - 1]) } else { &[] };
             products::products(self.level, queries, rows, next, chains, products);
             for (products, scores) in products.iter().zip(scores.chunks_mut(BLOCK)) {
                 scores[group * ROWS..][..count].copy_from_slice(&products[..count]);
@@ -175,7 +175,7 @@ impl RowMultiplier<'_> {
 
 impl<'a> MappedRows<'a> {
     /// Rows in single precision.
-    fn singles<'b>(&'b self, ids: [u32; ROWS], level: ProductLevel, wide: &'b mut Vec<VectorLine>) -> [&'b [VectorLine]; ROWS] {
+    fn single_rows<'b>(&'b self, ids: [u32; ROWS], level: ProductLevel, wide: &'b mut Vec<VectorLine>) -> [&'b [VectorLine]; ROWS] {
         match self {
             Self::Single(rows) => ids.map(|id| rows.get(id)),
             Self::Half(rows) => {
@@ -189,10 +189,10 @@ impl<'a> MappedRows<'a> {
     }
 
     /// The bytes of the [`ROWS`] rows after `row`, or of fewer at the end.
-    fn after(&self, row: u32) -> &'a [u8] {
+    fn rows_after(&self, row: u32) -> &'a [u8] {
         match self {
-            Self::Single(rows) => rows.bytes(row as usize + 1, ROWS),
-            Self::Half(rows) => rows.bytes(row as usize + 1, ROWS),
+            Self::Single(rows) => rows.row_bytes(row as usize + 1, ROWS),
+            Self::Half(rows) => rows.row_bytes(row as usize + 1, ROWS),
         }
     }
 }

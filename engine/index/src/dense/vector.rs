@@ -41,7 +41,7 @@ impl VectorDtype {
     }
 
     /// Appends a vector's bytes, padded to the pitch with zeros. The vector must pass [`check`] and [`Self::check`].
-    pub(super) fn write(self, vector: &[f32], out: &mut Vec<u8>) {
+    pub(super) fn write_vector(self, vector: &[f32], out: &mut Vec<u8>) {
         let end = out.len() + self.pitch(vector.len());
         match self {
             Self::F32 => vector.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
@@ -51,7 +51,7 @@ impl VectorDtype {
     }
 
     /// Checks that the numbers fit this format.
-    pub(super) fn check(self, vector: &[f32]) -> Result<(), String> {
+    pub(super) fn check_range(self, vector: &[f32]) -> Result<(), String> {
         let beyond = |&(_, &x): &(usize, &f32)| self == Self::F16 && !half::f16::from_f32(x).is_finite();
         match vector.iter().enumerate().find(beyond) {
             Some((at, x)) => Err(format!("number {at} is {x}; allowed in f16: -65504 to 65504 (f32 has more)")),
@@ -61,7 +61,7 @@ impl VectorDtype {
 }
 
 /// Checks that products can be computed with a vector: its dimension, finite numbers, no overflow.
-pub(super) fn check(vector: &[f32], dimension: usize) -> Result<(), String> {
+pub(super) fn check_vector(vector: &[f32], dimension: usize) -> Result<(), String> {
     if vector.len() != dimension {
         return Err(format!("it has {} numbers; the index has vectors of {dimension}", vector.len()));
     }

@@ -47,10 +47,10 @@ impl DenseWriter {
             return Err(IndexError::Parameter { field: "dimension", value, allowed: "1 to 65536" });
         };
         let mut writer = ContainerWriter::create(path, 2)?;
-        writer.begin(SectionKind::Vectors, 0);
+        writer.begin_section(SectionKind::Vectors, 0);
         let pitch = parameters.dtype.pitch(dimension) as u64;
         Ok(Self {
-            offset: writer.leave(u64::from(passages) * pitch)?,
+            offset: writer.leave_space(u64::from(passages) * pitch)?,
             writer,
             description: DenseDescription::new(corpus_digest, parameters, numbers, passages),
             parameters: parameters.clone(),
@@ -76,13 +76,13 @@ impl DenseWriter {
         }
         self.buffer.clear();
         for (passage, vector) in passages.clone().zip(vectors.chunks(self.dimension)) {
-            vector::check(vector, self.dimension)
-                .and_then(|()| self.parameters.dtype.check(vector))
+            vector::check_vector(vector, self.dimension)
+                .and_then(|()| self.parameters.dtype.check_range(vector))
                 .map_err(|what| IndexError::Vector { owner: format!("the vector of passage {passage}"), what })?;
-            self.parameters.dtype.write(vector, &mut self.buffer);
+            self.parameters.dtype.write_vector(vector, &mut self.buffer);
         }
         let pitch = self.parameters.dtype.pitch(self.dimension) as u64;
-        self.writer.place(self.offset + passages.start * pitch, &self.buffer)?;
+        self.writer.place_bytes(self.offset + passages.start * pitch, &self.buffer)?;
         for passage in passages {
             let (word, bit) = (&mut self.placed[(passage / 64) as usize], 1 << (passage % 64));
             self.count += u64::from(*word & bit == 0);
@@ -107,11 +107,11 @@ impl DenseWriter {
             return Err(IndexError::Count { found: self.count, wanted });
         }
         let pitch = self.parameters.dtype.pitch(self.dimension) as u64;
-        self.writer.seal(self.offset..self.offset + self.count * pitch)?;
-        self.writer.end()?;
-        self.writer.begin(SectionKind::Description, 0);
+        self.writer.seal_placed(self.offset..self.offset + self.count * pitch)?;
+        self.writer.end_section()?;
+        self.writer.begin_section(SectionKind::Description, 0);
         self.writer.write(&self.description.to_bytes())?;
-        self.writer.end()?;
+        self.writer.end_section()?;
         self.writer.finish()
     }
 }

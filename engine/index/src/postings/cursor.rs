@@ -31,20 +31,20 @@ impl<'a> BlockCursor<'a> {
             frequencies: [0; BLOCK],
             has_frequencies: false,
         };
-        cursor.load(0);
+        cursor.load_block(0);
         cursor
     }
 
-    fn load(&mut self, block: usize) {
+    fn load_block(&mut self, block: usize) {
         self.block = block;
         self.at = 0;
         self.has_frequencies = false;
-        self.count = if block < self.list.count() { self.list.docs(block, &mut self.docs, self.level) } else { 0 };
+        self.count = if block < self.list.block_count() { self.list.decode_docs(block, &mut self.docs, self.level) } else { 0 };
     }
 
     /// The passage at the position; `None` at the end.
     #[inline]
-    pub(crate) fn doc(&self) -> Option<u32> {
+    pub(crate) fn current_doc(&self) -> Option<u32> {
         (self.at < self.count).then(|| self.docs[self.at])
     }
 
@@ -62,7 +62,7 @@ impl<'a> BlockCursor<'a> {
         };
         if stop > self.at {
             if !self.has_frequencies {
-                self.list.frequencies(self.block, &mut self.frequencies, self.level);
+                self.list.decode_frequencies(self.block, &mut self.frequencies, self.level);
                 self.has_frequencies = true;
             }
             take(&self.docs[self.at..stop], &self.frequencies[self.at..stop]);
@@ -71,7 +71,7 @@ impl<'a> BlockCursor<'a> {
         if stop < self.count {
             return false;
         }
-        self.load(self.block + 1);
+        self.load_block(self.block + 1);
         self.count > 0
     }
 
@@ -79,23 +79,23 @@ impl<'a> BlockCursor<'a> {
     /// cursor moves to the end of the list.
     #[inline]
     fn seek_block(&mut self, doc: u32) -> Option<usize> {
-        let blocks = self.list.count();
+        let blocks = self.list.block_count();
         if self.block >= blocks {
             return None;
         }
-        if self.list.last(self.block) >= doc {
+        if self.list.last_passage(self.block) >= doc {
             return Some(self.block);
         }
         // Gallop, then bisect: neighbours are near in long batches, far in sparse ones.
         let (mut low, mut step) = (self.block, 1);
-        while low + step < blocks && self.list.last(low + step) < doc {
+        while low + step < blocks && self.list.last_passage(low + step) < doc {
             low += step;
             step *= 2;
         }
         let mut high = (low + step).min(blocks);
         while high - low > 1 {
             let middle = usize::midpoint(low, high);
-            if self.list.last(middle) < doc { low = middle } else { high = middle }
+            if self.list.last_passage(middle) < doc { low = middle } else { high = middle }
         }
         if high >= blocks {
             self.block = blocks;
@@ -108,12 +108,12 @@ impl<'a> BlockCursor<'a> {
 
     /// Moves to the first passage at or after `doc`.
     pub(crate) fn skip_to(&mut self, doc: u32) {
-        if self.doc().is_none_or(|here| here >= doc) {
+        if self.current_doc().is_none_or(|here| here >= doc) {
             return;
         }
         let Some(block) = self.seek_block(doc) else { return };
         if block != self.block {
-            self.load(block);
+            self.load_block(block);
         }
         self.at += self.docs[self.at..self.count].partition_point(|&d| d < doc);
     }
@@ -123,7 +123,7 @@ impl<'a> BlockCursor<'a> {
     pub(crate) fn frequency(&mut self, doc: u32) -> u32 {
         let Some(block) = self.seek_block(doc) else { return 0 };
         if block != self.block {
-            self.load(block);
+            self.load_block(block);
         }
         let docs = &self.docs[self.at..self.count];
         // Near the position first: in a short list the wanted passage is often the next one.
@@ -140,7 +140,7 @@ impl<'a> BlockCursor<'a> {
     pub(crate) fn frequency_if(&mut self, doc: u32, promising: impl FnOnce(Option<u32>, u32) -> bool) -> Option<u32> {
         let Some(block) = self.seek_block(doc) else { return Some(0) };
         if block != self.block {
-            let (highest, shortest) = self.list.bounds(block);
+            let (highest, shortest) = self.list.block_bounds(block);
             if !promising(highest, shortest) {
                 return None;
             }

@@ -58,11 +58,11 @@ pub(crate) struct InstructionProof(());
 impl ProductLevel {
     /// The fastest level.
     pub(crate) fn detect() -> Self {
-        Self::all().pop().unwrap_or(Self::Plain)
+        Self::supported_levels().pop().unwrap_or(Self::Plain)
     }
 
     /// Every level supported by this machine, the fastest last.
-    pub(crate) fn all() -> Vec<Self> {
+    pub(crate) fn supported_levels() -> Vec<Self> {
         let mut all = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
         {
@@ -79,7 +79,7 @@ impl ProductLevel {
 }
 
 /// The bytes as lines; empty if they are not aligned. A mapped section is always aligned.
-pub(crate) fn lines(bytes: &[u8]) -> &[VectorLine] {
+pub(crate) fn aligned_lines(bytes: &[u8]) -> &[VectorLine] {
     // SAFETY: a line is sixteen numbers, and every bit pattern is a valid number.
     let (before, lines, _) = unsafe { bytes.align_to::<VectorLine>() };
     if before.is_empty() { lines } else { &[] }
@@ -152,7 +152,7 @@ pub(crate) fn products(
         for ((queries, chains), out) in all {
             let tile =
                 ProductTile { queries, rows, lines: lines.clone(), ahead: ahead.next().unwrap_or_default(), chains, out };
-            tile.multiply(level);
+            tile.multiply_tile(level);
         }
     }
 }
@@ -170,7 +170,7 @@ struct ProductTile<'a> {
 }
 
 impl ProductTile<'_> {
-    fn multiply(self, level: ProductLevel) {
+    fn multiply_tile(self, level: ProductLevel) {
         match level {
             #[cfg(target_arch = "x86_64")]
             ProductLevel::Avx2(_) => {
@@ -294,7 +294,7 @@ mod avx2 {
                     let chains = chains[query].0.as_ptr();
                     // SAFETY: both halves of a line.
                     let (lower, upper) = unsafe { (_mm256_load_ps(chains), _mm256_load_ps(chains.add(8))) };
-                    *out = sum(_mm256_add_ps(lower, upper));
+                    *out = sum_chains(_mm256_add_ps(lower, upper));
                 }
             }
         }
@@ -302,7 +302,7 @@ mod avx2 {
 
     /// The sum of eight chains: four and four, two and two, one and one.
     #[target_feature(enable = "avx2")]
-    fn sum(eight: __m256) -> f32 {
+    fn sum_chains(eight: __m256) -> f32 {
         let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
         let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
         _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
@@ -364,13 +364,13 @@ mod avx512 {
             return;
         }
         let [a, b, c, d, e, f] =
-            [four(sums[0]), four(sums[1]), four(sums[2]), four(sums[3]), four(sums[4]), four(sums[5])];
-        let (ab, cd, ef) = (two(a, b), two(c, d), two(e, f));
+            [sum_to_four(sums[0]), sum_to_four(sums[1]), sum_to_four(sums[2]), sum_to_four(sums[3]), sum_to_four(sums[4]), sum_to_four(sums[5])];
+        let (ab, cd, ef) = (sum_to_two(a, b), sum_to_two(c, d), sum_to_two(e, f));
         let mut numbers = [[0.0; LANES]; 2];
         // SAFETY: sixteen numbers are written to each.
         unsafe {
-            _mm512_storeu_ps(numbers[0].as_mut_ptr(), one(ab, cd));
-            _mm512_storeu_ps(numbers[1].as_mut_ptr(), one(ef, ef));
+            _mm512_storeu_ps(numbers[0].as_mut_ptr(), sum_to_one(ab, cd));
+            _mm512_storeu_ps(numbers[1].as_mut_ptr(), sum_to_one(ef, ef));
         }
         for (query, out) in out.iter_mut().enumerate().take(Q) {
             out[..4].copy_from_slice(&numbers[0][query * 4..][..4]);
@@ -380,7 +380,7 @@ mod avx512 {
 
     /// Sums sixteen chains of each query to four, in the query's quarter of the result.
     #[target_feature(enable = "avx512f")]
-    fn four([a, b, c, d]: [__m512; QUERIES]) -> __m512 {
+    fn sum_to_four([a, b, c, d]: [__m512; QUERIES]) -> __m512 {
         let ab = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xEE>(a, b));
         let cd = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xEE>(c, d));
         _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(ab, cd), _mm512_shuffle_f32x4::<0xDD>(ab, cd))
@@ -388,13 +388,13 @@ mod avx512 {
 
     /// Sums four chains of each query to two, for two rows: in each quarter `a`, `b`, `a`, `b`.
     #[target_feature(enable = "avx512f")]
-    fn two(a: __m512, b: __m512) -> __m512 {
+    fn sum_to_two(a: __m512, b: __m512) -> __m512 {
         _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
     }
 
     /// Sums two chains of each query to one, for four rows.
     #[target_feature(enable = "avx512f")]
-    fn one(ab: __m512, cd: __m512) -> __m512 {
+    fn sum_to_one(ab: __m512, cd: __m512) -> __m512 {
         _mm512_add_ps(_mm512_shuffle_ps::<0x44>(ab, cd), _mm512_shuffle_ps::<0xEE>(ab, cd))
     }
 }
@@ -418,7 +418,7 @@ mod tests {
             let (queries, rows) = (vectors(11, depth, 1), vectors(ROWS, depth, 2));
             let rows: [&[VectorLine]; ROWS] = std::array::from_fn(|row| &rows[row * depth..][..depth]);
             for count in 1..=11 {
-                for level in ProductLevel::all() {
+                for level in ProductLevel::supported_levels() {
                     let mut out = vec![[f32::NAN; ROWS]; count];
                     products(level, &queries[..count * depth], rows, &[0; 1000], &mut Vec::new(), &mut out);
                     for (query, out) in queries.chunks(depth).zip(out) {
@@ -442,7 +442,7 @@ mod tests {
         let all: Vec<u16> = (0..=u16::MAX).filter(|&bits| f16::from_bits(bits).is_finite()).collect();
         let (from, rest) = all.as_chunks::<LANES>();
         assert!(rest.is_empty());
-        for level in ProductLevel::all() {
+        for level in ProductLevel::supported_levels() {
             let mut to = vec![VectorLine::ZERO; from.len()];
             widen(level, from, &mut to);
             for (from, to) in from.iter().zip(&to) {

@@ -167,21 +167,21 @@ const STOP_WORDS: [&str; 153] = [
     "yourselves",
 ];
 
-fn within(table: &[(u32, u32)], c: char) -> bool {
+fn in_table(table: &[(u32, u32)], c: char) -> bool {
     let after = table.partition_point(|&(first, _)| first <= c as u32);
     after > 0 && c as u32 <= table[after - 1].1
 }
 
-fn alphanumeric(c: char) -> bool {
-    if c.is_ascii() { c.is_ascii_alphanumeric() } else { within(&tables::ALPHANUMERIC, c) }
+fn is_alphanumeric(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_alphanumeric() } else { in_table(&tables::ALPHANUMERIC, c) }
 }
 
-fn blank(c: char) -> bool {
-    if c.is_ascii() { c <= ' ' || c == '\x7f' } else { within(&tables::BLANK, c) }
+fn is_blank(c: char) -> bool {
+    if c.is_ascii() { c <= ' ' || c == '\x7f' } else { in_table(&tables::BLANK, c) }
 }
 
 /// Calls `emit` with four bytes for each n-gram of `text`: its hash modulo 2 to the power `bits`, little-endian.
-pub(crate) fn each(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])) {
+pub(crate) fn each_gram(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])) {
     let mask = ((1u64 << bits) - 1) as u32;
     let normal: String;
     let text = if is_nfd_quick(text.chars()) == unicode_normalization::IsNormalized::Yes {
@@ -196,7 +196,7 @@ pub(crate) fn each(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])
     for token in tokens(text) {
         word.clear();
         hopeval_pytext::lower_into(token, &mut word);
-        if filtered(&word) {
+        if is_filtered(&word) {
             pair.clear();
             continue;
         }
@@ -217,18 +217,18 @@ pub(crate) fn each(text: &str, ngrams: u8, bits: u8, mut emit: impl FnMut(&[u8])
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        rest = rest.trim_start_matches(blank);
+        rest = rest.trim_start_matches(is_blank);
         let first = rest.chars().next()?;
         let end =
-            if alphanumeric(first) { rest.find(|c| !alphanumeric(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+            if is_alphanumeric(first) { rest.find(|c| !is_alphanumeric(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
         let (token, after) = rest.split_at(end);
         rest = after;
         Some(token)
     })
 }
 
-fn filtered(word: &str) -> bool {
-    STOP_WORDS.binary_search(&word).is_ok() || word.chars().all(|c| within(&tables::PUNCTUATION, c))
+fn is_filtered(word: &str) -> bool {
+    STOP_WORDS.binary_search(&word).is_ok() || word.chars().all(|c| in_table(&tables::PUNCTUATION, c))
 }
 
 #[cfg(test)]
@@ -237,7 +237,7 @@ mod tests {
 
     fn hashes(text: &str) -> Vec<u32> {
         let mut found = Vec::new();
-        each(text, 2, 24, |gram| found.push(u32::from_le_bytes([gram[0], gram[1], gram[2], gram[3]])));
+        each_gram(text, 2, 24, |gram| found.push(u32::from_le_bytes([gram[0], gram[1], gram[2], gram[3]])));
         found
     }
 

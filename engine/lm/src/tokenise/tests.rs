@@ -1,7 +1,7 @@
 //! On the small vocabularies of `hopeval-checkpoint`'s tests, imported like the folders of models.
 
 use super::*;
-use hopeval_checkpoint::import::tokenizer::{SentencePieceRules, import};
+use hopeval_checkpoint::import::tokenizer::{SentencePieceRules, import_tokenizer};
 
 /// A folder with the imported tokenizer of a class.
 pub(crate) fn folder(name: &str) -> tempfile::TempDir {
@@ -9,7 +9,7 @@ pub(crate) fn folder(name: &str) -> tempfile::TempDir {
     let out = tempfile::tempdir().expect("a folder");
     let config = std::fs::read(from.join("config.json")).expect("a fixture");
     let config = serde_json::from_slice(&config).expect("a fixture");
-    import(&from, out.path(), &config, SentencePieceRules::Model, &mut Vec::new()).expect("imported").expect("a vocabulary");
+    import_tokenizer(&from, out.path(), &config, SentencePieceRules::Model, &mut Vec::new()).expect("imported").expect("a vocabulary");
     out
 }
 

@@ -1,7 +1,7 @@
 //! Tokenizers of `vocab.json` and `merges.txt`: byte-pair encoding of bytes (GPT-2, OPT, RoBERTa, Qwen2).
 
 use super::settings::TokenizerSettings;
-use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, vocabulary};
+use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, vocabulary_error};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ const QWEN2_WORDS: &str = concat!(
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
 
-pub(super) fn parts(file: &Path, class: TokenizerClass, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
-    let tokens: HashMap<String, u32> = serde_json::from_slice(&super::read(file)?)
-        .map_err(|source| vocabulary(file, format!("not a JSON object of tokens and ids: {source}")))?;
-    let merges = merges(&file.with_file_name("merges.txt"))?;
+pub(super) fn build_parts(file: &Path, class: TokenizerClass, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+    let tokens: HashMap<String, u32> = serde_json::from_slice(&super::read_file(file)?)
+        .map_err(|source| vocabulary_error(file, format!("not a JSON object of tokens and ids: {source}")))?;
+    let merges = read_merges(&file.with_file_name("merges.txt"))?;
     let Some(defaults) = default_roles(class) else {
         let reason = format!("vocab.json and merges.txt do not make a tokenizer of class {class:?}");
-        return Err(vocabulary(file, reason));
+        return Err(vocabulary_error(file, reason));
     };
     let roles = settings.roles(defaults);
     let role = |name: &str| roles.iter().find(|(role, _)| *role == name).map_or("", |(_, token)| token).to_owned();
@@ -89,8 +89,8 @@ fn pre_tokenizer(class: TokenizerClass, add_prefix_space: bool) -> Value {
 }
 
 /// The merges, best first; `#version` and blank lines are skipped.
-fn merges(path: &Path) -> Result<Vec<[String; 2]>, CheckpointError> {
-    let text = String::from_utf8(super::read(path)?).map_err(|_| vocabulary(path, "not UTF-8"))?;
+fn read_merges(path: &Path) -> Result<Vec<[String; 2]>, CheckpointError> {
+    let text = String::from_utf8(super::read_file(path)?).map_err(|_| vocabulary_error(path, "not UTF-8"))?;
     let mut merges = Vec::new();
     for (number, line) in text.lines().enumerate() {
         if line.is_empty() || line.starts_with("#version") {
@@ -98,7 +98,7 @@ fn merges(path: &Path) -> Result<Vec<[String; 2]>, CheckpointError> {
         }
         match line.split(' ').collect::<Vec<_>>()[..] {
             [left, right] => merges.push([left.to_owned(), right.to_owned()]),
-            _ => return Err(vocabulary(path, format!("line {}: two tokens expected, found {line:?}", number + 1))),
+            _ => return Err(vocabulary_error(path, format!("line {}: two tokens expected, found {line:?}", number + 1))),
         }
     }
     Ok(merges)

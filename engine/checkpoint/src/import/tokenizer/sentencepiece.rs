@@ -138,7 +138,7 @@ impl<'a> Iterator for MessageFields<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let field = self.field();
+        let field = self.next_field();
         if field.is_none() {
             self.0 = &[];
         }
@@ -147,32 +147,32 @@ impl<'a> Iterator for MessageFields<'a> {
 }
 
 impl<'a> MessageFields<'a> {
-    fn field(&mut self) -> Option<(u64, WireValue<'a>)> {
-        let tag = self.number()?;
+    fn next_field(&mut self) -> Option<(u64, WireValue<'a>)> {
+        let tag = self.next_varint()?;
         let value = match tag & 7 {
-            0 => WireValue::Number(self.number()?),
-            1 => self.take(8).map(|_| WireValue::Wide)?,
+            0 => WireValue::Number(self.next_varint()?),
+            1 => self.take_bytes(8).map(|_| WireValue::Wide)?,
             2 => {
-                let length = usize::try_from(self.number()?).ok()?;
-                WireValue::Bytes(self.take(length)?)
+                let length = usize::try_from(self.next_varint()?).ok()?;
+                WireValue::Bytes(self.take_bytes(length)?)
             }
-            5 => WireValue::Fixed(u32::from_le_bytes(self.take(4)?.try_into().ok()?)),
+            5 => WireValue::Fixed(u32::from_le_bytes(self.take_bytes(4)?.try_into().ok()?)),
             _ => return None,
         };
         Some((tag >> 3, value))
     }
 
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    fn take_bytes(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
     }
 
     /// Seven bits a byte, lowest first, while the highest bit is set.
-    fn number(&mut self) -> Option<u64> {
+    fn next_varint(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
-            let byte = self.take(1)?[0];
+            let byte = self.take_bytes(1)?[0];
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Some(number);

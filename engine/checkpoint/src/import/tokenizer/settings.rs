@@ -1,6 +1,6 @@
 //! A folder's settings for its tokenizer: `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`.
 
-use super::{TokenizerParts, TokenRoles, vocabulary};
+use super::{TokenizerParts, TokenRoles, vocabulary_error};
 use crate::CheckpointError;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ pub(super) struct TokenizerSettings {
 impl TokenizerSettings {
     pub(super) fn read(dir: &Path) -> Result<Self, CheckpointError> {
         Ok(Self {
-            config: object(&dir.join("tokenizer_config.json"))?,
-            special: object(&dir.join("special_tokens_map.json"))?,
-            added: object(&dir.join("added_tokens.json"))?,
+            config: read_object(&dir.join("tokenizer_config.json"))?,
+            special: read_object(&dir.join("special_tokens_map.json"))?,
+            added: read_object(&dir.join("added_tokens.json"))?,
         })
     }
 
     /// A text field of `tokenizer_config.json`.
-    pub(super) fn text(&self, field: &str) -> Option<&str> {
+    pub(super) fn text_field(&self, field: &str) -> Option<&str> {
         self.config.get(field).and_then(Value::as_str)
     }
 
@@ -40,7 +40,7 @@ impl TokenizerSettings {
     pub(super) fn roles(&self, defaults: &[(&str, &str)]) -> TokenRoles {
         let default =
             |role: &str| defaults.iter().find(|(name, _)| *name == role).map(|(_, token)| (*token).to_owned());
-        let said = |role: &str| content(self.config.get(role)).or_else(|| content(self.special.get(role)));
+        let said = |role: &str| token_content(self.config.get(role)).or_else(|| token_content(self.special.get(role)));
         ROLES.into_iter().filter_map(|role| Some((role, said(role).or_else(|| default(role))?))).collect()
     }
 
@@ -57,7 +57,7 @@ impl TokenizerSettings {
     ) -> Result<Vec<Value>, CheckpointError> {
         let mut tokens = AddedTokens { parts, next: parts.size, by_id: BTreeMap::new() };
         for (piece, special) in &parts.fixed {
-            tokens.add(piece, json!({"special": special}));
+            tokens.add_token(piece, json!({"special": special}));
         }
         // Tokens with a given id come before tokens that are only named.
         let decoder = self.config.get("added_tokens_decoder").and_then(Value::as_object);
@@ -66,22 +66,22 @@ impl TokenizerSettings {
         let mut numbered: Vec<(u64, Value)> = listed.chain(numbered).collect();
         numbered.sort_by_key(|(id, _)| *id);
         for (id, about) in numbered {
-            let Some(token) = content(Some(&about)) else { continue };
-            let given = tokens.add(&token, about);
+            let Some(token) = token_content(Some(&about)) else { continue };
+            let given = tokens.add_token(&token, about);
             if u64::from(given) != id {
                 let reason = format!("the added token {token} has id {id}, which the vocabulary makes {given}");
-                return Err(vocabulary(file, reason));
+                return Err(vocabulary_error(file, reason));
             }
         }
         for (role, token) in roles {
             let about = self.special.get(*role).filter(|about| about.is_object()).cloned();
-            tokens.add(token, special(about.unwrap_or_default()));
+            tokens.add_token(token, mark_special(about.unwrap_or_default()));
         }
         for field in ["additional_special_tokens", "extra_special_tokens"] {
             let lists = [self.config.get(field), self.special.get(field)];
             for about in lists.into_iter().flatten().filter_map(Value::as_array).flatten() {
-                if let Some(token) = content(Some(about)) {
-                    tokens.add(&token, special(about.clone()));
+                if let Some(token) = token_content(Some(about)) {
+                    tokens.add_token(&token, mark_special(about.clone()));
                 }
             }
         }
@@ -98,7 +98,7 @@ struct AddedTokens<'a> {
 
 impl AddedTokens<'_> {
     /// Adds a token, or updates a known one. Returns its id.
-    fn add(&mut self, token: &str, about: Value) -> u32 {
+    fn add_token(&mut self, token: &str, about: Value) -> u32 {
         let known = self.parts.vocabulary.get(token).copied();
         let known = known.or_else(|| self.by_id.iter().find(|(_, added)| added["content"] == token).map(|(id, _)| *id));
         let id = known.unwrap_or(self.next);
@@ -120,7 +120,7 @@ impl AddedTokens<'_> {
     }
 }
 
-fn special(about: Value) -> Value {
+fn mark_special(about: Value) -> Value {
     match about {
         Value::Object(mut about) => {
             about.insert("special".to_owned(), json!(true));
@@ -131,7 +131,7 @@ fn special(about: Value) -> Value {
 }
 
 /// The text of a token as these files write it: a string, or an object with `content`.
-fn content(token: Option<&Value>) -> Option<String> {
+fn token_content(token: Option<&Value>) -> Option<String> {
     match token? {
         Value::String(text) => Some(text.clone()),
         Value::Object(about) => about.get("content")?.as_str().map(str::to_owned),
@@ -140,11 +140,11 @@ fn content(token: Option<&Value>) -> Option<String> {
 }
 
 /// The object in a JSON file; empty if there is no file.
-fn object(path: &Path) -> Result<Map<String, Value>, CheckpointError> {
+fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointError> {
     if !path.exists() {
         return Ok(Map::new());
     }
-    let text = super::read(path)?;
+    let text = super::read_file(path)?;
     serde_json::from_slice(&text).map_err(|source| CheckpointError::Format {
         path: path.to_owned(),
         reason: format!("not a JSON object: {source}"),

@@ -2,7 +2,7 @@
 
 use super::sentencepiece::{ModelAlgorithm, PieceKind, SentencePieceModel};
 use super::settings::TokenizerSettings;
-use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, SentencePieceRules, failed, vocabulary};
+use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, SentencePieceRules, build_error, vocabulary_error};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -12,32 +12,32 @@ use tokenizers::normalizers::Precompiled;
 /// How SentencePiece writes a space.
 const SPACE: &str = "▁";
 
-pub(super) fn parts(
+pub(super) fn build_parts(
     file: &Path,
     class: TokenizerClass,
     settings: &TokenizerSettings,
     rules: SentencePieceRules,
 ) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
-    let model = SentencePieceModel::parse(&super::read(file)?).map_err(|reason| vocabulary(file, reason))?;
+    let model = SentencePieceModel::parse(&super::read_file(file)?).map_err(|reason| vocabulary_error(file, reason))?;
     let wanted = if class == TokenizerClass::Llama { ModelAlgorithm::Bpe } else { ModelAlgorithm::Unigram };
     if model.algorithm != wanted {
         let reason = format!("a SentencePiece model of kind {:?}; {class:?} needs {wanted:?}", model.algorithm);
-        return Err(vocabulary(file, reason));
+        return Err(vocabulary_error(file, reason));
     }
     match class {
-        TokenizerClass::T5 => t5(file, &model, settings),
-        TokenizerClass::DebertaV2 => deberta(file, &model, settings, rules),
-        TokenizerClass::XlmRoberta => xlm_roberta(file, &model, settings),
-        TokenizerClass::Llama => Ok(llama(&model, settings)),
-        other => Err(vocabulary(file, format!("a SentencePiece model does not make a tokenizer of class {other:?}"))),
+        TokenizerClass::T5 => t5_parts(file, &model, settings),
+        TokenizerClass::DebertaV2 => deberta_parts(file, &model, settings, rules),
+        TokenizerClass::XlmRoberta => xlm_roberta_parts(file, &model, settings),
+        TokenizerClass::Llama => Ok(llama_parts(&model, settings)),
+        other => Err(vocabulary_error(file, format!("a SentencePiece model does not make a tokenizer of class {other:?}"))),
     }
 }
 
-fn t5(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+fn t5_parts(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")]);
     let extra = settings.config.get("extra_ids").and_then(Value::as_u64).unwrap_or(100);
-    let mut pieces = scored(model);
-    let mut fixed = fixed(model);
+    let mut pieces = scored_pieces(model);
+    let mut fixed = fixed_pieces(model);
     for n in (0..extra).rev() {
         let sentinel = format!("<extra_id_{n}>");
         if !pieces.iter().any(|(piece, _)| *piece == sentinel) {
@@ -47,10 +47,10 @@ fn t5(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> 
     }
     let normalizer = sentencepiece_normalizer(file, model)?;
     let processor = PostProcessor::template(&["$A", "</s>"], &["$A", "</s>", "$B", "</s>"]);
-    Ok((unigram(pieces, model.unk_id, fixed, normalizer, metaspace(), processor), roles))
+    Ok((unigram_parts(pieces, model.unk_id, fixed, normalizer, metaspace(), processor), roles))
 }
 
-fn deberta(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings, rules: SentencePieceRules) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+fn deberta_parts(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings, rules: SentencePieceRules) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[
         ("bos_token", "[CLS]"),
         ("eos_token", "[SEP]"),
@@ -69,7 +69,7 @@ fn deberta(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings
         normalizers.push(json!({"type": "NFC"}));
     } else {
         normalizers.push(json!({"type": "Strip", "strip_left": true, "strip_right": true}));
-        normalizers.extend(charsmap(file, model)?);
+        normalizers.extend(character_map(file, model)?);
         normalizers.push(json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}));
     }
     // transformers' converter leaves the spaces that the character map puts at the end; SentencePiece does not.
@@ -82,10 +82,10 @@ fn deberta(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings
     splits.push(metaspace());
     let pre_tokenizer = json!({"type": "Sequence", "pretokenizers": splits});
     let processor = PostProcessor::classifier("[CLS]", "[SEP]");
-    Ok((unigram(scored(model), model.unk_id, fixed(model), normalizer, pre_tokenizer, processor), roles))
+    Ok((unigram_parts(scored_pieces(model), model.unk_id, fixed_pieces(model), normalizer, pre_tokenizer, processor), roles))
 }
 
-fn xlm_roberta(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+fn xlm_roberta_parts(file: &Path, model: &SentencePieceModel, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     let roles = settings.roles(&[
         ("bos_token", "<s>"),
         ("eos_token", "</s>"),
@@ -97,14 +97,14 @@ fn xlm_roberta(file: &Path, model: &SentencePieceModel, settings: &TokenizerSett
     ]);
     // fairseq's first tokens stand where the model has `<unk>`, `<s>` and `</s>`.
     let mut pieces: Vec<(String, f64)> = ["<s>", "<pad>", "</s>", "<unk>"].map(|token| (token.to_owned(), 0.0)).into();
-    pieces.extend(scored(model).into_iter().skip(3));
+    pieces.extend(scored_pieces(model).into_iter().skip(3));
     pieces.push(("<mask>".to_owned(), 0.0));
     let normalizer = sentencepiece_normalizer(file, model)?;
     let processor = PostProcessor::template(&["<s>", "$A", "</s>"], &["<s>", "$A", "</s>", "</s>", "$B", "</s>"]);
-    Ok((unigram(pieces, 3, Vec::new(), normalizer, metaspace(), processor), roles))
+    Ok((unigram_parts(pieces, 3, Vec::new(), normalizer, metaspace(), processor), roles))
 }
 
-fn llama(model: &SentencePieceModel, settings: &TokenizerSettings) -> (TokenizerParts, TokenRoles) {
+fn llama_parts(model: &SentencePieceModel, settings: &TokenizerSettings) -> (TokenizerParts, TokenRoles) {
     let roles = settings.roles(&[("bos_token", "<s>"), ("eos_token", "</s>"), ("unk_token", "<unk>")]);
     let role = |name: &str| roles.iter().find(|(role, _)| *role == name).map_or("", |(_, token)| token);
     let (bos, eos) = (role("bos_token"), role("eos_token"));
@@ -125,14 +125,14 @@ fn llama(model: &SentencePieceModel, settings: &TokenizerSettings) -> (Tokenizer
             "type": "BPE", "dropout": null, "unk_token": model.pieces[model.unk_id].text,
             "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": true,
             "byte_fallback": model.byte_fallback, "ignore_merges": false,
-            "vocab": vocabulary, "merges": merges(model, &vocabulary),
+            "vocab": vocabulary, "merges": derive_merges(model, &vocabulary),
         }),
         normalizer,
         pre_tokenizer,
         decoder: llama_decoder(prefix),
         size: model.pieces.len() as u32,
         vocabulary,
-        fixed: fixed(model),
+        fixed: fixed_pieces(model),
         processor: PostProcessor::template(&single, &pair),
     };
     (parts, roles)
@@ -169,7 +169,7 @@ fn llama_decoder(prefix: bool) -> Value {
 /// All ways to compose a piece of two others, in the order of the pieces: SentencePiece's BPE derives its merges from
 /// the vocabulary alone. For one piece, the way with the shorter beginning comes first, as in transformers'
 /// `generate_merges`.
-fn merges(model: &SentencePieceModel, vocabulary: &HashMap<String, u32>) -> Vec<[String; 2]> {
+fn derive_merges(model: &SentencePieceModel, vocabulary: &HashMap<String, u32>) -> Vec<[String; 2]> {
     let mut merges = Vec::new();
     for piece in &model.pieces {
         for (cut, _) in piece.text.char_indices().skip(1) {
@@ -183,7 +183,7 @@ fn merges(model: &SentencePieceModel, vocabulary: &HashMap<String, u32>) -> Vec<
 }
 
 /// A unigram tokenizer.
-fn unigram(
+fn unigram_parts(
     pieces: Vec<(String, f64)>,
     unk_id: usize,
     fixed: Vec<(String, bool)>,
@@ -204,29 +204,29 @@ fn unigram(
     }
 }
 
-fn scored(model: &SentencePieceModel) -> Vec<(String, f64)> {
+fn scored_pieces(model: &SentencePieceModel) -> Vec<(String, f64)> {
     model.pieces.iter().map(|piece| (piece.text.clone(), piece.score.into())).collect()
 }
 
-fn fixed(model: &SentencePieceModel) -> Vec<(String, bool)> {
+fn fixed_pieces(model: &SentencePieceModel) -> Vec<(String, bool)> {
     let fixed = model.pieces.iter().filter(|piece| piece.kind != PieceKind::Other);
     fixed.map(|piece| (piece.text.clone(), piece.kind == PieceKind::Control)).collect()
 }
 
 /// The model's character map, then SentencePiece's rules for spaces: removed at the end, several become one.
 fn sentencepiece_normalizer(file: &Path, model: &SentencePieceModel) -> Result<Value, CheckpointError> {
-    let mut normalizers: Vec<Value> = charsmap(file, model)?.into_iter().collect();
+    let mut normalizers: Vec<Value> = character_map(file, model)?.into_iter().collect();
     normalizers.push(json!({"type": "Strip", "strip_left": false, "strip_right": true}));
     normalizers.push(json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": SPACE}));
     Ok(json!({"type": "Sequence", "normalizers": normalizers}))
 }
 
-fn charsmap(file: &Path, model: &SentencePieceModel) -> Result<Option<Value>, CheckpointError> {
+fn character_map(file: &Path, model: &SentencePieceModel) -> Result<Option<Value>, CheckpointError> {
     if model.charsmap.is_empty() {
         return Ok(None);
     }
-    let precompiled = Precompiled::from(&model.charsmap).map_err(|source| failed(file, Box::new(source)))?;
-    let json = serde_json::to_value(precompiled).map_err(|source| failed(file, Box::new(source)))?;
+    let precompiled = Precompiled::from(&model.charsmap).map_err(|source| build_error(file, Box::new(source)))?;
+    let json = serde_json::to_value(precompiled).map_err(|source| build_error(file, Box::new(source)))?;
     Ok(Some(json))
 }
 

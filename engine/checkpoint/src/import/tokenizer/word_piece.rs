@@ -1,17 +1,17 @@
 //! Tokenizers of `vocab.txt`: WordPiece (BERT, ELECTRA and derived models such as Contriever).
 
 use super::settings::TokenizerSettings;
-use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, vocabulary};
+use super::{TokenizerClass, TokenizerParts, PostProcessor, TokenRoles, vocabulary_error};
 use crate::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
 
-pub(super) fn parts(file: &Path, class: TokenizerClass, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
+pub(super) fn build_parts(file: &Path, class: TokenizerClass, settings: &TokenizerSettings) -> Result<(TokenizerParts, TokenRoles), CheckpointError> {
     if class != TokenizerClass::Bert {
-        return Err(vocabulary(file, format!("vocab.txt does not make a tokenizer of class {class:?}")));
+        return Err(vocabulary_error(file, format!("vocab.txt does not make a tokenizer of class {class:?}")));
     }
-    let text = String::from_utf8(super::read(file)?).map_err(|_| vocabulary(file, "not UTF-8"))?;
+    let text = String::from_utf8(super::read_file(file)?).map_err(|_| vocabulary_error(file, "not UTF-8"))?;
     // Every line is a token, even an empty one: ids are line numbers.
     let tokens: HashMap<String, u32> = text.lines().map(str::to_owned).zip(0..).collect();
     let size = text.lines().count() as u32;
@@ -24,7 +24,7 @@ pub(super) fn parts(file: &Path, class: TokenizerClass, settings: &TokenizerSett
     ]);
     let role = |name: &str| roles.iter().find(|(role, _)| *role == name).map_or("", |(_, token)| token);
     if !tokens.contains_key(role("unk_token")) {
-        return Err(vocabulary(file, format!("the unknown token {} is not in it", role("unk_token"))));
+        return Err(vocabulary_error(file, format!("the unknown token {} is not in it", role("unk_token"))));
     }
     let processor = PostProcessor::classifier(role("cls_token"), role("sep_token"));
     let parts = TokenizerParts {
