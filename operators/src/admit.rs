@@ -4,7 +4,7 @@
 //! and `drive` returns the credit when all configurations of the question are done. So the number of questions in
 //! flight is bounded, one slow question holds up nothing else, and memory does not grow with the size of the dataset.
 
-use crate::counters::Counters;
+use crate::counters::OperatorCounters;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub trait Feed: 'static {
     type Question: 'static;
 
     /// The next question with its cohort. Cohorts never decrease.
-    fn poll(&mut self) -> Poll<Self::Question>;
+    fn poll(&mut self) -> FeedPoll<Self::Question>;
 
     /// Takes the activator to wake after [`Poll::Pending`]. Called once, before the first poll.
     fn wake_with(&mut self, activator: SyncActivator);
@@ -27,7 +27,7 @@ pub trait Feed: 'static {
 
 /// The answer of a [`Feed`] to a poll.
 #[derive(Debug)]
-pub enum Poll<Q> {
+pub enum FeedPoll<Q> {
     /// A question.
     Ready {
         /// The question's cohort.
@@ -118,7 +118,7 @@ pub fn admit<'scope, F: Feed>(
     scope: Scope<'scope, u64>,
     mut feed: F,
     credits: &Credits,
-    counters: &Arc<Counters>,
+    counters: &Arc<OperatorCounters>,
 ) -> Stream<'scope, u64, Vec<F::Question>> {
     let (credits, counters) = (credits.clone(), Arc::clone(counters));
     source::<_, CapacityContainerBuilder<Vec<F::Question>>, _, _>(scope, "admit", move |capability, info| {
@@ -133,19 +133,19 @@ pub fn admit<'scope, F: Feed>(
                     break false;
                 }
                 match feed.poll() {
-                    Poll::Ready { chunk, question } => {
+                    FeedPoll::Ready { chunk, question } => {
                         if chunk > *held.time() {
                             output.session(held).give_container(&mut admitted);
                             held.downgrade(&chunk);
                         }
                         admitted.push(question);
-                        Counters::add(&counters.admitted, 1);
+                        OperatorCounters::add(&counters.admitted, 1);
                     }
-                    Poll::Pending => {
+                    FeedPoll::Pending => {
                         credits.free.set(credits.free.get() + 1);
                         break false;
                     }
-                    Poll::Finished => break true,
+                    FeedPoll::Finished => break true,
                 }
             };
             if !admitted.is_empty() {

@@ -8,14 +8,14 @@ use timely::scheduling::SyncActivator;
 
 /// The bell of one operator.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct Notifier {
     /// True if the operator will look. Until then, posts need not wake it.
     rung: AtomicBool,
     /// Wakes the operator. Empty until the operator exists.
     activator: OnceLock<SyncActivator>,
 }
 
-impl Bell {
+impl Notifier {
     /// The bell of an existing operator.
     pub(crate) fn of(activator: SyncActivator) -> Self {
         Self { rung: AtomicBool::new(false), activator: activator.into() }

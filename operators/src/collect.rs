@@ -10,7 +10,7 @@
 //! of the input means "everything is kept". A failed collector reports its error by other means, and its worker holds
 //! the timestamp for good: an end would be a lie.
 
-use crate::produce::Failed;
+use crate::produce::ProductionFailure;
 use crate::ticket::{Mailbox, Ticket};
 use timely::ExchangeData;
 use timely::container::CapacityContainerBuilder;
@@ -29,20 +29,20 @@ pub trait Collector: 'static {
     ///
     /// # Errors
     /// The collector failed, and the error has been reported by other means.
-    fn take(&mut self, item: Self::Item) -> Result<(), Failed>;
+    fn take(&mut self, item: Self::Item) -> Result<(), ProductionFailure>;
 
     /// Begins the last step, after all items of all workers. The ticket is answered at the end of the step, at once or
     /// later, from any thread. Does not block.
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), Failed>;
+    fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), ProductionFailure>;
 
     /// Ends the last step; `done` is `None` if its ticket was dropped.
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    fn end(&mut self, done: Option<Self::Done>) -> Result<(), Failed>;
+    fn end(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure>;
 }
 
 /// Brings each of `items` to the collector of the worker numbered `route(item)`, modulo the workers.
@@ -116,7 +116,7 @@ pub fn collect<'scope, C: Collector>(
 }
 
 /// Takes a step of a collector, and drops the collector if the step fails. Does nothing after a failure.
-fn go_on<C>(collector: &mut Option<C>, step: impl FnOnce(&mut C) -> Result<(), Failed>) {
+fn go_on<C>(collector: &mut Option<C>, step: impl FnOnce(&mut C) -> Result<(), ProductionFailure>) {
     if collector.as_mut().is_some_and(|held| step(held).is_err()) {
         *collector = None;
     }

@@ -3,7 +3,7 @@
 //! Receipts of durable writes and updates of the live table come from all workers to worker 0. When the frontiers of
 //! both have passed some cohorts, the [`Committer`] gets them, with all receipts so far and the table at that cohort.
 
-use crate::tally::{Table, Update};
+use crate::tally::{TallyTable, TallyUpdate};
 use differential_dataflow::ExchangeData;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::Exchange;
@@ -18,7 +18,7 @@ pub trait Committer: 'static {
 
     /// Reports that all cohorts below `complete` are complete and durable ([`u64::MAX`]: all cohorts). `receipts` have
     /// come since the last call. Does not block.
-    fn complete(&mut self, complete: u64, receipts: Vec<Self::Receipt>, table: &Table<Self::Key>);
+    fn complete(&mut self, complete: u64, receipts: Vec<Self::Receipt>, table: &TallyTable<Self::Key>);
 }
 
 /// Drives `committer` on worker 0.
@@ -60,8 +60,8 @@ pub trait Committer: 'static {
 /// ```
 pub fn commit<'scope, C>(
     receipts: Stream<'scope, u64, Vec<C::Receipt>>,
-    live: Stream<'scope, u64, Vec<Update<C::Key>>>,
-    mut table: Table<C::Key>,
+    live: Stream<'scope, u64, Vec<TallyUpdate<C::Key>>>,
+    mut table: TallyTable<C::Key>,
     mut committer: C,
 ) where
     C: Committer,
@@ -71,7 +71,7 @@ pub fn commit<'scope, C>(
     let scope = receipts.scope();
     let mut builder = OperatorBuilder::new("commit".to_owned(), scope);
     let mut receipts = builder.new_input(receipts, Exchange::new(|_: &C::Receipt| 0));
-    let mut live = builder.new_input(live, Exchange::new(|_: &Update<C::Key>| 0));
+    let mut live = builder.new_input(live, Exchange::new(|_: &TallyUpdate<C::Key>| 0));
     let here = scope.index() == 0;
     builder.build(move |_| {
         let (mut arrived, mut complete) = (Vec::new(), 0u64);

@@ -3,7 +3,7 @@
 //! A correction (gold was edited, so new scores replace old ones) is known outside the dataflow, to the reader of the
 //! log. It enters at the frontier of complete and durable cohorts, and never holds that frontier back.
 
-use crate::tally::Change;
+use crate::tally::TallyChange;
 use std::sync::mpsc::Receiver;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
@@ -40,11 +40,11 @@ use timely::scheduling::SyncActivator;
 /// ```
 pub fn correct<'scope, R: Clone + 'static, K: 'static>(
     after: Stream<'scope, u64, Vec<R>>,
-    corrections: Receiver<Vec<(K, Change)>>,
+    corrections: Receiver<Vec<(K, TallyChange)>>,
     wake_with: impl FnOnce(SyncActivator) + 'static,
-) -> Stream<'scope, u64, Vec<(K, Change)>> {
+) -> Stream<'scope, u64, Vec<(K, TallyChange)>> {
     let scope = after.scope();
-    after.unary_frontier::<CapacityContainerBuilder<Vec<(K, Change)>>, _, _, _>(
+    after.unary_frontier::<CapacityContainerBuilder<Vec<(K, TallyChange)>>, _, _, _>(
         Pipeline,
         "correct",
         move |capability, info| {

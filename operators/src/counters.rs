@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Release};
 
 /// Counters of one process, shared by its workers.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct OperatorCounters {
     /// Questions admitted.
     pub admitted: AtomicU64,
     /// Questions with all configurations done.
@@ -21,7 +21,7 @@ pub struct Counters {
     pub beats: AtomicU64,
 }
 
-impl Counters {
+impl OperatorCounters {
     /// Adds to a counter. A thread that acquires the sum sees all earlier effects: a draining run relies on it.
     pub(crate) fn add(counter: &AtomicU64, n: usize) {
         counter.fetch_add(n as u64, Release);

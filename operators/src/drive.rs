@@ -13,8 +13,8 @@
 //! ```
 
 use crate::admit::Credits;
-use crate::counters::Counters;
-use crate::message::{Envelope, Key, Reply};
+use crate::counters::OperatorCounters;
+use crate::message::{Envelope, RequestKey, Reply};
 use crate::ticket::Slab;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,10 +29,10 @@ use timely::dataflow::operators::{Capability, InputCapability};
 use timely::order::Product;
 
 /// The timestamp inside the loop.
-pub type Inner = Product<u64, u32>;
+pub type LoopTime = Product<u64, u32>;
 
 /// One machine: one question under one configuration.
-pub trait Hosted {
+pub trait DrivenMachine {
     /// A request of the machine.
     type Request;
     /// A response to it.
@@ -41,21 +41,21 @@ pub trait Hosted {
     type Outcome;
 
     /// Takes the responses of the last round, in the order of its requests (empty at the start).
-    fn step(&mut self, responses: Vec<Rc<Self::Response>>) -> Turn<Self::Request, Self::Outcome>;
+    fn step(&mut self, responses: Vec<Rc<Self::Response>>) -> DrivenStep<Self::Request, Self::Outcome>;
 }
 
 /// The result of a step.
-pub enum Turn<R, O> {
+pub enum DrivenStep<R, O> {
     /// The machine asks at least one request.
-    Ask(Vec<Asked<R>>),
+    Ask(Vec<AskedRequest<R>>),
     /// The machine has ended.
     Done(O),
 }
 
 /// A request with its identity and route.
-pub struct Asked<R> {
+pub struct AskedRequest<R> {
     /// The request's identity.
-    pub key: Key,
+    pub key: RequestKey,
     /// The request's route.
     pub bucket: u16,
     /// The request.
@@ -63,11 +63,11 @@ pub struct Asked<R> {
 }
 
 /// Opens the machines of a question, one per configuration.
-pub trait Opener: 'static {
+pub trait QuestionOpener: 'static {
     /// An admitted question.
     type Question: 'static;
     /// A machine of a question.
-    type Machine: Hosted + 'static;
+    type Machine: DrivenMachine + 'static;
 
     /// The machines, in the order of the configurations.
     fn open(&mut self, question: Self::Question) -> Vec<Self::Machine>;
@@ -79,56 +79,56 @@ pub trait Opener: 'static {
     }
 }
 
-type Request<P> = <<P as Opener>::Machine as Hosted>::Request;
-type Response<P> = <<P as Opener>::Machine as Hosted>::Response;
-type Outcome<P> = <<P as Opener>::Machine as Hosted>::Outcome;
+type RequestOf<P> = <<P as QuestionOpener>::Machine as DrivenMachine>::Request;
+type ResponseOf<P> = <<P as QuestionOpener>::Machine as DrivenMachine>::Response;
+type OutcomeOf<P> = <<P as QuestionOpener>::Machine as DrivenMachine>::Outcome;
 
 /// A machine with its unfinished round.
-struct Running<M: Hosted> {
+struct RunningMachine<M: DrivenMachine> {
     machine: M,
     round: Vec<Option<Rc<M::Response>>>,
     missing: usize,
 }
 
 /// A question with its machines.
-struct Open<M: Hosted> {
+struct OpenQuestion<M: DrivenMachine> {
     chunk: u64,
-    machines: Vec<Option<Running<M>>>,
+    machines: Vec<Option<RunningMachine<M>>>,
     open: usize,
-    known: FxHashMap<Key, Rc<M::Response>>,
+    known: FxHashMap<RequestKey, Rc<M::Response>>,
 }
 
 /// A place in a round waiting for a key: (question's slot, machine, position in its round).
-type Waiter = (usize, usize, usize);
+type WaitingPlace = (usize, usize, usize);
 
 /// Holds a cohort open on both outputs while any of its questions is open.
-struct Chunk {
-    requests: Capability<Inner>,
-    outcomes: Capability<Inner>,
+struct OpenCohort {
+    requests: Capability<LoopTime>,
+    outcomes: Capability<LoopTime>,
     open: usize,
 }
 
 /// One activation's items at one output.
-type Session<'a, D> = OutputBuilderSession<'a, Inner, CapacityContainerBuilder<Vec<D>>>;
+type OutputSession<'a, D> = OutputBuilderSession<'a, LoopTime, CapacityContainerBuilder<Vec<D>>>;
 
 /// The machines of one worker, and the keys they wait for.
-struct Driver<P: Opener> {
+struct MachineDriver<P: QuestionOpener> {
     opener: P,
-    questions: Slab<Open<P::Machine>>,
-    waiting: FxHashMap<Key, Vec<Waiter>>,
-    chunks: BTreeMap<u64, Chunk>,
+    questions: Slab<OpenQuestion<P::Machine>>,
+    waiting: FxHashMap<RequestKey, Vec<WaitingPlace>>,
+    chunks: BTreeMap<u64, OpenCohort>,
     /// First in, first out: earlier questions reach the services first, and their cohorts end first.
     ready: VecDeque<(usize, usize)>,
-    sent: BTreeMap<u64, Vec<Envelope<Request<P>>>>,
-    done: BTreeMap<u64, Vec<Outcome<P>>>,
+    sent: BTreeMap<u64, Vec<Envelope<RequestOf<P>>>>,
+    done: BTreeMap<u64, Vec<OutcomeOf<P>>>,
     /// Questions finished in this activation.
     finished: usize,
     worker: u32,
-    counters: Arc<Counters>,
+    counters: Arc<OperatorCounters>,
 }
 
-impl<P: Opener> Driver<P> {
-    fn new(opener: P, worker: usize, counters: &Arc<Counters>) -> Self {
+impl<P: QuestionOpener> MachineDriver<P> {
+    fn new(opener: P, worker: usize, counters: &Arc<OperatorCounters>) -> Self {
         Self {
             opener,
             questions: Slab::new(),
@@ -144,9 +144,9 @@ impl<P: Opener> Driver<P> {
     }
 
     /// Opens the machines of questions of one cohort, and holds its timestamp at both outputs.
-    fn take_questions(&mut self, capability: &InputCapability<Inner>, batch: &mut Vec<P::Question>) {
+    fn take_questions(&mut self, capability: &InputCapability<LoopTime>, batch: &mut Vec<P::Question>) {
         let time = capability.stamp().iter().next().cloned().unwrap_or_default();
-        let held = self.chunks.entry(time.outer).or_insert_with(|| Chunk {
+        let held = self.chunks.entry(time.outer).or_insert_with(|| OpenCohort {
             requests: capability.delayed(&time, 0),
             outcomes: capability.delayed(&time, 1),
             open: 0,
@@ -162,26 +162,26 @@ impl<P: Opener> Driver<P> {
             .opener
             .open(question)
             .into_iter()
-            .map(|machine| Some(Running { machine, round: Vec::new(), missing: 0 }))
+            .map(|machine| Some(RunningMachine { machine, round: Vec::new(), missing: 0 }))
             .collect();
         let open = machines.len();
         if open == 0 {
             return self.finish(chunk);
         }
-        let slot = self.questions.insert(Open { chunk, machines, open, known: FxHashMap::default() });
+        let slot = self.questions.insert(OpenQuestion { chunk, machines, open, known: FxHashMap::default() });
         let begun = if self.opener.one_at_a_time() { 1 } else { open };
         self.ready.extend((0..begun).map(|machine| (slot, machine)));
     }
 
     fn finish(&mut self, chunk: u64) {
-        Counters::add(&self.counters.finished, 1);
+        OperatorCounters::add(&self.counters.finished, 1);
         self.finished += 1;
         if let Some(held) = self.chunks.get_mut(&chunk) {
             held.open -= 1;
         }
     }
 
-    fn deliver(&mut self, key: Key, response: Response<P>) {
+    fn deliver(&mut self, key: RequestKey, response: ResponseOf<P>) {
         let response = Rc::new(response);
         for (slot, machine, position) in self.waiting.remove(&key).unwrap_or_default() {
             let Some(question) = self.questions.get_mut(slot) else { continue };
@@ -203,7 +203,7 @@ impl<P: Opener> Driver<P> {
             let Some(running) = question.machines[index].as_mut() else { continue };
             let round = std::mem::take(&mut running.round).into_iter().flatten().collect();
             match running.machine.step(round) {
-                Turn::Done(outcome) => {
+                DrivenStep::Done(outcome) => {
                     let chunk = question.chunk;
                     question.machines[index] = None;
                     question.open -= 1;
@@ -213,26 +213,26 @@ impl<P: Opener> Driver<P> {
                         self.ready.push_back((slot, index + 1));
                     }
                     self.done.entry(chunk).or_default().push(outcome);
-                    Counters::add(&self.counters.outcomes, 1);
+                    OperatorCounters::add(&self.counters.outcomes, 1);
                     if last {
                         self.questions.remove(slot);
                         self.finish(chunk);
                     }
                 }
-                Turn::Ask(asked) => self.ask(slot, index, asked),
+                DrivenStep::Ask(asked) => self.ask(slot, index, asked),
             }
         }
     }
 
-    fn ask(&mut self, slot: usize, index: usize, asked: Vec<Asked<Request<P>>>) {
+    fn ask(&mut self, slot: usize, index: usize, asked: Vec<AskedRequest<RequestOf<P>>>) {
         assert!(!asked.is_empty(), "a machine asked for nothing and is not done: this is a bug in its method");
-        Counters::add(&self.counters.asked, asked.len());
+        OperatorCounters::add(&self.counters.asked, asked.len());
         let Some(question) = self.questions.get_mut(slot) else { return };
-        let Open { chunk, machines, known, .. } = question;
+        let OpenQuestion { chunk, machines, known, .. } = question;
         let Some(running) = machines[index].as_mut() else { return };
         running.round.resize_with(asked.len(), || None);
         running.missing = 0;
-        for (position, Asked { key, bucket, request }) in asked.into_iter().enumerate() {
+        for (position, AskedRequest { key, bucket, request }) in asked.into_iter().enumerate() {
             if let Some(response) = known.get(&key) {
                 running.round[position] = Some(Rc::clone(response));
                 continue;
@@ -243,7 +243,7 @@ impl<P: Opener> Driver<P> {
             if waiters.len() == 1 {
                 let envelope = Envelope { key, bucket, from: self.worker, request };
                 self.sent.entry(*chunk).or_default().push(envelope);
-                Counters::add(&self.counters.sent, 1);
+                OperatorCounters::add(&self.counters.sent, 1);
             }
         }
         if running.missing == 0 {
@@ -252,10 +252,10 @@ impl<P: Opener> Driver<P> {
     }
 
     /// Sends the requests and outcomes of this activation, each at the timestamp of its cohort.
-    fn send(&mut self, mut requests: Session<'_, Envelope<Request<P>>>, mut outcomes: Session<'_, Outcome<P>>)
+    fn send(&mut self, mut requests: OutputSession<'_, Envelope<RequestOf<P>>>, mut outcomes: OutputSession<'_, OutcomeOf<P>>)
     where
-        Request<P>: 'static,
-        Outcome<P>: 'static,
+        RequestOf<P>: 'static,
+        OutcomeOf<P>: 'static,
     {
         for (chunk, mut batch) in std::mem::take(&mut self.sent) {
             requests.session(&self.chunks[&chunk].requests).give_container(&mut batch);
@@ -340,27 +340,27 @@ impl<P: Opener> Driver<P> {
 /// ```
 #[expect(clippy::type_complexity, reason = "two streams, each spelled out once")]
 pub fn drive<'scope, P>(
-    questions: Stream<'scope, Inner, Vec<P::Question>>,
-    replies: Stream<'scope, Inner, Vec<Reply<Response<P>>>>,
+    questions: Stream<'scope, LoopTime, Vec<P::Question>>,
+    replies: Stream<'scope, LoopTime, Vec<Reply<ResponseOf<P>>>>,
     opener: P,
     credits: &Credits,
-    counters: &Arc<Counters>,
-) -> (Stream<'scope, Inner, Vec<Envelope<Request<P>>>>, Stream<'scope, Inner, Vec<Outcome<P>>>)
+    counters: &Arc<OperatorCounters>,
+) -> (Stream<'scope, LoopTime, Vec<Envelope<RequestOf<P>>>>, Stream<'scope, LoopTime, Vec<OutcomeOf<P>>>)
 where
-    P: Opener,
-    Request<P>: 'static,
-    Response<P>: serde::Serialize + for<'a> serde::Deserialize<'a> + Send + Clone + 'static,
-    Outcome<P>: 'static,
+    P: QuestionOpener,
+    RequestOf<P>: 'static,
+    ResponseOf<P>: serde::Serialize + for<'a> serde::Deserialize<'a> + Send + Clone + 'static,
+    OutcomeOf<P>: 'static,
 {
     let scope = questions.scope();
     let mut builder = OperatorBuilder::new("drive".to_owned(), scope);
     let mut questions = builder.new_input(questions, Pipeline);
-    let mut replies = builder.new_input(replies, Exchange::new(|reply: &Reply<Response<P>>| u64::from(reply.to)));
+    let mut replies = builder.new_input(replies, Exchange::new(|reply: &Reply<ResponseOf<P>>| u64::from(reply.to)));
     let (requests, request_stream) = builder.new_output();
     let (outcomes, outcome_stream) = builder.new_output();
     let mut requests = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(requests);
     let mut outcomes = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(outcomes);
-    let mut driver = Driver::new(opener, scope.index(), counters);
+    let mut driver = MachineDriver::new(opener, scope.index(), counters);
     let credits = credits.clone();
     builder.build(move |capabilities| {
         drop(capabilities);

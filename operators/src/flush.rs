@@ -10,15 +10,15 @@ use timely::scheduling::SyncActivator;
 
 /// A handle on the persisting operators of one process. Clones share it.
 #[derive(Clone, Default)]
-pub struct Flush(Arc<State>);
+pub struct Flush(Arc<FlushState>);
 
 #[derive(Default)]
-struct State {
+struct FlushState {
     asked: AtomicBool,
-    operators: Mutex<Vec<Operator>>,
+    operators: Mutex<Vec<PersistingOperator>>,
 }
 
-struct Operator {
+struct PersistingOperator {
     activator: SyncActivator,
     /// True if, since the flush was asked, all received items are durable.
     settled: bool,
@@ -49,7 +49,7 @@ impl Flush {
     /// Adds an operator and returns its number.
     pub(crate) fn register(&self, activator: SyncActivator) -> usize {
         let mut operators = self.operators();
-        operators.push(Operator { activator, settled: false });
+        operators.push(PersistingOperator { activator, settled: false });
         operators.len() - 1
     }
 
@@ -58,7 +58,7 @@ impl Flush {
         self.operators()[operator].settled = settled;
     }
 
-    fn operators(&self) -> MutexGuard<'_, Vec<Operator>> {
+    fn operators(&self) -> MutexGuard<'_, Vec<PersistingOperator>> {
         self.0.operators.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

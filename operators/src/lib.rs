@@ -53,5 +53,5 @@ pub mod serve;
 pub mod tally;
 pub mod ticket;
 
-pub use counters::Counters;
-pub use message::{BUCKETS, Envelope, Key, Reply, worker_of};
+pub use counters::OperatorCounters;
+pub use message::{BUCKETS, Envelope, RequestKey, Reply, worker_of};

@@ -8,13 +8,13 @@ pub const BUCKETS: u16 = 4096;
 /// The identity of a request: a BLAKE3 hash of kind, fingerprint of the service, canonical payload and draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Key(pub [u8; 32]);
+pub struct RequestKey(pub [u8; 32]);
 
 /// A request on its way to the owner of its bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Envelope<R> {
     /// The request's identity.
-    pub key: Key,
+    pub key: RequestKey,
     /// The request's route, below [`BUCKETS`].
     pub bucket: u16,
     /// The asking worker.
@@ -27,7 +27,7 @@ pub struct Envelope<R> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply<S> {
     /// The request's identity.
-    pub key: Key,
+    pub key: RequestKey,
     /// The asking worker.
     pub to: u32,
     /// The response.
@@ -39,14 +39,14 @@ pub fn worker_of(bucket: u16, workers: usize) -> usize {
     usize::from(bucket) % workers
 }
 
-impl Key {
+impl RequestKey {
     /// The bucket of a request routed by its key alone.
     pub fn bucket(&self) -> u16 {
         u16::from_le_bytes([self.0[0], self.0[1]]) % BUCKETS
     }
 }
 
-impl std::fmt::Display for Key {
+impl std::fmt::Display for RequestKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }

@@ -17,7 +17,7 @@ use timely::dataflow::operators::generic::operator::Operator;
 use timely::scheduling::SyncActivator;
 
 /// Writes items of one worker, in the background.
-pub trait Writer: 'static {
+pub trait DurableWriter: 'static {
     /// An item to write.
     type Item: 'static;
     /// News of a durable write.
@@ -30,12 +30,12 @@ pub trait Writer: 'static {
     ///
     /// A dropped ticket means that the write failed for good: the timestamp is never released, a flush never completes,
     /// and the writer must have reported the error by other means, to end the run.
-    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
+    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
 }
 
 /// The writes requested from a [`Writer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueWrites {
     /// The input is complete for all cohorts below this one ([`u64::MAX`]: for all cohorts).
     pub complete: u64,
     /// True if `complete` has risen: the writes of the newly complete cohorts are due.
@@ -45,7 +45,7 @@ pub struct Due {
 }
 
 /// One worker's writes: the durable ones, and the cohorts waiting for the others.
-struct Persister<W: Writer> {
+struct Persister<W: DurableWriter> {
     writer: W,
     mailbox: Mailbox<W::Receipt>,
     flush: Flush,
@@ -61,7 +61,7 @@ struct Persister<W: Writer> {
     barriers: VecDeque<(u64, usize)>,
 }
 
-impl<W: Writer> Persister<W> {
+impl<W: DurableWriter> Persister<W> {
     fn new(writer: W, flush: Flush, activator: impl Fn() -> SyncActivator) -> Self {
         let (mailbox, place) = (Mailbox::new(activator()), flush.register(activator()));
         let (durable, barriers) = (VecDeque::new(), VecDeque::new());
@@ -74,7 +74,7 @@ impl<W: Writer> Persister<W> {
         let advanced = complete > self.complete;
         self.complete = complete;
         mailbox.will_read();
-        writer.write(Due { complete, advanced, flush }, &mut || {
+        writer.write(DueWrites { complete, advanced, flush }, &mut || {
             durable.push_back(false);
             mailbox.ticket(*oldest + durable.len() - 1)
         });
@@ -161,7 +161,7 @@ impl<W: Writer> Persister<W> {
 ///     assert!(!durable.less_than(&1));
 /// });
 /// ```
-pub fn persist<'scope, W: Writer>(
+pub fn persist<'scope, W: DurableWriter>(
     items: Stream<'scope, u64, Vec<W::Item>>,
     name: &str,
     writer: W,

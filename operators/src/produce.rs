@@ -36,12 +36,12 @@ pub trait Production: 'static {
     /// # Errors
     /// The piece failed, and the error has been reported by other means. No further piece begins on this worker, and
     /// the stream does not end.
-    fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Self::Item>) -> Result<(), Failed>;
+    fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Self::Item>) -> Result<(), ProductionFailure>;
 }
 
 /// A production cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed;
+pub struct ProductionFailure;
 
 /// Runs the production of `start` once all `notices` have arrived, with at most `window` pieces under way.
 ///

@@ -17,7 +17,7 @@
 //! Nothing depends on the completeness of queries, so all travel at the first timestamp. Every worker holds it until
 //! the frontier of a stream given by the caller is empty. That stream must not end while a query may still come.
 
-use crate::bell::Bell;
+use crate::bell::Notifier;
 use crate::ticket::{Mailbox, Slab, Ticket};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ use timely::dataflow::operators::Capability;
 use timely::dataflow::operators::generic::operator::Operator;
 
 /// Answers queries from the part of one worker.
-pub trait Shard: 'static {
+pub trait QueryShard: 'static {
     /// A query.
     type Query: ExchangeData + Clone;
     /// The findings of one part.
@@ -47,36 +47,36 @@ pub trait Shard: 'static {
 
 /// The continuation of a query: called once on the asking worker, with the findings of each worker, worker 0 first.
 /// Dropped instead if the dataflow has ended.
-pub type End<F> = Box<dyn FnOnce(Vec<F>) + Send>;
+pub type QueryEnd<F> = Box<dyn FnOnce(Vec<F>) + Send>;
 
 /// Takes the queries of one worker, from any thread. Clones share it.
-pub struct Inlet<Q, F> {
-    sender: Sender<(Q, End<F>)>,
-    bell: Arc<Bell>,
+pub struct QuerySender<Q, F> {
+    sender: Sender<(Q, QueryEnd<F>)>,
+    bell: Arc<Notifier>,
 }
 
 /// The other end of an [`Inlet`], for [`scatter`].
-pub struct Queries<Q, F> {
-    receiver: Receiver<(Q, End<F>)>,
-    bell: Arc<Bell>,
+pub struct QueryReceiver<Q, F> {
+    receiver: Receiver<(Q, QueryEnd<F>)>,
+    bell: Arc<Notifier>,
 }
 
 /// An inlet and its queries. The inlet can be used before the dataflow is built.
-pub fn inlet<Q, F>() -> (Inlet<Q, F>, Queries<Q, F>) {
-    let ((sender, receiver), bell) = (channel(), Arc::<Bell>::default());
-    (Inlet { sender, bell: Arc::clone(&bell) }, Queries { receiver, bell })
+pub fn inlet<Q, F>() -> (QuerySender<Q, F>, QueryReceiver<Q, F>) {
+    let ((sender, receiver), bell) = (channel(), Arc::<Notifier>::default());
+    (QuerySender { sender, bell: Arc::clone(&bell) }, QueryReceiver { receiver, bell })
 }
 
-impl<Q, F> Inlet<Q, F> {
+impl<Q, F> QuerySender<Q, F> {
     /// Asks all workers, without waiting. Each worker answers the queries of one call in one batch.
-    pub fn ask(&self, batch: impl IntoIterator<Item = (Q, End<F>)>) {
+    pub fn ask(&self, batch: impl IntoIterator<Item = (Q, QueryEnd<F>)>) {
         // A send fails only if the operator is gone. The dropped end then informs its waiting party.
         batch.into_iter().for_each(|asked| drop(self.sender.send(asked)));
         self.bell.ring();
     }
 }
 
-impl<Q, F> Clone for Inlet<Q, F> {
+impl<Q, F> Clone for QuerySender<Q, F> {
     fn clone(&self) -> Self {
         Self { sender: self.sender.clone(), bell: Arc::clone(&self.bell) }
     }
@@ -84,7 +84,7 @@ impl<Q, F> Clone for Inlet<Q, F> {
 
 /// A query on its way to a worker.
 #[derive(Clone, Serialize, Deserialize)]
-struct Sent<Q> {
+struct SentQuery<Q> {
     to: usize,
     from: usize,
     /// The query's slot on the asking worker.
@@ -94,7 +94,7 @@ struct Sent<Q> {
 
 /// The findings of one worker, on their way back.
 #[derive(Clone, Serialize, Deserialize)]
-struct Part<F> {
+struct ShardFindings<F> {
     to: usize,
     from: usize,
     slot: usize,
@@ -102,14 +102,14 @@ struct Part<F> {
 }
 
 /// A query waiting for parts.
-struct Waiting<F> {
-    end: End<F>,
+struct WaitingQuery<F> {
+    end: QueryEnd<F>,
     found: Vec<Option<F>>,
     missing: usize,
 }
 
 /// The waiting queries of one worker.
-type Waitings<F> = Rc<RefCell<Slab<Waiting<F>>>>;
+type WaitingQueries<F> = Rc<RefCell<Slab<WaitingQuery<F>>>>;
 
 /// Answers `queries` by the shards of all workers until `held` ends. The items of `held` are ignored.
 ///
@@ -158,7 +158,7 @@ type Waitings<F> = Rc<RefCell<Slab<Waiting<F>>>>;
 ///     assert_eq!(found.unwrap(), [vec![0u32], vec![40], vec![80]], "each worker asked all three");
 /// }
 /// ```
-pub fn scatter<D: 'static, S: Shard>(held: Stream<'_, u64, Vec<D>>, queries: Queries<S::Query, S::Found>, shard: S) {
+pub fn scatter<D: 'static, S: QueryShard>(held: Stream<'_, u64, Vec<D>>, queries: QueryReceiver<S::Query, S::Found>, shard: S) {
     let waiting = Rc::new(RefCell::new(Slab::new()));
     let sent = ask(held, queries, Rc::clone(&waiting));
     gather(answer(sent, shard), waiting);
@@ -167,12 +167,12 @@ pub fn scatter<D: 'static, S: Shard>(held: Stream<'_, u64, Vec<D>>, queries: Que
 /// Sends each query to every worker.
 fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
     held: Stream<'scope, u64, Vec<D>>,
-    queries: Queries<Q, F>,
-    waiting: Waitings<F>,
-) -> Stream<'scope, u64, Vec<Sent<Q>>> {
+    queries: QueryReceiver<Q, F>,
+    waiting: WaitingQueries<F>,
+) -> Stream<'scope, u64, Vec<SentQuery<Q>>> {
     let scope = held.scope();
     let (from, workers) = (scope.index(), scope.peers());
-    held.unary_frontier::<CapacityContainerBuilder<Vec<Sent<Q>>>, _, _, _>(Pipeline, "ask", move |capability, info| {
+    held.unary_frontier::<CapacityContainerBuilder<Vec<SentQuery<Q>>>, _, _, _>(Pipeline, "ask", move |capability, info| {
         queries.bell.hang(scope.worker().sync_activator_for(info.address.to_vec()));
         let mut capability = Some(capability);
         move |(input, frontier), output| {
@@ -186,8 +186,8 @@ fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
             let (mut waiting, mut sent) = (waiting.borrow_mut(), Vec::new());
             for (query, end) in asked {
                 let found = (0..workers).map(|_| None).collect();
-                let slot = waiting.insert(Waiting { end, found, missing: workers });
-                sent.extend((0..workers).map(|to| Sent { to, from, slot, query: query.clone() }));
+                let slot = waiting.insert(WaitingQuery { end, found, missing: workers });
+                sent.extend((0..workers).map(|to| SentQuery { to, from, slot, query: query.clone() }));
             }
             if !sent.is_empty() {
                 output.session(first).give_container(&mut sent);
@@ -200,14 +200,14 @@ fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
 }
 
 /// The findings of one worker's shard for the queries of all workers.
-fn answer<'scope, S: Shard>(
-    queries: Stream<'scope, u64, Vec<Sent<S::Query>>>,
+fn answer<'scope, S: QueryShard>(
+    queries: Stream<'scope, u64, Vec<SentQuery<S::Query>>>,
     mut shard: S,
-) -> Stream<'scope, u64, Vec<Part<S::Found>>> {
+) -> Stream<'scope, u64, Vec<ShardFindings<S::Found>>> {
     let scope = queries.scope();
     let here = scope.index();
-    let route = Exchange::new(|sent: &Sent<S::Query>| sent.to as u64);
-    queries.unary::<CapacityContainerBuilder<Vec<Part<S::Found>>>, _, _, _>(route, "shard", move |_, info| {
+    let route = Exchange::new(|sent: &SentQuery<S::Query>| sent.to as u64);
+    queries.unary::<CapacityContainerBuilder<Vec<ShardFindings<S::Found>>>, _, _, _>(route, "shard", move |_, info| {
         let mailbox = Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec()));
         // The asking worker of each query, and the query's slot there.
         let mut slots: Slab<(usize, usize)> = Slab::new();
@@ -218,7 +218,7 @@ fn answer<'scope, S: Shard>(
             let mut batch = Vec::new();
             input.for_each(|time, queries| {
                 held = held.take().or_else(|| time.retain_least(0));
-                for Sent { from, slot, query, .. } in queries.drain(..) {
+                for SentQuery { from, slot, query, .. } in queries.drain(..) {
                     batch.push((query, mailbox.ticket(slots.insert((from, slot)))));
                 }
             });
@@ -229,7 +229,7 @@ fn answer<'scope, S: Shard>(
             let mut parts = Vec::new();
             for (slot, found) in mailbox.answers() {
                 let Some((to, slot)) = slots.remove(slot) else { continue };
-                parts.push(Part { to, from: here, slot, found: found.unwrap_or_else(|| shard.dropped()) });
+                parts.push(ShardFindings { to, from: here, slot, found: found.unwrap_or_else(|| shard.dropped()) });
             }
             open -= parts.len();
             if let Some(held) = &held
@@ -245,12 +245,12 @@ fn answer<'scope, S: Shard>(
 }
 
 /// Ends each query with all its parts.
-fn gather<F: ExchangeData>(parts: Stream<'_, u64, Vec<Part<F>>>, waiting: Waitings<F>) {
-    parts.sink(Exchange::new(|part: &Part<F>| part.to as u64), "gather", move |(input, _)| {
+fn gather<F: ExchangeData>(parts: Stream<'_, u64, Vec<ShardFindings<F>>>, waiting: WaitingQueries<F>) {
+    parts.sink(Exchange::new(|part: &ShardFindings<F>| part.to as u64), "gather", move |(input, _)| {
         let mut ready = Vec::new();
         input.for_each(|_, parts| {
             let mut waiting = waiting.borrow_mut();
-            for Part { from, slot, found, .. } in parts.drain(..) {
+            for ShardFindings { from, slot, found, .. } in parts.drain(..) {
                 let Some(query) = waiting.get_mut(slot) else { continue };
                 query.missing -= usize::from(query.found[from].replace(found).is_none());
                 if query.missing == 0 {
@@ -258,7 +258,7 @@ fn gather<F: ExchangeData>(parts: Stream<'_, u64, Vec<Part<F>>>, waiting: Waitin
                 }
             }
         });
-        for Waiting { end, found, .. } in ready {
+        for WaitingQuery { end, found, .. } in ready {
             end(found.into_iter().flatten().collect());
         }
     });

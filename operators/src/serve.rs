@@ -5,8 +5,8 @@
 //! and is woken when tickets are answered. The record for the journal leaves in the same activation as the reply, so a
 //! record always arrives before any effect of its reply.
 
-use crate::counters::Counters;
-use crate::message::{Envelope, Key, Reply};
+use crate::counters::OperatorCounters;
+use crate::message::{Envelope, RequestKey, Reply};
 use crate::ticket::{Mailbox, Slab, Ticket};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -38,17 +38,17 @@ pub trait Backend: 'static {
 /// One request on its way to a service.
 pub struct Submission<R, S, E> {
     /// The request's identity.
-    pub key: Key,
+    pub key: RequestKey,
     /// The request's route.
     pub bucket: u16,
     /// The request.
     pub request: R,
     /// Must be answered exactly once.
-    pub ticket: Ticket<Answered<S, E>>,
+    pub ticket: Ticket<BackendAnswer<S, E>>,
 }
 
 /// A response, and its record for the journal.
-pub struct Answered<S, E> {
+pub struct BackendAnswer<S, E> {
     /// The response.
     pub response: S,
     /// The record for the journal; `None` if the response came from the journal or is not worth recording.
@@ -56,23 +56,23 @@ pub struct Answered<S, E> {
 }
 
 /// A waiting asker: its worker, and capabilities for its timestamp at the two outputs.
-struct Asker<T: Timestamp> {
+struct WaitingAsker<T: Timestamp> {
     from: u32,
     reply: Capability<T>,
     record: Capability<T>,
 }
 
-struct InFlight<T: Timestamp> {
-    key: Key,
-    askers: Vec<Asker<T>>,
+struct InFlightKey<T: Timestamp> {
+    key: RequestKey,
+    askers: Vec<WaitingAsker<T>>,
 }
 
 /// One activation's output, grouped by timestamp, to put more than one record into a container.
-struct Grouped<T: Timestamp, D> {
+struct TimedBatches<T: Timestamp, D> {
     groups: Vec<(Capability<T>, Vec<D>)>,
 }
 
-impl<T: Timestamp, D: 'static> Grouped<T, D> {
+impl<T: Timestamp, D: 'static> TimedBatches<T, D> {
     fn push(&mut self, capability: &Capability<T>, item: D) {
         match self.groups.iter_mut().rev().find(|(held, _)| held.time() == capability.time()) {
             Some((_, items)) => items.push(item),
@@ -87,27 +87,27 @@ impl<T: Timestamp, D: 'static> Grouped<T, D> {
     }
 }
 
-fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> Asker<T> {
+fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> WaitingAsker<T> {
     let time = capability.stamp().iter().next().cloned().unwrap_or_else(T::minimum);
-    Asker { from, reply: capability.delayed(&time, 0), record: capability.delayed(&time, 1) }
+    WaitingAsker { from, reply: capability.delayed(&time, 0), record: capability.delayed(&time, 1) }
 }
 
-type Replies<T, B> = Grouped<T, Reply<<B as Backend>::Response>>;
-type Records<T, B> = Grouped<T, <B as Backend>::Record>;
+type TimedReplies<T, B> = TimedBatches<T, Reply<<B as Backend>::Response>>;
+type TimedRecords<T, B> = TimedBatches<T, <B as Backend>::Record>;
 
 /// The open keys of one worker, with all waiting askers.
-struct Server<T: Timestamp, B: Backend> {
+struct RequestServer<T: Timestamp, B: Backend> {
     backend: B,
-    mailbox: Mailbox<Answered<B::Response, B::Record>>,
-    slots: Slab<InFlight<T>>,
-    in_flight: FxHashMap<Key, usize>,
+    mailbox: Mailbox<BackendAnswer<B::Response, B::Record>>,
+    slots: Slab<InFlightKey<T>>,
+    in_flight: FxHashMap<RequestKey, usize>,
     /// The new keys of this activation.
     batch: Vec<Submission<B::Request, B::Response, B::Record>>,
-    counters: Arc<Counters>,
+    counters: Arc<OperatorCounters>,
 }
 
-impl<T: Timestamp, B: Backend> Server<T, B> {
-    fn new(backend: B, activator: SyncActivator, counters: &Arc<Counters>) -> Self {
+impl<T: Timestamp, B: Backend> RequestServer<T, B> {
+    fn new(backend: B, activator: SyncActivator, counters: &Arc<OperatorCounters>) -> Self {
         Self {
             backend,
             mailbox: Mailbox::new(activator),
@@ -126,7 +126,7 @@ impl<T: Timestamp, B: Backend> Server<T, B> {
                 open.askers.push(asker);
                 continue;
             }
-            let slot = self.slots.insert(InFlight { key, askers: vec![asker] });
+            let slot = self.slots.insert(InFlightKey { key, askers: vec![asker] });
             self.in_flight.insert(key, slot);
             self.batch.push(Submission { key, bucket, request, ticket: self.mailbox.ticket(slot) });
         }
@@ -140,18 +140,18 @@ impl<T: Timestamp, B: Backend> Server<T, B> {
     }
 
     /// The replies to all waiting askers, for the answers so far, and the records at the first asker's timestamp.
-    fn answers(&mut self) -> (Replies<T, B>, Records<T, B>) {
-        let (mut replies, mut records) = (Grouped { groups: Vec::new() }, Grouped { groups: Vec::new() });
+    fn answers(&mut self) -> (TimedReplies<T, B>, TimedRecords<T, B>) {
+        let (mut replies, mut records) = (TimedBatches { groups: Vec::new() }, TimedBatches { groups: Vec::new() });
         for (slot, answer) in self.mailbox.answers() {
-            let Some(InFlight { key, askers }) = self.slots.remove(slot) else { continue };
+            let Some(InFlightKey { key, askers }) = self.slots.remove(slot) else { continue };
             self.in_flight.remove(&key);
-            let dropped = || Answered { response: self.backend.dropped(), record: None };
-            let Answered { response, record } = answer.unwrap_or_else(dropped);
+            let dropped = || BackendAnswer { response: self.backend.dropped(), record: None };
+            let BackendAnswer { response, record } = answer.unwrap_or_else(dropped);
             if let (Some(record), Some(first)) = (record, askers.first()) {
                 records.push(&first.record, record);
             }
-            Counters::add(&self.counters.served, askers.len());
-            for Asker { from, reply, .. } in askers {
+            OperatorCounters::add(&self.counters.served, askers.len());
+            for WaitingAsker { from, reply, .. } in askers {
                 replies.push(&reply, Reply { key, to: from, response: response.clone() });
             }
         }
@@ -202,7 +202,7 @@ impl<T: Timestamp, B: Backend> Server<T, B> {
 pub fn serve<'scope, T, B>(
     requests: Stream<'scope, T, Vec<Envelope<B::Request>>>,
     backend: B,
-    counters: &Arc<Counters>,
+    counters: &Arc<OperatorCounters>,
 ) -> (Stream<'scope, T, Vec<Reply<B::Response>>>, Stream<'scope, T, Vec<B::Record>>)
 where
     T: Timestamp,
@@ -219,7 +219,7 @@ where
     let mut replies = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(replies);
     let mut records = OutputBuilder::<_, CapacityContainerBuilder<Vec<_>>>::from(records);
     let activator = scope.worker().sync_activator_for(builder.operator_info().address.to_vec());
-    let mut server = Server::new(backend, activator, counters);
+    let mut server = RequestServer::new(backend, activator, counters);
     builder.build(move |capabilities| {
         drop(capabilities);
         move |_frontiers| {

@@ -14,15 +14,15 @@ use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::generic::operator::Operator;
 
 /// Changes of a tally: outcomes, outcomes with status ok, sum of scores and sum of their squares in fixed point.
-pub type Change = (i64, i64, i64, i64);
+pub type TallyChange = (i64, i64, i64, i64);
 
 /// One update of the live table: the tally of a key from a cohort on (`diff` 1), or no longer (`diff` -1).
-pub type Update<K> = ((K, Change), u64, isize);
+pub type TallyUpdate<K> = ((K, TallyChange), u64, isize);
 
 /// The most folded keys, over all open cohorts, unless a tally is larger.
 const FOLDED_KEYS: usize = 1 << 16;
 
-fn add(into: &mut Change, change: Change) {
+fn add(into: &mut TallyChange, change: TallyChange) {
     into.0 += change.0;
     into.1 += change.1;
     into.2 += change.2;
@@ -36,9 +36,9 @@ fn add(into: &mut Change, change: Change) {
 /// of these keys anyway. Keys above the bound are sent early, the fullest cohort first. A cohort may be sent in pieces:
 /// their sums add up.
 fn fold<'scope, K: ExchangeData + std::hash::Hash>(
-    changes: Stream<'scope, u64, Vec<(K, Change)>>,
+    changes: Stream<'scope, u64, Vec<(K, TallyChange)>>,
     least: usize,
-) -> Stream<'scope, u64, Vec<(K, u64, Change)>> {
+) -> Stream<'scope, u64, Vec<(K, u64, TallyChange)>> {
     changes.unary_frontier::<CapacityContainerBuilder<Vec<_>>, _, _, _>(Pipeline, "fold", move |capability, _| {
         drop(capability);
         let mut folded = BTreeMap::new();
@@ -47,7 +47,7 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
             input.for_each(|time, batch| {
                 let Some(held) = time.retain_least(0) else { return };
                 let chunk = *held.time();
-                let (_, sums) = folded.entry(chunk).or_insert_with(|| (held, FxHashMap::<K, Change>::default()));
+                let (_, sums) = folded.entry(chunk).or_insert_with(|| (held, FxHashMap::<K, TallyChange>::default()));
                 for (key, change) in batch.drain(..) {
                     add(sums.entry(key).or_default(), change);
                 }
@@ -104,21 +104,21 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
 /// assert_eq!(told.iter().last().unwrap(), [("em".to_owned(), (2, 1, 30, 9)), ("f1".to_owned(), (1, 1, 7, 5))]);
 /// ```
 pub fn tally<'scope, K: ExchangeData + Hashable + std::hash::Hash>(
-    changes: Stream<'scope, u64, Vec<(K, Change)>>,
-) -> Stream<'scope, u64, Vec<Update<K>>> {
+    changes: Stream<'scope, u64, Vec<(K, TallyChange)>>,
+) -> Stream<'scope, u64, Vec<TallyUpdate<K>>> {
     fold(changes, FOLDED_KEYS).as_collection().count_total().inner
 }
 
 /// A live table: the tallies up to a cohort.
 #[derive(Clone, Debug, Default)]
-pub struct Table<K> {
-    tallies: BTreeMap<K, Change>,
-    ahead: Vec<Update<K>>,
+pub struct TallyTable<K> {
+    tallies: BTreeMap<K, TallyChange>,
+    ahead: Vec<TallyUpdate<K>>,
 }
 
-impl<K: Ord + Clone> Table<K> {
+impl<K: Ord + Clone> TallyTable<K> {
     /// Takes updates, of any cohort.
-    pub(crate) fn take(&mut self, updates: &mut Vec<Update<K>>) {
+    pub(crate) fn take(&mut self, updates: &mut Vec<TallyUpdate<K>>) {
         self.ahead.append(updates);
     }
 
@@ -136,7 +136,7 @@ impl<K: Ord + Clone> Table<K> {
     }
 
     /// The tallies, by key.
-    pub fn tallies(&self) -> &BTreeMap<K, Change> {
+    pub fn tallies(&self) -> &BTreeMap<K, TallyChange> {
         &self.tallies
     }
 }

@@ -3,37 +3,37 @@
 //! A lost answer would leave a capability open for ever, and the dataflow would never end. Therefore a [`Ticket`]
 //! dropped without an answer informs the operator.
 
-use crate::bell::Bell;
+use crate::bell::Notifier;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use timely::scheduling::SyncActivator;
 
 /// An answer with the slot of its request; `None` if the ticket was dropped.
-type Posted<T> = (usize, Option<T>);
+type PostedAnswer<T> = (usize, Option<T>);
 
 /// The channel to one operator, shared by its tickets.
-struct Way<T> {
-    sender: Sender<Posted<T>>,
-    bell: Bell,
+struct AnswerChannel<T> {
+    sender: Sender<PostedAnswer<T>>,
+    bell: Notifier,
 }
 
 /// The operator's end of the channel: receives the answers.
 pub(crate) struct Mailbox<T> {
-    way: Arc<Way<T>>,
-    receiver: Receiver<Posted<T>>,
+    way: Arc<AnswerChannel<T>>,
+    receiver: Receiver<PostedAnswer<T>>,
 }
 
 /// The right and duty to answer one request.
 pub struct Ticket<T> {
     slot: usize,
-    way: Option<Arc<Way<T>>>,
+    way: Option<Arc<AnswerChannel<T>>>,
 }
 
 impl<T> Mailbox<T> {
     pub(crate) fn new(activator: SyncActivator) -> Self {
         let (sender, receiver) = channel();
-        Self { way: Arc::new(Way { sender, bell: Bell::of(activator) }), receiver }
+        Self { way: Arc::new(AnswerChannel { sender, bell: Notifier::of(activator) }), receiver }
     }
 
     pub(crate) fn ticket(&self, slot: usize) -> Ticket<T> {
@@ -46,7 +46,7 @@ impl<T> Mailbox<T> {
     }
 
     /// The answers posted so far; `None` for a dropped ticket.
-    pub(crate) fn answers(&self) -> impl Iterator<Item = Posted<T>> {
+    pub(crate) fn answers(&self) -> impl Iterator<Item = PostedAnswer<T>> {
         self.way.bell.look();
         self.receiver.try_iter()
     }
@@ -62,7 +62,7 @@ impl<T> Ticket<T> {
 
     /// Answers a whole batch, and then wakes each of its workers once.
     pub fn answer_all(batch: impl IntoIterator<Item = (Ticket<T>, T)>) {
-        let mut rings = Rings(Vec::new());
+        let mut rings = PendingNotifications(Vec::new());
         for (mut ticket, answer) in batch {
             if let Some(way) = ticket.post(Some(answer))
                 && !rings.0.iter().any(|other| Arc::ptr_eq(other, &way))
@@ -73,7 +73,7 @@ impl<T> Ticket<T> {
     }
 
     /// Posts the answer, and returns the channel if its operator must be woken.
-    fn post(&mut self, answer: Option<T>) -> Option<Arc<Way<T>>> {
+    fn post(&mut self, answer: Option<T>) -> Option<Arc<AnswerChannel<T>>> {
         // A send fails only if the operator is gone, and then nobody waits.
         self.way.take().filter(|way| way.sender.send((self.slot, answer)).is_ok())
     }
@@ -85,7 +85,7 @@ pub struct TicketBox<T>(Mailbox<T>);
 impl<T> Default for TicketBox<T> {
     fn default() -> Self {
         let (sender, receiver) = channel();
-        Self(Mailbox { way: Arc::new(Way { sender, bell: Bell::default() }), receiver })
+        Self(Mailbox { way: Arc::new(AnswerChannel { sender, bell: Notifier::default() }), receiver })
     }
 }
 
@@ -105,9 +105,9 @@ impl<T> TicketBox<T> {
 }
 
 /// Bells to ring at the end, even if the computation of the batch panics.
-struct Rings<T>(Vec<Arc<Way<T>>>);
+struct PendingNotifications<T>(Vec<Arc<AnswerChannel<T>>>);
 
-impl<T> Drop for Rings<T> {
+impl<T> Drop for PendingNotifications<T> {
     fn drop(&mut self) {
         self.0.iter().for_each(|way| way.bell.ring());
     }

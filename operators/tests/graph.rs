@@ -7,17 +7,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is the report of a test")]
 
-use hopeval_operators::admit::{Credits, Feed, Poll, admit};
+use hopeval_operators::admit::{Credits, Feed, FeedPoll, admit};
 use hopeval_operators::commit::{Committer, commit};
 use hopeval_operators::correct::correct;
-use hopeval_operators::drive::{Asked, Hosted, Opener, Turn, drive};
+use hopeval_operators::drive::{AskedRequest, DrivenMachine, QuestionOpener, DrivenStep, drive};
 use hopeval_operators::flush::Flush;
-use hopeval_operators::persist::{Due, Writer, persist};
-use hopeval_operators::scatter::{End, Inlet, Shard, inlet, scatter};
-use hopeval_operators::serve::{Answered, Backend, Submission, serve};
-use hopeval_operators::tally::{Change, Table, tally};
+use hopeval_operators::persist::{DueWrites, DurableWriter, persist};
+use hopeval_operators::scatter::{QueryEnd, QuerySender, QueryShard, inlet, scatter};
+use hopeval_operators::serve::{BackendAnswer, Backend, Submission, serve};
+use hopeval_operators::tally::{TallyChange, TallyTable, tally};
 use hopeval_operators::ticket::Ticket;
-use hopeval_operators::{Counters, Key};
+use hopeval_operators::{OperatorCounters, RequestKey};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -57,12 +57,12 @@ fn answer(ask: &Ask) -> Said {
     Said { text: "word ".repeat((value % 9) as usize), value }
 }
 
-fn key(ask: &Ask) -> Key {
+fn key(ask: &Ask) -> RequestKey {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&mix(ask.about, 7).to_le_bytes());
     bytes[8..16].copy_from_slice(&ask.about.to_le_bytes());
     bytes[16..20].copy_from_slice(&ask.round.to_le_bytes());
-    Key(bytes)
+    RequestKey(bytes)
 }
 
 /// The end of a question: a digest of all answers, in the order of the requests.
@@ -71,7 +71,7 @@ struct Ended {
     question: u64,
     configuration: u32,
     heard: u64,
-    keys: BTreeSet<Key>,
+    keys: BTreeSet<RequestKey>,
 }
 
 /// Asks in one to four rounds. The next requests depend on the responses and their order.
@@ -110,18 +110,18 @@ impl Machine {
     }
 }
 
-impl Hosted for Machine {
+impl DrivenMachine for Machine {
     type Request = Ask;
     type Response = Said;
     type Outcome = Rc<Ended>;
 
-    fn step(&mut self, responses: Vec<Rc<Said>>) -> Turn<Ask, Rc<Ended>> {
+    fn step(&mut self, responses: Vec<Rc<Said>>) -> DrivenStep<Ask, Rc<Ended>> {
         responses.iter().for_each(|said| self.hear(said));
         match self.next() {
-            None => Turn::Done(Rc::new(self.ended.clone())),
-            Some(asks) => Turn::Ask(
+            None => DrivenStep::Done(Rc::new(self.ended.clone())),
+            Some(asks) => DrivenStep::Ask(
                 asks.into_iter()
-                    .map(|ask| Asked { key: key(&ask), bucket: key(&ask).bucket(), request: ask })
+                    .map(|ask| AskedRequest { key: key(&ask), bucket: key(&ask).bucket(), request: ask })
                     .collect(),
             ),
         }
@@ -130,7 +130,7 @@ impl Hosted for Machine {
 
 struct Door;
 
-impl Opener for Door {
+impl QuestionOpener for Door {
     type Question = u64;
     type Machine = Machine;
 
@@ -145,24 +145,24 @@ struct Share(std::iter::StepBy<std::ops::Range<u64>>);
 impl Feed for Share {
     type Question = u64;
 
-    fn poll(&mut self) -> Poll<u64> {
-        self.0.next().map_or(Poll::Finished, |question| Poll::Ready { chunk: question / CHUNK, question })
+    fn poll(&mut self) -> FeedPoll<u64> {
+        self.0.next().map_or(FeedPoll::Finished, |question| FeedPoll::Ready { chunk: question / CHUNK, question })
     }
 
     fn wake_with(&mut self, _: SyncActivator) {}
 }
 
-type Task = Submission<Ask, Said, (Key, Said)>;
+type Task = Submission<Ask, Said, (RequestKey, Said)>;
 
 /// A service on its own thread. It answers the last request first; some answers need the data of all workers.
 struct Desk(Sender<Vec<Task>>);
 
 impl Desk {
-    fn open(inlet: Inlet<u64, u64>) -> Self {
+    fn open(inlet: QuerySender<u64, u64>) -> Self {
         let (sender, receiver) = channel::<Vec<Task>>();
         std::thread::spawn(move || {
             let reply = |Submission { key, ticket, .. }: Task, response: Said| {
-                (ticket, Answered { record: Some((key, response.clone())), response })
+                (ticket, BackendAnswer { record: Some((key, response.clone())), response })
             };
             for batch in receiver {
                 let (scattered, own): (Vec<Task>, Vec<Task>) =
@@ -170,7 +170,7 @@ impl Desk {
                 inlet.ask(scattered.into_iter().map(|task| {
                     let whole = answer(&task.request);
                     let query = whole.value;
-                    let end: End<u64> = Box::new(move |parts| {
+                    let end: QueryEnd<u64> = Box::new(move |parts| {
                         let value = parts.into_iter().fold(0, |all, part| all | part);
                         let (ticket, answered) = reply(task, Said { value, ..whole });
                         ticket.answer(answered);
@@ -202,7 +202,7 @@ impl Bits {
     }
 }
 
-impl Shard for Bits {
+impl QueryShard for Bits {
     type Query = u64;
     type Found = u64;
 
@@ -218,7 +218,7 @@ impl Shard for Bits {
 impl Backend for Desk {
     type Request = Ask;
     type Response = Said;
-    type Record = (Key, Said);
+    type Record = (RequestKey, Said);
 
     fn submit(&mut self, batch: Vec<Task>) {
         drop(self.0.send(batch));
@@ -233,7 +233,7 @@ impl Backend for Desk {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Receipt {
     Outcomes(Vec<(u64, Ended)>),
-    Records(Vec<(Key, Said)>),
+    Records(Vec<(RequestKey, Said)>),
 }
 
 /// Writes complete cohorts, or everything, whenever time advances. Writes become durable later, on another thread.
@@ -252,7 +252,7 @@ impl<T> Pages<T> {
     }
 }
 
-impl<T: 'static> Writer for Pages<T> {
+impl<T: 'static> DurableWriter for Pages<T> {
     type Item = T;
     type Receipt = Receipt;
 
@@ -260,7 +260,7 @@ impl<T: 'static> Writer for Pages<T> {
         self.held.entry(chunk).or_default().append(items);
     }
 
-    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         if due.advanced {
             let later = if self.by_chunk { self.held.split_off(&due.complete) } else { BTreeMap::new() };
             let items = std::mem::replace(&mut self.held, later).into_iter();
@@ -279,8 +279,8 @@ type TallyKey = (u32, u64);
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Seen {
     outcomes: BTreeMap<(u64, u32), Ended>,
-    records: BTreeMap<Key, u64>,
-    table: BTreeMap<TallyKey, Change>,
+    records: BTreeMap<RequestKey, u64>,
+    table: BTreeMap<TallyKey, TallyChange>,
 }
 
 struct Clerk {
@@ -292,7 +292,7 @@ impl Committer for Clerk {
     type Receipt = Receipt;
     type Key = TallyKey;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &Table<TallyKey>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
         let mut seen = self.seen.lock().unwrap();
         for receipt in receipts {
             match receipt {
@@ -327,30 +327,30 @@ impl Committer for Maybe {
     type Receipt = Receipt;
     type Key = TallyKey;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &Table<TallyKey>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
         self.0.as_mut().unwrap().complete(complete, receipts, table);
     }
 }
 
-fn score(ended: &Ended) -> (TallyKey, Change) {
+fn score(ended: &Ended) -> (TallyKey, TallyChange) {
     let value = (ended.heard % 100) as i64;
     ((ended.configuration, ended.question % 3), (1, i64::from(value > 50), value, value * value))
 }
 
 /// A tally of an earlier generation.
-const BEFORE: (TallyKey, Change) = ((9, 9), (3, 2, 1, 1));
+const BEFORE: (TallyKey, TallyChange) = ((9, 9), (3, 2, 1, 1));
 
-fn negated((n, ok, sum, squares): Change) -> Change {
+fn negated((n, ok, sum, squares): TallyChange) -> TallyChange {
     (-n, -ok, -sum, -squares)
 }
 
 /// The correction of the first question's first score after an edit of gold.
-fn edit() -> Vec<(TallyKey, Change)> {
+fn edit() -> Vec<(TallyKey, TallyChange)> {
     let (key, change) = score(&Machine::new(0, 0).alone());
     vec![(key, negated(change)), (key, (1, 1, 7, 49))]
 }
 
-fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<Counters>) {
+fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<OperatorCounters>) {
     let (index, peers) = (worker.index(), worker.peers());
     let leads = index == 0;
     let (sender, corrections) = channel();
@@ -382,12 +382,12 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<Counters>
         let corrected = correct(receipts.clone(), corrections, |_| ());
         let before = before.to_stream(scope).container::<Vec<_>>();
         let live = tally(changes.concat(before).concat(corrected));
-        commit(receipts, live, Table::default(), clerk);
+        commit(receipts, live, TallyTable::default(), clerk);
     });
 }
 
 fn run(communication: CommunicationConfig) -> Seen {
-    let (seen, counters) = (Arc::<Mutex<Seen>>::default(), Arc::<Counters>::default());
+    let (seen, counters) = (Arc::<Mutex<Seen>>::default(), Arc::<OperatorCounters>::default());
     let (shared, counted) = (Arc::clone(&seen), Arc::clone(&counters));
     let config = timely::Config { communication, worker: timely::WorkerConfig::default() };
     let guards = timely::execute(config, move |worker| render(worker, &shared, &counted)).unwrap();
@@ -403,7 +403,7 @@ fn run(communication: CommunicationConfig) -> Seen {
 /// The result without a dataflow.
 fn alone() -> Seen {
     let mut seen = Seen { table: BTreeMap::from([BEFORE]), ..Seen::default() };
-    let mut add = |(key, change): (TallyKey, Change)| {
+    let mut add = |(key, change): (TallyKey, TallyChange)| {
         let sum = seen.table.entry(key).or_default();
         *sum = (sum.0 + change.0, sum.1 + change.1, sum.2 + change.2, sum.3 + change.3);
     };

@@ -9,7 +9,7 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints its figures, and stops where it fails")]
 
 use bytes::Bytes;
-use hopeval_results::journal::{Entry, Journal, Key, Location, write_segment};
+use hopeval_results::journal::{JournalEntry, Journal, JournalKey, AnswerLocation, write_segment};
 use hopeval_results::tables::outcomes::write_part;
 use hopeval_results::tables::{OutcomeRow, read_table};
 use hopeval_results::{Store, layout};
@@ -21,8 +21,8 @@ fn knob(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-fn key(n: u64) -> Key {
-    Key(*blake3::hash(&n.to_le_bytes()).as_bytes())
+fn key(n: u64) -> JournalKey {
+    JournalKey(*blake3::hash(&n.to_le_bytes()).as_bytes())
 }
 
 fn main() {
@@ -40,7 +40,7 @@ fn journal(store: &Store, keys: u64, segments: u64) {
         let entries = (segment * each..(segment + 1) * each).map(|n| {
             let key = key(n);
             let bucket = u16::from_le_bytes([key.0[30], key.0[31]]) % 4096;
-            Entry { bucket, key, bytes: Bytes::from(value(n)) }
+            JournalEntry { bucket, key, bytes: Bytes::from(value(n)) }
         });
         write_segment(store, &layout::segment(layout::JOURNAL, segment, "run", 1, 0, 0), entries.collect()).unwrap();
     }
@@ -52,12 +52,12 @@ fn journal(store: &Store, keys: u64, segments: u64) {
     let stats = journal.stats();
     println!("open   {} keys, {} MB: {:.2} s", stats.keys, stats.bytes / 1_000_000, start.elapsed().as_secs_f64());
 
-    let order: Vec<Key> = (0..keys).map(|n| key(n.wrapping_mul(2_654_435_761) % (each * segments))).collect();
+    let order: Vec<JournalKey> = (0..keys).map(|n| key(n.wrapping_mul(2_654_435_761) % (each * segments))).collect();
     let start = Instant::now();
     let found: usize = order.iter().filter(|key| black_box(journal.locate(key)).is_some()).count();
     println!("locate {found} found: {:.0} ns a key", start.elapsed().as_nanos() as f64 / order.len() as f64);
 
-    let locations: Vec<Location> = order.iter().take(100_000).filter_map(|key| journal.locate(key)).collect();
+    let locations: Vec<AnswerLocation> = order.iter().take(100_000).filter_map(|key| journal.locate(key)).collect();
     let start = Instant::now();
     let read = locations.chunks(4096).flat_map(|some| journal.read(some)).filter(Result::is_ok).count();
     println!("read   {read} values at random, 4,096 at once: {:.2} s", start.elapsed().as_secs_f64());

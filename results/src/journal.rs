@@ -22,7 +22,7 @@ mod summary;
 mod write;
 
 pub use error::JournalError;
-pub use index::{Journal, JournalStats, Location};
+pub use index::{Journal, JournalStats, AnswerLocation};
 pub use reader::SegmentReader;
 pub use summary::{JournalSummary, SegmentEntry, scan_segment, summary};
 pub use write::{Segment, write_segment};
@@ -34,9 +34,9 @@ pub const BUCKETS: u16 = 4096;
 
 /// The content address of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(pub [u8; 32]);
+pub struct JournalKey(pub [u8; 32]);
 
-impl std::fmt::Display for Key {
+impl std::fmt::Display for JournalKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -44,11 +44,11 @@ impl std::fmt::Display for Key {
 
 /// An answered request to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// The bucket of its route, below [`BUCKETS`].
     pub bucket: u16,
     /// The request's key.
-    pub key: Key,
+    pub key: JournalKey,
     /// The answer, in the caller's encoding.
     pub bytes: Bytes,
 }

@@ -20,7 +20,7 @@ pub mod run;
 pub mod store;
 pub mod tables;
 
-pub use journal::{Entry, Journal, JournalError, Key, Location, Segment};
+pub use journal::{JournalEntry, Journal, JournalError, JournalKey, AnswerLocation, Segment};
 pub use log::{Log, LogError};
 pub use run::{RunError, RunRecord};
 pub use store::{Store, StoreError};

@@ -15,8 +15,8 @@ mod record;
 mod state;
 
 pub use error::LogError;
-pub use record::{Body, ChunkCommit, Commit, Final, FinalTable, LOG_VERSION, Record};
-pub use state::{Gold, State};
+pub use record::{RecordBody, CohortCommit, Commit, FinalRecord, FinalTable, LOG_VERSION, LogRecord};
+pub use state::{GoldEdit, LogState};
 
 use crate::layout;
 use crate::store::Store;
@@ -31,7 +31,7 @@ const AHEAD: u64 = 64;
 pub struct Log {
     store: Store,
     run: String,
-    state: State,
+    state: LogState,
 }
 
 impl Log {
@@ -40,7 +40,7 @@ impl Log {
     /// # Errors
     /// A record is malformed, of another version, or missing in the middle; or the store failed.
     pub fn open(store: &Store, run: &str) -> Result<Self, LogError> {
-        let mut log = Self { store: store.clone(), run: run.to_owned(), state: State::default() };
+        let mut log = Self { store: store.clone(), run: run.to_owned(), state: LogState::default() };
         let listed = store.list(&layout::log_folder(run))?;
         log.refresh()?;
         if let Some((name, _)) = listed.iter().rfind(|(name, _)| name.as_str() >= log.record_name(log.next()).as_str())
@@ -55,13 +55,13 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::open`].
-    pub fn refresh(&mut self) -> Result<&State, LogError> {
+    pub fn refresh(&mut self) -> Result<&LogState, LogError> {
         let mut ahead = 1;
         loop {
             let names: Vec<String> = (self.next()..self.next() + ahead).map(|seq| self.record_name(seq)).collect();
             for (name, bytes) in names.iter().zip(self.store.get_many(&names)?) {
                 let Some(bytes) = bytes else { return Ok(&self.state) };
-                let record = Record::read(&self.store.full_name(name), self.next(), &bytes)?;
+                let record = LogRecord::read(&self.store.full_name(name), self.next(), &bytes)?;
                 self.state.apply(record);
             }
             ahead = (ahead * 4).min(AHEAD);
@@ -69,7 +69,7 @@ impl Log {
     }
 
     /// The state read so far.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &LogState {
         &self.state
     }
 
@@ -90,7 +90,7 @@ impl Log {
         workers: u32,
         settings_digest: &str,
     ) -> Result<u64, LogError> {
-        let body = Body::Fence { processes, workers, settings_digest: settings_digest.to_owned() };
+        let body = RecordBody::Fence { processes, workers, settings_digest: settings_digest.to_owned() };
         loop {
             self.refresh()?;
             let generation = self.state.generation + 1;
@@ -110,7 +110,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Superseded`] when a later generation has begun, [`LogError::Conflict`] when another committer
     /// writes in the same generation, or an error of the store; then the record may exist or not.
-    pub fn append(&mut self, generation: u64, committer: &str, body: Body) -> Result<u64, LogError> {
+    pub fn append(&mut self, generation: u64, committer: &str, body: RecordBody) -> Result<u64, LogError> {
         loop {
             if self.state.generation > generation {
                 return Err(LogError::Superseded { generation, by: self.state.generation });
@@ -131,7 +131,7 @@ impl Log {
     /// # Errors
     /// As [`Log::open`].
     pub fn append_gold(&mut self, committer: &str, edit: u64, path: &str) -> Result<u64, LogError> {
-        let body = Body::Gold { edit, path: path.to_owned() };
+        let body = RecordBody::Gold { edit, path: path.to_owned() };
         loop {
             let record = self.record(self.state.generation, committer, body.clone());
             let taken = self.try_append(&record)?;
@@ -143,19 +143,19 @@ impl Log {
 
     /// Tries to take the next number and returns the record that has it now, ours or another's. Applies that record
     /// either way.
-    fn try_append(&mut self, record: &Record) -> Result<Record, LogError> {
+    fn try_append(&mut self, record: &LogRecord) -> Result<LogRecord, LogError> {
         let name = self.record_name(record.seq);
         let taken = match self.store.put_or_get(&name, &Bytes::from(record.write()?))? {
             None => record.clone(),
-            Some(bytes) => Record::read(&self.store.full_name(&name), record.seq, &bytes)?,
+            Some(bytes) => LogRecord::read(&self.store.full_name(&name), record.seq, &bytes)?,
         };
         self.state.apply(taken.clone());
         Ok(taken)
     }
 
-    fn record(&self, generation: u64, committer: &str, body: Body) -> Record {
+    fn record(&self, generation: u64, committer: &str, body: RecordBody) -> LogRecord {
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        Record { version: LOG_VERSION, seq: self.next(), generation, committer: committer.to_owned(), at_ms, body }
+        LogRecord { version: LOG_VERSION, seq: self.next(), generation, committer: committer.to_owned(), at_ms, body }
     }
 
     fn record_name(&self, seq: u64) -> String {

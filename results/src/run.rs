@@ -90,7 +90,7 @@ fn few(runs: &[String]) -> String {
 
 /// The part of a record common to all versions.
 #[derive(Deserialize)]
-struct Versioned {
+struct RunRecordVersion {
     schema_version: u32,
 }
 
@@ -123,7 +123,7 @@ impl RunRecord {
         };
         let path = store.full_name(&name);
         let malformed = |source| RunError::Malformed { path: path.clone(), source };
-        let Versioned { schema_version } = serde_json::from_slice(&bytes).map_err(malformed)?;
+        let RunRecordVersion { schema_version } = serde_json::from_slice(&bytes).map_err(malformed)?;
         if schema_version != RUN_VERSION {
             return Err(RunError::Version { path, found: schema_version, supported: RUN_VERSION });
         }

@@ -32,10 +32,10 @@ const PUT_TRIES: usize = 8;
 /// A handle on a store; clones share it.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    inner: Arc<StoreInner>,
 }
 
-struct Inner {
+struct StoreInner {
     objects: Arc<dyn ObjectStore>,
     /// `None` only while the store is being dropped.
     runtime: Option<tokio::runtime::Runtime>,
@@ -43,7 +43,7 @@ struct Inner {
     local: Option<PathBuf>,
 }
 
-impl Drop for Inner {
+impl Drop for StoreInner {
     fn drop(&mut self) {
         // A runtime must not wait for its threads if the caller happens to be asynchronous.
         if let Some(runtime) = self.runtime.take() {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hopeval_operators::Counters;
+use hopeval_operators::OperatorCounters;
 
 use super::Metric;
 
 /// Metrics of `counters`, and the version of the binary.
-pub fn of_run(counters: &Arc<Counters>) -> Vec<Metric> {
-    let counter = |name: &str, help: &str, pick: fn(&Counters) -> &AtomicU64| {
+pub fn of_run(counters: &Arc<OperatorCounters>) -> Vec<Metric> {
+    let counter = |name: &str, help: &str, pick: fn(&OperatorCounters) -> &AtomicU64| {
         let counters = Arc::clone(counters);
         Metric::counter(name, help, move || load(pick(&counters)))
     };

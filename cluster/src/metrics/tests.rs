@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hopeval_operators::Counters;
+use hopeval_operators::OperatorCounters;
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn fetch(address: SocketAddr, path: &str) -> (String, String) {
 
 #[test]
 fn a_scrape_reads_the_counters_of_that_moment() {
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(OperatorCounters::default());
     let server = Metrics::serve(any(), of_run(&counters)).unwrap();
     counters.admitted.store(7405, Ordering::Relaxed);
     counters.finished.store(7000, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use hopeval_cluster::pulse::{Link, Pulse, PulseSettings};
 use hopeval_jobs::run::commits::Ledger;
 use hopeval_jobs::run::generation::{self, Generation};
 use hopeval_jobs::run::open::Open;
-use hopeval_operators::Counters;
+use hopeval_operators::OperatorCounters;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -46,7 +46,7 @@ pub(super) struct CommitThread {
 }
 
 /// The counters of this process, once it has a generation.
-type Beats = Arc<OnceLock<Arc<Counters>>>;
+type Beats = Arc<OnceLock<Arc<OperatorCounters>>>;
 
 impl Process<'_> {
     /// Joins the generation begun by process 0. Process 0 passes its run as `lead`.

@@ -17,7 +17,7 @@ use self::counts::OutcomeCounts;
 use crate::error::JobError;
 use crate::mode::Mode;
 use crate::run::settings::Resolved;
-use hopeval_results::log::Final;
+use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{
     ConfigurationRow, CostRow, FinalOutcomeRow, LatencyRow, Row, RunRow, TableReader, read_table,
 };
@@ -95,7 +95,7 @@ pub fn accounting(store: &Store, run: &str) -> Result<Accounting, JobError> {
 struct FinalTables<'a> {
     store: &'a Store,
     run: &'a str,
-    tables: Final,
+    tables: FinalRecord,
 }
 
 impl<'a> FinalTables<'a> {

@@ -10,7 +10,7 @@ use crate::report::replicates::Spread;
 use crate::run::open::Open;
 use hopeval_measures::aggregate::Summary;
 use hopeval_measures::paired::{Difference, holm};
-use hopeval_results::log::Final;
+use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{Row, ScoreRow, TableReader};
 use hopeval_results::{Log, layout};
 use rayon::prelude::*;
@@ -228,7 +228,7 @@ impl Values {
     /// Reads the values from the table `scores`. Skips the row groups without any needed configuration.
     fn read(
         run: &Open,
-        finished: &Final,
+        finished: &FinalRecord,
         groups: &Groups<'_>,
         measures: &[&str],
         needed: &dyn Fn(usize) -> bool,

@@ -14,7 +14,7 @@ use crate::services::catalogue::Catalogue;
 use crate::services::key::key;
 use crate::services::replies::read_texts;
 use hopeval_methods::{Method, Question, Request, Response, Step, Work};
-use hopeval_operators::Key;
+use hopeval_operators::RequestKey;
 use hopeval_results::{Journal, layout};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,7 +118,7 @@ struct Planner<'a> {
     journal: Journal,
     plan: Plan,
     /// Keys of the first rounds.
-    seen: BTreeSet<Key>,
+    seen: BTreeSet<RequestKey>,
     payload: Vec<u8>,
     /// Requests of the sample, by service and kind.
     sampled: BTreeMap<String, u64>,
@@ -151,7 +151,7 @@ impl Planner<'_> {
             counts.asked += 1;
             if self.seen.insert(key) {
                 counts.unique += 1;
-                counts.journalled += u64::from(self.journal.locate(&hopeval_results::Key(key.0)).is_some());
+                counts.journalled += u64::from(self.journal.locate(&hopeval_results::JournalKey(key.0)).is_some());
             }
         }
     }

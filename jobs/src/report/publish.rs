@@ -40,18 +40,18 @@ pub fn publish(store: &Store, log: &mut Log) -> Result<(), JobError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hopeval_results::log::{Body, Final, LogError};
+    use hopeval_results::log::{RecordBody, FinalRecord, LogError};
 
     const TABLES: [&str; 2] = ["outcomes", "scores"];
 
     /// Writes tables with the content `text`, and returns the body of their record.
-    fn written(store: &Store, log: &Log, generation: u64, text: &str) -> Body {
+    fn written(store: &Store, log: &Log, generation: u64, text: &str) -> RecordBody {
         let tables = TABLES.map(|table| {
             let path = layout::written_table(log.run(), generation, log.state().next, table);
             store.put(&path, text.to_owned().into()).expect("memory takes it");
             FinalTable { table: table.into(), path, rows: 1, bytes: text.len() as u64, digest: String::new() }
         });
-        Body::Final(Final { tables: tables.to_vec(), ..Final::default() })
+        RecordBody::Final(FinalRecord { tables: tables.to_vec(), ..FinalRecord::default() })
     }
 
     fn published(store: &Store) -> Vec<String> {

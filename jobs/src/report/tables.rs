@@ -12,7 +12,7 @@ use crate::run::judge::{Answerable, is_ok};
 use crate::run::judged::judged;
 use crate::run::open::Open;
 use hopeval_corpus::PassageId;
-use hopeval_results::log::{Body, Final, FinalTable};
+use hopeval_results::log::{RecordBody, FinalRecord, FinalTable};
 use hopeval_results::tables::{
     ConfigurationRow, FinalOutcomeRow, LatencyRow, OutcomeRow, RunRow, ScoreRow, TableWriter, write_table,
 };
@@ -49,7 +49,7 @@ pub fn finish(
         let state = log.state();
         let (gold_edit, golds) = (last_edit(log), state.golds.len() as u64);
         let tables = finished.tables.clone();
-        let body = Body::Final(Final { tables, gold_edit, golds, live: serde_json::Value::Null });
+        let body = RecordBody::Final(FinalRecord { tables, gold_edit, golds, live: serde_json::Value::Null });
         log.append(generation, committer, body)?;
         if !log.state().lacks_gold() {
             publish(&run.places.store, log)?;

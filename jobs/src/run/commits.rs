@@ -8,8 +8,8 @@ use crate::run::corrections::Corrector;
 use crate::run::judge::TallyKey;
 use crate::services::usage::{ServiceUsage, UsageSums};
 use hopeval_operators::commit::Committer;
-use hopeval_operators::tally::{Change, Table};
-use hopeval_results::log::{Body, ChunkCommit, Commit};
+use hopeval_operators::tally::{TallyChange, TallyTable};
+use hopeval_results::log::{RecordBody, CohortCommit, Commit};
 use hopeval_results::{Log, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct Ready {
-    chunks: Vec<ChunkCommit>,
+    chunks: Vec<CohortCommit>,
     parts: Vec<String>,
     segments: Vec<String>,
     used: UsageSums,
-    tallies: Vec<(TallyKey, Change)>,
+    tallies: Vec<(TallyKey, TallyChange)>,
 }
 
 /// Hands complete cohorts to the committing thread.
@@ -106,7 +106,7 @@ impl Committer for Clerk {
     type Receipt = Receipt;
     type Key = TallyKey;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &Table<TallyKey>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
         for receipt in receipts {
             match receipt {
                 Receipt::Segment { name } => self.ready.segments.push(name),
@@ -130,7 +130,7 @@ impl Committer for Clerk {
                 self.sender = None;
                 return;
             }
-            self.ready.chunks.push(ChunkCommit { chunk, outcomes });
+            self.ready.chunks.push(CohortCommit { chunk, outcomes });
         }
         // A part may arrive before other parts of its cohorts, and may hold cohorts completed later. Every commit that
         // needs the part names it.
@@ -213,7 +213,7 @@ impl Pen {
         let note = Note { spent: used.collect() };
         let live = serde_json::to_value(note).map_err(unwritable)?;
         let commit = Commit { chunks: ready.chunks, parts: ready.parts, segments: ready.segments, live };
-        self.log.append(self.generation, &self.committer, Body::Commit(commit))?;
+        self.log.append(self.generation, &self.committer, RecordBody::Commit(commit))?;
         if show {
             let state = self.log.state();
             let table = LiveTable {

@@ -8,8 +8,8 @@ use crate::error::JobError;
 use crate::run::judge::{Answerable, Judge, TallyKey};
 use crate::waker::Waker;
 use hopeval_measures::Scratch;
-use hopeval_operators::tally::Change;
-use hopeval_results::log::{ChunkCommit, State};
+use hopeval_operators::tally::TallyChange;
+use hopeval_results::log::{CohortCommit, LogState};
 use hopeval_results::tables::{QuestionRow, outcomes, questions as question_table};
 use hopeval_results::{Log, Store};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub struct Corrector {
     /// Edited questions of cohorts not committed yet.
     pub waiting: BTreeMap<u64, Answerable>,
     /// Sends corrections into the dataflow.
-    pub sender: Sender<Vec<(TallyKey, Change)>>,
+    pub sender: Sender<Vec<(TallyKey, TallyChange)>>,
     /// Wakes the dataflow.
     pub waker: Waker,
 }
@@ -43,7 +43,7 @@ impl Corrector {
     ///
     /// # Errors
     /// An edit, a part or the questions cannot be read.
-    pub fn look(&mut self, log: &Log, chunks: &[ChunkCommit]) -> Result<(), JobError> {
+    pub fn look(&mut self, log: &Log, chunks: &[CohortCommit]) -> Result<(), JobError> {
         let state = log.state();
         let mut changes = Vec::new();
         let committed_now: Vec<u64> =
@@ -75,10 +75,10 @@ impl Corrector {
     fn replace(
         &mut self,
         log: &Log,
-        state: &State,
+        state: &LogState,
         index: u64,
         new: Answerable,
-        changes: &mut Vec<(TallyKey, Change)>,
+        changes: &mut Vec<(TallyKey, TallyChange)>,
     ) -> Result<(), JobError> {
         let old = match (self.applied.remove(&index), self.before.get(&index)) {
             (Some(old), _) => old,

@@ -4,7 +4,7 @@ use super::drain::Gate;
 use crate::error::JobError;
 use crate::fault::Fault;
 use crate::waker::Waker;
-use hopeval_operators::admit::{Feed, Poll};
+use hopeval_operators::admit::{Feed, FeedPoll};
 use hopeval_results::tables::QuestionRow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -106,21 +106,21 @@ impl Channel {
 impl Feed for Channel {
     type Question = QuestionRow;
 
-    fn poll(&mut self) -> Poll<QuestionRow> {
+    fn poll(&mut self) -> FeedPoll<QuestionRow> {
         loop {
             if self.gate.is_closed() {
-                return Poll::Pending;
+                return FeedPoll::Pending;
             }
             if !self.ready.as_slice().is_empty() {
                 return match self.gate.pass().then(|| self.ready.next()).flatten() {
-                    Some((chunk, question)) => Poll::Ready { chunk, question },
-                    None => Poll::Pending,
+                    Some((chunk, question)) => FeedPoll::Ready { chunk, question },
+                    None => FeedPoll::Pending,
                 };
             }
             match self.receiver.try_recv() {
                 Ok(batch) => self.ready = batch.into_iter(),
-                Err(TryRecvError::Empty) => return Poll::Pending,
-                Err(TryRecvError::Disconnected) => return Poll::Finished,
+                Err(TryRecvError::Empty) => return FeedPoll::Pending,
+                Err(TryRecvError::Disconnected) => return FeedPoll::Finished,
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::services::dense::build::Building;
 use crate::services::shelf::Shelf;
 use crate::services::usage::{ServiceCounters, service_counters};
 use crate::waker::Waker;
-use hopeval_operators::Counters;
+use hopeval_operators::OperatorCounters;
 use hopeval_operators::flush::Flush;
 use hopeval_results::{Log, RunRecord, Store};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ pub struct Generation {
     /// Segments preferred over others with the same keys.
     pub preferred: BTreeSet<String>,
     /// Counters of this process.
-    pub counters: Arc<Counters>,
+    pub counters: Arc<OperatorCounters>,
     /// Usage of the services, for each worker of this process.
     pub usage: Mutex<Vec<ServiceCounters>>,
     /// Admits questions, until the run is to stop early.

@@ -11,11 +11,11 @@ use crate::run::writes::{Author, Receipt};
 use crate::services::record::Record;
 use crate::services::served::Recorded;
 use crate::services::shelf::{Durable, Shelf, results_key};
-use hopeval_operators::Key;
-use hopeval_operators::persist::{Due, Writer};
+use hopeval_operators::RequestKey;
+use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::journal::write_segment;
-use hopeval_results::{Entry, Store, layout};
+use hopeval_results::{JournalEntry, Store, layout};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
@@ -27,14 +27,14 @@ const SEGMENT_BYTES: usize = 8 << 20;
 /// Longest wait of a record for its segment: about the cost of a crash, also if a model takes a second for an answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-type Job = (Vec<(Key, u16, Vec<u8>)>, bool, Ticket<Receipt>);
+type Job = (Vec<(RequestKey, u16, Vec<u8>)>, bool, Ticket<Receipt>);
 
 /// Writes the records of one worker as segments.
 pub struct Scribe {
     shelf: Shelf,
-    pending: Vec<(Key, u16, Vec<u8>)>,
+    pending: Vec<(RequestKey, u16, Vec<u8>)>,
     /// Failures kept by this run only.
-    pending_run: Vec<(Key, u16, Vec<u8>)>,
+    pending_run: Vec<(RequestKey, u16, Vec<u8>)>,
     bytes: usize,
     /// Arrival of the oldest pending record.
     since: Option<Instant>,
@@ -67,7 +67,7 @@ impl Scribe {
     }
 }
 
-impl Writer for Scribe {
+impl DurableWriter for Scribe {
     type Item = Recorded;
     type Receipt = Receipt;
 
@@ -90,7 +90,7 @@ impl Writer for Scribe {
         }
     }
 
-    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         self.shelf.settle();
         let late = self.since.is_some_and(|since| since.elapsed() >= LONGEST_WAIT);
         if due.advanced || due.flush || late || self.bytes >= SEGMENT_BYTES {
@@ -119,7 +119,7 @@ impl Pen {
             let keys = records.iter().map(|(key, ..)| *key).collect();
             let entries = records
                 .into_iter()
-                .map(|(key, bucket, bytes)| Entry { bucket, key: results_key(&key), bytes: bytes.into() })
+                .map(|(key, bucket, bytes)| JournalEntry { bucket, key: results_key(&key), bytes: bytes.into() })
                 .collect();
             match write_segment(&self.store, &name, entries) {
                 Ok(segment) => {

@@ -7,7 +7,7 @@ use hopeval_corpus::{Corpus, PassageId};
 use hopeval_datasets::Format;
 use hopeval_measures::{FixedPoint, Gold, Judged, MeasureSet, PassageText, Scratch};
 use hopeval_methods::Method;
-use hopeval_operators::tally::Change;
+use hopeval_operators::tally::TallyChange;
 use hopeval_results::tables::{OutcomeRow, QuestionRow};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -151,7 +151,7 @@ impl Judge {
         outcome: &OutcomeRow,
         values: &[Option<f64>],
         sign: i64,
-    ) -> Vec<(TallyKey, Change)> {
+    ) -> Vec<(TallyKey, TallyChange)> {
         let ok = i64::from(is_ok(outcome));
         let mut changes = Vec::with_capacity(question.strata.len() * values.len());
         for (measure, value) in values.iter().enumerate() {

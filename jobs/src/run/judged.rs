@@ -7,7 +7,7 @@ use super::open::Open;
 use super::transcript::drive_again;
 use crate::error::JobError;
 use hopeval_measures::Scratch;
-use hopeval_operators::tally::Change;
+use hopeval_operators::tally::TallyChange;
 use hopeval_results::Log;
 use hopeval_results::tables::{OutcomeRow, outcomes};
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ pub fn judged(run: &Open, log: &Log, each: Each<'_>) -> Result<(), JobError> {
 ///
 /// # Errors
 /// A part or the questions cannot be read.
-pub fn tallies(run: &Open, log: &Log) -> Result<BTreeMap<TallyKey, Change>, JobError> {
-    let mut tallies: BTreeMap<TallyKey, Change> = BTreeMap::new();
+pub fn tallies(run: &Open, log: &Log) -> Result<BTreeMap<TallyKey, TallyChange>, JobError> {
+    let mut tallies: BTreeMap<TallyKey, TallyChange> = BTreeMap::new();
     if log.state().committed.is_empty() {
         return Ok(tallies);
     }

@@ -1,7 +1,7 @@
 //! The live table of a running run, as an object of its own.
 
 use super::judge::TallyKey;
-use hopeval_operators::tally::Change;
+use hopeval_operators::tally::TallyChange;
 use hopeval_results::layout;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct LiveTable {
     #[serde(default)]
     pub golds: u64,
     /// The tallies.
-    pub tallies: Vec<(TallyKey, Change)>,
+    pub tallies: Vec<(TallyKey, TallyChange)>,
 }
 
 /// Name of the live table's object.

@@ -11,8 +11,8 @@ use crate::services::replies::{own, read_texts};
 use crate::services::served::Served;
 use hopeval_methods::request::{PassageId as Asked, ServiceName};
 use hopeval_methods::{Ask, Kind, Machine, Method, Outcome, Question, Request, Response, Step};
-use hopeval_operators::Key;
-use hopeval_operators::drive::{self, Hosted, Opener, Turn};
+use hopeval_operators::RequestKey;
+use hopeval_operators::drive::{self, DrivenMachine, QuestionOpener, DrivenStep};
 use hopeval_results::tables::{QuestionRow, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -89,7 +89,7 @@ impl Doorman {
     }
 }
 
-impl Opener for Doorman {
+impl QuestionOpener for Doorman {
     type Question = QuestionRow;
     type Machine = Guest;
 
@@ -138,9 +138,9 @@ pub struct Guest {
     /// once, and payloads are not needed after sending.
     asked: Vec<(Request, usize)>,
     /// Keys of the current round, in the mode `latency`.
-    keys: Vec<Key>,
+    keys: Vec<RequestKey>,
     /// Keys with their device time already counted: a key asked again is not computed again.
-    charged: BTreeSet<Key>,
+    charged: BTreeSet<RequestKey>,
     needs: Needs,
     rounds: u32,
     /// Time of the first step.
@@ -211,16 +211,16 @@ fn are_read_alike(a: &Request, b: &Request) -> bool {
     a.service == b.service && kind(a) == kind(b) && temperatures(a) == temperatures(b)
 }
 
-impl Hosted for Guest {
+impl DrivenMachine for Guest {
     type Request = Request;
     type Response = Served;
     type Outcome = Rc<Finished>;
 
-    fn step(&mut self, responses: Vec<Rc<Served>>) -> Turn<Request, Rc<Finished>> {
+    fn step(&mut self, responses: Vec<Rc<Served>>) -> DrivenStep<Request, Rc<Finished>> {
         self.begun.get_or_insert_with(Instant::now);
         let responses = self.receive(responses);
         match self.machine.step(responses) {
-            Step::Done(outcome) => Turn::Done(self.finish(outcome)),
+            Step::Done(outcome) => DrivenStep::Done(self.finish(outcome)),
             Step::Ask(requests) => {
                 self.rounds += 1;
                 let company = Arc::clone(&self.company);
@@ -231,9 +231,9 @@ impl Hosted for Guest {
                         self.keys.push(key);
                     }
                     remember(&mut self.asked, &request);
-                    drive::Asked { key, bucket: bucket(&request, &key), request: company.sent(request) }
+                    drive::AskedRequest { key, bucket: bucket(&request, &key), request: company.sent(request) }
                 });
-                Turn::Ask(asked.collect())
+                DrivenStep::Ask(asked.collect())
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::run::outcome::Finished;
 use crate::run::writes::{Author, Receipt};
 use crate::services::usage::{ServiceCounters, Usage};
-use hopeval_operators::persist::{Due, Writer};
+use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
 use hopeval_results::tables::{OutcomeRow, outcomes};
 use hopeval_results::{Store, layout};
@@ -60,7 +60,7 @@ impl Sink {
     }
 }
 
-impl Writer for Sink {
+impl DurableWriter for Sink {
     type Item = Rc<Finished>;
     type Receipt = Receipt;
 
@@ -73,7 +73,7 @@ impl Writer for Sink {
     }
 
     /// A flush writes nothing here: an incomplete cohort is run again, from the journal.
-    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         // While one slow question holds a cohort open, the outcomes of later cohorts must not gather without bound.
         let crowded = self.open_chunks.values().map(Vec::len).sum::<usize>() > MOST_HELD;
         if !due.advanced && !crowded {

@@ -16,7 +16,7 @@ use crate::services::shelf::Shelf;
 use crate::services::usage::ServiceCounters;
 use crate::waker::Waker;
 use hopeval_measures::Scratch;
-use hopeval_operators::Counters;
+use hopeval_operators::OperatorCounters;
 use hopeval_operators::admit::{Credits, admit};
 use hopeval_operators::commit::commit;
 use hopeval_operators::correct::correct;
@@ -25,7 +25,7 @@ use hopeval_operators::flush::Flush;
 use hopeval_operators::persist::persist;
 use hopeval_operators::scatter::scatter;
 use hopeval_operators::serve::serve;
-use hopeval_operators::tally::{Change, Table, tally};
+use hopeval_operators::tally::{TallyChange, TallyTable, tally};
 use hopeval_results::Store;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub struct Parts {
     /// This worker's keys of the journal.
     pub shelf: Shelf,
     /// Counters of the process.
-    pub counters: Arc<Counters>,
+    pub counters: Arc<OperatorCounters>,
     /// Usage of this worker's services.
     pub usage: ServiceCounters,
     /// Questions in flight.
@@ -74,9 +74,9 @@ pub struct Leading {
     /// Commits complete cohorts.
     pub clerk: Clerk,
     /// Tallies of the cohorts committed by earlier generations.
-    pub before: Vec<(TallyKey, Change)>,
+    pub before: Vec<(TallyKey, TallyChange)>,
     /// Corrections of the tallies while the run is running.
-    pub corrections: Receiver<Vec<(TallyKey, Change)>>,
+    pub corrections: Receiver<Vec<(TallyKey, TallyChange)>>,
     /// Woken after each correction.
     pub waker: Waker,
 }
@@ -127,7 +127,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
         let corrected = correct(receipts.clone(), corrections, move |activator| waker.set(activator));
         let before = before.to_stream(scope).container::<Vec<_>>();
         let live = tally(changes.concat(before).concat(corrected));
-        commit(receipts, live, Table::default(), Maybe(clerk));
+        commit(receipts, live, TallyTable::default(), Maybe(clerk));
     });
 }
 
@@ -138,7 +138,7 @@ impl hopeval_operators::commit::Committer for Maybe {
     type Receipt = Receipt;
     type Key = TallyKey;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &Table<TallyKey>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<Receipt>, table: &TallyTable<TallyKey>) {
         if let Some(clerk) = &mut self.0 {
             clerk.complete(complete, receipts, table);
         }

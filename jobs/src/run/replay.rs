@@ -36,7 +36,7 @@ impl Recall {
     pub fn answer(&self, request: &Request) -> Option<Response> {
         let fingerprint = self.fingerprints.get(request.service.0.as_ref());
         let key = key_under(fingerprint, request, &mut Vec::new());
-        let location = self.journal.locate(&hopeval_results::Key(key.0))?;
+        let location = self.journal.locate(&hopeval_results::JournalKey(key.0))?;
         let bytes = self.journal.read(&[location]).pop()?.ok()?;
         let response = Record::read(&bytes)?.response;
         response.satisfies(request).then(|| own(&response, request))

@@ -4,9 +4,9 @@ use super::record::Record;
 use super::thread::{Task, drain};
 use super::usage::{ServiceCounters, add};
 use hopeval_methods::{Answer, Ask, Request, Response};
-use hopeval_operators::serve::Answered;
+use hopeval_operators::serve::BackendAnswer;
 use hopeval_operators::ticket::Ticket;
-use hopeval_results::Location;
+use hopeval_results::AnswerLocation;
 use hopeval_results::journal::SegmentReader;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Archivist {
 const ARCHIVE_BATCH: usize = 256;
 
 impl Archivist {
-    pub(super) fn run(&self, receiver: &Receiver<(Task, Location)>, reader: &SegmentReader) {
+    pub(super) fn run(&self, receiver: &Receiver<(Task, AnswerLocation)>, reader: &SegmentReader) {
         while let Some(batch) = drain(receiver, ARCHIVE_BATCH) {
             let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
             let mut answers = Vec::with_capacity(batch.len());
@@ -34,7 +34,7 @@ impl Archivist {
                         if let Some(usage) = usage {
                             add(&usage.journalled, 1);
                         }
-                        answers.push((submission.ticket, Answered { response: served.cached(), record: None }));
+                        answers.push((submission.ticket, BackendAnswer { response: served.cached(), record: None }));
                     }
                     lacking => {
                         if let Some(usage) = usage {

@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::mode::Mode;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage};
 use hopeval_methods::{Ask, Kind, Request, Response};
-use hopeval_operators::serve::{Answered, Submission};
+use hopeval_operators::serve::{BackendAnswer, Submission};
 use hopeval_operators::ticket::TicketBox;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn kind_of(response: &Response) -> Option<Kind> {
 /// Asks every request three times: the service's thread answers each once, with the answer of the request alone.
 fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request], batch: usize) {
     let service = Arc::clone(&catalogue.services()[UNDER_TEST]);
-    let tickets = TicketBox::<Answered<Served, Recorded>>::default();
+    let tickets = TicketBox::<BackendAnswer<Served, Recorded>>::default();
     let (sender, tasks) = channel::<Task>();
     let asked: Vec<&Request> = requests.iter().chain(requests).chain(requests).collect();
     for (slot, request) in asked.iter().enumerate() {
@@ -122,7 +122,7 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     let answered = tickets.wait_for(asked.len(), PATIENCE).expect("every request is answered");
     let mut slots = BTreeSet::new();
     for (slot, answer) in answered {
-        let Answered { response, record } = answer.expect("no ticket is dropped");
+        let BackendAnswer { response, record } = answer.expect("no ticket is dropped");
         assert!(slots.insert(slot), "{}: request {slot} was answered twice", kind.kind);
         assert!(record.is_some(), "{}: an answer that is computed is journalled", kind.kind);
         assert_eq!(response.response, catalogue.answer(asked[slot]), "{}: batch {batch}", kind.kind);

@@ -21,10 +21,10 @@ use super::usage::{ServiceCounters, UsageCounters, add};
 use crate::fault::Fault;
 use crate::mode::Mode;
 use hopeval_methods::{FailureKind, Request, Response};
-use hopeval_operators::Key;
-use hopeval_operators::serve::{Answered, Backend, Submission};
+use hopeval_operators::RequestKey;
+use hopeval_operators::serve::{BackendAnswer, Backend, Submission};
 use hopeval_operators::ticket::Ticket;
-use hopeval_results::Location;
+use hopeval_results::AnswerLocation;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -42,7 +42,7 @@ pub struct Desk {
     seen: FxHashSet<u64>,
     /// In latency mode earlier answers are not looked up.
     mode: Mode,
-    archive: Sender<(Task, Location)>,
+    archive: Sender<(Task, AnswerLocation)>,
 }
 
 /// Options for answering the requests of one worker.
@@ -101,7 +101,7 @@ impl Desk {
 
     /// The known answer to a key: computed and not durable yet, or its location in the journal. In latency mode always
     /// empty, so every request is computed as if it were the first.
-    fn known(&self, key: &Key, request: &Request) -> (Option<Rc<Served>>, Option<Location>) {
+    fn known(&self, key: &RequestKey, request: &Request) -> (Option<Rc<Served>>, Option<AnswerLocation>) {
         if self.mode == Mode::Latency {
             return (None, None);
         }
@@ -135,7 +135,7 @@ impl Backend for Desk {
             if info.is_none_or(|info| !info.journalled) {
                 // A look-up in the mapped corpus computes nothing.
                 let response = self.catalogue.answer(request);
-                at_once.push((submission.ticket, Answered { response: Served::now(response), record: None }));
+                at_once.push((submission.ticket, BackendAnswer { response: Served::now(response), record: None }));
                 continue;
             }
             let (recent, location) = self.known(&submission.key, request);
@@ -143,7 +143,7 @@ impl Backend for Desk {
                 if let Some(usage) = self.usage_of(request) {
                     add(&usage.journalled, 1);
                 }
-                at_once.push((submission.ticket, Answered { response: served.cached(), record: None }));
+                at_once.push((submission.ticket, BackendAnswer { response: served.cached(), record: None }));
                 continue;
             }
             // A closed channel drops the ticket; the request is then answered as dropped.

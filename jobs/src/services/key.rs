@@ -3,7 +3,7 @@
 use super::catalogue::Catalogue;
 use hopeval_methods::Request;
 use hopeval_methods::request::{Affinity, PassageId};
-use hopeval_operators::{BUCKETS, Key};
+use hopeval_operators::{BUCKETS, RequestKey};
 
 /// The identity of a request: kind, fingerprint of its service, canonical payload, draw.
 ///
@@ -11,14 +11,14 @@ use hopeval_operators::{BUCKETS, Key};
 ///
 /// # Panics
 /// If the catalogue is not probed.
-pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> Key {
+pub fn key(request: &Request, catalogue: &Catalogue, payload: &mut Vec<u8>) -> RequestKey {
     let fingerprint =
         catalogue.info(&request.service).map(|info| info.fingerprint().expect("the catalogue is open; this is a bug"));
     key_under(fingerprint, request, payload)
 }
 
 /// [`key`], with the fingerprint of the request's service.
-pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, payload: &mut Vec<u8>) -> Key {
+pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, payload: &mut Vec<u8>) -> RequestKey {
     payload.clear();
     request.canonical(payload);
     let mut hasher = blake3::Hasher::new();
@@ -30,11 +30,11 @@ pub(crate) fn key_under(fingerprint: Option<&[u8; 32]>, request: &Request, paylo
     };
     hasher.update(&request.draw.to_le_bytes());
     hasher.update(payload);
-    Key(*hasher.finalize().as_bytes())
+    RequestKey(*hasher.finalize().as_bytes())
 }
 
 /// The bucket of a request: by its first passage if requests for it should meet, else by its key.
-pub fn bucket(request: &Request, key: &Key) -> u16 {
+pub fn bucket(request: &Request, key: &RequestKey) -> u16 {
     match request.affinity() {
         Affinity::Key => key.bucket(),
         Affinity::Passage(PassageId(passage)) => {

@@ -1,7 +1,7 @@
 //! Answers on their way through the dataflow, with their times.
 
 use hopeval_methods::{Kind, Response, ServiceName};
-use hopeval_operators::Key;
+use hopeval_operators::RequestKey;
 use serde::{Deserialize, Serialize};
 
 /// A response on its way through the dataflow, with its times.
@@ -25,7 +25,7 @@ pub struct Recorded {
     /// Its route.
     pub bucket: u16,
     /// Its identity.
-    pub key: Key,
+    pub key: RequestKey,
     /// The service that answered.
     pub service: ServiceName,
     /// The kind of request.

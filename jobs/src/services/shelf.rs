@@ -2,9 +2,9 @@
 //! are durable.
 
 use super::served::Served;
-use hopeval_operators::Key;
+use hopeval_operators::RequestKey;
 use hopeval_results::journal::SegmentReader;
-use hopeval_results::{Journal, JournalError, Location, Segment, Store, layout};
+use hopeval_results::{Journal, JournalError, AnswerLocation, Segment, Store, layout};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -17,17 +17,17 @@ pub struct Shelf(Rc<RefCell<Inner>>);
 
 struct Inner {
     journal: Journal,
-    recent: FxHashMap<Key, Rc<Served>>,
+    recent: FxHashMap<RequestKey, Rc<Served>>,
     /// Segments written since the last look-up, with their keys: these answers are no longer recent.
     durable: Durable,
 }
 
 /// Durable segments, each with its keys: from the writing thread to the worker.
-pub(crate) type Durable = Arc<Mutex<Vec<(Segment, Vec<Key>)>>>;
+pub(crate) type Durable = Arc<Mutex<Vec<(Segment, Vec<RequestKey>)>>>;
 
 /// A key in the store's type.
-pub(crate) fn results_key(key: &Key) -> hopeval_results::Key {
-    hopeval_results::Key(key.0)
+pub(crate) fn results_key(key: &RequestKey) -> hopeval_results::JournalKey {
+    hopeval_results::JournalKey(key.0)
 }
 
 impl Shelf {
@@ -68,18 +68,18 @@ impl Shelf {
     }
 
     /// A response computed and not durable yet.
-    pub fn recent(&self, key: &Key) -> Option<Rc<Served>> {
+    pub fn recent(&self, key: &RequestKey) -> Option<Rc<Served>> {
         self.settle();
         self.0.borrow().recent.get(key).cloned()
     }
 
     /// The location of a durable response.
-    pub fn locate(&self, key: &Key) -> Option<Location> {
+    pub fn locate(&self, key: &RequestKey) -> Option<AnswerLocation> {
         self.0.borrow().journal.locate(&results_key(key))
     }
 
     /// Keeps a newly computed response until its segment is durable.
-    pub(crate) fn keep(&self, key: Key, served: Served) {
+    pub(crate) fn keep(&self, key: RequestKey, served: Served) {
         self.0.borrow_mut().recent.insert(key, Rc::new(served));
     }
 

@@ -8,7 +8,7 @@ use crate::error::JobError;
 use crate::fault::Fault;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Request, Response};
-use hopeval_operators::serve::{Answered, Submission};
+use hopeval_operators::serve::{BackendAnswer, Submission};
 use hopeval_operators::ticket::Ticket;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -18,7 +18,7 @@ use std::time::Instant;
 pub type Task = (Submission<Request, Served, Recorded>, Instant);
 
 /// The ticket of a request, with its answer.
-pub(super) type Settled = (Ticket<Answered<Served, Recorded>>, Answered<Served, Recorded>);
+pub(super) type Settled = (Ticket<BackendAnswer<Served, Recorded>>, BackendAnswer<Served, Recorded>);
 
 /// The thread of one service for one worker of a run.
 pub struct ServiceThread {
@@ -102,7 +102,7 @@ pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault
         kind,
         served: served.clone(),
     };
-    (submission.ticket, Answered { response: served, record: Some(record) })
+    (submission.ticket, BackendAnswer { response: served, record: Some(record) })
 }
 
 /// The error that ends the run, if a response reports the loss of a device.

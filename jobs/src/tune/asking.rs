@@ -7,7 +7,7 @@ use crate::services::key::{bucket, key};
 use crate::services::record::Record;
 use hopeval_methods::{Kind, Request, Response};
 use hopeval_results::journal::write_segment;
-use hopeval_results::{Entry, Journal, Store, layout};
+use hopeval_results::{JournalEntry, Journal, Store, layout};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -52,7 +52,7 @@ impl<'a> JournalledAsker<'a> {
         let keys: Vec<_> = batch.iter().map(|request| key(request, catalogue, &mut payload)).collect();
         let mut found: Vec<Option<Response>> = Vec::with_capacity(batch.len());
         for (request, key) in batch.iter().zip(&keys) {
-            let location = self.journal.locate(&hopeval_results::Key(key.0));
+            let location = self.journal.locate(&hopeval_results::JournalKey(key.0));
             let bytes = location.and_then(|location| self.journal.read(&[location]).pop()?.ok());
             let response = bytes.and_then(|bytes| Record::read(&bytes)).map(|record| record.response);
             found.push(response.filter(|response| response.satisfies(request)));
@@ -68,8 +68,8 @@ impl<'a> JournalledAsker<'a> {
                     response: response.clone(),
                     service_us,
                 };
-                let (bucket, key) = (bucket(request, &keys[*n]), hopeval_results::Key(keys[*n].0));
-                entries.push(Entry { bucket, key, bytes: record.write().into() });
+                let (bucket, key) = (bucket(request, &keys[*n]), hopeval_results::JournalKey(keys[*n].0));
+                entries.push(JournalEntry { bucket, key, bytes: record.write().into() });
             }
             found[*n] = Some(response);
         }

@@ -17,7 +17,7 @@ fn keys_are_those_of_the_golden_file() {
         for (name, request) in every_request() {
             let request = Request { service: ServiceName::from(service), ..request };
             let key = key(&request, &catalogue, &mut payload);
-            let hex = hopeval_results::Key(key.0);
+            let hex = hopeval_results::JournalKey(key.0);
             lines.push(format!("{service} {name} {hex} {}", bucket(&request, &key)));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Load, mix};
 use hopeval_operators::admit::Credits;
-use hopeval_operators::drive::Inner;
+use hopeval_operators::drive::LoopTime;
 use std::collections::HashMap;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Stream;
@@ -16,13 +16,13 @@ type Record = (u64, u64, Vec<u8>);
 
 /// Questions with `rounds` times `requests` answers.
 pub(crate) fn floor<'scope>(
-    inner: timely::dataflow::Scope<'scope, Inner>,
+    inner: timely::dataflow::Scope<'scope, LoopTime>,
     questions: Stream<'scope, u64, Vec<u64>>,
-    replies: Stream<'scope, Inner, Vec<Record>>,
-    handle: timely::dataflow::operators::core::feedback::Handle<'scope, Inner, Vec<Record>>,
+    replies: Stream<'scope, LoopTime, Vec<Record>>,
+    handle: timely::dataflow::operators::core::feedback::Handle<'scope, LoopTime, Vec<Record>>,
     credits: &Credits,
     load: Load,
-) -> Stream<'scope, Inner, Vec<u64>> {
+) -> Stream<'scope, LoopTime, Vec<u64>> {
     let mut builder = OperatorBuilder::new("ask".to_owned(), inner);
     let mut questions = builder.new_input(questions.enter(inner), Pipeline);
     let mut replies = builder.new_input(replies, Exchange::new(|record: &Record| record.1));
@@ -33,7 +33,7 @@ pub(crate) fn floor<'scope>(
     let (worker, credits) = (inner.index() as u64, credits.clone());
     builder.build(move |capabilities| {
         drop(capabilities);
-        let mut open: HashMap<u64, (Capability<Inner>, Capability<Inner>, u32, u32)> = HashMap::new();
+        let mut open: HashMap<u64, (Capability<LoopTime>, Capability<LoopTime>, u32, u32)> = HashMap::new();
         move |_| {
             let mut ready = Vec::new();
             questions.for_each(|capability, batch| {

@@ -8,11 +8,11 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
-use hopeval_operators::admit::{Credits, Feed, Poll, admit};
-use hopeval_operators::drive::{Asked, Hosted, Opener, Turn, drive};
-use hopeval_operators::serve::{Answered, Backend, Submission, serve};
+use hopeval_operators::admit::{Credits, Feed, FeedPoll, admit};
+use hopeval_operators::drive::{AskedRequest, DrivenMachine, QuestionOpener, DrivenStep, drive};
+use hopeval_operators::serve::{BackendAnswer, Backend, Submission, serve};
 use hopeval_operators::ticket::Ticket;
-use hopeval_operators::{Counters, Key};
+use hopeval_operators::{OperatorCounters, RequestKey};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -51,13 +51,13 @@ struct Share {
 impl Feed for Share {
     type Question = u64;
 
-    fn poll(&mut self) -> Poll<u64> {
+    fn poll(&mut self) -> FeedPoll<u64> {
         if self.next >= self.end {
-            return Poll::Finished;
+            return FeedPoll::Finished;
         }
         let question = self.next;
         self.next += self.step;
-        Poll::Ready { chunk: question / 4096, question }
+        FeedPoll::Ready { chunk: question / 4096, question }
     }
 
     fn wake_with(&mut self, _: SyncActivator) {}
@@ -69,14 +69,14 @@ struct Toy {
     load: Load,
 }
 
-impl Hosted for Toy {
+impl DrivenMachine for Toy {
     type Request = Vec<u8>;
     type Response = Vec<u8>;
     type Outcome = u64;
 
-    fn step(&mut self, _: Vec<Rc<Vec<u8>>>) -> Turn<Vec<u8>, u64> {
+    fn step(&mut self, _: Vec<Rc<Vec<u8>>>) -> DrivenStep<Vec<u8>, u64> {
         if self.round == self.load.rounds {
-            return Turn::Done(self.question);
+            return DrivenStep::Done(self.question);
         }
         self.round += 1;
         let first =
@@ -84,16 +84,16 @@ impl Hosted for Toy {
         let ask = |i: u32| {
             let mut key = [0u8; 32];
             key[..8].copy_from_slice(&mix(first + u64::from(i)).to_le_bytes());
-            let key = Key(key);
-            Asked { key, bucket: key.bucket(), request: vec![7; self.load.payload] }
+            let key = RequestKey(key);
+            AskedRequest { key, bucket: key.bucket(), request: vec![7; self.load.payload] }
         };
-        Turn::Ask((0..self.load.requests).map(ask).collect())
+        DrivenStep::Ask((0..self.load.requests).map(ask).collect())
     }
 }
 
 struct Toys(Load);
 
-impl Opener for Toys {
+impl QuestionOpener for Toys {
     type Question = u64;
     type Machine = Toy;
 
@@ -111,7 +111,7 @@ enum Echo {
 }
 
 fn echo(batch: Vec<Task>) {
-    let answer = |task: Task| (task.ticket, Answered { response: task.request, record: None });
+    let answer = |task: Task| (task.ticket, BackendAnswer { response: task.request, record: None });
     Ticket::answer_all(batch.into_iter().map(answer));
 }
 
@@ -153,7 +153,7 @@ impl What {
 fn run(worker: &mut timely::worker::Worker, what: What, load: Load) {
     let (index, peers) = (worker.index() as u64, worker.peers() as u64);
     let share = Share { next: index, step: peers, end: load.questions };
-    let (credits, counters) = (Credits::new(1024), Arc::new(Counters::default()));
+    let (credits, counters) = (Credits::new(1024), Arc::new(OperatorCounters::default()));
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, share, &credits, &counters);
         let done = scope.iterative::<u32, _, _>(|inner| {

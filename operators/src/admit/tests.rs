@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use timely::dataflow::operators::{Inspect, Probe};
 
 /// The next answer of the feed.
-type Plan = Rc<RefCell<std::collections::VecDeque<Poll<u32>>>>;
+type Plan = Rc<RefCell<std::collections::VecDeque<FeedPoll<u32>>>>;
 
 struct Script {
     plan: Plan,
@@ -15,8 +15,8 @@ struct Script {
 impl Feed for Script {
     type Question = u32;
 
-    fn poll(&mut self) -> Poll<u32> {
-        self.plan.borrow_mut().pop_front().unwrap_or(Poll::Pending)
+    fn poll(&mut self) -> FeedPoll<u32> {
+        self.plan.borrow_mut().pop_front().unwrap_or(FeedPoll::Pending)
     }
 
     fn wake_with(&mut self, activator: SyncActivator) {
@@ -24,16 +24,16 @@ impl Feed for Script {
     }
 }
 
-fn questions(chunks: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Poll<u32>> {
-    chunks.into_iter().enumerate().map(|(i, chunk)| Poll::Ready { chunk, question: i as u32 })
+fn questions(chunks: impl IntoIterator<Item = u64>) -> impl Iterator<Item = FeedPoll<u32>> {
+    chunks.into_iter().enumerate().map(|(i, chunk)| FeedPoll::Ready { chunk, question: i as u32 })
 }
 
 #[test]
 fn credits_bound_the_number_in_flight_and_chunks_are_stamped() {
     timely::execute_directly(|worker| {
-        let plan: Plan = Rc::new(RefCell::new(questions([0, 0, 0, 2, 2, 5, 5]).chain([Poll::Finished]).collect()));
+        let plan: Plan = Rc::new(RefCell::new(questions([0, 0, 0, 2, 2, 5, 5]).chain([FeedPoll::Finished]).collect()));
         let admitted = Rc::new(RefCell::new(Vec::new()));
-        let (credits, counters) = (Credits::new(3), Arc::new(Counters::default()));
+        let (credits, counters) = (Credits::new(3), Arc::new(OperatorCounters::default()));
         let probe = worker.dataflow::<u64, _, _>(|scope| {
             let feed = Script { plan: Rc::clone(&plan), waker: Rc::default() };
             let log = Rc::clone(&admitted);
@@ -68,14 +68,14 @@ fn a_pending_feed_keeps_its_credit_and_is_polled_when_woken() {
     timely::execute_directly(|worker| {
         let plan: Plan = Rc::default();
         let waker = Rc::new(RefCell::new(None));
-        let (credits, counters) = (Credits::new(1), Arc::new(Counters::default()));
+        let (credits, counters) = (Credits::new(1), Arc::new(OperatorCounters::default()));
         let probe = worker.dataflow::<u64, _, _>(|scope| {
             let feed = Script { plan: Rc::clone(&plan), waker: Rc::clone(&waker) };
             admit(scope, feed, &credits, &counters).probe().0
         });
         worker.step();
         assert_eq!(credits.free(), 1);
-        plan.borrow_mut().extend(questions([4]).chain([Poll::Finished]));
+        plan.borrow_mut().extend(questions([4]).chain([FeedPoll::Finished]));
         (0..3).for_each(|_| {
             worker.step();
         });

@@ -24,21 +24,21 @@ impl Collector for Numbers {
     type Item = u64;
     type Done = bool;
 
-    fn take(&mut self, number: u64) -> Result<(), Failed> {
+    fn take(&mut self, number: u64) -> Result<(), ProductionFailure> {
         if number > 99 {
-            return Err(Failed);
+            return Err(ProductionFailure);
         }
         self.taken.push(number);
         Ok(())
     }
 
-    fn finish(&mut self, ticket: Ticket<bool>) -> Result<(), Failed> {
-        self.thread.send(ticket).map_err(|_| Failed)
+    fn finish(&mut self, ticket: Ticket<bool>) -> Result<(), ProductionFailure> {
+        self.thread.send(ticket).map_err(|_| ProductionFailure)
     }
 
-    fn end(&mut self, done: Option<bool>) -> Result<(), Failed> {
+    fn end(&mut self, done: Option<bool>) -> Result<(), ProductionFailure> {
         if done != Some(true) {
-            return Err(Failed);
+            return Err(ProductionFailure);
         }
         self.taken.sort_unstable();
         self.kept.lock().unwrap().insert(self.worker, std::mem::take(&mut self.taken));

@@ -16,7 +16,7 @@ impl Committer for Log {
     type Receipt = (u64, usize);
     type Key = u8;
 
-    fn complete(&mut self, complete: u64, receipts: Vec<(u64, usize)>, _: &Table<u8>) {
+    fn complete(&mut self, complete: u64, receipts: Vec<(u64, usize)>, _: &TallyTable<u8>) {
         self.calls.lock().unwrap().push((self.worker, complete, receipts));
     }
 }
@@ -30,8 +30,8 @@ fn committed(workers: usize, chunks: u64) -> Vec<(usize, u64, Vec<(u64, usize)>)
         let mut input = InputHandle::new();
         worker.dataflow::<u64, _, _>(|scope| {
             let receipts = scope.input_from(&mut input);
-            let live = std::iter::empty::<Update<u8>>().to_stream(scope).container::<Vec<_>>();
-            commit(receipts, live, Table::default(), log);
+            let live = std::iter::empty::<TallyUpdate<u8>>().to_stream(scope).container::<Vec<_>>();
+            commit(receipts, live, TallyTable::default(), log);
         });
         for chunk in 0..chunks {
             input.send((chunk, worker.index()));

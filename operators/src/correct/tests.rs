@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::commit::{Committer, commit};
-use crate::tally::{Table, tally};
+use crate::tally::{TallyTable, tally};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use timely::dataflow::operators::vec::Map;
 use timely::dataflow::operators::{Concat, Input, Inspect, Probe};
 use timely::worker::Worker;
 
-type Commits = Rc<RefCell<Vec<(u64, BTreeMap<u8, Change>)>>>;
+type Commits = Rc<RefCell<Vec<(u64, BTreeMap<u8, TallyChange>)>>>;
 
 struct Watch(Commits);
 
@@ -20,7 +20,7 @@ impl Committer for Watch {
     type Receipt = u8;
     type Key = u8;
 
-    fn complete(&mut self, complete: u64, _: Vec<u8>, table: &Table<u8>) {
+    fn complete(&mut self, complete: u64, _: Vec<u8>, table: &TallyTable<u8>) {
         self.0.borrow_mut().push((complete, table.tallies().clone()));
     }
 }
@@ -28,13 +28,13 @@ impl Committer for Watch {
 /// A small run: outcomes are questions, and each is a score of 1 for its own key.
 struct Run {
     outcomes: Option<InputHandle<u64, CapacityContainerBuilder<Vec<u8>>>>,
-    edits: Sender<Vec<(u8, Change)>>,
+    edits: Sender<Vec<(u8, TallyChange)>>,
     waker: Rc<RefCell<Option<SyncActivator>>>,
     commits: Commits,
 }
 
-const SCORE: Change = (1, 1, 10, 100);
-const TAKEN_BACK: Change = (-1, -1, -10, -100);
+const SCORE: TallyChange = (1, 1, 10, 100);
+const TAKEN_BACK: TallyChange = (-1, -1, -10, -100);
 
 impl Run {
     fn new(worker: &mut Worker) -> Self {
@@ -46,7 +46,7 @@ impl Run {
             let corrected =
                 correct(durable.clone(), corrections, move |activator| *woken.borrow_mut() = Some(activator));
             let scored = durable.clone().map(|key| (key, SCORE));
-            commit(durable, tally(scored.concat(corrected)), Table::default(), watch);
+            commit(durable, tally(scored.concat(corrected)), TallyTable::default(), watch);
             outcomes
         });
         Self { outcomes: Some(outcomes), edits, waker, commits }
@@ -62,7 +62,7 @@ impl Run {
         self.settle(worker);
     }
 
-    fn edit(&self, worker: &mut Worker, changes: &[(u8, Change)]) {
+    fn edit(&self, worker: &mut Worker, changes: &[(u8, TallyChange)]) {
         self.edits.send(changes.to_vec()).unwrap();
         self.waker.borrow().as_ref().unwrap().activate().unwrap();
         self.settle(worker);
@@ -74,7 +74,7 @@ impl Run {
         }
     }
 
-    fn end(&mut self, worker: &mut Worker) -> BTreeMap<u8, Change> {
+    fn end(&mut self, worker: &mut Worker) -> BTreeMap<u8, TallyChange> {
         self.outcomes = None;
         while worker.has_dataflows() {
             worker.step();
@@ -84,7 +84,7 @@ impl Run {
         table
     }
 
-    fn last(&self) -> (u64, BTreeMap<u8, Change>) {
+    fn last(&self) -> (u64, BTreeMap<u8, TallyChange>) {
         self.commits.borrow().last().cloned().unwrap()
     }
 }
@@ -106,7 +106,7 @@ fn an_edit_of_gold_corrects_committed_figures() {
 
 #[test]
 fn edits_in_any_order_and_at_any_time_end_in_the_same_figures() {
-    let edits: [&[(u8, Change)]; 3] =
+    let edits: [&[(u8, TallyChange)]; 3] =
         [&[(1, TAKEN_BACK), (1, (1, 1, 5, 25))], &[(1, (-1, -1, -5, -25)), (1, (1, 0, 0, 0))], &[(2, TAKEN_BACK)]];
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     for order in orders {

@@ -51,22 +51,22 @@ impl Toy {
 
 type Ended = ((usize, usize), Vec<Vec<u32>>);
 
-impl Hosted for Toy {
+impl DrivenMachine for Toy {
     type Request = u8;
     type Response = u32;
     type Outcome = Ended;
 
-    fn step(&mut self, responses: Vec<Rc<u32>>) -> Turn<u8, Ended> {
+    fn step(&mut self, responses: Vec<Rc<u32>>) -> DrivenStep<u8, Ended> {
         assert_eq!(responses.len(), self.asked.len(), "stepped with an incomplete round");
         if self.round > 0 {
             self.heard.push(responses.iter().map(|response| **response).collect());
         }
         match self.next() {
-            None => Turn::Done((self.name, std::mem::take(&mut self.heard))),
+            None => DrivenStep::Done((self.name, std::mem::take(&mut self.heard))),
             Some(asked) => {
                 self.asked = asked.clone();
-                let asked = |key| Asked { key: Key([key; 32]), bucket: u16::from(key), request: key };
-                Turn::Ask(self.asked.iter().copied().map(asked).collect())
+                let asked = |key| AskedRequest { key: RequestKey([key; 32]), bucket: u16::from(key), request: key };
+                DrivenStep::Ask(self.asked.iter().copied().map(asked).collect())
             }
         }
     }
@@ -77,7 +77,7 @@ struct Door {
     one_at_a_time: bool,
 }
 
-impl Opener for Door {
+impl QuestionOpener for Door {
     type Question = (usize, Vec<Script>);
     type Machine = Toy;
 
@@ -120,7 +120,7 @@ fn run_by(
     timely::execute_directly(move |worker| {
         let (sent, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
         let credits = Credits::new(1);
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(OperatorCounters::default());
         let (mut asking, mut replying, probe) = worker.dataflow::<u64, _, _>(|scope| {
             let (asking, replying, requests, outcomes) = scope.iterative::<u32, _, _>(|inner| {
                 let (asking, questions) = inner.new_unordered_input::<CapacityContainerBuilder<Vec<_>>>();
@@ -158,7 +158,7 @@ fn run_by(
                 break;
             }
             let key = waiting.remove(pick(waiting.len()));
-            let reply = Reply { key: Key([key; 32]), to: 0, response: respond(key) };
+            let reply = Reply { key: RequestKey([key; 32]), to: 0, response: respond(key) };
             replying.0.activate().session(&replying.1).give(reply);
         }
         drop(replying);

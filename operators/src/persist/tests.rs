@@ -18,7 +18,7 @@ struct Slow {
     writes: Rc<RefCell<Vec<Write>>>,
 }
 
-impl Writer for Slow {
+impl DurableWriter for Slow {
     type Item = u8;
     type Receipt = usize;
 
@@ -26,7 +26,7 @@ impl Writer for Slow {
         self.held.extend(items.drain(..).map(|item| (chunk, item)));
     }
 
-    fn write(&mut self, due: Due, begin: &mut dyn FnMut() -> Ticket<usize>) {
+    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<usize>) {
         if (due.advanced || due.flush) && !self.held.is_empty() {
             self.writes.borrow_mut().push((std::mem::take(&mut self.held), begin()));
         }

@@ -50,8 +50,8 @@ impl Production for Numbers {
         self.next += 1;
     }
 
-    fn end(&mut self, done: Option<u64>, items: &mut Vec<u64>) -> Result<(), Failed> {
-        items.push(done.ok_or(Failed)?);
+    fn end(&mut self, done: Option<u64>, items: &mut Vec<u64>) -> Result<(), ProductionFailure> {
+        items.push(done.ok_or(ProductionFailure)?);
         Ok(())
     }
 }

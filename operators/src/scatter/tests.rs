@@ -32,7 +32,7 @@ impl Slow {
     }
 }
 
-impl Shard for Slow {
+impl QueryShard for Slow {
     type Query = String;
     type Found = Found;
 
@@ -49,7 +49,7 @@ impl Shard for Slow {
 }
 
 /// An end that sends the findings.
-fn tell(to: &Sender<Vec<Found>>) -> End<Found> {
+fn tell(to: &Sender<Vec<Found>>) -> QueryEnd<Found> {
     let to = to.clone();
     Box::new(move |found| drop(to.send(found)))
 }
@@ -58,7 +58,7 @@ fn tell(to: &Sender<Vec<Found>>) -> End<Found> {
 type Held = timely::dataflow::InputHandle<u64, CapacityContainerBuilder<Vec<u8>>>;
 
 /// Scatters on `worker` for as long as the input is open.
-fn build(worker: &mut Worker) -> (Inlet<String, Found>, Held) {
+fn build(worker: &mut Worker) -> (QuerySender<String, Found>, Held) {
     let (inlet, queries) = inlet();
     let shard = Slow::open(worker.index());
     let input = worker.dataflow::<u64, _, _>(|scope| {

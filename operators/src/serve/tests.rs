@@ -26,7 +26,7 @@ impl Backend for Desk {
 }
 
 fn ask(request: u8, from: u32) -> Envelope<u8> {
-    Envelope { key: Key([request; 32]), bucket: u16::from(request), from, request }
+    Envelope { key: RequestKey([request; 32]), bucket: u16::from(request), from, request }
 }
 
 type Log<D> = Rc<RefCell<Vec<(u64, D)>>>;
@@ -46,7 +46,7 @@ fn log<D: Clone + 'static>(
 #[test]
 fn equal_keys_are_answered_once_with_one_record() {
     timely::execute_directly(|worker| {
-        let (waiting, counters) = (Waiting::default(), Arc::new(Counters::default()));
+        let (waiting, counters) = (Waiting::default(), Arc::new(OperatorCounters::default()));
         let (replies, records): (Log<Reply<u32>>, Log<u8>) = Default::default();
         let mut input = InputHandle::new();
         let (reply_probe, record_probe) = worker.dataflow::<u64, _, _>(|scope| {
@@ -76,14 +76,14 @@ fn equal_keys_are_answered_once_with_one_record() {
         assert!(replies.borrow().is_empty());
         assert!(reply_probe.less_equal(&0) && record_probe.less_equal(&0), "time passed an open request");
 
-        two.ticket.answer(Answered { response: 20, record: None });
+        two.ticket.answer(BackendAnswer { response: 20, record: None });
         settle();
-        assert_eq!(*replies.borrow(), [(3, Reply { key: Key([2; 32]), to: 4, response: 20 })]);
+        assert_eq!(*replies.borrow(), [(3, Reply { key: RequestKey([2; 32]), to: 4, response: 20 })]);
         assert!(records.borrow().is_empty());
 
-        one.ticket.answer(Answered { response: 10, record: Some(1) });
+        one.ticket.answer(BackendAnswer { response: 10, record: Some(1) });
         settle();
-        let reply = |time, to| (time, Reply { key: Key([1; 32]), to, response: 10 });
+        let reply = |time, to| (time, Reply { key: RequestKey([1; 32]), to, response: 10 });
         assert_eq!(replies.borrow()[1..], [reply(0, 4), reply(3, 5), reply(3, 4)]);
         assert_eq!(*records.borrow(), [(0, 1)]);
         assert!(reply_probe.done() && record_probe.done());

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use timely::dataflow::operators::core::UnorderedInput;
 use timely::dataflow::operators::{Inspect, ToStream};
 
-type Scored = (u64, u8, Change);
-type Seen = Arc<Mutex<Vec<(u64, BTreeMap<u8, Change>)>>>;
+type Scored = (u64, u8, TallyChange);
+type Seen = Arc<Mutex<Vec<(u64, BTreeMap<u8, TallyChange>)>>>;
 
 struct Watch(Seen);
 
@@ -16,21 +16,21 @@ impl Committer for Watch {
     type Receipt = ();
     type Key = u8;
 
-    fn complete(&mut self, complete: u64, _: Vec<()>, table: &Table<u8>) {
+    fn complete(&mut self, complete: u64, _: Vec<()>, table: &TallyTable<u8>) {
         self.0.lock().unwrap().push((complete, table.tallies().clone()));
     }
 }
 
 /// The committed tables when `scores` come in this order, split over `workers`, in batches of `batch`.
-fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8, Change>)> {
+fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8, TallyChange>)> {
     let seen = Seen::default();
     let (scores, watched) = (Arc::new(scores.to_vec()), Arc::clone(&seen));
     timely::execute(timely::Config::process(workers), move |worker| {
         let watch = Watch(Arc::clone(&watched));
         let (mut input, held) = worker.dataflow::<u64, _, _>(|scope| {
-            let (input, scores) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u8, Change)>>>();
+            let (input, scores) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u8, TallyChange)>>>();
             let receipts = std::iter::empty::<()>().to_stream(scope).container::<Vec<_>>();
-            commit(receipts, tally(scores), Table::default(), watch);
+            commit(receipts, tally(scores), TallyTable::default(), watch);
             input
         });
         let mine: Vec<_> = scores.iter().skip(worker.index()).step_by(worker.peers()).cloned().collect();
@@ -48,10 +48,10 @@ fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8
     seen.lock().unwrap().clone()
 }
 
-fn sums<'a>(scores: impl Iterator<Item = &'a Scored>) -> BTreeMap<u8, Change> {
-    let mut sums: BTreeMap<u8, Change> = BTreeMap::new();
+fn sums<'a>(scores: impl Iterator<Item = &'a Scored>) -> BTreeMap<u8, TallyChange> {
+    let mut sums: BTreeMap<u8, TallyChange> = BTreeMap::new();
     scores.for_each(|(_, key, change)| add(sums.entry(*key).or_default(), *change));
-    sums.retain(|_, sum| *sum != Change::default());
+    sums.retain(|_, sum| *sum != TallyChange::default());
     sums
 }
 
@@ -96,12 +96,12 @@ fn a_score_that_is_taken_back_leaves_no_row() {
 
 /// Sends each of `keys` keys `times` times in each of `chunks` cohorts, in small batches with a step between them,
 /// round robin over cohorts and keys. Returns the number of folded changes of each cohort, and the sums of all.
-fn folded(chunks: u64, keys: u32, times: i64, least: usize) -> (BTreeMap<u64, usize>, BTreeMap<(u64, u32), Change>) {
+fn folded(chunks: u64, keys: u32, times: i64, least: usize) -> (BTreeMap<u64, usize>, BTreeMap<(u64, u32), TallyChange>) {
     timely::execute_directly(move |worker| {
         let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
         let log = std::rc::Rc::clone(&sent);
         let (mut input, held) = worker.dataflow::<u64, _, _>(|scope| {
-            let (input, changes) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u32, Change)>>>();
+            let (input, changes) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u32, TallyChange)>>>();
             fold(changes, least).inspect(move |change| log.borrow_mut().push(*change));
             input
         });

@@ -13,7 +13,7 @@
 //! therefore checks everything it has read. A value is stored plain, or compressed with zstd if that is shorter; then
 //! the highest bit of its plain length is set.
 
-use super::{BUCKETS, JournalError, Key};
+use super::{BUCKETS, JournalError, JournalKey};
 
 pub(super) const MAGIC: &[u8; 8] = b"HOPEJRNL";
 pub(super) const VERSION: u32 = 1;
@@ -37,9 +37,9 @@ pub(super) const ZSTD_LEVEL: i32 = 3;
 
 /// A row of the key table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct KeyRow {
     pub(super) bucket: u16,
-    pub(super) key: Key,
+    pub(super) key: JournalKey,
     /// Offset of the value's record in the segment.
     pub(super) offset: u64,
     /// Bytes of the value's record.
@@ -58,14 +58,14 @@ pub(super) struct BucketRows {
 
 /// The trailer and the directory, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Footer {
+pub(super) struct SegmentFooter {
     pub(super) table: u64,
     pub(super) rows: u64,
     pub(super) buckets: Vec<BucketRows>,
 }
 
 /// The trailer alone, before its directory is read.
-pub(super) struct Trailer {
+pub(super) struct SegmentTrailer {
     table: u64,
     rows: u64,
     buckets: u32,
@@ -96,10 +96,10 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-fn key_at(bytes: &[u8], at: usize) -> Key {
+fn key_at(bytes: &[u8], at: usize) -> JournalKey {
     let mut key = [0; 32];
     key.copy_from_slice(&bytes[at..at + 32]);
-    Key(key)
+    JournalKey(key)
 }
 
 pub(super) fn header() -> [u8; HEADER_BYTES] {
@@ -113,7 +113,7 @@ pub(super) fn header() -> [u8; HEADER_BYTES] {
 pub(super) fn push_record(
     out: &mut Vec<u8>,
     compressor: &mut zstd::bulk::Compressor<'_>,
-    key: &Key,
+    key: &JournalKey,
     value: &[u8],
 ) -> Result<u32, JournalError> {
     if value.len() > VALUE_LIMIT {
@@ -138,7 +138,7 @@ pub(super) fn push_record(
 }
 
 /// The key and the value in a record, or `None` if the record is corrupt.
-pub(super) fn read_record(record: &[u8]) -> Option<(Key, Vec<u8>)> {
+pub(super) fn read_record(record: &[u8]) -> Option<(JournalKey, Vec<u8>)> {
     if record.len() < RECORD_BYTES || check32(&record[4..]) != u32_at(record, 0) {
         return None;
     }
@@ -150,7 +150,7 @@ pub(super) fn read_record(record: &[u8]) -> Option<(Key, Vec<u8>)> {
     (value.len() == length).then(|| (key_at(record, 8), value))
 }
 
-pub(super) fn push_row(out: &mut Vec<u8>, row: &Row) {
+pub(super) fn push_row(out: &mut Vec<u8>, row: &KeyRow) {
     out.extend_from_slice(&row.key.0);
     out.extend_from_slice(&row.offset.to_le_bytes());
     out.extend_from_slice(&row.length.to_le_bytes());
@@ -158,7 +158,7 @@ pub(super) fn push_row(out: &mut Vec<u8>, row: &Row) {
 }
 
 /// The directory and the trailer for `rows`, encoded as `table`.
-pub(super) fn footer(rows: &[Row], table: &[u8], table_offset: u64) -> Vec<u8> {
+pub(super) fn footer(rows: &[KeyRow], table: &[u8], table_offset: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let mut buckets = 0u32;
     let mut first = 0;
@@ -185,7 +185,7 @@ pub(super) fn footer(rows: &[Row], table: &[u8], table_offset: u64) -> Vec<u8> {
     out
 }
 
-impl Trailer {
+impl SegmentTrailer {
     /// Reads the last [`TRAILER_BYTES`] of a segment at `path`.
     pub(super) fn read(path: &str, bytes: &[u8]) -> Result<Self, JournalError> {
         let corrupt = |what| JournalError::Corrupt { path: path.to_owned(), what };
@@ -209,7 +209,7 @@ impl Trailer {
     }
 
     /// Reads the directory from the last [`Trailer::footer_bytes`] of a segment of `size` bytes.
-    pub(super) fn footer(&self, path: &str, size: u64, bytes: &[u8]) -> Result<Footer, JournalError> {
+    pub(super) fn footer(&self, path: &str, size: u64, bytes: &[u8]) -> Result<SegmentFooter, JournalError> {
         let corrupt = |what| JournalError::Corrupt { path: path.to_owned(), what };
         if bytes.len() != self.footer_bytes() {
             return Err(corrupt("its directory is cut off"));
@@ -237,11 +237,11 @@ impl Trailer {
         if first != self.rows {
             return Err(corrupt("its directory does not cover its table"));
         }
-        Ok(Footer { table: self.table, rows: self.rows, buckets })
+        Ok(SegmentFooter { table: self.table, rows: self.rows, buckets })
     }
 }
 
-impl Footer {
+impl SegmentFooter {
     /// Byte range of a bucket's rows.
     pub(super) fn range(&self, bucket: &BucketRows) -> std::ops::Range<u64> {
         let start = self.table + bucket.first * ROW_BYTES as u64;
@@ -249,12 +249,12 @@ impl Footer {
     }
 
     /// Reads a bucket's rows, and checks that they are in order and point into the values.
-    pub(super) fn rows(&self, path: &str, bucket: &BucketRows, bytes: &[u8]) -> Result<Vec<Row>, JournalError> {
+    pub(super) fn rows(&self, path: &str, bucket: &BucketRows, bytes: &[u8]) -> Result<Vec<KeyRow>, JournalError> {
         let corrupt = |what| JournalError::Corrupt { path: path.to_owned(), what };
         if bytes.len() != bucket.rows as usize * ROW_BYTES || check64(&[bytes]) != bucket.check {
             return Err(corrupt("the keys of a bucket do not match their checksum"));
         }
-        let mut rows: Vec<Row> = Vec::with_capacity(bucket.rows as usize);
+        let mut rows: Vec<KeyRow> = Vec::with_capacity(bucket.rows as usize);
         for bytes in bytes.chunks_exact(ROW_BYTES) {
             let (key, offset, length) = (key_at(bytes, 0), u64_at(bytes, 32), u32_at(bytes, 40));
             let ascending = rows.last().is_none_or(|last| last.key < key);
@@ -262,7 +262,7 @@ impl Footer {
             if !ascending || !inside || (length as usize) < RECORD_BYTES {
                 return Err(corrupt("the keys of a bucket are out of order"));
             }
-            rows.push(Row { bucket: bucket.bucket, key, offset, length });
+            rows.push(KeyRow { bucket: bucket.bucket, key, offset, length });
         }
         Ok(rows)
     }

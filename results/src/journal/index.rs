@@ -1,8 +1,8 @@
 //! The index of a worker's answered requests: the keys of its buckets, in memory.
 
-use super::format::Row;
-use super::reader::{self, Names, SegmentReader};
-use super::{BUCKETS, JournalError, Key, Segment};
+use super::format::KeyRow;
+use super::reader::{self, SegmentNames, SegmentReader};
+use super::{BUCKETS, JournalError, JournalKey, Segment};
 use crate::parallel;
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ const WINDOW: usize = 128;
 
 /// The place of a value in the journal, and the key of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct AnswerLocation {
     /// Number of the segment in the journal that returned this location.
     pub(super) segment: u32,
     /// Bytes of the value's record.
@@ -25,10 +25,10 @@ pub struct Location {
     /// Offset of the value's record in the segment.
     pub(super) offset: u64,
     /// The whole key, for comparison with the record's.
-    pub(super) key: Key,
+    pub(super) key: JournalKey,
 }
 
-impl Location {
+impl AnswerLocation {
     pub(super) fn range(&self) -> Range<u64> {
         self.offset..self.offset + u64::from(self.length)
     }
@@ -36,7 +36,7 @@ impl Location {
 
 /// A location without its key.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct KeySlot {
     offset: u64,
     segment: u32,
     length: u32,
@@ -61,9 +61,9 @@ pub struct JournalStats {
 /// first 16 bytes of the key (a hash); the whole key is compared when the value is read.
 #[derive(Debug)]
 pub struct Journal {
-    slots: FxHashMap<u128, Slot>,
+    slots: FxHashMap<u128, KeySlot>,
     owns: Vec<bool>,
-    names: Names,
+    names: SegmentNames,
     reader: SegmentReader,
     damaged: Vec<JournalError>,
     stats: JournalStats,
@@ -92,7 +92,7 @@ impl Journal {
         }
         segments.sort_by(|(a, _), (b, _)| rank(a, preferred).cmp(&rank(b, preferred)));
         segments.dedup();
-        let names = Names::default();
+        let names = SegmentNames::default();
         let reader = SegmentReader::new(store.clone(), Arc::clone(&names));
         let mut journal = Self {
             slots: FxHashMap::default(),
@@ -108,13 +108,13 @@ impl Journal {
 
     /// The location of a request's answer, if it is known. Costs about one access to main memory.
     #[inline]
-    pub fn locate(&self, key: &Key) -> Option<Location> {
+    pub fn locate(&self, key: &JournalKey) -> Option<AnswerLocation> {
         let slot = self.slots.get(&short(key))?;
-        Some(Location { segment: slot.segment, length: slot.length, offset: slot.offset, key: *key })
+        Some(AnswerLocation { segment: slot.segment, length: slot.length, offset: slot.offset, key: *key })
     }
 
     /// The values at `locations`; see [`SegmentReader::read`].
-    pub fn read(&self, locations: &[Location]) -> Vec<Result<Bytes, JournalError>> {
+    pub fn read(&self, locations: &[AnswerLocation]) -> Vec<Result<Bytes, JournalError>> {
         self.reader.read(locations)
     }
 
@@ -155,7 +155,7 @@ impl Journal {
     }
 
     /// The object name of a location's segment.
-    pub fn segment_name(&self, location: &Location) -> Arc<str> {
+    pub fn segment_name(&self, location: &AnswerLocation) -> Arc<str> {
         Arc::clone(&self.names.read().unwrap_or_else(PoisonError::into_inner)[location.segment as usize])
     }
 
@@ -197,12 +197,12 @@ fn rank<'a>(name: &'a str, preferred: &BTreeSet<String>) -> (bool, Reverse<(&'a 
     (!preferred.contains(name), Reverse((name.rsplit('/').next().unwrap_or(name), name)))
 }
 
-fn short(key: &Key) -> u128 {
+fn short(key: &JournalKey) -> u128 {
     let mut first = [0; 16];
     first.copy_from_slice(&key.0[..16]);
     u128::from_le_bytes(first)
 }
 
-fn slot(segment: u32, row: &Row) -> Slot {
-    Slot { offset: row.offset, segment, length: row.length }
+fn slot(segment: u32, row: &KeyRow) -> KeySlot {
+    KeySlot { offset: row.offset, segment, length: row.length }
 }

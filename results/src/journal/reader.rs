@@ -1,7 +1,7 @@
 //! Reads values from segments by range, and key tables.
 
-use super::format::{self, BucketRows, Footer, Row, TRAILER_BYTES, Trailer};
-use super::{JournalError, Location};
+use super::format::{self, BucketRows, SegmentFooter, KeyRow, TRAILER_BYTES, SegmentTrailer};
+use super::{JournalError, AnswerLocation};
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use std::ops::Range;
@@ -18,17 +18,17 @@ const GAP_BYTES: u64 = 32 << 10;
 const RANGE_BYTES: u64 = 8 << 20;
 
 /// The names of the segments, by the number in a location. Only ever appended to.
-pub(super) type Names = Arc<RwLock<Vec<Arc<str>>>>;
+pub(super) type SegmentNames = Arc<RwLock<Vec<Arc<str>>>>;
 
 /// Reads values; clones may be used from any thread.
 #[derive(Clone, Debug)]
 pub struct SegmentReader {
     store: Store,
-    names: Names,
+    names: SegmentNames,
 }
 
 impl SegmentReader {
-    pub(super) fn new(store: Store, names: Names) -> Self {
+    pub(super) fn new(store: Store, names: SegmentNames) -> Self {
         Self { store, names }
     }
 
@@ -36,7 +36,7 @@ impl SegmentReader {
     ///
     /// A missing or corrupt segment gives an error for each of its locations; the other locations give their values.
     /// Callers treat an error as a miss.
-    pub fn read(&self, locations: &[Location]) -> Vec<Result<Bytes, JournalError>> {
+    pub fn read(&self, locations: &[AnswerLocation]) -> Vec<Result<Bytes, JournalError>> {
         let mut order: Vec<usize> = (0..locations.len()).collect();
         order.sort_by_key(|&i| (locations[i].segment, locations[i].offset));
         let groups: Vec<&[usize]> = order.chunk_by(|&a, &b| locations[a].segment == locations[b].segment).collect();
@@ -70,7 +70,7 @@ fn unreadable(path: &str, error: &StoreError) -> JournalError {
 }
 
 /// The ranges to read for a group of locations, sorted by offset.
-fn coalesce(locations: &[Location], group: &[usize]) -> Vec<Range<u64>> {
+fn coalesce(locations: &[AnswerLocation], group: &[usize]) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for &i in group {
         let wanted = locations[i].range();
@@ -85,7 +85,7 @@ fn coalesce(locations: &[Location], group: &[usize]) -> Vec<Range<u64>> {
 }
 
 /// Cuts one value out of the blocks read from its segment.
-fn value(path: &str, location: &Location, ranges: &[Range<u64>], blocks: &[Bytes]) -> Result<Bytes, JournalError> {
+fn value(path: &str, location: &AnswerLocation, ranges: &[Range<u64>], blocks: &[Bytes]) -> Result<Bytes, JournalError> {
     let corrupt = || JournalError::Value { path: path.to_owned(), offset: location.offset };
     let wanted = location.range();
     let at = ranges.partition_point(|range| range.start <= wanted.start).checked_sub(1).ok_or_else(corrupt)?;
@@ -98,21 +98,21 @@ fn value(path: &str, location: &Location, ranges: &[Range<u64>], blocks: &[Bytes
 }
 
 /// The end of a segment, read once, with its directory.
-struct Tail {
-    footer: Footer,
+struct SegmentTail {
+    footer: SegmentFooter,
     /// Offset of `bytes` in the segment.
     start: u64,
     bytes: Bytes,
 }
 
-fn read_tail(store: &Store, name: &str, size: u64) -> Result<Tail, JournalError> {
+fn read_tail(store: &Store, name: &str, size: u64) -> Result<SegmentTail, JournalError> {
     let path = store.full_name(name);
     if size < (format::HEADER_BYTES + TRAILER_BYTES) as u64 {
         return Err(JournalError::Corrupt { path, what: "it is shorter than an empty segment" });
     }
     let mut start = size.saturating_sub(TAIL_BYTES);
     let mut bytes = store.get_range(name, start..size)?;
-    let trailer = Trailer::read(&path, &bytes[bytes.len() - TRAILER_BYTES..])?;
+    let trailer = SegmentTrailer::read(&path, &bytes[bytes.len() - TRAILER_BYTES..])?;
     let footer_bytes = trailer.footer_bytes();
     if footer_bytes as u64 > size {
         return Err(JournalError::Corrupt { path, what: "its directory is larger than itself" });
@@ -122,16 +122,16 @@ fn read_tail(store: &Store, name: &str, size: u64) -> Result<Tail, JournalError>
         bytes = store.get_range(name, start..size)?;
     }
     let footer = trailer.footer(&path, size, &bytes[bytes.len() - footer_bytes..])?;
-    Ok(Tail { footer, start, bytes })
+    Ok(SegmentTail { footer, start, bytes })
 }
 
 /// The directory of a segment of `size` bytes.
-pub(super) fn read_footer(store: &Store, name: &str, size: u64) -> Result<Footer, JournalError> {
+pub(super) fn read_footer(store: &Store, name: &str, size: u64) -> Result<SegmentFooter, JournalError> {
     read_tail(store, name, size).map(|tail| tail.footer)
 }
 
 /// The rows of a segment's wanted buckets, in order.
-pub(super) fn read_rows(store: &Store, name: &str, size: u64, owns: &[bool]) -> Result<Vec<Row>, JournalError> {
+pub(super) fn read_rows(store: &Store, name: &str, size: u64, owns: &[bool]) -> Result<Vec<KeyRow>, JournalError> {
     let tail = read_tail(store, name, size)?;
     let path = store.full_name(name);
     let wanted: Vec<BucketRows> =

@@ -1,7 +1,7 @@
 //! Sums over the journal without loading it, and the entries of one segment.
 
-use super::format::{self, Row};
-use super::{BUCKETS, JournalError, Key, reader};
+use super::format::{self, KeyRow};
+use super::{BUCKETS, JournalError, JournalKey, reader};
 use crate::layout;
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
@@ -46,7 +46,7 @@ pub struct SegmentEntry {
     /// The bucket of its route.
     pub bucket: u16,
     /// The request's key.
-    pub key: Key,
+    pub key: JournalKey,
     /// Bytes of its record in the segment.
     pub stored: u32,
     /// The answer.
@@ -59,7 +59,7 @@ pub struct SegmentEntry {
 /// [`JournalError::Version`], [`JournalError::Corrupt`], [`JournalError::Value`], or an error of the store.
 pub fn scan_segment(store: &Store, name: &str) -> Result<Vec<SegmentEntry>, JournalError> {
     let bytes = store.get(name)?;
-    let rows: Vec<Row> = reader::read_rows(store, name, bytes.len() as u64, &vec![true; BUCKETS as usize])?;
+    let rows: Vec<KeyRow> = reader::read_rows(store, name, bytes.len() as u64, &vec![true; BUCKETS as usize])?;
     rows.into_iter()
         .map(|row| {
             let corrupt = || JournalError::Value { path: store.full_name(name), offset: row.offset };

@@ -1,7 +1,7 @@
 //! Writes a segment: one put.
 
-use super::format::{self, ROW_BYTES, Row, ZSTD_LEVEL};
-use super::{BUCKETS, Entry, JournalError};
+use super::format::{self, ROW_BYTES, KeyRow, ZSTD_LEVEL};
+use super::{BUCKETS, JournalEntry, JournalError};
 use crate::store::Store;
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 #[derive(Clone, Debug)]
 pub struct Segment {
     pub(super) name: String,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<KeyRow>,
     bytes: u64,
 }
 
@@ -37,7 +37,7 @@ impl Segment {
 ///
 /// # Errors
 /// A bucket out of range, a value of 1 GiB or more, or an error of the store; then the segment may exist or not.
-pub fn write_segment(store: &Store, name: &str, mut entries: Vec<Entry>) -> Result<Segment, JournalError> {
+pub fn write_segment(store: &Store, name: &str, mut entries: Vec<JournalEntry>) -> Result<Segment, JournalError> {
     if let Some(entry) = entries.iter().find(|entry| entry.bucket >= BUCKETS) {
         return Err(JournalError::Bucket { found: entry.bucket });
     }
@@ -50,7 +50,7 @@ pub fn write_segment(store: &Store, name: &str, mut entries: Vec<Entry>) -> Resu
 }
 
 /// The bytes and the key table of a segment of sorted entries.
-fn encode(entries: &[Entry]) -> Result<(Vec<u8>, Vec<Row>), JournalError> {
+fn encode(entries: &[JournalEntry]) -> Result<(Vec<u8>, Vec<KeyRow>), JournalError> {
     let mut compressor =
         zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|source| JournalError::Compression { source })?;
     let mut out = format::header().to_vec();
@@ -58,7 +58,7 @@ fn encode(entries: &[Entry]) -> Result<(Vec<u8>, Vec<Row>), JournalError> {
     for entry in entries {
         let offset = out.len() as u64;
         let length = format::push_record(&mut out, &mut compressor, &entry.key, &entry.bytes)?;
-        rows.push(Row { bucket: entry.bucket, key: entry.key, offset, length });
+        rows.push(KeyRow { bucket: entry.bucket, key: entry.key, offset, length });
     }
     let table_offset = out.len() as u64;
     let mut table = Vec::with_capacity(rows.len() * ROW_BYTES);

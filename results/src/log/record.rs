@@ -11,7 +11,7 @@ pub const LOG_VERSION: u32 = 1;
 
 /// A numbered record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct LogRecord {
     /// [`LOG_VERSION`].
     pub version: u32,
     /// Number of the record in the log, from 0.
@@ -23,13 +23,13 @@ pub struct Record {
     /// Time of writing, in milliseconds since 1970. For people: nothing depends on it.
     pub at_ms: u64,
     /// The statement of the record.
-    pub body: Body,
+    pub body: RecordBody,
 }
 
 /// The statement of a record, by kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
-pub enum Body {
+pub enum RecordBody {
     /// A generation begins; records of lower generations are void from here on.
     #[serde(rename = "fence")]
     Fence {
@@ -53,14 +53,14 @@ pub enum Body {
     },
     /// The run is finished and its tables are written.
     #[serde(rename = "final")]
-    Final(Final),
+    Final(FinalRecord),
 }
 
 /// Cohorts with complete and durable outcomes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
     /// The cohorts.
-    pub chunks: Vec<ChunkCommit>,
+    pub chunks: Vec<CohortCommit>,
     /// Outcome parts (object names) with their rows, and maybe rows of other cohorts.
     pub parts: Vec<String>,
     /// Journal segments (object names) used to make the outcomes.
@@ -71,7 +71,7 @@ pub struct Commit {
 
 /// A cohort of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChunkCommit {
+pub struct CohortCommit {
     /// Position in the dataset divided by the cohort size.
     pub chunk: u64,
     /// Outcomes of the cohort: questions × configurations.
@@ -80,7 +80,7 @@ pub struct ChunkCommit {
 
 /// The tables of a finished run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Final {
+pub struct FinalRecord {
     /// Each written table.
     pub tables: Vec<FinalTable>,
     /// The last edit of gold included in them; 0 if there was no edit.
@@ -92,7 +92,7 @@ pub struct Final {
     pub live: serde_json::Value,
 }
 
-impl Final {
+impl FinalRecord {
     /// The object with a table.
     pub fn path_of(&self, table: &str) -> Option<&str> {
         self.tables.iter().find(|written| written.table == table).map(|written| written.path.as_str())
@@ -116,15 +116,15 @@ pub struct FinalTable {
 
 /// The part of a record common to all versions.
 #[derive(Deserialize)]
-struct Versioned {
+struct LogRecordVersion {
     version: u32,
 }
 
-impl Record {
+impl LogRecord {
     /// Reads the record number `seq` from the object `path`.
     pub(super) fn read(path: &str, seq: u64, bytes: &[u8]) -> Result<Self, LogError> {
         let malformed = |source| LogError::Malformed { path: path.to_owned(), source };
-        let Versioned { version } = serde_json::from_slice(bytes).map_err(malformed)?;
+        let LogRecordVersion { version } = serde_json::from_slice(bytes).map_err(malformed)?;
         if version != LOG_VERSION {
             return Err(LogError::Version { path: path.to_owned(), found: version, supported: LOG_VERSION });
         }
@@ -149,7 +149,7 @@ impl Record {
 
     /// Whether a writer of `ours` must stop when it meets this record.
     pub(super) fn competes_with(&self, ours: &Self) -> bool {
-        let anyone = matches!(self.body, Body::Gold { .. } | Body::Fence { .. });
+        let anyone = matches!(self.body, RecordBody::Gold { .. } | RecordBody::Fence { .. });
         !anyone && self.generation >= ours.generation
     }
 }

@@ -1,12 +1,12 @@
 //! The state described by a log, without its void records.
 
-use super::record::{Body, Commit, Final, Record};
+use super::record::{RecordBody, Commit, FinalRecord, LogRecord};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An edit of gold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gold {
+pub struct GoldEdit {
     /// Number of the edit, from 1.
     pub edit: u64,
     /// The object with the edit.
@@ -17,7 +17,7 @@ pub struct Gold {
 
 /// The state after the records read so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct State {
+pub struct LogState {
     /// The latest generation; 0 before the first fence.
     pub generation: u64,
     /// The number of the next record.
@@ -30,9 +30,9 @@ pub struct State {
     pub outcomes: BTreeMap<u64, u64>,
     /// Edits of gold, in the order of their records. The numbers may be in another order: time can pass between taking
     /// a number and appending its record.
-    pub golds: Vec<Gold>,
+    pub golds: Vec<GoldEdit>,
     /// The last valid `Final` record.
-    pub finished: Option<Final>,
+    pub finished: Option<FinalRecord>,
     /// Records read, void ones included.
     pub records: u64,
     /// Void records.
@@ -41,20 +41,20 @@ pub struct State {
     pub last_ms: u64,
 }
 
-impl State {
+impl LogState {
     /// Applies the next record.
-    pub(super) fn apply(&mut self, record: Record) {
+    pub(super) fn apply(&mut self, record: LogRecord) {
         debug_assert_eq!(record.seq, self.next, "this is a bug: a record was applied out of order");
         self.next = record.seq + 1;
         self.records += 1;
         self.last_ms = record.at_ms;
         let current = record.generation == self.generation && self.generation > 0;
         match record.body {
-            Body::Fence { .. } if record.generation > self.generation => self.generation = record.generation,
-            Body::Gold { edit, path } => self.golds.push(Gold { edit, path, seq: record.seq }),
-            Body::Commit(commit) if current => self.commit(commit),
-            Body::Final(tables) if current => self.finished = Some(tables),
-            Body::Fence { .. } | Body::Commit(_) | Body::Final(_) => self.void += 1,
+            RecordBody::Fence { .. } if record.generation > self.generation => self.generation = record.generation,
+            RecordBody::Gold { edit, path } => self.golds.push(GoldEdit { edit, path, seq: record.seq }),
+            RecordBody::Commit(commit) if current => self.commit(commit),
+            RecordBody::Final(tables) if current => self.finished = Some(tables),
+            RecordBody::Fence { .. } | RecordBody::Commit(_) | RecordBody::Final(_) => self.void += 1,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Opens a store from its address.
 
-use super::{Inner, Store, StoreError};
+use super::{StoreInner, Store, StoreError};
 use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
@@ -37,7 +37,7 @@ pub(super) fn open(uri: &str) -> Result<Store, StoreError> {
         .enable_all()
         .build()
         .map_err(|source| StoreError::Runtime { source })?;
-    Ok(Store { inner: Arc::new(Inner { objects, runtime: Some(runtime), uri: name, local }) })
+    Ok(Store { inner: Arc::new(StoreInner { objects, runtime: Some(runtime), uri: name, local }) })
 }
 
 /// As [`open`], but a local folder must be there.
@@ -57,10 +57,10 @@ pub(super) fn open_existing(uri: &str) -> Result<Store, StoreError> {
     open(uri)
 }
 
-type Opened = (Arc<dyn ObjectStore>, String, Option<PathBuf>);
+type StoreParts = (Arc<dyn ObjectStore>, String, Option<PathBuf>);
 
 /// A local folder, created if absent. Writes and their folders are synced.
-fn folder(uri: &str, path: &Path) -> Result<Opened, StoreError> {
+fn folder(uri: &str, path: &Path) -> Result<StoreParts, StoreError> {
     let named = path.display().to_string();
     std::fs::create_dir_all(path).map_err(|e| StoreError::from_io("create the folder", named.clone(), e))?;
     let path = path.canonicalize().map_err(|e| StoreError::from_io("open the folder", named, e))?;

@@ -4,7 +4,7 @@
 mod order;
 mod part;
 
-pub use order::{InFinalOrder, in_final_order, of_question};
+pub use order::{FinalOrderOutcomes, in_final_order, of_question};
 pub use part::write_part;
 
 use super::row::row;

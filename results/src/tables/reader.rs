@@ -44,7 +44,7 @@ impl<R: Row> TableReader<R> {
         let path = store.full_name(name);
         let size = store.size(name)?;
         let start = size.saturating_sub(TAIL_BYTES);
-        let tail = Window { store, name, size, start, bytes: store.get_range(name, start..size)? }.fixed();
+        let tail = FileWindow { store, name, size, start, bytes: store.get_range(name, start..size)? }.fixed();
         let metadata = ArrowReaderMetadata::load(&tail, ArrowReaderOptions::new())
             .map_err(|source| TableError::Corrupt { path: path.clone(), source })?;
         check_identity::<R>(&path, &metadata)?;
@@ -97,7 +97,7 @@ impl<R: Row> TableReader<R> {
         let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
         let bytes = self.store.get_range(&self.name, range.clone())?;
         let window =
-            Window { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }.fixed();
+            FileWindow { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }.fixed();
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(window, self.metadata.clone())
             .with_row_groups(groups.to_vec())
             .with_batch_size(BATCH_ROWS)
@@ -220,7 +220,7 @@ fn is_type(found: &DataType, expected: &DataType) -> bool {
 }
 
 /// A byte range of a file in memory. Other bytes are read on demand.
-struct Window<'a> {
+struct FileWindow<'a> {
     store: &'a Store,
     name: &'a str,
     size: u64,
@@ -237,7 +237,7 @@ struct FixedWindow {
     bytes: Bytes,
 }
 
-impl Window<'_> {
+impl FileWindow<'_> {
     fn fixed(self) -> FixedWindow {
         let (store, name) = (self.store.clone(), Arc::from(self.name));
         FixedWindow { store, name, size: self.size, start: self.start, bytes: self.bytes }

@@ -2,22 +2,22 @@
 
 use bytes::Bytes;
 use hopeval_results::journal::{
-    BUCKETS, Entry, Journal, JournalError, Key, Segment, scan_segment, summary, write_segment,
+    BUCKETS, JournalEntry, Journal, JournalError, JournalKey, Segment, scan_segment, summary, write_segment,
 };
-use hopeval_results::{Location, Store, layout};
+use hopeval_results::{AnswerLocation, Store, layout};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn key(n: u64) -> Key {
-    Key(*blake3::hash(&n.to_le_bytes()).as_bytes())
+fn key(n: u64) -> JournalKey {
+    JournalKey(*blake3::hash(&n.to_le_bytes()).as_bytes())
 }
 
 /// A key's bucket is a function of the key.
-fn entry(n: u64, value: impl Into<Vec<u8>>) -> Entry {
+fn entry(n: u64, value: impl Into<Vec<u8>>) -> JournalEntry {
     let key = key(n);
     let bucket = u16::from_le_bytes([key.0[30], key.0[31]]) % BUCKETS;
-    Entry { bucket, key, bytes: Bytes::from(value.into()) }
+    JournalEntry { bucket, key, bytes: Bytes::from(value.into()) }
 }
 
 fn memory() -> Store {
@@ -28,7 +28,7 @@ fn open(store: &Store) -> Journal {
     Journal::open(store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new()).unwrap()
 }
 
-fn get(journal: &Journal, key: &Key) -> Option<Bytes> {
+fn get(journal: &Journal, key: &JournalKey) -> Option<Bytes> {
     let location = journal.locate(key)?;
     Some(journal.read(&[location]).remove(0).unwrap())
 }
@@ -64,7 +64,7 @@ fn a_written_segment_is_found_at_once_and_by_a_reader_elsewhere() {
     let segment = write_segment(&store, &name(1), (0..100).map(|n| entry(n, n.to_string())).collect()).unwrap();
     assert_eq!(journal.locate(&key(7)), None);
     journal.add(&segment);
-    let locations: Vec<Location> = (0..100).rev().map(|n| journal.locate(&key(n)).unwrap()).collect();
+    let locations: Vec<AnswerLocation> = (0..100).rev().map(|n| journal.locate(&key(n)).unwrap()).collect();
     let values = std::thread::spawn(move || reader.read(&locations)).join().unwrap();
     let values: Vec<Bytes> = values.into_iter().map(Result::unwrap).collect();
     assert!(values.iter().zip((0..100).rev()).all(|(value, n)| *value == n.to_string()));
@@ -75,7 +75,7 @@ fn a_written_segment_is_found_at_once_and_by_a_reader_elsewhere() {
 #[test]
 fn the_order_of_entries_does_not_change_a_byte() {
     let store = memory();
-    let entries: Vec<Entry> = (0..50).map(|n| entry(n, format!("value {n}").repeat(9))).collect();
+    let entries: Vec<JournalEntry> = (0..50).map(|n| entry(n, format!("value {n}").repeat(9))).collect();
     write_segment(&store, &name(1), entries.clone()).unwrap();
     write_segment(&store, &name(2), entries.into_iter().rev().collect()).unwrap();
     assert_eq!(store.get(&name(1)).unwrap(), store.get(&name(2)).unwrap());
@@ -110,7 +110,7 @@ fn later_segments_win_unless_others_are_preferred() {
 #[test]
 fn only_owned_buckets_are_loaded() {
     let store = memory();
-    let entries: Vec<Entry> = (0..1000).map(|n| entry(n, n.to_string())).collect();
+    let entries: Vec<JournalEntry> = (0..1000).map(|n| entry(n, n.to_string())).collect();
     write_segment(&store, &name(1), entries.clone()).unwrap();
     let owns = |bucket: u16| bucket % 4 == 1;
     let mut journal = Journal::open(&store, &[layout::JOURNAL.to_owned()], &owns, &BTreeSet::new()).unwrap();
@@ -197,12 +197,12 @@ fn the_summary_counts_and_sets_damage_aside() {
 #[test]
 fn a_segment_whose_keys_exceed_one_read_is_loaded_whole() {
     let store = memory();
-    let entries: Vec<Entry> = (0..5_000).map(|n| entry(n, n.to_string())).collect();
+    let entries: Vec<JournalEntry> = (0..5_000).map(|n| entry(n, n.to_string())).collect();
     write_segment(&store, &name(1), entries).unwrap();
     let journal = Journal::open(&store, &[layout::JOURNAL.to_owned()], &|b| b % 3 == 0, &BTreeSet::new()).unwrap();
     let mine: Vec<u64> = (0..5_000).filter(|&n| entry(n, "").bucket % 3 == 0).collect();
     assert_eq!(journal.len(), mine.len());
-    let locations: Vec<Location> = mine.iter().map(|&n| journal.locate(&key(n)).unwrap()).collect();
+    let locations: Vec<AnswerLocation> = mine.iter().map(|&n| journal.locate(&key(n)).unwrap()).collect();
     for (value, n) in journal.read(&locations).into_iter().zip(mine) {
         assert_eq!(value.unwrap(), n.to_string());
     }
@@ -222,7 +222,7 @@ fn a_thousand_segments_open_in_a_local_folder() {
     }
     let journal = open(&store);
     assert_eq!((journal.stats().segments, journal.len()), (1000, 5000));
-    let locations: Vec<Location> = (0..5000).map(|n| journal.locate(&key(n)).unwrap()).collect();
+    let locations: Vec<AnswerLocation> = (0..5000).map(|n| journal.locate(&key(n)).unwrap()).collect();
     assert!(journal.read(&locations).iter().all(Result::is_ok));
 }
 
@@ -309,7 +309,7 @@ proptest! {
             prop_assert_eq!(journal.damaged().len(), 0);
             found += journal.len();
             let mine: Vec<u64> = expected.keys().copied().filter(|&n| owns(entry(n, "").bucket)).collect();
-            let locations: Vec<Location> = mine.iter().map(|&n| journal.locate(&key(n)).unwrap()).collect();
+            let locations: Vec<AnswerLocation> = mine.iter().map(|&n| journal.locate(&key(n)).unwrap()).collect();
             for (value, n) in journal.read(&locations).into_iter().zip(mine) {
                 prop_assert_eq!(value.unwrap(), expected[&n].to_vec());
             }

@@ -1,7 +1,7 @@
 //! The commit log: fences, lost answers, zombies, gold and races.
 
 use bytes::Bytes;
-use hopeval_results::log::{Body, ChunkCommit, Commit, Final, Log, LogError};
+use hopeval_results::log::{RecordBody, CohortCommit, Commit, FinalRecord, Log, LogError};
 use hopeval_results::{Store, layout};
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ fn open(store: &Store) -> Log {
     Log::open(store, "run").unwrap()
 }
 
-fn commit(chunks: &[u64], part: &str) -> Body {
-    Body::Commit(Commit {
-        chunks: chunks.iter().map(|&chunk| ChunkCommit { chunk, outcomes: 10 }).collect(),
+fn commit(chunks: &[u64], part: &str) -> RecordBody {
+    RecordBody::Commit(Commit {
+        chunks: chunks.iter().map(|&chunk| CohortCommit { chunk, outcomes: 10 }).collect(),
         parts: vec![part.to_owned()],
         segments: vec![format!("segment of {part}")],
         live: serde_json::json!({"em": 0.1 + 0.2}),
@@ -30,7 +30,7 @@ fn records_are_numbered_and_read_back() {
     assert_eq!(log.fence("a", 1, 2, "digest").unwrap(), 1);
     assert_eq!(log.append(1, "a", commit(&[0, 1], "p")).unwrap(), 1);
     assert_eq!(log.append(1, "a", commit(&[3], "q")).unwrap(), 2);
-    assert_eq!(log.append(1, "a", Body::Final(Final::default())).unwrap(), 3);
+    assert_eq!(log.append(1, "a", RecordBody::Final(FinalRecord::default())).unwrap(), 3);
     let read = open(&store);
     assert_eq!(read.state(), log.state());
     assert_eq!(read.state().committed.iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>(), [(0, 0), (1, 0), (3, 1)]);
@@ -65,13 +65,13 @@ fn records_of_lower_generations_are_void_after_a_fence() {
     log.append(1, "old", commit(&[0], "p")).unwrap();
     log.fence("new", 1, 1, "d").unwrap();
     let mut unaware = log.clone();
-    let late = |seq: u64, body: Body| {
+    let late = |seq: u64, body: RecordBody| {
         let record = serde_json::json!({"version": 1, "seq": seq, "generation": 1, "committer": "old", "at_ms": 0,
             "body": serde_json::to_value(body).unwrap()});
         store.put(&layout::log_record("run", seq), Bytes::from(record.to_string())).unwrap();
     };
     late(3, commit(&[0, 5], "late"));
-    late(4, Body::Final(Final::default()));
+    late(4, RecordBody::Final(FinalRecord::default()));
     let state = log.refresh().unwrap();
     assert_eq!(state.committed.keys().copied().collect::<Vec<_>>(), [0]);
     assert_eq!((state.void, state.records, state.commits.len()), (2, 5, 1));

@@ -1,6 +1,6 @@
 //! Committed outcomes in final order, against a naive sort.
 
-use hopeval_results::log::{Body, ChunkCommit, Commit, Log};
+use hopeval_results::log::{RecordBody, CohortCommit, Commit, Log};
 use hopeval_results::tables::outcomes::{in_final_order, of_question, write_part};
 use hopeval_results::tables::{OutcomeRow, TableError, TableReader};
 use hopeval_results::{Store, layout};
@@ -29,9 +29,9 @@ fn chunk_rows(chunk: u64, size: u64, questions: u64, configurations: u32, answer
         .collect()
 }
 
-fn chunk_commits(chunks: &[u64], size: u64, questions: u64, configurations: u32) -> Vec<ChunkCommit> {
+fn chunk_commits(chunks: &[u64], size: u64, questions: u64, configurations: u32) -> Vec<CohortCommit> {
     let count = |chunk: u64| ((chunk + 1) * size).min(questions) - chunk * size;
-    chunks.iter().map(|&chunk| ChunkCommit { chunk, outcomes: count(chunk) * u64::from(configurations) }).collect()
+    chunks.iter().map(|&chunk| CohortCommit { chunk, outcomes: count(chunk) * u64::from(configurations) }).collect()
 }
 
 fn read(store: &Store, log: &Log, configurations: u32, size: u64) -> Result<Vec<OutcomeRow>, TableError> {
@@ -50,7 +50,7 @@ fn a_large_configuration_is_read_in_windows() {
         write_part(&store, &part, rows).unwrap();
         let commit =
             Commit { chunks: chunk_commits(chunks, size, questions, 2), parts: vec![part], ..Commit::default() };
-        log.append(1, "a", Body::Commit(commit)).unwrap();
+        log.append(1, "a", RecordBody::Commit(commit)).unwrap();
     }
     let read =
         in_final_order(&store, "run", log.state(), 2, size).map(|row| row.map(|row| (row.configuration, row.index)));
@@ -87,7 +87,7 @@ fn a_missing_or_doubled_outcome_is_an_error() {
         let part = layout::outcome_part("run", 1, 0, 0);
         write_part(&store, &part, rows).unwrap();
         let commit = Commit { chunks: chunk_commits(&[0], 2, 2, 1), parts: vec![part], ..Commit::default() };
-        log.append(1, "a", Body::Commit(commit)).unwrap();
+        log.append(1, "a", RecordBody::Commit(commit)).unwrap();
         let outcome = match read(&store, &log, 1, 2) {
             Ok(rows) => Ok(rows.len()),
             Err(TableError::Incomplete { chunk: 0, expected: 2, found, .. }) => Err(found),
@@ -141,7 +141,7 @@ proptest! {
                 names.push(name);
             }
             let chunks = chunk_commits(&chunks, size, questions, configurations);
-            let body = Body::Commit(Commit { chunks, parts: names, ..Commit::default() });
+            let body = RecordBody::Commit(Commit { chunks, parts: names, ..Commit::default() });
             log.append(generation, "a", body).unwrap();
         }
         write_part(&store, &layout::outcome_part("run", 99, 0, 0), chunk_rows(0, size, questions, 1, "lost")).unwrap();

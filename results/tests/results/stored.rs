@@ -2,8 +2,8 @@
 
 use crate::golden;
 use bytes::Bytes;
-use hopeval_results::journal::{Entry, Key, scan_segment, write_segment};
-use hopeval_results::log::{Body, ChunkCommit, Commit, Final, FinalTable, Log};
+use hopeval_results::journal::{JournalEntry, JournalKey, scan_segment, write_segment};
+use hopeval_results::log::{RecordBody, CohortCommit, Commit, FinalRecord, FinalTable, Log};
 use hopeval_results::run::RUN_VERSION;
 use hopeval_results::tables::QuestionRow;
 use hopeval_results::{RunRecord, Store, layout};
@@ -18,8 +18,8 @@ fn text(store: &Store, name: &str) -> String {
 }
 
 /// An entry whose key is one byte, repeated.
-fn entry(bucket: u16, key: u8, value: &[u8]) -> Entry {
-    Entry { bucket, key: Key([key; 32]), bytes: Bytes::copy_from_slice(value) }
+fn entry(bucket: u16, key: u8, value: &[u8]) -> JournalEntry {
+    JournalEntry { bucket, key: JournalKey([key; 32]), bytes: Bytes::copy_from_slice(value) }
 }
 
 /// No value here is compressed: the output of zstd may change between its versions.
@@ -54,20 +54,20 @@ fn compressed_values_are_read() {
         (0..COMPRESSED.len()).step_by(2).map(|at| u8::from_str_radix(&COMPRESSED[at..at + 2], 16).unwrap()).collect();
     store.put("old", Bytes::from(bytes)).unwrap();
     let entries = scan_segment(&store, "old").unwrap();
-    assert_eq!((entries.len(), entries[0].bucket, entries[0].key), (1, 7, Key([5; 32])));
+    assert_eq!((entries.len(), entries[0].bucket, entries[0].key), (1, 7, JournalKey([5; 32])));
     assert_eq!(entries[0].value, [b'a'; 300].as_slice());
 }
 
 fn commit() -> Commit {
     Commit {
-        chunks: vec![ChunkCommit { chunk: 0, outcomes: 10 }, ChunkCommit { chunk: 3, outcomes: u64::MAX }],
+        chunks: vec![CohortCommit { chunk: 0, outcomes: 10 }, CohortCommit { chunk: 3, outcomes: u64::MAX }],
         parts: vec!["runs/run/outcomes/part.parquet".to_owned()],
         segments: vec!["journal/a.seg".to_owned(), "journal/b.seg".to_owned()],
         live: json!({"spent": [{"service": "\"s\"", "x": 0.1}]}),
     }
 }
 
-fn finished() -> Final {
+fn finished() -> FinalRecord {
     let table = FinalTable {
         table: "measures".to_owned(),
         path: "runs/run/tables/x.parquet".to_owned(),
@@ -75,7 +75,7 @@ fn finished() -> Final {
         bytes: 4096,
         digest: "d1".to_owned(),
     };
-    Final { tables: vec![table], gold_edit: 2, golds: 1, live: json!(null) }
+    FinalRecord { tables: vec![table], gold_edit: 2, golds: 1, live: json!(null) }
 }
 
 /// A record without its time of writing.
@@ -89,11 +89,11 @@ fn records_of_logs_are_those_of_the_golden_file() {
     let store = Store::open("memory:").unwrap();
     let mut log = Log::open(&store, "run").unwrap();
     log.fence("mesh", 2, 8, "settings").unwrap();
-    log.append(1, "mesh", Body::Commit(commit())).unwrap();
-    log.append(1, "mesh", Body::Commit(Commit::default())).unwrap();
+    log.append(1, "mesh", RecordBody::Commit(commit())).unwrap();
+    log.append(1, "mesh", RecordBody::Commit(Commit::default())).unwrap();
     log.append_gold("someone", 1, "runs/run/gold/000001.jsonl").unwrap();
-    log.append(1, "mesh", Body::Final(finished())).unwrap();
-    log.append(1, "mesh", Body::Final(Final::default())).unwrap();
+    log.append(1, "mesh", RecordBody::Final(finished())).unwrap();
+    log.append(1, "mesh", RecordBody::Final(FinalRecord::default())).unwrap();
     let records = (0..log.state().records).map(|seq| timeless(&text(&store, &layout::log_record("run", seq))));
     golden::check("log", records);
 }

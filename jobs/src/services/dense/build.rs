@@ -23,7 +23,7 @@ use hopeval_index::{DenseWriter, IndexError};
 use hopeval_lm::engine::Completion;
 use hopeval_methods::{Failure, FailureKind};
 use hopeval_operators::collect::{Collector, collect};
-use hopeval_operators::produce::{Failed, Production, produce};
+use hopeval_operators::produce::{ProductionFailure, Production, produce};
 use hopeval_operators::ticket::Ticket;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -256,13 +256,13 @@ impl Production for Embedding {
         }
     }
 
-    fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), Failed> {
+    fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), ProductionFailure> {
         let refused = |passage: String, failure: Failure| {
             let name = self.dense.name.clone();
             let lost = JobError::device_lost(&name, &failure);
             let reason = failure.message;
             self.building.fault.report(lost.unwrap_or(JobError::Embedding { name, passage, reason }));
-            Failed
+            ProductionFailure
         };
         let lost = || Failure { kind: FailureKind::Dropped, message: "the engine gave no answer".to_owned() };
         let (passage, completion) = done.ok_or_else(|| refused("one of those under way".to_owned(), lost()))?;
@@ -287,13 +287,13 @@ struct Scribe {
 }
 
 impl Scribe {
-    fn failed(&self, source: IndexError) -> Failed {
+    fn failed(&self, source: IndexError) -> ProductionFailure {
         self.report(JobError::Index { name: self.dense.name.clone(), source })
     }
 
-    fn report(&self, error: JobError) -> Failed {
+    fn report(&self, error: JobError) -> ProductionFailure {
         self.fault.report(error);
-        Failed
+        ProductionFailure
     }
 }
 
@@ -301,7 +301,7 @@ impl Collector for Scribe {
     type Item = Row;
     type Done = Result<(), IndexError>;
 
-    fn take(&mut self, row: Row) -> Result<(), Failed> {
+    fn take(&mut self, row: Row) -> Result<(), ProductionFailure> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
             None => Box::new(self.dense.writer(&self.corpus).map_err(|error| self.report(error))?),
@@ -310,7 +310,7 @@ impl Collector for Scribe {
     }
 
     /// A thread waits for the disk, because that may take longer than a worker may be silent.
-    fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), Failed> {
+    fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), ProductionFailure> {
         let Some(writer) = self.writer.take() else {
             // This worker received no rows: it is not a writer.
             ticket.answer(Ok(()));
@@ -321,7 +321,7 @@ impl Collector for Scribe {
         thread.map(drop).map_err(|source| self.report(thread_failed(source)))
     }
 
-    fn end(&mut self, done: Option<Self::Done>) -> Result<(), Failed> {
+    fn end(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure> {
         match done {
             Some(finished) => finished.map_err(|source| self.failed(source)),
             None => Err(self.report(thread_failed(std::io::Error::other("it panicked")))),

@@ -6,7 +6,7 @@ use hopeval_operators::scatter;
 use serde::{Deserialize, Serialize};
 
 /// The entry of one worker's queries into the dataflow.
-pub type Inlet = scatter::Inlet<Query, Found>;
+pub type Inlet = scatter::QuerySender<Query, Found>;
 
 /// A query on its way to all workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

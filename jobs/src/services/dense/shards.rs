@@ -24,7 +24,7 @@ use crate::services::timing::{Took, elapsed_us, shares};
 use crate::services::usage::ServiceCounters;
 use hopeval_index::{DenseQuery, Hit, SearchScratch};
 use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, Work};
-use hopeval_operators::scatter::{self, End, Shard};
+use hopeval_operators::scatter::{self, QueryEnd, QueryShard};
 use hopeval_operators::ticket::Ticket;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Spread {
     /// The entry of its own queries.
     pub inlet: Inlet,
     /// The queries from that entry, for the dataflow.
-    pub queries: scatter::Queries<Query, Found>,
+    pub queries: scatter::QueryReceiver<Query, Found>,
     /// Its parts of the indexes, for the queries of all workers.
     pub shards: Shards,
 }
@@ -78,7 +78,7 @@ impl Shards {
     }
 }
 
-impl Shard for Shards {
+impl QueryShard for Shards {
     type Query = Query;
     type Found = Found;
 
@@ -162,7 +162,7 @@ pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task
                 Ok(EmbeddedQuery { vector, work, report, k, within }) => {
                     let service = ServiceName(Arc::clone(&thread.name));
                     let under_way = under_way(work, report, k);
-                    let end: End<Found> = Box::new(move |found| under_way.end(found));
+                    let end: QueryEnd<Found> = Box::new(move |found| under_way.end(found));
                     asked.push((Query { service, vector, k, within }, end));
                 }
                 Err(refused) => settled.push((under_way(refused.work, None, 0), refused)),

@@ -6,7 +6,7 @@
 //! window with rows in it, and only the row groups of the window's configurations are read.
 
 use super::OutcomeRow;
-use crate::log::State;
+use crate::log::LogState;
 use crate::parallel;
 use crate::store::Store;
 use crate::tables::{TableError, TableReader};
@@ -17,20 +17,20 @@ use std::ops::Range;
 const WINDOW_ROWS: u64 = 32_768;
 
 /// An iterator over committed outcomes; see [`in_final_order`].
-pub struct InFinalOrder {
+pub struct FinalOrderOutcomes {
     store: Store,
     run: String,
     chunk_size: u64,
     /// For each committed cohort: its commit, and its rows per configuration.
     chunks: BTreeMap<u64, (usize, u64)>,
     parts: Vec<Vec<String>>,
-    windows: VecDeque<Window>,
+    windows: VecDeque<OutcomeWindow>,
     rows: std::vec::IntoIter<OutcomeRow>,
 }
 
 /// A rectangle of outcomes held in memory at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Window {
+struct OutcomeWindow {
     configurations: Range<u32>,
     chunks: Range<u64>,
 }
@@ -40,7 +40,7 @@ struct Window {
 ///
 /// An item is an error if a part is missing or corrupt, or holds fewer or more outcomes of a cohort than its commit
 /// says. An error is the last item.
-pub fn in_final_order(store: &Store, run: &str, state: &State, configurations: usize, chunk_size: u64) -> InFinalOrder {
+pub fn in_final_order(store: &Store, run: &str, state: &LogState, configurations: usize, chunk_size: u64) -> FinalOrderOutcomes {
     let configurations = u32::try_from(configurations).unwrap_or(u32::MAX);
     let each = |outcomes: u64| outcomes / u64::from(configurations.max(1));
     let chunks = state
@@ -49,7 +49,7 @@ pub fn in_final_order(store: &Store, run: &str, state: &State, configurations: u
         .map(|(&chunk, &commit)| (chunk, (commit, each(state.outcomes.get(&chunk).copied().unwrap_or(0)))))
         .collect();
     let windows = windows(&chunks, configurations, WINDOW_ROWS);
-    InFinalOrder {
+    FinalOrderOutcomes {
         store: store.clone(),
         run: run.to_owned(),
         chunk_size: chunk_size.max(1),
@@ -64,7 +64,7 @@ pub fn in_final_order(store: &Store, run: &str, state: &State, configurations: u
 ///
 /// # Errors
 /// As an item of [`in_final_order`].
-pub fn of_question(store: &Store, state: &State, chunk_size: u64, index: u64) -> Result<Vec<OutcomeRow>, TableError> {
+pub fn of_question(store: &Store, state: &LogState, chunk_size: u64, index: u64) -> Result<Vec<OutcomeRow>, TableError> {
     let Some(&commit) = state.committed.get(&(index / chunk_size.max(1))) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for part in state.commits.get(commit).map_or(&[][..], |commit| &commit.parts) {
@@ -76,7 +76,7 @@ pub fn of_question(store: &Store, state: &State, chunk_size: u64, index: u64) ->
     Ok(found)
 }
 
-fn windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64) -> VecDeque<Window> {
+fn windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64) -> VecDeque<OutcomeWindow> {
     let each: u64 = chunks.values().map(|(_, rows)| rows).sum();
     let (Some((&first, _)), Some((&last, _))) = (chunks.first_key_value(), chunks.last_key_value()) else {
         return VecDeque::new();
@@ -85,7 +85,7 @@ fn windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64
         let together = u32::try_from(limit / each.max(1)).unwrap_or(u32::MAX).max(1);
         return (0..configurations)
             .step_by(together as usize)
-            .map(|from| Window {
+            .map(|from| OutcomeWindow {
                 configurations: from..from.saturating_add(together).min(configurations),
                 chunks: first..last + 1,
             })
@@ -106,13 +106,13 @@ fn windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64
         }
     }
     (0..configurations)
-        .flat_map(|c| stretches.iter().map(move |chunks| Window { configurations: c..c + 1, chunks: chunks.clone() }))
+        .flat_map(|c| stretches.iter().map(move |chunks| OutcomeWindow { configurations: c..c + 1, chunks: chunks.clone() }))
         .collect()
 }
 
-impl InFinalOrder {
+impl FinalOrderOutcomes {
     /// The rows of a window, sorted and counted.
-    fn read(&self, window: &Window) -> Result<Vec<OutcomeRow>, TableError> {
+    fn read(&self, window: &OutcomeWindow) -> Result<Vec<OutcomeRow>, TableError> {
         let wanted = || self.chunks.range(window.chunks.clone());
         let commits: BTreeSet<usize> = wanted().map(|(_, (commit, _))| *commit).collect();
         let (low, high) = (u64::from(window.configurations.start), u64::from(window.configurations.end) - 1);
@@ -142,7 +142,7 @@ impl InFinalOrder {
     }
 
     /// Checks that a window holds each outcome of its cohorts exactly once.
-    fn count(&self, window: &Window, rows: &[OutcomeRow]) -> Result<(), TableError> {
+    fn count(&self, window: &OutcomeWindow, rows: &[OutcomeRow]) -> Result<(), TableError> {
         let mut found: BTreeMap<u64, u64> = BTreeMap::new();
         let mut last = None;
         for row in rows {
@@ -161,7 +161,7 @@ impl InFinalOrder {
     }
 }
 
-impl Iterator for InFinalOrder {
+impl Iterator for FinalOrderOutcomes {
     type Item = Result<OutcomeRow, TableError>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -119,7 +119,7 @@ fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
         let (told, hears) = channel();
         inlet.ask(queries.iter().cloned().enumerate().map(|(n, query)| {
             let (told, k) = (told.clone(), query.k);
-            (query, Box::new(move |found| drop(told.send((n, merged(found, k))))) as End<Found>)
+            (query, Box::new(move |found| drop(told.send((n, merged(found, k))))) as QueryEnd<Found>)
         }));
         let mut heard = BTreeMap::new();
         while heard.len() < queries.len() {
