@@ -64,7 +64,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
             scores.entry((row.measure, row.configuration)).or_default().push(row.value.unwrap());
         }
     }
-    let strata = read_table::<QuestionRow>(&store, &layout::questions(run)).unwrap().iter().map(strata).collect();
+    let strata = read_table::<QuestionRow>(&store, &layout::questions_table(run)).unwrap().iter().map(strata).collect();
     Sample { dir, document, scores, strata }
 });
 

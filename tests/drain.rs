@@ -61,7 +61,7 @@ impl Drop for Running {
 /// Waits until the one run of `store` has made `commits` commits, and returns its id.
 fn committed(store: &Store, commits: usize) -> String {
     wait_for("run with its commits", || {
-        let run = hopeval_results::run::list(store).unwrap().pop()?;
+        let run = hopeval_results::run::list_runs(store).unwrap().pop()?;
         (Log::open(store, &run).unwrap().state().commits.len() >= commits).then_some(run)
     })
 }

@@ -397,7 +397,7 @@ fn stopped_at_its_tables(dir: &Path, job: &Path, questions: u64) -> (Running, St
         let name = format!("stopped-{attempt}");
         let running = Running::start(dir, job, &name);
         let store = Store::open(dir.join(&name).to_str().unwrap()).unwrap();
-        let id = hopeval_results::run::list(&store).unwrap().pop().unwrap();
+        let id = hopeval_results::run::list_runs(&store).unwrap().pop().unwrap();
         let mut log = Log::open(&store, &id).unwrap();
         wait_for("end of the run", || (log.refresh().unwrap().total_outcomes() >= questions * 7).then_some(()));
         running.signal(Signal::SIGSTOP);

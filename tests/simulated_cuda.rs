@@ -241,7 +241,7 @@ fn device_loss_ends_the_process_and_the_run_is_resumable() {
             assert!(said.contains(part), "{part}: {said}");
         }
         let log = Store::open(at.join(store).to_str().unwrap()).unwrap();
-        let run = hopeval_results::run::list(&log).unwrap().pop().unwrap();
+        let run = hopeval_results::run::list_runs(&log).unwrap().pop().unwrap();
         committed.push(Log::open(&log, &run).unwrap().state().commits.len());
         let resume = ["resume", &run, "--store", store, "--cache", "cache", "--json", "--workers", "2"];
         let resumed = document(&mut simulated(hopeval(at, &resume), &[]));

@@ -253,7 +253,7 @@ impl Siege {
         let child = Supervisor(command.stdout(Stdio::null()).stderr(stderr).spawn().unwrap());
         let (status, took) = self.watch(child, running, strike, &command);
         let stderr = std::fs::read_to_string(&said).unwrap();
-        running.id = hopeval_results::run::list(&running.store).unwrap().pop();
+        running.id = hopeval_results::run::list_runs(&running.store).unwrap().pop();
         let state = running.log().map(|log| (log.state().generation, log.state().total_outcomes()));
         eprintln!("{:?} {processes}x{workers} {strike:?}: {status}, {took:?}, {state:?}", running.number);
         running.generations += 1;
@@ -361,7 +361,7 @@ impl Running {
     fn log(&self) -> Option<Log> {
         let run = match &self.id {
             Some(id) => id.clone(),
-            None => hopeval_results::run::list(&self.store).unwrap().pop()?,
+            None => hopeval_results::run::list_runs(&self.store).unwrap().pop()?,
         };
         Some(Log::open(&self.store, &run).unwrap())
     }

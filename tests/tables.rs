@@ -83,7 +83,7 @@ impl Sample {
 
     fn questions(&self) -> Vec<QuestionRow> {
         let store = Store::open(self.store().to_str().unwrap()).unwrap();
-        read_table(&store, &layout::questions(self.run())).unwrap()
+        read_table(&store, &layout::questions_table(self.run())).unwrap()
     }
 
     fn measures(&self) -> &[Value] {

@@ -91,7 +91,7 @@ fn refused(command: &mut std::process::Command) -> String {
 
 /// The records of both searches.
 fn records(dir: &Path, store: &str) -> [Vec<u8>; 2] {
-    ["wording", "temperature"].map(|name| std::fs::read(dir.join(store).join(layout::selection(name))).unwrap())
+    ["wording", "temperature"].map(|name| std::fs::read(dir.join(store).join(layout::selection_record(name))).unwrap())
 }
 
 fn shown(dir: &Path, store: &str, run: &Value) -> Value {
@@ -225,7 +225,7 @@ fn a_search_that_is_killed_chooses_what_it_would_have() {
     std::fs::write(&searched, text.replace("chunk = 2\nin_flight = 2", "chunk = 1\nin_flight = 1")).unwrap();
     let peace = tune(dir, &searched, "peace", &["--workers", "1"]);
     kill_after_commits(&mut command(dir, "tune", &searched, "war", &["--workers", "1"]), &dir.join("war"));
-    assert!(!dir.join("war").join(layout::selection("wording")).exists());
+    assert!(!dir.join("war").join(layout::selection_record("wording")).exists());
     let resumed = tune(dir, &searched, "war", &["--workers", "2"]);
     assert!(records(dir, "war") == records(dir, "peace"));
     let computed = |store: &str, document: &Value| asked(dir, store, &document["selections"][0]["run"]).1;
@@ -284,7 +284,7 @@ fn the_reader_s_weight_is_chosen_by_f1_and_computes_once() {
     assert_eq!((&chosen["value"], &chosen["score"]), (&json!(weights[best]), &json!(f1(best))));
 
     // It is committed, and used by runs.
-    let record = std::fs::read(dir.join("all").join(layout::selection("weight"))).unwrap();
+    let record = std::fs::read(dir.join("all").join(layout::selection_record("weight"))).unwrap();
     let record: Value = serde_json::from_slice(&record).unwrap();
     assert_eq!((&record["measure"], &record["candidates"][0]["value"]), (&json!("f1"), &json!(weights[best])));
     let used = document(&mut command(dir, "run", &all, "all", &["--json", "--limit", "2"]));

@@ -31,7 +31,7 @@ pub enum FeedPoll<Q> {
     /// A question.
     Ready {
         /// The question's cohort.
-        chunk: u64,
+        cohort: u64,
         /// The question.
         question: Q,
     },
@@ -54,7 +54,7 @@ impl Credits {
         Self { free: Rc::new(Cell::new(limit.max(1))), admit: Rc::default() }
     }
 
-    fn take(&self) -> bool {
+    fn try_take(&self) -> bool {
         let free = self.free.get();
         self.free.set(free.saturating_sub(1));
         free > 0
@@ -129,11 +129,11 @@ pub fn admit<'scope, F: Feed>(
             let Some(held) = capability.as_mut() else { return };
             let mut admitted = Vec::new();
             let finished = loop {
-                if !credits.take() {
+                if !credits.try_take() {
                     break false;
                 }
                 match feed.poll() {
-                    FeedPoll::Ready { chunk, question } => {
+                    FeedPoll::Ready { cohort: chunk, question } => {
                         if chunk > *held.time() {
                             output.session(held).give_container(&mut admitted);
                             held.downgrade(&chunk);

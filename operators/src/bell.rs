@@ -10,44 +10,44 @@ use timely::scheduling::SyncActivator;
 #[derive(Default)]
 pub(crate) struct Notifier {
     /// True if the operator will look. Until then, posts need not wake it.
-    rung: AtomicBool,
+    notified: AtomicBool,
     /// Wakes the operator. Empty until the operator exists.
     activator: OnceLock<SyncActivator>,
 }
 
 impl Notifier {
     /// The bell of an existing operator.
-    pub(crate) fn of(activator: SyncActivator) -> Self {
-        Self { rung: AtomicBool::new(false), activator: activator.into() }
+    pub(crate) fn with_activator(activator: SyncActivator) -> Self {
+        Self { notified: AtomicBool::new(false), activator: activator.into() }
     }
 
     /// Attaches the operator. It is woken once, in case something was posted before it existed.
-    pub(crate) fn hang(&self, activator: SyncActivator) {
-        self.wake(self.activator.get_or_init(|| activator));
+    pub(crate) fn attach(&self, activator: SyncActivator) {
+        self.wake_operator(self.activator.get_or_init(|| activator));
     }
 
     /// Wakes the worker, unless it has been woken already. The operator sees everything posted before this call: both
     /// sides swap, so this swap comes either before the operator's look, and the look finds the post, or after it, and
     /// then this call wakes the worker.
-    pub(crate) fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel)
+    pub(crate) fn notify(&self) {
+        if !self.notified.swap(true, Ordering::AcqRel)
             && let Some(activator) = self.activator.get()
         {
-            self.wake(activator);
+            self.wake_operator(activator);
         }
     }
 
     /// Announces a call of [`look`](Self::look) in this activation. Until then, posts need not wake the operator.
-    pub(crate) fn hush(&self) {
-        self.rung.swap(true, Ordering::AcqRel);
+    pub(crate) fn mute(&self) {
+        self.notified.swap(true, Ordering::AcqRel);
     }
 
     /// Marks the operator's look. From here on, posts wake it again.
-    pub(crate) fn look(&self) {
-        self.rung.swap(false, Ordering::AcqRel);
+    pub(crate) fn rearm(&self) {
+        self.notified.swap(false, Ordering::AcqRel);
     }
 
-    fn wake(&self, activator: &SyncActivator) {
+    fn wake_operator(&self, activator: &SyncActivator) {
         // On an error the worker is gone, and then nobody waits.
         let _ = activator.activate();
     }

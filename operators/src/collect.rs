@@ -29,20 +29,20 @@ pub trait Collector: 'static {
     ///
     /// # Errors
     /// The collector failed, and the error has been reported by other means.
-    fn take(&mut self, item: Self::Item) -> Result<(), ProductionFailure>;
+    fn take_item(&mut self, item: Self::Item) -> Result<(), ProductionFailure>;
 
     /// Begins the last step, after all items of all workers. The ticket is answered at the end of the step, at once or
     /// later, from any thread. Does not block.
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), ProductionFailure>;
+    fn begin_finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), ProductionFailure>;
 
     /// Ends the last step; `done` is `None` if its ticket was dropped.
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    fn end(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure>;
+    fn end_finish(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure>;
 }
 
 /// Brings each of `items` to the collector of the worker numbered `route(item)`, modulo the workers.
@@ -100,13 +100,13 @@ pub fn collect<'scope, C: Collector>(
         let mailbox = Mailbox::new(scope.worker().sync_activator_for(info.address.to_vec()));
         let (mut collector, mut capability, mut finishing) = (Some(collector), Some(capability), false);
         move |(input, frontier), _| {
-            input.for_each(|_, batch| batch.drain(..).for_each(|item| go_on(&mut collector, |held| held.take(item))));
+            input.for_each(|_, batch| batch.drain(..).for_each(|item| step_collector(&mut collector, |held| held.take_item(item))));
             if frontier.is_empty() && !finishing {
                 finishing = true;
-                go_on(&mut collector, |held| held.finish(mailbox.ticket(0)));
+                step_collector(&mut collector, |held| held.begin_finish(mailbox.new_ticket(0)));
             }
-            for (_, done) in mailbox.answers() {
-                go_on(&mut collector, |held| held.end(done));
+            for (_, done) in mailbox.take_answers() {
+                step_collector(&mut collector, |held| held.end_finish(done));
                 if collector.take().is_some() {
                     drop(capability.take());
                 }
@@ -116,7 +116,7 @@ pub fn collect<'scope, C: Collector>(
 }
 
 /// Takes a step of a collector, and drops the collector if the step fails. Does nothing after a failure.
-fn go_on<C>(collector: &mut Option<C>, step: impl FnOnce(&mut C) -> Result<(), ProductionFailure>) {
+fn step_collector<C>(collector: &mut Option<C>, step: impl FnOnce(&mut C) -> Result<(), ProductionFailure>) {
     if collector.as_mut().is_some_and(|held| step(held).is_err()) {
         *collector = None;
     }

@@ -77,12 +77,12 @@ pub fn commit<'scope, C>(
         let (mut arrived, mut complete) = (Vec::new(), 0u64);
         move |frontiers| {
             receipts.for_each(|_, batch| arrived.append(batch));
-            live.for_each(|_, batch| table.take(batch));
+            live.for_each(|_, batch| table.take_updates(batch));
             let passed = |i: usize| frontiers[i].frontier().first().copied().unwrap_or(u64::MAX);
             let now = passed(0).min(passed(1));
             if here && now > complete {
                 complete = now;
-                table.advance(complete);
+                table.apply_below(complete);
                 committer.complete(complete, std::mem::take(&mut arrived), &table);
             }
         }

@@ -70,7 +70,7 @@ pub trait QuestionOpener: 'static {
     type Machine: DrivenMachine + 'static;
 
     /// The machines, in the order of the configurations.
-    fn open(&mut self, question: Self::Question) -> Vec<Self::Machine>;
+    fn open_machines(&mut self, question: Self::Question) -> Vec<Self::Machine>;
 
     /// True if the machines of a question run one after another, in that order, each as if it were alone: responses to
     /// one machine are not reused for the next.
@@ -92,7 +92,7 @@ struct RunningMachine<M: DrivenMachine> {
 
 /// A question with its machines.
 struct OpenQuestion<M: DrivenMachine> {
-    chunk: u64,
+    cohort: u64,
     machines: Vec<Option<RunningMachine<M>>>,
     open: usize,
     known: FxHashMap<RequestKey, Rc<M::Response>>,
@@ -116,7 +116,7 @@ struct MachineDriver<P: QuestionOpener> {
     opener: P,
     questions: Slab<OpenQuestion<P::Machine>>,
     waiting: FxHashMap<RequestKey, Vec<WaitingPlace>>,
-    chunks: BTreeMap<u64, OpenCohort>,
+    cohorts: BTreeMap<u64, OpenCohort>,
     /// First in, first out: earlier questions reach the services first, and their cohorts end first.
     ready: VecDeque<(usize, usize)>,
     sent: BTreeMap<u64, Vec<Envelope<RequestOf<P>>>>,
@@ -133,7 +133,7 @@ impl<P: QuestionOpener> MachineDriver<P> {
             opener,
             questions: Slab::new(),
             waiting: FxHashMap::default(),
-            chunks: BTreeMap::new(),
+            cohorts: BTreeMap::new(),
             ready: VecDeque::new(),
             sent: BTreeMap::new(),
             done: BTreeMap::new(),
@@ -146,42 +146,42 @@ impl<P: QuestionOpener> MachineDriver<P> {
     /// Opens the machines of questions of one cohort, and holds its timestamp at both outputs.
     fn take_questions(&mut self, capability: &InputCapability<LoopTime>, batch: &mut Vec<P::Question>) {
         let time = capability.stamp().iter().next().cloned().unwrap_or_default();
-        let held = self.chunks.entry(time.outer).or_insert_with(|| OpenCohort {
+        let held = self.cohorts.entry(time.outer).or_insert_with(|| OpenCohort {
             requests: capability.delayed(&time, 0),
             outcomes: capability.delayed(&time, 1),
             open: 0,
         });
         held.open += batch.len();
         for question in batch.drain(..) {
-            self.admit(time.outer, question);
+            self.admit_question(time.outer, question);
         }
     }
 
-    fn admit(&mut self, chunk: u64, question: P::Question) {
+    fn admit_question(&mut self, chunk: u64, question: P::Question) {
         let machines: Vec<_> = self
             .opener
-            .open(question)
+            .open_machines(question)
             .into_iter()
             .map(|machine| Some(RunningMachine { machine, round: Vec::new(), missing: 0 }))
             .collect();
         let open = machines.len();
         if open == 0 {
-            return self.finish(chunk);
+            return self.finish_question(chunk);
         }
-        let slot = self.questions.insert(OpenQuestion { chunk, machines, open, known: FxHashMap::default() });
+        let slot = self.questions.insert(OpenQuestion { cohort: chunk, machines, open, known: FxHashMap::default() });
         let begun = if self.opener.one_at_a_time() { 1 } else { open };
         self.ready.extend((0..begun).map(|machine| (slot, machine)));
     }
 
-    fn finish(&mut self, chunk: u64) {
+    fn finish_question(&mut self, chunk: u64) {
         OperatorCounters::add(&self.counters.finished, 1);
         self.finished += 1;
-        if let Some(held) = self.chunks.get_mut(&chunk) {
+        if let Some(held) = self.cohorts.get_mut(&chunk) {
             held.open -= 1;
         }
     }
 
-    fn deliver(&mut self, key: RequestKey, response: ResponseOf<P>) {
+    fn deliver_response(&mut self, key: RequestKey, response: ResponseOf<P>) {
         let response = Rc::new(response);
         for (slot, machine, position) in self.waiting.remove(&key).unwrap_or_default() {
             let Some(question) = self.questions.get_mut(slot) else { continue };
@@ -197,14 +197,14 @@ impl<P: QuestionOpener> MachineDriver<P> {
     }
 
     /// Steps every machine with a complete round.
-    fn work(&mut self) {
+    fn step_ready(&mut self) {
         while let Some((slot, index)) = self.ready.pop_front() {
             let Some(question) = self.questions.get_mut(slot) else { continue };
             let Some(running) = question.machines[index].as_mut() else { continue };
             let round = std::mem::take(&mut running.round).into_iter().flatten().collect();
             match running.machine.step(round) {
                 DrivenStep::Done(outcome) => {
-                    let chunk = question.chunk;
+                    let chunk = question.cohort;
                     question.machines[index] = None;
                     question.open -= 1;
                     let last = question.open == 0;
@@ -216,19 +216,19 @@ impl<P: QuestionOpener> MachineDriver<P> {
                     OperatorCounters::add(&self.counters.outcomes, 1);
                     if last {
                         self.questions.remove(slot);
-                        self.finish(chunk);
+                        self.finish_question(chunk);
                     }
                 }
-                DrivenStep::Ask(asked) => self.ask(slot, index, asked),
+                DrivenStep::Ask(asked) => self.ask_round(slot, index, asked),
             }
         }
     }
 
-    fn ask(&mut self, slot: usize, index: usize, asked: Vec<AskedRequest<RequestOf<P>>>) {
+    fn ask_round(&mut self, slot: usize, index: usize, asked: Vec<AskedRequest<RequestOf<P>>>) {
         assert!(!asked.is_empty(), "a machine asked for nothing and is not done: this is a bug in its method");
         OperatorCounters::add(&self.counters.asked, asked.len());
         let Some(question) = self.questions.get_mut(slot) else { return };
-        let OpenQuestion { chunk, machines, known, .. } = question;
+        let OpenQuestion { cohort: chunk, machines, known, .. } = question;
         let Some(running) = machines[index].as_mut() else { return };
         running.round.resize_with(asked.len(), || None);
         running.missing = 0;
@@ -252,24 +252,24 @@ impl<P: QuestionOpener> MachineDriver<P> {
     }
 
     /// Sends the requests and outcomes of this activation, each at the timestamp of its cohort.
-    fn send(&mut self, mut requests: OutputSession<'_, Envelope<RequestOf<P>>>, mut outcomes: OutputSession<'_, OutcomeOf<P>>)
+    fn send_outputs(&mut self, mut requests: OutputSession<'_, Envelope<RequestOf<P>>>, mut outcomes: OutputSession<'_, OutcomeOf<P>>)
     where
         RequestOf<P>: 'static,
         OutcomeOf<P>: 'static,
     {
         for (chunk, mut batch) in std::mem::take(&mut self.sent) {
-            requests.session(&self.chunks[&chunk].requests).give_container(&mut batch);
+            requests.session(&self.cohorts[&chunk].requests).give_container(&mut batch);
         }
         for (chunk, mut batch) in std::mem::take(&mut self.done) {
-            outcomes.session(&self.chunks[&chunk].outcomes).give_container(&mut batch);
+            outcomes.session(&self.cohorts[&chunk].outcomes).give_container(&mut batch);
         }
     }
 
     /// Releases the cohorts without open questions, and gives back the credits of this activation.
-    fn let_go(&mut self, credits: &Credits) {
+    fn release_cohorts(&mut self, credits: &Credits) {
         let finished = std::mem::take(&mut self.finished);
         if finished > 0 {
-            self.chunks.retain(|_, chunk| chunk.open > 0);
+            self.cohorts.retain(|_, chunk| chunk.open > 0);
             credits.give_back(finished);
         }
     }
@@ -366,10 +366,10 @@ where
         drop(capabilities);
         move |_frontiers| {
             questions.for_each(|capability, batch| driver.take_questions(&capability, batch));
-            replies.for_each(|_, batch| batch.drain(..).for_each(|reply| driver.deliver(reply.key, reply.response)));
-            driver.work();
-            driver.send(requests.activate(), outcomes.activate());
-            driver.let_go(&credits);
+            replies.for_each(|_, batch| batch.drain(..).for_each(|reply| driver.deliver_response(reply.key, reply.response)));
+            driver.step_ready();
+            driver.send_outputs(requests.activate(), outcomes.activate());
+            driver.release_cohorts(&credits);
         }
     });
     (request_stream, outcome_stream)

@@ -28,7 +28,7 @@ impl Flush {
     /// Asks every operator, including later ones, to write everything.
     pub fn ask(&self) {
         // Under the lock: an operator is either woken here, or finds `asked` set when it is built.
-        let operators = self.operators();
+        let operators = self.lock_operators();
         self.0.asked.store(true, SeqCst);
         for operator in operators.iter() {
             // On an error the worker is gone, and then nobody waits.
@@ -39,7 +39,7 @@ impl Flush {
     /// True if, at every operator, everything received before the request is durable. Later items make it false again,
     /// until they are durable too.
     pub fn is_done(&self) -> bool {
-        self.is_asked() && self.operators().iter().all(|operator| operator.settled)
+        self.is_asked() && self.lock_operators().iter().all(|operator| operator.settled)
     }
 
     pub(crate) fn is_asked(&self) -> bool {
@@ -47,18 +47,18 @@ impl Flush {
     }
 
     /// Adds an operator and returns its number.
-    pub(crate) fn register(&self, activator: SyncActivator) -> usize {
-        let mut operators = self.operators();
+    pub(crate) fn register_operator(&self, activator: SyncActivator) -> usize {
+        let mut operators = self.lock_operators();
         operators.push(PersistingOperator { activator, settled: false });
         operators.len() - 1
     }
 
     /// Records whether all items of an operator are durable.
-    pub(crate) fn settle(&self, operator: usize, settled: bool) {
-        self.operators()[operator].settled = settled;
+    pub(crate) fn set_settled(&self, operator: usize, settled: bool) {
+        self.lock_operators()[operator].settled = settled;
     }
 
-    fn operators(&self) -> MutexGuard<'_, Vec<PersistingOperator>> {
+    fn lock_operators(&self) -> MutexGuard<'_, Vec<PersistingOperator>> {
         self.0.operators.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

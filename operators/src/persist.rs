@@ -24,13 +24,13 @@ pub trait DurableWriter: 'static {
     type Receipt: 'static;
 
     /// Takes items of a cohort.
-    fn accept(&mut self, chunk: u64, items: &mut Vec<Self::Item>);
+    fn accept_items(&mut self, chunk: u64, items: &mut Vec<Self::Item>);
 
     /// Begins the due writes. Each takes a ticket from `begin` and answers it when the write is durable.
     ///
     /// A dropped ticket means that the write failed for good: the timestamp is never released, a flush never completes,
     /// and the writer must have reported the error by other means, to end the run.
-    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
+    fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Self::Receipt>);
 }
 
 /// The writes requested from a [`Writer`].
@@ -50,7 +50,7 @@ struct Persister<W: DurableWriter> {
     mailbox: Mailbox<W::Receipt>,
     flush: Flush,
     /// This operator's number at `flush`.
-    place: usize,
+    operator: usize,
     /// The input is complete for all cohorts below this one.
     complete: u64,
     /// Number of the first write not known to be durable. Writes are numbered as they begin.
@@ -63,20 +63,20 @@ struct Persister<W: DurableWriter> {
 
 impl<W: DurableWriter> Persister<W> {
     fn new(writer: W, flush: Flush, activator: impl Fn() -> SyncActivator) -> Self {
-        let (mailbox, place) = (Mailbox::new(activator()), flush.register(activator()));
+        let (mailbox, operator) = (Mailbox::new(activator()), flush.register_operator(activator()));
         let (durable, barriers) = (VecDeque::new(), VecDeque::new());
-        Self { writer, mailbox, flush, place, complete: 0, oldest: 0, durable, barriers }
+        Self { writer, mailbox, flush, operator, complete: 0, oldest: 0, durable, barriers }
     }
 
     /// Begins the due writes, and notes the writes that must be durable before cohorts below `complete` are released.
-    fn write(&mut self, complete: u64, flush: bool) {
+    fn begin_writes(&mut self, complete: u64, flush: bool) {
         let Self { writer, mailbox, oldest, durable, .. } = self;
         let advanced = complete > self.complete;
         self.complete = complete;
         mailbox.will_read();
-        writer.write(DueWrites { complete, advanced, flush }, &mut || {
+        writer.begin_writes(DueWrites { complete, advanced, flush }, &mut || {
             durable.push_back(false);
-            mailbox.ticket(*oldest + durable.len() - 1)
+            mailbox.new_ticket(*oldest + durable.len() - 1)
         });
         if advanced {
             self.barriers.push_back((complete, *oldest + durable.len()));
@@ -84,9 +84,9 @@ impl<W: DurableWriter> Persister<W> {
     }
 
     /// The receipts of the newly durable writes.
-    fn receipts(&mut self) -> Vec<W::Receipt> {
+    fn take_receipts(&mut self) -> Vec<W::Receipt> {
         let mut receipts = Vec::new();
-        for (number, receipt) in self.mailbox.answers() {
+        for (number, receipt) in self.mailbox.take_answers() {
             if let Some(receipt) = receipt {
                 self.durable[number - self.oldest] = true;
                 receipts.push(receipt);
@@ -100,7 +100,7 @@ impl<W: DurableWriter> Persister<W> {
     }
 
     /// Releases the cohorts whose writes are all durable.
-    fn let_go(&mut self, capability: &mut Option<Capability<u64>>) {
+    fn release_cohorts(&mut self, capability: &mut Option<Capability<u64>>) {
         while let Some(&(until, begun)) = self.barriers.front()
             && self.oldest >= begun
         {
@@ -108,7 +108,7 @@ impl<W: DurableWriter> Persister<W> {
             if until == u64::MAX {
                 *capability = None;
                 // The operator may never be scheduled again.
-                return self.flush.settle(self.place, true);
+                return self.flush.set_settled(self.operator, true);
             }
             if let Some(held) = capability {
                 held.downgrade(&until);
@@ -179,19 +179,19 @@ pub fn persist<'scope, W: DurableWriter>(
                 // Read before the input: at the time of the request, all items to write had already been sent.
                 let asked = persister.flush.is_asked();
                 input.for_each(|time, batch| {
-                    persister.writer.accept(time.least().copied().unwrap_or_default(), batch);
+                    persister.writer.accept_items(time.least().copied().unwrap_or_default(), batch);
                     batch.clear();
                 });
-                persister.write(frontier.frontier().first().copied().unwrap_or(u64::MAX), asked);
-                let mut receipts = persister.receipts();
+                persister.begin_writes(frontier.frontier().first().copied().unwrap_or(u64::MAX), asked);
+                let mut receipts = persister.take_receipts();
                 if asked {
-                    persister.flush.settle(persister.place, persister.durable.is_empty());
+                    persister.flush.set_settled(persister.operator, persister.durable.is_empty());
                 }
                 let Some(held) = &capability else { return };
                 if !receipts.is_empty() {
                     output.session(held).give_container(&mut receipts);
                 }
-                persister.let_go(&mut capability);
+                persister.release_cohorts(&mut capability);
             }
         },
     )

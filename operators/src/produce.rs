@@ -29,14 +29,14 @@ pub trait Production: 'static {
     fn is_over(&self) -> bool;
 
     /// Begins the next piece. It ends when the ticket is answered, from any thread. Does not block.
-    fn begin(&mut self, ticket: Ticket<Self::Done>);
+    fn begin_piece(&mut self, ticket: Ticket<Self::Done>);
 
     /// Turns a finished piece into items. `done` is `None` if its ticket was dropped.
     ///
     /// # Errors
     /// The piece failed, and the error has been reported by other means. No further piece begins on this worker, and
     /// the stream does not end.
-    fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Self::Item>) -> Result<(), ProductionFailure>;
+    fn end_piece(&mut self, done: Option<Self::Done>, items: &mut Vec<Self::Item>) -> Result<(), ProductionFailure>;
 }
 
 /// A production cannot continue.
@@ -102,15 +102,15 @@ pub fn produce<'scope, N: 'static, P: Production>(
                 let (Some(production), Some(held)) = (&mut production, &capability) else { return };
                 let mut items = Vec::new();
                 // Answers after this look wake the worker, including immediate answers to the tickets below.
-                for (_, done) in mailbox.answers() {
+                for (_, done) in mailbox.take_answers() {
                     open -= 1;
-                    failed |= production.end(done, &mut items).is_err();
+                    failed |= production.end_piece(done, &mut items).is_err();
                 }
                 if !items.is_empty() {
                     output.session(held).give_container(&mut items);
                 }
                 while !failed && open < window && !production.is_over() {
-                    production.begin(mailbox.ticket(0));
+                    production.begin_piece(mailbox.new_ticket(0));
                     open += 1;
                 }
                 if !failed && open == 0 {

@@ -52,33 +52,33 @@ pub type QueryEnd<F> = Box<dyn FnOnce(Vec<F>) + Send>;
 /// Takes the queries of one worker, from any thread. Clones share it.
 pub struct QuerySender<Q, F> {
     sender: Sender<(Q, QueryEnd<F>)>,
-    bell: Arc<Notifier>,
+    notifier: Arc<Notifier>,
 }
 
 /// The other end of an [`Inlet`], for [`scatter`].
 pub struct QueryReceiver<Q, F> {
     receiver: Receiver<(Q, QueryEnd<F>)>,
-    bell: Arc<Notifier>,
+    notifier: Arc<Notifier>,
 }
 
 /// An inlet and its queries. The inlet can be used before the dataflow is built.
-pub fn inlet<Q, F>() -> (QuerySender<Q, F>, QueryReceiver<Q, F>) {
+pub fn query_channel<Q, F>() -> (QuerySender<Q, F>, QueryReceiver<Q, F>) {
     let ((sender, receiver), bell) = (channel(), Arc::<Notifier>::default());
-    (QuerySender { sender, bell: Arc::clone(&bell) }, QueryReceiver { receiver, bell })
+    (QuerySender { sender, notifier: Arc::clone(&bell) }, QueryReceiver { receiver, notifier: bell })
 }
 
 impl<Q, F> QuerySender<Q, F> {
     /// Asks all workers, without waiting. Each worker answers the queries of one call in one batch.
-    pub fn ask(&self, batch: impl IntoIterator<Item = (Q, QueryEnd<F>)>) {
+    pub fn ask_all(&self, batch: impl IntoIterator<Item = (Q, QueryEnd<F>)>) {
         // A send fails only if the operator is gone. The dropped end then informs its waiting party.
         batch.into_iter().for_each(|asked| drop(self.sender.send(asked)));
-        self.bell.ring();
+        self.notifier.notify();
     }
 }
 
 impl<Q, F> Clone for QuerySender<Q, F> {
     fn clone(&self) -> Self {
-        Self { sender: self.sender.clone(), bell: Arc::clone(&self.bell) }
+        Self { sender: self.sender.clone(), notifier: Arc::clone(&self.notifier) }
     }
 }
 
@@ -160,12 +160,12 @@ type WaitingQueries<F> = Rc<RefCell<Slab<WaitingQuery<F>>>>;
 /// ```
 pub fn scatter<D: 'static, S: QueryShard>(held: Stream<'_, u64, Vec<D>>, queries: QueryReceiver<S::Query, S::Found>, shard: S) {
     let waiting = Rc::new(RefCell::new(Slab::new()));
-    let sent = ask(held, queries, Rc::clone(&waiting));
-    gather(answer(sent, shard), waiting);
+    let sent = send_queries(held, queries, Rc::clone(&waiting));
+    gather_findings(answer_queries(sent, shard), waiting);
 }
 
 /// Sends each query to every worker.
-fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
+fn send_queries<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
     held: Stream<'scope, u64, Vec<D>>,
     queries: QueryReceiver<Q, F>,
     waiting: WaitingQueries<F>,
@@ -173,11 +173,11 @@ fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
     let scope = held.scope();
     let (from, workers) = (scope.index(), scope.peers());
     held.unary_frontier::<CapacityContainerBuilder<Vec<SentQuery<Q>>>, _, _, _>(Pipeline, "ask", move |capability, info| {
-        queries.bell.hang(scope.worker().sync_activator_for(info.address.to_vec()));
+        queries.notifier.attach(scope.worker().sync_activator_for(info.address.to_vec()));
         let mut capability = Some(capability);
         move |(input, frontier), output| {
             input.for_each(|_, batch| batch.clear());
-            queries.bell.look();
+            queries.notifier.rearm();
             let asked = queries.receiver.try_iter();
             let Some(first) = &capability else {
                 // No worker can be asked any more: the ends are dropped.
@@ -200,7 +200,7 @@ fn ask<'scope, D: 'static, Q: ExchangeData + Clone, F: 'static>(
 }
 
 /// The findings of one worker's shard for the queries of all workers.
-fn answer<'scope, S: QueryShard>(
+fn answer_queries<'scope, S: QueryShard>(
     queries: Stream<'scope, u64, Vec<SentQuery<S::Query>>>,
     mut shard: S,
 ) -> Stream<'scope, u64, Vec<ShardFindings<S::Found>>> {
@@ -219,7 +219,7 @@ fn answer<'scope, S: QueryShard>(
             input.for_each(|time, queries| {
                 held = held.take().or_else(|| time.retain_least(0));
                 for SentQuery { from, slot, query, .. } in queries.drain(..) {
-                    batch.push((query, mailbox.ticket(slots.insert((from, slot)))));
+                    batch.push((query, mailbox.new_ticket(slots.insert((from, slot)))));
                 }
             });
             if !batch.is_empty() {
@@ -227,7 +227,7 @@ fn answer<'scope, S: QueryShard>(
                 shard.submit(batch);
             }
             let mut parts = Vec::new();
-            for (slot, found) in mailbox.answers() {
+            for (slot, found) in mailbox.take_answers() {
                 let Some((to, slot)) = slots.remove(slot) else { continue };
                 parts.push(ShardFindings { to, from: here, slot, found: found.unwrap_or_else(|| shard.dropped()) });
             }
@@ -245,7 +245,7 @@ fn answer<'scope, S: QueryShard>(
 }
 
 /// Ends each query with all its parts.
-fn gather<F: ExchangeData>(parts: Stream<'_, u64, Vec<ShardFindings<F>>>, waiting: WaitingQueries<F>) {
+fn gather_findings<F: ExchangeData>(parts: Stream<'_, u64, Vec<ShardFindings<F>>>, waiting: WaitingQueries<F>) {
     parts.sink(Exchange::new(|part: &ShardFindings<F>| part.to as u64), "gather", move |(input, _)| {
         let mut ready = Vec::new();
         input.for_each(|_, parts| {

@@ -80,14 +80,14 @@ impl<T: Timestamp, D: 'static> TimedBatches<T, D> {
         }
     }
 
-    fn send(self, mut output: OutputBuilderSession<'_, T, CapacityContainerBuilder<Vec<D>>>) {
+    fn send_all(self, mut output: OutputBuilderSession<'_, T, CapacityContainerBuilder<Vec<D>>>) {
         for (capability, mut items) in self.groups {
             output.session(&capability).give_container(&mut items);
         }
     }
 }
 
-fn asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> WaitingAsker<T> {
+fn waiting_asker<T: Timestamp>(capability: &InputCapability<T>, from: u32) -> WaitingAsker<T> {
     let time = capability.stamp().iter().next().cloned().unwrap_or_else(T::minimum);
     WaitingAsker { from, reply: capability.delayed(&time, 0), record: capability.delayed(&time, 1) }
 }
@@ -119,30 +119,30 @@ impl<T: Timestamp, B: Backend> RequestServer<T, B> {
     }
 
     /// Notes the askers of each key, and gathers the new keys.
-    fn take(&mut self, capability: &InputCapability<T>, envelopes: &mut Vec<Envelope<B::Request>>) {
+    fn take_envelopes(&mut self, capability: &InputCapability<T>, envelopes: &mut Vec<Envelope<B::Request>>) {
         for Envelope { key, bucket, from, request } in envelopes.drain(..) {
-            let asker = asker(capability, from);
+            let asker = waiting_asker(capability, from);
             if let Some(open) = self.in_flight.get(&key).and_then(|&slot| self.slots.get_mut(slot)) {
                 open.askers.push(asker);
                 continue;
             }
             let slot = self.slots.insert(InFlightKey { key, askers: vec![asker] });
             self.in_flight.insert(key, slot);
-            self.batch.push(Submission { key, bucket, request, ticket: self.mailbox.ticket(slot) });
+            self.batch.push(Submission { key, bucket, request, ticket: self.mailbox.new_ticket(slot) });
         }
     }
 
     /// Hands the new keys to the backend.
-    fn submit(&mut self) {
+    fn submit_batch(&mut self) {
         if !self.batch.is_empty() {
             self.backend.submit(std::mem::take(&mut self.batch));
         }
     }
 
     /// The replies to all waiting askers, for the answers so far, and the records at the first asker's timestamp.
-    fn answers(&mut self) -> (TimedReplies<T, B>, TimedRecords<T, B>) {
+    fn take_answers(&mut self) -> (TimedReplies<T, B>, TimedRecords<T, B>) {
         let (mut replies, mut records) = (TimedBatches { groups: Vec::new() }, TimedBatches { groups: Vec::new() });
-        for (slot, answer) in self.mailbox.answers() {
+        for (slot, answer) in self.mailbox.take_answers() {
             let Some(InFlightKey { key, askers }) = self.slots.remove(slot) else { continue };
             self.in_flight.remove(&key);
             let dropped = || BackendAnswer { response: self.backend.dropped(), record: None };
@@ -224,11 +224,11 @@ where
         drop(capabilities);
         move |_frontiers| {
             server.mailbox.will_read();
-            input.for_each(|capability, envelopes| server.take(&capability, envelopes));
-            server.submit();
-            let (answers, made) = server.answers();
-            answers.send(replies.activate());
-            made.send(records.activate());
+            input.for_each(|capability, envelopes| server.take_envelopes(&capability, envelopes));
+            server.submit_batch();
+            let (answers, made) = server.take_answers();
+            answers.send_all(replies.activate());
+            made.send_all(records.activate());
         }
     });
     (reply_stream, record_stream)

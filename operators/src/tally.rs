@@ -22,7 +22,7 @@ pub type TallyUpdate<K> = ((K, TallyChange), u64, isize);
 /// The most folded keys, over all open cohorts, unless a tally is larger.
 const FOLDED_KEYS: usize = 1 << 16;
 
-fn add(into: &mut TallyChange, change: TallyChange) {
+fn add_change(into: &mut TallyChange, change: TallyChange) {
     into.0 += change.0;
     into.1 += change.1;
     into.2 += change.2;
@@ -35,7 +35,7 @@ fn add(into: &mut TallyChange, change: TallyChange) {
 /// more keys in every cohort than any fixed bound, and an early release would send them on one by one. A tally has all
 /// of these keys anyway. Keys above the bound are sent early, the fullest cohort first. A cohort may be sent in pieces:
 /// their sums add up.
-fn fold<'scope, K: ExchangeData + std::hash::Hash>(
+fn fold_changes<'scope, K: ExchangeData + std::hash::Hash>(
     changes: Stream<'scope, u64, Vec<(K, TallyChange)>>,
     least: usize,
 ) -> Stream<'scope, u64, Vec<(K, u64, TallyChange)>> {
@@ -49,7 +49,7 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
                 let chunk = *held.time();
                 let (_, sums) = folded.entry(chunk).or_insert_with(|| (held, FxHashMap::<K, TallyChange>::default()));
                 for (key, change) in batch.drain(..) {
-                    add(sums.entry(key).or_default(), change);
+                    add_change(sums.entry(key).or_default(), change);
                 }
                 fullest = fullest.max(sums.len());
             });
@@ -106,7 +106,7 @@ fn fold<'scope, K: ExchangeData + std::hash::Hash>(
 pub fn tally<'scope, K: ExchangeData + Hashable + std::hash::Hash>(
     changes: Stream<'scope, u64, Vec<(K, TallyChange)>>,
 ) -> Stream<'scope, u64, Vec<TallyUpdate<K>>> {
-    fold(changes, FOLDED_KEYS).as_collection().count_total().inner
+    fold_changes(changes, FOLDED_KEYS).as_collection().count_total().inner
 }
 
 /// A live table: the tallies up to a cohort.
@@ -118,12 +118,12 @@ pub struct TallyTable<K> {
 
 impl<K: Ord + Clone> TallyTable<K> {
     /// Takes updates, of any cohort.
-    pub(crate) fn take(&mut self, updates: &mut Vec<TallyUpdate<K>>) {
+    pub(crate) fn take_updates(&mut self, updates: &mut Vec<TallyUpdate<K>>) {
         self.ahead.append(updates);
     }
 
     /// Applies the updates of all cohorts below `complete`.
-    pub(crate) fn advance(&mut self, complete: u64) {
+    pub(crate) fn apply_below(&mut self, complete: u64) {
         let mut due: Vec<_> = self.ahead.extract_if(.., |(_, chunk, _)| *chunk < complete).collect();
         due.sort_by_key(|(_, chunk, diff)| (*chunk, *diff));
         for ((key, tally), _, diff) in due {

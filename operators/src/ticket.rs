@@ -15,39 +15,39 @@ type PostedAnswer<T> = (usize, Option<T>);
 /// The channel to one operator, shared by its tickets.
 struct AnswerChannel<T> {
     sender: Sender<PostedAnswer<T>>,
-    bell: Notifier,
+    notifier: Notifier,
 }
 
 /// The operator's end of the channel: receives the answers.
 pub(crate) struct Mailbox<T> {
-    way: Arc<AnswerChannel<T>>,
+    channel: Arc<AnswerChannel<T>>,
     receiver: Receiver<PostedAnswer<T>>,
 }
 
 /// The right and duty to answer one request.
 pub struct Ticket<T> {
     slot: usize,
-    way: Option<Arc<AnswerChannel<T>>>,
+    channel: Option<Arc<AnswerChannel<T>>>,
 }
 
 impl<T> Mailbox<T> {
     pub(crate) fn new(activator: SyncActivator) -> Self {
         let (sender, receiver) = channel();
-        Self { way: Arc::new(AnswerChannel { sender, bell: Notifier::of(activator) }), receiver }
+        Self { channel: Arc::new(AnswerChannel { sender, notifier: Notifier::with_activator(activator) }), receiver }
     }
 
-    pub(crate) fn ticket(&self, slot: usize) -> Ticket<T> {
-        Ticket { slot, way: Some(Arc::clone(&self.way)) }
+    pub(crate) fn new_ticket(&self, slot: usize) -> Ticket<T> {
+        Ticket { slot, channel: Some(Arc::clone(&self.channel)) }
     }
 
     /// Announces a call of [`answers`](Self::answers) in this activation. Until then, answers need not wake the worker.
     pub(crate) fn will_read(&self) {
-        self.way.bell.hush();
+        self.channel.notifier.mute();
     }
 
     /// The answers posted so far; `None` for a dropped ticket.
-    pub(crate) fn answers(&self) -> impl Iterator<Item = PostedAnswer<T>> {
-        self.way.bell.look();
+    pub(crate) fn take_answers(&self) -> impl Iterator<Item = PostedAnswer<T>> {
+        self.channel.notifier.rearm();
         self.receiver.try_iter()
     }
 }
@@ -55,8 +55,8 @@ impl<T> Mailbox<T> {
 impl<T> Ticket<T> {
     /// Answers, and wakes the worker.
     pub fn answer(mut self, answer: T) {
-        if let Some(way) = self.post(Some(answer)) {
-            way.bell.ring();
+        if let Some(way) = self.post_answer(Some(answer)) {
+            way.notifier.notify();
         }
     }
 
@@ -64,7 +64,7 @@ impl<T> Ticket<T> {
     pub fn answer_all(batch: impl IntoIterator<Item = (Ticket<T>, T)>) {
         let mut rings = PendingNotifications(Vec::new());
         for (mut ticket, answer) in batch {
-            if let Some(way) = ticket.post(Some(answer))
+            if let Some(way) = ticket.post_answer(Some(answer))
                 && !rings.0.iter().any(|other| Arc::ptr_eq(other, &way))
             {
                 rings.0.push(way);
@@ -73,9 +73,9 @@ impl<T> Ticket<T> {
     }
 
     /// Posts the answer, and returns the channel if its operator must be woken.
-    fn post(&mut self, answer: Option<T>) -> Option<Arc<AnswerChannel<T>>> {
+    fn post_answer(&mut self, answer: Option<T>) -> Option<Arc<AnswerChannel<T>>> {
         // A send fails only if the operator is gone, and then nobody waits.
-        self.way.take().filter(|way| way.sender.send((self.slot, answer)).is_ok())
+        self.channel.take().filter(|way| way.sender.send((self.slot, answer)).is_ok())
     }
 }
 
@@ -85,14 +85,14 @@ pub struct TicketBox<T>(Mailbox<T>);
 impl<T> Default for TicketBox<T> {
     fn default() -> Self {
         let (sender, receiver) = channel();
-        Self(Mailbox { way: Arc::new(AnswerChannel { sender, bell: Notifier::default() }), receiver })
+        Self(Mailbox { channel: Arc::new(AnswerChannel { sender, notifier: Notifier::default() }), receiver })
     }
 }
 
 impl<T> TicketBox<T> {
     /// The ticket numbered `slot`.
-    pub fn ticket(&self, slot: usize) -> Ticket<T> {
-        self.0.ticket(slot)
+    pub fn new_ticket(&self, slot: usize) -> Ticket<T> {
+        self.0.new_ticket(slot)
     }
 
     /// Waits for `n` answers, each with its ticket's number; `None` for a dropped ticket.
@@ -109,14 +109,14 @@ struct PendingNotifications<T>(Vec<Arc<AnswerChannel<T>>>);
 
 impl<T> Drop for PendingNotifications<T> {
     fn drop(&mut self) {
-        self.0.iter().for_each(|way| way.bell.ring());
+        self.0.iter().for_each(|way| way.notifier.notify());
     }
 }
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        if let Some(way) = self.post(None) {
-            way.bell.ring();
+        if let Some(way) = self.post_answer(None) {
+            way.notifier.notify();
         }
     }
 }

@@ -13,7 +13,7 @@ use hopeval_operators::correct::correct;
 use hopeval_operators::drive::{AskedRequest, DrivenMachine, QuestionOpener, DrivenStep, drive};
 use hopeval_operators::flush::Flush;
 use hopeval_operators::persist::{DueWrites, DurableWriter, persist};
-use hopeval_operators::scatter::{QueryEnd, QuerySender, QueryShard, inlet, scatter};
+use hopeval_operators::scatter::{QueryEnd, QuerySender, QueryShard, query_channel, scatter};
 use hopeval_operators::serve::{BackendAnswer, Backend, Submission, serve};
 use hopeval_operators::tally::{TallyChange, TallyTable, tally};
 use hopeval_operators::ticket::Ticket;
@@ -134,7 +134,7 @@ impl QuestionOpener for Door {
     type Question = u64;
     type Machine = Machine;
 
-    fn open(&mut self, question: u64) -> Vec<Machine> {
+    fn open_machines(&mut self, question: u64) -> Vec<Machine> {
         (0..CONFIGURATIONS).map(|configuration| Machine::new(question, configuration)).collect()
     }
 }
@@ -146,7 +146,7 @@ impl Feed for Share {
     type Question = u64;
 
     fn poll(&mut self) -> FeedPoll<u64> {
-        self.0.next().map_or(FeedPoll::Finished, |question| FeedPoll::Ready { chunk: question / CHUNK, question })
+        self.0.next().map_or(FeedPoll::Finished, |question| FeedPoll::Ready { cohort: question / CHUNK, question })
     }
 
     fn wake_with(&mut self, _: SyncActivator) {}
@@ -167,7 +167,7 @@ impl Desk {
             for batch in receiver {
                 let (scattered, own): (Vec<Task>, Vec<Task>) =
                     batch.into_iter().partition(|task| task.request.about % 3 == 0);
-                inlet.ask(scattered.into_iter().map(|task| {
+                inlet.ask_all(scattered.into_iter().map(|task| {
                     let whole = answer(&task.request);
                     let query = whole.value;
                     let end: QueryEnd<u64> = Box::new(move |parts| {
@@ -256,11 +256,11 @@ impl<T: 'static> DurableWriter for Pages<T> {
     type Item = T;
     type Receipt = Receipt;
 
-    fn accept(&mut self, chunk: u64, items: &mut Vec<T>) {
+    fn accept_items(&mut self, chunk: u64, items: &mut Vec<T>) {
         self.held.entry(chunk).or_default().append(items);
     }
 
-    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         if due.advanced {
             let later = if self.by_chunk { self.held.split_off(&due.complete) } else { BTreeMap::new() };
             let items = std::mem::replace(&mut self.held, later).into_iter();
@@ -364,7 +364,7 @@ fn render(worker: &mut Worker, seen: &Arc<Mutex<Seen>>, counters: &Arc<OperatorC
     let outcomes = Pages::new(true, |items: Vec<(u64, Rc<Ended>)>| {
         Receipt::Outcomes(items.into_iter().map(|(chunk, ended)| (chunk, (*ended).clone())).collect())
     });
-    let (inlet, queries) = inlet();
+    let (inlet, queries) = query_channel();
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, Share((index as u64..QUESTIONS).step_by(peers)), &credits, counters);
         let (ended, recorded) = scope.iterative::<u32, _, _>(|inner| {

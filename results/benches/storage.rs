@@ -42,7 +42,7 @@ fn journal(store: &Store, keys: u64, segments: u64) {
             let bucket = u16::from_le_bytes([key.0[30], key.0[31]]) % 4096;
             JournalEntry { bucket, key, bytes: Bytes::from(value(n)) }
         });
-        write_segment(store, &layout::segment(layout::JOURNAL, segment, "run", 1, 0, 0), entries.collect()).unwrap();
+        write_segment(store, &layout::segment_name(layout::JOURNAL, segment, "run", 1, 0, 0), entries.collect()).unwrap();
     }
     let wrote = start.elapsed();
     println!("write  {segments} segments of {each}, synced: {:.2} s", wrote.as_secs_f64());

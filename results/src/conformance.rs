@@ -8,60 +8,60 @@ use bytes::Bytes;
 /// # Panics
 /// If the store does not conform.
 pub fn conformance(store: &Store) {
-    objects(store);
-    ranges(store);
-    listings(store);
-    large_objects(store);
-    races(store);
+    check_objects(store);
+    check_ranges(store);
+    check_listings(store);
+    check_large_objects(store);
+    check_races(store);
 }
 
 /// Fails the suite with the store's error.
 #[track_caller]
-fn ok<T>(result: Result<T, StoreError>) -> T {
+fn expect_ok<T>(result: Result<T, StoreError>) -> T {
     match result {
         Ok(value) => value,
         Err(error) => panic!("the store does not conform: {error}"),
     }
 }
 
-fn objects(store: &Store) {
+fn check_objects(store: &Store) {
     assert!(matches!(store.get("conformance/a"), Err(StoreError::NotFound { .. })), "an absent object is not found");
-    assert!(!ok(store.exists("conformance/a")));
-    ok(store.put("conformance/a", Bytes::from_static(b"first")));
-    assert_eq!(ok(store.get("conformance/a")), "first", "an object is read as it was written");
-    ok(store.put("conformance/a", Bytes::from_static(b"second, longer")));
-    assert_eq!(ok(store.get("conformance/a")), "second, longer", "a put replaces");
-    assert_eq!(ok(store.size("conformance/a")), 14);
-    assert!(!ok(store.put_if_absent("conformance/a", Bytes::from_static(b"third"))), "the object is there");
-    assert_eq!(ok(store.get("conformance/a")), "second, longer", "put_if_absent changes no object");
-    assert!(ok(store.put_if_absent("conformance/b", Bytes::from_static(b"new"))));
-    assert_eq!(ok(store.get("conformance/b")), "new");
-    assert_eq!(ok(store.put_or_get("conformance/c", &Bytes::from_static(b"c"))), None);
-    assert_eq!(ok(store.put_or_get("conformance/c", &Bytes::from_static(b"d"))), Some(Bytes::from_static(b"c")));
-    ok(store.put("conformance/empty", Bytes::new()));
-    assert_eq!(ok(store.get("conformance/empty")), "", "an object may be empty");
-    ok(store.copy("conformance/a", "conformance/c"));
-    assert_eq!(ok(store.get("conformance/c")), "second, longer", "a copy replaces");
-    ok(store.copy("conformance/empty", "conformance/c"));
-    assert_eq!(ok(store.get("conformance/c")), "", "an empty object is copied");
+    assert!(!expect_ok(store.exists("conformance/a")));
+    expect_ok(store.put("conformance/a", Bytes::from_static(b"first")));
+    assert_eq!(expect_ok(store.get("conformance/a")), "first", "an object is read as it was written");
+    expect_ok(store.put("conformance/a", Bytes::from_static(b"second, longer")));
+    assert_eq!(expect_ok(store.get("conformance/a")), "second, longer", "a put replaces");
+    assert_eq!(expect_ok(store.size("conformance/a")), 14);
+    assert!(!expect_ok(store.put_if_absent("conformance/a", Bytes::from_static(b"third"))), "the object is there");
+    assert_eq!(expect_ok(store.get("conformance/a")), "second, longer", "put_if_absent changes no object");
+    assert!(expect_ok(store.put_if_absent("conformance/b", Bytes::from_static(b"new"))));
+    assert_eq!(expect_ok(store.get("conformance/b")), "new");
+    assert_eq!(expect_ok(store.put_or_get("conformance/c", &Bytes::from_static(b"c"))), None);
+    assert_eq!(expect_ok(store.put_or_get("conformance/c", &Bytes::from_static(b"d"))), Some(Bytes::from_static(b"c")));
+    expect_ok(store.put("conformance/empty", Bytes::new()));
+    assert_eq!(expect_ok(store.get("conformance/empty")), "", "an object may be empty");
+    expect_ok(store.copy("conformance/a", "conformance/c"));
+    assert_eq!(expect_ok(store.get("conformance/c")), "second, longer", "a copy replaces");
+    expect_ok(store.copy("conformance/empty", "conformance/c"));
+    assert_eq!(expect_ok(store.get("conformance/c")), "", "an empty object is copied");
     assert!(matches!(store.copy("conformance/absent", "conformance/a"), Err(StoreError::NotFound { .. })));
-    assert_eq!(ok(store.get("conformance/a")), "second, longer", "a copy that fails changes no object");
+    assert_eq!(expect_ok(store.get("conformance/a")), "second, longer", "a copy that fails changes no object");
     let names: Vec<String> = ["b", "absent", "a"].iter().map(|name| format!("conformance/{name}")).collect();
-    let many = ok(store.get_many(&names));
+    let many = expect_ok(store.get_many(&names));
     assert_eq!(many, [Some(Bytes::from_static(b"new")), None, Some(Bytes::from_static(b"second, longer"))]);
-    ok(store.delete("conformance/b"));
-    ok(store.delete("conformance/b"));
-    assert!(!ok(store.exists("conformance/b")), "a removed object is gone, and removing it again is no error");
+    expect_ok(store.delete("conformance/b"));
+    expect_ok(store.delete("conformance/b"));
+    assert!(!expect_ok(store.exists("conformance/b")), "a removed object is gone, and removing it again is no error");
 }
 
-fn ranges(store: &Store) {
+fn check_ranges(store: &Store) {
     let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
-    ok(store.put("conformance/ranges", Bytes::from(bytes.clone())));
-    assert_eq!(ok(store.get_range("conformance/ranges", 10..20)), bytes[10..20]);
-    assert_eq!(ok(store.get_range("conformance/ranges", 99_990..100_000)), bytes[99_990..]);
-    assert_eq!(ok(store.get_range("conformance/ranges", 5..5)), "", "an empty range is empty");
+    expect_ok(store.put("conformance/ranges", Bytes::from(bytes.clone())));
+    assert_eq!(expect_ok(store.get_range("conformance/ranges", 10..20)), bytes[10..20]);
+    assert_eq!(expect_ok(store.get_range("conformance/ranges", 99_990..100_000)), bytes[99_990..]);
+    assert_eq!(expect_ok(store.get_range("conformance/ranges", 5..5)), "", "an empty range is empty");
     assert!(store.get_range("conformance/ranges", 99_990..100_001).is_err(), "a range past the end is an error");
-    let got = ok(store.get_ranges("conformance/ranges", &[50_000..50_010, 3..4, 7..9]));
+    let got = expect_ok(store.get_ranges("conformance/ranges", &[50_000..50_010, 3..4, 7..9]));
     assert_eq!(got, [bytes[50_000..50_010].to_vec(), bytes[3..4].to_vec(), bytes[7..9].to_vec()]);
     let many = store.get_ranges_many(&[
         ("conformance/ranges", vec![0..2, 4..6]),
@@ -73,39 +73,39 @@ fn ranges(store: &Store) {
     assert_eq!(many[2].as_ref().ok().map(|got| got[0].to_vec()), Some(b"second".to_vec()));
 }
 
-fn listings(store: &Store) {
-    assert_eq!(ok(store.list("conformance/nowhere")), [], "an absent folder lists as empty");
-    assert!(ok(store.list_folders("conformance/nowhere")).is_empty());
+fn check_listings(store: &Store) {
+    assert_eq!(expect_ok(store.list("conformance/nowhere")), [], "an absent folder lists as empty");
+    assert!(expect_ok(store.list_folders("conformance/nowhere")).is_empty());
     for name in ["tree/b/2", "tree/a/10", "tree/a/1", "tree/c", "tree-not/x"] {
-        ok(store.put(&format!("conformance/{name}"), Bytes::from_static(b"x")));
+        expect_ok(store.put(&format!("conformance/{name}"), Bytes::from_static(b"x")));
     }
-    let names: Vec<String> = ok(store.list("conformance/tree")).into_iter().map(|(name, _)| name).collect();
+    let names: Vec<String> = expect_ok(store.list("conformance/tree")).into_iter().map(|(name, _)| name).collect();
     let expected = ["a/1", "a/10", "b/2", "c"].map(|name| format!("conformance/tree/{name}"));
     assert_eq!(names, expected, "a listing is deep, sorted, and of this folder alone");
-    assert_eq!(ok(store.list_folders("conformance/tree")), ["a", "b"], "folders are sorted and not deep");
+    assert_eq!(expect_ok(store.list_folders("conformance/tree")), ["a", "b"], "folders are sorted and not deep");
 }
 
-fn large_objects(store: &Store) {
+fn check_large_objects(store: &Store) {
     let piece: Vec<u8> = (0..3_000_000u32).map(|i| (i % 241) as u8).collect();
-    let mut writer = ok(store.writer("conformance/large"));
+    let mut writer = expect_ok(store.writer("conformance/large"));
     for _ in 0..4 {
-        ok(writer.write(Bytes::from(piece.clone())));
+        expect_ok(writer.write(Bytes::from(piece.clone())));
     }
-    assert!(!ok(store.exists("conformance/large")), "an unfinished object is not visible");
-    assert_eq!(ok(writer.finish()), 12_000_000);
-    assert_eq!(ok(store.get_range("conformance/large", 8_999_999..9_000_001)), vec![piece[2_999_999], piece[0]]);
+    assert!(!expect_ok(store.exists("conformance/large")), "an unfinished object is not visible");
+    assert_eq!(expect_ok(writer.finish()), 12_000_000);
+    assert_eq!(expect_ok(store.get_range("conformance/large", 8_999_999..9_000_001)), vec![piece[2_999_999], piece[0]]);
     for pieces in [1, 4] {
-        let mut writer = ok(store.writer("conformance/dropped"));
+        let mut writer = expect_ok(store.writer("conformance/dropped"));
         for _ in 0..pieces {
-            ok(writer.write(Bytes::from(piece.clone())));
+            expect_ok(writer.write(Bytes::from(piece.clone())));
         }
         drop(writer);
-        assert!(!ok(store.exists("conformance/dropped")), "a dropped writer leaves nothing");
+        assert!(!expect_ok(store.exists("conformance/dropped")), "a dropped writer leaves nothing");
     }
 }
 
 /// Eight writers race for each of a few names: exactly one wins, and the stored object is the winner's.
-fn races(store: &Store) {
+fn check_races(store: &Store) {
     for name in (0..8).map(|i| format!("conformance/race/{i}")) {
         let winners: Vec<String> = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..8)
@@ -113,13 +113,13 @@ fn races(store: &Store) {
                     let name = &name;
                     scope.spawn(move || {
                         let ours = format!("writer {i}");
-                        ok(store.put_if_absent(name, Bytes::from(ours.clone()))).then_some(ours)
+                        expect_ok(store.put_if_absent(name, Bytes::from(ours.clone()))).then_some(ours)
                     })
                 })
                 .collect();
             writers.into_iter().filter_map(|writer| writer.join().unwrap_or(None)).collect()
         });
         assert_eq!(winners.len(), 1, "put_if_absent has one winner");
-        assert_eq!(ok(store.get(&name)), winners[0], "the winner's object is there");
+        assert_eq!(expect_ok(store.get(&name)), winners[0], "the winner's object is there");
     }
 }

@@ -24,7 +24,7 @@ mod write;
 pub use error::JournalError;
 pub use index::{Journal, JournalStats, AnswerLocation};
 pub use reader::SegmentReader;
-pub use summary::{JournalSummary, SegmentEntry, scan_segment, summary};
+pub use summary::{JournalSummary, SegmentEntry, scan_segment, journal_summary};
 pub use write::{Segment, write_segment};
 
 use bytes::Bytes;

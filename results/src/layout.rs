@@ -22,7 +22,7 @@ pub const JOURNAL: &str = "journal";
 pub const RUNS: &str = "runs";
 
 /// A run's folder.
-pub fn run(run: &str) -> String {
+pub fn run_folder(run: &str) -> String {
     format!("{RUNS}/{run}")
 }
 
@@ -42,7 +42,7 @@ pub fn log_record(run: &str, seq: u64) -> String {
 }
 
 /// A run's questions.
-pub fn questions(run: &str) -> String {
+pub fn questions_table(run: &str) -> String {
     format!("{RUNS}/{run}/questions.parquet")
 }
 
@@ -57,7 +57,7 @@ pub fn run_journal(run: &str) -> String {
 }
 
 /// A journal segment in `folder`: [`JOURNAL`] or [`run_journal`]. Earlier creation sorts first.
-pub fn segment(folder: &str, created_ms: u64, run: &str, generation: u64, worker: u32, seq: u64) -> String {
+pub fn segment_name(folder: &str, created_ms: u64, run: &str, generation: u64, worker: u32, seq: u64) -> String {
     format!("{folder}/{created_ms:013}-{run}-{generation:06}-{worker:04}-{seq:06}.seg")
 }
 
@@ -83,6 +83,6 @@ pub fn final_table(run: &str, table: &str) -> String {
 }
 
 /// A selection.
-pub fn selection(name: &str) -> String {
+pub fn selection_record(name: &str) -> String {
     format!("selections/{name}.json")
 }

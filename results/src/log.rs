@@ -43,9 +43,9 @@ impl Log {
         let mut log = Self { store: store.clone(), run: run.to_owned(), state: LogState::default() };
         let listed = store.list(&layout::log_folder(run))?;
         log.refresh()?;
-        if let Some((name, _)) = listed.iter().rfind(|(name, _)| name.as_str() >= log.record_name(log.next()).as_str())
+        if let Some((name, _)) = listed.iter().rfind(|(name, _)| name.as_str() >= log.record_name(log.next_number()).as_str())
         {
-            let missing = store.full_name(&log.record_name(log.next()));
+            let missing = store.full_name(&log.record_name(log.next_number()));
             return Err(LogError::Gap { missing, found: store.full_name(name) });
         }
         Ok(log)
@@ -58,11 +58,11 @@ impl Log {
     pub fn refresh(&mut self) -> Result<&LogState, LogError> {
         let mut ahead = 1;
         loop {
-            let names: Vec<String> = (self.next()..self.next() + ahead).map(|seq| self.record_name(seq)).collect();
+            let names: Vec<String> = (self.next_number()..self.next_number() + ahead).map(|seq| self.record_name(seq)).collect();
             for (name, bytes) in names.iter().zip(self.store.get_many(&names)?) {
                 let Some(bytes) = bytes else { return Ok(&self.state) };
-                let record = LogRecord::read(&self.store.full_name(name), self.next(), &bytes)?;
-                self.state.apply(record);
+                let record = LogRecord::from_json(&self.store.full_name(name), self.next_number(), &bytes)?;
+                self.state.apply_record(record);
             }
             ahead = (ahead * 4).min(AHEAD);
         }
@@ -83,7 +83,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::open`]. After an error of the store the fence may exist or not; another one is harmless.
-    pub fn fence(
+    pub fn append_fence(
         &mut self,
         committer: &str,
         processes: u32,
@@ -94,7 +94,7 @@ impl Log {
         loop {
             self.refresh()?;
             let generation = self.state.generation + 1;
-            let record = self.record(generation, committer, body.clone());
+            let record = self.new_record(generation, committer, body.clone());
             let taken = self.try_append(&record)?;
             if taken.same_as(&record) {
                 return Ok(generation);
@@ -115,7 +115,7 @@ impl Log {
             if self.state.generation > generation {
                 return Err(LogError::Superseded { generation, by: self.state.generation });
             }
-            let record = self.record(generation, committer, body.clone());
+            let record = self.new_record(generation, committer, body.clone());
             let taken = self.try_append(&record)?;
             if taken.same_as(&record) {
                 return Ok(taken.seq);
@@ -133,7 +133,7 @@ impl Log {
     pub fn append_gold(&mut self, committer: &str, edit: u64, path: &str) -> Result<u64, LogError> {
         let body = RecordBody::Gold { edit, path: path.to_owned() };
         loop {
-            let record = self.record(self.state.generation, committer, body.clone());
+            let record = self.new_record(self.state.generation, committer, body.clone());
             let taken = self.try_append(&record)?;
             if taken.same_as(&record) {
                 return Ok(taken.seq);
@@ -145,24 +145,24 @@ impl Log {
     /// either way.
     fn try_append(&mut self, record: &LogRecord) -> Result<LogRecord, LogError> {
         let name = self.record_name(record.seq);
-        let taken = match self.store.put_or_get(&name, &Bytes::from(record.write()?))? {
+        let taken = match self.store.put_or_get(&name, &Bytes::from(record.to_json()?))? {
             None => record.clone(),
-            Some(bytes) => LogRecord::read(&self.store.full_name(&name), record.seq, &bytes)?,
+            Some(bytes) => LogRecord::from_json(&self.store.full_name(&name), record.seq, &bytes)?,
         };
-        self.state.apply(taken.clone());
+        self.state.apply_record(taken.clone());
         Ok(taken)
     }
 
-    fn record(&self, generation: u64, committer: &str, body: RecordBody) -> LogRecord {
+    fn new_record(&self, generation: u64, committer: &str, body: RecordBody) -> LogRecord {
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        LogRecord { version: LOG_VERSION, seq: self.next(), generation, committer: committer.to_owned(), at_ms, body }
+        LogRecord { version: LOG_VERSION, seq: self.next_number(), generation, committer: committer.to_owned(), at_ms, body }
     }
 
     fn record_name(&self, seq: u64) -> String {
         layout::log_record(&self.run, seq)
     }
 
-    fn next(&self) -> u64 {
+    fn next_number(&self) -> u64 {
         self.state.next
     }
 }

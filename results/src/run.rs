@@ -82,7 +82,7 @@ pub enum RunError {
 }
 
 /// The first few of a list, for messages.
-fn few(runs: &[String]) -> String {
+fn join_first(runs: &[String]) -> String {
     const SHOWN: usize = 8;
     let more = if runs.len() > SHOWN { " …" } else { "" };
     runs.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ") + more
@@ -135,7 +135,7 @@ impl RunRecord {
 ///
 /// # Errors
 /// An error of the store.
-pub fn list(store: &Store) -> Result<Vec<String>, StoreError> {
+pub fn list_runs(store: &Store) -> Result<Vec<String>, StoreError> {
     let mut runs = Vec::new();
     for run in store.list_folders(layout::RUNS)? {
         if store.exists(&layout::run_record(&run))? {
@@ -149,8 +149,8 @@ pub fn list(store: &Store) -> Result<Vec<String>, StoreError> {
 ///
 /// # Errors
 /// [`RunError::Unknown`], [`RunError::Ambiguous`], or an error of the store.
-pub fn resolve(store: &Store, name: &str) -> Result<String, RunError> {
-    let mut runs = list(store)?;
+pub fn resolve_run(store: &Store, name: &str) -> Result<String, RunError> {
+    let mut runs = list_runs(store)?;
     let unknown = || RunError::Unknown { run: name.to_owned(), store: store.uri() };
     if matches!(name, "latest" | "last") {
         return runs.pop().ok_or_else(unknown);
@@ -173,14 +173,14 @@ pub fn resolve(store: &Store, name: &str) -> Result<String, RunError> {
 /// ```
 pub fn run_id(created_ms: u64, digest: &str) -> String {
     let (days, ms) = (created_ms / 86_400_000, created_ms % 86_400_000);
-    let (year, month, day) = date(days);
+    let (year, month, day) = gregorian_date(days);
     let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
     let digest: String = digest.chars().take(8).collect();
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}{:03}-{digest}", ms % 1_000)
 }
 
 /// The Gregorian date of a day counted from 1970-01-01 (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn date(days: u64) -> (u64, u64, u64) {
+fn gregorian_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -68,7 +68,7 @@ impl Store {
     /// # Errors
     /// If the address is malformed or the folder cannot be created. A bucket is not contacted.
     pub fn open(uri: &str) -> Result<Self, StoreError> {
-        open::open(uri)
+        open::open_store(uri)
     }
 
     /// As [`Store::open`], for readers: creates nothing.
@@ -103,8 +103,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`], or another error of the store.
     pub fn get(&self, name: &str) -> Result<Bytes, StoreError> {
-        let path = self.path(name, "read")?;
-        self.wait(async { self.inner.objects.get(&path).await?.bytes().await }).map_err(|e| self.error("read", name, e))
+        let path = self.object_path(name, "read")?;
+        self.block_on(async { self.inner.objects.get(&path).await?.bytes().await }).map_err(|e| self.store_error("read", name, e))
     }
 
     /// Several objects, in the order of `names`; absent ones are `None`.
@@ -112,7 +112,7 @@ impl Store {
     /// # Errors
     /// An error of the store.
     pub fn get_many(&self, names: &[String]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let paths = names.iter().map(|name| self.path(name, "read")).collect::<Result<Vec<_>, _>>()?;
+        let paths = names.iter().map(|name| self.object_path(name, "read")).collect::<Result<Vec<_>, _>>()?;
         let reads = paths.iter().zip(names).map(|(path, name)| async move {
             let got = match self.inner.objects.get(path).await {
                 Ok(got) => got.bytes().await,
@@ -121,10 +121,10 @@ impl Store {
             match got {
                 Ok(bytes) => Ok(Some(bytes)),
                 Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(self.error("read", name, error)),
+                Err(error) => Err(self.store_error("read", name, error)),
             }
         });
-        self.wait(futures::stream::iter(reads).buffered(CONCURRENCY).try_collect())
+        self.block_on(futures::stream::iter(reads).buffered(CONCURRENCY).try_collect())
     }
 
     /// All bytes of `range`.
@@ -133,8 +133,8 @@ impl Store {
     /// [`StoreError::NotFound`], [`StoreError::Short`] if the object ends before the range, or another error of the
     /// store.
     pub fn get_range(&self, name: &str, range: Range<u64>) -> Result<Bytes, StoreError> {
-        let path = self.path(name, "read")?;
-        self.wait(self.read_range(&path, name, range))
+        let path = self.object_path(name, "read")?;
+        self.block_on(self.read_range(&path, name, range))
     }
 
     /// The bytes of several ranges of one object, in their order. Neighbouring ranges are read together.
@@ -142,17 +142,17 @@ impl Store {
     /// # Errors
     /// As [`Store::get_range`].
     pub fn get_ranges(&self, name: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, StoreError> {
-        let path = self.path(name, "read")?;
-        self.wait(self.read_ranges(&path, name, ranges))
+        let path = self.object_path(name, "read")?;
+        self.block_on(self.read_ranges(&path, name, ranges))
     }
 
     /// Like [`Store::get_ranges`] for several objects at once. A failure of one does not affect the others.
     pub fn get_ranges_many(&self, wanted: &[(&str, Vec<Range<u64>>)]) -> Vec<Result<Vec<Bytes>, StoreError>> {
         let reads = wanted.iter().map(|(name, ranges)| async move {
-            let path = self.path(name, "read")?;
+            let path = self.object_path(name, "read")?;
             self.read_ranges(&path, name, ranges).await
         });
-        self.wait(futures::stream::iter(reads).buffered(CONCURRENCY).collect())
+        self.block_on(futures::stream::iter(reads).buffered(CONCURRENCY).collect())
     }
 
     /// An object's size in bytes.
@@ -160,8 +160,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`], or another error of the store.
     pub fn size(&self, name: &str) -> Result<u64, StoreError> {
-        let path = self.path(name, "look at")?;
-        let meta = self.wait(self.inner.objects.head(&path)).map_err(|e| self.error("look at", name, e))?;
+        let path = self.object_path(name, "look at")?;
+        let meta = self.block_on(self.inner.objects.head(&path)).map_err(|e| self.store_error("look at", name, e))?;
         Ok(meta.size)
     }
 
@@ -182,9 +182,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Full`], [`StoreError::Denied`], or another error of the store. The write may have happened.
     pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
-        let path = self.path(name, "write")?;
+        let path = self.object_path(name, "write")?;
         let put = self.inner.objects.put(&path, PutPayload::from_bytes(bytes));
-        self.wait(put).map(drop).map_err(|e| self.error("write", name, e))
+        self.block_on(put).map(drop).map_err(|e| self.store_error("write", name, e))
     }
 
     /// Writes an object unless the name exists. Returns `true` if this call made it.
@@ -196,12 +196,12 @@ impl Store {
     /// # Errors
     /// As [`Store::put`].
     pub fn put_if_absent(&self, name: &str, bytes: Bytes) -> Result<bool, StoreError> {
-        let path = self.path(name, "write")?;
+        let path = self.object_path(name, "write")?;
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match self.wait(self.inner.objects.put_opts(&path, PutPayload::from_bytes(bytes), options)) {
+        match self.block_on(self.inner.objects.put_opts(&path, PutPayload::from_bytes(bytes), options)) {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => Ok(false),
-            Err(error) => Err(self.error("write", name, error)),
+            Err(error) => Err(self.store_error("write", name, error)),
         }
     }
 
@@ -242,7 +242,7 @@ impl Store {
     /// # Errors
     /// If the name is invalid.
     pub fn writer(&self, name: &str) -> Result<ObjectWriter, StoreError> {
-        Ok(ObjectWriter::new(self.clone(), name, self.path(name, "write")?))
+        Ok(ObjectWriter::new(self.clone(), name, self.object_path(name, "write")?))
     }
 
     /// The objects under a folder, at any depth, as (name, size in bytes), sorted by name. An absent folder is empty.
@@ -250,9 +250,9 @@ impl Store {
     /// # Errors
     /// An error of the store.
     pub fn list(&self, folder: &str) -> Result<Vec<(String, u64)>, StoreError> {
-        let path = self.path(folder, "list")?;
+        let path = self.object_path(folder, "list")?;
         let listed = self.inner.objects.list(Some(&path)).map_ok(|meta| (meta.location.to_string(), meta.size));
-        let mut found: Vec<_> = self.wait(listed.try_collect()).map_err(|e| self.error("list", folder, e))?;
+        let mut found: Vec<_> = self.block_on(listed.try_collect()).map_err(|e| self.store_error("list", folder, e))?;
         found.sort();
         Ok(found)
     }
@@ -262,9 +262,9 @@ impl Store {
     /// # Errors
     /// An error of the store.
     pub fn list_folders(&self, folder: &str) -> Result<Vec<String>, StoreError> {
-        let path = self.path(folder, "list")?;
-        let listed = self.wait(self.inner.objects.list_with_delimiter(Some(&path)));
-        let listed = listed.map_err(|e| self.error("list", folder, e))?;
+        let path = self.object_path(folder, "list")?;
+        let listed = self.block_on(self.inner.objects.list_with_delimiter(Some(&path)));
+        let listed = listed.map_err(|e| self.store_error("list", folder, e))?;
         let mut found: Vec<String> =
             listed.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_owned)).collect();
         found.sort();
@@ -276,10 +276,10 @@ impl Store {
     /// # Errors
     /// An error of the store.
     pub fn delete(&self, name: &str) -> Result<(), StoreError> {
-        let path = self.path(name, "remove")?;
-        match self.wait(self.inner.objects.delete(&path)) {
+        let path = self.object_path(name, "remove")?;
+        match self.block_on(self.inner.objects.delete(&path)) {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(self.error("remove", name, error)),
+            Err(error) => Err(self.store_error("remove", name, error)),
         }
     }
 
@@ -289,8 +289,8 @@ impl Store {
         }
         let wanted = range.end - range.start;
         let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), ..GetOptions::default() };
-        let got = self.inner.objects.get_opts(path, options).await.map_err(|e| self.error("read", name, e))?;
-        let bytes = got.bytes().await.map_err(|e| self.error("read", name, e))?;
+        let got = self.inner.objects.get_opts(path, options).await.map_err(|e| self.store_error("read", name, e))?;
+        let bytes = got.bytes().await.map_err(|e| self.store_error("read", name, e))?;
         if bytes.len() as u64 != wanted {
             return Err(StoreError::Short { path: self.full_name(name), start: range.start, end: range.end });
         }
@@ -303,7 +303,7 @@ impl Store {
         name: &str,
         ranges: &[Range<u64>],
     ) -> Result<Vec<Bytes>, StoreError> {
-        let got = self.inner.objects.get_ranges(path, ranges).await.map_err(|e| self.error("read", name, e))?;
+        let got = self.inner.objects.get_ranges(path, ranges).await.map_err(|e| self.store_error("read", name, e))?;
         for (bytes, range) in got.iter().zip(ranges) {
             if bytes.len() as u64 != range.end - range.start {
                 return Err(StoreError::Short { path: self.full_name(name), start: range.start, end: range.end });
@@ -312,7 +312,7 @@ impl Store {
         Ok(got)
     }
 
-    fn path(&self, name: &str, operation: &'static str) -> Result<ObjectPath, StoreError> {
+    fn object_path(&self, name: &str, operation: &'static str) -> Result<ObjectPath, StoreError> {
         ObjectPath::parse(name).map_err(|source| StoreError::Failed {
             operation,
             path: self.full_name(name),
@@ -320,11 +320,11 @@ impl Store {
         })
     }
 
-    fn error(&self, operation: &'static str, name: &str, source: object_store::Error) -> StoreError {
+    fn store_error(&self, operation: &'static str, name: &str, source: object_store::Error) -> StoreError {
         StoreError::classify(operation, self.full_name(name), source)
     }
 
-    fn wait<F: Future>(&self, future: F) -> F::Output {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
         match &self.inner.runtime {
             Some(runtime) => runtime.block_on(future),
             None => unreachable!("this is a bug: a store was used while it was being dropped"),

@@ -21,7 +21,7 @@ pub(crate) struct CostsArguments {
 
 pub(crate) fn costs(places: &PlaceArguments, arguments: CostsArguments) -> Result<u8> {
     let store = places.open_existing()?.store;
-    let run = hopeval_results::run::resolve(&store, &arguments.run)?;
+    let run = hopeval_results::run::resolve_run(&store, &arguments.run)?;
     let accounting = accounting(&store, &run)?;
     if arguments.json {
         let mut document = serde_json::to_value(&accounting)?;

@@ -68,8 +68,8 @@ pub(crate) fn ls(places: &PlaceArguments, arguments: LsArguments) -> Result<u8> 
     let store = places.open_existing()?.store;
     let listed =
         |run: &String| ListedRun::read(&store, run).unwrap_or_else(|error| ListedRun::not_readable(run, &error));
-    let runs: Vec<ListedRun> = hopeval_results::run::list(&store)?.iter().map(listed).collect();
-    let journal = hopeval_results::journal::summary(&store)?;
+    let runs: Vec<ListedRun> = hopeval_results::run::list_runs(&store)?.iter().map(listed).collect();
+    let journal = hopeval_results::journal::journal_summary(&store)?;
     let (segments, entries, bytes) = (journal.segments, journal.entries, journal.bytes);
     if arguments.json {
         let runs: Vec<Value> = runs.iter().map(ListedRun::document).collect();

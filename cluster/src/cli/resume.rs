@@ -26,7 +26,7 @@ pub(crate) fn resume(places: &PlaceArguments, arguments: ResumeArguments) -> Res
     arguments.mesh.check()?;
     let opened = places.open_existing()?;
     let opened = Places { cache: opened.cache.verifying(), ..opened };
-    let run = hopeval_results::run::resolve(&opened.store, &arguments.run)?;
+    let run = hopeval_results::run::resolve_run(&opened.store, &arguments.run)?;
     let interrupts = Interrupts::install(if arguments.quiet { Notice::Silent } else { Notice::Print })?;
     let session = Session {
         arguments: places,

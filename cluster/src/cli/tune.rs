@@ -60,7 +60,7 @@ pub(crate) fn tune(places: &PlaceArguments, arguments: TuneArguments) -> Result<
                 Ok(finished) => finished,
                 Err(code) => return Ok(code),
             };
-        let object = opened.store.full_name(&layout::selection(name));
+        let object = opened.store.full_name(&layout::selection_record(name));
         if arguments.json {
             documents.push(document(&search, &run, &committed, &object));
         } else {

@@ -74,7 +74,7 @@ impl Selection {
     /// # Errors
     /// The store; a record of another version.
     pub fn find(store: &Store, name: &str) -> Result<Option<Self>, JobError> {
-        let bytes = match store.get(&layout::selection(name)) {
+        let bytes = match store.get(&layout::selection_record(name)) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             bytes => bytes?,
         };
@@ -95,7 +95,7 @@ impl Selection {
     /// # Errors
     /// The store; [`JobError::SelectionTaken`] if another selection has its name.
     pub fn commit(&self, store: &Store) -> Result<bool, JobError> {
-        let there = store.put_or_get(&layout::selection(&self.name), &self.bytes().into())?;
+        let there = store.put_or_get(&layout::selection_record(&self.name), &self.bytes().into())?;
         match there {
             None => Ok(true),
             Some(there) if there == self.bytes() => Ok(false),
@@ -105,7 +105,7 @@ impl Selection {
 
     /// The error if another search has the name.
     pub(crate) fn taken(&self, store: &Store) -> JobError {
-        JobError::SelectionTaken { name: self.name.clone(), object: store.full_name(&layout::selection(&self.name)) }
+        JobError::SelectionTaken { name: self.name.clone(), object: store.full_name(&layout::selection_record(&self.name)) }
     }
 
     fn bytes(&self) -> Vec<u8> {

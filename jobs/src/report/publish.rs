@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn nothing_is_published_before_the_log_says_so() {
         let (store, mut log) = open();
-        let generation = log.fence("a", 1, 1, "d").expect("it is fenced");
+        let generation = log.append_fence("a", 1, 1, "d").expect("it is fenced");
         let body = written(&store, &log, generation, "first");
         publish(&store, &mut log).expect("there is nothing to do");
         assert!(!store.exists(&layout::final_table("run", "outcomes")).expect("it is known"));
@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn a_writer_that_was_stopped_replaces_no_later_table() {
         let (store, mut old) = open();
-        let generation = old.fence("old", 1, 1, "d").expect("it is fenced");
+        let generation = old.append_fence("old", 1, 1, "d").expect("it is fenced");
         let late = written(&store, &old, generation, "old");
         // It is stopped; another generation finishes the run, and its edits.
         let mut new = old.clone();
         for text in ["new", "newer"] {
-            let generation = new.fence("new", 1, 1, "d").expect("it is fenced");
+            let generation = new.append_fence("new", 1, 1, "d").expect("it is fenced");
             let body = written(&store, &new, generation, text);
             new.append(generation, "new", body).expect("it is appended");
             publish(&store, &mut new).expect("it is published");
@@ -98,12 +98,12 @@ mod tests {
     #[test]
     fn a_publisher_that_was_stopped_publishes_what_counts_now() {
         let (store, mut old) = open();
-        let generation = old.fence("old", 1, 1, "d").expect("it is fenced");
+        let generation = old.append_fence("old", 1, 1, "d").expect("it is fenced");
         let body = written(&store, &old, generation, "old");
         old.append(generation, "old", body).expect("it is appended");
         // It is stopped before it publishes, or while it does: some of its copies come late.
         let mut new = old.clone();
-        let generation = new.fence("new", 1, 1, "d").expect("it is fenced");
+        let generation = new.append_fence("new", 1, 1, "d").expect("it is fenced");
         let body = written(&store, &new, generation, "new");
         new.append(generation, "new", body).expect("it is appended");
         publish(&store, &mut new).expect("it is published");

@@ -15,7 +15,7 @@ use hopeval_results::{Log, layout};
 pub fn requests(run: &Open, log: &Log) -> Result<FinalTable, JobError> {
     let store = &run.places.store;
     let mut table = TableWriter::<RequestRow>::new(store, &layout::final_table(run.id(), "requests"))?;
-    for segment in log.state().segments() {
+    for segment in log.state().committed_segments() {
         for entry in scan_segment(store, &segment)? {
             let Some(record) = Record::read(&entry.value) else { continue };
             table.push(RequestRow {

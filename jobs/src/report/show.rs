@@ -145,7 +145,7 @@ pub fn document(run: &Open, shown: &Shown) -> Value {
         })
         .collect();
     let cost: Vec<Value> = shown.costs.iter().map(cost_document).collect();
-    let out = run.places.store.full_name(&layout::run(run.id()));
+    let out = run.places.store.full_name(&layout::run_folder(run.id()));
     json!({
         "run": run.id(),
         "job": run.record.job,

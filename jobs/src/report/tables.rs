@@ -63,7 +63,7 @@ pub fn finish(
 /// # Errors
 /// As [`finish`]; the log cannot be fenced.
 pub fn rewrite(run: &Open, log: &mut Log, committer: &str) -> Result<(), JobError> {
-    let generation = log.fence(committer, 1, 1, &run.record.job_digest)?;
+    let generation = log.append_fence(committer, 1, 1, &run.record.job_digest)?;
     finish(run, log, generation, committer, (1, 1), &|_| ()).map(drop)
 }
 

@@ -84,7 +84,7 @@ impl Corrector {
             (Some(old), _) => old,
             (None, Some(row)) => self.judge.answerable(row),
             (None, None) => {
-                let mut rows = question_table::stream(&self.store, log.run(), index)?;
+                let mut rows = question_table::stream_questions(&self.store, log.run(), index)?;
                 let Some(row) = rows.next().transpose()? else { return Ok(()) };
                 self.judge.answerable(&row)
             }

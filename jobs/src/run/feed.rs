@@ -113,7 +113,7 @@ impl Feed for Channel {
             }
             if !self.ready.as_slice().is_empty() {
                 return match self.gate.pass().then(|| self.ready.next()).flatten() {
-                    Some((chunk, question)) => FeedPoll::Ready { chunk, question },
+                    Some((chunk, question)) => FeedPoll::Ready { cohort: chunk, question },
                     None => FeedPoll::Pending,
                 };
             }

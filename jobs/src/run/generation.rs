@@ -65,7 +65,7 @@ pub fn fence(
 ) -> Result<u64, JobError> {
     let mut log = Log::open(store, &record.run)?;
     let total = (processes * workers) as u32;
-    Ok(log.fence(committer, processes as u32, total, &record.job_digest)?)
+    Ok(log.append_fence(committer, processes as u32, total, &record.job_digest)?)
 }
 
 impl Generation {
@@ -88,7 +88,7 @@ impl Generation {
         }
         let generation = Self {
             committed: log.state().committed.keys().copied().collect(),
-            preferred: log.state().segments(),
+            preferred: log.state().committed_segments(),
             run,
             number,
             counters: Arc::default(),

@@ -72,7 +72,7 @@ fn known_questions(run: &Open, log: &Log) -> Result<BTreeMap<String, QuestionRow
     let store = &run.places.store;
     let before = edits(store, log)?;
     let mut known = BTreeMap::new();
-    for row in question_table::stream(store, run.id(), 0)? {
+    for row in question_table::stream_questions(store, run.id(), 0)? {
         let row = edited(&before, row?);
         known.insert(row.id.clone(), row);
     }

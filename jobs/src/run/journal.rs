@@ -71,7 +71,7 @@ impl DurableWriter for Scribe {
     type Item = Recorded;
     type Receipt = Receipt;
 
-    fn accept(&mut self, _chunk: u64, items: &mut Vec<Recorded>) {
+    fn accept_items(&mut self, _chunk: u64, items: &mut Vec<Recorded>) {
         if !items.is_empty() {
             self.since.get_or_insert_with(Instant::now);
         }
@@ -90,7 +90,7 @@ impl DurableWriter for Scribe {
         }
     }
 
-    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         self.shelf.settle();
         let late = self.since.is_some_and(|since| since.elapsed() >= LONGEST_WAIT);
         if due.advanced || due.flush || late || self.bytes >= SEGMENT_BYTES {
@@ -115,7 +115,7 @@ impl Pen {
         for (seq, (records, run_only, ticket)) in receiver.iter().enumerate() {
             let folder = if run_only { layout::run_journal(&self.author.run) } else { layout::JOURNAL.to_owned() };
             let Author { run, generation, worker } = &self.author;
-            let name = layout::segment(&folder, now_ms(), run, *generation, *worker, seq as u64);
+            let name = layout::segment_name(&folder, now_ms(), run, *generation, *worker, seq as u64);
             let keys = records.iter().map(|(key, ..)| *key).collect();
             let entries = records
                 .into_iter()

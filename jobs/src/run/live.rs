@@ -22,5 +22,5 @@ pub struct LiveTable {
 
 /// Name of the live table's object.
 pub fn live_object(run: &str) -> String {
-    format!("{}/live.json", layout::run(run))
+    format!("{}/live.json", layout::run_folder(run))
 }

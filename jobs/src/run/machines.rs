@@ -93,7 +93,7 @@ impl QuestionOpener for Doorman {
     type Question = QuestionRow;
     type Machine = Guest;
 
-    fn open(&mut self, row: QuestionRow) -> Vec<Guest> {
+    fn open_machines(&mut self, row: QuestionRow) -> Vec<Guest> {
         let question = question(&row);
         let blind = Question { gold: Vec::new(), answers: Vec::new(), ..question.clone() };
         let gold = Rc::new(self.judge.answerable(&row));

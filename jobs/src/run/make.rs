@@ -65,7 +65,7 @@ fn write_questions(
     quarantine: Option<&Path>,
     report: Report<'_>,
 ) -> Result<Prepared, JobError> {
-    let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions(run))?;
+    let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
     let (needs_candidates, watch) = (configured.needs_candidates, &mut configured.watch);
     let (prepared, errors) =
         questions::prepare(&opened.job, opened.corpus(), needs_candidates, quarantine, &mut |row| {

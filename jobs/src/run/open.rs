@@ -109,7 +109,7 @@ impl Open {
         from: u64,
     ) -> Result<impl Iterator<Item = Result<QuestionRow, JobError>> + Send + use<>, JobError> {
         let edits = edits::edits(&self.places.store, log)?;
-        let rows = question_table::stream(&self.places.store, self.id(), from)?;
+        let rows = question_table::stream_questions(&self.places.store, self.id(), from)?;
         Ok(rows.map(move |row| row.map(|row| edits::edited(&edits, row)).map_err(JobError::from)))
     }
 }

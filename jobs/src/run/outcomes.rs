@@ -64,7 +64,7 @@ impl DurableWriter for Sink {
     type Item = Rc<Finished>;
     type Receipt = Receipt;
 
-    fn accept(&mut self, chunk: u64, items: &mut Vec<Rc<Finished>>) {
+    fn accept_items(&mut self, chunk: u64, items: &mut Vec<Rc<Finished>>) {
         let rows = items.drain(..).map(|finished| match Rc::try_unwrap(finished) {
             Ok(finished) => finished.row,
             Err(shared) => shared.row.clone(),
@@ -73,7 +73,7 @@ impl DurableWriter for Sink {
     }
 
     /// A flush writes nothing here: an incomplete cohort is run again, from the journal.
-    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
+    fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<Receipt>) {
         // While one slow question holds a cohort open, the outcomes of later cohorts must not gather without bound.
         let crowded = self.open_chunks.values().map(Vec::len).sum::<usize>() > MOST_HELD;
         if !due.advanced && !crowded {

@@ -26,7 +26,7 @@ impl Recall {
         let store = &run.places.store;
         let log = Log::open(store, run.id())?;
         let prefixes = [layout::JOURNAL.to_owned(), layout::run_journal(run.id())];
-        let journal = Journal::open(store, &prefixes, &|_| true, &log.state().segments())?;
+        let journal = Journal::open(store, &prefixes, &|_| true, &log.state().committed_segments())?;
         let parsed =
             |(name, hex): (&String, &String)| Some((name.clone(), *blake3::Hash::from_hex(hex).ok()?.as_bytes()));
         Ok(Self { journal, fingerprints: run.resolved.services.iter().filter_map(parsed).collect() })

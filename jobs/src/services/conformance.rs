@@ -108,7 +108,7 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     for (slot, request) in asked.iter().enumerate() {
         let key = key(request, catalogue, &mut Vec::new());
         let request = Request::clone(request);
-        let submission = Submission { key, bucket: 0, request, ticket: tickets.ticket(slot) };
+        let submission = Submission { key, bucket: 0, request, ticket: tickets.new_ticket(slot) };
         sender.send((submission, Instant::now())).expect("nobody has gone");
     }
     drop(sender);

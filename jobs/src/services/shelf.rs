@@ -93,7 +93,7 @@ impl Shelf {
         let mut inner = self.0.borrow_mut();
         let durable = std::mem::take(&mut *inner.durable.lock().unwrap_or_else(PoisonError::into_inner));
         for (segment, keys) in durable {
-            inner.journal.add(&segment);
+            inner.journal.add_segment(&segment);
             for key in keys {
                 inner.recent.remove(&key);
             }

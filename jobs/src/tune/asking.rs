@@ -75,9 +75,9 @@ impl<'a> JournalledAsker<'a> {
         }
         self.computed += missing.len() as u64;
         if !entries.is_empty() {
-            let name = layout::segment(layout::JOURNAL, now_ms(), &self.author, 0, 0, self.segments);
+            let name = layout::segment_name(layout::JOURNAL, now_ms(), &self.author, 0, 0, self.segments);
             self.segments += 1;
-            self.journal.add(&write_segment(self.store, &name, entries)?);
+            self.journal.add_segment(&write_segment(self.store, &name, entries)?);
         }
         Ok(found.into_iter().map(|response| response.expect("asked for where it was missing; this is a bug")).collect())
     }

@@ -37,7 +37,7 @@ fn selections_are_those_of_the_golden_file() {
     let store = Store::open("memory:").unwrap();
     let selection = selection();
     selection.commit(&store).unwrap();
-    let bytes = store.get(&layout::selection("length")).unwrap();
+    let bytes = store.get(&layout::selection_record("length")).unwrap();
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     golden::check("selection", [text.trim_end(), &selection.digest()]);
     assert!(text.ends_with("}\n"));

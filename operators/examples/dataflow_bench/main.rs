@@ -57,7 +57,7 @@ impl Feed for Share {
         }
         let question = self.next;
         self.next += self.step;
-        FeedPoll::Ready { chunk: question / 4096, question }
+        FeedPoll::Ready { cohort: question / 4096, question }
     }
 
     fn wake_with(&mut self, _: SyncActivator) {}
@@ -97,7 +97,7 @@ impl QuestionOpener for Toys {
     type Question = u64;
     type Machine = Toy;
 
-    fn open(&mut self, question: u64) -> Vec<Toy> {
+    fn open_machines(&mut self, question: u64) -> Vec<Toy> {
         vec![Toy { question, round: 0, load: self.0 }]
     }
 }

@@ -25,7 +25,7 @@ impl Feed for Script {
 }
 
 fn questions(chunks: impl IntoIterator<Item = u64>) -> impl Iterator<Item = FeedPoll<u32>> {
-    chunks.into_iter().enumerate().map(|(i, chunk)| FeedPoll::Ready { chunk, question: i as u32 })
+    chunks.into_iter().enumerate().map(|(i, chunk)| FeedPoll::Ready { cohort: chunk, question: i as u32 })
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Collector for Numbers {
     type Item = u64;
     type Done = bool;
 
-    fn take(&mut self, number: u64) -> Result<(), ProductionFailure> {
+    fn take_item(&mut self, number: u64) -> Result<(), ProductionFailure> {
         if number > 99 {
             return Err(ProductionFailure);
         }
@@ -32,11 +32,11 @@ impl Collector for Numbers {
         Ok(())
     }
 
-    fn finish(&mut self, ticket: Ticket<bool>) -> Result<(), ProductionFailure> {
+    fn begin_finish(&mut self, ticket: Ticket<bool>) -> Result<(), ProductionFailure> {
         self.thread.send(ticket).map_err(|_| ProductionFailure)
     }
 
-    fn end(&mut self, done: Option<bool>) -> Result<(), ProductionFailure> {
+    fn end_finish(&mut self, done: Option<bool>) -> Result<(), ProductionFailure> {
         if done != Some(true) {
             return Err(ProductionFailure);
         }

@@ -81,7 +81,7 @@ impl QuestionOpener for Door {
     type Question = (usize, Vec<Script>);
     type Machine = Toy;
 
-    fn open(&mut self, (question, scripts): Self::Question) -> Vec<Toy> {
+    fn open_machines(&mut self, (question, scripts): Self::Question) -> Vec<Toy> {
         scripts.into_iter().enumerate().map(|(i, script)| Toy::new((question, i), script)).collect()
     }
 

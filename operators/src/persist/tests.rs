@@ -22,11 +22,11 @@ impl DurableWriter for Slow {
     type Item = u8;
     type Receipt = usize;
 
-    fn accept(&mut self, chunk: u64, items: &mut Vec<u8>) {
+    fn accept_items(&mut self, chunk: u64, items: &mut Vec<u8>) {
         self.held.extend(items.drain(..).map(|item| (chunk, item)));
     }
 
-    fn write(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<usize>) {
+    fn begin_writes(&mut self, due: DueWrites, begin: &mut dyn FnMut() -> Ticket<usize>) {
         if (due.advanced || due.flush) && !self.held.is_empty() {
             self.writes.borrow_mut().push((std::mem::take(&mut self.held), begin()));
         }

@@ -43,14 +43,14 @@ impl Production for Numbers {
         self.next == self.end
     }
 
-    fn begin(&mut self, ticket: Ticket<u64>) {
+    fn begin_piece(&mut self, ticket: Ticket<u64>) {
         let waiting = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(waiting, Ordering::SeqCst);
         drop(self.thread.send((self.next, ticket)));
         self.next += 1;
     }
 
-    fn end(&mut self, done: Option<u64>, items: &mut Vec<u64>) -> Result<(), ProductionFailure> {
+    fn end_piece(&mut self, done: Option<u64>, items: &mut Vec<u64>) -> Result<(), ProductionFailure> {
         items.push(done.ok_or(ProductionFailure)?);
         Ok(())
     }

@@ -59,7 +59,7 @@ type Held = timely::dataflow::InputHandle<u64, CapacityContainerBuilder<Vec<u8>>
 
 /// Scatters on `worker` for as long as the input is open.
 fn build(worker: &mut Worker) -> (QuerySender<String, Found>, Held) {
-    let (inlet, queries) = inlet();
+    let (inlet, queries) = query_channel();
     let shard = Slow::open(worker.index());
     let input = worker.dataflow::<u64, _, _>(|scope| {
         let (input, held) = scope.new_input::<Vec<u8>>();
@@ -98,7 +98,7 @@ fn every_worker_answers_every_query() {
                 let (inlet, told) = (inlet.clone(), told.clone());
                 std::thread::spawn(move || {
                     for n in (half..QUERIES).step_by(2) {
-                        inlet.ask([(format!("{here} asks {n}"), tell(&told))]);
+                        inlet.ask_all([(format!("{here} asks {n}"), tell(&told))]);
                     }
                 });
             }
@@ -121,7 +121,7 @@ fn what_is_asked_together_is_answered_in_one_batch() {
     timely::execute_directly(|worker| {
         let (inlet, _input) = build(worker);
         let (told, hears) = channel();
-        inlet.ask(["a", "b", "c"].map(|query| (query.to_owned(), tell(&told))));
+        inlet.ask_all(["a", "b", "c"].map(|query| (query.to_owned(), tell(&told))));
         let heard: Vec<Found> = (0..3).flat_map(|_| hear(worker, &hears)).collect();
         assert_eq!(heard, ["c", "b", "a"].map(|query| (0, query.to_owned(), 3)), "ended as they were answered");
     });
@@ -135,7 +135,7 @@ fn a_lost_part_is_reported_and_the_dataflow_ends() {
         let (inlet, input) = build(worker);
         if worker.index() == 0 {
             let (told, hears) = channel();
-            inlet.ask(["lost", "found"].map(|query| (query.to_owned(), tell(&told))));
+            inlet.ask_all(["lost", "found"].map(|query| (query.to_owned(), tell(&told))));
             let found = [hear(worker, &hears), hear(worker, &hears)].concat();
             *shared.lock().unwrap() = found.into_iter().map(|(worker, query, _)| (worker, query)).collect();
         }
@@ -154,8 +154,8 @@ fn a_lost_part_is_reported_and_the_dataflow_ends() {
 #[test]
 fn a_query_may_precede_the_dataflow_but_not_follow_its_end() {
     timely::execute_directly(|worker| {
-        let ((inlet, queries), (told, hears)) = (inlet(), channel());
-        inlet.ask([("early".to_owned(), tell(&told))]);
+        let ((inlet, queries), (told, hears)) = (query_channel(), channel());
+        inlet.ask_all([("early".to_owned(), tell(&told))]);
         let input = worker.dataflow::<u64, _, _>(|scope| {
             let (input, held) = scope.new_input::<Vec<u8>>();
             scatter(held, queries, Slow::open(0));
@@ -166,7 +166,7 @@ fn a_query_may_precede_the_dataflow_but_not_follow_its_end() {
         while worker.has_dataflows() {
             worker.step_or_park(None);
         }
-        inlet.ask([("late".to_owned(), tell(&told))]);
+        inlet.ask_all([("late".to_owned(), tell(&told))]);
         drop(told);
         assert_eq!(hears.recv().ok(), None, "its end was dropped, and not called");
     });

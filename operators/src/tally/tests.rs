@@ -50,7 +50,7 @@ fn run(scores: &[Scored], workers: usize, batch: usize) -> Vec<(u64, BTreeMap<u8
 
 fn sums<'a>(scores: impl Iterator<Item = &'a Scored>) -> BTreeMap<u8, TallyChange> {
     let mut sums: BTreeMap<u8, TallyChange> = BTreeMap::new();
-    scores.for_each(|(_, key, change)| add(sums.entry(*key).or_default(), *change));
+    scores.for_each(|(_, key, change)| add_change(sums.entry(*key).or_default(), *change));
     sums.retain(|_, sum| *sum != TallyChange::default());
     sums
 }
@@ -102,7 +102,7 @@ fn folded(chunks: u64, keys: u32, times: i64, least: usize) -> (BTreeMap<u64, us
         let log = std::rc::Rc::clone(&sent);
         let (mut input, held) = worker.dataflow::<u64, _, _>(|scope| {
             let (input, changes) = scope.new_unordered_input::<CapacityContainerBuilder<Vec<(u32, TallyChange)>>>();
-            fold(changes, least).inspect(move |change| log.borrow_mut().push(*change));
+            fold_changes(changes, least).inspect(move |change| log.borrow_mut().push(*change));
             input
         });
         for _ in 0..times {
@@ -121,7 +121,7 @@ fn folded(chunks: u64, keys: u32, times: i64, least: usize) -> (BTreeMap<u64, us
         let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
         for (key, chunk, change) in sent.take() {
             *counts.entry(chunk).or_insert(0) += 1;
-            add(sums.entry((chunk, key)).or_default(), change);
+            add_change(sums.entry((chunk, key)).or_default(), change);
         }
         (counts, sums)
     })

@@ -24,7 +24,7 @@ fn listen(worker: &mut Worker) -> Listener {
             let heard = Rc::clone(&heard);
             move |_| {
                 let _held = &capability;
-                heard.borrow_mut().extend(mailbox.answers());
+                heard.borrow_mut().extend(mailbox.take_answers());
             }
         });
         drop(stream);
@@ -46,7 +46,7 @@ fn with_worker(test: impl FnOnce(&mut Worker) + Send + Sync + 'static) {
 fn a_batch_wakes_every_operator_that_it_answers() {
     with_worker(|worker| {
         let (left, right) = (listen(worker), listen(worker));
-        let batch = [(left.mailbox.ticket(1), 10), (left.mailbox.ticket(2), 20), (right.mailbox.ticket(3), 30)];
+        let batch = [(left.mailbox.new_ticket(1), 10), (left.mailbox.new_ticket(2), 20), (right.mailbox.new_ticket(3), 30)];
         Ticket::answer_all(batch);
         worker.step();
         assert_eq!(*left.heard.borrow(), [(1, Some(10)), (2, Some(20))]);
@@ -58,7 +58,7 @@ fn a_batch_wakes_every_operator_that_it_answers() {
 fn a_ticket_that_is_dropped_says_so() {
     with_worker(|worker| {
         let listener = listen(worker);
-        drop(listener.mailbox.ticket(7));
+        drop(listener.mailbox.new_ticket(7));
         worker.step();
         assert_eq!(*listener.heard.borrow(), [(7, None)]);
     });
@@ -68,7 +68,7 @@ fn a_ticket_that_is_dropped_says_so() {
 fn answers_before_a_panic_are_heard_and_the_rest_are_dropped() {
     with_worker(|worker| {
         let listener = listen(worker);
-        let tickets: Vec<_> = (0..3).map(|slot| listener.mailbox.ticket(slot)).collect();
+        let tickets: Vec<_> = (0..3).map(|slot| listener.mailbox.new_ticket(slot)).collect();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             Ticket::answer_all(tickets.into_iter().enumerate().map(|(i, ticket)| match i {
                 0 => (ticket, 10),
@@ -91,7 +91,7 @@ fn every_answer_of_many_threads_is_heard_by_a_worker_that_parks() {
         let listener = listen(worker);
         let mut threads = Vec::new();
         for thread in 0..THREADS {
-            let tickets: Vec<_> = (0..EACH).map(|i| listener.mailbox.ticket(thread * EACH + i)).collect();
+            let tickets: Vec<_> = (0..EACH).map(|i| listener.mailbox.new_ticket(thread * EACH + i)).collect();
             threads.push(std::thread::spawn(move || {
                 for (i, ticket) in tickets.into_iter().enumerate() {
                     if i % 3 == 0 { drop(ticket) } else { ticket.answer(i as u32) }
@@ -113,7 +113,7 @@ fn every_answer_of_many_threads_is_heard_by_a_worker_that_parks() {
 fn a_ticket_outlives_its_operator() {
     let ticket = Rc::new(RefCell::new(None));
     let (sender, receiver) = channel();
-    with_worker(move |worker| sender.send(listen(worker).mailbox.ticket(0)).unwrap());
+    with_worker(move |worker| sender.send(listen(worker).mailbox.new_ticket(0)).unwrap());
     *ticket.borrow_mut() = receiver.recv().ok();
     ticket.take().unwrap().answer(1);
 }

@@ -102,7 +102,7 @@ fn key_at(bytes: &[u8], at: usize) -> JournalKey {
     JournalKey(key)
 }
 
-pub(super) fn header() -> [u8; HEADER_BYTES] {
+pub(super) fn segment_header() -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -158,7 +158,7 @@ pub(super) fn push_row(out: &mut Vec<u8>, row: &KeyRow) {
 }
 
 /// The directory and the trailer for `rows`, encoded as `table`.
-pub(super) fn footer(rows: &[KeyRow], table: &[u8], table_offset: u64) -> Vec<u8> {
+pub(super) fn encode_footer(rows: &[KeyRow], table: &[u8], table_offset: u64) -> Vec<u8> {
     let mut out = Vec::new();
     let mut buckets = 0u32;
     let mut first = 0;
@@ -178,7 +178,7 @@ pub(super) fn footer(rows: &[KeyRow], table: &[u8], table_offset: u64) -> Vec<u8
     trailer.extend_from_slice(&(rows.len() as u64).to_le_bytes());
     trailer.extend_from_slice(&buckets.to_le_bytes());
     trailer.extend_from_slice(&VERSION.to_le_bytes());
-    let check = check64(&[&header(), &out, &trailer]);
+    let check = check64(&[&segment_header(), &out, &trailer]);
     trailer.extend_from_slice(&check.to_le_bytes());
     trailer.extend_from_slice(MAGIC);
     out.extend_from_slice(&trailer);
@@ -187,7 +187,7 @@ pub(super) fn footer(rows: &[KeyRow], table: &[u8], table_offset: u64) -> Vec<u8
 
 impl SegmentTrailer {
     /// Reads the last [`TRAILER_BYTES`] of a segment at `path`.
-    pub(super) fn read(path: &str, bytes: &[u8]) -> Result<Self, JournalError> {
+    pub(super) fn from_bytes(path: &str, bytes: &[u8]) -> Result<Self, JournalError> {
         let corrupt = |what| JournalError::Corrupt { path: path.to_owned(), what };
         if bytes.len() != TRAILER_BYTES || &bytes[32..] != MAGIC {
             return Err(corrupt("it does not end as a segment does"));
@@ -209,13 +209,13 @@ impl SegmentTrailer {
     }
 
     /// Reads the directory from the last [`Trailer::footer_bytes`] of a segment of `size` bytes.
-    pub(super) fn footer(&self, path: &str, size: u64, bytes: &[u8]) -> Result<SegmentFooter, JournalError> {
+    pub(super) fn read_directory(&self, path: &str, size: u64, bytes: &[u8]) -> Result<SegmentFooter, JournalError> {
         let corrupt = |what| JournalError::Corrupt { path: path.to_owned(), what };
         if bytes.len() != self.footer_bytes() {
             return Err(corrupt("its directory is cut off"));
         }
         let (directory, trailer) = bytes.split_at(bytes.len() - TRAILER_BYTES);
-        if check64(&[&header(), directory, &trailer[..24]]) != self.check {
+        if check64(&[&segment_header(), directory, &trailer[..24]]) != self.check {
             return Err(corrupt("its directory does not match its checksum"));
         }
         let table_bytes = self.rows.checked_mul(ROW_BYTES as u64);
@@ -243,13 +243,13 @@ impl SegmentTrailer {
 
 impl SegmentFooter {
     /// Byte range of a bucket's rows.
-    pub(super) fn range(&self, bucket: &BucketRows) -> std::ops::Range<u64> {
+    pub(super) fn row_range(&self, bucket: &BucketRows) -> std::ops::Range<u64> {
         let start = self.table + bucket.first * ROW_BYTES as u64;
         start..start + u64::from(bucket.rows) * ROW_BYTES as u64
     }
 
     /// Reads a bucket's rows, and checks that they are in order and point into the values.
-    pub(super) fn rows(&self, path: &str, bucket: &BucketRows, bytes: &[u8]) -> Result<Vec<KeyRow>, JournalError> {
+    pub(super) fn read_bucket(&self, path: &str, bucket: &BucketRows, bytes: &[u8]) -> Result<Vec<KeyRow>, JournalError> {
         let corrupt = |what| JournalError::Corrupt { path: path.to_owned(), what };
         if bytes.len() != bucket.rows as usize * ROW_BYTES || check64(&[bytes]) != bucket.check {
             return Err(corrupt("the keys of a bucket do not match their checksum"));

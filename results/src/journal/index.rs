@@ -29,7 +29,7 @@ pub struct AnswerLocation {
 }
 
 impl AnswerLocation {
-    pub(super) fn range(&self) -> Range<u64> {
+    pub(super) fn record_range(&self) -> Range<u64> {
         self.offset..self.offset + u64::from(self.length)
     }
 }
@@ -90,7 +90,7 @@ impl Journal {
         for prefix in prefixes {
             segments.extend(store.list(prefix)?.into_iter().filter(|(name, _)| name.ends_with(".seg")));
         }
-        segments.sort_by(|(a, _), (b, _)| rank(a, preferred).cmp(&rank(b, preferred)));
+        segments.sort_by(|(a, _), (b, _)| segment_rank(a, preferred).cmp(&segment_rank(b, preferred)));
         segments.dedup();
         let names = SegmentNames::default();
         let reader = SegmentReader::new(store.clone(), Arc::clone(&names));
@@ -102,14 +102,14 @@ impl Journal {
             damaged: Vec::new(),
             stats: JournalStats::default(),
         };
-        journal.load(store, &segments)?;
+        journal.load_segments(store, &segments)?;
         Ok(journal)
     }
 
     /// The location of a request's answer, if it is known. Costs about one access to main memory.
     #[inline]
     pub fn locate(&self, key: &JournalKey) -> Option<AnswerLocation> {
-        let slot = self.slots.get(&short(key))?;
+        let slot = self.slots.get(&key_prefix(key))?;
         Some(AnswerLocation { segment: slot.segment, length: slot.length, offset: slot.offset, key: *key })
     }
 
@@ -125,10 +125,10 @@ impl Journal {
 
     /// Adds the owned entries of a newly written segment to the index. They replace known entries: a request is only
     /// answered again if its old answer was unusable.
-    pub fn add(&mut self, segment: &Segment) {
+    pub fn add_segment(&mut self, segment: &Segment) {
         let index = self.push_name(&segment.name);
         for row in segment.rows.iter().filter(|row| self.owns[row.bucket as usize]) {
-            self.slots.insert(short(&row.key), slot(index, row));
+            self.slots.insert(key_prefix(&row.key), slot_of_row(index, row));
         }
         self.stats.segments += 1;
         self.stats.bytes += segment.bytes();
@@ -160,7 +160,7 @@ impl Journal {
     }
 
     /// Reads the key tables, many at once, and indexes them in the order of `segments`: the first segment wins.
-    fn load(&mut self, store: &Store, segments: &[(String, u64)]) -> Result<(), JournalError> {
+    fn load_segments(&mut self, store: &Store, segments: &[(String, u64)]) -> Result<(), JournalError> {
         for window in segments.chunks(WINDOW) {
             let owns = &self.owns;
             let tables = parallel::map(window, |(name, size)| reader::read_rows(store, name, *size, owns));
@@ -169,7 +169,7 @@ impl Journal {
                     Ok(rows) => {
                         let index = self.push_name(name);
                         for row in &rows {
-                            self.slots.entry(short(&row.key)).or_insert(slot(index, row));
+                            self.slots.entry(key_prefix(&row.key)).or_insert(slot_of_row(index, row));
                         }
                         self.stats.segments += 1;
                         self.stats.bytes += size;
@@ -193,16 +193,16 @@ impl Journal {
 }
 
 /// The precedence of segments: preferred ones, then the latest by file name, then by folder.
-fn rank<'a>(name: &'a str, preferred: &BTreeSet<String>) -> (bool, Reverse<(&'a str, &'a str)>) {
+fn segment_rank<'a>(name: &'a str, preferred: &BTreeSet<String>) -> (bool, Reverse<(&'a str, &'a str)>) {
     (!preferred.contains(name), Reverse((name.rsplit('/').next().unwrap_or(name), name)))
 }
 
-fn short(key: &JournalKey) -> u128 {
+fn key_prefix(key: &JournalKey) -> u128 {
     let mut first = [0; 16];
     first.copy_from_slice(&key.0[..16]);
     u128::from_le_bytes(first)
 }
 
-fn slot(segment: u32, row: &KeyRow) -> KeySlot {
+fn slot_of_row(segment: u32, row: &KeyRow) -> KeySlot {
     KeySlot { offset: row.offset, segment, length: row.length }
 }

@@ -41,7 +41,7 @@ impl SegmentReader {
         order.sort_by_key(|&i| (locations[i].segment, locations[i].offset));
         let groups: Vec<&[usize]> = order.chunk_by(|&a, &b| locations[a].segment == locations[b].segment).collect();
         let names = self.names_of(groups.iter().map(|group| locations[group[0]].segment));
-        let ranges: Vec<Vec<Range<u64>>> = groups.iter().map(|group| coalesce(locations, group)).collect();
+        let ranges: Vec<Vec<Range<u64>>> = groups.iter().map(|group| coalesce_ranges(locations, group)).collect();
         let wanted: Vec<(&str, Vec<Range<u64>>)> =
             names.iter().zip(&ranges).map(|(name, ranges)| (&**name, ranges.clone())).collect();
         let blocks = self.store.get_ranges_many(&wanted);
@@ -50,8 +50,8 @@ impl SegmentReader {
             let path = self.store.full_name(name);
             for &i in *group {
                 values[i] = Some(match &blocks {
-                    Ok(blocks) => value(&path, &locations[i], ranges, blocks),
-                    Err(error) => Err(unreadable(&path, error)),
+                    Ok(blocks) => value_from_blocks(&path, &locations[i], ranges, blocks),
+                    Err(error) => Err(unreadable_segment(&path, error)),
                 });
             }
         }
@@ -65,15 +65,15 @@ impl SegmentReader {
     }
 }
 
-fn unreadable(path: &str, error: &StoreError) -> JournalError {
+fn unreadable_segment(path: &str, error: &StoreError) -> JournalError {
     JournalError::Unreadable { path: path.to_owned(), reason: error.to_string() }
 }
 
 /// The ranges to read for a group of locations, sorted by offset.
-fn coalesce(locations: &[AnswerLocation], group: &[usize]) -> Vec<Range<u64>> {
+fn coalesce_ranges(locations: &[AnswerLocation], group: &[usize]) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for &i in group {
-        let wanted = locations[i].range();
+        let wanted = locations[i].record_range();
         match ranges.last_mut() {
             Some(last) if wanted.start <= last.end + GAP_BYTES && wanted.end - last.start <= RANGE_BYTES => {
                 last.end = last.end.max(wanted.end);
@@ -85,9 +85,9 @@ fn coalesce(locations: &[AnswerLocation], group: &[usize]) -> Vec<Range<u64>> {
 }
 
 /// Cuts one value out of the blocks read from its segment.
-fn value(path: &str, location: &AnswerLocation, ranges: &[Range<u64>], blocks: &[Bytes]) -> Result<Bytes, JournalError> {
+fn value_from_blocks(path: &str, location: &AnswerLocation, ranges: &[Range<u64>], blocks: &[Bytes]) -> Result<Bytes, JournalError> {
     let corrupt = || JournalError::Value { path: path.to_owned(), offset: location.offset };
-    let wanted = location.range();
+    let wanted = location.record_range();
     let at = ranges.partition_point(|range| range.start <= wanted.start).checked_sub(1).ok_or_else(corrupt)?;
     let start = (wanted.start - ranges[at].start) as usize;
     let record = blocks[at].get(start..start + location.length as usize).ok_or_else(corrupt)?;
@@ -112,7 +112,7 @@ fn read_tail(store: &Store, name: &str, size: u64) -> Result<SegmentTail, Journa
     }
     let mut start = size.saturating_sub(TAIL_BYTES);
     let mut bytes = store.get_range(name, start..size)?;
-    let trailer = SegmentTrailer::read(&path, &bytes[bytes.len() - TRAILER_BYTES..])?;
+    let trailer = SegmentTrailer::from_bytes(&path, &bytes[bytes.len() - TRAILER_BYTES..])?;
     let footer_bytes = trailer.footer_bytes();
     if footer_bytes as u64 > size {
         return Err(JournalError::Corrupt { path, what: "its directory is larger than itself" });
@@ -121,7 +121,7 @@ fn read_tail(store: &Store, name: &str, size: u64) -> Result<SegmentTail, Journa
         start = size - footer_bytes as u64;
         bytes = store.get_range(name, start..size)?;
     }
-    let footer = trailer.footer(&path, size, &bytes[bytes.len() - footer_bytes..])?;
+    let footer = trailer.read_directory(&path, size, &bytes[bytes.len() - footer_bytes..])?;
     Ok(SegmentTail { footer, start, bytes })
 }
 
@@ -136,17 +136,17 @@ pub(super) fn read_rows(store: &Store, name: &str, size: u64, owns: &[bool]) -> 
     let path = store.full_name(name);
     let wanted: Vec<BucketRows> =
         tail.footer.buckets.iter().copied().filter(|bucket| owns[bucket.bucket as usize]).collect();
-    let far: Vec<Range<u64>> = wanted.iter().map(|b| tail.footer.range(b)).filter(|r| r.start < tail.start).collect();
+    let far: Vec<Range<u64>> = wanted.iter().map(|b| tail.footer.row_range(b)).filter(|r| r.start < tail.start).collect();
     let mut far_bytes = if far.is_empty() { Vec::new() } else { store.get_ranges(name, &far)? }.into_iter();
     let mut rows = Vec::with_capacity(wanted.iter().map(|bucket| bucket.rows as usize).sum());
     for bucket in &wanted {
-        let range = tail.footer.range(bucket);
+        let range = tail.footer.row_range(bucket);
         let bytes = if range.start < tail.start {
             far_bytes.next().unwrap_or_default()
         } else {
             tail.bytes.slice((range.start - tail.start) as usize..(range.end - tail.start) as usize)
         };
-        rows.extend(tail.footer.rows(&path, bucket, &bytes)?);
+        rows.extend(tail.footer.read_bucket(&path, bucket, &bytes)?);
     }
     Ok(rows)
 }

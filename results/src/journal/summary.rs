@@ -23,7 +23,7 @@ pub struct JournalSummary {
 ///
 /// # Errors
 /// [`JournalError::Version`], or an error of the store.
-pub fn summary(store: &Store) -> Result<JournalSummary, JournalError> {
+pub fn journal_summary(store: &Store) -> Result<JournalSummary, JournalError> {
     let mut summary = JournalSummary::default();
     for (name, size) in store.list(layout::JOURNAL)?.into_iter().filter(|(name, _)| name.ends_with(".seg")) {
         match reader::read_footer(store, &name, size) {

@@ -43,17 +43,17 @@ pub fn write_segment(store: &Store, name: &str, mut entries: Vec<JournalEntry>) 
     }
     entries.sort_by_key(|entry| (entry.bucket, entry.key));
     entries.dedup_by(|next, kept| (next.bucket, next.key) == (kept.bucket, kept.key));
-    let (bytes, rows) = encode(&entries)?;
+    let (bytes, rows) = encode_segment(&entries)?;
     let size = bytes.len() as u64;
     store.put(name, Bytes::from(bytes))?;
     Ok(Segment { name: name.to_owned(), rows, bytes: size })
 }
 
 /// The bytes and the key table of a segment of sorted entries.
-fn encode(entries: &[JournalEntry]) -> Result<(Vec<u8>, Vec<KeyRow>), JournalError> {
+fn encode_segment(entries: &[JournalEntry]) -> Result<(Vec<u8>, Vec<KeyRow>), JournalError> {
     let mut compressor =
         zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|source| JournalError::Compression { source })?;
-    let mut out = format::header().to_vec();
+    let mut out = format::segment_header().to_vec();
     let mut rows = Vec::with_capacity(entries.len());
     for entry in entries {
         let offset = out.len() as u64;
@@ -65,7 +65,7 @@ fn encode(entries: &[JournalEntry]) -> Result<(Vec<u8>, Vec<KeyRow>), JournalErr
     for row in &rows {
         format::push_row(&mut table, row);
     }
-    let footer = format::footer(&rows, &table, table_offset);
+    let footer = format::encode_footer(&rows, &table, table_offset);
     out.extend_from_slice(&table);
     out.extend_from_slice(&footer);
     Ok((out, rows))

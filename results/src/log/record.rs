@@ -122,7 +122,7 @@ struct LogRecordVersion {
 
 impl LogRecord {
     /// Reads the record number `seq` from the object `path`.
-    pub(super) fn read(path: &str, seq: u64, bytes: &[u8]) -> Result<Self, LogError> {
+    pub(super) fn from_json(path: &str, seq: u64, bytes: &[u8]) -> Result<Self, LogError> {
         let malformed = |source| LogError::Malformed { path: path.to_owned(), source };
         let LogRecordVersion { version } = serde_json::from_slice(bytes).map_err(malformed)?;
         if version != LOG_VERSION {
@@ -136,7 +136,7 @@ impl LogRecord {
     }
 
     /// The record as JSON.
-    pub(super) fn write(&self) -> Result<Vec<u8>, LogError> {
+    pub(super) fn to_json(&self) -> Result<Vec<u8>, LogError> {
         let path = format!("record {}", self.seq);
         serde_json::to_vec_pretty(self).map_err(|source| LogError::Malformed { path, source })
     }

@@ -43,7 +43,7 @@ pub struct LogState {
 
 impl LogState {
     /// Applies the next record.
-    pub(super) fn apply(&mut self, record: LogRecord) {
+    pub(super) fn apply_record(&mut self, record: LogRecord) {
         debug_assert_eq!(record.seq, self.next, "this is a bug: a record was applied out of order");
         self.next = record.seq + 1;
         self.records += 1;
@@ -52,14 +52,14 @@ impl LogState {
         match record.body {
             RecordBody::Fence { .. } if record.generation > self.generation => self.generation = record.generation,
             RecordBody::Gold { edit, path } => self.golds.push(GoldEdit { edit, path, seq: record.seq }),
-            RecordBody::Commit(commit) if current => self.commit(commit),
+            RecordBody::Commit(commit) if current => self.apply_commit(commit),
             RecordBody::Final(tables) if current => self.finished = Some(tables),
             RecordBody::Fence { .. } | RecordBody::Commit(_) | RecordBody::Final(_) => self.void += 1,
         }
     }
 
     /// Journal segments of all valid commits. They win over other segments on resume.
-    pub fn segments(&self) -> BTreeSet<String> {
+    pub fn committed_segments(&self) -> BTreeSet<String> {
         self.commits.iter().flat_map(|commit| commit.segments.iter().cloned()).collect()
     }
 
@@ -73,7 +73,7 @@ impl LogState {
         self.outcomes.values().sum()
     }
 
-    fn commit(&mut self, commit: Commit) {
+    fn apply_commit(&mut self, commit: Commit) {
         let index = self.commits.len();
         for chunk in &commit.chunks {
             if let Entry::Vacant(vacant) = self.committed.entry(chunk.chunk) {

@@ -21,15 +21,15 @@ const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_EN
 /// Threads of the runtime: they move bytes and wait, no more.
 const THREADS: usize = 2;
 
-pub(super) fn open(uri: &str) -> Result<Store, StoreError> {
+pub(super) fn open_store(uri: &str) -> Result<Store, StoreError> {
     let address = |reason: String| StoreError::Address { uri: uri.to_owned(), reason };
     let (objects, name, local): (Arc<dyn ObjectStore>, String, Option<PathBuf>) = match uri.split_once(':') {
         Some(("memory", "")) => (Arc::new(InMemory::new()), uri.to_owned(), None),
-        Some(("s3", rest)) if rest.starts_with("//") => (bucket(uri, &rest[2..])?, uri.to_owned(), None),
-        Some(("file", rest)) if rest.starts_with("///") => folder(uri, Path::new(&rest[2..]))?,
+        Some(("s3", rest)) if rest.starts_with("//") => (open_bucket(uri, &rest[2..])?, uri.to_owned(), None),
+        Some(("file", rest)) if rest.starts_with("///") => open_folder(uri, Path::new(&rest[2..]))?,
         Some((_, rest)) if rest.starts_with("//") => return Err(address(format!("unknown scheme; {ALLOWED}"))),
         _ if uri.is_empty() => return Err(address(format!("it is empty; {ALLOWED}"))),
-        _ => folder(uri, Path::new(uri))?,
+        _ => open_folder(uri, Path::new(uri))?,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -54,13 +54,13 @@ pub(super) fn open_existing(uri: &str) -> Result<Store, StoreError> {
     {
         return Err(StoreError::Address { uri: uri.to_owned(), reason: "there is no such folder".to_owned() });
     }
-    open(uri)
+    open_store(uri)
 }
 
 type StoreParts = (Arc<dyn ObjectStore>, String, Option<PathBuf>);
 
 /// A local folder, created if absent. Writes and their folders are synced.
-fn folder(uri: &str, path: &Path) -> Result<StoreParts, StoreError> {
+fn open_folder(uri: &str, path: &Path) -> Result<StoreParts, StoreError> {
     let named = path.display().to_string();
     std::fs::create_dir_all(path).map_err(|e| StoreError::from_io("create the folder", named.clone(), e))?;
     let path = path.canonicalize().map_err(|e| StoreError::from_io("open the folder", named, e))?;
@@ -71,7 +71,7 @@ fn folder(uri: &str, path: &Path) -> Result<StoreParts, StoreError> {
 }
 
 /// A bucket and a prefix in it, with the environment's settings.
-fn bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
+fn open_bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
     install_crypto();
     let failed = |reason: String| StoreError::Address { uri: uri.to_owned(), reason };
     let (name, prefix) = address.split_once('/').unwrap_or((address, ""));
@@ -79,11 +79,11 @@ fn bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> 
         return Err(failed(format!("it names no bucket; {ALLOWED}")));
     }
     let mut builder = from_environment().with_bucket_name(name);
-    if ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().all(|variable| set(variable).is_none()) {
+    if ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().all(|variable| set_variable(variable).is_none()) {
         builder = builder.with_region("us-east-1");
     }
-    if let Some((variable, value)) = ENDPOINTS.iter().find_map(|variable| Some((*variable, set(variable)?))) {
-        let endpoint = endpoint(variable, &value.to_string_lossy()).map_err(failed)?;
+    if let Some((variable, value)) = ENDPOINTS.iter().find_map(|variable| Some((*variable, set_variable(variable)?))) {
+        let endpoint = parse_endpoint(variable, &value.to_string_lossy()).map_err(failed)?;
         if endpoint.scheme() == "http" {
             builder = builder.with_allow_http(true);
         }
@@ -96,7 +96,7 @@ fn bucket(uri: &str, address: &str) -> Result<Arc<dyn ObjectStore>, StoreError> 
 }
 
 /// A variable's value. An empty value counts as not set: templates that pass on an unset variable make it empty.
-fn set(variable: &str) -> Option<OsString> {
+fn set_variable(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
@@ -105,7 +105,7 @@ fn from_environment() -> AmazonS3Builder {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let aws = names.filter(|name| name.starts_with("AWS_"));
     aws.filter_map(|name| {
-        Some((name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>().ok()?, set(&name)?.into_string().ok()?))
+        Some((name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>().ok()?, set_variable(&name)?.into_string().ok()?))
     })
     .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value))
 }
@@ -114,7 +114,7 @@ fn from_environment() -> AmazonS3Builder {
 ///
 /// # Errors
 /// A message with the mistake and the allowed values. It omits everything before an `@`, possibly a password.
-fn endpoint(variable: &str, value: &str) -> Result<Url, String> {
+fn parse_endpoint(variable: &str, value: &str) -> Result<Url, String> {
     let wrong = |what: &str| {
         let shown = value.rsplit_once('@').map_or(value.to_owned(), |(_, rest)| format!("…@{rest}"));
         format!(
@@ -155,7 +155,7 @@ mod tests {
             ("HTTPS://s3.example.org/", "https://s3.example.org/"),
             ("http://[::1]:9000/under/here", "http://[::1]:9000/under/here"),
         ] {
-            assert_eq!(endpoint("AWS_ENDPOINT", value).unwrap().as_str(), taken);
+            assert_eq!(parse_endpoint("AWS_ENDPOINT", value).unwrap().as_str(), taken);
         }
         for value in [
             "",
@@ -168,7 +168,7 @@ mod tests {
             "http://a?b",
             "http://a#b",
         ] {
-            let error = endpoint("AWS_ENDPOINT_URL", value).unwrap_err();
+            let error = parse_endpoint("AWS_ENDPOINT_URL", value).unwrap_err();
             assert!(error.starts_with(&format!("AWS_ENDPOINT_URL is `{value}`: ")), "{error}");
             assert!(error.contains("; allowed are http://HOST and https://HOST"), "{error}");
         }
@@ -177,11 +177,11 @@ mod tests {
     #[test]
     fn what_may_be_a_password_is_not_told() {
         for value in ["http://user:hunter2@a:9000", "http://hunter2@a", "ftp://user:hunter2@a?x=1", "user:hunter2@a"] {
-            let error = endpoint("AWS_ENDPOINT_URL", value).unwrap_err();
+            let error = parse_endpoint("AWS_ENDPOINT_URL", value).unwrap_err();
             assert!(error.starts_with("AWS_ENDPOINT_URL is `…@a"), "{error}");
             assert!(!error.contains("hunter2") && !error.contains("user:"), "{error}");
         }
-        let error = endpoint("AWS_ENDPOINT_URL", "http://user:hunter2@a").unwrap_err();
+        let error = parse_endpoint("AWS_ENDPOINT_URL", "http://user:hunter2@a").unwrap_err();
         assert!(error.contains("AWS_SECRET_ACCESS_KEY"), "{error}");
     }
 }

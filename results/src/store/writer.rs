@@ -41,12 +41,12 @@ impl ObjectWriter {
     pub fn write(&mut self, bytes: Bytes) -> Result<(), StoreError> {
         self.written += bytes.len() as u64;
         if self.closed {
-            return Err(self.broken());
+            return Err(self.earlier_failure());
         }
         let put = self.buffer.put(bytes);
-        self.store.wait(put).map_err(|e| {
+        self.store.block_on(put).map_err(|e| {
             self.closed = true;
-            self.store.error("write", &self.name, e)
+            self.store.store_error("write", &self.name, e)
         })
     }
 
@@ -56,15 +56,15 @@ impl ObjectWriter {
     /// As [`Store::put`].
     pub fn finish(mut self) -> Result<u64, StoreError> {
         if std::mem::replace(&mut self.closed, true) {
-            return Err(self.broken());
+            return Err(self.earlier_failure());
         }
         let buffer = &mut self.buffer;
         let shutdown = std::future::poll_fn(|context| Pin::new(&mut *buffer).poll_shutdown(context));
-        self.store.wait(shutdown).map_err(|e| StoreError::from_io("write", self.store.full_name(&self.name), e))?;
+        self.store.block_on(shutdown).map_err(|e| StoreError::from_io("write", self.store.full_name(&self.name), e))?;
         Ok(self.written)
     }
 
-    fn broken(&self) -> StoreError {
+    fn earlier_failure(&self) -> StoreError {
         let source = "an earlier part of it could not be written".into();
         StoreError::Failed { operation: "write", path: self.store.full_name(&self.name), source }
     }
@@ -75,7 +75,7 @@ impl Drop for ObjectWriter {
         if !self.closed {
             let abort = self.buffer.abort();
             // Best effort: the object was never visible, and parts left behind are the bucket's to expire.
-            drop(self.store.wait(abort));
+            drop(self.store.block_on(abort));
         }
     }
 }

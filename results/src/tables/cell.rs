@@ -78,19 +78,19 @@ impl<T: Cell> Cell for Option<T> {
 }
 
 /// The field of a list's items.
-fn item<T: Cell>() -> Arc<Field> {
+fn item_field<T: Cell>() -> Arc<Field> {
     Arc::new(Field::new("item", T::data_type(), T::NULLABLE))
 }
 
 impl<T: Cell> Cell for Vec<T> {
     fn data_type() -> DataType {
-        DataType::List(item::<T>())
+        DataType::List(item_field::<T>())
     }
 
     fn array(cells: &[Option<&Self>]) -> ArrayRef {
         let lengths = cells.iter().map(|cell| cell.map_or(0, Vec::len));
         let items: Vec<Option<&T>> = cells.iter().flatten().flat_map(|cell| cell.iter().map(Some)).collect();
-        Arc::new(ListArray::new(item::<T>(), OffsetBuffer::from_lengths(lengths), T::array(&items), nulls(cells)))
+        Arc::new(ListArray::new(item_field::<T>(), OffsetBuffer::from_lengths(lengths), T::array(&items), null_buffer(cells)))
     }
 
     fn read(array: &dyn Array) -> Option<Vec<Option<Self>>> {
@@ -109,13 +109,13 @@ impl<T: Cell> Cell for Vec<T> {
 }
 
 /// The null buffer of cells, or `None` if every cell has a value.
-fn nulls<T>(cells: &[Option<T>]) -> Option<NullBuffer> {
+fn null_buffer<T>(cells: &[Option<T>]) -> Option<NullBuffer> {
     cells.iter().any(Option::is_none).then(|| cells.iter().map(Option::is_some).collect())
 }
 
 /// A struct column.
 pub(crate) fn struct_array<T>(fields: Fields, columns: Vec<ArrayRef>, cells: &[Option<&T>]) -> ArrayRef {
-    Arc::new(StructArray::new(fields, columns, nulls(cells)))
+    Arc::new(StructArray::new(fields, columns, null_buffer(cells)))
 }
 
 /// Makes a type a struct column. Takes each field's name, type, description and getter, then the constructor.

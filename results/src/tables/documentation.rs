@@ -14,34 +14,34 @@ const OPENING: &str = include_str!("opening.md");
 /// The documentation of all tables, as Markdown.
 pub fn schema_markdown() -> String {
     let mut out = OPENING.replace("{version}", &SCHEMA_VERSION.to_string());
-    table::<RunRow>(&mut out);
-    table::<ConfigurationRow>(&mut out);
-    table::<QuestionRow>(&mut out);
-    table::<FinalOutcomeRow>(&mut out);
-    table::<ScoreRow>(&mut out);
-    table::<MeasureRow>(&mut out);
-    table::<CostRow>(&mut out);
-    table::<LatencyRow>(&mut out);
-    table::<RequestRow>(&mut out);
-    table::<ErrorRow>(&mut out);
-    table::<OutcomeRow>(&mut out);
+    write_table_section::<RunRow>(&mut out);
+    write_table_section::<ConfigurationRow>(&mut out);
+    write_table_section::<QuestionRow>(&mut out);
+    write_table_section::<FinalOutcomeRow>(&mut out);
+    write_table_section::<ScoreRow>(&mut out);
+    write_table_section::<MeasureRow>(&mut out);
+    write_table_section::<CostRow>(&mut out);
+    write_table_section::<LatencyRow>(&mut out);
+    write_table_section::<RequestRow>(&mut out);
+    write_table_section::<ErrorRow>(&mut out);
+    write_table_section::<OutcomeRow>(&mut out);
     out
 }
 
-fn table<R: Row>(out: &mut String) {
+fn write_table_section<R: Row>(out: &mut String) {
     let info = R::TABLE;
     // Writing to a string does not fail.
-    let _ = writeln!(out, "\n## `{}`\n\n{}\n\n`{}`\n", info.name, words(info.description), info.place);
+    let _ = writeln!(out, "\n## `{}`\n\n{}\n\n`{}`\n", info.name, markdown_words(info.description), info.place);
     out.push_str("| column | type | null | meaning |\n| --- | --- | --- | --- |\n");
     for field in R::schema().fields() {
-        column(out, "", field);
+        write_column_line(out, "", field);
     }
 }
 
-fn column(out: &mut String, parent: &str, field: &Field) {
+fn write_column_line(out: &mut String, parent: &str, field: &Field) {
     let name = format!("{parent}{}", field.name());
     let null = if field.is_nullable() { "yes" } else { "" };
-    let about = field.metadata().get(DESCRIPTION).map(|about| words(about)).unwrap_or_default();
+    let about = field.metadata().get(DESCRIPTION).map(|about| markdown_words(about)).unwrap_or_default();
     let _ = writeln!(out, "| `{name}` | {} | {null} | {about} |", type_name(field.data_type()));
     let (inner, mark) = match field.data_type() {
         DataType::List(item) => (item.data_type(), "[]."),
@@ -49,7 +49,7 @@ fn column(out: &mut String, parent: &str, field: &Field) {
     };
     if let DataType::Struct(fields) = inner {
         for inner in fields {
-            column(out, &format!("{name}{mark}"), inner);
+            write_column_line(out, &format!("{name}{mark}"), inner);
         }
     }
 }
@@ -67,6 +67,6 @@ fn type_name(data_type: &DataType) -> String {
     }
 }
 
-fn words(text: &str) -> String {
+fn markdown_words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

@@ -68,7 +68,7 @@ pub enum TableError {
         /// The run.
         run: String,
         /// The cohort.
-        chunk: u64,
+        cohort: u64,
         /// Outcomes in the commit, of the requested configurations.
         expected: u64,
         /// Outcomes in the parts.

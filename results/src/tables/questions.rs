@@ -40,12 +40,12 @@ row! {
 ///
 /// # Errors
 /// An absent, foreign or corrupt table, or an error of the store.
-pub fn stream(
+pub fn stream_questions(
     store: &Store,
     run: &str,
     from: u64,
 ) -> Result<impl Iterator<Item = Result<QuestionRow, TableError>> + Send + use<>, TableError> {
-    let reader = TableReader::<QuestionRow>::open(store, &layout::questions(run))?;
+    let reader = TableReader::<QuestionRow>::open(store, &layout::questions_table(run))?;
     let first = reader.groups_where("index", from, u64::MAX).first().copied().unwrap_or(reader.row_groups());
     Ok(reader.rows_from(first).skip_while(move |row| row.as_ref().is_ok_and(|row| row.index < from)))
 }

@@ -44,7 +44,7 @@ impl<R: Row> TableReader<R> {
         let path = store.full_name(name);
         let size = store.size(name)?;
         let start = size.saturating_sub(TAIL_BYTES);
-        let tail = FileWindow { store, name, size, start, bytes: store.get_range(name, start..size)? }.fixed();
+        let tail = FileWindow { store, name, size, start, bytes: store.get_range(name, start..size)? }.into_fixed();
         let metadata = ArrowReaderMetadata::load(&tail, ArrowReaderOptions::new())
             .map_err(|source| TableError::Corrupt { path: path.clone(), source })?;
         check_identity::<R>(&path, &metadata)?;
@@ -67,14 +67,14 @@ impl<R: Row> TableReader<R> {
         let metadata = self.metadata.metadata();
         let may_hold = |group: &RowGroupMetaData| {
             let chunk = group.columns().iter().find(|chunk| chunk.column_path().string() == column);
-            let bounds = chunk.and_then(|chunk| bounds(chunk.statistics()?));
+            let bounds = chunk.and_then(|chunk| column_bounds(chunk.statistics()?));
             bounds.is_none_or(|(least, greatest)| least <= high && low <= greatest)
         };
         (0..metadata.num_row_groups()).filter(|&group| may_hold(metadata.row_group(group))).collect()
     }
 
     /// Cuts a list of row groups into lists for one request each, with a bounded number of rows.
-    pub(crate) fn stretches<'a>(&self, groups: &'a [usize]) -> Vec<&'a [usize]> {
+    pub(crate) fn request_groups<'a>(&self, groups: &'a [usize]) -> Vec<&'a [usize]> {
         let rows = |group: usize| self.metadata.metadata().row_group(group).num_rows().unsigned_abs();
         let mut held = 0;
         let together = |_: &usize, next: &usize| {
@@ -97,7 +97,7 @@ impl<R: Row> TableReader<R> {
         let Some(range) = self.byte_range(groups).map_err(corrupt)? else { return Ok(Vec::new()) };
         let bytes = self.store.get_range(&self.name, range.clone())?;
         let window =
-            FileWindow { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }.fixed();
+            FileWindow { store: &self.store, name: &self.name, size: self.size, start: range.start, bytes }.into_fixed();
         let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(window, self.metadata.clone())
             .with_row_groups(groups.to_vec())
             .with_batch_size(BATCH_ROWS)
@@ -150,7 +150,7 @@ pub fn read_table<R: Row>(store: &Store, name: &str) -> Result<Vec<R>, TableErro
 }
 
 /// The least and the greatest value of an unsigned column chunk.
-fn bounds(statistics: &Statistics) -> Option<(u64, u64)> {
+fn column_bounds(statistics: &Statistics) -> Option<(u64, u64)> {
     match statistics {
         Statistics::Int32(s) => Some((u64::from(*s.min_opt()? as u32), u64::from(*s.max_opt()? as u32))),
         Statistics::Int64(s) => Some((*s.min_opt()? as u64, *s.max_opt()? as u64)),
@@ -238,14 +238,14 @@ struct FixedWindow {
 }
 
 impl FileWindow<'_> {
-    fn fixed(self) -> FixedWindow {
+    fn into_fixed(self) -> FixedWindow {
         let (store, name) = (self.store.clone(), Arc::from(self.name));
         FixedWindow { store, name, size: self.size, start: self.start, bytes: self.bytes }
     }
 }
 
 impl FixedWindow {
-    fn slice(&self, range: Range<u64>) -> Result<Bytes, ParquetError> {
+    fn read_slice(&self, range: Range<u64>) -> Result<Bytes, ParquetError> {
         if range.start > range.end || range.end > self.size {
             return Err(ParquetError::EOF(format!("bytes {} to {} lie outside the file", range.start, range.end)));
         }
@@ -269,11 +269,11 @@ impl ChunkReader for FixedWindow {
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let end = self.start + self.bytes.len() as u64;
         let end = if (self.start..end).contains(&start) { end } else { (start + TAIL_BYTES).min(self.size) };
-        Ok(self.slice(start..end)?.reader())
+        Ok(self.read_slice(start..end)?.reader())
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let end = start.checked_add(length as u64);
-        self.slice(start..end.ok_or_else(|| ParquetError::EOF("a length overflows".to_owned()))?)
+        self.read_slice(start..end.ok_or_else(|| ParquetError::EOF("a length overflows".to_owned()))?)
     }
 }

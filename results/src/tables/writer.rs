@@ -35,7 +35,7 @@ impl<R: Row> TableWriter<R> {
     /// If `path` is not a valid name.
     pub fn new(store: &Store, path: &str) -> Result<Self, TableError> {
         let full_name = store.full_name(path);
-        let parquet = ArrowWriter::try_new(Vec::new(), R::schema(), Some(properties::<R>()))
+        let parquet = ArrowWriter::try_new(Vec::new(), R::schema(), Some(writer_properties::<R>()))
             .map_err(|source| TableError::Encode { path: full_name.clone(), source })?;
         Ok(Self {
             parquet,
@@ -58,7 +58,7 @@ impl<R: Row> TableWriter<R> {
     }
 
     /// Rows in the unfinished row group.
-    pub fn pending(&self) -> usize {
+    pub fn pending_rows(&self) -> usize {
         self.rows.len()
     }
 
@@ -79,7 +79,7 @@ impl<R: Row> TableWriter<R> {
         self.written += self.rows.len() as u64;
         self.rows.clear();
         let bytes = std::mem::take(self.parquet.inner_mut());
-        self.send(bytes)
+        self.send_bytes(bytes)
     }
 
     /// Writes the remaining rows and makes the object visible.
@@ -97,7 +97,7 @@ impl<R: Row> TableWriter<R> {
         Ok(FinalTable { table: R::TABLE.name.to_owned(), path, rows: written, bytes, digest })
     }
 
-    fn send(&mut self, bytes: Vec<u8>) -> Result<(), TableError> {
+    fn send_bytes(&mut self, bytes: Vec<u8>) -> Result<(), TableError> {
         self.hasher.update(&bytes);
         Ok(self.object.write(Bytes::from(bytes))?)
     }
@@ -120,7 +120,7 @@ pub fn write_table<R: Row>(
 }
 
 /// The Parquet settings. They depend on the table only.
-fn properties<R: Row>() -> WriterProperties {
+fn writer_properties<R: Row>() -> WriterProperties {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by("hopeval".to_owned())

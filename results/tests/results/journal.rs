@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hopeval_results::journal::{
-    BUCKETS, JournalEntry, Journal, JournalError, JournalKey, Segment, scan_segment, summary, write_segment,
+    BUCKETS, JournalEntry, Journal, JournalError, JournalKey, Segment, scan_segment, journal_summary, write_segment,
 };
 use hopeval_results::{AnswerLocation, Store, layout};
 use proptest::collection::vec;
@@ -34,7 +34,7 @@ fn get(journal: &Journal, key: &JournalKey) -> Option<Bytes> {
 }
 
 fn name(created_ms: u64) -> String {
-    layout::segment(layout::JOURNAL, created_ms, "run", 1, 0, 0)
+    layout::segment_name(layout::JOURNAL, created_ms, "run", 1, 0, 0)
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_written_segment_is_found_at_once_and_by_a_reader_elsewhere() {
     let reader = journal.reader();
     let segment = write_segment(&store, &name(1), (0..100).map(|n| entry(n, n.to_string())).collect()).unwrap();
     assert_eq!(journal.locate(&key(7)), None);
-    journal.add(&segment);
+    journal.add_segment(&segment);
     let locations: Vec<AnswerLocation> = (0..100).rev().map(|n| journal.locate(&key(n)).unwrap()).collect();
     let values = std::thread::spawn(move || reader.read(&locations)).join().unwrap();
     let values: Vec<Bytes> = values.into_iter().map(Result::unwrap).collect();
@@ -94,7 +94,7 @@ fn the_format_is_pinned() {
 fn later_segments_win_unless_others_are_preferred() {
     let store = memory();
     let run_folder = layout::run_journal("run");
-    let in_run = layout::segment(&run_folder, 4, "run", 1, 0, 0);
+    let in_run = layout::segment_name(&run_folder, 4, "run", 1, 0, 0);
     write_segment(&store, &name(3), vec![entry(1, "third"), entry(1, "not kept")]).unwrap();
     write_segment(&store, &name(2), vec![entry(1, "second")]).unwrap();
     write_segment(&store, &in_run, vec![entry(1, "fourth, in the run")]).unwrap();
@@ -118,7 +118,7 @@ fn only_owned_buckets_are_loaded() {
     assert!(mine > 0 && mine < 1000);
     assert_eq!(journal.len(), mine);
     assert!(entries.iter().all(|entry| journal.locate(&entry.key).is_some() == owns(entry.bucket)));
-    journal.add(&write_segment(&store, &name(2), (1000..2000).map(|n| entry(n, "x")).collect()).unwrap());
+    journal.add_segment(&write_segment(&store, &name(2), (1000..2000).map(|n| entry(n, "x")).collect()).unwrap());
     let added = (1000..2000).filter(|&n| owns(entry(n, "").bucket)).count();
     assert_eq!(journal.len(), mine + added, "nor are others' added");
 }
@@ -140,7 +140,7 @@ fn an_answer_that_was_computed_again_replaces_the_unusable_one() {
     let store = memory();
     write_segment(&store, &name(1), vec![entry(1, "old")]).unwrap();
     let mut journal = open(&store);
-    journal.add(&write_segment(&store, &name(2), vec![entry(1, "new")]).unwrap());
+    journal.add_segment(&write_segment(&store, &name(2), vec![entry(1, "new")]).unwrap());
     assert_eq!(get(&journal, &key(1)).unwrap(), "new");
 }
 
@@ -168,7 +168,7 @@ fn another_version_is_an_error_that_names_both() {
     let error = Journal::open(&store, &[layout::JOURNAL.to_owned()], &|_| true, &BTreeSet::new()).unwrap_err();
     assert!(matches!(error, JournalError::Version { found: 9, supported: 1, .. }), "{error}");
     assert!(error.to_string().contains(&name(1)), "{error}");
-    assert!(matches!(summary(&store), Err(JournalError::Version { .. })));
+    assert!(matches!(journal_summary(&store), Err(JournalError::Version { .. })));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn the_summary_counts_and_sets_damage_aside() {
         bytes += write_segment(&store, &name(created), entries).unwrap().bytes();
     }
     store.put(&name(9), Bytes::from_static(b"torn")).unwrap();
-    let found = summary(&store).unwrap();
+    let found = journal_summary(&store).unwrap();
     assert_eq!((found.segments, found.entries, found.bytes, found.damaged), (3, 30, bytes, 1));
     let journal = open(&store);
     assert_eq!((journal.len(), journal.damaged().len()), (30, 1));
@@ -246,7 +246,7 @@ fn survives(original: &[u8], damaged: Vec<u8>) -> Result<(), TestCaseError> {
         }
     }
     let _ = scan_segment(&store, &name(1));
-    let _ = summary(&store);
+    let _ = journal_summary(&store);
     Ok(())
 }
 

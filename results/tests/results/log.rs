@@ -27,7 +27,7 @@ fn records_are_numbered_and_read_back() {
     let store = memory();
     let mut log = open(&store);
     assert_eq!(log.state().records, 0);
-    assert_eq!(log.fence("a", 1, 2, "digest").unwrap(), 1);
+    assert_eq!(log.append_fence("a", 1, 2, "digest").unwrap(), 1);
     assert_eq!(log.append(1, "a", commit(&[0, 1], "p")).unwrap(), 1);
     assert_eq!(log.append(1, "a", commit(&[3], "q")).unwrap(), 2);
     assert_eq!(log.append(1, "a", RecordBody::Final(FinalRecord::default())).unwrap(), 3);
@@ -36,17 +36,17 @@ fn records_are_numbered_and_read_back() {
     assert_eq!(read.state().committed.iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>(), [(0, 0), (1, 0), (3, 1)]);
     assert_eq!(read.state().total_outcomes(), 30);
     assert!(read.state().finished.is_some());
-    assert_eq!(read.state().segments(), BTreeSet::from(["segment of p".to_owned(), "segment of q".to_owned()]));
+    assert_eq!(read.state().committed_segments(), BTreeSet::from(["segment of p".to_owned(), "segment of q".to_owned()]));
 }
 
 #[test]
 fn a_zombie_learns_that_it_was_superseded() {
     let store = memory();
     let mut old = open(&store);
-    old.fence("old", 1, 1, "d").unwrap();
+    old.append_fence("old", 1, 1, "d").unwrap();
     old.append(1, "old", commit(&[0], "p")).unwrap();
     let mut new = open(&store);
-    assert_eq!(new.fence("new", 1, 1, "d").unwrap(), 2);
+    assert_eq!(new.append_fence("new", 1, 1, "d").unwrap(), 2);
     new.append(2, "new", commit(&[1], "q")).unwrap();
     let error = old.append(1, "old", commit(&[2], "r")).unwrap_err();
     assert!(matches!(error, LogError::Superseded { generation: 1, by: 2 }), "{error}");
@@ -61,9 +61,9 @@ fn a_zombie_learns_that_it_was_superseded() {
 fn records_of_lower_generations_are_void_after_a_fence() {
     let store = memory();
     let mut log = open(&store);
-    log.fence("old", 1, 1, "d").unwrap();
+    log.append_fence("old", 1, 1, "d").unwrap();
     log.append(1, "old", commit(&[0], "p")).unwrap();
-    log.fence("new", 1, 1, "d").unwrap();
+    log.append_fence("new", 1, 1, "d").unwrap();
     let mut unaware = log.clone();
     let late = |seq: u64, body: RecordBody| {
         let record = serde_json::json!({"version": 1, "seq": seq, "generation": 1, "committer": "old", "at_ms": 0,
@@ -83,21 +83,21 @@ fn records_of_lower_generations_are_void_after_a_fence() {
 fn a_lost_answer_is_recognised() {
     let store = memory();
     let mut log = open(&store);
-    log.fence("a", 1, 1, "d").unwrap();
+    log.append_fence("a", 1, 1, "d").unwrap();
     let mut unaware = log.clone();
     assert_eq!(log.append(1, "a", commit(&[0], "p")).unwrap(), 1);
     assert_eq!(unaware.append(1, "a", commit(&[0], "p")).unwrap(), 1, "the record there is its own");
     assert_eq!(open(&store).state().records, 2);
     let mut unaware = open(&store);
-    let first = log.fence("b", 1, 1, "d").unwrap();
-    assert_eq!((first, unaware.fence("c", 1, 1, "d").unwrap()), (2, 3), "another's fence is not");
+    let first = log.append_fence("b", 1, 1, "d").unwrap();
+    assert_eq!((first, unaware.append_fence("c", 1, 1, "d").unwrap()), (2, 3), "another's fence is not");
 }
 
 #[test]
 fn two_committers_in_one_generation_are_a_conflict() {
     let store = memory();
     let mut log = open(&store);
-    log.fence("a", 1, 1, "d").unwrap();
+    log.append_fence("a", 1, 1, "d").unwrap();
     let mut other = log.clone();
     log.append(1, "a", commit(&[0], "p")).unwrap();
     let error = other.append(1, "b", commit(&[1], "q")).unwrap_err();
@@ -108,7 +108,7 @@ fn two_committers_in_one_generation_are_a_conflict() {
 fn gold_is_anyones_and_passed_over() {
     let store = memory();
     let mut log = open(&store);
-    log.fence("a", 1, 1, "d").unwrap();
+    log.append_fence("a", 1, 1, "d").unwrap();
     let mut user = open(&store);
     log.append(1, "a", commit(&[0], "p")).unwrap();
     assert_eq!(user.append_gold("user", 1, "gold/1").unwrap(), 2, "a commit in the way is passed over");
@@ -116,7 +116,7 @@ fn gold_is_anyones_and_passed_over() {
     assert_eq!(log.append(1, "a", commit(&[1], "q")).unwrap(), 4, "so is gold");
     let golds: Vec<(u64, u64)> = log.state().golds.iter().map(|gold| (gold.edit, gold.seq)).collect();
     assert_eq!(golds, [(1, 2), (2, 3)], "and it is remembered");
-    log.fence("b", 1, 1, "d").unwrap();
+    log.append_fence("b", 1, 1, "d").unwrap();
     assert_eq!(log.state().golds.len(), 2, "a fence voids no gold");
 }
 
@@ -124,7 +124,7 @@ fn gold_is_anyones_and_passed_over() {
 fn the_first_valid_commit_of_a_chunk_counts() {
     let store = memory();
     let mut log = open(&store);
-    log.fence("a", 1, 1, "d").unwrap();
+    log.append_fence("a", 1, 1, "d").unwrap();
     log.append(1, "a", commit(&[0, 1], "p")).unwrap();
     log.append(1, "a", commit(&[1, 2], "q")).unwrap();
     let state = open(&store).state().clone();
@@ -137,7 +137,7 @@ fn refresh_reads_what_others_appended() {
     let store = memory();
     let mut log = open(&store);
     let mut reader = open(&store);
-    log.fence("a", 1, 1, "d").unwrap();
+    log.append_fence("a", 1, 1, "d").unwrap();
     for chunk in 0..150 {
         log.append(1, "a", commit(&[chunk], "p")).unwrap();
     }
@@ -149,7 +149,7 @@ fn refresh_reads_what_others_appended() {
 fn eight_appenders_race_and_each_number_has_one_winner() {
     let store = memory();
     let mut log = open(&store);
-    log.fence("a", 1, 1, "d").unwrap();
+    log.append_fence("a", 1, 1, "d").unwrap();
     let mut numbers: Vec<u64> = std::thread::scope(|scope| {
         let appenders: Vec<_> = (0..8)
             .map(|i| {
@@ -167,7 +167,7 @@ fn eight_appenders_race_and_each_number_has_one_winner() {
         let fences: Vec<_> = (0..8)
             .map(|i| {
                 let mut log = open(&store);
-                scope.spawn(move || log.fence(&format!("mesh {i}"), 1, 1, "d").unwrap())
+                scope.spawn(move || log.append_fence(&format!("mesh {i}"), 1, 1, "d").unwrap())
             })
             .collect();
         fences.into_iter().map(|fence| fence.join().unwrap()).collect()
@@ -180,7 +180,7 @@ fn eight_appenders_race_and_each_number_has_one_winner() {
 fn broken_logs_are_named() {
     let store = memory();
     let mut log = open(&store);
-    log.fence("a", 1, 1, "d").unwrap();
+    log.append_fence("a", 1, 1, "d").unwrap();
     let name = layout::log_record("run", 1);
     let refresh = |bytes: &'static str| {
         store.put(&name, Bytes::from_static(bytes.as_bytes())).unwrap();

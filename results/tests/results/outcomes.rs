@@ -42,7 +42,7 @@ fn read(store: &Store, log: &Log, configurations: u32, size: u64) -> Result<Vec<
 fn a_large_configuration_is_read_in_windows() {
     let (store, size, questions) = (Store::open("memory:").unwrap(), 4_000, 70_000);
     let mut log = Log::open(&store, "run").unwrap();
-    log.fence("a", 1, 1, "d").unwrap();
+    log.append_fence("a", 1, 1, "d").unwrap();
     let chunks: Vec<u64> = (0..questions / size + 1).collect();
     for (n, chunks) in chunks.chunks(5).rev().enumerate() {
         let part = layout::outcome_part("run", 1, 0, n as u64);
@@ -83,14 +83,14 @@ fn a_missing_or_doubled_outcome_is_an_error() {
     ] {
         let store = Store::open("memory:").unwrap();
         let mut log = Log::open(&store, "run").unwrap();
-        log.fence("a", 1, 1, "d").unwrap();
+        log.append_fence("a", 1, 1, "d").unwrap();
         let part = layout::outcome_part("run", 1, 0, 0);
         write_part(&store, &part, rows).unwrap();
         let commit = Commit { chunks: chunk_commits(&[0], 2, 2, 1), parts: vec![part], ..Commit::default() };
         log.append(1, "a", RecordBody::Commit(commit)).unwrap();
         let outcome = match read(&store, &log, 1, 2) {
             Ok(rows) => Ok(rows.len()),
-            Err(TableError::Incomplete { chunk: 0, expected: 2, found, .. }) => Err(found),
+            Err(TableError::Incomplete { cohort: 0, expected: 2, found, .. }) => Err(found),
             Err(error) => panic!("{error}"),
         };
         assert_eq!(outcome, expected);
@@ -111,14 +111,14 @@ proptest! {
         let store = Store::open("memory:").unwrap();
         let questions = 8 * size - size / 2;
         let mut log = Log::open(&store, "run").unwrap();
-        let mut generation = log.fence("a", 1, 1, "d").unwrap();
+        let mut generation = log.append_fence("a", 1, 1, "d").unwrap();
         let mut expected: Vec<OutcomeRow> = Vec::new();
         let mut done = [false; 8];
         for (n, (mut chunks, strays, new_generation, workers)) in commits.into_iter().enumerate() {
             chunks.sort_unstable();
             chunks.dedup();
             if new_generation {
-                generation = log.fence("a", 1, 1, "d").unwrap();
+                generation = log.append_fence("a", 1, 1, "d").unwrap();
             }
             let answer = format!("commit {n}");
             let mut parts = vec![Vec::new(); workers];

@@ -1,7 +1,7 @@
 //! The run record and the names of runs.
 
 use bytes::Bytes;
-use hopeval_results::run::{RUN_VERSION, list, resolve, run_id};
+use hopeval_results::run::{RUN_VERSION, list_runs, resolve_run, run_id};
 use hopeval_results::{RunError, RunRecord, Store, layout};
 
 fn record(run: &str) -> RunRecord {
@@ -29,17 +29,17 @@ fn a_record_is_made_once_and_read_back() {
 #[test]
 fn runs_are_listed_and_found_by_a_beginning() {
     let store = Store::open("memory:").unwrap();
-    assert!(list(&store).unwrap().is_empty());
+    assert!(list_runs(&store).unwrap().is_empty());
     for run in ["20260102T000000000-bb", "20260101T000000000-aa", "20260102T000000001-cc"] {
         record(run).create(&store).unwrap();
     }
-    assert_eq!(list(&store).unwrap()[0], "20260101T000000000-aa");
-    assert_eq!(resolve(&store, "20260101").unwrap(), "20260101T000000000-aa");
-    assert_eq!(resolve(&store, "last").unwrap(), "20260102T000000001-cc");
+    assert_eq!(list_runs(&store).unwrap()[0], "20260101T000000000-aa");
+    assert_eq!(resolve_run(&store, "20260101").unwrap(), "20260101T000000000-aa");
+    assert_eq!(resolve_run(&store, "last").unwrap(), "20260102T000000001-cc");
     for unknown in ["2027", ""] {
-        assert!(matches!(resolve(&store, unknown), Err(RunError::Unknown { .. })), "{unknown}");
+        assert!(matches!(resolve_run(&store, unknown), Err(RunError::Unknown { .. })), "{unknown}");
     }
-    let error = resolve(&store, "20260102").unwrap_err();
+    let error = resolve_run(&store, "20260102").unwrap_err();
     let said = "`20260102` is the beginning of 2 runs in `memory:`: 20260102T000000000-bb, 20260102T000000001-cc";
     assert_eq!(error.to_string(), said);
 }

@@ -88,7 +88,7 @@ fn timeless(record: &str) -> String {
 fn records_of_logs_are_those_of_the_golden_file() {
     let store = Store::open("memory:").unwrap();
     let mut log = Log::open(&store, "run").unwrap();
-    log.fence("mesh", 2, 8, "settings").unwrap();
+    log.append_fence("mesh", 2, 8, "settings").unwrap();
     log.append(1, "mesh", RecordBody::Commit(commit())).unwrap();
     log.append(1, "mesh", RecordBody::Commit(Commit::default())).unwrap();
     log.append_gold("someone", 1, "runs/run/gold/000001.jsonl").unwrap();
@@ -152,19 +152,19 @@ fn names_of_objects_are_those_of_the_golden_file() {
     let names = [
         layout::JOURNAL.to_owned(),
         layout::RUNS.to_owned(),
-        layout::run("r"),
+        layout::run_folder("r"),
         layout::run_record("r"),
         layout::log_folder("r"),
         layout::log_record("r", 12),
-        layout::questions("r"),
+        layout::questions_table("r"),
         layout::gold_edit("r", 3),
         layout::run_journal("r"),
-        layout::segment(layout::JOURNAL, 1_795_300_384_123, "r", 2, 3, 4),
+        layout::segment_name(layout::JOURNAL, 1_795_300_384_123, "r", 2, 3, 4),
         layout::outcome_parts("r"),
         layout::outcome_part("r", 2, 3, 4),
         layout::written_table("r", 2, 17, "measures"),
         layout::final_table("r", "measures"),
-        layout::selection("s"),
+        layout::selection_record("s"),
     ];
     golden::check("names", names);
 }

@@ -75,12 +75,12 @@ fn questions_stream_from_any_position() {
             record: "{}".to_owned(),
         })
         .collect();
-    write_table(&store, &layout::questions("run"), rows.clone()).unwrap();
+    write_table(&store, &layout::questions_table("run"), rows.clone()).unwrap();
     for from in [0, 1, 1023, 1024, 2499, 2500, 9999] {
-        let read: Result<Vec<_>, _> = questions::stream(&store, "run", from).unwrap().collect();
+        let read: Result<Vec<_>, _> = questions::stream_questions(&store, "run", from).unwrap().collect();
         assert_eq!(read.unwrap(), rows[(from as usize).min(2500)..], "from {from}");
     }
-    let reader = TableReader::<QuestionRow>::open(&store, &layout::questions("run")).unwrap();
+    let reader = TableReader::<QuestionRow>::open(&store, &layout::questions_table("run")).unwrap();
     assert_eq!((reader.rows(), reader.row_groups()), (2500, 3));
     assert_eq!(reader.groups_where("index", 1024, 2047), [1]);
     there_and_back(&rows);

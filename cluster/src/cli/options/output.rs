@@ -74,7 +74,7 @@ impl OutputArguments {
             print::line(&differences::tables(against, &compared));
         }
         print::line(&incurred(&shown.costs));
-        let out = run.places.store.full_name(&layout::run(run.id()));
+        let out = run.places.store.full_name(&layout::run_folder(run.id()));
         print::line(&format!("results: {out}"));
         Ok(())
     }

@@ -46,7 +46,7 @@ impl PlaceArguments {
     /// Opens a run of the store: by its id, or the beginning of it, or `latest`.
     pub(crate) fn open_run(&self, run: &str) -> Result<Open> {
         let places = self.open_existing()?;
-        let run = hopeval_results::run::resolve(&places.store, run)?;
+        let run = hopeval_results::run::resolve_run(&places.store, run)?;
         Ok(Open::open(&places, &run, &|_, _| ())?)
     }
 

@@ -244,7 +244,7 @@ impl Production for Embedding {
         self.rows.is_empty()
     }
 
-    fn begin(&mut self, ticket: Ticket<Self::Done>) {
+    fn begin_piece(&mut self, ticket: Ticket<Self::Done>) {
         let Some(passage) = self.rows.next() else { return };
         let asked = self.dense.ask(&self.corpus, PassageId(passage));
         match asked {
@@ -256,7 +256,7 @@ impl Production for Embedding {
         }
     }
 
-    fn end(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), ProductionFailure> {
+    fn end_piece(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), ProductionFailure> {
         let refused = |passage: String, failure: Failure| {
             let name = self.dense.name.clone();
             let lost = JobError::device_lost(&name, &failure);
@@ -301,7 +301,7 @@ impl Collector for Scribe {
     type Item = Row;
     type Done = Result<(), IndexError>;
 
-    fn take(&mut self, row: Row) -> Result<(), ProductionFailure> {
+    fn take_item(&mut self, row: Row) -> Result<(), ProductionFailure> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
             None => Box::new(self.dense.writer(&self.corpus).map_err(|error| self.report(error))?),
@@ -310,7 +310,7 @@ impl Collector for Scribe {
     }
 
     /// A thread waits for the disk, because that may take longer than a worker may be silent.
-    fn finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), ProductionFailure> {
+    fn begin_finish(&mut self, ticket: Ticket<Self::Done>) -> Result<(), ProductionFailure> {
         let Some(writer) = self.writer.take() else {
             // This worker received no rows: it is not a writer.
             ticket.answer(Ok(()));
@@ -321,7 +321,7 @@ impl Collector for Scribe {
         thread.map(drop).map_err(|source| self.report(thread_failed(source)))
     }
 
-    fn end(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure> {
+    fn end_finish(&mut self, done: Option<Self::Done>) -> Result<(), ProductionFailure> {
         match done {
             Some(finished) => finished.map_err(|source| self.failed(source)),
             None => Err(self.report(thread_failed(std::io::Error::other("it panicked")))),

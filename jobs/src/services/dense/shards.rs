@@ -49,7 +49,7 @@ impl Spread {
     pub fn open(services: &Services, worker: usize, workers: usize) -> Option<Self> {
         let has_dense = Dense::among(services).next().is_some();
         (has_dense && workers > 1).then(|| {
-            let (inlet, queries) = scatter::inlet();
+            let (inlet, queries) = scatter::query_channel();
             Self { inlet, queries, shards: Shards::open(services, worker, workers) }
         })
     }
@@ -168,7 +168,7 @@ pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task
                 Err(refused) => settled.push((under_way(refused.work, None, 0), refused)),
             }
         }
-        inlet.ask(asked);
+        inlet.ask_all(asked);
         for (refused, response) in settled {
             refused.settle(response, Searched::default());
         }

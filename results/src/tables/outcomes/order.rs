@@ -20,9 +20,9 @@ const WINDOW_ROWS: u64 = 32_768;
 pub struct FinalOrderOutcomes {
     store: Store,
     run: String,
-    chunk_size: u64,
+    cohort_size: u64,
     /// For each committed cohort: its commit, and its rows per configuration.
-    chunks: BTreeMap<u64, (usize, u64)>,
+    cohorts: BTreeMap<u64, (usize, u64)>,
     parts: Vec<Vec<String>>,
     windows: VecDeque<OutcomeWindow>,
     rows: std::vec::IntoIter<OutcomeRow>,
@@ -32,7 +32,7 @@ pub struct FinalOrderOutcomes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OutcomeWindow {
     configurations: Range<u32>,
-    chunks: Range<u64>,
+    cohorts: Range<u64>,
 }
 
 /// All committed outcomes of `run`, sorted by configuration and index: the rows of each committed cohort, from its
@@ -48,12 +48,12 @@ pub fn in_final_order(store: &Store, run: &str, state: &LogState, configurations
         .iter()
         .map(|(&chunk, &commit)| (chunk, (commit, each(state.outcomes.get(&chunk).copied().unwrap_or(0)))))
         .collect();
-    let windows = windows(&chunks, configurations, WINDOW_ROWS);
+    let windows = plan_windows(&chunks, configurations, WINDOW_ROWS);
     FinalOrderOutcomes {
         store: store.clone(),
         run: run.to_owned(),
-        chunk_size: chunk_size.max(1),
-        chunks,
+        cohort_size: chunk_size.max(1),
+        cohorts: chunks,
         parts: state.commits.iter().map(|commit| commit.parts.clone()).collect(),
         windows,
         rows: Vec::new().into_iter(),
@@ -76,7 +76,7 @@ pub fn of_question(store: &Store, state: &LogState, chunk_size: u64, index: u64)
     Ok(found)
 }
 
-fn windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64) -> VecDeque<OutcomeWindow> {
+fn plan_windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64) -> VecDeque<OutcomeWindow> {
     let each: u64 = chunks.values().map(|(_, rows)| rows).sum();
     let (Some((&first, _)), Some((&last, _))) = (chunks.first_key_value(), chunks.last_key_value()) else {
         return VecDeque::new();
@@ -87,7 +87,7 @@ fn windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64
             .step_by(together as usize)
             .map(|from| OutcomeWindow {
                 configurations: from..from.saturating_add(together).min(configurations),
-                chunks: first..last + 1,
+                cohorts: first..last + 1,
             })
             .collect();
     }
@@ -106,14 +106,14 @@ fn windows(chunks: &BTreeMap<u64, (usize, u64)>, configurations: u32, limit: u64
         }
     }
     (0..configurations)
-        .flat_map(|c| stretches.iter().map(move |chunks| OutcomeWindow { configurations: c..c + 1, chunks: chunks.clone() }))
+        .flat_map(|c| stretches.iter().map(move |chunks| OutcomeWindow { configurations: c..c + 1, cohorts: chunks.clone() }))
         .collect()
 }
 
 impl FinalOrderOutcomes {
     /// The rows of a window, sorted and counted.
-    fn read(&self, window: &OutcomeWindow) -> Result<Vec<OutcomeRow>, TableError> {
-        let wanted = || self.chunks.range(window.chunks.clone());
+    fn read_window(&self, window: &OutcomeWindow) -> Result<Vec<OutcomeRow>, TableError> {
+        let wanted = || self.cohorts.range(window.cohorts.clone());
         let commits: BTreeSet<usize> = wanted().map(|(_, (commit, _))| *commit).collect();
         let (low, high) = (u64::from(window.configurations.start), u64::from(window.configurations.end) - 1);
         let parts: Vec<(usize, &String)> =
@@ -121,12 +121,12 @@ impl FinalOrderOutcomes {
         let read = parallel::map(&parts, |&(commit, part)| {
             let reader = TableReader::<OutcomeRow>::open(&self.store, part)?;
             let mut rows = Vec::new();
-            for groups in reader.stretches(&reader.groups_where("configuration", low, high)) {
+            for groups in reader.request_groups(&reader.groups_where("configuration", low, high)) {
                 let counts = |row: &OutcomeRow| {
-                    let chunk = row.index / self.chunk_size;
+                    let chunk = row.index / self.cohort_size;
                     window.configurations.contains(&row.configuration)
-                        && window.chunks.contains(&chunk)
-                        && self.chunks.get(&chunk).is_some_and(|(of, _)| *of == commit)
+                        && window.cohorts.contains(&chunk)
+                        && self.cohorts.get(&chunk).is_some_and(|(of, _)| *of == commit)
                 };
                 rows.extend(reader.read_groups(groups)?.into_iter().filter(counts));
             }
@@ -137,24 +137,24 @@ impl FinalOrderOutcomes {
             rows.extend(part?);
         }
         rows.sort_by_key(|row| (row.configuration, row.index));
-        self.count(window, &rows)?;
+        self.check_counts(window, &rows)?;
         Ok(rows)
     }
 
     /// Checks that a window holds each outcome of its cohorts exactly once.
-    fn count(&self, window: &OutcomeWindow, rows: &[OutcomeRow]) -> Result<(), TableError> {
+    fn check_counts(&self, window: &OutcomeWindow, rows: &[OutcomeRow]) -> Result<(), TableError> {
         let mut found: BTreeMap<u64, u64> = BTreeMap::new();
         let mut last = None;
         for row in rows {
             let twice = last.replace((row.configuration, row.index)) == Some((row.configuration, row.index));
             // A duplicated outcome counts as three, so it cannot make up for a missing one.
-            *found.entry(row.index / self.chunk_size).or_default() += if twice { 2 } else { 1 };
+            *found.entry(row.index / self.cohort_size).or_default() += if twice { 2 } else { 1 };
         }
         let configurations = u64::from(window.configurations.end - window.configurations.start);
-        for (&chunk, &(_, each)) in self.chunks.range(window.chunks.clone()) {
+        for (&chunk, &(_, each)) in self.cohorts.range(window.cohorts.clone()) {
             let (expected, found) = (each * configurations, found.get(&chunk).copied().unwrap_or(0));
             if expected != found {
-                return Err(TableError::Incomplete { run: self.run.clone(), chunk, expected, found });
+                return Err(TableError::Incomplete { run: self.run.clone(), cohort: chunk, expected, found });
             }
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Iterator for FinalOrderOutcomes {
                 return Some(Ok(row));
             }
             let window = self.windows.pop_front()?;
-            match self.read(&window) {
+            match self.read_window(&window) {
                 Ok(rows) => self.rows = rows.into_iter(),
                 Err(error) => {
                     self.windows.clear();

@@ -22,7 +22,7 @@ pub fn write_part(store: &Store, path: &str, mut rows: Vec<OutcomeRow>) -> Resul
     let mut last = None;
     for row in rows {
         if last.replace(row.configuration).is_some_and(|last| last != row.configuration)
-            && writer.pending() >= OWN_GROUP_ROWS
+            && writer.pending_rows() >= OWN_GROUP_ROWS
         {
             writer.end_row_group()?;
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::services::dense::DenseSettings;
 use crate::services::lm::{Lm, LmSettings};
 use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, VectorDtype};
-use hopeval_operators::scatter::{inlet, scatter};
+use hopeval_operators::scatter::{query_channel, scatter};
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
@@ -109,7 +109,7 @@ fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
     let communication = timely::CommunicationConfig::ProcessBinary(3);
     let config = timely::Config { communication, worker: timely::WorkerConfig::default() };
     let guards = timely::execute(config, move |worker| {
-        let (inlet, asked) = inlet();
+        let (inlet, asked) = query_channel();
         let shards = Shards::open(&services, worker.index(), worker.peers());
         let held = worker.dataflow::<u64, _, _>(|scope| {
             let (input, held) = scope.new_input::<Vec<()>>();
@@ -117,7 +117,7 @@ fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
             input
         });
         let (told, hears) = channel();
-        inlet.ask(queries.iter().cloned().enumerate().map(|(n, query)| {
+        inlet.ask_all(queries.iter().cloned().enumerate().map(|(n, query)| {
             let (told, k) = (told.clone(), query.k);
             (query, Box::new(move |found| drop(told.send((n, merged(found, k))))) as QueryEnd<Found>)
         }));
