@@ -38,7 +38,7 @@
 //! holds, so the next run finds every computed result.
 
 pub mod admit;
-mod bell;
+mod notifier;
 pub mod collect;
 pub mod commit;
 pub mod correct;

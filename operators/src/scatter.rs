@@ -17,7 +17,7 @@
 //! Nothing depends on the completeness of queries, so all travel at the first timestamp. Every worker holds it until
 //! the frontier of a stream given by the caller is empty. That stream must not end while a query may still come.
 
-use crate::bell::Notifier;
+use crate::notifier::Notifier;
 use crate::ticket::{Mailbox, Slab, Ticket};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

@@ -3,7 +3,7 @@
 //! A lost answer would leave a capability open for ever, and the dataflow would never end. Therefore a [`Ticket`]
 //! dropped without an answer informs the operator.
 
-use crate::bell::Notifier;
+use crate::notifier::Notifier;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
