@@ -27,7 +27,7 @@ mod workers;
 use anyhow::Result;
 use early_end::EarlyEnd;
 use hopeval_cluster::pulse::Voice;
-use hopeval_jobs::cache::Report;
+use hopeval_jobs::cache::ProgressReporter;
 use hopeval_jobs::places::Places;
 use hopeval_jobs::run::generation::Generation;
 use join::GenerationPart;
@@ -53,7 +53,7 @@ pub(crate) struct Process<'a> {
     /// Its signals.
     pub(crate) interrupts: &'a Interrupts,
     /// Shows the progress of a stage.
-    pub(crate) report: Report<'a>,
+    pub(crate) report: ProgressReporter<'a>,
     /// Called once, when the first worker is ready to build its dataflow.
     pub(crate) watch: &'a dyn Fn(&Generation),
 }

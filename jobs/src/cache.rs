@@ -16,7 +16,7 @@ pub struct Cache {
 }
 
 /// Receives the progress of a build: its name and the number of finished passages.
-pub type Report<'a> = &'a (dyn Fn(&str, u64) + Sync);
+pub type ProgressReporter<'a> = &'a (dyn Fn(&str, u64) + Sync);
 
 impl Cache {
     /// The cache in `root`. The first build creates the folder.

@@ -14,18 +14,18 @@ pub mod demonstrations;
 pub mod selection;
 pub mod watch;
 
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
-use crate::job::references::{Demonstrations, Reference};
+use crate::job::references::{DemonstrationDraw, SelectionReference};
 use crate::job::sweep::Configuration;
 use crate::places::Places;
-use demonstrations::Shown;
+use demonstrations::DemonstrationSample;
 use hopeval_results::Store;
 use selection::Selection;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use watch::Watch;
+use watch::OverlapCheck;
 
 /// The results of resolving the choices of a job's configurations.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub struct ResolvedChoices {
     /// Digests of the selections, by name.
     pub selections: BTreeMap<String, String>,
     /// The samples of the choices: their questions must not be evaluated.
-    pub watch: Watch,
+    pub watch: OverlapCheck,
 }
 
 /// Replaces the choices in `configurations` by their values, and returns the sources of the values.
@@ -44,17 +44,17 @@ pub fn resolve(
     job: &Job,
     configurations: &mut [Configuration],
     places: &Places,
-    report: Report<'_>,
+    report: ProgressReporter<'_>,
 ) -> Result<ResolvedChoices, JobError> {
     let mut resolved = resolve_selections(configurations, &places.store)?;
-    let mut sample: Option<Shown> = None;
+    let mut sample: Option<DemonstrationSample> = None;
     for configuration in configurations {
         let name = configuration.name.clone();
         for (parameter, value) in parameters(configuration) {
-            let Some(wanted) = Demonstrations::of(&name, parameter, value)? else { continue };
+            let Some(wanted) = DemonstrationDraw::of(&name, parameter, value)? else { continue };
             let shown = match &sample {
                 Some(shown) => shown,
-                None => &*sample.insert(Shown::read(job, &name, places, report)?),
+                None => &*sample.insert(DemonstrationSample::read(job, &name, places, report)?),
             };
             *value = shown.draw(&name, &wanted)?;
             resolved.watch.add("demonstrations", &shown.sampled);
@@ -73,7 +73,7 @@ pub fn resolve_selections(configurations: &mut [Configuration], store: &Store) -
     for configuration in configurations {
         let name = configuration.name.clone();
         for (parameter, value) in parameters(configuration) {
-            let Some(reference) = Reference::of(&name, parameter, value)? else { continue };
+            let Some(reference) = SelectionReference::of(&name, parameter, value)? else { continue };
             let selection = match known.entry(reference.selection) {
                 Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(free) => {

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The error that ends the run: the first one of any thread.
 #[derive(Clone, Default)]
-pub struct Fault(Arc<Mutex<Option<JobError>>>);
+pub struct RunFault(Arc<Mutex<Option<JobError>>>);
 
-impl Fault {
+impl RunFault {
     /// Keeps the first error, for the caller of [`Fault::take`] to show. Later errors are often its consequences.
     pub fn report(&self, error: JobError) {
         tracing::debug!(%error, "the run cannot go on");

@@ -34,6 +34,6 @@ pub mod sweep;
 pub mod tune;
 pub mod world;
 
-pub use file::{Corpus, Dataset, Job, MethodEntry, RunSettings};
+pub use file::{CorpusEntry, DatasetEntry, Job, MethodEntry, RunSettings};
 pub use hopeval_datasets::GoldBy;
 pub use paths::{CONTEXTS, OneOrMany};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The purpose of timing a run. Both modes give the same figures, in different times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum TimingMode {
     /// All outcomes as soon as possible: many questions are in flight, and share batches, answers and the journal.
     #[default]
     Throughput,
@@ -14,7 +14,7 @@ pub enum Mode {
     Latency,
 }
 
-impl Mode {
+impl TimingMode {
     /// Its name in jobs and tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -24,7 +24,7 @@ impl Mode {
     }
 }
 
-impl std::str::FromStr for Mode {
+impl std::str::FromStr for TimingMode {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {

@@ -5,9 +5,9 @@ use timely::scheduling::SyncActivator;
 
 /// Wakes an operator from another thread, once that operator exists.
 #[derive(Clone, Default)]
-pub struct Waker(Arc<Mutex<Option<SyncActivator>>>);
+pub struct OperatorWaker(Arc<Mutex<Option<SyncActivator>>>);
 
-impl Waker {
+impl OperatorWaker {
     /// Wakes `activator` from now on.
     pub(crate) fn set(&self, activator: SyncActivator) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(activator);

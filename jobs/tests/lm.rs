@@ -9,7 +9,7 @@ mod lm {
 }
 
 use hopeval_jobs::services::catalogue::Catalogue;
-use hopeval_jobs::services::dense::build::Building;
+use hopeval_jobs::services::dense::build::IndexBuild;
 use hopeval_methods::request::{
     Embed, EmbedRole, Entail, Filter, Generate, Label, PassageId, Read, Rerank, Retrieve, Sampling, Score, Statistics,
     TextFormat,
@@ -243,7 +243,7 @@ fn every_place_without_an_index_gets_the_same_file() {
     alone.catalogue().open_all(&|_, _| ()).unwrap();
     let expected = alone.indexes();
     assert_eq!(expected.len(), 3, "one of words and two of vectors");
-    let make = |members: Vec<(Arc<Catalogue>, Arc<Building>)>| {
+    let make = |members: Vec<(Arc<Catalogue>, Arc<IndexBuild>)>| {
         let workers = members.len();
         let guards = timely::execute(timely::Config::process(workers), move |worker| {
             let (catalogue, building) = &members[worker.index()];
@@ -251,7 +251,7 @@ fn every_place_without_an_index_gets_the_same_file() {
         });
         guards.unwrap().join().into_iter().for_each(|ended| ended.unwrap());
     };
-    let process = |bench: &Bench| (Arc::new(bench.catalogue()), Arc::new(Building::default()));
+    let process = |bench: &Bench| (Arc::new(bench.catalogue()), Arc::new(IndexBuild::default()));
     let (first, second) = (process(&one), process(&other));
     make(vec![first.clone(), first, second]);
     assert!(one.indexes() == expected && other.indexes() == expected);

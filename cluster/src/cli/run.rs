@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 use hopeval_cluster::exit;
 use hopeval_cluster::signals::Notice;
-use hopeval_jobs::mode::Mode;
+use hopeval_jobs::mode::TimingMode;
 use hopeval_jobs::run::make::make;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) struct RunArguments {
     /// What the run is timed for: `throughput`, or `latency`: one question at a time, nothing shared. Figures are the
     /// same [default: the job's `run.mode`].
     #[arg(long, value_name = "MODE")]
-    mode: Option<Mode>,
+    mode: Option<TimingMode>,
     /// Sets bad rows of the dataset aside in this file instead of failing.
     #[arg(long, value_name = "FILE")]
     quarantine: Option<PathBuf>,

@@ -7,11 +7,11 @@
 //! type: six demonstrations in three sets are six different ones (section 3.1). An exhausted type begins again, in
 //! another order. A question appears at most once in a set.
 
-use super::watch::Sampled;
-use crate::cache::Report;
+use super::watch::SampledQuestion;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
-use crate::job::references::{Demonstrations, PARAMETER};
+use crate::job::references::{DemonstrationDraw, PARAMETER};
 use crate::places::Places;
 use crate::prepare::draw::place;
 use crate::prepare::questions;
@@ -21,22 +21,22 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A question for demonstrations: (id, texts, question).
-type Example = (String, Vec<String>, String);
+type SolvedQuestion = (String, Vec<String>, String);
 
 /// The questions of the tune sample, as demonstrations.
-pub(super) struct Shown {
+pub(super) struct DemonstrationSample {
     /// By type, in the order of the types' names.
-    types: Vec<Vec<Example>>,
+    types: Vec<Vec<SolvedQuestion>>,
     /// All questions of the sample. They must not be evaluated.
-    pub(super) sampled: Vec<Sampled>,
+    pub(super) sampled: Vec<SampledQuestion>,
 }
 
-impl Shown {
+impl DemonstrationSample {
     /// Reads the sample of a job.
     ///
     /// # Errors
     /// A job without `[tune]`; unreadable questions or passages.
-    pub(super) fn read(job: &Job, configuration: &str, places: &Places, report: Report<'_>) -> Result<Self, JobError> {
+    pub(super) fn read(job: &Job, configuration: &str, places: &Places, report: ProgressReporter<'_>) -> Result<Self, JobError> {
         let Some(tune) = &job.tune else {
             let reason = "they are drawn from the [tune] sample, and the job has no [tune]".to_owned();
             return Err(wrong(configuration, reason));
@@ -55,7 +55,7 @@ impl Shown {
             }
             Ok(())
         })?;
-        let sampled = rows.iter().map(|(id, text)| Sampled::new(id, text)).collect();
+        let sampled = rows.iter().map(|(id, text)| SampledQuestion::new(id, text)).collect();
         Ok(Self { types: types.into_values().collect(), sampled })
     }
 
@@ -63,17 +63,17 @@ impl Shown {
     ///
     /// # Errors
     /// [`JobError::Choice`] if the sample has too few questions with gold passages.
-    pub(super) fn draw(&self, configuration: &str, wanted: &Demonstrations) -> Result<Value, JobError> {
+    pub(super) fn draw(&self, configuration: &str, wanted: &DemonstrationDraw) -> Result<Value, JobError> {
         let there = self.types.iter().map(Vec::len).sum::<usize>();
         if there < wanted.draw as usize {
             let reason =
                 format!("draw = {}, and the [tune] sample has {there} questions with gold passages", wanted.draw);
             return Err(wrong(configuration, reason));
         }
-        let mut lines: Vec<Line<'_>> = self.types.iter().map(|of| Line::new(of, wanted.seed)).collect();
+        let mut lines: Vec<QuestionQueue<'_>> = self.types.iter().map(|of| QuestionQueue::new(of, wanted.seed)).collect();
         let mut set = |number: u64| {
             let first = number * u64::from(wanted.draw) % lines.len() as u64;
-            let mut set: Vec<&Example> = Vec::with_capacity(wanted.draw as usize);
+            let mut set: Vec<&SolvedQuestion> = Vec::with_capacity(wanted.draw as usize);
             for turn in (0..lines.len()).cycle().skip(first as usize) {
                 if set.len() == wanted.draw as usize {
                     break;
@@ -87,22 +87,22 @@ impl Shown {
 }
 
 /// A queue of the questions of one type.
-struct Line<'a> {
-    of: &'a [Example],
+struct QuestionQueue<'a> {
+    of: &'a [SolvedQuestion],
     seed: u64,
     /// How often the queue was filled.
     rounds: u32,
     /// In reverse order: the next question is the last.
-    waiting: Vec<&'a Example>,
+    waiting: Vec<&'a SolvedQuestion>,
 }
 
-impl<'a> Line<'a> {
-    fn new(of: &'a [Example], seed: u64) -> Self {
+impl<'a> QuestionQueue<'a> {
+    fn new(of: &'a [SolvedQuestion], seed: u64) -> Self {
         Self { of, seed, rounds: 0, waiting: Vec::new() }
     }
 
     /// The next question outside `set`; `None` if `set` has all questions of the type.
-    fn next(&mut self, set: &[&Example]) -> Option<&'a Example> {
+    fn next(&mut self, set: &[&SolvedQuestion]) -> Option<&'a SolvedQuestion> {
         if self.waiting.is_empty() {
             self.waiting = self.of.iter().collect();
             let (seed, round) = (self.seed, self.rounds);
@@ -124,20 +124,20 @@ mod tests {
     use super::*;
 
     /// A sample with the given number of questions of each type.
-    fn sample(types: &[(&str, usize)]) -> Shown {
+    fn sample(types: &[(&str, usize)]) -> DemonstrationSample {
         let of = |&(kind, n): &(&str, usize)| {
             let one = |i| (format!("{kind}{i}"), vec![format!("text of {kind}{i}")], format!("{kind}{i}?"));
             (0..n).map(one).collect()
         };
-        Shown { types: types.iter().map(of).collect(), sampled: Vec::new() }
+        DemonstrationSample { types: types.iter().map(of).collect(), sampled: Vec::new() }
     }
 
-    fn shown() -> Shown {
+    fn shown() -> DemonstrationSample {
         sample(&[("bridge", 9), ("comparison", 2)])
     }
 
-    fn drawn(sample: &Shown, draw: u32, sets: u32, seed: u64) -> Vec<Vec<String>> {
-        questions(&sample.draw("m", &Demonstrations { draw, sets, seed }).unwrap())
+    fn drawn(sample: &DemonstrationSample, draw: u32, sets: u32, seed: u64) -> Vec<Vec<String>> {
+        questions(&sample.draw("m", &DemonstrationDraw { draw, sets, seed }).unwrap())
     }
 
     /// How often each question is shown, over all sets.
@@ -209,12 +209,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_drawn_is_said() {
-        let of = |value: Value| Demonstrations::of("m", "demonstrations", &value).map_err(|error| error.to_string());
+        let of = |value: Value| DemonstrationDraw::of("m", "demonstrations", &value).map_err(|error| error.to_string());
         assert_eq!(of(json!([])), Ok(None));
-        assert_eq!(of(json!({"draw": 2})), Ok(Some(Demonstrations { draw: 2, sets: 1, seed: 0 })));
+        assert_eq!(of(json!({"draw": 2})), Ok(Some(DemonstrationDraw { draw: 2, sets: 1, seed: 0 })));
         assert!(of(json!({"draw": 0})).unwrap_err().contains("at least 1"));
         assert!(of(json!({"draw": 1, "from": 3})).unwrap_err().contains("unknown field `from`"));
-        let many = Demonstrations { draw: 12, sets: 1, seed: 0 };
+        let many = DemonstrationDraw { draw: 12, sets: 1, seed: 0 };
         assert!(shown().draw("m", &many).unwrap_err().to_string().contains("has 11 questions"));
     }
 }

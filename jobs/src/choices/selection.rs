@@ -6,7 +6,7 @@
 //! Its names are stored, and its digest is part of job digests: a field renamed in Rust keeps its stored name with
 //! `serde(rename)`. `tests/golden/selection.txt` has a record.
 
-use super::watch::Sampled;
+use super::watch::SampledQuestion;
 use crate::error::JobError;
 use hopeval_results::{Store, StoreError, layout};
 use serde::{Deserialize, Serialize};
@@ -40,15 +40,15 @@ pub struct Selection {
     /// Fingerprints of the services.
     pub services: BTreeMap<String, String>,
     /// The questions, in the dataset's order.
-    pub sample: Vec<Sampled>,
+    pub sample: Vec<SampledQuestion>,
     /// The candidates, best first; ties in their original order.
-    pub candidates: Vec<Ranked>,
+    pub candidates: Vec<RankedCandidate>,
 }
 
 /// A candidate with its figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ranked {
+pub struct RankedCandidate {
     /// The parameter's value.
     pub value: Value,
     /// The measure over the sample; null if undefined.
@@ -151,11 +151,11 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::references::Reference;
+    use crate::job::references::SelectionReference;
     use serde_json::json;
 
     fn selection(values: &[Value]) -> Selection {
-        let ranked = |value: &Value| Ranked {
+        let ranked = |value: &Value| RankedCandidate {
             value: value.clone(),
             score: Some(0.5),
             stderr: None,
@@ -173,7 +173,7 @@ mod tests {
             dataset_digest: "d".into(),
             corpus_digest: "c".into(),
             services: BTreeMap::new(),
-            sample: vec![Sampled::new("q1", "Who?")],
+            sample: vec![SampledQuestion::new("q1", "Who?")],
             candidates: values.iter().map(ranked).collect(),
         }
     }
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn references_are_told_from_other_values() {
-        let of = |value: Value| Reference::of("m", "instructions", &value);
+        let of = |value: Value| SelectionReference::of("m", "instructions", &value);
         assert_eq!(of(json!("text")).unwrap(), None);
         assert_eq!(of(json!({"text": "t", "position": "after"})).unwrap(), None);
         assert_eq!(of(json!({"selection": "x"})).unwrap().map(|r| (r.selection, r.best)), Some(("x".into(), None)));

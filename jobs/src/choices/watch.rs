@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 /// A question of a choice's sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sampled {
+pub struct SampledQuestion {
     /// Its id; `None` if the dataset has no ids and they are positions in a file.
     pub id: Option<String>,
     /// Digest of its text.
     pub text: String,
 }
 
-impl Sampled {
+impl SampledQuestion {
     /// From a question's id and text.
     pub fn new(id: &str, text: &str) -> Self {
         // A dataset without ids gets `<format>-<n>`.
@@ -29,12 +29,12 @@ impl Sampled {
 
 /// The samples of all choices, each with the name of its choice.
 #[derive(Debug, Default)]
-pub struct Watch {
-    samples: Vec<Sample>,
+pub struct OverlapCheck {
+    samples: Vec<ExcludedSample>,
 }
 
 #[derive(Debug)]
-struct Sample {
+struct ExcludedSample {
     of: String,
     ids: BTreeSet<String>,
     texts: BTreeSet<String>,
@@ -42,9 +42,9 @@ struct Sample {
     met: (u64, String),
 }
 
-impl Watch {
+impl OverlapCheck {
     /// Adds a sample of excluded questions; `of` names its choice.
-    pub fn add<'a>(&mut self, of: &str, sampled: impl IntoIterator<Item = &'a Sampled>) {
+    pub fn add<'a>(&mut self, of: &str, sampled: impl IntoIterator<Item = &'a SampledQuestion>) {
         if self.samples.iter().any(|sample| sample.of == of) {
             return;
         }
@@ -53,7 +53,7 @@ impl Watch {
             ids.extend(question.id.clone());
             texts.insert(question.text.clone());
         }
-        self.samples.push(Sample { of: of.to_owned(), ids, texts, met: (0, String::new()) });
+        self.samples.push(ExcludedSample { of: of.to_owned(), ids, texts, met: (0, String::new()) });
     }
 
     /// Compares an evaluated question with all samples.
@@ -61,7 +61,7 @@ impl Watch {
         if self.samples.is_empty() {
             return;
         }
-        let seen = Sampled::new(id, text);
+        let seen = SampledQuestion::new(id, text);
         for sample in &mut self.samples {
             if sample.texts.contains(&seen.text) || seen.id.as_ref().is_some_and(|id| sample.ids.contains(id)) {
                 if sample.met.0 == 0 {
@@ -84,7 +84,7 @@ impl Watch {
     pub fn check(&self) -> Result<(), JobError> {
         match self.samples.iter().find(|sample| sample.met.0 > 0) {
             None => Ok(()),
-            Some(Sample { of, met: (questions, first), .. }) => {
+            Some(ExcludedSample { of, met: (questions, first), .. }) => {
                 Err(JobError::Overlap { of: of.clone(), questions: *questions, first: first.clone() })
             }
         }
@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn questions_meet_by_id_or_text_but_not_by_position() {
-        let mut watch = Watch::default();
-        let sample = [Sampled::new("5a8b", "Who was born first?"), Sampled::new("nq-3", "who sang it")];
+        let mut watch = OverlapCheck::default();
+        let sample = [SampledQuestion::new("5a8b", "Who was born first?"), SampledQuestion::new("nq-3", "who sang it")];
         watch.add("selection `x`", &sample);
         watch.see("nq-3", "another question");
         watch.see("5a8c", "Who was born last?");

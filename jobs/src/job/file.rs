@@ -3,10 +3,10 @@
 //! The names of fields are stored: a run's record holds its job. Rename a field only with `serde(rename)`.
 
 use super::paths::OneOrMany;
-use super::sample::Draw;
-use super::tune::Tune;
+use super::sample::SampleSettings;
+use super::tune::TuneSettings;
 use super::world::WorldEntry;
-use crate::mode::Mode;
+use crate::mode::TimingMode;
 use crate::services::ServiceEntry;
 use hopeval_corpus::{DuplicatePolicy, LinkSource};
 use hopeval_datasets::{Format, GoldBy};
@@ -24,10 +24,10 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The questions.
-    pub dataset: Dataset,
+    pub dataset: DatasetEntry,
     /// The passages.
     #[serde(default)]
-    pub corpus: Corpus,
+    pub corpus: CorpusEntry,
     /// Retrievers, models and endpoints, by their names in methods.
     #[serde(default)]
     pub service: BTreeMap<String, ServiceEntry>,
@@ -38,7 +38,7 @@ pub struct Job {
     pub measures: MeasureSettings,
     /// Searches made first, on questions outside the evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tune: Option<Tune>,
+    pub tune: Option<TuneSettings>,
     /// How it is run. These settings never change a number.
     #[serde(default)]
     pub run: RunSettings,
@@ -47,7 +47,7 @@ pub struct Job {
 /// The questions of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dataset {
+pub struct DatasetEntry {
     /// The files' format; recognised from the first file when left out.
     pub format: Option<Format>,
     /// One file or several, in this order. Left out for a generated world.
@@ -62,13 +62,13 @@ pub struct Dataset {
     pub limit: Option<u64>,
     /// Evaluates questions drawn at random, or all but those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub draw: Option<Draw>,
+    pub draw: Option<SampleSettings>,
 }
 
 /// The passages of a job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Corpus {
+pub struct CorpusEntry {
     /// Files or folders to build from, `contexts` for the questions' own candidates, or the folder of a built corpus.
     /// Left out for the passages of a generated world.
     #[serde(default)]
@@ -114,7 +114,7 @@ pub struct RunSettings {
     /// The largest share of failed outcomes in a fully successful run.
     pub allowed_failed: f64,
     /// The way of timing.
-    pub mode: Mode,
+    pub mode: TimingMode,
     /// Price of an hour of a device, in any currency. Without it costs in money are unknown.
     pub price_per_device_hour: Option<f64>,
     /// More temperatures for stored scores, beside those of methods: a later run finds them in the journal.
@@ -129,7 +129,7 @@ impl Default for RunSettings {
             chunk: None,
             batch: 64,
             allowed_failed: 0.0,
-            mode: Mode::default(),
+            mode: TimingMode::default(),
             price_per_device_hour: None,
             temperatures: Vec::new(),
         }

@@ -15,7 +15,7 @@ const TEMPLATES: &str = include_str!("templates.json");
 /// Candidates from a language model: `[tune.select.generate]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Infill {
+pub struct InfillSettings {
     /// The encoder-decoder for filling in: T5-Base in the paper.
     pub service: String,
     /// Texts with `{blank}`s, or tables of `text` and the `position` of the instruction; draws take them in turn.
@@ -41,7 +41,7 @@ pub struct Infill {
     pub max_tokens: u32,
     /// Whether blanks are filled in together or one after the other.
     #[serde(default)]
-    pub fill: Fill,
+    pub fill: FillOrder,
 }
 
 /// A text with blanks.
@@ -62,7 +62,7 @@ pub enum Template {
 /// The order of filling in blanks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fill {
+pub enum FillOrder {
     /// All in one text, between sentinels, as a T5 is trained to write.
     #[default]
     Together,

@@ -1,7 +1,7 @@
 //! Reads a job file with its overrides.
 
 use super::file::Job;
-use super::sample::Draw;
+use super::sample::SampleSettings;
 use super::{check, overrides, preflight};
 use crate::error::JobError;
 use std::path::{Path, PathBuf};
@@ -45,9 +45,9 @@ impl Job {
     }
 
     /// The evaluated questions: those of the dataset's table, or all but the sample for choices.
-    fn evaluated(&self) -> Option<Draw> {
+    fn evaluated(&self) -> Option<SampleSettings> {
         match &self.tune {
-            Some(tune) if tune.takes_own() => Some(Draw { rest: true, ..tune.draw() }),
+            Some(tune) if tune.takes_own() => Some(SampleSettings { rest: true, ..tune.draw() }),
             _ => self.dataset.draw,
         }
     }

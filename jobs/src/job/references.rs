@@ -8,14 +8,14 @@ use serde_json::Value;
 /// A reference to a selection as a parameter's value: `{ selection = "NAME", best = 5 }`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Reference {
+pub(crate) struct SelectionReference {
     pub(crate) selection: String,
     /// Takes a list of this many best values; left out, the best value by itself.
     #[serde(default)]
     pub(crate) best: Option<usize>,
 }
 
-impl Reference {
+impl SelectionReference {
     /// Whether a value is meant as a reference.
     pub(crate) fn is_one(value: &Value) -> bool {
         value.get("selection").is_some()
@@ -40,7 +40,7 @@ impl Reference {
 /// A draw of demonstrations as a parameter's value: `{ draw = 2, sets = 1, seed = 0 }`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Demonstrations {
+pub(crate) struct DemonstrationDraw {
     /// Demonstrations of a set.
     pub(crate) draw: u32,
     /// Sets: the members of an ensemble.
@@ -55,7 +55,7 @@ fn one() -> u32 {
     1
 }
 
-impl Demonstrations {
+impl DemonstrationDraw {
     /// Whether a value is meant as a draw.
     pub(crate) fn is_one(value: &Value) -> bool {
         value.get("draw").is_some()
@@ -93,7 +93,7 @@ pub(crate) const PARAMETER: &str = "demonstrations";
 pub fn leave_open(configurations: &mut [Configuration]) {
     for configuration in configurations {
         if let Some(parameters) = configuration.parameters.as_object_mut() {
-            parameters.retain(|_, value| !(Reference::is_one(value) || Demonstrations::is_one(value)));
+            parameters.retain(|_, value| !(SelectionReference::is_one(value) || DemonstrationDraw::is_one(value)));
         }
     }
 }

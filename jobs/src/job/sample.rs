@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A random part of a dataset: `[dataset.draw]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Draw {
+pub struct SampleSettings {
     /// Number of questions to draw.
     pub questions: u64,
     /// Another seed draws others.

@@ -2,9 +2,9 @@
 
 use super::file::Job;
 use super::paths::OneOrMany;
-use super::tune::Tune;
+use super::tune::TuneSettings;
 
-impl Tune {
+impl TuneSettings {
     /// A job over the sample alone; everything else is as in `job`.
     pub fn over_sample(&self, job: &Job) -> Job {
         let mut sampled = job.clone();

@@ -1,8 +1,8 @@
 //! `[tune]`: the searches of a job, and their sample of questions.
 
-use super::infill::Infill;
+use super::infill::InfillSettings;
 use super::paths::OneOrMany;
-use super::sample::Draw;
+use super::sample::SampleSettings;
 use super::world::WorldEntry;
 use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The searches of a job and the sample for them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tune {
+pub struct TuneSettings {
     /// The files' format; recognised from the first file when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
@@ -33,13 +33,13 @@ pub struct Tune {
     pub measure: String,
     /// The searches, in order.
     #[serde(default)]
-    pub select: Vec<Select>,
+    pub select: Vec<SearchSettings>,
 }
 
 /// One search: the values of one parameter of one method.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Select {
+pub struct SearchSettings {
     /// The selection's name in the store.
     pub name: String,
     /// The method, by its name in the job.
@@ -54,7 +54,7 @@ pub struct Select {
     pub candidates: Vec<Value>,
     /// More values, from a language model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generate: Option<Infill>,
+    pub generate: Option<InfillSettings>,
 }
 
 fn usual_sample() -> u64 {
@@ -65,19 +65,19 @@ fn usual_measure() -> String {
     "recall_all@2".to_owned()
 }
 
-impl Tune {
+impl TuneSettings {
     /// Whether the sample is drawn from the job's own dataset.
     pub fn takes_own(&self) -> bool {
         self.world.is_none() && self.questions.paths().is_empty()
     }
 
     /// The sample's settings.
-    pub fn draw(&self) -> Draw {
-        Draw { questions: self.sample, seed: self.seed, rest: false }
+    pub fn draw(&self) -> SampleSettings {
+        SampleSettings { questions: self.sample, seed: self.seed, rest: false }
     }
 
     /// The measure that ranks a search's candidates.
-    pub fn measure_of<'a>(&'a self, select: &'a Select) -> &'a str {
+    pub fn measure_of<'a>(&'a self, select: &'a SearchSettings) -> &'a str {
         select.measure.as_deref().unwrap_or(&self.measure)
     }
 }

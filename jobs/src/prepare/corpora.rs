@@ -4,9 +4,9 @@
 //! build. The corpus is written aside and renamed, so an interrupted build never looks finished, and two processes can
 //! build the same corpus at once.
 
-use crate::cache::{Cache, Report};
+use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
-use crate::job::file::{Dataset, Job};
+use crate::job::file::{DatasetEntry, Job};
 use crate::job::paths::CONTEXTS;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage, CorpusSource};
 use hopeval_datasets::{DatasetSpec, PassageRecord, PassageSpec, Passages, Policy, Questions};
@@ -19,7 +19,7 @@ impl Cache {
     ///
     /// # Errors
     /// Unreadable sources, bad passages, a full disk.
-    pub fn corpus(&self, job: &Job, report: Report<'_>) -> Result<Arc<Corpus>, JobError> {
+    pub fn corpus(&self, job: &Job, report: ProgressReporter<'_>) -> Result<Arc<Corpus>, JobError> {
         Ok(self.find_corpus(job, false, report)?.0)
     }
 
@@ -45,7 +45,7 @@ impl Cache {
         &self,
         job: &Job,
         set_aside: bool,
-        report: Report<'_>,
+        report: ProgressReporter<'_>,
     ) -> Result<(Arc<Corpus>, Option<String>), JobError> {
         if let [path] = job.corpus.source.paths()
             && path.join("corpus.json").is_file()
@@ -135,7 +135,7 @@ fn build(
     sources: Vec<CorpusSource>,
     job: &Job,
     set_aside: bool,
-    report: Report<'_>,
+    report: ProgressReporter<'_>,
 ) -> Result<(), JobError> {
     let mut builder = CorpusBuilder::create(dir, settings)?;
     for source in sources {
@@ -187,6 +187,6 @@ pub fn push_record(builder: &mut CorpusBuilder, record: &PassageRecord) -> Resul
 }
 
 /// The files, format and limit for reading a dataset.
-pub fn spec(dataset: &Dataset, limit: Option<u64>) -> DatasetSpec {
+pub fn spec(dataset: &DatasetEntry, limit: Option<u64>) -> DatasetSpec {
     DatasetSpec { format: dataset.format, paths: dataset.questions.paths().to_vec(), limit }
 }

@@ -5,30 +5,30 @@
 //! at most.
 
 use crate::error::JobError;
-use crate::job::sample::Draw;
+use crate::job::sample::SampleSettings;
 use hopeval_datasets::{DatasetSpec, Policy, Questions};
 use std::collections::BTreeSet;
 
 /// The positions of a [`Draw`]'s questions in a dataset.
 #[derive(Clone, Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct SamplePositions {
     positions: BTreeSet<u64>,
     rest: bool,
 }
 
-impl Drawn {
+impl SamplePositions {
     /// Whether the question at `position` among the good rows belongs to the draw.
     pub(crate) fn takes(&self, position: u64) -> bool {
         self.positions.contains(&position) != self.rest
     }
 }
 
-impl Draw {
+impl SampleSettings {
     /// Draws from a dataset. With `lenient`, wrong rows are skipped, as in a run with a quarantine.
     ///
     /// # Errors
     /// An unreadable file, a wrong row, too few questions.
-    pub(crate) fn of(&self, spec: &DatasetSpec, lenient: bool) -> Result<Drawn, JobError> {
+    pub(crate) fn of(&self, spec: &DatasetSpec, lenient: bool) -> Result<SamplePositions, JobError> {
         let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
         let mut line = Vec::new();
         for question in Questions::open(spec, policy)? {
@@ -41,7 +41,7 @@ impl Draw {
         }
         line.sort_unstable();
         let positions = line.into_iter().take(self.questions as usize).map(|(_, position)| position).collect();
-        Ok(Drawn { positions, rest: self.rest })
+        Ok(SamplePositions { positions, rest: self.rest })
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
         file
     }
 
-    fn drawn(ids: &[String], draw: Draw) -> Vec<String> {
+    fn drawn(ids: &[String], draw: SampleSettings) -> Vec<String> {
         let file = file(ids);
         let spec = DatasetSpec { format: Some(hopeval_datasets::Format::FlashRag), ..DatasetSpec::file(file.path()) };
         let drawn = draw.of(&spec, false).unwrap();
@@ -79,14 +79,14 @@ mod tests {
     #[test]
     fn a_sample_is_independent_of_order_and_has_a_complement() {
         let mut ids: Vec<String> = (0..50).map(|n| format!("q{n}")).collect();
-        let draw = Draw { questions: 8, seed: 3, rest: false };
+        let draw = SampleSettings { questions: 8, seed: 3, rest: false };
         let sample = drawn(&ids, draw);
         assert_eq!(sample.len(), 8);
-        let rest = drawn(&ids, Draw { rest: true, ..draw });
+        let rest = drawn(&ids, SampleSettings { rest: true, ..draw });
         assert!(rest.len() == 42 && rest.iter().all(|id| !sample.contains(id)));
-        let small = drawn(&ids, Draw { questions: 4, ..draw });
+        let small = drawn(&ids, SampleSettings { questions: 4, ..draw });
         assert!(small.iter().all(|id| sample.contains(id)), "{small:?} and {sample:?}");
-        assert_ne!(drawn(&ids, Draw { seed: 4, ..draw }), sample);
+        assert_ne!(drawn(&ids, SampleSettings { seed: 4, ..draw }), sample);
         ids.reverse();
         let mut again = drawn(&ids, draw);
         again.reverse();
@@ -98,10 +98,10 @@ mod tests {
         let ids: Vec<String> = (0..3).map(|n| format!("q{n}")).collect();
         let file = file(&ids);
         let spec = DatasetSpec { format: Some(hopeval_datasets::Format::FlashRag), ..DatasetSpec::file(file.path()) };
-        let message = |draw: Draw| draw.of(&spec, false).unwrap_err().to_string();
-        let draw = Draw { questions: 4, seed: 0, rest: false };
+        let message = |draw: SampleSettings| draw.of(&spec, false).unwrap_err().to_string();
+        let draw = SampleSettings { questions: 4, seed: 0, rest: false };
         assert!(message(draw).contains("4 questions are to be drawn, and there are 3"), "{}", message(draw));
-        let all = Draw { questions: 3, seed: 0, rest: true };
+        let all = SampleSettings { questions: 3, seed: 0, rest: true };
         assert!(message(all).contains("none would be left"), "{}", message(all));
     }
 }

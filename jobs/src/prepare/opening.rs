@@ -6,9 +6,9 @@
 //!     --probe--> configurations --choices resolved, methods built, services checked-->       ConfiguredJob
 //! ```
 
-use crate::cache::{Cache, Report};
+use crate::cache::{Cache, ProgressReporter};
 use crate::choices;
-use crate::choices::watch::Watch;
+use crate::choices::watch::OverlapCheck;
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::sweep::{self, Configuration};
@@ -41,7 +41,7 @@ impl OpenedJob {
         cache: &Cache,
         threads: usize,
         set_aside: bool,
-        report: Report<'_>,
+        report: ProgressReporter<'_>,
     ) -> Result<Self, JobError> {
         let mut job = job.clone();
         cache.world(&mut job, report)?;
@@ -65,7 +65,7 @@ pub struct ConfiguredJob {
     /// Digests of the used selections, by name.
     pub selections: BTreeMap<String, String>,
     /// Refuses questions from the samples of choices.
-    pub watch: Watch,
+    pub watch: OverlapCheck,
     /// Whether a method reads the dataset's own candidates of a question.
     pub needs_candidates: bool,
     /// The index files of a run, existing or to be made.
@@ -77,7 +77,7 @@ impl ConfiguredJob {
     ///
     /// # Errors
     /// An unusable model, a missing selection, unsuitable parameters or services.
-    pub fn new(opened: &OpenedJob, places: &Places, report: Report<'_>) -> Result<Self, JobError> {
+    pub fn new(opened: &OpenedJob, places: &Places, report: ProgressReporter<'_>) -> Result<Self, JobError> {
         let OpenedJob { job, catalogue, .. } = opened;
         // All workers make dense indexes together, when the run begins.
         let indexes = catalogue.probe(report)?;

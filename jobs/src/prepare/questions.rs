@@ -4,9 +4,9 @@
 //! limit and quarantine, and cohorts are slices of the table.
 
 use crate::error::JobError;
-use crate::job::file::{Dataset, Job};
+use crate::job::file::{DatasetEntry, Job};
 use crate::prepare::corpora::spec;
-use crate::prepare::draw::Drawn;
+use crate::prepare::draw::SamplePositions;
 use crate::prepare::quarantine::QuarantineFile;
 use hopeval_corpus::Corpus;
 use hopeval_datasets::{Format, GoldBy, GoldPassage, PassageRecord, Policy, Question, Questions};
@@ -20,7 +20,7 @@ pub const ALL: &str = "all";
 
 /// Details of a question beyond the columns of its row. The row stores them as JSON under these names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Details {
+pub struct QuestionDetails {
     /// Gold supporting facts: (title, sentence).
     pub supporting_facts: Vec<(String, u32)>,
     /// Gold evidences.
@@ -35,7 +35,7 @@ pub struct Details {
 
 /// Counts and strata found by preparing the questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prepared {
+pub struct PreparationSummary {
     /// Number of evaluated questions.
     pub questions: u64,
     /// Rows set aside.
@@ -56,7 +56,7 @@ fn is_none(count: &u64) -> bool {
 }
 
 /// Turns one dataset question into a row.
-pub struct Resolver<'a> {
+pub struct QuestionResolver<'a> {
     corpus: &'a Corpus,
     gold: GoldBy,
     path: PathBuf,
@@ -65,7 +65,7 @@ pub struct Resolver<'a> {
     missing: u64,
 }
 
-impl<'a> Resolver<'a> {
+impl<'a> QuestionResolver<'a> {
     /// For the questions of a dataset with the first file `path`. With `candidates_needed`, a candidate missing from
     /// the corpus is an error; else it is counted.
     pub fn new(corpus: &'a Corpus, gold: GoldBy, path: &Path, candidates_needed: bool) -> Self {
@@ -102,7 +102,7 @@ impl<'a> Resolver<'a> {
                 None => self.missing += 1,
             }
         }
-        let details = Details {
+        let details = QuestionDetails {
             supporting_facts: question.supporting_facts.clone(),
             evidences: question.evidences.clone(),
             decomposition: question.decomposition.iter().map(|s| (s.question.clone(), s.answer.clone())).collect(),
@@ -179,7 +179,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// Hash of a question's answers, gold passages, supporting facts and evidences.
-fn gold_digest(answers: &[String], gold: &[Vec<u32>], details: &Details) -> String {
+fn gold_digest(answers: &[String], gold: &[Vec<u32>], details: &QuestionDetails) -> String {
     let all = (answers, gold, &details.supporting_facts, &details.evidences);
     let bytes = serde_json::to_vec(&all).expect("plain data can be written as JSON; this is a bug");
     blake3::hash(&bytes).to_hex()[..16].to_owned()
@@ -205,12 +205,12 @@ pub fn prepare(
     candidates_needed: bool,
     quarantine: Option<&Path>,
     write: &mut dyn FnMut(QuestionRow) -> Result<(), JobError>,
-) -> Result<(Prepared, Vec<ErrorRow>), JobError> {
+) -> Result<(PreparationSummary, Vec<ErrorRow>), JobError> {
     let quarantine = quarantine.map(QuarantineFile::open).transpose()?;
     let path = job.dataset.questions.paths().first().cloned().unwrap_or_default();
     let mut questions = DrawnQuestions::open(&job.dataset, quarantine.as_ref())?;
     let format = questions.reader.format();
-    let mut resolver = Resolver::new(corpus, job.gold_by(format), &path, candidates_needed);
+    let mut resolver = QuestionResolver::new(corpus, job.gold_by(format), &path, candidates_needed);
     let mut strata_found = BTreeSet::new();
     let mut index = 0;
     // The limit counts admitted questions, so it is applied after quarantine.
@@ -235,7 +235,7 @@ pub fn prepare(
     }
     strata_found.remove(ALL);
     let errors = quarantine.map_or_else(|| Ok(Vec::new()), QuarantineFile::close)?;
-    let prepared = Prepared {
+    let prepared = PreparationSummary {
         questions: index,
         quarantined: errors.len() as u64,
         missing_candidates: resolver.missing,
@@ -249,7 +249,7 @@ pub fn prepare(
 /// The questions of a dataset's draw, or all questions without a draw.
 struct DrawnQuestions {
     reader: Questions,
-    draw: Option<Drawn>,
+    draw: Option<SamplePositions>,
     /// Number of questions read so far, without the rows that the reader sets aside.
     read: u64,
     /// Number of questions outside the draw.
@@ -258,7 +258,7 @@ struct DrawnQuestions {
 
 impl DrawnQuestions {
     /// Reads `dataset`, without its limit. An unreadable row goes to `quarantine`; without one it is an error.
-    fn open(dataset: &Dataset, quarantine: Option<&QuarantineFile>) -> Result<Self, JobError> {
+    fn open(dataset: &DatasetEntry, quarantine: Option<&QuarantineFile>) -> Result<Self, JobError> {
         let spec = spec(dataset, None);
         let draw = dataset.draw.map(|draw| draw.of(&spec, quarantine.is_some())).transpose()?;
         let policy = quarantine.map_or(Policy::Strict, QuarantineFile::policy);

@@ -1,6 +1,6 @@
 //! Generated worlds as datasets: written into the cache on first use, and named by their settings.
 
-use crate::cache::{Cache, Report};
+use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::paths::OneOrMany;
@@ -15,7 +15,7 @@ impl Cache {
     ///
     /// # Errors
     /// Impossible sizes, a full disk.
-    pub fn world(&self, job: &mut Job, report: Report<'_>) -> Result<(), JobError> {
+    pub fn world(&self, job: &mut Job, report: ProgressReporter<'_>) -> Result<(), JobError> {
         let Some(entry) = &job.dataset.world else { return Ok(()) };
         let split: Split = entry.split.parse()?;
         let settings = WorldSettings::new(entry.questions, entry.passages, entry.seed, split);

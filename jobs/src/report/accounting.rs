@@ -15,7 +15,7 @@ pub use clock::{Isolated, Latency, Times};
 use self::clock::LatencyClock;
 use self::counts::OutcomeCounts;
 use crate::error::JobError;
-use crate::mode::Mode;
+use crate::mode::TimingMode;
 use crate::run::settings::Resolved;
 use hopeval_results::log::FinalRecord;
 use hopeval_results::tables::{
@@ -35,7 +35,7 @@ pub struct Accounting {
     /// The heading of its tables.
     pub title: Option<String>,
     /// Timed for throughput or latency.
-    pub mode: Mode,
+    pub mode: TimingMode,
     /// Questions.
     pub questions: u64,
     /// Passages of the corpus.
@@ -73,7 +73,7 @@ pub fn accounting(store: &Store, run: &str) -> Result<Accounting, JobError> {
         let rows = attributed.iter().filter(|row| row.configuration.as_deref() == Some(&name));
         let account = counts.account(configuration, &resolved.parameters, rows);
         let clock = clocks.remove(&name).filter(|clock| !clock.is_empty());
-        let isolated = clock.as_ref().filter(|_| mode == Mode::Latency).map(|clock| clock.isolated(price));
+        let isolated = clock.as_ref().filter(|_| mode == TimingMode::Latency).map(|clock| clock.isolated(price));
         Account { isolated, latency: clock.map(LatencyClock::latency), ..account }
     });
     let configurations = accounts.collect();

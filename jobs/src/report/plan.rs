@@ -3,12 +3,12 @@
 //! Machines are deterministic, so the requests of their first round are known without any answers. A sample of
 //! questions driven here gives an estimate of the later rounds and requests.
 
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::places::Places;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
-use crate::prepare::questions::{self, Prepared};
+use crate::prepare::questions::{self, PreparationSummary};
 use crate::run::machines::question;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::key;
@@ -79,7 +79,7 @@ const SAMPLE: u64 = 32;
 ///
 /// # Errors
 /// As `run` before it starts.
-pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: Report<'_>) -> Result<Plan, JobError> {
+pub fn plan(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<Plan, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let ConfiguredJob { configurations, methods, mut watch, needs_candidates, indexes, .. } =
         ConfiguredJob::new(&opened, places, report)?;
@@ -166,7 +166,7 @@ impl Planner<'_> {
     }
 
     /// The plan, with the sample's counts scaled to all questions.
-    fn finish(self, prepared: &Prepared) -> Plan {
+    fn finish(self, prepared: &PreparationSummary) -> Plan {
         let Self { mut plan, sampled, tokens, .. } = self;
         plan.questions = prepared.questions;
         plan.quarantined = prepared.quarantined;

@@ -2,7 +2,7 @@
 
 use crate::error::JobError;
 use crate::run::open::Open;
-use crate::services::record::Record;
+use crate::services::record::AnswerRecord;
 use hopeval_results::journal::scan_segment;
 use hopeval_results::log::FinalTable;
 use hopeval_results::tables::{RequestRow, TableWriter};
@@ -17,7 +17,7 @@ pub fn requests(run: &Open, log: &Log) -> Result<FinalTable, JobError> {
     let mut table = TableWriter::<RequestRow>::new(store, &layout::final_table(run.id(), "requests"))?;
     for segment in log.state().committed_segments() {
         for entry in scan_segment(store, &segment)? {
-            let Some(record) = Record::read(&entry.value) else { continue };
+            let Some(record) = AnswerRecord::read(&entry.value) else { continue };
             table.push(RequestRow {
                 run: run.id().to_owned(),
                 service: record.service,

@@ -3,7 +3,7 @@
 use super::live::{LiveTable, live_object};
 use super::writes::{Note, Receipt};
 use crate::error::JobError;
-use crate::fault::Fault;
+use crate::fault::RunFault;
 use crate::run::corrections::Corrector;
 use crate::run::judge::TallyKey;
 use crate::services::usage::{ServiceUsage, UsageSums};
@@ -37,7 +37,7 @@ pub struct Clerk {
     parts: Vec<(String, Vec<u64>)>,
     ready: Ready,
     sender: Option<Sender<Ready>>,
-    fault: Fault,
+    fault: RunFault,
     run: String,
     /// Writes begun and not yet durable.
     open: Arc<AtomicUsize>,
@@ -62,7 +62,7 @@ pub struct Commits {
     /// The number of outcomes of each complete cohort.
     pub expected: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
     /// Receives the error that ends the run.
-    pub fault: Fault,
+    pub fault: RunFault,
     /// Corrects the live figures after edits of gold.
     pub corrector: Corrector,
     /// Writes begun and not yet durable.
@@ -159,7 +159,7 @@ struct Pen {
     log: Log,
     generation: u64,
     committer: String,
-    fault: Fault,
+    fault: RunFault,
     corrector: Corrector,
     /// Edits of gold known at the generation's start.
     golds: u64,

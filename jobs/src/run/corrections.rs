@@ -6,7 +6,7 @@
 
 use crate::error::JobError;
 use crate::run::judge::{Answerable, Judge, TallyKey};
-use crate::waker::Waker;
+use crate::waker::OperatorWaker;
 use hopeval_measures::Scratch;
 use hopeval_operators::tally::TallyChange;
 use hopeval_results::log::{CohortCommit, LogState};
@@ -35,7 +35,7 @@ pub struct Corrector {
     /// Sends corrections into the dataflow.
     pub sender: Sender<Vec<(TallyKey, TallyChange)>>,
     /// Wakes the dataflow.
-    pub waker: Waker,
+    pub waker: OperatorWaker,
 }
 
 impl Corrector {

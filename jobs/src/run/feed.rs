@@ -2,8 +2,8 @@
 
 use super::drain::Gate;
 use crate::error::JobError;
-use crate::fault::Fault;
-use crate::waker::Waker;
+use crate::fault::RunFault;
+use crate::waker::OperatorWaker;
 use hopeval_operators::admit::{Feed, FeedPoll};
 use hopeval_results::tables::QuestionRow;
 use std::collections::BTreeSet;
@@ -38,10 +38,10 @@ impl Share {
         self,
         questions: impl Iterator<Item = Result<QuestionRow, JobError>> + Send + 'static,
         gate: Arc<Gate>,
-        fault: Fault,
+        fault: RunFault,
     ) -> std::io::Result<Channel> {
         let (sender, receiver) = sync_channel(BATCHES);
-        let waker = Waker::default();
+        let waker = OperatorWaker::default();
         let feed = Channel::new(receiver, waker.clone(), gate);
         let read = move || match self.send(questions, &sender, &waker) {
             Ok(()) => {
@@ -63,7 +63,7 @@ impl Share {
         &self,
         questions: impl Iterator<Item = Result<QuestionRow, JobError>>,
         sender: &SyncSender<Vec<(u64, QuestionRow)>>,
-        waker: &Waker,
+        waker: &OperatorWaker,
     ) -> Result<(), JobError> {
         let mut batch = Vec::new();
         for row in questions {
@@ -91,14 +91,14 @@ impl Share {
 pub struct Channel {
     receiver: Receiver<Vec<(u64, QuestionRow)>>,
     ready: std::vec::IntoIter<(u64, QuestionRow)>,
-    waker: Waker,
+    waker: OperatorWaker,
     gate: Arc<Gate>,
 }
 
 impl Channel {
     /// Reads from `receiver`. The sender must call `waker` after each send and after dropping its end. Once `gate` is
     /// closed, further questions stay out, and the feed never reports its end.
-    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: Waker, gate: Arc<Gate>) -> Self {
+    pub fn new(receiver: Receiver<Vec<(u64, QuestionRow)>>, waker: OperatorWaker, gate: Arc<Gate>) -> Self {
         Self { receiver, ready: Vec::new().into_iter(), waker, gate }
     }
 }

@@ -9,12 +9,12 @@ use super::render::{Leading, Parts, render};
 use super::writes::Author;
 use super::{edits, judged};
 use crate::error::JobError;
-use crate::fault::Fault;
-use crate::mode::Mode;
-use crate::services::dense::build::Building;
-use crate::services::shelf::Shelf;
+use crate::fault::RunFault;
+use crate::mode::TimingMode;
+use crate::services::dense::build::IndexBuild;
+use crate::services::shelf::AnswerIndex;
 use crate::services::usage::{ServiceCounters, service_counters};
-use crate::waker::Waker;
+use crate::waker::OperatorWaker;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::flush::Flush;
 use hopeval_results::{Log, RunRecord, Store};
@@ -45,9 +45,9 @@ pub struct Generation {
     /// Writes begun and not yet durable.
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
-    pub fault: Fault,
+    pub fault: RunFault,
     /// Progress of the dense indexes, which are made first.
-    pub building: Arc<Building>,
+    pub building: Arc<IndexBuild>,
     log: Log,
     lead: Mutex<Option<Leading>>,
 }
@@ -79,7 +79,7 @@ impl Generation {
         if log.state().generation != number {
             return Err(JobError::Over { run: run.id().to_owned(), number, latest: log.state().generation });
         }
-        let fault = Fault::default();
+        let fault = RunFault::default();
         let open_writes: Arc<AtomicUsize> = Arc::default();
         let (mut lead, mut ledger) = (None, None);
         if let Some(committer) = committer {
@@ -93,7 +93,7 @@ impl Generation {
             number,
             counters: Arc::default(),
             usage: Mutex::default(),
-            building: Arc::new(Building::new(&fault)),
+            building: Arc::new(IndexBuild::new(&fault)),
             gate: Arc::default(),
             flush: Flush::default(),
             open_writes,
@@ -126,7 +126,7 @@ impl Generation {
     pub fn build(&self, worker: &mut Worker) -> Result<(), JobError> {
         let (index, workers) = (worker.index(), worker.peers());
         let store = self.run.places.store.clone();
-        let shelf = Shelf::open(&store, self.run.id(), index, workers, &self.preferred)?;
+        let shelf = AnswerIndex::open(&store, self.run.id(), index, workers, &self.preferred)?;
         let usage = service_counters(self.run.company.catalogue.infos().map(|(name, _)| name));
         self.usage.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&usage));
         let leading = if index == 0 { self.lead.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
@@ -159,7 +159,7 @@ impl Generation {
         let from = first_open.unwrap_or(u64::MAX).saturating_mul(resolved.chunk);
         let share = Share {
             index,
-            askers: if resolved.job.run.mode == Mode::Latency { 1 } else { workers },
+            askers: if resolved.job.run.mode == TimingMode::Latency { 1 } else { workers },
             chunk_size: resolved.chunk,
             committed: self.committed.clone(),
         };
@@ -199,13 +199,13 @@ fn lead_run(
     log: &Log,
     number: u64,
     committer: &str,
-    fault: &Fault,
+    fault: &RunFault,
     open_writes: &Arc<AtomicUsize>,
 ) -> Result<(Leading, Ledger), JobError> {
     let before = judged::tallies(run, log)?.into_iter().collect();
     let store = &run.places.store;
     let (sender, corrections) = channel();
-    let waker = Waker::default();
+    let waker = OperatorWaker::default();
     let corrector = Corrector {
         store: store.clone(),
         judge: Arc::clone(&run.judge),

@@ -6,7 +6,7 @@
 
 use super::edits::{edited, edits};
 use crate::error::JobError;
-use crate::prepare::questions::Resolver;
+use crate::prepare::questions::QuestionResolver;
 use crate::run::open::Open;
 use hopeval_datasets::{Policy, Questions};
 use hopeval_results::tables::{QuestionRow, questions as question_table};
@@ -35,7 +35,7 @@ pub fn apply(run: &Open, path: &Path, committer: &str) -> Result<Applied, JobErr
     let spec = hopeval_datasets::DatasetSpec { format, paths: vec![path.into()], limit: None };
     let questions = Questions::open(&spec, Policy::Strict)?;
     let gold_by = run.resolved.job.gold_by(questions.format());
-    let mut resolver = Resolver::new(&run.company.catalogue.corpus, gold_by, path, false);
+    let mut resolver = QuestionResolver::new(&run.company.catalogue.corpus, gold_by, path, false);
     let mut applied = Applied::default();
     let mut lines = Vec::new();
     for question in questions {

@@ -6,11 +6,11 @@
 //! and once more when a run drains, so that the next generation need not compute any response again.
 
 use crate::clock::now_ms;
-use crate::fault::Fault;
+use crate::fault::RunFault;
 use crate::run::writes::{Author, Receipt};
-use crate::services::record::Record;
-use crate::services::served::Recorded;
-use crate::services::shelf::{Durable, Shelf, results_key};
+use crate::services::record::AnswerRecord;
+use crate::services::served::RecordedResponse;
+use crate::services::shelf::{DurableSegments, AnswerIndex, results_key};
 use hopeval_operators::RequestKey;
 use hopeval_operators::persist::{DueWrites, DurableWriter};
 use hopeval_operators::ticket::Ticket;
@@ -31,7 +31,7 @@ type Job = (Vec<(RequestKey, u16, Vec<u8>)>, bool, Ticket<Receipt>);
 
 /// Writes the records of one worker as segments.
 pub struct Scribe {
-    shelf: Shelf,
+    shelf: AnswerIndex,
     pending: Vec<(RequestKey, u16, Vec<u8>)>,
     /// Failures kept by this run only.
     pending_run: Vec<(RequestKey, u16, Vec<u8>)>,
@@ -45,7 +45,7 @@ pub struct Scribe {
 
 impl Scribe {
     /// Starts the writing thread; `open` counts its writes.
-    pub fn new(store: &Store, author: Author, shelf: Shelf, open: Arc<AtomicUsize>, fault: Fault) -> Self {
+    pub fn new(store: &Store, author: Author, shelf: AnswerIndex, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
         let (jobs, receiver) = channel();
         let durable = shelf.durable();
         let pen = Pen { store: store.clone(), author, durable, open: Arc::clone(&open), fault };
@@ -68,15 +68,15 @@ impl Scribe {
 }
 
 impl DurableWriter for Scribe {
-    type Item = Recorded;
+    type Item = RecordedResponse;
     type Receipt = Receipt;
 
-    fn accept_items(&mut self, _chunk: u64, items: &mut Vec<Recorded>) {
+    fn accept_items(&mut self, _chunk: u64, items: &mut Vec<RecordedResponse>) {
         if !items.is_empty() {
             self.since.get_or_insert_with(Instant::now);
         }
-        for Recorded { bucket, key, service, kind, served } in items.drain(..) {
-            let record = Record {
+        for RecordedResponse { bucket, key, service, kind, served } in items.drain(..) {
+            let record = AnswerRecord {
                 service: service.to_string(),
                 kind,
                 response: served.response.clone(),
@@ -105,9 +105,9 @@ impl DurableWriter for Scribe {
 struct Pen {
     store: Store,
     author: Author,
-    durable: Durable,
+    durable: DurableSegments,
     open: Arc<AtomicUsize>,
-    fault: Fault,
+    fault: RunFault,
 }
 
 impl Pen {

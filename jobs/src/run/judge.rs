@@ -2,7 +2,7 @@
 
 use crate::error::JobError;
 use crate::job::scoring::profile_of;
-use crate::prepare::questions::{Details, strata};
+use crate::prepare::questions::{QuestionDetails, strata};
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_datasets::Format;
 use hopeval_measures::{FixedPoint, Gold, Judged, MeasureSet, PassageText, Scratch};
@@ -102,7 +102,7 @@ impl Judge {
 
     /// Prepares a question's gold. A record of another version has neither supporting facts nor evidences.
     pub fn answerable(&self, row: &QuestionRow) -> Answerable {
-        let details: Details = serde_json::from_str(&row.record).unwrap_or_default();
+        let details: QuestionDetails = serde_json::from_str(&row.record).unwrap_or_default();
         Answerable {
             index: row.index,
             gold_digest: row.gold_digest.clone(),

@@ -3,12 +3,12 @@
 //! The one file that knows both a [`Machine`] and the operator that drives it.
 
 use super::outcome::{Finished, Measured, Needs, outcome_row};
-use crate::mode::Mode;
+use crate::mode::TimingMode;
 use crate::run::judge::{Answerable, Judge};
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{bucket, key};
 use crate::services::replies::{own, read_texts};
-use crate::services::served::Served;
+use crate::services::served::ServedResponse;
 use hopeval_methods::request::{PassageId as Asked, ServiceName};
 use hopeval_methods::{Ask, Kind, Machine, Method, Outcome, Question, Request, Response, Step};
 use hopeval_operators::RequestKey;
@@ -79,12 +79,12 @@ pub fn question(row: &QuestionRow) -> Question {
 pub struct Doorman {
     company: Arc<Company>,
     judge: Arc<Judge>,
-    mode: Mode,
+    mode: TimingMode,
 }
 
 impl Doorman {
     /// An opener for one worker.
-    pub fn new(company: Arc<Company>, judge: Arc<Judge>, mode: Mode) -> Self {
+    pub fn new(company: Arc<Company>, judge: Arc<Judge>, mode: TimingMode) -> Self {
         Self { company, judge, mode }
     }
 }
@@ -121,7 +121,7 @@ impl QuestionOpener for Doorman {
     }
 
     fn one_at_a_time(&self) -> bool {
-        self.mode == Mode::Latency
+        self.mode == TimingMode::Latency
     }
 }
 
@@ -132,7 +132,7 @@ pub struct Guest {
     gold: Rc<Answerable>,
     configuration: u32,
     company: Arc<Company>,
-    mode: Mode,
+    mode: TimingMode,
     /// The requests of the current round, for reading the answers. Neighbouring requests with answers read alike are
     /// kept as the first of them and their number: a round has hundreds of requests, a sweep thousands of rounds at
     /// once, and payloads are not needed after sending.
@@ -153,7 +153,7 @@ pub struct Guest {
 
 impl Guest {
     /// Counts the usage and time of a round's responses, and converts them to the machine's form.
-    fn receive(&mut self, responses: Vec<Rc<Served>>) -> Vec<Response> {
+    fn receive(&mut self, responses: Vec<Rc<ServedResponse>>) -> Vec<Response> {
         // Requests of a round run beside each other, so the round takes as long as its slowest.
         self.service_us += responses.iter().map(|served| served.service_us).max().unwrap_or(0);
         self.queue_us += responses.iter().map(|served| served.queue_us).max().unwrap_or(0);
@@ -213,10 +213,10 @@ fn are_read_alike(a: &Request, b: &Request) -> bool {
 
 impl DrivenMachine for Guest {
     type Request = Request;
-    type Response = Served;
+    type Response = ServedResponse;
     type Outcome = Rc<Finished>;
 
-    fn step(&mut self, responses: Vec<Rc<Served>>) -> DrivenStep<Request, Rc<Finished>> {
+    fn step(&mut self, responses: Vec<Rc<ServedResponse>>) -> DrivenStep<Request, Rc<Finished>> {
         self.begun.get_or_insert_with(Instant::now);
         let responses = self.receive(responses);
         match self.machine.step(responses) {
@@ -227,7 +227,7 @@ impl DrivenMachine for Guest {
                 let asked = requests.into_iter().map(|request| {
                     let key = key(&request, &company.catalogue, &mut self.payload);
                     // A machine's share of a batch is known only if all requests of the batch are its own.
-                    if self.mode == Mode::Latency {
+                    if self.mode == TimingMode::Latency {
                         self.keys.push(key);
                     }
                     remember(&mut self.asked, &request);

@@ -2,14 +2,14 @@
 
 use super::judge::Judge;
 use super::settings::{Resolved, default_chunk};
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::places::Places;
 use crate::prepare::corpora;
 use crate::prepare::opening::{ConfiguredJob, OpenedJob};
-use crate::prepare::questions::{self, Prepared};
+use crate::prepare::questions::{self, PreparationSummary};
 use hopeval_datasets::Format;
 use hopeval_results::run::{RUN_VERSION, run_id};
 use hopeval_results::tables::{QuestionRow, TableWriter, write_table};
@@ -20,7 +20,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Faults of the job, its files or the store. The run is not visible then.
-pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: Report<'_>) -> Result<String, JobError> {
+pub fn make(job: &Job, places: &Places, quarantine: Option<&Path>, report: ProgressReporter<'_>) -> Result<String, JobError> {
     let opened = OpenedJob::open(job, &places.cache, places.threads, quarantine.is_some(), report)?;
     let mut configured = ConfiguredJob::new(&opened, places, report)?;
     // The settings are checked before anything is written.
@@ -63,8 +63,8 @@ fn write_questions(
     places: &Places,
     run: &str,
     quarantine: Option<&Path>,
-    report: Report<'_>,
-) -> Result<Prepared, JobError> {
+    report: ProgressReporter<'_>,
+) -> Result<PreparationSummary, JobError> {
     let mut writer = TableWriter::<QuestionRow>::new(&places.store, &layout::questions_table(run))?;
     let (needs_candidates, watch) = (configured.needs_candidates, &mut configured.watch);
     let (prepared, errors) =
@@ -84,7 +84,7 @@ fn write_questions(
 fn resolved(
     opened: OpenedJob,
     configured: ConfiguredJob,
-    prepared: Prepared,
+    prepared: PreparationSummary,
     dataset_digest: String,
     set_aside: bool,
 ) -> Resolved {

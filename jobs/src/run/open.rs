@@ -4,7 +4,7 @@ use super::edits;
 use super::judge::Judge;
 use super::machines::Company;
 use super::settings::Resolved;
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use crate::job::file::Job;
 use crate::job::sweep;
@@ -36,7 +36,7 @@ impl Open {
     /// # Errors
     /// No such run, another version's record, a corpus with another digest.
     #[expect(clippy::self_named_constructors, reason = "what is open was opened")]
-    pub fn open(places: &Places, run: &str, report: Report<'_>) -> Result<Self, JobError> {
+    pub fn open(places: &Places, run: &str, report: ProgressReporter<'_>) -> Result<Self, JobError> {
         let record = RunRecord::load(&places.store, run)?;
         let resolved: Resolved = serde_json::from_value(record.settings.clone())
             .map_err(|source| JobError::Stored { what: "the settings", run: run.to_owned(), source })?;
@@ -65,7 +65,7 @@ impl Open {
     /// # Errors
     /// A model that cannot be opened, or that differs from the run's: other weights, another tokenizer, CPU
     /// instructions with other last digits.
-    pub fn open_services(&self, report: Report<'_>) -> Result<(), JobError> {
+    pub fn open_services(&self, report: ProgressReporter<'_>) -> Result<(), JobError> {
         let catalogue = &self.company.catalogue;
         catalogue.probe(report)?;
         // Runs of earlier versions did not record fingerprints.
@@ -115,7 +115,7 @@ impl Open {
 }
 
 /// The corpus of a run, from the cache or built again.
-fn find_corpus(places: &Places, resolved: &Resolved, report: Report<'_>) -> Result<Arc<Corpus>, JobError> {
+fn find_corpus(places: &Places, resolved: &Resolved, report: ProgressReporter<'_>) -> Result<Arc<Corpus>, JobError> {
     let built = resolved.corpus_key.as_deref().map(|key| places.cache.built_corpus(key)).transpose()?.flatten();
     if let Some(corpus) = built {
         return Ok(corpus);

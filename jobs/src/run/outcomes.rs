@@ -3,7 +3,7 @@
 //! A part is sorted by (configuration, index). It holds whole cohorts unless too many outcomes had gathered. Its
 //! receipt tells the committer the part's cohorts, and the usage of this worker's services since the last receipt.
 
-use crate::fault::Fault;
+use crate::fault::RunFault;
 use crate::run::outcome::Finished;
 use crate::run::writes::{Author, Receipt};
 use crate::services::usage::{ServiceCounters, Usage};
@@ -34,7 +34,7 @@ pub struct Sink {
 
 impl Sink {
     /// Starts the writing thread; `open` counts its writes.
-    pub fn new(store: &Store, author: Author, usage: &ServiceCounters, open: Arc<AtomicUsize>, fault: Fault) -> Self {
+    pub fn new(store: &Store, author: Author, usage: &ServiceCounters, open: Arc<AtomicUsize>, fault: RunFault) -> Self {
         let (jobs, receiver) = channel();
         let (store, counter) = (store.clone(), Arc::clone(&open));
         let started = std::thread::Builder::new()
@@ -92,7 +92,7 @@ impl DurableWriter for Sink {
     }
 }
 
-fn write(store: &Store, author: &Author, receiver: &Receiver<Job>, open: &AtomicUsize, fault: &Fault) {
+fn write(store: &Store, author: &Author, receiver: &Receiver<Job>, open: &AtomicUsize, fault: &RunFault) {
     for (n, (rows, chunks, used, ticket)) in receiver.iter().enumerate() {
         let mut part = None;
         if !rows.is_empty() {

@@ -1,7 +1,7 @@
 //! Renders a run as a dataflow on one worker: the graph of its operators.
 
-use crate::fault::Fault;
-use crate::mode::Mode;
+use crate::fault::RunFault;
+use crate::mode::TimingMode;
 use crate::run::commits::Clerk;
 use crate::run::feed::Channel;
 use crate::run::journal::Scribe;
@@ -10,11 +10,11 @@ use crate::run::machines::{Company, Doorman};
 use crate::run::outcome::Finished;
 use crate::run::outcomes::Sink;
 use crate::run::writes::{Author, Receipt};
-use crate::services::dense::shards::Spread;
-use crate::services::desk::{Desk, Manner};
-use crate::services::shelf::Shelf;
+use crate::services::dense::shards::ShardedSearch;
+use crate::services::desk::{ServiceDispatcher, ServingOptions};
+use crate::services::shelf::AnswerIndex;
 use crate::services::usage::ServiceCounters;
-use crate::waker::Waker;
+use crate::waker::OperatorWaker;
 use hopeval_measures::Scratch;
 use hopeval_operators::OperatorCounters;
 use hopeval_operators::admit::{Credits, admit};
@@ -48,7 +48,7 @@ pub struct Parts {
     /// This worker's questions.
     pub feed: Channel,
     /// This worker's keys of the journal.
-    pub shelf: Shelf,
+    pub shelf: AnswerIndex,
     /// Counters of the process.
     pub counters: Arc<OperatorCounters>,
     /// Usage of this worker's services.
@@ -58,13 +58,13 @@ pub struct Parts {
     /// Most requests of a batch.
     pub batch: usize,
     /// Timed for throughput or latency.
-    pub mode: Mode,
+    pub mode: TimingMode,
     /// Requests the write of everything computed, when the run ends early.
     pub flush: Flush,
     /// Writes begun and not yet durable.
     pub open_writes: Arc<AtomicUsize>,
     /// The first error.
-    pub fault: Fault,
+    pub fault: RunFault,
     /// Additional parts of worker 0.
     pub leading: Option<Leading>,
 }
@@ -78,17 +78,17 @@ pub struct Leading {
     /// Corrections of the tallies while the run is running.
     pub corrections: Receiver<Vec<(TallyKey, TallyChange)>>,
     /// Woken after each correction.
-    pub waker: Waker,
+    pub waker: OperatorWaker,
 }
 
 /// Builds the dataflow of `parts` on `worker`.
 pub fn render(worker: &mut Worker, parts: Parts) {
     let credits = Credits::new(parts.in_flight);
     let catalogue = &parts.company.catalogue;
-    let spread = Spread::open(catalogue.services(), worker.index(), worker.peers());
+    let spread = ShardedSearch::open(catalogue.services(), worker.index(), worker.peers());
     let inlet = spread.as_ref().map(|spread| &spread.inlet);
-    let manner = Manner { batch: parts.batch, mode: parts.mode, worker: worker.index() };
-    let desk = Desk::open(catalogue, parts.shelf.clone(), &parts.usage, manner, &parts.fault, inlet);
+    let manner = ServingOptions { batch: parts.batch, mode: parts.mode, worker: worker.index() };
+    let desk = ServiceDispatcher::open(catalogue, parts.shelf.clone(), &parts.usage, manner, &parts.fault, inlet);
     let scribe = Scribe::new(
         &parts.store,
         parts.author.clone(),
@@ -99,7 +99,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
     let sink = Sink::new(&parts.store, parts.author, &parts.usage, parts.open_writes, parts.fault.clone());
     let (clerk, before, corrections, waker) = match parts.leading {
         Some(leading) => (Some(leading.clerk), leading.before, leading.corrections, leading.waker),
-        None => (None, Vec::new(), channel().1, Waker::default()),
+        None => (None, Vec::new(), channel().1, OperatorWaker::default()),
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let questions = admit(scope, parts.feed, &credits, &parts.counters);
@@ -111,7 +111,7 @@ pub fn render(worker: &mut Worker, parts: Parts) {
             replies.connect_loop(handle);
             (outcomes.leave(scope), records.leave(scope))
         });
-        if let Some(Spread { queries, shards, .. }) = spread {
+        if let Some(ShardedSearch { queries, shards, .. }) = spread {
             // While a query is under way, its question is open, and holds the time of the question's outcomes.
             scatter(outcomes.clone(), queries, shards);
         }

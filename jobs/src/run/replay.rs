@@ -5,7 +5,7 @@
 use crate::error::JobError;
 use crate::run::open::Open;
 use crate::services::key::key_under;
-use crate::services::record::Record;
+use crate::services::record::AnswerRecord;
 use crate::services::replies::own;
 use hopeval_methods::{Request, Response};
 use hopeval_results::{Journal, Log, layout};
@@ -38,7 +38,7 @@ impl Recall {
         let key = key_under(fingerprint, request, &mut Vec::new());
         let location = self.journal.locate(&hopeval_results::JournalKey(key.0))?;
         let bytes = self.journal.read(&[location]).pop()?.ok()?;
-        let response = Record::read(&bytes)?.response;
+        let response = AnswerRecord::read(&bytes)?.response;
         response.satisfies(request).then(|| own(&response, request))
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::job::file::Job;
 use crate::job::sweep::Configuration;
-use crate::mode::Mode;
-use crate::prepare::questions::Prepared;
+use crate::mode::TimingMode;
+use crate::prepare::questions::PreparationSummary;
 use hopeval_datasets::Format;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub struct Resolved {
     /// Its configurations, every default filled in.
     pub configurations: Vec<Configuration>,
     /// Counts and findings of the questions' preparation.
-    pub prepared: Prepared,
+    pub prepared: PreparationSummary,
     /// Digest of the questions' files.
     pub dataset_digest: String,
     /// Digest of the corpus.
@@ -88,7 +88,7 @@ impl Resolved {
     /// Questions in flight on each worker: one in the mode `latency`. Otherwise, unless the job says, enough to keep
     /// 4,096 machines open, or 16,384 if the job has a model.
     pub fn in_flight(&self) -> usize {
-        if self.job.run.mode == Mode::Latency {
+        if self.job.run.mode == TimingMode::Latency {
             return 1;
         }
         let models = self.job.service.values().any(|service| service.settings().has_model());

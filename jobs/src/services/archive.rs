@@ -1,7 +1,7 @@
 //! The archive thread of one worker: reads journalled answers. Requests with unusable answers go to their services.
 
-use super::record::Record;
-use super::thread::{Task, drain};
+use super::record::AnswerRecord;
+use super::thread::{ServiceTask, drain};
 use super::usage::{ServiceCounters, add};
 use hopeval_methods::{Answer, Ask, Request, Response};
 use hopeval_operators::serve::BackendAnswer;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 /// Reads journalled answers. A request with an unreadable or incomplete answer goes to its service.
-pub(super) struct Archivist {
-    pub(super) queues: BTreeMap<Arc<str>, Sender<Task>>,
+pub(super) struct JournalReader {
+    pub(super) queues: BTreeMap<Arc<str>, Sender<ServiceTask>>,
     pub(super) usage: ServiceCounters,
 }
 
 /// The most journalled answers in one read.
 const ARCHIVE_BATCH: usize = 256;
 
-impl Archivist {
-    pub(super) fn run(&self, receiver: &Receiver<(Task, AnswerLocation)>, reader: &SegmentReader) {
+impl JournalReader {
+    pub(super) fn run(&self, receiver: &Receiver<(ServiceTask, AnswerLocation)>, reader: &SegmentReader) {
         while let Some(batch) = drain(receiver, ARCHIVE_BATCH) {
             let locations: Vec<_> = batch.iter().map(|(_, location)| *location).collect();
             let mut answers = Vec::with_capacity(batch.len());
             for (((mut submission, since), _), bytes) in batch.into_iter().zip(reader.read(&locations)) {
-                let served = bytes.ok().and_then(|bytes| Record::read(&bytes)).map(Record::served);
+                let served = bytes.ok().and_then(|bytes| AnswerRecord::read(&bytes)).map(AnswerRecord::served);
                 let usage = self.usage.get(&submission.request.service.0);
                 match served {
                     Some(served) if served.response.satisfies(&submission.request) => {

@@ -1,10 +1,10 @@
 //! `kind = "bm25"`: BM25 over the corpus. Its settings are the parameters of the index.
 
-use super::service::{Opening, Services};
+use super::service::{OpeningContext, Services};
 use super::sparse::{open_index, word_service};
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
-use crate::mode::Mode;
+use crate::mode::TimingMode;
 use crate::places::Places;
 use hopeval_corpus::Corpus;
 use hopeval_index::Bm25Index;
@@ -22,10 +22,10 @@ pub fn index(
     name: &str,
     corpus: &Arc<Corpus>,
     places: &Places,
-    report: Report<'_>,
+    report: ProgressReporter<'_>,
 ) -> Result<Bm25Index, JobError> {
     let (cache, threads, opened) = (&places.cache, places.threads, &Services::new());
-    let opening = Opening { name, corpus, cache, threads, mode: Mode::default(), report, opened };
+    let opening = OpeningContext { name, corpus, cache, threads, mode: TimingMode::default(), report, opened };
     Ok(open_index(parameters, &opening)?.0)
 }
 

@@ -2,11 +2,11 @@
 
 use super::ServiceEntry;
 use super::corpus::{CORPUS, CorpusLookup};
-use super::dense::build::{self, Building};
-use super::service::{IndexState, Opening, Service, Services};
-use crate::cache::{Cache, Report};
+use super::dense::build::{self, IndexBuild};
+use super::service::{IndexState, OpeningContext, Service, Services};
+use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
-use crate::mode::Mode;
+use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Kind, Method, Request, Response, ServiceName, ServiceUse};
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ pub struct Catalogue {
     /// The corpus.
     pub corpus: Arc<Corpus>,
     services: Services,
-    infos: BTreeMap<Arc<str>, Info>,
+    infos: BTreeMap<Arc<str>, ServiceInfo>,
 }
 
 /// Facts about a service.
 #[derive(Debug)]
-pub struct Info {
+pub struct ServiceInfo {
     /// Its kind, as the job names it.
     pub kind: &'static str,
     /// Whether its answers are journalled; corpus lookups are not worth it.
@@ -31,16 +31,16 @@ pub struct Info {
     /// Whether a model computes the answers: slow to repeat, and perhaps impossible on this machine.
     pub has_model: bool,
     /// Set by the probe, since the abilities of a model depend on its checkpoint.
-    known: OnceLock<Known>,
+    known: OnceLock<ProbeResult>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct ProbeResult {
     answers: Vec<Kind>,
     fingerprint: [u8; 32],
 }
 
-impl Info {
+impl ServiceInfo {
     /// The kinds of requests this service answers; empty before the catalogue is probed.
     pub fn answers(&self) -> &[Kind] {
         self.known.get().map_or(&[], |known| &known.answers)
@@ -79,14 +79,14 @@ impl Catalogue {
         entries: &BTreeMap<String, ServiceEntry>,
         cache: &Cache,
         threads: usize,
-        mode: Mode,
-        report: Report<'_>,
+        mode: TimingMode,
+        report: ProgressReporter<'_>,
     ) -> Result<Self, JobError> {
-        let info = |kind, journalled, has_model| Info { kind, journalled, has_model, known: OnceLock::new() };
+        let info = |kind, journalled, has_model| ServiceInfo { kind, journalled, has_model, known: OnceLock::new() };
         let (mut services, mut infos) = (Services::new(), BTreeMap::new());
         for (name, entry) in in_order(entries) {
             let settings = entry.settings();
-            let opening = Opening { name, corpus: &corpus, cache, threads, mode, report, opened: &services };
+            let opening = OpeningContext { name, corpus: &corpus, cache, threads, mode, report, opened: &services };
             let service = settings.open(&opening)?;
             services.insert(name.into(), service);
             infos.insert(name.into(), info(entry.kind(), settings.is_journalled(), settings.has_model()));
@@ -102,7 +102,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// A missing or unusable model, a missing device, a corrupt index.
-    pub fn probe(&self, report: Report<'_>) -> Result<BTreeMap<String, IndexState>, JobError> {
+    pub fn probe(&self, report: ProgressReporter<'_>) -> Result<BTreeMap<String, IndexState>, JobError> {
         let mut found: BTreeMap<String, IndexState> = BTreeMap::new();
         for (name, service) in &self.services {
             let availability = service.probe(&self.corpus, report)?;
@@ -110,7 +110,7 @@ impl Catalogue {
                 // Payloads name passages by their position in the corpus.
                 let whole = [info.kind, self.corpus.digest()].into_iter();
                 let fingerprint = fingerprint(whole.chain(availability.identity.iter().map(String::as_str)));
-                info.known.get_or_init(|| Known { answers: availability.answers, fingerprint });
+                info.known.get_or_init(|| ProbeResult { answers: availability.answers, fingerprint });
             }
             if let Some(index) = availability.index
                 && found.values().all(|other| other.path != index.path)
@@ -125,7 +125,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`Catalogue::probe`]; a passage refused by an encoder.
-    pub fn open_all(&self, report: Report<'_>) -> Result<(), JobError> {
+    pub fn open_all(&self, report: ProgressReporter<'_>) -> Result<(), JobError> {
         if self.probe(report)?.values().any(|index| index.passages_to_embed > 0) {
             build::alone(&self.corpus, &self.services, report)?;
         }
@@ -136,7 +136,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`build::make`].
-    pub fn make_indexes(&self, worker: &mut Worker, building: &Arc<Building>) -> Result<(), JobError> {
+    pub fn make_indexes(&self, worker: &mut Worker, building: &Arc<IndexBuild>) -> Result<(), JobError> {
         build::make(worker, &self.corpus, &self.services, building)?;
         self.open_indexes()
     }
@@ -155,12 +155,12 @@ impl Catalogue {
     }
 
     /// A service's facts.
-    pub fn info(&self, name: &ServiceName) -> Option<&Info> {
+    pub fn info(&self, name: &ServiceName) -> Option<&ServiceInfo> {
         self.infos.get(&name.0)
     }
 
     /// The facts of all services, by name.
-    pub fn infos(&self) -> impl Iterator<Item = (&Arc<str>, &Info)> {
+    pub fn infos(&self) -> impl Iterator<Item = (&Arc<str>, &ServiceInfo)> {
         self.infos.iter()
     }
 
@@ -177,7 +177,7 @@ impl Catalogue {
     /// The fingerprints of all services, in hex. A run's numbers depend on them, its dataset and its methods. The
     /// fingerprint of a service is empty before the probe.
     pub fn fingerprints(&self) -> BTreeMap<String, String> {
-        let hex = |info: &Info| info.fingerprint().map(|f| blake3::Hash::from_bytes(*f).to_hex().to_string());
+        let hex = |info: &ServiceInfo| info.fingerprint().map(|f| blake3::Hash::from_bytes(*f).to_hex().to_string());
         self.infos().map(|(name, info)| (name.to_string(), hex(info).unwrap_or_default())).collect()
     }
 

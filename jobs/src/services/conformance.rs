@@ -9,12 +9,12 @@
 use super::ServiceEntry;
 use super::catalogue::Catalogue;
 use super::key::key;
-use super::served::{Recorded, Served};
-use super::thread::{ServiceThread, Task};
+use super::served::{RecordedResponse, ServedResponse};
+use super::thread::{ServiceThread, ServiceTask};
 use super::usage::service_counters;
 use crate::cache::Cache;
-use crate::fault::Fault;
-use crate::mode::Mode;
+use crate::fault::RunFault;
+use crate::mode::TimingMode;
 use hopeval_corpus::{Corpus, CorpusBuilder, CorpusSettings, NewLink, NewPassage};
 use hopeval_methods::{Ask, Kind, Request, Response};
 use hopeval_operators::serve::{BackendAnswer, Submission};
@@ -102,8 +102,8 @@ fn kind_of(response: &Response) -> Option<Kind> {
 /// Asks every request three times: the service's thread answers each once, with the answer of the request alone.
 fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request], batch: usize) {
     let service = Arc::clone(&catalogue.services()[UNDER_TEST]);
-    let tickets = TicketBox::<BackendAnswer<Served, Recorded>>::default();
-    let (sender, tasks) = channel::<Task>();
+    let tickets = TicketBox::<BackendAnswer<ServedResponse, RecordedResponse>>::default();
+    let (sender, tasks) = channel::<ServiceTask>();
     let asked: Vec<&Request> = requests.iter().chain(requests).chain(requests).collect();
     for (slot, request) in asked.iter().enumerate() {
         let key = key(request, catalogue, &mut Vec::new());
@@ -115,7 +115,7 @@ fn answers_once(kind: &ServiceKind, catalogue: &Catalogue, requests: &[Request],
     let name: Arc<str> = UNDER_TEST.into();
     let usage = service_counters([&name]);
     let corpus = Arc::clone(&catalogue.corpus);
-    let (fault, worker, inlet) = (Fault::default(), 0, None);
+    let (fault, worker, inlet) = (RunFault::default(), 0, None);
     let thread =
         ServiceThread { corpus, name: Arc::clone(&name), usage: Arc::clone(&usage), fault, worker, batch, inlet };
     service.serve(&thread, &tasks);
@@ -171,7 +171,7 @@ fn open(kind: &ServiceKind, setting: &str, corpus: &Arc<Corpus>, dir: &Path) -> 
     let others = |name: &str| entries.get(name).map(ServiceEntry::settings);
     entries[UNDER_TEST].settings().check(&others).unwrap_or_else(|error| panic!("{}: {error:?}", kind.kind));
     let cache = Cache::new(dir.join("cache"));
-    let catalogue = Catalogue::open(Arc::clone(corpus), &entries, &cache, 1, Mode::default(), &|_, _| ());
+    let catalogue = Catalogue::open(Arc::clone(corpus), &entries, &cache, 1, TimingMode::default(), &|_, _| ());
     let catalogue = catalogue.unwrap_or_else(|error| panic!("{}: {error}", kind.kind));
     catalogue.open_all(&|_, _| ()).unwrap_or_else(|error| panic!("{} with {setting}: {error}", kind.kind));
     catalogue

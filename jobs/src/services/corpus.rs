@@ -1,7 +1,7 @@
 //! The corpus service of every job: its passages and links. Also writes out passages for models.
 
 use super::service::{Availability, Service, cannot};
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{Statistics, QueryRestriction};
@@ -16,7 +16,7 @@ pub const CORPUS: &str = "corpus";
 pub(super) struct CorpusLookup;
 
 impl Service for CorpusLookup {
-    fn probe(&self, _: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+    fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
         Ok(Availability { answers: vec![Kind::Passages, Kind::Links], identity: Vec::new(), index: None })
     }
 

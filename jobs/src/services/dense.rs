@@ -21,17 +21,17 @@ pub use settings::{DenseFields, DenseSettings};
 
 use self::embedding::{EmbeddedQuery, unavailable};
 use super::corpus;
-use super::lm::Lm;
+use super::lm::LmService;
 use super::lm::model::Model;
 use super::service::{
-    Availability, IndexState, Opening, OtherSettings, Service, ServiceSettings, Services, SettingsError, cannot,
+    Availability, IndexState, OpeningContext, OtherSettings, Service, ServiceSettings, Services, SettingsError, cannot,
     downcast,
 };
 use super::sparse::ranked;
-use super::thread::{ServiceThread, Task};
+use super::thread::{ServiceThread, ServiceTask};
 use super::usage::UsageCounters;
 use crate::bad_value::{BadValue, ensure};
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, Hit, IndexError, SearchScratch};
@@ -64,19 +64,19 @@ impl ServiceSettings for DenseSettings {
         true
     }
 
-    fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn Service>, JobError> {
-        let encoder = opening.opened.get(self.encoder.as_str()).and_then(downcast::<Lm>);
+    fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
+        let encoder = opening.opened.get(self.encoder.as_str()).and_then(downcast::<LmService>);
         let encoder = encoder.expect("a job's dense services name encoders; this is a bug");
         let (folder, verifies) = (opening.cache.folder("indexes")?, opening.cache.verifies());
-        Ok(Arc::new(Dense::new(opening.name, self, encoder, folder, verifies)))
+        Ok(Arc::new(DenseService::new(opening.name, self, encoder, folder, verifies)))
     }
 }
 
 /// A service with a dense index. [`build`] makes a missing index.
-pub struct Dense {
+pub struct DenseService {
     name: String,
     settings: DenseSettings,
-    encoder: Arc<Lm>,
+    encoder: Arc<LmService>,
     /// The folder of indexes.
     folder: PathBuf,
     /// Whether an existing index is read whole before use.
@@ -85,14 +85,14 @@ pub struct Dense {
     opening: Mutex<()>,
 }
 
-impl Dense {
+impl DenseService {
     /// The dense indexes among the services of a process, by name.
     pub fn among(services: &Services) -> impl Iterator<Item = (Arc<str>, Arc<Self>)> {
         services.iter().filter_map(|(name, service)| Some((Arc::clone(name), downcast(service)?)))
     }
 
     /// The service `name` with its index in `folder`. If it `verifies`, an existing index is read whole before use.
-    fn new(name: &str, settings: &DenseSettings, encoder: Arc<Lm>, folder: PathBuf, verifies: bool) -> Self {
+    fn new(name: &str, settings: &DenseSettings, encoder: Arc<LmService>, folder: PathBuf, verifies: bool) -> Self {
         Self {
             name: name.to_owned(),
             settings: settings.clone(),
@@ -260,8 +260,8 @@ impl Dense {
     }
 }
 
-impl Service for Dense {
-    fn probe(&self, corpus: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+impl Service for DenseService {
+    fn probe(&self, corpus: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
         let index = Some(self.index_state(corpus)?);
         Ok(Availability { answers: vec![Kind::Retrieve], identity: vec![self.digest()?], index })
     }
@@ -270,7 +270,7 @@ impl Service for Dense {
         self.index(corpus).map(drop)
     }
 
-    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
+    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
         if let Some(inlet) = &thread.inlet {
             return shards::serve(thread, self, tasks, inlet);
         }

@@ -11,15 +11,15 @@
 //! worker. With several workers, the thread of a dense index sends its queries to all of them
 //! ([`super::dense::shards`]).
 
-use super::archive::Archivist;
+use super::archive::JournalReader;
 use super::catalogue::Catalogue;
-use super::dense::query::Inlet;
-use super::served::{Recorded, Served};
-use super::shelf::Shelf;
-use super::thread::{ServiceThread, Task, spawn};
+use super::dense::query::QueryInlet;
+use super::served::{RecordedResponse, ServedResponse};
+use super::shelf::AnswerIndex;
+use super::thread::{ServiceThread, ServiceTask, spawn};
 use super::usage::{ServiceCounters, UsageCounters, add};
-use crate::fault::Fault;
-use crate::mode::Mode;
+use crate::fault::RunFault;
+use crate::mode::TimingMode;
 use hopeval_methods::{FailureKind, Request, Response};
 use hopeval_operators::RequestKey;
 use hopeval_operators::serve::{BackendAnswer, Backend, Submission};
@@ -33,41 +33,41 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
 /// Dispatches the requests of one worker to memory, the journal and the services.
-pub struct Desk {
+pub struct ServiceDispatcher {
     catalogue: Arc<Catalogue>,
-    shelf: Shelf,
+    shelf: AnswerIndex,
     usage: ServiceCounters,
-    queues: BTreeMap<Arc<str>, Sender<Task>>,
+    queues: BTreeMap<Arc<str>, Sender<ServiceTask>>,
     /// The first eight bytes of all keys seen by this worker. A key belongs to one worker alone.
     seen: FxHashSet<u64>,
     /// In latency mode earlier answers are not looked up.
-    mode: Mode,
-    archive: Sender<(Task, AnswerLocation)>,
+    mode: TimingMode,
+    archive: Sender<(ServiceTask, AnswerLocation)>,
 }
 
 /// Options for answering the requests of one worker.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct ServingOptions {
     /// The most requests in one batch of a retriever.
     pub batch: usize,
     /// The way of timing answers.
-    pub mode: Mode,
+    pub mode: TimingMode,
     /// The worker's index; it selects the worker's device.
     pub worker: usize,
 }
 
-impl Desk {
+impl ServiceDispatcher {
     /// Starts the services of one worker, each with its own thread. With several workers, queries of dense indexes go
     /// through `inlet` to all workers. An error that ends the run goes to `fault`.
     pub fn open(
         catalogue: &Arc<Catalogue>,
-        shelf: Shelf,
+        shelf: AnswerIndex,
         usage: &ServiceCounters,
-        manner: Manner,
-        fault: &Fault,
-        inlet: Option<&Inlet>,
+        manner: ServingOptions,
+        fault: &RunFault,
+        inlet: Option<&QueryInlet>,
     ) -> Self {
-        let Manner { batch, mode, worker } = manner;
+        let ServingOptions { batch, mode, worker } = manner;
         let mut queues = BTreeMap::new();
         for (name, service) in catalogue.journalled() {
             let (sender, tasks) = channel();
@@ -86,7 +86,7 @@ impl Desk {
         }
         let (archive, receiver) = channel();
         let reader = shelf.reader();
-        let clerk = Archivist { queues: queues.clone(), usage: Arc::clone(usage) };
+        let clerk = JournalReader { queues: queues.clone(), usage: Arc::clone(usage) };
         spawn("archive", move || clerk.run(&receiver, &reader));
         Self {
             catalogue: Arc::clone(catalogue),
@@ -101,8 +101,8 @@ impl Desk {
 
     /// The known answer to a key: computed and not durable yet, or its location in the journal. In latency mode always
     /// empty, so every request is computed as if it were the first.
-    fn known(&self, key: &RequestKey, request: &Request) -> (Option<Rc<Served>>, Option<AnswerLocation>) {
-        if self.mode == Mode::Latency {
+    fn known(&self, key: &RequestKey, request: &Request) -> (Option<Rc<ServedResponse>>, Option<AnswerLocation>) {
+        if self.mode == TimingMode::Latency {
             return (None, None);
         }
         let recent = self.shelf.recent(key).filter(|served| served.response.satisfies(request));
@@ -115,12 +115,12 @@ impl Desk {
     }
 }
 
-impl Backend for Desk {
+impl Backend for ServiceDispatcher {
     type Request = Request;
-    type Response = Served;
-    type Record = Recorded;
+    type Response = ServedResponse;
+    type Record = RecordedResponse;
 
-    fn submit(&mut self, batch: Vec<Submission<Request, Served, Recorded>>) {
+    fn submit(&mut self, batch: Vec<Submission<Request, ServedResponse, RecordedResponse>>) {
         let now = Instant::now();
         let mut at_once = Vec::new();
         for submission in batch {
@@ -135,7 +135,7 @@ impl Backend for Desk {
             if info.is_none_or(|info| !info.journalled) {
                 // A look-up in the mapped corpus computes nothing.
                 let response = self.catalogue.answer(request);
-                at_once.push((submission.ticket, BackendAnswer { response: Served::now(response), record: None }));
+                at_once.push((submission.ticket, BackendAnswer { response: ServedResponse::now(response), record: None }));
                 continue;
             }
             let (recent, location) = self.known(&submission.key, request);
@@ -159,7 +159,7 @@ impl Backend for Desk {
         Ticket::answer_all(at_once);
     }
 
-    fn dropped(&self) -> Served {
-        Served::now(Response::failure(FailureKind::Dropped, "the service dropped the request"))
+    fn dropped(&self) -> ServedResponse {
+        ServedResponse::now(Response::failure(FailureKind::Dropped, "the service dropped the request"))
     }
 }

@@ -2,9 +2,9 @@
 //! passage. It has no index.
 
 use super::corpus;
-use super::service::{Availability, Opening, Service, ServiceSettings, cannot};
+use super::service::{Availability, OpeningContext, Service, ServiceSettings, cannot};
 use super::sparse;
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::Corpus;
 use hopeval_index::{Hit, link_tfidf};
@@ -22,7 +22,7 @@ impl ServiceSettings for LinkTfidfSettings {
         kind == Kind::Retrieve
     }
 
-    fn open(&self, _: &Opening<'_>) -> Result<Arc<dyn Service>, JobError> {
+    fn open(&self, _: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
         Ok(Arc::new(LinkTfidf { definition: sparse::definition("link_tfidf", self) }))
     }
 }
@@ -33,7 +33,7 @@ struct LinkTfidf {
 }
 
 impl Service for LinkTfidf {
-    fn probe(&self, _: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+    fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
         Ok(sparse::retriever(&self.definition, None))
     }
 

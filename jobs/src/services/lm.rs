@@ -32,12 +32,12 @@ pub use settings::{LabelScope, LmSettings, PoolingName};
 use self::model::Model;
 use super::models;
 use super::service::{
-    Availability, CheckpointSummary, Opening, OtherSettings, Service, ServiceSettings, SettingsError,
+    Availability, CheckpointSummary, OpeningContext, OtherSettings, Service, ServiceSettings, SettingsError,
 };
-use super::thread::{ServiceThread, Task};
-use crate::cache::Report;
+use super::thread::{ServiceThread, ServiceTask};
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
-use crate::mode::Mode;
+use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
 use hopeval_device::DeviceError;
 use hopeval_lm::engine::Engine;
@@ -67,14 +67,14 @@ impl ServiceSettings for LmSettings {
         true
     }
 
-    fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn Service>, JobError> {
-        let settings = if opening.mode == Mode::Latency { self.alone() } else { self.clone() };
-        Ok(Arc::new(Lm::new(opening.name, settings, opening.threads, opening.cache.root())))
+    fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
+        let settings = if opening.mode == TimingMode::Latency { self.alone() } else { self.clone() };
+        Ok(Arc::new(LmService::new(opening.name, settings, opening.threads, opening.cache.root())))
     }
 }
 
 /// A service with a language model. The model is opened on first use.
-pub struct Lm {
+pub struct LmService {
     name: String,
     settings: LmSettings,
     threads: usize,
@@ -88,13 +88,13 @@ pub struct Lm {
     told_halved: AtomicBool,
 }
 
-impl fmt::Display for Lm {
+impl fmt::Display for LmService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.settings.model)
     }
 }
 
-impl Lm {
+impl LmService {
     /// The service `name`, with `threads` threads unless its settings name a number.
     pub(super) fn new(name: &str, settings: LmSettings, threads: usize, cache: &Path) -> Self {
         Self {
@@ -147,8 +147,8 @@ impl Lm {
     }
 }
 
-impl Service for Lm {
-    fn probe(&self, _: &Corpus, report: Report<'_>) -> Result<Availability, JobError> {
+impl Service for LmService {
+    fn probe(&self, _: &Corpus, report: ProgressReporter<'_>) -> Result<Availability, JobError> {
         report(&format!("model {}", self.name), 0);
         let model = self.model()?;
         Ok(Availability { answers: model.answers().to_vec(), identity: vec![model.digest().to_owned()], index: None })
@@ -178,7 +178,7 @@ impl Service for Lm {
         Ok(())
     }
 
-    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
+    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
         serve::serve(thread, self, tasks);
     }
 

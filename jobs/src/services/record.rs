@@ -14,7 +14,7 @@
 //! form. The names in the JSON of the first versions are those of [`Record`] and its fields; `tests/golden` has records
 //! of every kind.
 
-use super::served::Served;
+use super::served::ServedResponse;
 use hopeval_methods::request::PassageId;
 use hopeval_methods::response::{Finish, Generation, Hit, Labels, Scores, Span};
 use hopeval_methods::{Answer, Failure, FailureKind, Kind, PromptReport, Response, Work};
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 /// The journal's record of an answered request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct AnswerRecord {
     /// The service that answered.
     pub service: String,
     /// The kind of request.
@@ -132,11 +132,11 @@ impl From<JsonAnswer> for Answer {
     }
 }
 
-impl Record {
+impl AnswerRecord {
     /// The bytes for the journal.
     pub fn write(&self) -> Vec<u8> {
         let Self { service, kind, response: Response { result, work, prompt, passages: _ }, service_us } = self;
-        let mut to = Writer(vec![VERSION]);
+        let mut to = RecordEncoder(vec![VERSION]);
         to.text(service);
         to.0.push(kind_number(*kind));
         to.number(*service_us);
@@ -177,7 +177,7 @@ impl Record {
                 let record: Self = serde_json::from_slice(bytes).ok()?;
                 return Some(record.of_first_version());
             }
-            (1 | &VERSION, rest) => Reader(rest),
+            (1 | &VERSION, rest) => RecordDecoder(rest),
             _ => return None,
         };
         let service = from.text()?;
@@ -194,7 +194,7 @@ impl Record {
             0 => None,
             _ => Some(PromptReport {
                 tokens: from.small()?,
-                dropped: from.list(Reader::small)?,
+                dropped: from.list(RecordDecoder::small)?,
                 cut: from.list(|from| Some((from.small()?, from.small()?)))?,
             }),
         };
@@ -206,14 +206,14 @@ impl Record {
     }
 
     /// The response, to be served again.
-    pub fn served(self) -> Served {
-        Served { response: self.response, queue_us: 0, service_us: self.service_us, device_us: 0, cached: true }
+    pub fn served(self) -> ServedResponse {
+        ServedResponse { response: self.response, queue_us: 0, service_us: self.service_us, device_us: 0, cached: true }
     }
 }
 
-struct Writer(Vec<u8>);
+struct RecordEncoder(Vec<u8>);
 
-impl Writer {
+impl RecordEncoder {
     fn number(&mut self, mut n: u64) {
         while n >= 0x80 {
             self.0.push(n as u8 | 0x80);
@@ -301,9 +301,9 @@ fn numbers(passages: &[PassageId]) -> Vec<u32> {
 }
 
 /// The bytes left to read. Every method returns `None` for malformed bytes.
-struct Reader<'a>(&'a [u8]);
+struct RecordDecoder<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> RecordDecoder<'a> {
     fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
@@ -388,14 +388,14 @@ mod tests {
     use super::*;
     use hopeval_methods::response::Span;
 
-    fn record(result: Result<Answer, Failure>) -> Record {
+    fn record(result: Result<Answer, Failure>) -> AnswerRecord {
         let work = Work { prompt_tokens: 300, completion_tokens: 0, scored_tokens: 7, operations: 1 << 40 };
         let prompt = Some(PromptReport { tokens: 300, dropped: vec![0, 200], cut: vec![(1, 70_000)] });
         let response = Response { result, work, prompt, passages: Vec::new() };
-        Record { service: "scorer".into(), kind: Kind::Score, response, service_us: 123_456 }
+        AnswerRecord { service: "scorer".into(), kind: Kind::Score, response, service_us: 123_456 }
     }
 
-    fn samples() -> Vec<Record> {
+    fn samples() -> Vec<AnswerRecord> {
         let scores = Scores {
             logits: vec![f32::NEG_INFINITY, -0.1, f32::MIN_POSITIVE, 1e-45, 0.1 + 0.2],
             log_sum_exps: vec![(1.0, vec![0.3; 5]), (1.4, vec![-7.5; 5])],
@@ -419,7 +419,7 @@ mod tests {
             Ok(Answer::Links(Vec::new())),
         ];
         let bare = Response::answer(Answer::Filter("next".into()), Work::default());
-        let bare = Record { service: "filter".into(), kind: Kind::Filter, response: bare, service_us: 0 };
+        let bare = AnswerRecord { service: "filter".into(), kind: Kind::Filter, response: bare, service_us: 0 };
         results.map(record).into_iter().chain([bare]).collect()
     }
 
@@ -427,12 +427,12 @@ mod tests {
     fn what_is_written_is_read_to_the_bit() {
         for record in samples() {
             let bytes = record.write();
-            assert_eq!(Record::read(&bytes).as_ref(), Some(&record));
+            assert_eq!(AnswerRecord::read(&bytes).as_ref(), Some(&record));
             for end in 0..bytes.len() {
-                assert_eq!(Record::read(&bytes[..end]), None, "cut at {end} of {}", bytes.len());
+                assert_eq!(AnswerRecord::read(&bytes[..end]), None, "cut at {end} of {}", bytes.len());
             }
             let longer = [&bytes[..], &[0]].concat();
-            assert_eq!(Record::read(&longer), None);
+            assert_eq!(AnswerRecord::read(&longer), None);
         }
     }
 
@@ -448,10 +448,10 @@ mod tests {
     fn first_versions_do_not_know_what_texts_lost() {
         for (kind, is_known) in [(Kind::Score, true), (Kind::Generate, true), (Kind::Read, false), (Kind::Label, false)]
         {
-            let now = Record { kind, ..samples().swap_remove(0) };
+            let now = AnswerRecord { kind, ..samples().swap_remove(0) };
             let mut bytes = now.write();
             bytes[0] = 1;
-            let first = Record::read(&bytes).unwrap();
+            let first = AnswerRecord::read(&bytes).unwrap();
             assert_eq!((first.response.is_cut().is_some(), now.response.is_cut()), (is_known, Some(true)), "{kind:?}");
             assert_eq!((first.service, first.response.result), (now.service, now.response.result));
         }
@@ -460,11 +460,11 @@ mod tests {
     #[test]
     fn the_first_records_were_json_and_are_still_read() {
         let record = &samples()[3];
-        assert_eq!(Record::read(&serde_json::to_vec(record).unwrap()).as_ref(), Some(record));
+        assert_eq!(AnswerRecord::read(&serde_json::to_vec(record).unwrap()).as_ref(), Some(record));
         let written = r#"{"service":"sparse","kind":"retrieve","response":{"result":{"Ok":{"Retrieve":[{"passage":4,"score":1.5}]}},
             "work":{"prompt_tokens":0,"completion_tokens":0,"scored_tokens":0,"operations":0},"prompt":null,"passages":[]},"service_us":9}"#;
-        let read = Record::read(written.as_bytes()).unwrap();
+        let read = AnswerRecord::read(written.as_bytes()).unwrap();
         assert_eq!((read.service.as_str(), read.kind, read.service_us), ("sparse", Kind::Retrieve, 9));
-        assert_eq!(Record::read(b"\x03"), None, "a later version's");
+        assert_eq!(AnswerRecord::read(b"\x03"), None, "a later version's");
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A response on its way through the dataflow, with its times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Served {
+pub struct ServedResponse {
     /// The response.
     pub response: Response,
     /// Microseconds of waiting for its service, if it was computed.
@@ -21,7 +21,7 @@ pub struct Served {
 
 /// A response to be journalled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct RecordedResponse {
     /// Its route.
     pub bucket: u16,
     /// Its identity.
@@ -31,10 +31,10 @@ pub struct Recorded {
     /// The kind of request.
     pub kind: Kind,
     /// The response and its times.
-    pub served: Served,
+    pub served: ServedResponse,
 }
 
-impl Served {
+impl ServedResponse {
     /// A response with negligible times.
     pub fn now(response: Response) -> Self {
         Self { response, queue_us: 0, service_us: 0, device_us: 0, cached: false }

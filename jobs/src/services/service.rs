@@ -12,11 +12,11 @@
 //!
 //! `services/conformance.rs` tests the rules for every kind; each kind's tests call it.
 
-use super::thread::{ServiceThread, Task};
+use super::thread::{ServiceThread, ServiceTask};
 use crate::bad_value::BadValue;
-use crate::cache::{Cache, Report};
+use crate::cache::{Cache, ProgressReporter};
 use crate::error::JobError;
-use crate::mode::Mode;
+use crate::mode::TimingMode;
 use hopeval_corpus::Corpus;
 use hopeval_index::IndexError;
 use hopeval_methods::{FailureKind, Kind, Request, Response};
@@ -67,7 +67,7 @@ pub trait ServiceSettings: Send + Sync {
     ///
     /// # Errors
     /// A full disk, a corrupt or foreign index.
-    fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn Service>, JobError>;
+    fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError>;
 }
 
 /// Refusals of a service's settings.
@@ -92,7 +92,7 @@ impl From<IndexError> for SettingsError {
 }
 
 /// Everything for opening a service.
-pub struct Opening<'a> {
+pub struct OpeningContext<'a> {
     /// The service's name in the job.
     pub name: &'a str,
     /// The corpus.
@@ -102,9 +102,9 @@ pub struct Opening<'a> {
     /// Number of threads for a build or a model.
     pub threads: usize,
     /// The way of timing the run.
-    pub mode: Mode,
+    pub mode: TimingMode,
     /// Receives the progress of builds.
-    pub report: Report<'a>,
+    pub report: ProgressReporter<'a>,
     /// The services opened before this one.
     pub opened: &'a Services,
 }
@@ -120,7 +120,7 @@ pub trait Service: Any + Send + Sync {
     ///
     /// # Errors
     /// A missing or unusable model, a missing device, a corrupt index.
-    fn probe(&self, corpus: &Corpus, report: Report<'_>) -> Result<Availability, JobError>;
+    fn probe(&self, corpus: &Corpus, report: ProgressReporter<'_>) -> Result<Availability, JobError>;
 
     /// Opens an index made after [`Service::probe`].
     ///
@@ -141,7 +141,7 @@ pub trait Service: Any + Send + Sync {
 
     /// Serves one worker of a run, until all senders are gone. Services without journalled answers have no thread: a
     /// worker calls [`Service::answer`] directly.
-    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
+    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
         let answer = |request: &&Request| self.answer(&thread.corpus, request);
         thread.serve_batches(tasks, |requests| (requests.iter().map(answer).collect(), 0));
     }

@@ -1,7 +1,7 @@
 //! The index of known answers for one worker: in memory as soon as they are computed, in the journal's index once they
 //! are durable.
 
-use super::served::Served;
+use super::served::ServedResponse;
 use hopeval_operators::RequestKey;
 use hopeval_results::journal::SegmentReader;
 use hopeval_results::{Journal, JournalError, AnswerLocation, Segment, Store, layout};
@@ -13,24 +13,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The index of known answers for one worker.
 #[derive(Clone)]
-pub struct Shelf(Rc<RefCell<Inner>>);
+pub struct AnswerIndex(Rc<RefCell<AnswerIndexState>>);
 
-struct Inner {
+struct AnswerIndexState {
     journal: Journal,
-    recent: FxHashMap<RequestKey, Rc<Served>>,
+    recent: FxHashMap<RequestKey, Rc<ServedResponse>>,
     /// Segments written since the last look-up, with their keys: these answers are no longer recent.
-    durable: Durable,
+    durable: DurableSegments,
 }
 
 /// Durable segments, each with its keys: from the writing thread to the worker.
-pub(crate) type Durable = Arc<Mutex<Vec<(Segment, Vec<RequestKey>)>>>;
+pub(crate) type DurableSegments = Arc<Mutex<Vec<(Segment, Vec<RequestKey>)>>>;
 
 /// A key in the store's type.
 pub(crate) fn results_key(key: &RequestKey) -> hopeval_results::JournalKey {
     hopeval_results::JournalKey(key.0)
 }
 
-impl Shelf {
+impl AnswerIndex {
     /// Loads the keys of the buckets of worker `index` of `workers`.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Shelf {
         for damaged in journal.damaged() {
             tracing::warn!(error = %damaged, "a journal segment is left out; what it holds is computed again");
         }
-        let inner = Inner { journal, recent: FxHashMap::default(), durable: Arc::default() };
+        let inner = AnswerIndexState { journal, recent: FxHashMap::default(), durable: Arc::default() };
         Ok(Self(Rc::new(RefCell::new(inner))))
     }
 
@@ -68,7 +68,7 @@ impl Shelf {
     }
 
     /// A response computed and not durable yet.
-    pub fn recent(&self, key: &RequestKey) -> Option<Rc<Served>> {
+    pub fn recent(&self, key: &RequestKey) -> Option<Rc<ServedResponse>> {
         self.settle();
         self.0.borrow().recent.get(key).cloned()
     }
@@ -79,12 +79,12 @@ impl Shelf {
     }
 
     /// Keeps a newly computed response until its segment is durable.
-    pub(crate) fn keep(&self, key: RequestKey, served: Served) {
+    pub(crate) fn keep(&self, key: RequestKey, served: ServedResponse) {
         self.0.borrow_mut().recent.insert(key, Rc::new(served));
     }
 
     /// The list for the writing thread to report durable segments.
-    pub(crate) fn durable(&self) -> Durable {
+    pub(crate) fn durable(&self) -> DurableSegments {
         Arc::clone(&self.0.borrow().durable)
     }
 

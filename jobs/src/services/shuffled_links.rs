@@ -3,9 +3,9 @@
 //! Every passage keeps its number of links, and the permutation keeps the distribution of incoming links. All links to
 //! one passage lead to the same other passage. If a method still finds a passage, the links did not help it.
 
-use super::service::{Availability, Opening, Service, ServiceSettings, cannot};
+use super::service::{Availability, OpeningContext, Service, ServiceSettings, cannot};
 use super::sparse;
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_methods::request::{self, Direction, Links};
@@ -31,7 +31,7 @@ impl ServiceSettings for ShuffledLinksSettings {
         false
     }
 
-    fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn Service>, JobError> {
+    fn open(&self, opening: &OpeningContext<'_>) -> Result<Arc<dyn Service>, JobError> {
         Ok(Arc::new(ShuffledLinks::new(self, opening.corpus.len() as u32)))
     }
 }
@@ -68,7 +68,7 @@ impl ShuffledLinks {
 }
 
 impl Service for ShuffledLinks {
-    fn probe(&self, _: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+    fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
         Ok(Availability { answers: vec![Kind::Links], ..sparse::retriever(&self.definition, None) })
     }
 

@@ -1,9 +1,9 @@
 //! Retrieval by words, the common part of BM25 and TF-IDF: one index file over the corpus, searched in batches.
 
 use super::corpus;
-use super::service::{Availability, IndexState, Opening, Service, cannot};
-use super::thread::{ServiceThread, Task};
-use crate::cache::Report;
+use super::service::{Availability, IndexState, OpeningContext, Service, cannot};
+use super::thread::{ServiceThread, ServiceTask};
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{Hit, IndexError, Passages, Query, SearchScratch};
@@ -119,7 +119,7 @@ pub(super) use word_service;
 /// A full disk, a corrupt or foreign index.
 pub(super) fn open<I: WordIndex>(
     parameters: &I::Parameters,
-    opening: &Opening<'_>,
+    opening: &OpeningContext<'_>,
 ) -> Result<Arc<dyn Service>, JobError> {
     let (index, path) = open_index::<I>(parameters, opening)?;
     Ok(Arc::new(WordRetriever { index, path, definition: definition(I::KIND, parameters) }))
@@ -131,9 +131,9 @@ pub(super) fn open<I: WordIndex>(
 /// As [`open`].
 pub(super) fn open_index<I: WordIndex>(
     parameters: &I::Parameters,
-    opening: &Opening<'_>,
+    opening: &OpeningContext<'_>,
 ) -> Result<(I, PathBuf), JobError> {
-    let Opening { name, corpus, cache, threads, report, .. } = opening;
+    let OpeningContext { name, corpus, cache, threads, report, .. } = opening;
     let failed = |source| JobError::Index { name: (*name).to_owned(), source };
     let digest = corpus.digest();
     let path = cache.folder("indexes")?.join(format!("{}.idx", I::key(digest, parameters)));
@@ -192,13 +192,13 @@ impl<I: WordIndex> WordRetriever<I> {
 }
 
 impl<I: WordIndex> Service for WordRetriever<I> {
-    fn probe(&self, _: &Corpus, _: Report<'_>) -> Result<Availability, JobError> {
+    fn probe(&self, _: &Corpus, _: ProgressReporter<'_>) -> Result<Availability, JobError> {
         let bytes = self.path.metadata().map_or(0, |file| file.len());
         let index = IndexState { path: self.path.clone(), bytes, passages_to_embed: 0 };
         Ok(retriever(&self.definition, Some(index)))
     }
 
-    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<Task>) {
+    fn serve(&self, thread: &ServiceThread, tasks: &Receiver<ServiceTask>) {
         let mut scratch = SearchScratch::default();
         thread.serve_batches(tasks, |requests| (self.retrieve(&thread.corpus, requests, &mut scratch), 0));
     }

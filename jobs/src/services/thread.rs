@@ -1,11 +1,11 @@
 //! The thread of one service for one worker: it takes waiting requests, up to a batch, and answers their tickets.
 
-use super::dense::query::Inlet;
-use super::served::{Recorded, Served};
-use super::timing::{Took, elapsed_us, shares};
+use super::dense::query::QueryInlet;
+use super::served::{RecordedResponse, ServedResponse};
+use super::timing::{AnswerTiming, elapsed_us, shares};
 use super::usage::ServiceCounters;
 use crate::error::JobError;
-use crate::fault::Fault;
+use crate::fault::RunFault;
 use hopeval_corpus::Corpus;
 use hopeval_methods::{Request, Response};
 use hopeval_operators::serve::{BackendAnswer, Submission};
@@ -15,10 +15,10 @@ use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 /// A request on its way, with the time of its arrival.
-pub type Task = (Submission<Request, Served, Recorded>, Instant);
+pub type ServiceTask = (Submission<Request, ServedResponse, RecordedResponse>, Instant);
 
 /// The ticket of a request, with its answer.
-pub(super) type Settled = (Ticket<BackendAnswer<Served, Recorded>>, BackendAnswer<Served, Recorded>);
+pub(super) type TicketAnswer = (Ticket<BackendAnswer<ServedResponse, RecordedResponse>>, BackendAnswer<ServedResponse, RecordedResponse>);
 
 /// The thread of one service for one worker of a run.
 pub struct ServiceThread {
@@ -29,13 +29,13 @@ pub struct ServiceThread {
     /// Counts the work of services.
     pub(super) usage: ServiceCounters,
     /// Receives the error that ends the run.
-    pub(super) fault: Fault,
+    pub(super) fault: RunFault,
     /// The worker's index; it selects the worker's device.
     pub(super) worker: usize,
     /// The most requests in one batch of a retriever.
     pub(super) batch: usize,
     /// The entry of query vectors to all workers; `None` for a single worker.
-    pub(super) inlet: Option<Inlet>,
+    pub(super) inlet: Option<QueryInlet>,
 }
 
 impl ServiceThread {
@@ -43,7 +43,7 @@ impl ServiceThread {
     /// the batch's device time in microseconds.
     pub(super) fn serve_batches(
         &self,
-        tasks: &Receiver<Task>,
+        tasks: &Receiver<ServiceTask>,
         mut answer: impl FnMut(&[&Request]) -> (Vec<Response>, u64),
     ) {
         let usage = self.usage.get(&self.name);
@@ -58,7 +58,7 @@ impl ServiceThread {
                     usage.count(&response, service_us, 0);
                 }
                 let queue_us = u64::try_from(begun.duration_since(task.1).as_micros()).unwrap_or(u64::MAX);
-                answered(task, response, Took { queue_us, service_us, device_us }, &self.fault)
+                answered(task, response, AnswerTiming { queue_us, service_us, device_us }, &self.fault)
             }));
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn drain<T>(receiver: &Receiver<T>, most: usize) -> Option<Vec<T>> {
 ///
 /// After the loss of a device nothing is answered: the loss is reported as the run's error, and this thread waits for
 /// the process to end. Otherwise the failed question would be committed, and a resumed run would never ask it again.
-pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault) -> Settled {
+pub(super) fn answered(task: ServiceTask, response: Response, took: AnswerTiming, fault: &RunFault) -> TicketAnswer {
     let (submission, _) = task;
     if let Some(lost) = lost(&submission.request, &response) {
         fault.report(lost);
@@ -93,9 +93,9 @@ pub(super) fn answered(task: Task, response: Response, took: Took, fault: &Fault
         }
     }
     let kind = submission.request.ask.kind();
-    let Took { queue_us, service_us, device_us } = took;
-    let served = Served { response, queue_us, service_us, device_us, cached: false };
-    let record = Recorded {
+    let AnswerTiming { queue_us, service_us, device_us } = took;
+    let served = ServedResponse { response, queue_us, service_us, device_us, cached: false };
+    let record = RecordedResponse {
         bucket: submission.bucket,
         key: submission.key,
         service: submission.request.service,
@@ -111,7 +111,7 @@ fn lost(request: &Request, response: &Response) -> Option<JobError> {
 }
 
 /// Microseconds since the arrival of a request, less those of its service.
-pub(super) fn waited((_, since): &Task, service_us: u64) -> u64 {
+pub(super) fn waited((_, since): &ServiceTask, service_us: u64) -> u64 {
     elapsed_us(*since).saturating_sub(service_us)
 }
 

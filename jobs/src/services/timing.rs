@@ -4,7 +4,7 @@ use std::time::Instant;
 
 /// The times of an answer, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Took {
+pub(super) struct AnswerTiming {
     /// From the request's arrival to the start of work on it.
     pub(super) queue_us: u64,
     /// From the start of work to the answer.

@@ -4,7 +4,7 @@ use crate::clock::now_ms;
 use crate::error::JobError;
 use crate::services::catalogue::Catalogue;
 use crate::services::key::{bucket, key};
-use crate::services::record::Record;
+use crate::services::record::AnswerRecord;
 use hopeval_methods::{Kind, Request, Response};
 use hopeval_results::journal::write_segment;
 use hopeval_results::{JournalEntry, Journal, Store, layout};
@@ -54,7 +54,7 @@ impl<'a> JournalledAsker<'a> {
         for (request, key) in batch.iter().zip(&keys) {
             let location = self.journal.locate(&hopeval_results::JournalKey(key.0));
             let bytes = location.and_then(|location| self.journal.read(&[location]).pop()?.ok());
-            let response = bytes.and_then(|bytes| Record::read(&bytes)).map(|record| record.response);
+            let response = bytes.and_then(|bytes| AnswerRecord::read(&bytes)).map(|record| record.response);
             found.push(response.filter(|response| response.satisfies(request)));
         }
         let missing: Vec<usize> = (0..batch.len()).filter(|&n| found[n].is_none()).collect();
@@ -62,7 +62,7 @@ impl<'a> JournalledAsker<'a> {
         for (n, (response, service_us)) in missing.iter().zip(ask_all(catalogue, batch, &missing)) {
             let request = &batch[*n];
             if response.result.as_ref().err().is_none_or(|failure| failure.kind.is_determinate()) {
-                let record = Record {
+                let record = AnswerRecord {
                     service: request.service.to_string(),
                     kind: Kind::Generate,
                     response: response.clone(),

@@ -15,7 +15,7 @@
 
 use super::asking::JournalledAsker;
 use crate::error::JobError;
-use crate::job::infill::{BLANK, Fill, Infill, PLACE};
+use crate::job::infill::{BLANK, FillOrder, InfillSettings, PLACE};
 use crate::services::catalogue::Catalogue;
 use hopeval_methods::request::{Generate, Sampling, TextFormat};
 use hopeval_methods::{Prompt, Request, Response, ServiceName};
@@ -57,20 +57,20 @@ type Answering<'a> = dyn FnMut(Vec<Request>) -> Result<Vec<Response>, JobError> 
 ///
 /// # Errors
 /// The store; a model cannot be asked now; [`JobError::Unfilled`] if every draw left a blank empty.
-pub fn candidates(infill: &Infill, catalogue: &Catalogue, store: &Store) -> Result<Filled, JobError> {
+pub fn candidates(infill: &InfillSettings, catalogue: &Catalogue, store: &Store) -> Result<Filled, JobError> {
     let mut asker = JournalledAsker::open(store)?;
     let filled = fill_in(infill, &mut |requests| asker.answer(catalogue, requests))?;
     Ok(Filled { computed: asker.computed, ..filled })
 }
 
 /// Draws candidates; `answer` answers the requests. Each round asks for the drafts with the most blanks left.
-fn fill_in(infill: &Infill, answer: &mut Answering<'_>) -> Result<Filled, JobError> {
+fn fill_in(infill: &InfillSettings, answer: &mut Answering<'_>) -> Result<Filled, JobError> {
     let mut drafts = empty_drafts(infill);
     let (mut empty, mut last) = (0, None);
     while let Some(open) = drafts.iter().map(Draft::open).max().filter(|&open| open > 0) {
         let (going, done): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|draft| draft.open() == open);
         let texts = generate(infill, &going, answer)?;
-        let wanted = if infill.fill == Fill::Together { open } else { 1 };
+        let wanted = if infill.fill == FillOrder::Together { open } else { 1 };
         drafts = done;
         for (mut draft, text) in going.into_iter().zip(texts) {
             match spans(&text, wanted) {
@@ -94,7 +94,7 @@ fn fill_in(infill: &Infill, answer: &mut Answering<'_>) -> Result<Filled, JobErr
 }
 
 /// A draft for each draw. Draws go round the templates.
-fn empty_drafts(infill: &Infill) -> Vec<Draft> {
+fn empty_drafts(infill: &InfillSettings) -> Vec<Draft> {
     let templates = infill.templates.len() as u32;
     let blanks: Vec<usize> = infill.templates.iter().map(|template| template.text().matches(BLANK).count()).collect();
     let draft = |n: u32| {
@@ -105,7 +105,7 @@ fn empty_drafts(infill: &Infill) -> Vec<Draft> {
 }
 
 /// The model's texts for the blanks of some drafts, in their order.
-fn generate(infill: &Infill, drafts: &[Draft], answer: &mut Answering<'_>) -> Result<Vec<String>, JobError> {
+fn generate(infill: &InfillSettings, drafts: &[Draft], answer: &mut Answering<'_>) -> Result<Vec<String>, JobError> {
     let service = ServiceName::from(infill.service.as_str());
     let requests =
         drafts.iter().map(|draft| Request { draw: draft.draw, ..Request::new(&service, ask(infill, draft)) });
@@ -120,7 +120,7 @@ fn generate(infill: &Infill, drafts: &[Draft], answer: &mut Answering<'_>) -> Re
 }
 
 /// The candidates from finished drafts, in the order of their draws, each with its number of drafts.
-fn counted(infill: &Infill, mut drafts: Vec<Draft>) -> Vec<(Value, u32)> {
+fn counted(infill: &InfillSettings, mut drafts: Vec<Draft>) -> Vec<(Value, u32)> {
     drafts.sort_by_key(|draft| (draft.draw, draft.template));
     let mut found: Vec<(Value, u32)> = Vec::new();
     for draft in drafts {
@@ -135,8 +135,8 @@ fn counted(infill: &Infill, mut drafts: Vec<Draft>) -> Vec<(Value, u32)> {
 }
 
 /// Asks for the remaining blanks.
-fn ask(infill: &Infill, draft: &Draft) -> Generate {
-    let Infill { temperature, top_k, max_tokens, .. } = *infill;
+fn ask(infill: &InfillSettings, draft: &Draft) -> Generate {
+    let InfillSettings { temperature, top_k, max_tokens, .. } = *infill;
     let text = marked(infill.templates[draft.template].text(), &draft.filled);
     Generate {
         prompt: Prompt::text(infill.frame.replacen(PLACE, &text, 1)),
@@ -249,7 +249,7 @@ mod tests {
 
     /// Fills in with a model scripted for each (prompt, draw).
     fn filled(rest: &str, script: &dyn Fn(&str, u32) -> String) -> (Result<Filled, JobError>, Vec<String>) {
-        let infill: Infill = toml::from_str(&format!("service = \"t5\"\n{rest}")).unwrap();
+        let infill: InfillSettings = toml::from_str(&format!("service = \"t5\"\n{rest}")).unwrap();
         let mut asked = Vec::new();
         let found = fill_in(&infill, &mut |requests| {
             let answer = |request: &Request| {

@@ -1,18 +1,18 @@
 //! One search: the job of its candidates, and the resulting selection.
 
 use super::infill;
-use crate::cache::Report;
+use crate::cache::ProgressReporter;
 use crate::choices;
-use crate::choices::selection::{Ranked, Selection};
-use crate::choices::watch::{Sampled, Watch};
+use crate::choices::selection::{RankedCandidate, Selection};
+use crate::choices::watch::{SampledQuestion, OverlapCheck};
 use crate::error::JobError;
 use crate::job::file::{Job, MethodEntry};
-use crate::job::infill::Infill;
+use crate::job::infill::InfillSettings;
 use crate::job::sweep::Configuration;
-use crate::job::tune::{Select, Tune};
+use crate::job::tune::{SearchSettings, TuneSettings};
 use crate::places::Places;
 use crate::prepare::corpora::spec;
-use crate::prepare::draw::Drawn;
+use crate::prepare::draw::SamplePositions;
 use crate::prepare::opening::OpenedJob;
 use crate::prepare::questions::ALL;
 use crate::report::show;
@@ -30,7 +30,7 @@ pub struct Search {
     pub job: Job,
     /// Counts of the generation of candidates, if any were generated.
     pub generated: Option<Generated>,
-    select: Select,
+    select: SearchSettings,
     measure: String,
     settings: Value,
     /// Values with their numbers of draws; 0 for values from the job.
@@ -74,7 +74,7 @@ impl Search {
         step: usize,
         lenient: bool,
         places: &Places,
-        report: Report<'_>,
+        report: ProgressReporter<'_>,
     ) -> Result<Self, JobError> {
         let tune = job.tune.as_ref().expect("a job with searches; this is a bug");
         let select = tune.select[step].clone();
@@ -120,7 +120,7 @@ impl Search {
         for (n, (value, draws)) in self.candidates.iter().enumerate() {
             let name = configuration(&self.select.name, n);
             let row = rows.get(name.as_str()).ok_or_else(|| unfit(format!("it has no configuration `{name}`")))?;
-            ranked.push(Ranked {
+            ranked.push(RankedCandidate {
                 value: value.clone(),
                 score: row.value,
                 stderr: row.stderr,
@@ -135,7 +135,7 @@ impl Search {
         let mut sample = Vec::new();
         for row in question_table::stream_questions(&run.places.store, run.id(), 0)? {
             let row = row?;
-            sample.push(Sampled::new(&row.id, &row.text));
+            sample.push(SampledQuestion::new(&row.id, &row.text));
         }
         let selection = Selection {
             schema_version: Selection::version(),
@@ -156,7 +156,7 @@ impl Search {
 }
 
 /// All settings of a search, for the selection's record.
-fn settings(tune: &Tune, select: &Select, entry: &MethodEntry) -> Value {
+fn settings(tune: &TuneSettings, select: &SearchSettings, entry: &MethodEntry) -> Value {
     json!({
         "method": {"kind": entry.kind, "parameters": entry.parameters},
         "candidates": select.candidates,
@@ -166,7 +166,7 @@ fn settings(tune: &Tune, select: &Select, entry: &MethodEntry) -> Value {
 }
 
 /// Refuses a search if another search has committed a selection of the same name.
-fn refuse_taken(select: &Select, settings: &Value, measure: &str, store: &Store) -> Result<(), JobError> {
+fn refuse_taken(select: &SearchSettings, settings: &Value, measure: &str, store: &Store) -> Result<(), JobError> {
     match Selection::find(store, &select.name)? {
         Some(there)
             if (&there.settings, there.parameter.as_str(), there.measure.as_str())
@@ -180,11 +180,11 @@ fn refuse_taken(select: &Select, settings: &Value, measure: &str, store: &Store)
 
 /// Has a language model fill in candidates, and adds them to the job's own.
 fn generate(
-    infill: &Infill,
+    infill: &InfillSettings,
     sampled: &Job,
     candidates: &mut Vec<(Value, u32)>,
     places: &Places,
-    report: Report<'_>,
+    report: ProgressReporter<'_>,
 ) -> Result<Generated, JobError> {
     let filled = infill::candidates(infill, &generator(sampled, &infill.service, places, report)?, &places.store)?;
     let generated = Generated {
@@ -204,7 +204,7 @@ fn generate(
 
 /// The searched method with each of the candidates, by the configuration's name.
 fn configurations(
-    select: &Select,
+    select: &SearchSettings,
     entry: &MethodEntry,
     candidates: &[(Value, u32)],
 ) -> impl Iterator<Item = (String, MethodEntry)> {
@@ -222,7 +222,7 @@ fn configuration(selection: &str, n: usize) -> String {
 
 /// The searched method, without the parameters of this search and of later ones. Choices of earlier searches are filled
 /// in.
-fn method_entry(job: &Job, tune: &Tune, step: usize, store: &Store) -> Result<MethodEntry, JobError> {
+fn method_entry(job: &Job, tune: &TuneSettings, step: usize, store: &Store) -> Result<MethodEntry, JobError> {
     let select = &tune.select[step];
     let mut entry = job.method[&select.method].clone();
     let open: BTreeSet<&str> = tune.select[step..].iter().map(|select| select.name.as_str()).collect();
@@ -256,7 +256,7 @@ fn method_entry(job: &Job, tune: &Tune, step: usize, store: &Store) -> Result<Me
 
 /// Temperatures of later searches. Scores are kept at these too, so later searches get them from the journal if their
 /// prompts are the same.
-fn later_temperatures(tune: &Tune, step: usize) -> Vec<f64> {
+fn later_temperatures(tune: &TuneSettings, step: usize) -> Vec<f64> {
     let later = tune.select.iter().skip(step + 1).filter(|select| select.parameter == "temperature");
     let mut found: Vec<f64> = later.flat_map(|select| select.candidates.iter().filter_map(Value::as_f64)).collect();
     found.sort_by(f64::total_cmp);
@@ -282,7 +282,7 @@ fn keep_named_services(job: &mut Job) {
 }
 
 /// Opens the service for the generation of candidates.
-fn generator(sampled: &Job, service: &str, places: &Places, report: Report<'_>) -> Result<Catalogue, JobError> {
+fn generator(sampled: &Job, service: &str, places: &Places, report: ProgressReporter<'_>) -> Result<Catalogue, JobError> {
     let mut job = sampled.clone();
     job.service.retain(|name, _| name == service);
     let opened = OpenedJob::open(&job, &places.cache, places.threads, false, report)?;
@@ -292,10 +292,10 @@ fn generator(sampled: &Job, service: &str, places: &Places, report: Report<'_>) 
 }
 
 /// Refuses a sample with questions to be evaluated.
-fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: Report<'_>) -> Result<(), JobError> {
-    let mut watch = Watch::default();
+fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: ProgressReporter<'_>) -> Result<(), JobError> {
+    let mut watch = OverlapCheck::default();
     let mut sample = Vec::new();
-    each_question(sampled, lenient, &mut |id, text| sample.push(Sampled::new(id, text)))?;
+    each_question(sampled, lenient, &mut |id, text| sample.push(SampledQuestion::new(id, text)))?;
     watch.add("the [tune] sample", &sample);
     let mut evaluated = job.clone();
     places.cache.world(&mut evaluated, report)?;
@@ -307,7 +307,7 @@ fn keep_apart(job: &Job, sampled: &Job, lenient: bool, places: &Places, report: 
 /// Calls `each` with id and text of each question of a job.
 fn each_question(job: &Job, lenient: bool, each: &mut dyn FnMut(&str, &str)) -> Result<(), JobError> {
     let spec = spec(&job.dataset, None);
-    let drawn: Option<Drawn> = job.dataset.draw.map(|draw| draw.of(&spec, lenient)).transpose()?;
+    let drawn: Option<SamplePositions> = job.dataset.draw.map(|draw| draw.of(&spec, lenient)).transpose()?;
     let policy = if lenient { Policy::Quarantine(Box::new(|_| ())) } else { Policy::Strict };
     let questions = Questions::open(&spec, policy)?;
     let mut left = job.dataset.limit.unwrap_or(u64::MAX);

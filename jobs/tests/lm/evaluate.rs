@@ -45,7 +45,7 @@ pub(crate) struct Bench {
 }
 
 /// The results of a run.
-pub(crate) struct Ended {
+pub(crate) struct EvaluationResult {
     /// The bytes of the tables without dependence on workers.
     pub(crate) tables: Vec<Vec<u8>>,
     /// Answers of the outcomes.
@@ -110,7 +110,7 @@ impl Bench {
     }
 
     /// Evaluates the job, with [`Probe`] in the place of its method.
-    pub(crate) fn evaluate(&self, store: &str, workers: usize) -> Ended {
+    pub(crate) fn evaluate(&self, store: &str, workers: usize) -> EvaluationResult {
         let places = self.places(store);
         let run = make(&self.job, &places, None, &|_, _| ()).unwrap();
         let mut open = Open::open(&places, &run, &|_, _| ()).unwrap();
@@ -145,7 +145,7 @@ impl Bench {
         let question = rows.map(Result::unwrap).nth(3).unwrap();
         let transcript = transcript(&elsewhere, 0, &question).unwrap();
         assert_eq!(transcript.outcome.answer, outcomes[3].answer);
-        Ended {
+        EvaluationResult {
             tables: ["outcomes", "scores", "measures"].map(bytes).into(),
             answers: outcomes.into_iter().map(|outcome| outcome.answer.unwrap()).collect(),
             costs: read_table(&places.store, &place("costs")).unwrap(),

@@ -1,15 +1,15 @@
 //! Pins the record of a selection and its digest.
 
 use crate::golden;
-use hopeval_jobs::choices::selection::{Ranked, Selection};
-use hopeval_jobs::choices::watch::Sampled;
+use hopeval_jobs::choices::selection::{RankedCandidate, Selection};
+use hopeval_jobs::choices::watch::SampledQuestion;
 use hopeval_results::{Store, layout};
 use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The best of two lengths of a ranking.
 pub(crate) fn selection() -> Selection {
-    let ranked = |value, score: Option<f64>| Ranked {
+    let ranked = |value, score: Option<f64>| RankedCandidate {
         value,
         score,
         stderr: score.map(|score| score / 10.0),
@@ -27,8 +27,8 @@ pub(crate) fn selection() -> Selection {
         dataset_digest: "d".to_owned(),
         corpus_digest: "c".to_owned(),
         services: BTreeMap::from([("sparse".to_owned(), "f".to_owned())]),
-        sample: vec![Sampled::new("t1", "Whose \"castle\"?"), Sampled::new("nq-3", "who  sang it")],
-        candidates: vec![ranked(json!(3), Some(0.1 + 0.2)), Ranked { draws: 4, ..ranked(json!({"text": "t"}), None) }],
+        sample: vec![SampledQuestion::new("t1", "Whose \"castle\"?"), SampledQuestion::new("nq-3", "who  sang it")],
+        candidates: vec![ranked(json!(3), Some(0.1 + 0.2)), RankedCandidate { draws: 4, ..ranked(json!({"text": "t"}), None) }],
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pins the records of the journal: every kind of answer, of failure and of prompt report.
 
 use crate::golden;
-use hopeval_jobs::services::record::Record;
+use hopeval_jobs::services::record::AnswerRecord;
 use hopeval_methods::testing::every_response;
 use hopeval_methods::{Kind, Response};
 
@@ -13,11 +13,11 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-fn record(kind: Kind, response: Response) -> Record {
-    Record { service: "s\u{e9}".to_owned(), kind, response, service_us: 123_456 }
+fn record(kind: Kind, response: Response) -> AnswerRecord {
+    AnswerRecord { service: "s\u{e9}".to_owned(), kind, response, service_us: 123_456 }
 }
 
-fn records() -> Vec<(String, Record)> {
+fn records() -> Vec<(String, AnswerRecord)> {
     let mut records: Vec<_> =
         every_response().into_iter().map(|(name, kind, response)| (name, record(kind, response))).collect();
     // The kind of request is stored beside the answer, and any kind can fail.
@@ -42,7 +42,7 @@ fn golden_records_are_read() {
     for (name, mut record) in samples {
         let (_, bytes) = lines.iter().find(|(of, _)| *of == name).unwrap();
         record.response.passages.clear();
-        let read = Record::read(&unhex(bytes)).unwrap();
+        let read = AnswerRecord::read(&unhex(bytes)).unwrap();
         // A row may contain NaN, unequal to itself.
         assert_eq!(format!("{read:?}"), format!("{record:?}"), "{name}");
         assert_eq!(hex(&read.write()), *bytes, "{name}");
@@ -57,7 +57,7 @@ fn the_first_records_are_read() {
     for line in include_str!("../golden/first-records.txt").lines().filter(|line| !line.starts_with("# ")) {
         let (name, written) = line.split_once(' ').unwrap();
         let (_, expected) = samples.iter().find(|(of, _)| of == name).unwrap();
-        let found = Record::read(written.as_bytes()).unwrap_or_else(|| panic!("{name}"));
+        let found = AnswerRecord::read(written.as_bytes()).unwrap_or_else(|| panic!("{name}"));
         let mut expected = expected.clone();
         expected.response.passages.clear();
         // The first versions only had reports of prompts.

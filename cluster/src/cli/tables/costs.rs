@@ -6,7 +6,7 @@
 
 use super::incurred::incurred;
 use super::{UNKNOWN, markdown};
-use hopeval_jobs::mode::Mode;
+use hopeval_jobs::mode::TimingMode;
 use hopeval_jobs::report::accounting::{Account, Accounting, Latency, Times};
 use hopeval_methods::Kind;
 
@@ -49,13 +49,13 @@ pub(crate) fn tables(accounting: &Accounting) -> String {
         cost(configurations),
     );
     let timed = match mode {
-        Mode::Latency => "latency in seconds, one question at a time",
-        Mode::Throughput => "latency in seconds, many questions in flight: not those of a single user",
+        TimingMode::Latency => "latency in seconds, one question at a time",
+        TimingMode::Throughput => "latency in seconds, many questions in flight: not those of a single user",
     };
     section(timed, latencies(configurations));
     section("as PromptRank's table A2", table_a2(configurations));
     section("as EfficientRAG's table 4", table_4(configurations));
-    if *mode == Mode::Throughput {
+    if *mode == TimingMode::Throughput {
         text.push_str("\nquery time, latency and use of the device are measured by `hopeval run --mode latency`\n");
     }
     text.push_str(&incurred(services));

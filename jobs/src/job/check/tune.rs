@@ -2,10 +2,10 @@
 
 use crate::bad_value::{BadValue, ensure};
 use crate::job::file::Job;
-use crate::job::infill::{BLANK, Infill, PLACE, Template};
-use crate::job::sample::Draw;
+use crate::job::infill::{BLANK, InfillSettings, PLACE, Template};
+use crate::job::sample::SampleSettings;
 use crate::job::scoring::profile_of;
-use crate::job::tune::{Select, Tune};
+use crate::job::tune::{SearchSettings, TuneSettings};
 use hopeval_datasets::Format;
 use hopeval_measures::MeasureSet;
 use hopeval_methods::Kind;
@@ -31,7 +31,7 @@ pub(super) fn check(job: &Job) -> Result<(), BadValue> {
 }
 
 /// Checks the sample of a job's searches.
-fn sample(job: &Job, tune: &Tune) -> Result<(), BadValue> {
+fn sample(job: &Job, tune: &TuneSettings) -> Result<(), BadValue> {
     ensure(tune.sample > 0, || BadValue::new("tune.sample", "0", "at least 1"))?;
     match (&tune.world, tune.questions.paths()) {
         (Some(_), [_, ..]) => {
@@ -48,7 +48,7 @@ fn sample(job: &Job, tune: &Tune) -> Result<(), BadValue> {
     }
     if tune.takes_own()
         && let Some(draw) = job.dataset.draw
-        && draw != (Draw { rest: true, ..tune.draw() })
+        && draw != (SampleSettings { rest: true, ..tune.draw() })
     {
         let allowed =
             "nothing: all questions but the sample of [tune] are evaluated, unless [tune] names others to draw from";
@@ -57,7 +57,7 @@ fn sample(job: &Job, tune: &Tune) -> Result<(), BadValue> {
     Ok(())
 }
 
-fn select(select: &Select, tune: &Tune, job: &Job) -> Result<(), BadValue> {
+fn select(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(), BadValue> {
     ensure(is_name(&select.name), || {
         let allowed = "letters, digits, `-`, `_` and `.`, beginning with a letter or digit";
         BadValue::new("name", &select.name, allowed)
@@ -78,7 +78,7 @@ fn select(select: &Select, tune: &Tune, job: &Job) -> Result<(), BadValue> {
     measure(select, tune, job)
 }
 
-fn candidates(select: &Select) -> Result<(), BadValue> {
+fn candidates(select: &SearchSettings) -> Result<(), BadValue> {
     let candidates = &select.candidates;
     ensure(!candidates.is_empty() || select.generate.is_some(), || {
         BadValue::new("candidates", "[]", "at least one value, or a table `generate`")
@@ -90,7 +90,7 @@ fn candidates(select: &Select) -> Result<(), BadValue> {
 }
 
 /// Checks that the job computes a search's measure.
-fn measure(select: &Select, tune: &Tune, job: &Job) -> Result<(), BadValue> {
+fn measure(select: &SearchSettings, tune: &TuneSettings, job: &Job) -> Result<(), BadValue> {
     let measure = tune.measure_of(select);
     let format = tune.format.or(job.dataset.format).unwrap_or(Format::World);
     // Impossible settings of measures are refused when the run is made.
@@ -101,7 +101,7 @@ fn measure(select: &Select, tune: &Tune, job: &Job) -> Result<(), BadValue> {
     })
 }
 
-fn infill(infill: &Infill, job: &Job) -> Result<(), BadValue> {
+fn infill(infill: &InfillSettings, job: &Job) -> Result<(), BadValue> {
     let writes = |name: &str| job.service.get(name).is_some_and(|s| s.settings().may_answer(Kind::Generate));
     ensure(writes(&infill.service), || {
         BadValue::new("service", &infill.service, "the name of a service of kind \"lm\"")

@@ -13,10 +13,10 @@
 //! vectors do not depend on batches, and each has its fixed row. An interrupted build leaves no index; the next build
 //! deletes the unfinished file and starts again.
 
-use super::{Dense, failed};
-use crate::cache::Report;
+use super::{DenseService, failed};
+use crate::cache::ProgressReporter;
 use crate::error::JobError;
-use crate::fault::Fault;
+use crate::fault::RunFault;
 use crate::services::service::Services;
 use hopeval_corpus::{Corpus, PassageId};
 use hopeval_index::{DenseWriter, IndexError};
@@ -47,24 +47,24 @@ const PARK: Duration = Duration::from_millis(100);
 
 /// The builds of one process, shared by its workers.
 #[derive(Default)]
-pub struct Building {
+pub struct IndexBuild {
     /// Indexes already claimed by one of its workers.
     spoken: Mutex<BTreeSet<Arc<str>>>,
     /// The index under construction, while this process embeds passages of it.
     current: Mutex<Option<String>>,
     /// Number of its passages embedded by this process.
     embedded: Arc<AtomicU64>,
-    fault: Fault,
+    fault: RunFault,
 }
 
-impl Building {
+impl IndexBuild {
     /// A build; its first error goes to `fault`.
-    pub fn new(fault: &Fault) -> Self {
+    pub fn new(fault: &RunFault) -> Self {
         Self { fault: fault.clone(), ..Self::default() }
     }
 
     /// Reports the progress.
-    pub fn tell(&self, report: Report<'_>) {
+    pub fn tell(&self, report: ProgressReporter<'_>) {
         if let Some(name) = &*self.current.lock().unwrap_or_else(PoisonError::into_inner) {
             report(&format!("index {name}"), self.embedded.load(Ordering::Relaxed));
         }
@@ -95,16 +95,16 @@ pub fn make(
     worker: &mut Worker,
     corpus: &Arc<Corpus>,
     services: &Services,
-    building: &Arc<Building>,
+    building: &Arc<IndexBuild>,
 ) -> Result<(), JobError> {
-    for (name, dense) in Dense::among(services) {
+    for (name, dense) in DenseService::among(services) {
         let mut lacks = building.speaks_for(&name) && dense.lacks(corpus)?;
         if lacks && corpus.is_empty() {
             // There is no row to send, so the file is written directly.
             dense.writer(corpus)?.finish().map_err(|source| JobError::Index { name: dense.name.clone(), source })?;
             lacks = false;
         }
-        let wish = lacks.then(|| Wish::new(&dense.place(corpus, dense.model()?).1, worker.index())).transpose()?;
+        let wish = lacks.then(|| MissingIndex::new(&dense.place(corpus, dense.model()?).1, worker.index())).transpose()?;
         let probe = render(worker, wish, corpus, &dense, building);
         while !probe.done() {
             if let Some(error) = building.fault.take() {
@@ -124,9 +124,9 @@ pub fn make(
 pub(in crate::services) fn alone(
     corpus: &Arc<Corpus>,
     services: &Services,
-    report: Report<'_>,
+    report: ProgressReporter<'_>,
 ) -> Result<(), JobError> {
-    let building = Arc::new(Building::default());
+    let building = Arc::new(IndexBuild::default());
     let (corpus, services, shared) = (Arc::clone(corpus), services.clone(), Arc::clone(&building));
     let (sender, receiver) = channel();
     let work = move || {
@@ -156,12 +156,12 @@ pub(in crate::services) fn alone(
 
 /// A place without the index file, and the worker that would write it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Wish {
+struct MissingIndex {
     place: String,
     writer: usize,
 }
 
-impl Wish {
+impl MissingIndex {
     /// Worker `writer` lacks the file at `path`. Processes with the same folder have the same place. If that cannot be
     /// determined, each process has its own place.
     fn new(path: &Path, writer: usize) -> Result<Self, JobError> {
@@ -182,7 +182,7 @@ impl Wish {
 
 /// A vector on its way to a writer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Row {
+struct VectorRow {
     to: usize,
     passage: u32,
     vector: Vec<f32>,
@@ -191,54 +191,54 @@ struct Row {
 /// The dataflow of one index.
 fn render(
     worker: &mut Worker,
-    wish: Option<Wish>,
+    wish: Option<MissingIndex>,
     corpus: &Arc<Corpus>,
-    dense: &Arc<Dense>,
-    building: &Arc<Building>,
+    dense: &Arc<DenseService>,
+    building: &Arc<IndexBuild>,
 ) -> Handle<u64> {
     let (index, workers) = (worker.index() as u64, worker.peers() as u64);
     let embedding = {
         let worker = worker.index();
         let (corpus, dense, building) = (Arc::clone(corpus), Arc::clone(dense), Arc::clone(building));
         move |wishes| {
-            let writers = Wish::writers(wishes);
+            let writers = MissingIndex::writers(wishes);
             let passages = if writers.is_empty() { 0 } else { corpus.len() as u64 };
             if passages > 0 {
                 building.enter(Some(&dense.name));
             }
             let bound = |part: u64| (passages * part / workers) as u32;
-            Embedding { worker, rows: bound(index)..bound(index + 1), corpus, dense, building, writers }
+            PassageEmbedding { worker, rows: bound(index)..bound(index + 1), corpus, dense, building, writers }
         }
     };
     worker.dataflow::<u64, _, _>(|scope| {
         let wishes = wish.to_stream(scope).container::<Vec<_>>().broadcast();
         let (corpus, dense, fault) = (Arc::clone(corpus), Arc::clone(dense), building.fault.clone());
-        let scribe = Scribe { corpus, dense, fault, writer: None };
+        let scribe = IndexCollector { corpus, dense, fault, writer: None };
         collect(produce(wishes, WINDOW, embedding), |row| row.to, scribe).probe().0
     })
 }
 
 /// One worker's part of the passages on their way through the encoder.
-struct Embedding {
+struct PassageEmbedding {
     /// The worker; its device embeds.
     worker: usize,
     rows: Range<u32>,
     corpus: Arc<Corpus>,
-    dense: Arc<Dense>,
-    building: Arc<Building>,
+    dense: Arc<DenseService>,
+    building: Arc<IndexBuild>,
     writers: Vec<usize>,
 }
 
-impl Embedding {
+impl PassageEmbedding {
     fn vector(&self, completion: Result<Completion, Failure>) -> Result<Vec<f32>, Failure> {
         let model = self.dense.model().map_err(|error| failed(&error))?;
         model.vector(completion?).0.vector()
     }
 }
 
-impl Production for Embedding {
+impl Production for PassageEmbedding {
     type Done = (u32, Result<Completion, Failure>);
-    type Item = Row;
+    type Item = VectorRow;
 
     fn is_over(&self) -> bool {
         self.rows.is_empty()
@@ -256,7 +256,7 @@ impl Production for Embedding {
         }
     }
 
-    fn end_piece(&mut self, done: Option<Self::Done>, items: &mut Vec<Row>) -> Result<(), ProductionFailure> {
+    fn end_piece(&mut self, done: Option<Self::Done>, items: &mut Vec<VectorRow>) -> Result<(), ProductionFailure> {
         let refused = |passage: String, failure: Failure| {
             let name = self.dense.name.clone();
             let lost = JobError::device_lost(&name, &failure);
@@ -270,23 +270,23 @@ impl Production for Embedding {
         let vector = self.vector(completion).map_err(|failure| refused(id(), failure))?;
         self.building.embedded.fetch_add(1, Ordering::Relaxed);
         if let Some((&last, others)) = self.writers.split_last() {
-            items.extend(others.iter().map(|&to| Row { to, passage, vector: vector.clone() }));
-            items.push(Row { to: last, passage, vector });
+            items.extend(others.iter().map(|&to| VectorRow { to, passage, vector: vector.clone() }));
+            items.push(VectorRow { to: last, passage, vector });
         }
         Ok(())
     }
 }
 
 /// Writes one file. After a failure the dataflow's time never advances, so no worker takes the file for written.
-struct Scribe {
+struct IndexCollector {
     corpus: Arc<Corpus>,
-    dense: Arc<Dense>,
-    fault: Fault,
+    dense: Arc<DenseService>,
+    fault: RunFault,
     /// The file, created for the first row.
     writer: Option<Box<DenseWriter>>,
 }
 
-impl Scribe {
+impl IndexCollector {
     fn failed(&self, source: IndexError) -> ProductionFailure {
         self.report(JobError::Index { name: self.dense.name.clone(), source })
     }
@@ -297,11 +297,11 @@ impl Scribe {
     }
 }
 
-impl Collector for Scribe {
-    type Item = Row;
+impl Collector for IndexCollector {
+    type Item = VectorRow;
     type Done = Result<(), IndexError>;
 
-    fn take_item(&mut self, row: Row) -> Result<(), ProductionFailure> {
+    fn take_item(&mut self, row: VectorRow) -> Result<(), ProductionFailure> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
             None => Box::new(self.dense.writer(&self.corpus).map_err(|error| self.report(error))?),

@@ -2,8 +2,8 @@
 
 use crate::error::JobError;
 use crate::services::corpus;
-use crate::services::lm::Lm;
-use crate::services::lm::model::{Charge, Model};
+use crate::services::lm::LmService;
+use crate::services::lm::model::{EngineUsage, Model};
 use crate::services::service::cannot;
 use crate::services::timing::microseconds;
 use crate::services::usage::{UsageCounters, add};
@@ -32,7 +32,7 @@ impl EmbeddedQuery {
 /// Embeds the queries of a batch together. Returns, in the batch's order, each query with its vector or a response
 /// instead, and the device time in microseconds. The time also goes to `usage`. The device of `worker` embeds.
 pub(super) fn embed(
-    encoder: &Lm,
+    encoder: &LmService,
     corpus: &Corpus,
     requests: &[&Request],
     usage: Option<&UsageCounters>,
@@ -46,7 +46,7 @@ pub(super) fn embed(
     let embeddings: Vec<_> = tokenised.iter().flatten().map(|query| query.embedding.clone()).collect();
     let engine = encoder.engine(worker);
     let mut completions = engine.map_or_else(Vec::new, |engine| engine.ask(embeddings)).into_iter();
-    let mut cost = BatchCost::default();
+    let mut cost = BatchUsage::default();
     let embedded = tokenised.into_iter().map(|query| {
         let query = query?;
         let lost = || Response::failure(FailureKind::Dropped, "the engine gave no answer");
@@ -98,7 +98,7 @@ impl<'a> TokenisedQuery<'a> {
 
 /// The cost of a batch's embeddings.
 #[derive(Default)]
-struct BatchCost {
+struct BatchUsage {
     device_s: f64,
     /// Seconds of the device with metered energy.
     metered_s: f64,
@@ -106,8 +106,8 @@ struct BatchCost {
     computed_tokens: u64,
 }
 
-impl BatchCost {
-    fn add(&mut self, charge: Charge) {
+impl BatchUsage {
+    fn add(&mut self, charge: EngineUsage) {
         self.device_s += charge.device_s;
         self.metered_s += charge.metered_s;
         self.energy_j += charge.energy_j;

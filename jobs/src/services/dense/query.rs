@@ -6,11 +6,11 @@ use hopeval_operators::scatter;
 use serde::{Deserialize, Serialize};
 
 /// The entry of one worker's queries into the dataflow.
-pub type Inlet = scatter::QuerySender<Query, Found>;
+pub type QueryInlet = scatter::QuerySender<VectorQuery, PartResult>;
 
 /// A query on its way to all workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Query {
+pub struct VectorQuery {
     /// The service with the index.
     pub service: ServiceName,
     /// The question's vector.
@@ -23,7 +23,7 @@ pub struct Query {
 
 /// The result of searching one worker's part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct PartResult {
     /// The best hits of the part.
     pub ranking: Result<Vec<Hit>, Failure>,
     /// The query's share of the search time of the part, in microseconds.

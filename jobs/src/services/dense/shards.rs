@@ -15,12 +15,12 @@
 //! search of the whole index. If one part cannot be searched, the query fails: half a ranking is useless.
 
 use super::embedding::EmbeddedQuery;
-use super::query::{Found, Inlet, Query};
-use super::{Dense, refused, response};
-use crate::fault::Fault;
+use super::query::{PartResult, QueryInlet, VectorQuery};
+use super::{DenseService, refused, response};
+use crate::fault::RunFault;
 use crate::services::service::Services;
-use crate::services::thread::{ServiceThread, Task, answered, drain, spawn, waited};
-use crate::services::timing::{Took, elapsed_us, shares};
+use crate::services::thread::{ServiceThread, ServiceTask, answered, drain, spawn, waited};
+use crate::services::timing::{AnswerTiming, elapsed_us, shares};
 use crate::services::usage::ServiceCounters;
 use hopeval_index::{DenseQuery, Hit, SearchScratch};
 use hopeval_methods::{Failure, FailureKind, PromptReport, Request, ServiceName, Work};
@@ -34,43 +34,43 @@ use std::time::Instant;
 mod tests;
 
 /// One worker's part in a search by several workers.
-pub struct Spread {
+pub struct ShardedSearch {
     /// The entry of its own queries.
-    pub inlet: Inlet,
+    pub inlet: QueryInlet,
     /// The queries from that entry, for the dataflow.
-    pub queries: scatter::QueryReceiver<Query, Found>,
+    pub queries: scatter::QueryReceiver<VectorQuery, PartResult>,
     /// Its parts of the indexes, for the queries of all workers.
-    pub shards: Shards,
+    pub shards: IndexShards,
 }
 
-impl Spread {
+impl ShardedSearch {
     /// For worker `worker` of `workers`. `None` for a single worker or without dense indexes; so all workers of a run,
     /// in any process, get the same variant.
     pub fn open(services: &Services, worker: usize, workers: usize) -> Option<Self> {
-        let has_dense = Dense::among(services).next().is_some();
+        let has_dense = DenseService::among(services).next().is_some();
         (has_dense && workers > 1).then(|| {
             let (inlet, queries) = scatter::query_channel();
-            Self { inlet, queries, shards: Shards::open(services, worker, workers) }
+            Self { inlet, queries, shards: IndexShards::open(services, worker, workers) }
         })
     }
 }
 
 /// A query with the ticket for its part's ranking.
-type Waiting = (Query, Ticket<Found>);
+type QueuedQuery = (VectorQuery, Ticket<PartResult>);
 
 /// One worker's parts of all dense indexes.
-pub struct Shards {
-    queues: BTreeMap<Arc<str>, Sender<Vec<Waiting>>>,
+pub struct IndexShards {
+    queues: BTreeMap<Arc<str>, Sender<Vec<QueuedQuery>>>,
 }
 
-impl Shards {
+impl IndexShards {
     /// Part `worker` of `workers` of each index, each with its own search thread.
     fn open(services: &Services, worker: usize, workers: usize) -> Self {
         let mut queues = BTreeMap::new();
-        for (name, dense) in Dense::among(services) {
+        for (name, dense) in DenseService::among(services) {
             let (sender, receiver) = channel();
             spawn(&format!("shard {name}"), move || {
-                search(&Part { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
+                search(&IndexPart { dense: &dense, part: worker as u32, parts: workers as u32 }, &receiver);
             });
             queues.insert(name, sender);
         }
@@ -78,12 +78,12 @@ impl Shards {
     }
 }
 
-impl QueryShard for Shards {
-    type Query = Query;
-    type Found = Found;
+impl QueryShard for IndexShards {
+    type Query = VectorQuery;
+    type Found = PartResult;
 
-    fn submit(&mut self, batch: Vec<Waiting>) {
-        let mut by_service: BTreeMap<ServiceName, Vec<Waiting>> = BTreeMap::new();
+    fn submit(&mut self, batch: Vec<QueuedQuery>) {
+        let mut by_service: BTreeMap<ServiceName, Vec<QueuedQuery>> = BTreeMap::new();
         for waiting in batch {
             by_service.entry(waiting.0.service.clone()).or_default().push(waiting);
         }
@@ -95,24 +95,24 @@ impl QueryShard for Shards {
         }
     }
 
-    fn dropped(&self) -> Found {
+    fn dropped(&self) -> PartResult {
         let message = "a worker dropped its part of the search".to_owned();
-        Found { ranking: Err(Failure { kind: FailureKind::Dropped, message }), service_us: 0 }
+        PartResult { ranking: Err(Failure { kind: FailureKind::Dropped, message }), service_us: 0 }
     }
 }
 
 /// One worker's part of one index.
-struct Part<'a> {
-    dense: &'a Dense,
+struct IndexPart<'a> {
+    dense: &'a DenseService,
     part: u32,
     parts: u32,
 }
 
-impl Part<'_> {
+impl IndexPart<'_> {
     /// The rankings of its passages for a batch, in the batch's order.
     fn rank<'q>(
         &self,
-        queries: impl Iterator<Item = &'q Query>,
+        queries: impl Iterator<Item = &'q VectorQuery>,
         scratch: &mut SearchScratch,
     ) -> Vec<Result<Vec<Hit>, Failure>> {
         let Some(index) = self.dense.opened() else {
@@ -123,7 +123,7 @@ impl Part<'_> {
                 .collect();
         };
         let queries =
-            queries.map(|Query { vector, k, within, .. }| DenseQuery { vector, k: *k, within: within.as_deref() });
+            queries.map(|VectorQuery { vector, k, within, .. }| DenseQuery { vector, k: *k, within: within.as_deref() });
         let queries: Vec<_> = queries.collect();
         let rankings = index.part(self.part, self.parts).search(&queries, scratch).into_iter();
         rankings.map(|ranking| ranking.map_err(|error| refused(&error))).collect()
@@ -131,20 +131,20 @@ impl Part<'_> {
 }
 
 /// The search thread: takes all waiting queries, so that one pass over the part serves them together.
-fn search(part: &Part<'_>, receiver: &Receiver<Vec<Waiting>>) {
+fn search(part: &IndexPart<'_>, receiver: &Receiver<Vec<QueuedQuery>>) {
     let mut scratch = SearchScratch::default();
     while let Some(batches) = drain(receiver, usize::MAX) {
         let begun = Instant::now();
-        let batch: Vec<Waiting> = batches.into_iter().flatten().collect();
+        let batch: Vec<QueuedQuery> = batches.into_iter().flatten().collect();
         let rankings = part.rank(batch.iter().map(|(query, _)| query), &mut scratch);
         let shares = shares(elapsed_us(begun), batch.len());
-        let found = rankings.into_iter().zip(shares).map(|(ranking, service_us)| Found { ranking, service_us });
+        let found = rankings.into_iter().zip(shares).map(|(ranking, service_us)| PartResult { ranking, service_us });
         Ticket::answer_all(batch.into_iter().map(|(_, ticket)| ticket).zip(found));
     }
 }
 
 /// The service thread of a dense index with several workers: embeds waiting queries, and lets all workers rank.
-pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task>, inlet: &Inlet) {
+pub(super) fn serve(thread: &ServiceThread, dense: &DenseService, tasks: &Receiver<ServiceTask>, inlet: &QueryInlet) {
     while let Some(tasks) = drain(tasks, thread.batch) {
         let begun = Instant::now();
         let requests: Vec<&Request> = tasks.iter().map(|(submission, _)| &submission.request).collect();
@@ -157,30 +157,30 @@ pub(super) fn serve(thread: &ServiceThread, dense: &Dense, tasks: &Receiver<Task
             let (name, usage) = (Arc::clone(&thread.name), Arc::clone(&thread.usage));
             let fault = thread.fault.clone();
             let under_way =
-                |work, report, k| UnderWay { task, name, usage, fault, work, report, k, embedding_us, device_us };
+                |work, report, k| PendingQuery { task, name, usage, fault, work, report, k, embedding_us, device_us };
             match embedded {
                 Ok(EmbeddedQuery { vector, work, report, k, within }) => {
                     let service = ServiceName(Arc::clone(&thread.name));
                     let under_way = under_way(work, report, k);
-                    let end: QueryEnd<Found> = Box::new(move |found| under_way.end(found));
-                    asked.push((Query { service, vector, k, within }, end));
+                    let end: QueryEnd<PartResult> = Box::new(move |found| under_way.end(found));
+                    asked.push((VectorQuery { service, vector, k, within }, end));
                 }
                 Err(refused) => settled.push((under_way(refused.work, None, 0), refused)),
             }
         }
         inlet.ask_all(asked);
         for (refused, response) in settled {
-            refused.settle(response, Searched::default());
+            refused.settle(response, SearchTime::default());
         }
     }
 }
 
 /// A query of this worker during the search by all workers.
-struct UnderWay {
-    task: Task,
+struct PendingQuery {
+    task: ServiceTask,
     name: Arc<str>,
     usage: ServiceCounters,
-    fault: Fault,
+    fault: RunFault,
     work: Work,
     report: Option<PromptReport>,
     k: usize,
@@ -191,37 +191,37 @@ struct UnderWay {
 
 /// A query's time in the search threads, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Searched {
+struct SearchTime {
     /// The sum over all threads: the cost of the search.
     sum_us: u64,
     /// The time of the slowest thread: they search in parallel.
     longest_us: u64,
 }
 
-impl UnderWay {
+impl PendingQuery {
     /// Merges the results of all parts and answers the query.
-    fn end(mut self, found: Vec<Found>) {
+    fn end(mut self, found: Vec<PartResult>) {
         let took = || found.iter().map(|found| found.service_us);
-        let searched = Searched { sum_us: took().sum(), longest_us: took().max().unwrap_or(0) };
+        let searched = SearchTime { sum_us: took().sum(), longest_us: took().max().unwrap_or(0) };
         let response = response(self.work, self.report.take(), merged(found, self.k));
         self.settle(response, searched);
     }
 
-    fn settle(self, response: hopeval_methods::Response, searched: Searched) {
+    fn settle(self, response: hopeval_methods::Response, searched: SearchTime) {
         let Self { task, name, usage, fault, embedding_us, device_us, .. } = self;
         if let Some(usage) = usage.get(&name) {
             // The device's time was added with its batch.
             usage.count(&response, embedding_us + searched.sum_us, 0);
         }
         let service_us = embedding_us + searched.longest_us;
-        let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
+        let took = AnswerTiming { queue_us: waited(&task, service_us), service_us, device_us };
         let (ticket, answer) = answered(task, response, took, &fault);
         ticket.answer(answer);
     }
 }
 
 /// The best hits of all parts, or the failure of the first failed part.
-fn merged(found: Vec<Found>, k: usize) -> Result<Vec<Hit>, Failure> {
+fn merged(found: Vec<PartResult>, k: usize) -> Result<Vec<Hit>, Failure> {
     let rankings: Vec<Vec<Hit>> = found.into_iter().map(|found| found.ranking).collect::<Result<_, _>>()?;
     Ok(Hit::merge(rankings.iter().map(Vec::as_slice), k))
 }

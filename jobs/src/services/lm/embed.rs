@@ -1,6 +1,6 @@
 //! `Embed`: a vector of a text, pooled and scaled according to the settings. Dense retrieval uses the same functions.
 
-use super::model::{Asked, Charge, Ending, Model, encoded};
+use super::model::{PreparedRequest, EngineUsage, ResponseBuilder, Model, encoded};
 use super::prompts::untokenised;
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
@@ -10,9 +10,9 @@ use hopeval_methods::request::{Embed, EmbedRole};
 use hopeval_methods::{Answer, Failure, PromptReport, Response};
 
 impl Model {
-    pub(super) fn embed(&self, corpus: &Corpus, asked: &Embed) -> Result<Asked, Failure> {
+    pub(super) fn embed(&self, corpus: &Corpus, asked: &Embed) -> Result<PreparedRequest, Failure> {
         let (request, report) = self.embedding(&written(corpus, &asked.text)?, asked.role)?;
-        Ok(Asked { requests: vec![request], ending: self.embedded(Some(report)) })
+        Ok(PreparedRequest { requests: vec![request], ending: self.embedded(Some(report)) })
     }
 
     /// Dimensions of a vector.
@@ -49,13 +49,13 @@ impl Model {
     }
 
     /// The response to an embedded text, and its cost.
-    pub(in crate::services) fn vector(&self, completion: Completion) -> (Response, Charge) {
+    pub(in crate::services) fn vector(&self, completion: Completion) -> (Response, EngineUsage) {
         self.embedded(None).end(vec![completion])
     }
 
-    fn embedded(&self, report: Option<PromptReport>) -> Ending {
+    fn embedded(&self, report: Option<PromptReport>) -> ResponseBuilder {
         let normalize = self.settings.normalize;
-        Ending::one(report, move |answer| {
+        ResponseBuilder::one(report, move |answer| {
             let mut vector = encoded(answer).embedding;
             if normalize {
                 normalise(&mut vector);

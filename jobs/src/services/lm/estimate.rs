@@ -3,7 +3,7 @@
 //! Nothing is computed. Token counts are those of the real prompts. The model's answer is guessed from common words of
 //! texts, so that a machine takes about as many rounds as in a real run.
 
-use super::model::{Asked, Model};
+use super::model::{PreparedRequest, Model};
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 impl Model {
     /// The response to a request in plans.
     pub fn estimate(&self, corpus: &Corpus, request: &Request) -> Response {
-        let Asked { requests, ending } = match self.prepare(corpus, request) {
+        let PreparedRequest { requests, ending } = match self.prepare(corpus, request) {
             Ok(asked) => asked,
             Err(response) => return *response,
         };

@@ -1,7 +1,7 @@
 //! `Generate`: a continuation by a local language model. It cannot guarantee a format. Roles are not marked, because
 //! these are completion models.
 
-use super::model::{Asked, Model, another};
+use super::model::{PreparedRequest, Model, another};
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::ModelFamily;
 use hopeval_lm::generate::cut_at_stop;
@@ -12,7 +12,7 @@ use hopeval_methods::{Answer, Failure};
 use std::sync::Arc;
 
 impl Model {
-    pub(super) fn generate(&self, corpus: &Corpus, asked: &Generate, draw: u32) -> Result<Asked, Failure> {
+    pub(super) fn generate(&self, corpus: &Corpus, asked: &Generate, draw: u32) -> Result<PreparedRequest, Failure> {
         let new = asked.max_tokens as usize;
         let positions = self.session.engine.abilities().sizes.max_positions;
         let most = match self.session.family {
@@ -43,7 +43,7 @@ impl Model {
         };
         let tokenizer = Arc::clone(&self.tokenizer);
         let skip_special = asked.format != TextFormat::WithSpecial;
-        Ok(Asked::one(engine::Request::Generate(request), Some(prompt.report), move |answer| match answer {
+        Ok(PreparedRequest::one(engine::Request::Generate(request), Some(prompt.report), move |answer| match answer {
             engine::Answer::Generated(generated) => {
                 let whole = tokenizer.decode(&generated.ids, skip_special);
                 let text = cut_at_stop(&whole, &stop).0.to_owned();

@@ -1,7 +1,7 @@
 //! `Label` and `Filter`: EfficientRAG's labeler and filter, word by word (section 3.1; tokenisation and decoding follow
 //! the official script).
 
-use super::model::{Asked, Model, encoded};
+use super::model::{PreparedRequest, Model, encoded};
 use super::prompts::untokenised;
 use super::settings::LabelScope;
 use crate::services::corpus::written;
@@ -20,14 +20,14 @@ const KEEP: usize = 1;
 
 impl Model {
     /// `[CLS] words of the query [SEP] words of the chunk [SEP]`; the information is the text of the kept tokens.
-    pub(super) fn label(&self, corpus: &Corpus, asked: &Label) -> Result<Asked, Failure> {
+    pub(super) fn label(&self, corpus: &Corpus, asked: &Label) -> Result<PreparedRequest, Failure> {
         let chunk = written(corpus, &asked.chunk)?;
         let (query, chunk) = (self.words(&asked.query), self.words(&chunk));
         let pieces = self.tokenizer.encode_word_sequence(&query, Some(&chunk), self.limit(self.settings.label_tokens));
         let pieces = pieces.map_err(|error| untokenised(&error))?;
         let (tokenizer, scope) = (Arc::clone(&self.tokenizer), self.settings.label_scope);
         let request = encode(&pieces);
-        Ok(Asked::one(request, Some(report(&pieces)), move |answer| {
+        Ok(PreparedRequest::one(request, Some(report(&pieces)), move |answer| {
             let found = encoded(answer);
             let of_chunk = |at: usize| pieces.pieces[at].is_some_and(|piece| piece.text == 1);
             let counts = |at: usize| scope == LabelScope::Sequence || of_chunk(at);
@@ -39,13 +39,13 @@ impl Model {
 
     /// `[CLS] words [SEP]`, of the query with the found information. The next query is the text of the kept tokens.
     /// Blank information is left out.
-    pub(super) fn filter(&self, asked: &Filter) -> Result<Asked, Failure> {
+    pub(super) fn filter(&self, asked: &Filter) -> Result<PreparedRequest, Failure> {
         let text = template(asked);
         let words = self.words(&text);
         let pieces = self.tokenizer.encode_word_sequence(&words, None, self.limit(self.settings.filter_tokens));
         let pieces = pieces.map_err(|error| untokenised(&error))?;
         let tokenizer = Arc::clone(&self.tokenizer);
-        Ok(Asked::one(encode(&pieces), Some(report(&pieces)), move |answer| {
+        Ok(PreparedRequest::one(encode(&pieces), Some(report(&pieces)), move |answer| {
             Ok(Answer::Filter(tokenizer.decode(&kept(&pieces, &encoded(answer), |_| true), true)))
         }))
     }

@@ -84,7 +84,7 @@ impl Model {
     /// Answers one request directly.
     pub fn answer(&self, corpus: &Corpus, request: &Request) -> Response {
         match self.prepare(corpus, request) {
-            Ok(Asked { requests, ending }) => ending.end(self.session.engine.ask(requests)).0,
+            Ok(PreparedRequest { requests, ending }) => ending.end(self.session.engine.ask(requests)).0,
             Err(response) => *response,
         }
     }
@@ -93,7 +93,7 @@ impl Model {
     ///
     /// # Errors
     /// The response, if no engine request is needed.
-    pub(super) fn prepare(&self, corpus: &Corpus, request: &Request) -> Result<Asked, Box<Response>> {
+    pub(super) fn prepare(&self, corpus: &Corpus, request: &Request) -> Result<PreparedRequest, Box<Response>> {
         let kind = request.ask.kind();
         if !self.answers.contains(&kind) {
             return Err(Box::new(cannot(request)));
@@ -142,23 +142,23 @@ fn answers(session: &Session, settings: &LmSettings) -> Vec<Kind> {
     offers.into_iter().filter_map(|(kind, offered)| offered.then_some(kind)).collect()
 }
 
-type Finish = Box<dyn FnOnce(Vec<engine::Answer>) -> Result<Answer, Failure> + Send>;
+type AnswerDecoder = Box<dyn FnOnce(Vec<engine::Answer>) -> Result<Answer, Failure> + Send>;
 
 /// The engine requests for one request.
-pub(super) struct Asked {
+pub(super) struct PreparedRequest {
     pub(super) requests: Vec<engine::Request>,
-    pub(super) ending: Ending,
+    pub(super) ending: ResponseBuilder,
 }
 
 /// Turns the engine's answers into a response.
-pub(super) struct Ending {
+pub(super) struct ResponseBuilder {
     pub(super) report: Option<PromptReport>,
-    pub(super) finish: Finish,
+    pub(super) finish: AnswerDecoder,
 }
 
 /// The cost of an answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::services) struct Charge {
+pub(in crate::services) struct EngineUsage {
     pub(super) service_s: f64,
     /// Seconds of the device.
     pub(in crate::services) device_s: f64,
@@ -170,18 +170,18 @@ pub(in crate::services) struct Charge {
     pub(in crate::services) computed_tokens: u64,
 }
 
-impl Asked {
+impl PreparedRequest {
     /// A single engine request.
     pub(super) fn one(
         request: engine::Request,
         report: Option<PromptReport>,
         finish: impl FnOnce(engine::Answer) -> Result<Answer, Failure> + Send + 'static,
     ) -> Self {
-        Self { requests: vec![request], ending: Ending::one(report, finish) }
+        Self { requests: vec![request], ending: ResponseBuilder::one(report, finish) }
     }
 }
 
-impl Ending {
+impl ResponseBuilder {
     /// For a single engine request.
     pub(super) fn one(
         report: Option<PromptReport>,
@@ -195,8 +195,8 @@ impl Ending {
     }
 
     /// The response and its cost, from the completions of the engine requests, in their order.
-    pub(super) fn end(self, completions: Vec<Completion>) -> (Response, Charge) {
-        let (mut work, mut spent) = (Work::default(), Charge::default());
+    pub(super) fn end(self, completions: Vec<Completion>) -> (Response, EngineUsage) {
+        let (mut work, mut spent) = (Work::default(), EngineUsage::default());
         let mut answers = Vec::with_capacity(completions.len());
         let mut refused = None;
         for Completion { result, work: needed, cost } in completions {

@@ -1,9 +1,9 @@
 //! `Rerank` and `Entail`: sequence classifiers over pairs of texts.
 
 use super::entailment::entailment;
-use super::model::{Asked, Ending, Model, encoded};
+use super::model::{PreparedRequest, ResponseBuilder, Model, encoded};
 use super::prompts::untokenised;
-use super::read::Context;
+use super::read::ContextText;
 use crate::services::corpus::written;
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
@@ -12,7 +12,7 @@ use hopeval_methods::{Answer, Failure, FailureKind, PromptReport};
 
 impl Model {
     /// The one logit of each (query, item).
-    pub(super) fn rerank(&self, corpus: &Corpus, asked: &Rerank) -> Result<Asked, Failure> {
+    pub(super) fn rerank(&self, corpus: &Corpus, asked: &Rerank) -> Result<PreparedRequest, Failure> {
         let pairs = asked.items.iter().map(|item| self.pair(&asked.query, &written(corpus, item)?));
         let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
         // The query is in every pair, and its lost tokens depend on the item's length.
@@ -29,60 +29,60 @@ impl Model {
                 message: "the cross-encoder gave no logit".to_owned(),
             })
         };
-        Ok(Asked { requests, ending: Ending { report: Some(report), finish: Box::new(finish) } })
+        Ok(PreparedRequest { requests, ending: ResponseBuilder { report: Some(report), finish: Box::new(finish) } })
     }
 
     /// The probability of the entailment label for (premise, hypothesis).
-    pub(super) fn entail(&self, corpus: &Corpus, asked: &Entail) -> Result<Asked, Failure> {
+    pub(super) fn entail(&self, corpus: &Corpus, asked: &Entail) -> Result<PreparedRequest, Failure> {
         let premise = self.assemble(corpus, &asked.premise, None, false)?;
         let (mut report, parts) = (premise.report, premise.texts.len());
-        let text = Context::of(premise.texts);
-        let Shortened { request, pair, lost } = self.pair(&text.whole, &asked.hypothesis)?;
+        let text = ContextText::of(premise.texts);
+        let TruncatedPair { request, pair, lost } = self.pair(&text.whole, &asked.hypothesis)?;
         let at = entailment(&self.session, &self.settings).unwrap_or_default();
         report.tokens = request.ids.len() as u32;
         text.lose(&mut report, &pair.encoded.offsets[pair.first.end - lost.0..pair.first.end]);
         report.lose(parts, lost.1);
-        Ok(Asked::one(engine::Request::Encode(request), Some(report), move |answer| {
+        Ok(PreparedRequest::one(engine::Request::Encode(request), Some(report), move |answer| {
             Ok(Answer::Entail(probability(&encoded(answer).sequence_logits, at)))
         }))
     }
 
     /// Two texts as one sequence; if it is too long, the longer text is cut, token by token.
-    fn pair(&self, first: &str, second: &str) -> Result<Shortened, Failure> {
+    fn pair(&self, first: &str, second: &str) -> Result<TruncatedPair, Failure> {
         let pair = self.encode_pair(first, second)?;
         let (ids, type_ids, lost) = pair.cut_longest(self.limit(self.settings.pair_tokens));
         let request = engine::EncodeRequest { ids: ids.into(), type_ids: self.type_ids(type_ids), want: engine::EncoderOutput::Logits };
-        Ok(Shortened { request, pair, lost })
+        Ok(TruncatedPair { request, pair, lost })
     }
 
     /// The tokens of a pair, with the range of the first text.
-    pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<Pair, Failure> {
+    pub(super) fn encode_pair(&self, first: &str, second: &str) -> Result<EncodedPair, Failure> {
         let encoded = self.tokenizer.encode_pair(first, second).map_err(|error| untokenised(&error))?;
         let alone = self.tokenizer.ids(first, false).map_err(|error| untokenised(&error))?;
         // The first text's tokens stand before the second's, behind special ones.
         let end = if encoded.second.is_empty() { encoded.ids.len() } else { encoded.second.start };
         let lead = (0..end).find(|&at| encoded.ids[at..end].starts_with(&alone)).unwrap_or(0);
-        Ok(Pair { first: lead..lead + alone.len(), encoded })
+        Ok(EncodedPair { first: lead..lead + alone.len(), encoded })
     }
 }
 
 /// A pair cut to the model's limit.
-struct Shortened {
+struct TruncatedPair {
     request: engine::EncodeRequest,
     /// The whole pair.
-    pair: Pair,
+    pair: EncodedPair,
     /// Tokens lost by each text.
     lost: (usize, usize),
 }
 
 /// Two texts as one sequence.
-pub(super) struct Pair {
+pub(super) struct EncodedPair {
     pub(super) encoded: hopeval_lm::tokenise::TokenisedText,
     /// The tokens of the first text.
     pub(super) first: std::ops::Range<usize>,
 }
 
-impl Pair {
+impl EncodedPair {
     /// The positions left after keeping `first` tokens of the first text and `second` of the second.
     pub(super) fn kept(&self, first: usize, second: usize) -> Vec<usize> {
         let cut = |range: &std::ops::Range<usize>, most: usize| range.start.saturating_add(most)..range.end;
@@ -131,12 +131,12 @@ mod tests {
     use hopeval_lm::tokenise::TokenisedText;
 
     /// `[9] first [8] second [8]`.
-    fn pair(first: usize, second: usize) -> Pair {
+    fn pair(first: usize, second: usize) -> EncodedPair {
         let ids: Vec<u32> =
             [vec![9], vec![1; first], vec![8], vec![2; second], vec![8]].into_iter().flatten().collect();
         let type_ids = [vec![0; first + 2], vec![1; second + 1]].concat();
         let at = first + 2;
-        Pair {
+        EncodedPair {
             first: 1..first + 1,
             encoded: TokenisedText { offsets: vec![(0, 0); ids.len()], ids, type_ids, second: at..at + second },
         }

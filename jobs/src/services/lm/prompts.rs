@@ -7,7 +7,7 @@ use hopeval_lm::prompt::{self as engine, PromptError, assemble};
 use hopeval_methods::{Failure, FailureKind, Limit, Overflow, Prompt, PromptReport};
 
 /// A prompt ready for the model.
-pub(super) struct Assembled {
+pub(super) struct ModelPrompt {
     /// Token ids.
     pub(super) ids: Vec<u32>,
     /// The remaining text of each part.
@@ -27,7 +27,7 @@ impl Model {
         prompt: &Prompt,
         most: Option<usize>,
         special: bool,
-    ) -> Result<Assembled, Failure> {
+    ) -> Result<ModelPrompt, Failure> {
         let parts = prompt.parts.iter().map(|part| {
             let text = written(corpus, &part.content)?.into_owned();
             Ok(engine::PromptPart { text, truncate: part.truncate.map(limit) })
@@ -40,7 +40,7 @@ impl Model {
         let prompt =
             engine::Prompt { parts, budget: prompt.budget.map(|budget| budget as usize), overflow: overflow.collect() };
         let assembled = assemble(&self.tokenizer, &prompt, most, special).map_err(|error| failure(&error))?;
-        Ok(Assembled { ids: assembled.ids, texts: assembled.texts, report: report(&assembled.report) })
+        Ok(ModelPrompt { ids: assembled.ids, texts: assembled.texts, report: report(&assembled.report) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `Read`: answer spans by an extractive reader (Devlin et al. 2019, section 4.2; with a rank head as in MDR).
 
-use super::model::{Asked, Model, encoded};
+use super::model::{PreparedRequest, Model, encoded};
 use hopeval_corpus::Corpus;
 use hopeval_lm::request as engine;
 use hopeval_methods::request::Read;
@@ -10,9 +10,9 @@ use std::ops::Range;
 
 impl Model {
     /// Question and context as one sequence; the question is cut to its limit, then the context to the remaining room.
-    pub(super) fn read(&self, corpus: &Corpus, asked: &Read) -> Result<Asked, Failure> {
+    pub(super) fn read(&self, corpus: &Corpus, asked: &Read) -> Result<PreparedRequest, Failure> {
         let context = self.assemble(corpus, &asked.context, None, false)?;
-        let text = Context::of(context.texts);
+        let text = ContextText::of(context.texts);
         let pair = self.encode_pair(&asked.question, &text.whole)?;
         let question = pair.first.len().min(self.settings.question_tokens);
         let room = self.limit(self.settings.read_tokens).saturating_sub(pair.special() + question);
@@ -33,7 +33,7 @@ impl Model {
         report.tokens = request.ids.len() as u32;
         text.lose(&mut report, &pair.encoded.offsets[pair.encoded.second.start + second..pair.encoded.second.end]);
         report.lose(parts, pair.first.len() - question);
-        Ok(Asked::one(engine::Request::Encode(request), Some(report), move |answer| {
+        Ok(PreparedRequest::one(engine::Request::Encode(request), Some(report), move |answer| {
             let found = encoded(answer);
             let best = best(&found.start_logits[allowed.clone()], &found.end_logits[allowed], length, count);
             let span = |(tokens, score): (Range<usize>, f32)| {
@@ -59,7 +59,7 @@ fn best(start: &[f32], end: &[f32], length: usize, count: usize) -> Vec<(Range<u
 }
 
 /// The text of a context, with the ends of its parts.
-pub(super) struct Context {
+pub(super) struct ContextText {
     pub(super) whole: String,
     /// Byte offsets of the parts' ends.
     ends: Vec<usize>,
@@ -67,7 +67,7 @@ pub(super) struct Context {
     characters: Vec<usize>,
 }
 
-impl Context {
+impl ContextText {
     pub(super) fn of(parts: Vec<String>) -> Self {
         let mut end = 0;
         let ends = parts.iter().map(|part| {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn spans_are_told_by_part_and_byte() {
-        let context = Context::of(vec!["yes no ".into(), "Né in Brno.".into(), " End".into()]);
+        let context = ContextText::of(vec!["yes no ".into(), "Né in Brno.".into(), " End".into()]);
         let span = |from, to| context.span(context.bytes((from, to)), 1.0, None);
         assert_eq!((span(0, 3).text.as_str(), span(0, 3).at), ("yes", Some((0, 0, 3))));
         assert_eq!((span(7, 9).text.as_str(), span(7, 9).at), ("Né", Some((1, 0, 3))));

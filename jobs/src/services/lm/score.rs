@@ -1,7 +1,7 @@
 //! `Score`: the log-likelihood of a target after a prompt, as rows for a grid of temperatures
 //! (PromptRank, section 2.2).
 
-use super::model::{Asked, Model, another};
+use super::model::{PreparedRequest, Model, another};
 use super::prompts::untokenised;
 use hopeval_corpus::Corpus;
 use hopeval_lm::architectures::ModelFamily;
@@ -14,7 +14,7 @@ impl Model {
     /// A prompt has the tokenizer's special tokens around it, a target has no special tokens. They are joined
     /// unchanged, but an encoder-decoder's target ends in a scored end token if the settings ask for it. The report is
     /// the prompt's.
-    pub(super) fn score(&self, corpus: &Corpus, asked: &Score) -> Result<Asked, Failure> {
+    pub(super) fn score(&self, corpus: &Corpus, asked: &Score) -> Result<PreparedRequest, Failure> {
         let mut target = self.assemble(corpus, &asked.target, None, false)?.ids;
         let ends = self.settings.target_eos && self.session.family == ModelFamily::EncoderDecoder;
         if ends {
@@ -33,7 +33,7 @@ impl Model {
             target: target.into(),
             temperatures: temperatures.iter().map(|&t| t as f32).collect(),
         };
-        Ok(Asked::one(engine::Request::Score(request), Some(prompt.report), move |answer| match answer {
+        Ok(PreparedRequest::one(engine::Request::Score(request), Some(prompt.report), move |answer| match answer {
             engine::Answer::Scored(scored) => {
                 let log_sum_exps = temperatures.into_iter().zip(scored.log_sum_exps).collect();
                 Ok(Answer::Score(Scores { logits: scored.target_logits, log_sum_exps, ends }))

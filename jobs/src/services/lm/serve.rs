@@ -1,10 +1,10 @@
 //! The service thread of one worker: tokenises waiting requests, submits them to the engine, and never waits for it.
 
-use super::Lm;
-use super::model::Asked;
-use crate::fault::Fault;
-use crate::services::thread::{ServiceThread, Task, answered, drain, waited};
-use crate::services::timing::{Took, microseconds};
+use super::LmService;
+use super::model::PreparedRequest;
+use crate::fault::RunFault;
+use crate::services::thread::{ServiceThread, ServiceTask, answered, drain, waited};
+use crate::services::timing::{AnswerTiming, microseconds};
 use crate::services::usage::ServiceCounters;
 use hopeval_lm::engine::{Completion, Engine, CompletionCallback};
 use hopeval_lm::request::Request;
@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MOST: usize = 256;
 
 /// Engine requests with their reply closures.
-type Asking = Vec<(Request, CompletionCallback)>;
+type EngineCalls = Vec<(Request, CompletionCallback)>;
 
 /// Serves until all senders are gone. Requests taken together go to the engine together.
-pub(super) fn serve(thread: &ServiceThread, lm: &Lm, receiver: &Receiver<Task>) {
+pub(super) fn serve(thread: &ServiceThread, lm: &LmService, receiver: &Receiver<ServiceTask>) {
     while let Some(tasks) = drain(receiver, MOST) {
-        let asked: Asking = tasks.into_iter().flat_map(|task| take(thread, lm, task)).collect();
+        let asked: EngineCalls = tasks.into_iter().flat_map(|task| take(thread, lm, task)).collect();
         if let Some(engine) = lm.engine(thread.worker) {
             tell_halved(thread, lm, engine);
             engine.submit_all(asked);
@@ -35,7 +35,7 @@ pub(super) fn serve(thread: &ServiceThread, lm: &Lm, receiver: &Receiver<Task>) 
 
 /// Warns once if memory is too little for the batches: no figure changes, but the run is slower than necessary. Workers
 /// share engines and their settings, so one warning is enough for all.
-fn tell_halved(thread: &ServiceThread, lm: &Lm, engine: &Engine) {
+fn tell_halved(thread: &ServiceThread, lm: &LmService, engine: &Engine) {
     let halved = engine.counters().halved.load(Ordering::Relaxed);
     if halved > 0 && !lm.told_halved.swap(true, Ordering::Relaxed) {
         let (service, worker) = (&*thread.name, thread.worker);
@@ -49,8 +49,8 @@ fn tell_halved(thread: &ServiceThread, lm: &Lm, engine: &Engine) {
 }
 
 /// The engine requests for a task; empty if the response is known without the engine.
-fn take(thread: &ServiceThread, lm: &Lm, task: Task) -> Asking {
-    let till = Till { name: Arc::clone(&thread.name), usage: Arc::clone(&thread.usage), fault: thread.fault.clone() };
+fn take(thread: &ServiceThread, lm: &LmService, task: ServiceTask) -> EngineCalls {
+    let till = AnswerDelivery { name: Arc::clone(&thread.name), usage: Arc::clone(&thread.usage), fault: thread.fault.clone() };
     let prepared = match lm.opened() {
         Some(model) => model.prepare(&thread.corpus, &task.0.request),
         // The model is opened before the dataflow is built.
@@ -59,30 +59,30 @@ fn take(thread: &ServiceThread, lm: &Lm, task: Task) -> Asking {
     match prepared {
         Err(response) => {
             let queue_us = waited(&task, 0);
-            till.settle(task, *response, Took { queue_us, ..Took::default() });
+            till.settle(task, *response, AnswerTiming { queue_us, ..AnswerTiming::default() });
             Vec::new()
         }
-        Ok(Asked { requests, ending }) => gathered(requests, move |completions| {
+        Ok(PreparedRequest { requests, ending }) => gathered(requests, move |completions| {
             let (response, charge) = ending.end(completions);
             let (service_us, device_us) = (microseconds(charge.service_s), microseconds(charge.device_s));
             if let Some(usage) = till.usage.get(&till.name) {
                 usage.count_shared(charge.computed_tokens, charge.energy_j, charge.metered_s);
             }
-            let took = Took { queue_us: waited(&task, service_us), service_us, device_us };
+            let took = AnswerTiming { queue_us: waited(&task, service_us), service_us, device_us };
             till.settle(task, response, took);
         }),
     }
 }
 
 /// Counts an answer and gives it to its ticket.
-struct Till {
+struct AnswerDelivery {
     name: Arc<str>,
     usage: ServiceCounters,
-    fault: Fault,
+    fault: RunFault,
 }
 
-impl Till {
-    fn settle(&self, task: Task, response: Response, took: Took) {
+impl AnswerDelivery {
+    fn settle(&self, task: ServiceTask, response: Response, took: AnswerTiming) {
         if let Some(usage) = self.usage.get(&self.name) {
             // Requests share the device, so their shares add up to its time.
             usage.count(&response, took.device_us, took.device_us);
@@ -93,7 +93,7 @@ impl Till {
 }
 
 /// The completions of several requests; the last completion calls `end`.
-struct Gather<E> {
+struct PendingReplies<E> {
     left: usize,
     completions: Vec<Option<Completion>>,
     end: Option<E>,
@@ -101,13 +101,13 @@ struct Gather<E> {
 
 /// Gives each request a reply closure. Together they call `end` once, with all completions in order, on the engine's
 /// thread or the submitting thread. Without requests `end` is called immediately.
-fn gathered<E: FnOnce(Vec<Completion>) + Send + 'static>(requests: Vec<Request>, end: E) -> Asking {
+fn gathered<E: FnOnce(Vec<Completion>) + Send + 'static>(requests: Vec<Request>, end: E) -> EngineCalls {
     if requests.is_empty() {
         end(Vec::new());
         return Vec::new();
     }
     let completions = requests.iter().map(|_| None).collect();
-    let gather = Arc::new(Mutex::new(Gather { left: requests.len(), completions, end: Some(end) }));
+    let gather = Arc::new(Mutex::new(PendingReplies { left: requests.len(), completions, end: Some(end) }));
     let reply_to = |n: usize| {
         let gather = Arc::clone(&gather);
         move |completion| {

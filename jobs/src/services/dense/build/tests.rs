@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn a_place_has_one_writer_and_every_place_has_one() {
-    let wish = |place: &str, writer| Wish { place: place.to_owned(), writer };
+    let wish = |place: &str, writer| MissingIndex { place: place.to_owned(), writer };
     let wishes = vec![wish("b", 6), wish("a", 4), wish("b", 2), wish("a", 0), wish("c", 8)];
-    assert_eq!(Wish::writers(wishes), [0, 2, 8]);
-    assert_eq!(Wish::writers(Vec::new()), [0usize; 0]);
+    assert_eq!(MissingIndex::writers(wishes), [0, 2, 8]);
+    assert_eq!(MissingIndex::writers(Vec::new()), [0usize; 0]);
 }
 
 #[test]
@@ -18,9 +18,9 @@ fn a_folder_is_one_place_by_whatever_name() {
     std::fs::create_dir(&other).unwrap();
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&one, &link).unwrap();
-    let place = |folder: &Path| Wish::new(&folder.join("index.idx"), 3).unwrap().place;
+    let place = |folder: &Path| MissingIndex::new(&folder.join("index.idx"), 3).unwrap().place;
     assert_eq!(place(&one), place(&link));
     assert_ne!(place(&one), place(&other));
-    let error = Wish::new(&dir.path().join("nowhere/index.idx"), 3).unwrap_err().to_string();
+    let error = MissingIndex::new(&dir.path().join("nowhere/index.idx"), 3).unwrap_err().to_string();
     assert!(error.contains("cannot read") && error.contains("nowhere"), "{error}");
 }

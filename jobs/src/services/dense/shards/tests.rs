@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::services::dense::DenseSettings;
-use crate::services::lm::{Lm, LmSettings};
+use crate::services::lm::{LmService, LmSettings};
 use hopeval_index::{DenseIndex, DenseParameters, DenseWriter, VectorDtype};
 use hopeval_operators::scatter::{query_channel, scatter};
 use serde_json::json;
@@ -13,7 +13,7 @@ use timely::dataflow::operators::Input;
 const PASSAGES: u32 = 23;
 
 /// A service over an index of small whole numbers; its encoder is never asked.
-fn dense(dir: &Path) -> Dense {
+fn dense(dir: &Path) -> DenseService {
     let parameters = DenseParameters { encoder: "by hand".into(), dtype: VectorDtype::F16 };
     let path = dir.join("index");
     let mut writer = DenseWriter::create(&path, "corpus", &parameters, 3, PASSAGES).unwrap();
@@ -24,17 +24,17 @@ fn dense(dir: &Path) -> Dense {
     writer.finish().unwrap();
     let settings: DenseSettings = serde_json::from_value(json!({"encoder": "encoder"})).unwrap();
     let encoder: LmSettings = serde_json::from_value(json!({"model": "none"})).unwrap();
-    let dense = Dense::new("dense", &settings, Arc::new(Lm::new("encoder", encoder, 1, dir)), dir.to_owned(), false);
+    let dense = DenseService::new("dense", &settings, Arc::new(LmService::new("encoder", encoder, 1, dir)), dir.to_owned(), false);
     let index = DenseIndex::open(&path, "corpus", &parameters).unwrap();
     assert!(dense.index.set(index).is_ok());
     dense
 }
 
-fn query(vector: &[f32], k: usize, within: Option<&[u32]>) -> Query {
-    Query { service: "dense".into(), vector: vector.to_vec(), k, within: within.map(<[u32]>::to_vec) }
+fn query(vector: &[f32], k: usize, within: Option<&[u32]>) -> VectorQuery {
+    VectorQuery { service: "dense".into(), vector: vector.to_vec(), k, within: within.map(<[u32]>::to_vec) }
 }
 
-fn queries() -> Vec<Query> {
+fn queries() -> Vec<VectorQuery> {
     let vectors: [&[f32]; 3] = [&[1.0, 0.0, -1.0], &[0.0, 0.0, 0.0], &[-0.5, 2.0, 0.25]];
     let restrictions: [Option<&[u32]>; 4] = [None, Some(&[9, 22, 0, 9, 5, 500]), Some(&[17]), Some(&[])];
     let mut queries = Vec::new();
@@ -49,8 +49,8 @@ fn queries() -> Vec<Query> {
 }
 
 /// The rankings of the whole index, in comparable form.
-fn whole(dense: &Dense, queries: &[Query]) -> Vec<Result<Vec<(u32, u64)>, Failure>> {
-    let part = Part { dense, part: 0, parts: 1 };
+fn whole(dense: &DenseService, queries: &[VectorQuery]) -> Vec<Result<Vec<(u32, u64)>, Failure>> {
+    let part = IndexPart { dense, part: 0, parts: 1 };
     part.rank(queries.iter(), &mut SearchScratch::default()).into_iter().map(bits).collect()
 }
 
@@ -66,11 +66,11 @@ fn merged_parts_equal_the_whole_index() {
     assert_eq!(expected.iter().filter(|ranking| ranking.is_err()).count(), 2);
     assert_eq!(expected[3].as_ref().map(Vec::len), Ok(PASSAGES as usize));
     for parts in [2, 3, 7, 40] {
-        let mut found: Vec<Vec<Found>> = queries.iter().map(|_| Vec::new()).collect();
+        let mut found: Vec<Vec<PartResult>> = queries.iter().map(|_| Vec::new()).collect();
         for part in 0..parts {
-            let rankings = Part { dense: &dense, part, parts }.rank(queries.iter(), &mut SearchScratch::default());
+            let rankings = IndexPart { dense: &dense, part, parts }.rank(queries.iter(), &mut SearchScratch::default());
             for (found, ranking) in found.iter_mut().zip(rankings) {
-                found.push(Found { ranking, service_us: 0 });
+                found.push(PartResult { ranking, service_us: 0 });
             }
         }
         let found = found.into_iter().zip(&queries).map(|(found, query)| bits(merged(found, query.k)));
@@ -86,7 +86,7 @@ fn a_worker_searches_its_own_rows_and_each_row_is_somebodys() {
         let mut searched = Vec::new();
         for part in 0..parts {
             let all = [query(&[1.0, 1.0, 1.0], PASSAGES as usize, None)];
-            let ranking = Part { dense: &dense, part, parts }.rank(all.iter(), &mut SearchScratch::default()).remove(0);
+            let ranking = IndexPart { dense: &dense, part, parts }.rank(all.iter(), &mut SearchScratch::default()).remove(0);
             let mut rows: Vec<u32> = ranking.unwrap().into_iter().map(|hit| hit.id).collect();
             assert!(rows.len() <= PASSAGES.div_ceil(parts) as usize, "{rows:?} is more than a part of {parts}");
             rows.sort_unstable();
@@ -102,7 +102,7 @@ fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
     let dense = dense(dir.path());
     let mut queries = queries();
     let mut expected = whole(&dense, &queries);
-    queries.push(Query { service: "unknown".into(), ..query(&[0.0; 3], 1, None) });
+    queries.push(VectorQuery { service: "unknown".into(), ..query(&[0.0; 3], 1, None) });
     let message = "a worker dropped its part of the search".to_owned();
     expected.push(Err(Failure { kind: FailureKind::Dropped, message }));
     let services = Services::from([(Arc::from("dense"), Arc::new(dense) as _)]);
@@ -110,7 +110,7 @@ fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
     let config = timely::Config { communication, worker: timely::WorkerConfig::default() };
     let guards = timely::execute(config, move |worker| {
         let (inlet, asked) = query_channel();
-        let shards = Shards::open(&services, worker.index(), worker.peers());
+        let shards = IndexShards::open(&services, worker.index(), worker.peers());
         let held = worker.dataflow::<u64, _, _>(|scope| {
             let (input, held) = scope.new_input::<Vec<()>>();
             scatter(held, asked, shards);
@@ -119,7 +119,7 @@ fn workers_ask_each_other_and_a_missing_part_fails_the_query() {
         let (told, hears) = channel();
         inlet.ask_all(queries.iter().cloned().enumerate().map(|(n, query)| {
             let (told, k) = (told.clone(), query.k);
-            (query, Box::new(move |found| drop(told.send((n, merged(found, k))))) as QueryEnd<Found>)
+            (query, Box::new(move |found| drop(told.send((n, merged(found, k))))) as QueryEnd<PartResult>)
         }));
         let mut heard = BTreeMap::new();
         while heard.len() < queries.len() {
